@@ -1,0 +1,37 @@
+"""Names that several parts agree on: sample keys, outputs and variable scopes.
+
+The scope names are part of the checkpoint contract: a published checkpoint restores by these names alone, so a
+change here breaks every checkpoint that exists. This module holds names only and imports nothing.
+"""
+
+# Keys of a sample: one decoded record on its way through preprocessing, and later one batch of them.
+IMAGE = 'image'  # [h, w, 3] float32, 0 to 255 (not normalised; the network normalises)
+LABEL = 'label'  # [h, w, 1] int32 class ids, or the data set's ignore_label
+IMAGE_NAME = 'image_name'  # string, what image/filename says
+HEIGHT = 'height'  # int32, rows of the image before padding
+WIDTH = 'width'  # int32, columns of the image before padding
+ORIGINAL_IMAGE = 'original_image'  # [h, w, 3] uint8, as it was decoded (visualisation alone)
+RECORD = 'record'  # int64, the record's number in its split (shards in name order)
+
+# Outputs that a network predicts. Each has its own logits layer `logits/OUTPUT`.
+OUTPUT_TYPE = 'semantic'
+PROBABILITY_SUFFIX = '_prob'
+
+# Variable scopes of everything behind the backbone (the "last layers").
+LOGITS_SCOPE = 'logits'
+IMAGE_POOLING_SCOPE = 'image_pooling'
+ASPP_SCOPE = 'aspp'
+CONCAT_PROJECTION_SCOPE = 'concat_projection'
+DECODER_SCOPE = 'decoder'
+META_ARCHITECTURE_SCOPE = 'meta_architecture'
+LAST_LAYER_SCOPES = (
+    LOGITS_SCOPE,
+    IMAGE_POOLING_SCOPE,
+    ASPP_SCOPE,
+    CONCAT_PROJECTION_SCOPE,
+    DECODER_SCOPE,
+    META_ARCHITECTURE_SCOPE,
+)
+
+# Key of the logits after scales are merged; one scale gives this key alone.
+MERGED_LOGITS = 'merged_logits'

@@ -1,0 +1,25 @@
+"""Errors that speak to the user.
+
+A `UserError` says in one message what was given, what is allowed and what to do. The command line shows the message
+alone, without a stack trace, and ends with a status that is not 0. Anything else that escapes is a defect of ours.
+"""
+
+
+class UserError(ValueError):
+    """Something the user can mend; the message says how."""
+
+
+class OptionError(UserError):
+    """A flag or option has a value that is not allowed, or disagrees with another."""
+
+
+class DataError(UserError):
+    """An image, a mask, a record or a folder of them is missing or wrong."""
+
+
+class CheckpointError(UserError):
+    """A checkpoint is missing, or does not fit the network."""
+
+
+class NonFiniteError(UserError):
+    """A loss or gradient is infinite or not a number."""

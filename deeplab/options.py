@@ -1,0 +1,537 @@
+"""Options: what the flags say, as frozen dataclasses that check themselves.
+
+`cli.py` turns flags into these; libraries take the smallest part they need. One class is one concern. `None` means
+"not set": there are no code words such as 0.0 or 'None'. This module loads no TensorFlow.
+
+Every class checks its own fields when it is made and raises `OptionError`, which names the flag, the value, what is
+allowed and what to do. What needs more than the options to be judged (does the variant exist, is there such a split)
+is checked where that knowledge is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from deeplab import common
+from deeplab.errors import OptionError
+
+MERGE_METHODS = ('max', 'avg')
+LEARNING_POLICIES = ('poly', 'step')
+OPTIMIZERS = ('momentum', 'adam')
+COLORMAP_TYPES = ('pascal', 'cityscapes', 'ade20k')
+OUTPUT_STRIDES = (4, 8, 16, 32)
+
+
+def _require(condition: bool, flag: str, value: Any, allowed: str) -> None:
+    """Raises `OptionError` for `flag` unless `condition` holds."""
+    if not condition:
+        raise OptionError(f'--{flag}={_shown(value)} is not allowed: {allowed}.')
+
+
+def _shown(value: Any) -> str:
+    """`value` as a user would write it on a command line."""
+    if isinstance(value, (tuple, list)):
+        return ','.join(str(v) for v in value)
+    return str(value)
+
+
+def _require_choice(flag: str, value: str, choices: Sequence[str]) -> None:
+    _require(value in choices, flag, value, f'it must be one of {", ".join(choices)}')
+
+
+def _require_positive(flag: str, value: float) -> None:
+    _require(value > 0, flag, value, 'it must be greater than 0')
+
+
+def _require_not_negative(flag: str, value: float) -> None:
+    _require(value >= 0, flag, value, 'it must be 0 or more')
+
+
+def _require_share(flag: str, value: float) -> None:
+    _require(0.0 < value <= 1.0, flag, value, 'it must be greater than 0 and at most 1')
+
+
+def check_size(flag: str, size: Sequence[int] | None) -> None:
+    """Raises `OptionError` unless `size` is None or two positive integers, height and width."""
+    if size is None:
+        return
+    good = len(size) == 2 and all(isinstance(side, int) and side > 0 for side in size)
+    _require(good, flag, size, 'a size is two positive integers, height and width, such as 513,513')
+
+
+@dataclasses.dataclass(frozen=True)
+class AsppOptions:
+    """Atrous spatial pyramid pooling (arXiv:1706.05587, section 3.3).
+
+    Attributes:
+      rates: atrous rates of the 3x3 branches; empty for none.
+      filters: channels of each branch and of the projection.
+      image_level_feature: whether to add the image-pooling branch.
+      with_batch_norm: whether there is an ASPP at all; without it the logits read the features, one set of logits
+        for each rate.
+      with_concat_projection: whether a 1x1 convolution and dropout follow the concatenation.
+      with_separable_conv: whether the atrous branches are depthwise separable.
+      with_squeeze_and_excitation: whether the image-level feature gates the sum instead of joining it.
+      image_se_uses_qsigmoid: whether that gate is the piecewise-linear sigmoid.
+    """
+
+    rates: tuple[int, ...] = ()
+    filters: int = 256
+    image_level_feature: bool = True
+    with_batch_norm: bool = True
+    with_concat_projection: bool = True
+    with_separable_conv: bool = True
+    with_squeeze_and_excitation: bool = False
+    image_se_uses_qsigmoid: bool = False
+
+    def __post_init__(self) -> None:
+        _require(
+            all(rate > 0 for rate in self.rates),
+            'atrous_rates',
+            self.rates,
+            'each rate must be 1 or more; leave the flag away for no atrous branch',
+        )
+        _require_positive('aspp_convs_filters', self.filters)
+
+
+@dataclasses.dataclass(frozen=True)
+class DecoderOptions:
+    """The decoder (arXiv:1802.02611, section 3.1).
+
+    Attributes:
+      output_strides: strides of the skips, descending; empty for no decoder.
+      filters: channels of its convolutions.
+      use_separable_conv: whether those are depthwise separable.
+      use_sum_merge: whether skip and features are added instead of concatenated.
+      output_is_logits: whether the decoder's output is taken as the logits.
+    """
+
+    output_strides: tuple[int, ...] = ()
+    filters: int = 256
+    use_separable_conv: bool = True
+    use_sum_merge: bool = False
+    output_is_logits: bool = False
+
+    def __post_init__(self) -> None:
+        strides = self.output_strides
+        flag = 'decoder_output_stride'
+        _require(all(s > 0 for s in strides), flag, strides, 'strides are positive integers, such as 4 or 8,4')
+        _require(
+            all(a > b for a, b in zip(strides, strides[1:], strict=False)),
+            flag,
+            strides,
+            'several strides must descend, such as 8,4',
+        )
+        _require_positive('decoder_filters', self.filters)
+        _require(
+            not (self.output_is_logits and not strides),
+            'decoder_output_is_logits',
+            True,
+            'it needs a decoder; set --decoder_output_stride too',
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class NasOptions:
+    """What the searched networks alone know."""
+
+    stem_output_filters: int = 20
+    remove_os32_stride: bool = False
+    use_classification_head: bool = False
+    drop_path_keep_prob: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require_positive('nas_stem_output_num_conv_filters', self.stem_output_filters)
+        _require_share('drop_path_keep_prob', self.drop_path_keep_prob)
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelOptions:
+    """One network: backbone, head, decoder and logits.
+
+    Attributes:
+      outputs_to_num_classes: number of classes for each output (`{'semantic': 21}`).
+      crop_size: height and width that the network sees, in pixels; None where the size is known at run time alone.
+      model_variant: name of the backbone.
+      output_stride: input pixels for each step of the backbone's last feature map.
+      depth_multiplier: factor on the channels of a MobileNet.
+      multi_grid: factors on the atrous rates of a ResNet's or an Xception's last block; None for the network's own.
+      image_pooling_crop_size: size over which the image-level feature pools; None for the crop.
+      image_pooling_stride: stride of that pooling.
+      image_pyramid: scales at which the network sees its input; None or (1.0,) for one.
+      merge_method: 'max' or 'avg', how the logits of several scales are merged.
+      prediction_with_upsampled_logits: whether logits are resized before (else after) argmax.
+      logits_kernel_size: kernel size of the logits' convolution (1, unless aspp.with_batch_norm is off).
+      use_bounded_activation: whether relu6 takes relu's place (for quantisation).
+      dense_prediction_cell_json: path of a searched head's description; None for ASPP.
+      batch_norm_decay: decay of every batch norm's moving average; None for each part's own.
+      quantize_delay_step: step at which 8-bit training starts; None for never.
+    """
+
+    outputs_to_num_classes: Mapping[str, int]
+    crop_size: tuple[int, int] | None = None
+    model_variant: str = 'mobilenet_v2'
+    output_stride: int = 16
+    depth_multiplier: float = 1.0
+    multi_grid: tuple[int, ...] | None = None
+    image_pooling_crop_size: tuple[int, int] | None = None
+    image_pooling_stride: tuple[int, int] = (1, 1)
+    image_pyramid: tuple[float, ...] | None = None
+    merge_method: str = 'max'
+    prediction_with_upsampled_logits: bool = True
+    logits_kernel_size: int = 1
+    use_bounded_activation: bool = False
+    dense_prediction_cell_json: str | None = None
+    batch_norm_decay: float | None = None
+    quantize_delay_step: int | None = None
+    aspp: AsppOptions = AsppOptions()
+    decoder: DecoderOptions = DecoderOptions()
+    nas: NasOptions = NasOptions()
+
+    def __post_init__(self) -> None:
+        for output, classes in self.outputs_to_num_classes.items():
+            _require(classes > 0, 'num_classes', classes, f"output '{output}' needs at least one class")
+        check_size('crop_size', self.crop_size)
+        check_size('image_pooling_crop_size', self.image_pooling_crop_size)
+        check_size('image_pooling_stride', self.image_pooling_stride)
+        _require(
+            self.output_stride in OUTPUT_STRIDES,
+            'output_stride',
+            self.output_stride,
+            f'it must be one of {_shown(OUTPUT_STRIDES)}',
+        )
+        _require_positive('depth_multiplier', self.depth_multiplier)
+        _require(
+            all(scale > 0 for scale in self.image_pyramid or ()),
+            'image_pyramid',
+            self.image_pyramid,
+            'scales must be greater than 0',
+        )
+        _require_choice('merge_method', self.merge_method, MERGE_METHODS)
+        _require_positive('logits_kernel_size', self.logits_kernel_size)
+        _require(
+            self.logits_kernel_size == 1 or not self.aspp.with_batch_norm,
+            'logits_kernel_size',
+            self.logits_kernel_size,
+            'it must be 1 while --aspp_with_batch_norm is true',
+        )
+        if self.batch_norm_decay is not None:
+            _require(
+                0.0 <= self.batch_norm_decay < 1.0,
+                'batch_norm_decay',
+                self.batch_norm_decay,
+                'it must be 0 or more and less than 1',
+            )
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes of the semantic output."""
+        return self.outputs_to_num_classes[common.OUTPUT_TYPE]
+
+
+@dataclasses.dataclass(frozen=True)
+class DatasetOptions:
+    """Which records to read.
+
+    Attributes:
+      split: name of the split; its shards are DIRECTORY/SPLIT-*.
+      directory: folder of the shards.
+      name: a known data set's name, a dotted module, or the path of a JSON or YAML file.
+      skip_corrupt_records: whether to leave out (and count) records that cannot be read, instead of stopping.
+    """
+
+    split: str
+    directory: str
+    name: str = 'pascal_voc_seg'
+    skip_corrupt_records: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class ResizeOptions:
+    """Resize each image so that its sides lie in a range; both None for no resizing.
+
+    Attributes:
+      min_value: wanted length of the shorter side, in pixels.
+      max_value: bound on the longer side, in pixels.
+      factor: each side becomes a multiple of it plus one.
+    """
+
+    min_value: int | None = None
+    max_value: int | None = None
+    factor: int | None = None
+
+    def __post_init__(self) -> None:
+        for flag, value in (
+            ('min_resize_value', self.min_value),
+            ('max_resize_value', self.max_value),
+            ('resize_factor', self.factor),
+        ):
+            if value is not None:
+                _require_positive(flag, value)
+        if self.min_value is not None and self.max_value is not None:
+            _require(
+                self.min_value <= self.max_value,
+                'min_resize_value',
+                self.min_value,
+                f'it must be at most --max_resize_value={self.max_value}',
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class AugmentOptions:
+    """Random changes to training images.
+
+    Attributes:
+      min_scale_factor: smallest factor on the image's size.
+      max_scale_factor: largest factor.
+      scale_factor_step_size: distance of the possible factors; 0 draws from the whole range.
+      flip_probability: share of images that are mirrored left to right.
+    """
+
+    min_scale_factor: float = 0.5
+    max_scale_factor: float = 2.0
+    scale_factor_step_size: float = 0.25
+    flip_probability: float = 0.5
+
+    def __post_init__(self) -> None:
+        _require_positive('min_scale_factor', self.min_scale_factor)
+        _require(
+            self.min_scale_factor <= self.max_scale_factor,
+            'min_scale_factor',
+            self.min_scale_factor,
+            f'it must be at most --max_scale_factor={self.max_scale_factor}',
+        )
+        _require_not_negative('scale_factor_step_size', self.scale_factor_step_size)
+
+
+@dataclasses.dataclass(frozen=True)
+class LearningRateOptions:
+    """How the learning rate follows the step (contract, section 5).
+
+    Attributes:
+      policy: 'poly' or 'step'.
+      base: learning rate at the start.
+      decay_steps: steps of the poly policy; None for all that remain after the slow start.
+      end: learning rate at the poly policy's end.
+      power: exponent of the poly policy.
+      decay_factor: factor of the step policy.
+      decay_step: steps between two factors.
+      slow_start_steps: steps at `slow_start_rate` before the policy begins.
+      slow_start_rate: learning rate of the slow start.
+    """
+
+    policy: str = 'poly'
+    base: float = 1e-4
+    decay_steps: float | None = None
+    end: float = 0.0
+    power: float = 0.9
+    decay_factor: float = 0.1
+    decay_step: int = 2000
+    slow_start_steps: int = 0
+    slow_start_rate: float = 1e-4
+
+    def __post_init__(self) -> None:
+        _require_choice('learning_policy', self.policy, LEARNING_POLICIES)
+        _require_not_negative('base_learning_rate', self.base)
+        _require_not_negative('end_learning_rate', self.end)
+        _require_positive('learning_rate_decay_step', self.decay_step)
+        _require_not_negative('slow_start_step', self.slow_start_steps)
+        if self.decay_steps is not None:
+            _require_positive('decay_steps', self.decay_steps)
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerOptions:
+    """Optimiser, its rate, and what it multiplies gradients by.
+
+    Attributes:
+      name: 'momentum' or 'adam'.
+      learning_rate: schedule of the momentum optimiser.
+      momentum: its momentum (without Nesterov).
+      adam_learning_rate: constant rate of Adam.
+      adam_epsilon: Adam's epsilon.
+      weight_decay: factor on sum(w ** 2) / 2 of the convolution weights.
+      last_layer_gradient_multiplier: factor on the gradients of the last layers.
+      last_layers_contain_logits_only: whether the logits alone count as last layers.
+    """
+
+    name: str = 'momentum'
+    learning_rate: LearningRateOptions = LearningRateOptions()
+    momentum: float = 0.9
+    adam_learning_rate: float = 1e-3
+    adam_epsilon: float = 1e-8
+    weight_decay: float = 4e-5
+    last_layer_gradient_multiplier: float = 1.0
+    last_layers_contain_logits_only: bool = False
+
+    def __post_init__(self) -> None:
+        _require_choice('optimizer', self.name, OPTIMIZERS)
+        _require_not_negative('weight_decay', self.weight_decay)
+        _require_positive('adam_epsilon', self.adam_epsilon)
+        _require(0.0 <= self.momentum < 1.0, 'momentum', self.momentum, 'it must be 0 or more and less than 1')
+
+    @property
+    def last_layer_scopes(self) -> tuple[str, ...]:
+        """Scopes whose gradients are multiplied, and which are left out when the last layers start anew."""
+        return (common.LOGITS_SCOPE,) if self.last_layers_contain_logits_only else common.LAST_LAYER_SCOPES
+
+
+@dataclasses.dataclass(frozen=True)
+class LossOptions:
+    """The loss of one scale (contract, section 5).
+
+    Attributes:
+      upsample_logits: whether logits grow to the labels' size (else labels shrink to the logits').
+      label_weights: one weight for each class; None for 1. A single weight counts for every class.
+      top_k_percent_pixels: share of pixels, the hardest ones, that count in the end; 1 for all.
+      hard_example_mining_step: step until which that share falls from 1; 0 for at once.
+    """
+
+    upsample_logits: bool = True
+    label_weights: tuple[float, ...] | None = None
+    top_k_percent_pixels: float = 1.0
+    hard_example_mining_step: int = 0
+
+    def __post_init__(self) -> None:
+        _require_share('top_k_percent_pixels', self.top_k_percent_pixels)
+        _require_not_negative('hard_example_mining_step', self.hard_example_mining_step)
+        _require(
+            all(weight >= 0 for weight in self.label_weights or ()),
+            'label_weights',
+            self.label_weights,
+            'weights must be 0 or more',
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class CloneOptions:
+    """Copies of the network that share its variables, and the machines they run on."""
+
+    num_clones: int = 1
+    clone_on_cpu: bool = False
+    task: int = 0
+    num_replicas: int = 1
+    num_ps_tasks: int = 0
+    master: str = ''
+    startup_delay_steps: int = 15
+
+    def __post_init__(self) -> None:
+        _require_positive('num_clones', self.num_clones)
+        _require_positive('num_replicas', self.num_replicas)
+        _require_not_negative('num_ps_tasks', self.num_ps_tasks)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainOptions:
+    """All that `deeplab train` needs to know."""
+
+    model: ModelOptions
+    dataset: DatasetOptions
+    train_logdir: str
+    resize: ResizeOptions = ResizeOptions()
+    augment: AugmentOptions = AugmentOptions()
+    optimizer: OptimizerOptions = OptimizerOptions()
+    loss: LossOptions = LossOptions()
+    clones: CloneOptions = CloneOptions()
+    batch_size: int = 8
+    number_of_steps: int = 30000
+    fine_tune_batch_norm: bool = True
+    initial_checkpoint: str | None = None
+    initialize_last_layer: bool = True
+    log_steps: int = 10
+    save_interval_secs: float = 1200
+    save_summaries_secs: float = 600
+    save_summaries_images: bool = False
+    profile_logdir: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _require_positive('train_batch_size', self.batch_size)
+        _require_positive('training_number_of_steps', self.number_of_steps)
+        _require_positive('log_steps', self.log_steps)
+        clones = self.clones.num_clones
+        _require(
+            self.batch_size % clones == 0,
+            'train_batch_size',
+            self.batch_size,
+            f'the {clones} clones of --num_clones must share it evenly; set it to a multiple of {clones}',
+        )
+
+    @property
+    def clone_batch_size(self) -> int:
+        """Images that each clone sees in a step."""
+        return self.batch_size // self.clones.num_clones
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictionOptions:
+    """Scales and flips that are averaged when labels are predicted."""
+
+    scales: tuple[float, ...] = (1.0,)
+    add_flipped_images: bool = False
+
+    def __post_init__(self) -> None:
+        good = bool(self.scales) and all(scale > 0 for scale in self.scales)
+        _require(good, 'eval_scales', self.scales, 'give at least one scale, each greater than 0')
+
+    @property
+    def is_single_scale(self) -> bool:
+        """Whether the network sees each image once; flipping then does nothing (contract, section 6)."""
+        return tuple(self.scales) == (1.0,)
+
+
+@dataclasses.dataclass(frozen=True)
+class WaitOptions:
+    """How eval and vis wait for checkpoints.
+
+    Attributes:
+      interval_secs: least time between the starts of two rounds, in seconds.
+      max_rounds: rounds after which the program ends; None for never.
+      timeout_secs: how long to wait for a (new) checkpoint before giving up, in seconds; None for ever.
+    """
+
+    interval_secs: float = 300
+    max_rounds: int | None = None
+    timeout_secs: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class EvalOptions:
+    """All that `deeplab eval` needs to know."""
+
+    model: ModelOptions
+    dataset: DatasetOptions
+    checkpoint_dir: str
+    eval_logdir: str
+    resize: ResizeOptions = ResizeOptions()
+    prediction: PredictionOptions = PredictionOptions()
+    wait: WaitOptions = WaitOptions()
+    batch_size: int = 1
+    master: str = ''
+
+    def __post_init__(self) -> None:
+        _require_positive('eval_batch_size', self.batch_size)
+
+
+@dataclasses.dataclass(frozen=True)
+class VisOptions:
+    """All that `deeplab vis` needs to know."""
+
+    model: ModelOptions
+    dataset: DatasetOptions
+    checkpoint_dir: str
+    vis_logdir: str
+    resize: ResizeOptions = ResizeOptions()
+    prediction: PredictionOptions = PredictionOptions()
+    wait: WaitOptions = WaitOptions()
+    batch_size: int = 1
+    colormap_type: str | None = None
+    also_save_raw_predictions: bool = False
+    master: str = ''
+
+    def __post_init__(self) -> None:
+        _require_positive('vis_batch_size', self.batch_size)
+        if self.colormap_type is not None:
+            _require_choice('colormap_type', self.colormap_type, COLORMAP_TYPES)

@@ -1,0 +1,37 @@
+"""Builds and installs the package; all of its settings that are not tool settings stand here."""
+
+import pathlib
+import re
+
+import setuptools
+
+ROOT = pathlib.Path(__file__).parent
+VERSION = re.search(r"__version__ = '(.+)'", (ROOT / 'deeplab/__init__.py').read_text()).group(1)
+
+setuptools.setup(
+    name='deeplab',
+    version=VERSION,
+    description="Semantic segmentation with DeepLab v3 and v3+ on today's TensorFlow",
+    long_description=(ROOT / 'README.md').read_text(),
+    long_description_content_type='text/markdown',
+    license='Apache-2.0',
+    python_requires='>=3.11',
+    packages=setuptools.find_namespace_packages(include=['deeplab', 'deeplab.*']),
+    package_data={'deeplab': ['**/*.json']},
+    install_requires=[
+        'absl-py>=2.0',
+        'google-crc32c>=1.5',
+        'numpy>=1.26',
+        'pillow>=10.3',
+        'tensorflow>=2.21,<2.22',
+        'tf-slim>=1.1,<1.2',
+        'tqdm>=4.66',
+    ],
+    extras_require={
+        'yaml': ['pyyaml>=6.0'],
+        'tensorboard': ['tensorboard>=2.19'],
+        'test': ['pytest>=8.0', 'pyyaml>=6.0'],
+        'dev': ['mypy>=1.11', 'pytest>=8.0', 'pyyaml>=6.0', 'ruff>=0.6'],
+    },
+    entry_points={'console_scripts': ['deeplab = deeplab.cli:main']},
+)
