@@ -21,6 +21,8 @@ MERGE_METHODS = ('max', 'avg')
 LEARNING_POLICIES = ('poly', 'step')
 OPTIMIZERS = ('momentum', 'adam')
 COLORMAP_TYPES = ('pascal', 'cityscapes', 'ade20k')
+IMAGE_FORMATS = ('jpg', 'jpeg', 'png')
+LABEL_FORMATS = ('png',)
 OUTPUT_STRIDES = (4, 8, 16, 32)
 
 
@@ -157,6 +159,7 @@ class ModelOptions:
       model_variant: name of the backbone.
       output_stride: input pixels for each step of the backbone's last feature map.
       depth_multiplier: factor on the channels of a MobileNet.
+      divisible_by: number that a MobileNet's channels are rounded to a multiple of; None for the network's own.
       multi_grid: factors on the atrous rates of a ResNet's or an Xception's last block; None for the network's own.
       image_pooling_crop_size: size over which the image-level feature pools; None for the crop.
       image_pooling_stride: stride of that pooling.
@@ -175,6 +178,7 @@ class ModelOptions:
     model_variant: str = 'mobilenet_v2'
     output_stride: int = 16
     depth_multiplier: float = 1.0
+    divisible_by: int | None = None
     multi_grid: tuple[int, ...] | None = None
     image_pooling_crop_size: tuple[int, int] | None = None
     image_pooling_stride: tuple[int, int] = (1, 1)
@@ -203,6 +207,8 @@ class ModelOptions:
             f'it must be one of {_shown(OUTPUT_STRIDES)}',
         )
         _require_positive('depth_multiplier', self.depth_multiplier)
+        if self.divisible_by is not None:
+            _require_positive('divisible_by', self.divisible_by)
         _require(
             all(scale > 0 for scale in self.image_pyramid or ()),
             'image_pyramid',
@@ -535,3 +541,152 @@ class VisOptions:
         _require_positive('vis_batch_size', self.batch_size)
         if self.colormap_type is not None:
             _require_choice('colormap_type', self.colormap_type, COLORMAP_TYPES)
+
+
+def _check_builder(options: BuildVocOptions | BuildCityscapesOptions | BuildAde20kOptions) -> None:
+    """Checks what the options of all builders share."""
+    _require_choice('image_format', options.image_format, IMAGE_FORMATS)
+    _require_choice('label_format', options.label_format, LABEL_FORMATS)
+    for flag in ('num_shards', 'num_workers', 'num_classes'):
+        if (value := getattr(options, flag)) is not None:
+            _require_positive(flag, value)
+    _require(0 <= options.ignore_label <= 255, 'ignore_label', options.ignore_label, 'it must be from 0 to 255')
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildVocOptions:
+    """All that `deeplab build_voc2012_data` needs to know.
+
+    Attributes:
+      image_folder: folder of the images.
+      semantic_segmentation_folder: folder of the masks.
+      list_folder: folder of one SPLIT.txt for each split, a name without extension a line.
+      image_format: extension of the images: jpg, jpeg or png.
+      label_format: extension of the masks.
+      output_dir: folder that gets the shards.
+      num_shards: shards of each split; None for 4.
+      num_workers: threads that read and check files; None for one a core.
+      num_classes: masks may hold the ids 0 to num_classes - 1 and ignore_label; None to allow every id.
+      ignore_label: id of pixels that count nowhere.
+    """
+
+    image_folder: str = './VOCdevkit/VOC2012/JPEGImages'
+    semantic_segmentation_folder: str = './VOCdevkit/VOC2012/SegmentationClassRaw'
+    list_folder: str = './VOCdevkit/VOC2012/ImageSets/Segmentation'
+    image_format: str = 'png'
+    label_format: str = 'png'
+    output_dir: str = './tfrecord'
+    num_shards: int | None = None
+    num_workers: int | None = None
+    num_classes: int | None = None
+    ignore_label: int = 255
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check_builder(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildCityscapesOptions:
+    """All that `deeplab build_cityscapes_data` needs to know.
+
+    Attributes:
+      cityscapes_root: folder that holds leftImg8bit and gtFine.
+      image_format: extension of the images: jpg, jpeg or png.
+      label_format: extension of the masks.
+      output_dir: folder that gets the shards.
+      num_shards: shards of each split; None for 10.
+      num_workers: threads that read and check files; None for one a core.
+      num_classes: masks may hold the ids 0 to num_classes - 1 and ignore_label; None to allow every id.
+      ignore_label: id of pixels that count nowhere.
+      seed: where the order of the images starts from.
+    """
+
+    cityscapes_root: str = './cityscapes'
+    image_format: str = 'png'
+    label_format: str = 'png'
+    output_dir: str = './tfrecord'
+    num_shards: int | None = None
+    num_workers: int | None = None
+    num_classes: int | None = None
+    ignore_label: int = 255
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check_builder(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildAde20kOptions:
+    """All that `deeplab build_ade20k_data` needs to know.
+
+    Attributes:
+      train_image_folder: folder of the training images.
+      train_image_label_folder: folder of their masks.
+      val_image_folder: folder of the validation images.
+      val_image_label_folder: folder of their masks.
+      image_format: extension of the images: jpg, jpeg or png.
+      label_format: extension of the masks.
+      output_dir: folder that gets the shards.
+      num_shards: shards of each split; None for 4.
+      num_workers: threads that read and check files; None for one a core.
+      num_classes: masks may hold the ids 0 to num_classes - 1 and ignore_label; None to allow every id.
+      ignore_label: id of pixels that count nowhere.
+      seed: where the shuffled order of the images starts from.
+    """
+
+    train_image_folder: str = './ADE20K/ADEChallengeData2016/images/training'
+    train_image_label_folder: str = './ADE20K/ADEChallengeData2016/annotations/training'
+    val_image_folder: str = './ADE20K/ADEChallengeData2016/images/validation'
+    val_image_label_folder: str = './ADE20K/ADEChallengeData2016/annotations/validation'
+    image_format: str = 'png'
+    label_format: str = 'png'
+    output_dir: str = './ADE20K/tfrecord'
+    num_shards: int | None = None
+    num_workers: int | None = None
+    num_classes: int | None = None
+    ignore_label: int = 255
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check_builder(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoveColormapOptions:
+    """All that `deeplab remove_gt_colormap` needs to know.
+
+    Attributes:
+      original_gt_folder: folder of palette PNGs.
+      segmentation_format: their extension.
+      output_dir: folder that gets single-channel PNGs of the same names, which hold the ids.
+      num_workers: threads that convert files; None for one a core.
+    """
+
+    original_gt_folder: str = './VOCdevkit/VOC2012/SegmentationClass'
+    segmentation_format: str = 'png'
+    output_dir: str = './VOCdevkit/VOC2012/SegmentationClassRaw'
+    num_workers: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_workers is not None:
+            _require_positive('num_workers', self.num_workers)
+
+
+@dataclasses.dataclass(frozen=True)
+class DemoOptions:
+    """All that `deeplab demo` needs to know.
+
+    Attributes:
+      workdir: folder that gets everything that the demo makes.
+      steps: training steps; None for the demo's own number.
+      seed: where the scenes and the training start from.
+    """
+
+    workdir: str = './deeplab_demo'
+    steps: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.steps is not None:
+            _require_positive('steps', self.steps)
