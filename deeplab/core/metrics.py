@@ -1,0 +1,153 @@
+"""How good a segmentation is: one confusion matrix, and the figures that follow from it.
+
+Counts are integers, so the result does not depend on the order of the images, and matrices of parts of a data set
+can be merged. This module needs NumPy alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import numpy.typing as npt
+
+from deeplab.errors import DataError
+
+Counts = npt.NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True)
+class Metrics:
+    """What a confusion matrix says.
+
+    Every figure is a share from 0 to 1, or None where no pixel was counted that could decide it.
+
+    Attributes:
+      miou: mean of `class_iou` over the classes that have one.
+      class_iou: for each class TP / (TP + FP + FN); None for a class that occurs neither in labels nor in predictions.
+      pixel_accuracy: share of the counted pixels whose class is right.
+      mean_accuracy: mean, over the classes that occur in labels, of the share of their pixels that is right.
+      frequency_weighted_iou: `class_iou` weighted with the share of the labelled pixels that each class has.
+      confusion_matrix: number of pixels [label][prediction].
+    """
+
+    miou: float | None
+    class_iou: tuple[float | None, ...]
+    pixel_accuracy: float | None
+    mean_accuracy: float | None
+    frequency_weighted_iou: float | None
+    confusion_matrix: tuple[tuple[int, ...], ...]
+
+
+class ConfusionMatrix:
+    """Counts pixels by label and prediction."""
+
+    def __init__(self, num_classes: int, ignore_label: int | None = None) -> None:
+        """Starts with no pixel counted.
+
+        Args:
+          num_classes: number of classes; ids are 0 to num_classes - 1.
+          ignore_label: pixels with this label count nowhere; None for no such label. It may be a class id.
+        """
+        if num_classes < 1:
+            raise ValueError(f'num_classes is {num_classes}; it must be 1 or more.')
+        self.num_classes = num_classes
+        self.ignore_label = ignore_label
+        self.counts: Counts = np.zeros((num_classes, num_classes), np.int64)
+
+    def reset(self) -> None:
+        """Forgets every pixel."""
+        self.counts = np.zeros_like(self.counts)
+
+    def update(self, labels: npt.ArrayLike, predictions: npt.ArrayLike) -> None:
+        """Counts the pixels of some images.
+
+        Args:
+          labels: integers of any shape, class ids or `ignore_label`.
+          predictions: integers of the same number of elements in the same order, class ids (anything where the label
+            is ignored).
+
+        Raises:
+          DataError: a label or a prediction that counts is no class id.
+          ValueError: the two differ in their number of pixels, or are no integers.
+        """
+        label_ids, predicted_ids = _flat_integers('labels', labels), _flat_integers('predictions', predictions)
+        if label_ids.size != predicted_ids.size:
+            raise ValueError(f'There are {label_ids.size} labels and {predicted_ids.size} predictions; they must pair.')
+        if self.ignore_label is not None:
+            counted = label_ids != self.ignore_label
+            label_ids, predicted_ids = label_ids[counted], predicted_ids[counted]
+        self._check_range('label', label_ids)
+        self._check_range('prediction', predicted_ids)
+        # One number a pair of ids turns the two-dimensional count into one pass.
+        pairs = label_ids.astype(np.int64) * self.num_classes + predicted_ids
+        self.counts += np.bincount(pairs, minlength=self.num_classes**2).reshape(self.counts.shape)
+
+    def merge(self, other: ConfusionMatrix) -> None:
+        """Adds the pixels that `other` counted.
+
+        Raises:
+          ValueError: `other` has other classes.
+        """
+        if (self.num_classes, self.ignore_label) != (other.num_classes, other.ignore_label):
+            raise ValueError(
+                f'A matrix of {other.num_classes} classes that ignores {other.ignore_label} cannot be merged into one '
+                f'of {self.num_classes} classes that ignores {self.ignore_label}.'
+            )
+        self.counts += other.counts
+
+    def result(self) -> Metrics:
+        """Returns the figures of all pixels counted so far.
+
+        Source: arXiv:1411.4038, section 5 (pixel accuracy, mean accuracy, mean IU, frequency weighted IU).
+        """
+        right = np.diagonal(self.counts)
+        of_label, of_prediction = self.counts.sum(axis=1), self.counts.sum(axis=0)
+        union = of_label + of_prediction - right
+        class_iou = tuple(_share(int(hit), int(all_)) for hit, all_ in zip(right, union, strict=True))
+        accuracies = [_share(int(hit), int(all_)) for hit, all_ in zip(right, of_label, strict=True)]
+        total = int(self.counts.sum())
+        weighted = None
+        if total:
+            weighted = sum((iou or 0.0) * int(pixels) / total for iou, pixels in zip(class_iou, of_label, strict=True))
+        return Metrics(
+            miou=_mean_of_known(class_iou),
+            class_iou=class_iou,
+            pixel_accuracy=_share(int(right.sum()), total),
+            mean_accuracy=_mean_of_known(accuracies),
+            frequency_weighted_iou=weighted,
+            confusion_matrix=tuple(tuple(int(count) for count in row) for row in self.counts),
+        )
+
+    def _check_range(self, what: str, ids: npt.NDArray[np.integer]) -> None:
+        """Raises `DataError` where `ids` holds something that is no class."""
+        if not ids.size:
+            return
+        lowest, highest = int(ids.min()), int(ids.max())
+        if lowest >= 0 and highest < self.num_classes:
+            return
+        wrong = lowest if lowest < 0 else highest
+        ignored = '' if self.ignore_label is None else f' ({self.ignore_label} is ignored)'
+        raise DataError(
+            f'A {what} has the id {wrong}, but the {self.num_classes} classes have ids 0 to '
+            f'{self.num_classes - 1}{ignored}. Check the masks, and num_classes of the data set.'
+        )
+
+
+def _flat_integers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.integer]:
+    """`values` as one row of integers."""
+    array = np.asarray(values)
+    if not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f'{name} are of type {array.dtype}; they must be integers.')
+    return array.reshape(-1)
+
+
+def _share(part: int, whole: int) -> float | None:
+    """`part / whole`, or None for nothing of nothing."""
+    return part / whole if whole else None
+
+
+def _mean_of_known(values: tuple[float | None, ...] | list[float | None]) -> float | None:
+    """Mean of the values that are not None; None where all are."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
