@@ -568,6 +568,7 @@ class BuildVocOptions:
       num_workers: threads that read and check files; None for one a core.
       num_classes: masks may hold the ids 0 to num_classes - 1 and ignore_label; None to allow every id.
       ignore_label: id of pixels that count nowhere.
+      seed: builders all take one; the order here is the list's and needs none.
     """
 
     image_folder: str = './VOCdevkit/VOC2012/JPEGImages'
@@ -599,7 +600,7 @@ class BuildCityscapesOptions:
       num_workers: threads that read and check files; None for one a core.
       num_classes: masks may hold the ids 0 to num_classes - 1 and ignore_label; None to allow every id.
       ignore_label: id of pixels that count nowhere.
-      seed: where the order of the images starts from.
+      seed: builders all take one; the order here is by name and needs none.
     """
 
     cityscapes_root: str = './cityscapes'

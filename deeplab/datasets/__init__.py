@@ -1,0 +1,1 @@
+"""Data sets: their descriptors, their records and the builders of the records."""

@@ -1,0 +1,217 @@
+"""What a data set is, and how one is found by name, module or file."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import pathlib
+import pkgutil
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from deeplab.datasets import palettes
+from deeplab.errors import OptionError
+
+PACKAGE = 'deeplab.datasets'
+FILE_SUFFIXES = ('.json', '.yaml', '.yml')
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class DatasetDescriptor:
+    """Facts about a data set that its records do not hold.
+
+    Attributes:
+      name: short name, for logs.
+      num_classes: number of classes; ids run from 0 to num_classes - 1.
+      ignore_label: id of pixels that count nowhere, 0 to 255; it may be one of the classes.
+      splits: images of each split that is known; None where the number is not. Other splits may exist.
+      class_names: one name for each class; None for numbers.
+      palette: [n, 3] uint8, one colour for each class; None for the PASCAL VOC colours.
+      eval_ids: the id for each class that the data set's own evaluation wants; None for the class's own.
+    """
+
+    name: str
+    num_classes: int
+    ignore_label: int = 255
+    splits: Mapping[str, int | None] = dataclasses.field(default_factory=dict)
+    class_names: Sequence[str] | None = None
+    palette: Any = None
+    eval_ids: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        self._require(_is_int(self.num_classes, 1, 256), 'num_classes', 'a whole number from 1 to 256')
+        self._require(_is_int(self.ignore_label, 0, 255), 'ignore_label', 'a whole number from 0 to 255')
+        self._require(_are_splits(self.splits), 'splits', 'a number of images (or null) for each name of a split')
+        for key, kind, check in (
+            ('class_names', 'names', _is_text),
+            ('eval_ids', 'whole numbers from 0 to 255', _is_byte),
+        ):
+            values = getattr(self, key)
+            if values is not None:
+                good = _is_list(values) and len(values) == self.num_classes and all(check(value) for value in values)
+                self._require(good, key, f'a list of {self.num_classes} {kind}, one for each class')
+                object.__setattr__(self, key, tuple(values))
+        object.__setattr__(self, 'splits', dict(self.splits))
+        object.__setattr__(self, 'palette', self._checked_palette())
+
+    def class_name(self, class_id: int) -> str:
+        """Name of a class, or its number where the data set gives no names."""
+        return self.class_names[class_id] if self.class_names is not None else str(class_id)
+
+    def _checked_palette(self) -> np.ndarray:
+        """`palette` as a read-only array."""
+        if self.palette is None:
+            colors = palettes.bit_shift_palette(self.num_classes)
+        else:
+            allowed = f'a list of at least {self.num_classes} colours [red, green, blue], each 0 to 255'
+            try:
+                given = np.asarray(self.palette)
+            except ValueError:  # rows of different lengths
+                given = np.empty(0)
+            good = (
+                given.ndim == 2 and given.shape[1] == 3 and given.dtype.kind in 'iu' and len(given) >= self.num_classes
+            )
+            self._require(bool(good and given.min() >= 0 and given.max() <= 255), 'palette', allowed)
+            colors = given.astype(np.uint8)
+        colors.setflags(write=False)
+        return colors
+
+    def _require(self, condition: bool, key: str, allowed: str) -> None:
+        if not condition:
+            shown = repr(getattr(self, key))
+            shown = shown if len(shown) <= 80 else f'{shown[:77]}...'
+            raise OptionError(f"Data set '{self.name}': {key} is {shown}, it must be {allowed}.")
+
+
+def _is_int(value: Any, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _is_byte(value: Any) -> bool:
+    return _is_int(value, 0, 255)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _are_splits(splits: Any) -> bool:
+    return isinstance(splits, Mapping) and all(
+        isinstance(name, str) and (images is None or _is_int(images, 0, 2**62)) for name, images in splits.items()
+    )
+
+
+def known_names() -> list[str]:
+    """Names of the data sets that come with the package: its modules that define `DATASET`, sorted."""
+    folder = pathlib.Path(__file__).parent
+    modules = (module.name for module in pkgutil.iter_modules([str(folder)]))
+    # The text is searched instead of the module imported: some modules of this package load TensorFlow.
+    return sorted(m for m in modules if re.search(r'^DATASET\b', (folder / f'{m}.py').read_text('utf-8'), re.M))
+
+
+def load(name: str) -> DatasetDescriptor:
+    """Finds a data set.
+
+    Args:
+      name: the name of a data set that comes with the package, a dotted module that defines `DATASET`, or the path
+        of a JSON or YAML file with the attributes of `DatasetDescriptor` as keys.
+
+    Returns:
+      The descriptor.
+
+    Raises:
+      OptionError: There is no such data set, or its description is wrong.
+    """
+    if name.endswith(FILE_SUFFIXES):
+        return _from_file(pathlib.Path(name))
+    known = known_names()
+    if name in known:
+        return _from_module(f'{PACKAGE}.{name}')
+    if '.' in name and all(part.isidentifier() for part in name.split('.')):
+        try:
+            return _from_module(name)
+        except ModuleNotFoundError as error:
+            # A module that exists but lacks something that it imports is another mistake, and shows as it is.
+            if error.name is None or not f'{name}.'.startswith(f'{error.name}.'):
+                raise
+    raise OptionError(
+        f"Unknown dataset '{name}'. Known: {', '.join(known)}. Or pass a module path or a JSON/YAML file."
+    )
+
+
+def _from_module(name: str) -> DatasetDescriptor:
+    dataset = getattr(importlib.import_module(name), 'DATASET', None)
+    if not isinstance(dataset, DatasetDescriptor):
+        raise OptionError(
+            f"Module '{name}' does not describe a data set: it must define DATASET = descriptor.DatasetDescriptor(...)."
+        )
+    return dataset
+
+
+def _from_file(path: pathlib.Path) -> DatasetDescriptor:
+    content = _parsed(path)
+    fields = {field.name: field for field in dataclasses.fields(DatasetDescriptor)}
+    if not isinstance(content, Mapping):
+        raise OptionError(f'{path}: it must hold one object with the keys {", ".join(fields)}.')
+    for key in content:
+        if key not in fields:
+            raise OptionError(f"{path}: unknown key '{key}'. Allowed: {', '.join(fields)}.")
+    if 'num_classes' not in content:
+        raise OptionError(f"{path}: the key 'num_classes' is missing.")
+    values = {'name': path.stem, **content}
+    if not isinstance(values['name'], str):
+        raise OptionError(f"{path}: 'name' is {values['name']!r}, it must be a text.")
+    if _is_list(values.get('splits')):  # names alone
+        values['splits'] = {split: None for split in values['splits'] if isinstance(split, str)}
+    if isinstance(values.get('palette'), str):
+        values['palette'] = _palette_of(values['palette'], path)
+    try:
+        return DatasetDescriptor(**values)
+    except OptionError as error:
+        raise OptionError(f'{path}: {error}') from None
+
+
+def _palette_of(name: str, path: pathlib.Path) -> np.ndarray:
+    """The colours of a data set that comes with the package, black behind its classes."""
+    if name in ('pascal', 'pascal_voc_seg'):
+        return palettes.bit_shift_palette(256)
+    known = known_names()
+    if name not in known:
+        raise OptionError(
+            f"{path}: palette '{name}' is unknown. Give a list of [red, green, blue] or one of: {', '.join(known)}."
+        )
+    colors = _from_module(f'{PACKAGE}.{name}').palette
+    return np.pad(colors, ((0, 256 - len(colors)), (0, 0)))
+
+
+def _parsed(path: pathlib.Path) -> Any:
+    """The content of a JSON or YAML file."""
+    try:
+        text = path.read_text('utf-8')
+    except FileNotFoundError:
+        raise OptionError(f"The file of the data set, '{path}', does not exist.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"The file of the data set, '{path}', cannot be read: {error}.") from None
+    if path.suffix == '.json':
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError as error:
+            raise OptionError(f'{path} is not JSON: {error}.') from None
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise OptionError(
+            f"{path}: reading YAML needs pyyaml. Run: pip install 'deeplab[yaml]'. Or use JSON."
+        ) from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise OptionError(f'{path} is not YAML: {" ".join(str(error).split())}.') from None

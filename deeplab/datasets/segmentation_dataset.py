@@ -1,0 +1,108 @@
+"""A split of a data set: its descriptor and the shards that hold it."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+
+from deeplab.datasets import descriptor as descriptor_lib
+from deeplab.errors import DataError
+
+# SPLIT-00000-of-00004.tfrecord; the extension is free.
+_SHARD_NAME = re.compile(r'(?P<split>.+)-(?P<number>\d+)-of-(?P<total>\d+)(?P<suffix>\..*)?')
+_UNFINISHED = ('.partial', '.tmp', '.temp', '.part')
+
+
+@dataclasses.dataclass(frozen=True)
+class SegmentationDataset:
+    """A split whose shards are there.
+
+    Attributes:
+      descriptor: what the data set is.
+      split: name of the split.
+      directory: folder of the shards.
+      shards: their paths, sorted by name.
+    """
+
+    descriptor: descriptor_lib.DatasetDescriptor
+    split: str
+    directory: str
+    shards: tuple[str, ...]
+
+
+def get_dataset(name: str, split: str, directory: str) -> SegmentationDataset:
+    """Finds the shards of a split.
+
+    Args:
+      name: data set, as `descriptor.load` takes it.
+      split: name of the split. Those that the descriptor lists need not be all: what counts is which shards exist.
+      directory: folder of the shards, `SPLIT-*`.
+
+    Returns:
+      The split.
+
+    Raises:
+      OptionError: The data set is unknown.
+      DataError: The folder is missing or empty, it has no shard of the split, or the shards are not complete.
+    """
+    dataset = descriptor_lib.load(name)
+    folder = pathlib.Path(directory)
+    if not folder.is_dir():
+        what = 'is not a folder' if folder.exists() else 'does not exist'
+        raise DataError(f"The data set's folder '{directory}' {what}. Set --dataset_dir to the folder of the records.")
+    files = sorted(path.name for path in folder.iterdir() if _may_be_shard(path))
+    shards = [file for file in files if _is_of_split(file, split)]
+    if not shards:
+        raise DataError(_no_shard_message(dataset, split, directory, files))
+    _check_complete(shards, split, directory)
+    return SegmentationDataset(dataset, split, str(directory), tuple(str(folder / shard) for shard in shards))
+
+
+def _may_be_shard(path: pathlib.Path) -> bool:
+    return not path.name.startswith('.') and not path.name.endswith(_UNFINISHED) and path.is_file()
+
+
+def _is_of_split(file: str, split: str) -> bool:
+    """Whether `file` is `SPLIT-*`, and not a shard of another split whose name begins like this one's."""
+    numbered = _SHARD_NAME.fullmatch(file)
+    return numbered['split'] == split if numbered else file.startswith(f'{split}-')
+
+
+def _no_shard_message(dataset: descriptor_lib.DatasetDescriptor, split: str, directory: str, files: list[str]) -> str:
+    message = f"There is no shard '{split}-*' in '{directory}'. "
+    there = sorted({match['split'] for file in files if (match := _SHARD_NAME.fullmatch(file))})
+    if there:
+        message += f'Splits with shards there: {", ".join(there)}.'
+    elif files:
+        message += f'None of its {len(files)} files is a shard (SPLIT-00000-of-00004.tfrecord).'
+    else:
+        message += 'The folder is empty; build the records first.'
+    if dataset.splits:
+        message += f" Splits of '{dataset.name}': {', '.join(dataset.splits)}."
+    return message
+
+
+def _check_complete(shards: list[str], split: str, directory: str) -> None:
+    """Raises `DataError` unless the numbered shards are one whole set."""
+    matches = [match for shard in shards if (match := _SHARD_NAME.fullmatch(shard))]
+    totals = sorted({match['total'] for match in matches})
+    if len(totals) > 1:
+        raise DataError(
+            f"'{directory}' holds several sets of shards of split '{split}': {split}-*-of-{totals[0]} and "
+            f'{split}-*-of-{totals[1]}. Keep one of them, or images count twice.'
+        )
+    present = {int(match['number']) for match in matches}
+    for match in matches[:1]:
+        width, suffix = len(match['number']), match['suffix'] or ''
+        missing = [
+            f'{split}-{number:0{width}d}-of-{match["total"]}{suffix}'
+            for number in range(int(match['total']))
+            if number not in present
+        ]
+        if missing:
+            more = f' and {len(missing) - 3} more' if len(missing) > 3 else ''
+            raise DataError(
+                f"Split '{split}' in '{directory}' is not complete: {', '.join(missing[:3])}{more} missing. "
+                'Copy or build it again.'
+            )

@@ -1,0 +1,137 @@
+"""The bytes of a `tf.train.Example`, written and read without TensorFlow.
+
+Builders and checks handle many records and need nothing of TensorFlow but this one small message; without it they
+start at once, and keys are written in sorted order, so the same values always give the same bytes.
+
+Source: the protocol buffer wire format (protobuf.dev, Encoding) and tensorflow/core/example/{example,feature}.proto:
+  Example { Features features = 1; }  Features { map<string, Feature> feature = 1; }
+  Feature { BytesList = 1 | FloatList = 2 | Int64List = 3 }, each list with `repeated value = 1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+Value = bytes | int
+
+_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+_BYTES_LIST, _INT64_LIST = 1, 3
+
+
+def write_features(features: Mapping[str, Value]) -> bytes:
+    """Serialises a `tf.train.Example` with one value a feature.
+
+    Args:
+      features: bytes, or an integer that is not negative, by key.
+
+    Returns:
+      The serialised message.
+    """
+    entries = []
+    for key in sorted(features):
+        value = features[key]
+        if isinstance(value, bytes):
+            feature = _message(_BYTES_LIST, _message(1, value))
+        else:
+            feature = _message(_INT64_LIST, _message(1, _varint(value)))
+        entries.append(_message(1, _message(1, key.encode()) + _message(2, feature)))
+    return _message(1, b''.join(entries))
+
+
+def read_features(serialized: bytes) -> dict[str, Value]:
+    """Reads the first value of each bytes or integer feature of a `tf.train.Example`.
+
+    Args:
+      serialized: the serialised message.
+
+    Returns:
+      Values by key; features without a value, or of floats, are left out.
+
+    Raises:
+      ValueError: `serialized` is not such a message.
+    """
+    features: dict[str, Value] = {}
+    try:
+        for entry in _messages(memoryview(serialized), 1):
+            for fields in _messages(entry, 1):
+                key = b''.join(bytes(part) for part in _messages(fields, 1)).decode()
+                for feature in _messages(fields, 2):
+                    value = _first_value(feature)
+                    if value is not None:
+                        features[key] = value
+    except (IndexError, UnicodeDecodeError) as error:
+        raise ValueError(f'not a tf.train.Example ({error})') from None
+    return features
+
+
+def _first_value(feature: memoryview) -> Value | None:
+    for kind, content in _fields(feature):
+        for number, value in _fields(content) if isinstance(content, memoryview) else ():
+            if number != 1:
+                continue
+            if kind == _BYTES_LIST and isinstance(value, memoryview):
+                return bytes(value)
+            if kind == _INT64_LIST:
+                return _read_varint(value, 0)[0] if isinstance(value, memoryview) else value
+    return None
+
+
+def _message(number: int, content: bytes) -> bytes:
+    """A field that carries its length."""
+    return _varint(number << 3 | _LENGTH) + _varint(len(content)) + content
+
+
+def _varint(value: int) -> bytes:
+    """Seven bits a byte, the lowest first; the high bit says that more follow."""
+    if value < 0:
+        raise ValueError(f'{value} is negative')
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def _read_varint(content: memoryview, position: int) -> tuple[int, int]:
+    """A varint and the position behind it."""
+    value = shift = 0
+    while True:
+        byte = content[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+        if shift > 63:
+            raise IndexError('a number has more than 64 bits')
+
+
+def _messages(content: memoryview, wanted: int) -> Iterator[memoryview]:
+    """The length-delimited fields of one number."""
+    for number, value in _fields(content):
+        if number == wanted and isinstance(value, memoryview):
+            yield value
+
+
+def _fields(content: memoryview) -> Iterator[tuple[int, memoryview | int]]:
+    """Number and value of each field."""
+    position = 0
+    while position < len(content):
+        tag, position = _read_varint(content, position)
+        kind = tag & 7
+        if kind == _VARINT:
+            value, position = _read_varint(content, position)
+            yield tag >> 3, value
+            continue
+        if kind == _LENGTH:
+            length, position = _read_varint(content, position)
+        elif kind in (_FIXED64, _FIXED32):
+            length = 8 if kind == _FIXED64 else 4
+        else:
+            raise IndexError(f'a field has the unknown wire type {kind}')
+        end = position + length
+        if end > len(content):
+            raise IndexError(f'a field of {length} bytes runs over the end')
+        yield tag >> 3, content[position:end]
+        position = end
