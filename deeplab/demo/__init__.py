@@ -1,0 +1,1 @@
+"""The demonstration: draw street scenes, build records, train, evaluate, visualise, and lay out one sheet."""
