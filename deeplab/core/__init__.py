@@ -1,0 +1,1 @@
+"""What every network and every program shares: layers, backbones, heads, losses, metrics."""

@@ -1,0 +1,36 @@
+"""Looks up a backbone and runs it on images."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from deeplab.core.backbones import registry
+from deeplab.options import ModelOptions
+
+
+def mean_pixel(model_variant: str) -> tuple[float, float, float]:
+    """Red, green and blue (0 to 255) with which images for `model_variant` are padded: what normalises to zero.
+
+    Raises:
+      OptionError: no backbone has that name.
+    """
+    return registry.get(model_variant).normalization.mean_pixel
+
+
+def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Normalises images and runs the backbone on them.
+
+    How layers behave (training or not, weight decay) is the caller's `layers.mode_scope`.
+
+    Args:
+      images: [n, h, w, 3] float32, 0 to 255.
+      options: the network.
+
+    Returns:
+      Features [n, ceil(h / output_stride), ceil(w / output_stride), c] float32, and the end points by name.
+
+    Raises:
+      OptionError: unknown variant, or an output stride that it cannot have.
+    """
+    backbone = registry.check(options)
+    return backbone.build(backbone.normalization.apply(tf.cast(images, tf.float32)), options)

@@ -1,0 +1,450 @@
+"""Convolutions, batch norms and dropout: the one place where a network's layers are made.
+
+Every function takes tf-slim's `arg_scope`, which is how a family sets its decay, epsilon, initialisers and
+activation, and how the training mode reaches each layer without passing through the network's code. Names of
+variables are the checkpoint contract: `SCOPE/weights`, `SCOPE/biases`, `SCOPE/depthwise_weights`,
+`SCOPE/BatchNorm/{gamma,beta,moving_mean,moving_variance}`.
+
+Two things differ from a plain layer library. A batch norm in training mode updates nothing: it registers a
+`MovingUpdate`, which the train step applies with the gradients or not at all. And nothing is random by order:
+an initial value follows from the graph's seed and the variable's name, a dropout mask from the seed, the place and
+the step, so clones, scales and the order of building change neither.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+import tf_slim as slim
+
+from deeplab.core import tf_compat
+
+MOVING_UPDATES = 'moving_updates'  # graph collection of MovingUpdate
+
+HEAD_BATCH_NORM_DECAY = 0.9997
+HEAD_BATCH_NORM_EPSILON = 1e-5
+
+# Draws the first value of a variable: (shape, seed of two integers) -> float32 tensor.
+Initializer = Callable[[list[int], tuple[int, int]], tf.Tensor]
+Activation = Callable[[tf.Tensor], tf.Tensor]
+
+
+class MovingUpdate(NamedTuple):
+    """What one batch has to say about one moving statistic.
+
+    Attributes:
+      variable: the moving mean or the moving variance, [channels].
+      batch_value: the batch's mean or unbiased variance, [channels].
+      decay: share of the old value that stays.
+    """
+
+    variable: tf.Variable
+    batch_value: tf.Tensor
+    decay: float
+
+
+def zeros(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
+    """Initialiser: 0."""
+    del seed
+    return tf.zeros(shape)
+
+
+def ones(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
+    """Initialiser: 1."""
+    del seed
+    return tf.ones(shape)
+
+
+def truncated_normal(stddev: float) -> Initializer:
+    """Initialiser: normal with mean 0, drawn again beyond two standard deviations."""
+    return lambda shape, seed: tf.random.stateless_truncated_normal(shape, seed, stddev=stddev)
+
+
+HEAD_DEPTHWISE_INITIALIZER = truncated_normal(0.33)
+HEAD_POINTWISE_INITIALIZER = truncated_normal(0.06)
+
+
+def xavier_uniform(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
+    """Initialiser: uniform in +-sqrt(6 / (fan_in + fan_out)).
+
+    Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", eq. 16.
+    """
+    positions = 1
+    for side in shape[:-2]:
+        positions *= side
+    limit = (6.0 / (positions * (shape[-2] + shape[-1]))) ** 0.5
+    return tf.random.stateless_uniform(shape, seed, -limit, limit)
+
+
+def he_normal(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
+    """Initialiser: truncated normal of variance 2 / fan_in (after truncation).
+
+    Source: arXiv:1502.01852, section 2.2.
+    """
+    fan_in = 1
+    for side in shape[:-1]:
+        fan_in *= side
+    # 0.8796 is the standard deviation of a unit normal that is truncated at two.
+    return tf.random.stateless_truncated_normal(shape, seed, stddev=(2.0 / fan_in) ** 0.5 / 0.87962566103423978)
+
+
+def seed_of(name: str) -> tuple[int, int]:
+    """The seed of whatever is called `name` in the default graph: (graph seed, number that follows from the name)."""
+    return (tf.compat.v1.get_default_graph().seed or 0, zlib.crc32(name.encode()) & 0x7FFFFFFF)
+
+
+def _variable(
+    name: str, shape: list[int], initializer: Initializer, weight_decay: float = 0.0, trainable: bool = True
+) -> tf.Variable:
+    """Makes (or, under reuse, finds) the model variable `name` of the current variable scope."""
+    scope_name = tf.compat.v1.get_variable_scope().name
+    seed = seed_of(f'{scope_name}/{name}' if scope_name else name)
+
+    def first_value(shape: Any, dtype: tf.DType = tf.float32, partition_info: Any = None) -> tf.Tensor:
+        del partition_info
+        return tf.cast(initializer([int(side) for side in shape], seed), dtype)
+
+    # The regularizer runs when the variable is made, hence once however many clones and scales share it.
+    regularizer = (lambda weights: tf.nn.l2_loss(weights) * weight_decay) if weight_decay else None
+    return slim.model_variable(name, shape=shape, initializer=first_value, regularizer=regularizer, trainable=trainable)
+
+
+def _channels(inputs: tf.Tensor) -> int:
+    """Number of channels of an NHWC tensor."""
+    return int(inputs.shape[-1])
+
+
+def _pad_for_stride(inputs: tf.Tensor, kernel_size: int, rate: int) -> tf.Tensor:
+    """Pads [n, h, w, c] so that a strided VALID convolution is centred whatever the size's parity."""
+    total = (kernel_size - 1) * rate
+    before = total // 2
+    sides = [before, total - before]
+    return tf.pad(inputs, [[0, 0], sides, sides, [0, 0]])
+
+
+def _finish(outputs: tf.Tensor, normalize: bool, activation: Activation | None) -> tf.Tensor:
+    """Batch norm or bias, then the activation."""
+    if normalize:
+        outputs = batch_norm(outputs)
+    else:
+        outputs = tf.nn.bias_add(outputs, _variable('biases', [_channels(outputs)], zeros))
+    return outputs if activation is None else activation(outputs)
+
+
+@slim.add_arg_scope
+def conv2d(
+    inputs: tf.Tensor,
+    filters: int,
+    kernel_size: int,
+    *,
+    scope: str,
+    stride: int = 1,
+    rate: int = 1,
+    fixed_padding: bool = False,
+    normalize: bool = True,
+    activation: Activation | None = tf.nn.relu,
+    initializer: Initializer = xavier_uniform,
+    weight_decay: float = 0.0,
+) -> tf.Tensor:
+    """A convolution with batch norm (or biases) and an activation.
+
+    Args:
+      inputs: [n, h, w, c] float32.
+      filters: channels of the result.
+      kernel_size: side of the square kernel.
+      scope: variable scope.
+      stride: step between two outputs.
+      rate: atrous rate; 1 for a dense kernel.
+      fixed_padding: whether a strided convolution pads both sides alike instead of TensorFlow's SAME.
+      normalize: whether a batch norm follows; else biases.
+      activation: what comes last; None for nothing.
+      initializer: first value of the weights.
+      weight_decay: factor on half the sum of the squared weights in the regularisation losses.
+
+    Returns:
+      [n, ceil(h / stride), ceil(w / stride), filters] float32.
+
+    Source: atrous convolution: arXiv:1706.05587, section 3.1.
+    """
+    with tf.compat.v1.variable_scope(scope, values=[inputs]):
+        shape = [kernel_size, kernel_size, _channels(inputs), filters]
+        weights = _variable('weights', shape, initializer, weight_decay)
+        padding = 'SAME'
+        if fixed_padding and stride > 1 and kernel_size > 1:
+            inputs, padding = _pad_for_stride(inputs, kernel_size, rate), 'VALID'
+        # A 1x1 kernel has nothing to spread, so a rate would only cost time.
+        dilations = rate if kernel_size > 1 else 1
+        outputs = tf.nn.conv2d(inputs, weights, stride, padding, dilations=dilations, name='Conv2D')
+        return _finish(outputs, normalize, activation)
+
+
+@slim.add_arg_scope
+def depthwise_conv2d(
+    inputs: tf.Tensor,
+    kernel_size: int,
+    *,
+    scope: str,
+    stride: int = 1,
+    rate: int = 1,
+    fixed_padding: bool = False,
+    normalize: bool = True,
+    activation: Activation | None = tf.nn.relu,
+    initializer: Initializer = xavier_uniform,
+    weight_decay: float = 0.0,
+    native_dilation: bool = False,
+) -> tf.Tensor:
+    """A depthwise convolution (one filter for each channel) with batch norm (or biases) and an activation.
+
+    Args:
+      inputs: [n, h, w, c] float32.
+      kernel_size: side of the square kernel.
+      scope: variable scope.
+      stride: step between two outputs; 1 where `rate` is greater than 1.
+      rate: atrous rate.
+      fixed_padding: as in `conv2d`.
+      normalize: as in `conv2d`.
+      activation: as in `conv2d`.
+      initializer: first value of the depthwise weights.
+      weight_decay: as in `conv2d`; 0 by contract for all but the searched networks.
+      native_dilation: whether an atrous convolution may use the kernel that knows dilations (faster on a CPU, has no
+        gradient, does not survive export) instead of space-to-batch.
+
+    Returns:
+      [n, ceil(h / stride), ceil(w / stride), c] float32.
+
+    Source: arXiv:1802.02611, section 3.1 (atrous separable convolution).
+    """
+    with tf.compat.v1.variable_scope(scope, values=[inputs]):
+        shape = [kernel_size, kernel_size, _channels(inputs), 1]
+        weights = _variable('depthwise_weights', shape, initializer, weight_decay)
+        padding = 'SAME'
+        if fixed_padding and stride > 1:
+            inputs, padding = _pad_for_stride(inputs, kernel_size, rate), 'VALID'
+        if native_dilation and rate > 1 and tf_compat.has_native_dilated_depthwise():
+            outputs = tf.raw_ops.DepthwiseConv2dNative(
+                input=inputs, filter=weights, strides=[1, 1, 1, 1], padding=padding, dilations=[1, rate, rate, 1]
+            )
+        else:
+            outputs = tf.nn.depthwise_conv2d(
+                inputs, weights, [1, stride, stride, 1], padding, dilations=[rate, rate], name='depthwise'
+            )
+        return _finish(outputs, normalize, activation)
+
+
+@slim.add_arg_scope
+def separable_conv2d(
+    inputs: tf.Tensor,
+    filters: int,
+    kernel_size: int,
+    *,
+    scope: str,
+    stride: int = 1,
+    rate: int = 1,
+    fixed_padding: bool = False,
+    normalize: bool = True,
+    activation: Activation | None = tf.nn.relu,
+    depthwise_activation: bool = True,
+    depthwise_initializer: Initializer = HEAD_DEPTHWISE_INITIALIZER,
+    pointwise_initializer: Initializer = HEAD_POINTWISE_INITIALIZER,
+) -> tf.Tensor:
+    """A depthwise convolution `SCOPE_depthwise`, then a 1x1 convolution `SCOPE_pointwise`; each has a batch norm.
+
+    Args:
+      inputs: [n, h, w, c] float32.
+      filters: channels of the result.
+      kernel_size: side of the depthwise kernel.
+      scope: beginning of the two variable scopes.
+      stride: step between two outputs.
+      rate: atrous rate of the depthwise part.
+      fixed_padding: as in `conv2d`.
+      normalize: as in `conv2d`, for both parts.
+      activation: what follows the second part, and the first too if `depthwise_activation`.
+      depthwise_activation: whether the activation also stands between the two parts.
+      depthwise_initializer: first value of the depthwise weights.
+      pointwise_initializer: first value of the 1x1 weights.
+
+    Returns:
+      [n, ceil(h / stride), ceil(w / stride), filters] float32.
+
+    Source: arXiv:1802.02611, section 3.2 (batch norm and ReLU after each 3x3 depthwise convolution).
+    """
+    outputs = depthwise_conv2d(
+        inputs,
+        kernel_size,
+        scope=f'{scope}_depthwise',
+        stride=stride,
+        rate=rate,
+        fixed_padding=fixed_padding,
+        normalize=normalize,
+        activation=activation if depthwise_activation else None,
+        initializer=depthwise_initializer,
+    )
+    return conv2d(
+        outputs,
+        filters,
+        1,
+        scope=f'{scope}_pointwise',
+        normalize=normalize,
+        activation=activation,
+        initializer=pointwise_initializer,
+    )
+
+
+@slim.add_arg_scope
+def batch_norm(
+    inputs: tf.Tensor,
+    *,
+    decay: float = HEAD_BATCH_NORM_DECAY,
+    forced_decay: float | None = None,
+    epsilon: float = HEAD_BATCH_NORM_EPSILON,
+    is_training: bool = False,
+    scope: str = 'BatchNorm',
+) -> tf.Tensor:
+    """Batch normalisation.
+
+    In training mode it normalises with the batch's statistics and registers two `MovingUpdate`s (see
+    `moving_updates`); it changes no variable itself. Otherwise it normalises with the moving statistics, and gamma
+    and beta still have gradients.
+
+    Args:
+      inputs: [n, h, w, c] float32.
+      decay: share of a moving statistic that stays in an update, as the family has it.
+      forced_decay: replaces `decay` wherever it is set.
+      epsilon: added to the variance.
+      is_training: whether to use the batch's statistics.
+      scope: variable scope.
+
+    Returns:
+      [n, h, w, c] float32.
+
+    Source: arXiv:1502.03167, algorithms 1 and 2 (the stored variance is the unbiased one).
+    """
+    with tf.compat.v1.variable_scope(scope, values=[inputs]):
+        shape = [_channels(inputs)]
+        gamma = _variable('gamma', shape, ones)
+        beta = _variable('beta', shape, zeros)
+        moving_mean = _variable('moving_mean', shape, zeros, trainable=False)
+        moving_variance = _variable('moving_variance', shape, ones, trainable=False)
+        if not is_training:
+            return tf.compat.v1.nn.fused_batch_norm(
+                inputs, gamma, beta, moving_mean, moving_variance, epsilon, is_training=False
+            )[0]
+        outputs, mean, variance = tf.compat.v1.nn.fused_batch_norm(inputs, gamma, beta, epsilon=epsilon)
+        decay = decay if forced_decay is None else forced_decay
+        for variable, value in ((moving_mean, mean), (moving_variance, variance)):
+            tf.compat.v1.add_to_collection(MOVING_UPDATES, MovingUpdate(variable, value, decay))
+        return outputs
+
+
+def moving_updates(scope: str | None = None) -> list[MovingUpdate]:
+    """The updates that batch norms of the default graph have registered.
+
+    Args:
+      scope: name scope to which to keep, such as 'clone_0'; None or '' for all.
+    """
+    updates = tf.compat.v1.get_collection(MOVING_UPDATES)
+    prefix = scope.rstrip('/') + '/' if scope else ''
+    return [update for update in updates if update.batch_value.op.name.startswith(prefix)]
+
+
+def apply_moving_update(update: MovingUpdate) -> tf.Operation:
+    """The op that moves a statistic towards its batch's value: variable -= (variable - value) * (1 - decay)."""
+    step = (update.variable - update.batch_value) * (1.0 - update.decay)
+    return update.variable.assign_sub(step, read_value=False)
+
+
+def _clone_and_place(name_scope: str) -> tuple[int, str]:
+    """Splits 'clone_1/a/b' into 1 and 'a/b'; without a clone's scope the first is 0."""
+    match = re.match(r'clone_(\d+)(/|$)', name_scope)
+    return (int(match.group(1)), name_scope[match.end() :]) if match else (0, name_scope)
+
+
+@slim.add_arg_scope
+def dropout(inputs: tf.Tensor, keep_probability: float, *, scope: str, is_training: bool = False) -> tf.Tensor:
+    """Zeroes a share of the values and scales the others up; the identity unless `is_training`.
+
+    The mask follows from the graph's seed, the name scope, the clone and the global step: a run that resumes draws
+    what an undisturbed run draws. Clones draw different masks.
+
+    Args:
+      inputs: any shape, float32.
+      keep_probability: share of the values that stay, in (0, 1].
+      scope: name of the operation.
+      is_training: whether to drop at all.
+
+    Source: Srivastava et al., JMLR 15 (2014), section 4.
+    """
+    if not is_training or keep_probability == 1.0:
+        return inputs
+    with tf.name_scope(scope) as name_scope:
+        clone, place = _clone_and_place(name_scope)
+        graph_seed, place_seed = seed_of(place)
+        step = tf.compat.v1.train.get_global_step()
+        step = tf.constant(0, tf.int64) if step is None else tf.cast(step, tf.int64)
+        # Two halves of one key: where (with the clone and the graph's seed folded in), and when.
+        where = zlib.crc32(f'{graph_seed}/{clone}/{place_seed}'.encode())
+        seed = tf.stack([tf.constant(where, tf.int64), step])  # [2]
+        return tf.nn.experimental.stateless_dropout(inputs, rate=1.0 - keep_probability, seed=seed)
+
+
+@contextlib.contextmanager
+def mode_scope(
+    *,
+    is_training: bool,
+    fine_tune_batch_norm: bool,
+    weight_decay: float = 0.0,
+    batch_norm_decay: float | None = None,
+    native_dilation: bool | None = None,
+) -> Iterator[None]:
+    """How all layers below behave, whatever their family.
+
+    Args:
+      is_training: whether dropout drops.
+      fine_tune_batch_norm: whether batch norms use the batch's statistics while training.
+      weight_decay: weight decay of convolutions (depthwise ones, biases, gamma and beta have none).
+      batch_norm_decay: decay of every batch norm; None for each family's own.
+      native_dilation: whether atrous depthwise convolutions may use the kernel that knows dilations; None for
+        "while predicting, where a `depthwise_conv2d` scope does not say otherwise".
+    """
+    native = (not is_training) if native_dilation is None else native_dilation
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(slim.arg_scope([conv2d], weight_decay=weight_decay))
+        stack.enter_context(slim.arg_scope([depthwise_conv2d], native_dilation=native))
+        stack.enter_context(
+            slim.arg_scope(
+                [batch_norm], is_training=is_training and fine_tune_batch_norm, forced_decay=batch_norm_decay
+            )
+        )
+        stack.enter_context(slim.arg_scope([dropout], is_training=is_training))
+        yield
+
+
+@contextlib.contextmanager
+def family_scope(
+    *,
+    batch_norm_decay: float,
+    batch_norm_epsilon: float,
+    activation: Activation | None,
+    initializer: Initializer = xavier_uniform,
+    depthwise_initializer: Initializer = HEAD_DEPTHWISE_INITIALIZER,
+    pointwise_initializer: Initializer = HEAD_POINTWISE_INITIALIZER,
+) -> Iterator[None]:
+    """What one family of networks has of its own: batch-norm constants, activation and initialisers."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(slim.arg_scope([batch_norm], decay=batch_norm_decay, epsilon=batch_norm_epsilon))
+        stack.enter_context(slim.arg_scope([conv2d, depthwise_conv2d, separable_conv2d], activation=activation))
+        stack.enter_context(slim.arg_scope([conv2d], initializer=initializer))
+        stack.enter_context(slim.arg_scope([depthwise_conv2d], initializer=depthwise_initializer))
+        stack.enter_context(
+            slim.arg_scope(
+                [separable_conv2d],
+                depthwise_initializer=depthwise_initializer,
+                pointwise_initializer=pointwise_initializer,
+            )
+        )
+        yield

@@ -1,0 +1,65 @@
+"""Sizes inside a network, and resizing with aligned corners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+# A side in pixels: known while the graph is built, or a scalar int32 tensor.
+Side = int | tf.Tensor
+
+
+def scaled_size(side: Side, scale: float) -> Side:
+    """The side `int((side - 1) * scale + 1)`: corners stay corners.
+
+    Args:
+      side: side in pixels, an int or a scalar int32 tensor.
+      scale: factor, greater than 0.
+    """
+    if isinstance(side, int):
+        return int((side - 1) * scale + 1)
+    return tf.cast((tf.cast(side, tf.float32) - 1.0) * scale + 1.0, tf.int32)
+
+
+def spatial_size(tensor: tf.Tensor) -> tuple[Side, Side]:
+    """Height and width of [n, h, w, c]; ints where they are known while the graph is built."""
+    dynamic = None
+    sides: list[Side] = []
+    for axis in (1, 2):
+        side = tensor.shape[axis]
+        if side is None and dynamic is None:
+            dynamic = tf.shape(tensor)
+        sides.append(dynamic[axis] if side is None else int(side))
+    return sides[0], sides[1]
+
+
+def _static_side(side: Side) -> int | None:
+    return side if isinstance(side, int) else None
+
+
+def _resize(images: tf.Tensor, size: Sequence[Side], method: str) -> tf.Tensor:
+    height, width = size
+    if isinstance(height, int) and isinstance(width, int) and images.shape[1:3].as_list() == [height, width]:
+        return images  # aligned corners make this the identity
+    resized = tf.compat.v1.image.resize(images, [height, width], method=method, align_corners=True)
+    resized.set_shape([images.shape[0], _static_side(height), _static_side(width), images.shape[3]])
+    return resized
+
+
+def resize_bilinear(images: tf.Tensor, size: Sequence[Side]) -> tf.Tensor:
+    """Resizes [n, h, w, c] to `size` (height, width) bilinearly, corners aligned.
+
+    Args:
+      images: [n, h, w, c]; whatever the type, the result is float32.
+      size: height and width, ints or scalar int32 tensors.
+
+    Returns:
+      [n, height, width, c] float32.
+    """
+    return _resize(tf.cast(images, tf.float32), size, 'bilinear')
+
+
+def resize_nearest(images: tf.Tensor, size: Sequence[Side]) -> tf.Tensor:
+    """Resizes [n, h, w, c] of any type to `size` (height, width) by nearest neighbour, corners aligned."""
+    return _resize(images, size, 'nearest')
