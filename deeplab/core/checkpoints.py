@@ -1,0 +1,321 @@
+"""Checkpoints: finding, reading, comparing, restoring and writing them.
+
+TensorFlow restores by name without looking at shapes, so that a network for 3 classes silently takes the weights of
+one for 21. Every restore of this project goes through `restore_all` or `restore_matching`, which compare first.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from deeplab.errors import CheckpointError
+
+BASENAME = 'model.ckpt'
+GLOBAL_STEP = 'global_step'
+_SUFFIX = re.compile(r'\.(index|meta|data-\d{5}-of-\d{5})$')
+_UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, OSError)
+
+
+class Entry(NamedTuple):
+    """What a checkpoint says about one of its tensors."""
+
+    shape: tuple[int, ...]
+    dtype: tf.DType
+
+
+class RestoreReport(NamedTuple):
+    """What `restore_matching` did, by variable names in order.
+
+    Attributes:
+      restored: taken from the checkpoint.
+      missing: not in the checkpoint; left as they were.
+      mismatched: in the checkpoint with another shape or type; left as they were. One line of explanation each.
+    """
+
+    restored: tuple[str, ...]
+    missing: tuple[str, ...]
+    mismatched: tuple[str, ...]
+
+
+def shortened(names: Sequence[str], most: int = 8) -> str:
+    """`names` as a comma-separated list that says how many more there are after `most` of them."""
+    shown = ', '.join(names[:most])
+    return shown if len(names) <= most else f'{shown} and {len(names) - most} more'
+
+
+def check_path(path: str) -> str:
+    """Returns `path` if it is a checkpoint's path as TensorFlow wants it: without the ending of one of its files.
+
+    Raises:
+      CheckpointError: if it is a folder, one of a checkpoint's files, or nothing at all.
+    """
+    prefix = _SUFFIX.sub('', path)
+    if prefix != path and tf.compat.v1.train.checkpoint_exists(prefix):
+        raise CheckpointError(
+            f"'{path}' is one of a checkpoint's files. Give the checkpoint's path without the ending: {prefix}"
+        )
+    if os.path.isdir(path):
+        inside = newest(path)
+        mend = f'Its newest checkpoint is {inside}' if inside else 'There is no checkpoint in it'
+        raise CheckpointError(f"'{path}' is a folder, not a checkpoint. {mend}; give a path such as DIR/model.ckpt-100")
+    if not tf.compat.v1.train.checkpoint_exists(path):
+        raise CheckpointError(
+            f"There is no checkpoint '{path}'. A checkpoint is the path that its files PATH.index and "
+            'PATH.data-00000-of-00001 have in common'
+        )
+    return path
+
+
+def open_reader(path: str) -> Any:
+    """A reader of the checkpoint at `path`.
+
+    Raises:
+      CheckpointError: if there is none (see `check_path`), or its index cannot be read.
+    """
+    check_path(path)
+    try:
+        return tf.train.load_checkpoint(path)
+    except _UNREADABLE as error:
+        raise CheckpointError(
+            f"The checkpoint '{path}' cannot be read: it is damaged ({_first_line(error)})"
+        ) from error
+
+
+def entries(path: str) -> dict[str, Entry]:
+    """Names, shapes and types of all tensors of the checkpoint at `path`.
+
+    Raises:
+      CheckpointError: if it cannot be read.
+    """
+    reader = open_reader(path)
+    types = reader.get_variable_to_dtype_map()
+    shapes = reader.get_variable_to_shape_map()
+    return {name: Entry(tuple(shapes[name]), types[name]) for name in sorted(shapes)}
+
+
+def step_of(path: str) -> int:
+    """The global step that the checkpoint at `path` holds, or its name ends in; 0 if neither.
+
+    Raises:
+      CheckpointError: if it cannot be read.
+    """
+    reader = open_reader(path)
+    if reader.has_tensor(GLOBAL_STEP):
+        return int(reader.get_tensor(GLOBAL_STEP))
+    return max(_step_in_name(path), 0)
+
+
+def damage(path: str) -> str | None:
+    """Why the checkpoint at `path` cannot be used, in a few words; None if all of it can be read.
+
+    Reads every tensor, so that their checksums are compared.
+    """
+    try:
+        reader = open_reader(path)
+        for name in reader.get_variable_to_shape_map():
+            reader.get_tensor(name)
+    except CheckpointError as error:
+        return str(error)
+    except _UNREADABLE as error:
+        return f"The checkpoint '{path}' is damaged ({_first_line(error)})"
+    return None
+
+
+def newest(directory: str) -> str | None:
+    """Path of the newest checkpoint in `directory`, as its `checkpoint` file says (else by step); None without any."""
+    found = _newest_first(directory)
+    return found[0] if found else None
+
+
+def newest_whole(directory: str) -> str | None:
+    """Path of the newest checkpoint in `directory` that can be read to the end; None without any.
+
+    Says which newer ones are damaged, as a machine that stopped in the middle of a write may leave them.
+
+    Raises:
+      CheckpointError: if there are checkpoints, and all are damaged.
+    """
+    found = _newest_first(directory)
+    for path in found:
+        problem = damage(path)
+        if problem is None:
+            return path
+        logging.warning('%s. Going back to the one before.', problem)
+    if found:
+        raise CheckpointError(
+            f"All {len(found)} checkpoints in '{directory}' are damaged. Move them away to start from the beginning"
+        )
+    return None
+
+
+def _newest_first(directory: str) -> list[str]:
+    """Checkpoints in `directory`: those that the state file lists, newest first, then the others by falling step."""
+    listed: list[str] = []
+    try:
+        state = tf.train.get_checkpoint_state(directory)
+    except _UNREADABLE:
+        state = None
+    if state is not None:
+        named = [state.model_checkpoint_path, *reversed(state.all_model_checkpoint_paths)]
+        # A folder that was moved still names its old place.
+        listed = [os.path.join(directory, os.path.basename(path)) for path in named]
+    on_disk = [path[: -len('.index')] for path in glob.glob(os.path.join(glob.escape(directory), '*.index'))]
+    others = sorted(on_disk, key=_step_in_name, reverse=True)
+    existing = [path for path in listed if path in on_disk or tf.compat.v1.train.checkpoint_exists(path)]
+    return list(dict.fromkeys(existing + others))
+
+
+def _step_in_name(path: str) -> int:
+    """The step with which a checkpoint's name ends, -1 without one."""
+    match = re.search(r'-(\d+)$', path)
+    return int(match.group(1)) if match else -1
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def _disagreement(variable: tf.Variable, entry: Entry) -> str | None:
+    """How `variable` differs from what the checkpoint holds under its name; None if it does not."""
+    name = variable.op.name
+    shape = tuple(variable.shape.as_list())
+    if shape != entry.shape:
+        return f'{name}: {list(shape)} here, {list(entry.shape)} in the checkpoint'
+    if variable.dtype.base_dtype != entry.dtype:
+        return f'{name}: {variable.dtype.base_dtype.name} here, {entry.dtype.name} in the checkpoint'
+    return None
+
+
+def restore_all(session: tf.compat.v1.Session, path: str, variables: Iterable[tf.Variable]) -> None:
+    """Gives each of `variables` its value in the checkpoint at `path`. Adds nothing to the graph.
+
+    Raises:
+      CheckpointError: if the checkpoint cannot be read, lacks one of them, or holds one with another shape or type.
+        No variable is changed then.
+    """
+    wanted = {variable.op.name: variable for variable in variables}
+    held = entries(path)
+    missing = [name for name in wanted if name not in held]
+    found = [_disagreement(variable, held[name]) for name, variable in wanted.items() if name in held]
+    different = [line for line in found if line is not None]
+    if missing or different:
+        problems = []
+        if different:
+            problems.append(f'{len(different)} variables differ ({shortened(different, 4)})')
+        if missing:
+            problems.append(f'it lacks {len(missing)} of {len(wanted)} variables ({shortened(missing)})')
+        raise CheckpointError(
+            f"The checkpoint '{path}' does not fit this network: {'; '.join(problems)}. Give the flags that it was "
+            'trained with (model variant, data set, heads, decoder, optimizer), or another checkpoint'
+        )
+    _load(session, path, list(wanted.values()))
+
+
+def restore_matching(session: tf.compat.v1.Session, path: str, variables: Iterable[tf.Variable]) -> RestoreReport:
+    """Gives those of `variables` which the checkpoint at `path` holds, with equal shape and type, its values.
+
+    Adds nothing to the graph; says nothing: the report is for the caller to tell.
+
+    Raises:
+      CheckpointError: if the checkpoint cannot be read.
+    """
+    held = entries(path)
+    fitting, missing, mismatched = [], [], []
+    for variable in variables:
+        name = variable.op.name
+        if name not in held:
+            missing.append(name)
+            continue
+        problem = _disagreement(variable, held[name])
+        if problem is None:
+            fitting.append(variable)
+        else:
+            mismatched.append(problem)
+    _load(session, path, fitting)
+    return RestoreReport(tuple(v.op.name for v in fitting), tuple(missing), tuple(mismatched))
+
+
+def _load(session: tf.compat.v1.Session, path: str, variables: Sequence[tf.Variable]) -> None:
+    """Runs the variables' own initialisers, fed with the checkpoint's values: one run, no new operations."""
+    reader = open_reader(path)
+    values: dict[tf.Tensor, np.ndarray] = {}
+    try:
+        for variable in variables:
+            values[variable.initializer.inputs[1]] = reader.get_tensor(variable.op.name)
+    except _UNREADABLE as error:
+        raise CheckpointError(f"The checkpoint '{path}' is damaged ({_first_line(error)})") from error
+    session.run([variable.initializer for variable in variables], values)
+
+
+class CheckpointWriter:
+    """Writes `DIRECTORY/model.ckpt-STEP` and keeps the newest few.
+
+    A checkpoint appears under its name when it is whole, and `checkpoint` names it after that: a process that dies
+    at any moment leaves only whole ones behind.
+    """
+
+    def __init__(self, directory: str, keep: int = 5, variables: Sequence[tf.Variable] | None = None):
+        """Adds the saving operations to the current graph; `variables` None for all global ones."""
+        self._directory = directory
+        self._saver = tf.compat.v1.train.Saver(
+            variables,
+            max_to_keep=keep,
+            save_relative_paths=True,
+            keep_checkpoint_every_n_hours=10000,
+        )
+        self.last_path: str | None = None
+        self.last_step: int | None = None
+
+    def adopt(self, path: str, step: int) -> None:
+        """Takes over the folder's checkpoints: `path` was just restored, older ones count among the kept."""
+        older = [p for p in reversed(_newest_first(self._directory)) if _step_in_name(p) <= step]
+        self._saver.recover_last_checkpoints(older)
+        self.last_path, self.last_step = path, step
+
+    def save(self, session: tf.compat.v1.Session, step: int) -> str:
+        """Writes the checkpoint of `step`, unless it is there already, and returns its path.
+
+        Raises:
+          CheckpointError: if it cannot be written; what was there stays.
+        """
+        if self.last_step == step and self.last_path is not None:
+            return self.last_path
+        try:
+            path = self._saver.save(
+                session, os.path.join(self._directory, BASENAME), global_step=step, write_meta_graph=False
+            )
+        except (tf.errors.OpError, ValueError, OSError) as error:
+            raise CheckpointError(
+                f"The checkpoint of step {step} cannot be written to '{self._directory}' ({_first_line(error)}). "
+                f'Is the disk full, or the folder read-only? The last good checkpoint is {self.last_path}'
+            ) from error
+        self.last_path, self.last_step = path, step
+        return path
+
+
+def remove_leftovers(directory: str) -> None:
+    """Removes what a killed process may have left of a checkpoint that it had not finished."""
+    escaped = glob.escape(directory)
+    leftovers = glob.glob(os.path.join(escaped, f'{BASENAME}-*.tempstate*'))
+    leftovers += glob.glob(os.path.join(escaped, 'checkpoint.tmp*'))
+    for data in glob.glob(os.path.join(escaped, f'{BASENAME}-*.data-*')):
+        if not os.path.exists(_SUFFIX.sub('', data) + '.index') and '.tempstate' not in data:
+            leftovers.append(data)
+    for path in leftovers:
+        logging.info('Removing %s, left by a run that was stopped while writing it.', path)
+        os.remove(path)
+
+
+def write_beside(path: str, write: Callable[[str], None]) -> None:
+    """Calls `write` with the name of a new file and then puts that file in the place of `path`."""
+    temporary = f'{path}.tmp{os.getpid()}'
+    write(temporary)
+    os.replace(temporary, path)

@@ -1,0 +1,109 @@
+"""Losses: pure functions of logits and labels.
+
+All of them see pixels as a flat list. A pixel counts where its label is not `ignore_label`; what is not counted adds
+nothing to the loss or its gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+
+
+class PixelLosses(NamedTuple):
+    """The loss of every pixel.
+
+    Attributes:
+      values: [pixels] float32, weighted; 0 for pixels that do not count.
+      counted: [pixels] float32, 1 where the pixel counts, 0 where its label is ignored.
+    """
+
+    values: tf.Tensor
+    counted: tf.Tensor
+
+
+def softmax_cross_entropy(
+    logits: tf.Tensor, labels: tf.Tensor, ignore_label: int, label_weights: Sequence[float] | None = None
+) -> PixelLosses:
+    """Softmax cross entropy of each pixel.
+
+    The loss of a pixel with label y is `weight[y] * (log(sum(exp(logits))) - logits[y])`.
+
+    Args:
+      logits: [..., classes] float.
+      labels: [...] (or [..., 1]) int32, of as many pixels; class ids or `ignore_label`.
+      ignore_label: label of the pixels that do not count.
+      label_weights: a weight for each class; one alone holds for every class, None stands for 1.
+
+    Returns:
+      `PixelLosses`, float32 whatever the logits' type is.
+
+    Raises:
+      ValueError: if the number of weights is neither 1 nor the number of classes.
+    """
+    classes = logits.shape.as_list()[-1]
+    flat_logits = tf.cast(tf.reshape(logits, [-1, classes]), tf.float32)  # [pixels, classes]
+    flat_labels = tf.reshape(labels, [-1])  # [pixels]
+    is_counted = tf.not_equal(flat_labels, ignore_label)
+    known_labels = tf.where(is_counted, flat_labels, tf.zeros_like(flat_labels))
+    values = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=known_labels, logits=flat_logits)
+    counted = tf.cast(is_counted, tf.float32)
+    return PixelLosses(values * _pixel_weights(counted, known_labels, classes, label_weights), counted)
+
+
+def _pixel_weights(
+    counted: tf.Tensor, labels: tf.Tensor, classes: int, label_weights: Sequence[float] | None
+) -> tf.Tensor:
+    """The weight of each pixel, [pixels] float32; 0 where it does not count."""
+    weights = tuple(label_weights or (1.0,))
+    if len(weights) not in (1, classes):
+        raise ValueError(f'There are {len(weights)} label weights for {classes} classes; give one, or one a class.')
+    if len(weights) == 1:
+        return counted if weights[0] == 1.0 else counted * weights[0]
+    return counted * tf.gather(tf.constant(weights, tf.float32), labels)
+
+
+def mean_of_counted(losses: PixelLosses) -> tf.Tensor:
+    """The sum of the losses divided by the number of pixels that count, scalar float32; 0 when none counts."""
+    return tf.math.divide_no_nan(tf.reduce_sum(losses.values), tf.reduce_sum(losses.counted))
+
+
+def mean_of_hardest(losses: PixelLosses, share: tf.Tensor | float) -> tf.Tensor:
+    """The mean of the hardest pixels.
+
+    The `int(share * pixels)` largest losses are kept, where `pixels` counts ignored ones too; their sum is divided by
+    the number of kept losses that are not 0.
+
+    Args:
+      losses: losses of a clone's whole batch.
+      share: share of the pixels to keep, greater than 0 and at most 1.
+
+    Returns:
+      scalar float32; 0 when no kept loss is above 0.
+
+    Source: arXiv:1604.03540, section 4.2, with pixels in the place of regions.
+    """
+    pixels = tf.cast(tf.size(losses.values), tf.float32)
+    kept = tf.cast(pixels * share, tf.int32)
+    hardest, _ = tf.nn.top_k(losses.values, k=kept, sorted=False)  # [kept]
+    not_zero = tf.reduce_sum(tf.cast(tf.not_equal(hardest, 0.0), tf.float32))
+    return tf.math.divide_no_nan(tf.reduce_sum(hardest), not_zero)
+
+
+def mining_share(global_step: tf.Tensor, last_share: float, mining_step: int) -> tf.Tensor | float:
+    """The share of pixels that count at a step: from 1 linearly to `last_share` at `mining_step`, then constant.
+
+    Args:
+      global_step: scalar integer.
+      last_share: share in the end, greater than 0 and at most 1.
+      mining_step: step at which the share arrives there; 0 for at once.
+
+    Returns:
+      the share, a float (tensor).
+    """
+    if mining_step == 0:
+        return last_share
+    progress = tf.minimum(1.0, tf.cast(global_step, tf.float32) / mining_step)
+    return last_share * progress + (1.0 - progress)

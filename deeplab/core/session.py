@@ -1,0 +1,327 @@
+"""Sessions: the one place that opens them, and the loop that trains.
+
+One training step is one `session.run`: forward, backward, and an update that happens as a whole or, where the loss or
+a gradient is not finite, not at all. What else happens between two steps (log lines, summaries, a profile) is a
+`Hook`; checkpoints and signals are the loop's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+from deeplab.core import checkpoints
+from deeplab.core.checkpoints import (
+    CheckpointWriter,
+    RestoreReport,
+    newest,
+    newest_whole,
+    restore_all,
+    restore_matching,
+    step_of,
+)
+from deeplab.core.signals import Interrupts
+from deeplab.errors import NonFiniteError
+
+__all__ = [
+    'CheckpointWriter',
+    'Hook',
+    'LoopResult',
+    'RestoreReport',
+    'StepResult',
+    'TrainStep',
+    'config',
+    'gated_update',
+    'newest',
+    'newest_whole',
+    'open_session',
+    'restore_all',
+    'restore_matching',
+    'step_of',
+    'train',
+]
+
+
+def config(cpu_devices: int = 1) -> tf.compat.v1.ConfigProto:
+    """The configuration of every session.
+
+    Args:
+      cpu_devices: number of CPU devices, 1 or more; several let clones run on one CPU.
+    """
+    proto = tf.compat.v1.ConfigProto(allow_soft_placement=True, device_count={'CPU': cpu_devices})
+    proto.gpu_options.allow_growth = True
+    return proto
+
+
+@contextlib.contextmanager
+def open_session(
+    graph: tf.Graph | None = None, cpu_devices: int = 1, master: str = ''
+) -> Iterator[tf.compat.v1.Session]:
+    """A session on `graph` (the current one if None) that closes with the `with` block.
+
+    Args:
+      graph: the graph to run.
+      cpu_devices: see `config`.
+      master: address of a TensorFlow server, empty for this process.
+    """
+    graph = graph or tf.compat.v1.get_default_graph()
+    with tf.compat.v1.Session(master, graph=graph, config=config(cpu_devices)) as session:
+        yield session
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainStep:
+    """The tensors of one training step; running them performs it.
+
+    Attributes:
+      is_applied: scalar bool, whether the update happened.
+      loss: scalar float32, total loss before the update.
+      gradient_norm: scalar float32, L2 norm of all gradients together.
+      learning_rate: scalar float32.
+      image_names: [batch] string, None where nobody knows them.
+      global_step: the variable that counts updates, int64.
+    """
+
+    is_applied: tf.Tensor
+    loss: tf.Tensor
+    gradient_norm: tf.Tensor
+    learning_rate: tf.Tensor
+    global_step: tf.Variable
+    image_names: tf.Tensor | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class StepResult:
+    """What one step gave; `step` counts it already, `seconds` is how long it took."""
+
+    step: int
+    loss: float
+    learning_rate: float
+    seconds: float
+
+
+class Hook:
+    """Something that happens between two steps; each method may be left away."""
+
+    def begin(self, session: tf.compat.v1.Session, step: int) -> None:
+        """Called once before the first step; `step` steps are done."""
+
+    def fetches(self, step: int) -> dict[str, tf.Tensor]:
+        """Tensors to run together with the step that makes `step` steps; they must be in the graph already."""
+        return {}
+
+    def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
+        """Called after every step with what `fetches` asked for."""
+
+    def end(self, step: int) -> None:
+        """Called once at the end, after an error too."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LoopResult:
+    """How training ended.
+
+    Attributes:
+      step: steps done, those of earlier runs included.
+      loss: total loss of the last step; None where no step was needed.
+      seconds: time spent in the loop.
+      checkpoint: path of the last checkpoint.
+      signal: number of the signal that ended it; None where it ended by itself.
+    """
+
+    step: int
+    loss: float | None
+    seconds: float
+    checkpoint: str | None
+    signal: int | None = None
+
+    @property
+    def status(self) -> int:
+        """The process's exit status: 0, or 128 and the signal's number."""
+        return 0 if self.signal is None else 128 + self.signal
+
+
+def gated_update(
+    loss: tf.Tensor,
+    gradients: Sequence[tuple[tf.Tensor, tf.Variable]],
+    optimizer: tf.compat.v1.train.Optimizer,
+    global_step: tf.Variable,
+    moving_updates: Callable[[], Sequence[tf.Operation]] = tuple,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """One update of everything, or of nothing where the loss or a gradient is not finite.
+
+    Gradients, moving averages and the step counter change together. Nothing changes before the last gradient is
+    known, so that every part of the step sees the same weights.
+
+    Args:
+      loss: scalar, total loss.
+      gradients: pairs of gradient and variable; the gradients as they are to be applied.
+      optimizer: what applies them.
+      global_step: the counter of updates.
+      moving_updates: called inside the gate; makes the operations that update moving averages.
+
+    Returns:
+      is_applied (scalar bool) and the L2 norm of all gradients (scalar float32).
+    """
+    norm = tf.linalg.global_norm([gradient for gradient, _ in gradients])
+    is_finite = tf.math.is_finite(loss) & tf.math.is_finite(norm)
+
+    def apply() -> tf.Tensor:
+        updates = [optimizer.apply_gradients(gradients), *moving_updates()]
+        with tf.control_dependencies(updates):
+            counted = global_step.assign_add(1, read_value=False)
+        with tf.control_dependencies([counted]):
+            return tf.constant(True)
+
+    return tf.cond(is_finite, apply, lambda: tf.constant(False), name='gated_update'), norm
+
+
+def train(
+    step: TrainStep,
+    number_of_steps: int,
+    writer: CheckpointWriter,
+    initialise: Callable[[tf.compat.v1.Session], None],
+    hooks: Sequence[Hook] = (),
+    save_interval_secs: float = 1200,
+    cpu_devices: int = 1,
+    master: str = '',
+) -> LoopResult:
+    """Runs `step` in the current graph until `number_of_steps` are done.
+
+    The graph is finalised first. A checkpoint is written before the first step, every `save_interval_secs`, and at
+    the end; SIGINT and SIGTERM end training after the current step.
+
+    Args:
+      step: what to run.
+      number_of_steps: steps in the end, those of earlier runs included.
+      writer: writes the checkpoints.
+      initialise: gives every variable its value, in the new session.
+      hooks: what else happens.
+      save_interval_secs: time between two checkpoints, in seconds.
+      cpu_devices: see `config`.
+      master: see `open_session`.
+
+    Returns:
+      how it ended.
+
+    Raises:
+      NonFiniteError: at a loss or gradient that is not finite; weights and checkpoints stay as they were.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    with open_session(graph, cpu_devices, master) as session, Interrupts() as interrupts:
+        initialise(session)
+        graph.finalize()
+        done = int(session.run(step.global_step))
+        writer.save(session, done)
+        if done >= number_of_steps:
+            return LoopResult(done, None, 0.0, writer.last_path)
+        with _input_running(session):
+            loop = _Loop(session, step, writer, hooks, save_interval_secs)
+            return loop.run(done, number_of_steps, interrupts)
+
+
+class _Loop:
+    """The loop of `train`, in an open session with everything initialised."""
+
+    def __init__(
+        self,
+        session: tf.compat.v1.Session,
+        step: TrainStep,
+        writer: CheckpointWriter,
+        hooks: Sequence[Hook],
+        save_interval_secs: float,
+    ):
+        self._session = session
+        self._writer = writer
+        self._hooks = hooks
+        self._save_interval_secs = save_interval_secs
+        self._fetches = {
+            'is_applied': step.is_applied,
+            'loss': step.loss,
+            'gradient_norm': step.gradient_norm,
+            'learning_rate': step.learning_rate,
+        }
+        if step.image_names is not None:
+            self._fetches['image_names'] = step.image_names
+
+    def run(self, done: int, number_of_steps: int, interrupts: Interrupts) -> LoopResult:
+        started = last_save = time.monotonic()
+        loss = None
+        try:
+            for hook in self._hooks:
+                hook.begin(self._session, done)
+            while done < number_of_steps and interrupts.received is None:
+                loss = self._one_step(done)
+                done += 1
+                if time.monotonic() - last_save >= self._save_interval_secs:
+                    self._writer.save(self._session, done)
+                    last_save = time.monotonic()
+            path = self._writer.save(self._session, done)
+        finally:
+            for hook in self._hooks:
+                hook.end(done)
+        stopped_by = interrupts.received if done < number_of_steps else None
+        if stopped_by is not None:
+            name = signal.Signals(stopped_by).name
+            logging.warning(
+                'Stopped by %s at step %d, saved %s. The same command goes on from there.', name, done, path
+            )
+        return LoopResult(done, loss, time.monotonic() - started, path, stopped_by)
+
+    def _one_step(self, done: int) -> float:
+        """Runs the step after `done` steps and returns its loss."""
+        extra = [hook.fetches(done + 1) for hook in self._hooks]
+        start = time.monotonic()
+        values, fetched = self._session.run([self._fetches, extra])
+        seconds = time.monotonic() - start
+        if not values['is_applied']:
+            raise NonFiniteError(self._describe(done + 1, values))
+        result = StepResult(done + 1, float(values['loss']), float(values['learning_rate']), seconds)
+        for hook, tensors in zip(self._hooks, fetched, strict=True):
+            hook.after_step(result, tensors)
+        return result.loss
+
+    def _describe(self, step: int, values: dict[str, Any]) -> str:
+        names = [name.decode(errors='replace') for name in values.get('image_names', ())]
+        images = checkpoints.shortened(names, 16) or 'given'
+        return (
+            f'Step {step}: the loss is {values["loss"]} and the norm of the gradients {values["gradient_norm"]}, at '
+            f'learning rate {values["learning_rate"]:.6g}, on the images {images}. '
+            'The update was not applied. Lower the learning rate (--base_learning_rate, --adam_learning_rate), or look '
+            f'at these images and their labels. The last good checkpoint stays: {self._writer.last_path}'
+        )
+
+
+@contextlib.contextmanager
+def _input_running(session: tf.compat.v1.Session) -> Iterator[None]:
+    """Runs the graph's queue runners; raises what went wrong in them instead of the empty queue that follows."""
+    coordinator = tf.compat.v1.train.Coordinator()
+    runners = session.graph.get_collection(tf.compat.v1.GraphKeys.QUEUE_RUNNERS)
+    threads = [thread for runner in runners for thread in runner.create_threads(session, coordinator, True, True)]
+    try:
+        yield
+    except (tf.errors.OutOfRangeError, tf.errors.CancelledError) as empty:
+        coordinator.request_stop()
+        coordinator.join(threads, stop_grace_period_secs=10)  # raises what ended the input
+        raise empty
+    finally:
+        coordinator.request_stop()
+        with contextlib.suppress(Exception):  # whatever ends while it is stopped has nothing more to say
+            coordinator.join(threads, stop_grace_period_secs=10)
+
+
+def write_graph(graph: tf.Graph, directory: str) -> None:
+    """Writes `graph` as `DIRECTORY/graph.pbtxt`."""
+    path = os.path.join(directory, 'graph.pbtxt')
+    text = graph.as_graph_def()
+    checkpoints.write_beside(
+        path, lambda name: tf.io.write_graph(text, os.path.dirname(name), os.path.basename(name), as_text=True)
+    )
