@@ -1,0 +1,1423 @@
+"""The command line: the only file with flags.
+
+`main(['train', '--train_logdir=...', ...])` is what all spellings of a call end in. A program is one record in
+`PROGRAMS`: its flags in groups, and a function that makes its options of their values. Each call builds a `FlagValues`
+of its own, so several programs can run in one process, and flags of one name may have other defaults elsewhere. A
+program's module, and TensorFlow with it, is imported only when the program runs, so that help and mistakes are quick.
+
+The words of a call are read twice: first by `_read_words`, which knows the mistakes that people make and says how to
+mend them, then by absl, which knows the values.
+
+To add a program: a `Program` in `PROGRAMS`, a function `..._options`, and flags that no group has yet.
+"""
+
+# The names, types and defaults of most flags are a contract with the command lines that exist:
+# tests/test_flags.py holds them.
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import importlib
+import math
+import os
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from absl import flags, logging  # noqa: TID251 (this is the one file that may)
+
+import deeplab
+from deeplab import common, options
+from deeplab.errors import OptionError, UserError
+
+HELP_WORDS = ('--help', '-h', '-help', '--helpfull', '--helpshort', '-?')
+HELP_WIDTH = 100
+USAGE_STATUS = 2
+ERROR_STATUS = 1
+INTERRUPTED_STATUS = 130
+
+_CURLY_QUOTES = '“”„‟‘’‚‛«»″′'
+_LONG_DASHES = '–—−‐‑'
+_CHECKPOINT_SUFFIX = re.compile(r'\.(index|meta|data-\d{5}-of-\d{5})$')
+
+
+class UsageError(OptionError):
+    """A command line that cannot be understood."""
+
+
+# --- Flags: records, and the types that absl does not have -----------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Flag:
+    """One flag.
+
+    Attributes:
+      name: what stands behind the dashes.
+      kind: 'string', 'integer', 'float', 'boolean', 'enum', 'list' (of integers), 'repeated integer' or
+        'repeated float'.
+      default: its value when it is not given; None for "not set".
+      meaning: one or two sentences for the help.
+      choices: allowed values of an enum.
+    """
+
+    name: str
+    kind: str
+    default: Any
+    meaning: str
+    choices: tuple[str, ...] = ()
+
+    @property
+    def holds_numbers(self) -> bool:
+        """Whether the value is a list of numbers."""
+        return self.kind in ('list', 'repeated integer', 'repeated float')
+
+    @property
+    def expected(self) -> str:
+        """What a value must look like."""
+        return {
+            'string': 'it is a text',
+            'integer': 'it must be a whole number, such as 8',
+            'float': 'it must be a number, such as 0.5',
+            'boolean': 'it must be true or false',
+            'enum': f'it must be one of {", ".join(self.choices)}',
+            'list': 'it must be whole numbers with commas between them, such as 513,513',
+            'repeated integer': f'give one whole number at a time, such as --{self.name}=6 --{self.name}=12',
+            'repeated float': f'give one number at a time, such as --{self.name}=0.5 --{self.name}=1.0',
+        }[self.kind]
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Flags under one heading of the help."""
+
+    title: str
+    flags: tuple[Flag, ...]
+
+
+class _NumbersParser(flags.ArgumentParser):
+    """Numbers with commas between them."""
+
+    def __init__(self, number: type) -> None:
+        super().__init__()
+        self._number = number
+
+    def parse(self, argument: Any) -> list[Any]:
+        """Returns the list of numbers in `argument`: a text, or (the default) numbers already."""
+        parts = argument.split(',') if isinstance(argument, str) and argument.strip() else argument or ()
+        return [_number(part, self._number) for part in parts]
+
+
+class _NumbersFlag(flags.Flag):
+    """A flag for several numbers, in both dialects: `--f=6 --f=12` and `--f=6,12`.
+
+    Single numbers add up. A list replaces what stood before where `replaces` is set, as absl's own list flags do.
+    """
+
+    def __init__(self, flag: Flag) -> None:
+        self._replaces = flag.kind == 'list'
+        parser = _NumbersParser(float if flag.kind == 'repeated float' else int)
+        super().__init__(parser, flags.CsvListSerializer(','), flag.name, flag.default, flag.meaning)
+
+    def parse(self, argument: Any) -> None:
+        """Takes in one occurrence of the flag."""
+        numbers = self._parse(argument)
+        replaces = not self.present or (self._replaces and len(numbers) > 1)
+        self.value = numbers if replaces else [*self.value, *numbers]
+        self.present += 1
+
+
+def _number(text: Any, number: type) -> Any:
+    """Returns `text` as an int or a finite float; raises ValueError."""
+    value = number(text)
+    if not math.isfinite(value):
+        raise ValueError(f'{value} is not finite')
+    return value
+
+
+def _define(flag: Flag, values: flags.FlagValues) -> None:
+    """Defines `flag` on `values`."""
+    if flag.holds_numbers:
+        flags.DEFINE_flag(_NumbersFlag(flag), flag_values=values)
+    elif flag.kind == 'enum':
+        flags.DEFINE_enum(flag.name, flag.default, flag.choices, flag.meaning, flag_values=values)
+    else:
+        define = getattr(flags, f'DEFINE_{flag.kind}')
+        define(flag.name, flag.default, flag.meaning, flag_values=values)
+
+
+# --- The flags, by heading -------------------------------------------------------------------------------------------
+
+_SEED = Flag('seed', 'integer', 0, 'Where all random choices start from. Two runs with one seed do the same.')
+_KEEP_ASPECT_RATIO = Flag(
+    'keep_aspect_ratio', 'boolean', True, 'Accepted for old command lines; it has never had an effect.'
+)
+_RESIZE = (
+    Flag('min_resize_value', 'integer', None, 'Resize each image until its shorter side has this many pixels.'),
+    Flag('max_resize_value', 'integer', None, 'The longer side gets no more pixels than this when images are resized.'),
+    Flag(
+        'resize_factor',
+        'integer',
+        None,
+        'Resized sides become a multiple of this plus 1; it should equal --output_stride.',
+    ),
+    _KEEP_ASPECT_RATIO,
+)
+
+
+def _data_group(prefix: str, split: str, *more: Flag) -> Group:
+    """The flags that say what is read: `prefix` is train, eval or vis."""
+    return Group(
+        'Data',
+        (
+            Flag('dataset_dir', 'string', None, 'Folder of the TFRecord shards that a builder wrote.'),
+            Flag(
+                'dataset',
+                'string',
+                'pascal_voc_seg',
+                'The data set: a known name (ade20k, camvid, cityscapes, pascal_voc_seg), a Python module that '
+                'defines DATASET, or a JSON or YAML file.',
+            ),
+            Flag(f'{prefix}_split', 'string', split, 'Which split to read: the shards named SPLIT-*.'),
+            Flag(
+                f'{prefix}_crop_size',
+                'list',
+                ['513', '513'],
+                'Height and width, in pixels, that the network sees: 513,513, or the flag twice with one number '
+                'each. Best is a multiple of --output_stride plus 1'
+                + ('.' if prefix == 'train' else ', and no image may be larger.'),
+            ),
+            *more,
+            *_RESIZE,
+            Flag(
+                'skip_corrupt_records',
+                'boolean',
+                False,
+                'Leave out, and count, records that cannot be read, instead of stopping at the first.',
+            ),
+        ),
+    )
+
+
+_NETWORK = Group(
+    'Network',
+    (
+        Flag(
+            'model_variant',
+            'string',
+            'mobilenet_v2',
+            'The backbone, such as mobilenet_v2, xception_41, xception_65 or xception_71.',
+        ),
+        Flag(
+            'output_stride',
+            'integer',
+            16,
+            'Input pixels to one step of the last feature map: 8 is finer and slower than 16. Double --atrous_rates '
+            'when you halve it.',
+        ),
+        Flag('depth_multiplier', 'float', 1.0, 'Factor on the number of channels of a MobileNet.'),
+        Flag(
+            'divisible_by',
+            'integer',
+            None,
+            "Round a MobileNet's channels to multiples of this; not set: the network's own rule.",
+        ),
+        Flag(
+            'multi_grid',
+            'repeated integer',
+            None,
+            "Factors on the atrous rates of the units in a ResNet's or an Xception's last block, three of them.",
+        ),
+        Flag('use_bounded_activation', 'boolean', False, 'Use relu6 instead of relu, which suits 8-bit inference.'),
+        Flag(
+            'batch_norm_decay',
+            'float',
+            0.9997,
+            'How slowly the moving averages of every batch norm follow. When it is not given each part keeps its '
+            'own (0.9997, MobileNets 0.997, ResNets 0.95); small data and short runs want less, such as 0.99.',
+        ),
+        Flag('image_pyramid', 'repeated float', None, 'Scales at which the network sees each input; not set: 1.0.'),
+        Flag(
+            'merge_method',
+            'enum',
+            'max',
+            'How the logits of several --image_pyramid scales become one.',
+            options.MERGE_METHODS,
+        ),
+        Flag(
+            'quantize_delay_step',
+            'integer',
+            -1,
+            'Step at which training starts to imitate 8-bit arithmetic; negative: never.',
+        ),
+        Flag('nas_stem_output_num_conv_filters', 'integer', 20, 'Channels of the stem of a nas_* network.'),
+        Flag('nas_remove_os32_stride', 'boolean', False, 'Leave out the stride from 16 to 32 in a nas_* network.'),
+        Flag('nas_use_classification_head', 'boolean', False, "Keep a nas_* network's head for classification."),
+    ),
+)
+
+_HEAD = Group(
+    'Head and decoder',
+    (
+        Flag(
+            'atrous_rates',
+            'repeated integer',
+            None,
+            'Rates of the atrous branches (ASPP), the flag once for each: 6, 12, 18 at output stride 16, twice as '
+            'much at 8. Not set: no such branch.',
+        ),
+        Flag('add_image_level_feature', 'boolean', True, 'Add the branch that averages over the whole image.'),
+        Flag(
+            'image_pooling_crop_size',
+            'list',
+            None,
+            'Height and width over which that branch averages; not set: the whole crop.',
+        ),
+        Flag('image_pooling_stride', 'list', ['1', '1'], 'Vertical and horizontal stride of that average.'),
+        Flag('aspp_convs_filters', 'integer', 256, 'Channels of every branch and of their projection.'),
+        Flag('aspp_with_batch_norm', 'boolean', True, 'Have an ASPP; without it the logits read the backbone.'),
+        Flag('aspp_with_separable_conv', 'boolean', True, 'Make the atrous branches depthwise separable.'),
+        Flag('aspp_with_concat_projection', 'boolean', True, 'Project the joined branches by a 1x1 convolution.'),
+        Flag(
+            'aspp_with_squeeze_and_excitation',
+            'boolean',
+            False,
+            'Let the image-level branch gate the others instead of joining them.',
+        ),
+        Flag('image_se_uses_qsigmoid', 'boolean', False, 'That gate is the piecewise linear sigmoid.'),
+        Flag(
+            'dense_prediction_cell_json',
+            'string',
+            '',
+            'Use the searched head that this JSON file describes instead of ASPP.',
+        ),
+        Flag(
+            'decoder_output_stride',
+            'list',
+            None,
+            'Strides at which the decoder takes in finer features: 4, or several, descending. Not set: no decoder.',
+        ),
+        Flag('decoder_filters', 'integer', 256, "Channels of the decoder's convolutions."),
+        Flag('decoder_use_separable_conv', 'boolean', True, 'Make those convolutions depthwise separable.'),
+        Flag('decoder_use_sum_merge', 'boolean', False, 'Add the finer features instead of concatenating them.'),
+        Flag(
+            'decoder_output_is_logits',
+            'boolean',
+            False,
+            "Take the decoder's output as the logits; --decoder_filters must then be the number of classes.",
+        ),
+        Flag('logits_kernel_size', 'integer', 1, 'Kernel of the last convolution; not 1 only without ASPP.'),
+        Flag(
+            'prediction_with_upsampled_logits',
+            'boolean',
+            True,
+            'Enlarge the logits before a class is chosen; false: enlarge the classes, which is faster.',
+        ),
+    ),
+)
+
+_AUGMENTATION = Group(
+    'Random changes to training images',
+    (
+        Flag('min_scale_factor', 'float', 0.5, 'Smallest random factor on the size of an image.'),
+        Flag('max_scale_factor', 'float', 2.0, 'Largest random factor on the size of an image.'),
+        Flag(
+            'scale_factor_step_size',
+            'float',
+            0.25,
+            'About how far apart the possible factors are; 0: any factor in the range.',
+        ),
+    ),
+)
+
+_LABEL_WEIGHTS = Flag(
+    'label_weights',
+    'repeated float',
+    None,
+    'Weight of each class in the loss, the flag once for each class (or once for all). It acts in training alone.',
+)
+
+_LOSS = Group(
+    'Loss',
+    (
+        _LABEL_WEIGHTS,
+        Flag(
+            'upsample_logits',
+            'boolean',
+            True,
+            "Enlarge the logits to the labels' size; false: shrink the labels.",
+        ),
+        Flag('top_k_percent_pixels', 'float', 1.0, 'Share of the pixels, the hardest ones, that count in the end.'),
+        Flag('hard_example_mining_step', 'integer', 0, 'Step until which that share falls from 1; 0: at once.'),
+        Flag('weight_decay', 'float', 0.00004, 'Factor of the penalty on convolution weights.'),
+    ),
+)
+
+_OPTIMISATION = Group(
+    'Optimisation',
+    (
+        Flag('training_number_of_steps', 'integer', 30000, 'Step at which training ends.'),
+        Flag('train_batch_size', 'integer', 8, 'Images in one step, over all clones.'),
+        Flag(
+            'fine_tune_batch_norm',
+            'boolean',
+            True,
+            'Let batch norms learn the statistics of this data. False for batches of fewer than about 12 images '
+            'when you start from a checkpoint.',
+        ),
+        Flag(
+            'optimizer',
+            'enum',
+            'momentum',
+            'momentum follows the learning-rate flags below; adam has a rate of its own.',
+            options.OPTIMIZERS,
+        ),
+        Flag('momentum', 'float', 0.9, 'Momentum of the momentum optimiser.'),
+        Flag('adam_learning_rate', 'float', 0.001, 'The constant learning rate of adam.'),
+        Flag('adam_epsilon', 'float', 1e-8, 'The epsilon of adam.'),
+        Flag('learning_policy', 'enum', 'poly', 'How the learning rate falls.', options.LEARNING_POLICIES),
+        Flag('base_learning_rate', 'float', 0.0001, 'Learning rate at the start.'),
+        Flag('end_learning_rate', 'float', 0.0, 'Learning rate at the end of the poly policy.'),
+        Flag('learning_power', 'float', 0.9, 'Exponent of the poly policy.'),
+        Flag('decay_steps', 'float', 0.0, 'Steps that the poly policy takes; 0: all steps after the slow start.'),
+        Flag('learning_rate_decay_factor', 'float', 0.1, 'Factor of the step policy.'),
+        Flag('learning_rate_decay_step', 'integer', 2000, 'Steps between two factors of the step policy.'),
+        Flag('slow_start_step', 'integer', 0, 'Steps of slow start, before the policy begins.'),
+        Flag('slow_start_learning_rate', 'float', 0.0001, 'Learning rate of the slow start.'),
+        Flag(
+            'last_layer_gradient_multiplier',
+            'float',
+            1.0,
+            'Factor on the gradients of everything behind the backbone.',
+        ),
+        Flag(
+            'last_layers_contain_logits_only',
+            'boolean',
+            False,
+            'Only the logits count as "behind the backbone", here and for --initialize_last_layer.',
+        ),
+        Flag('drop_path_keep_prob', 'float', 1.0, 'Share of the paths that a nas_* network keeps while it trains.'),
+        _SEED,
+    ),
+)
+
+_TRAIN_LOGS = Group(
+    'Checkpoints and logs',
+    (
+        Flag(
+            'train_logdir',
+            'string',
+            None,
+            'Folder for checkpoints and logs. Training goes on from the last checkpoint in it.',
+        ),
+        Flag(
+            'tf_initial_checkpoint',
+            'string',
+            None,
+            'Checkpoint to start from, such as .../model.ckpt (without .index). It does nothing once --train_logdir '
+            'holds a checkpoint.',
+        ),
+        Flag(
+            'initialize_last_layer',
+            'boolean',
+            True,
+            'Take what is behind the backbone from that checkpoint too. False when the classes are others.',
+        ),
+        Flag('save_interval_secs', 'integer', 1200, 'Seconds between two checkpoints.'),
+        Flag('save_summaries_secs', 'integer', 600, 'Seconds between two summaries for TensorBoard.'),
+        Flag('save_summaries_images', 'boolean', False, 'Put images, labels and predictions into the summaries.'),
+        Flag('log_steps', 'integer', 10, 'Steps between two lines of the log.'),
+        Flag('profile_logdir', 'string', None, 'Folder for a profile of some steps; not set: none is made.'),
+    ),
+)
+
+_MASTER = Flag('master', 'string', '', 'Address of the TensorFlow server that computes; empty: this process.')
+
+_TRAIN_MACHINES = Group(
+    'Machines',
+    (
+        Flag('num_clones', 'integer', 1, 'Copies of the network, one a GPU, that share each batch evenly.'),
+        Flag('clone_on_cpu', 'boolean', False, 'Put the copies on CPUs.'),
+        _MASTER,
+        Flag('num_replicas', 'integer', 1, 'Number of machines that train together.'),
+        Flag('num_ps_tasks', 'integer', 0, 'Number of parameter servers; 0: none.'),
+        Flag('task', 'integer', 0, 'Number of this machine among them.'),
+        Flag('startup_delay_steps', 'integer', 15, 'Steps by which each machine starts after the one before.'),
+    ),
+)
+
+_PREDICTION = Group(
+    'Scales and flips',
+    (
+        Flag(
+            'eval_scales',
+            'repeated float',
+            [1.0],
+            'Scales whose predictions are averaged, the flag once for each, such as 0.5, 0.75, ... 1.75.',
+        ),
+        Flag(
+            'add_flipped_images',
+            'boolean',
+            False,
+            'Average over mirrored images too; it acts only with --eval_scales other than 1.0.',
+        ),
+    ),
+)
+
+_CHECKPOINT_DIR = Flag('checkpoint_dir', 'string', None, 'Folder of the checkpoints, the --train_logdir of training.')
+
+
+def _wait_flags(rounds: Flag) -> tuple[Flag, ...]:
+    """The flags that say how a program waits for checkpoints."""
+    return (
+        Flag('eval_interval_secs', 'integer', 300, 'Least number of seconds between the starts of two rounds.'),
+        rounds,
+        Flag(
+            'timeout_secs', 'float', None, 'Give up after this many seconds without a new checkpoint; not set: never.'
+        ),
+    )
+
+
+_UNUSED_HERE = Group('Accepted so that one set of flags fits all programs', (_LABEL_WEIGHTS,))
+
+_EVAL_RESULTS = Group(
+    'Checkpoints and results',
+    (
+        _CHECKPOINT_DIR,
+        Flag('eval_logdir', 'string', None, 'Folder for the figures: metrics-STEP.json and TensorBoard summaries.'),
+        *_wait_flags(
+            Flag('max_number_of_evaluations', 'integer', 0, 'Checkpoints to evaluate; 0: wait for more, for ever.')
+        ),
+    ),
+)
+
+_VIS_RESULTS = Group(
+    'Checkpoints and results',
+    (
+        _CHECKPOINT_DIR,
+        Flag('vis_logdir', 'string', None, 'Folder for the pictures.'),
+        Flag(
+            'colormap_type',
+            'enum',
+            'pascal',
+            "Colours of the classes. When it is not given the data set's own are taken.",
+            options.COLORMAP_TYPES,
+        ),
+        Flag('also_save_raw_predictions', 'boolean', False, 'Also write the class ids, as grey PNG files.'),
+        *_wait_flags(
+            Flag('max_number_of_iterations', 'integer', 0, 'Checkpoints to visualise; 0: wait for more, for ever.')
+        ),
+    ),
+)
+
+_LOG_FLAGS = (
+    Flag('logtostderr', 'boolean', False, 'Accepted for old command lines: the log goes to standard error anyway.'),
+    Flag('alsologtostderr', 'boolean', False, 'The same.'),
+    Flag('v', 'integer', None, 'How much is logged: 1 more, 0 as usual, -1 warnings and errors alone.'),
+    Flag('verbosity', 'integer', None, 'The same as --v.'),
+    Flag('showprefixforinfo', 'boolean', True, 'Begin each line of the log with time and place.'),
+)
+_LOG = Group('Log', _LOG_FLAGS)
+
+
+_NUM_WORKERS = Flag('num_workers', 'integer', None, 'Threads that read and check files; not set: one a core.')
+
+_BUILDER = Group(
+    'Records',
+    (
+        Flag('num_shards', 'integer', None, "Files that each split becomes; not set: the data set's usual number."),
+        _NUM_WORKERS,
+        Flag('num_classes', 'integer', None, 'Refuse masks with ids beyond this many classes; not set: not checked.'),
+        Flag('ignore_label', 'integer', 255, 'The id of pixels that do not count; always allowed in masks.'),
+        _SEED,
+    ),
+)
+
+
+def _builder_groups(*paths: Flag) -> tuple[Group, ...]:
+    """The groups of a builder that reads and writes at `paths`."""
+    formats = (
+        Flag('image_format', 'enum', 'png', 'Extension of the image files.', options.IMAGE_FORMATS),
+        Flag('label_format', 'enum', 'png', 'Extension of the mask files.', options.LABEL_FORMATS),
+    )
+    return Group('Files', (*paths, *formats)), _BUILDER, _LOG
+
+
+# --- From values to options ------------------------------------------------------------------------------------------
+
+
+class Values:
+    """The values of one command line, by flag name; a thin read-only view of absl's FlagValues."""
+
+    def __init__(self, values: flags.FlagValues) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name].value
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def given(self, name: str) -> bool:
+        """Whether the flag stands on the line."""
+        return bool(self._values[name].present)
+
+    def if_given(self, name: str) -> Any:
+        """Its value, or None when it does not stand on the line."""
+        return self[name] if self.given(name) else None
+
+    def path(self, name: str) -> Any:
+        """A path; `~`, which a shell leaves alone behind `=`, is the home folder."""
+        value = self[name]
+        return os.path.expanduser(value) if value else None
+
+    def numbers(self, name: str) -> Any:
+        """Several numbers as a tuple, or None where they are not set."""
+        return None if self[name] is None else tuple(self[name])
+
+    def size(self, name: str) -> Any:
+        """Height and width, or None where they are not set."""
+        size = self.numbers(name)
+        if size is not None and len(size) == 1:
+            raise UsageError(
+                f'--{name}={size[0]} is one number, but a size is height and width: write --{name}={size[0]},{size[0]}.'
+            )
+        options.check_size(name, size)
+        return size
+
+    def above_zero(self, name: str) -> Any:
+        """A number, or None where it is 0 or less, which means "not set"."""
+        return self[name] if self[name] > 0 else None
+
+
+def _descriptor(values: Values) -> Any:
+    """The description of the data set on the line."""
+    from deeplab.datasets import descriptor
+
+    return descriptor.load(values['dataset'])
+
+
+def _model_options(values: Values, num_classes: int, crop_size: tuple[int, int] | None) -> options.ModelOptions:
+    """The network that the line describes."""
+    return options.ModelOptions(
+        outputs_to_num_classes={common.OUTPUT_TYPE: num_classes},
+        crop_size=crop_size,
+        model_variant=values['model_variant'],
+        output_stride=values['output_stride'],
+        depth_multiplier=values['depth_multiplier'],
+        divisible_by=values['divisible_by'],
+        multi_grid=values.numbers('multi_grid'),
+        image_pooling_crop_size=values.size('image_pooling_crop_size'),
+        image_pooling_stride=values.size('image_pooling_stride'),
+        image_pyramid=values.numbers('image_pyramid'),
+        merge_method=values['merge_method'],
+        prediction_with_upsampled_logits=values['prediction_with_upsampled_logits'],
+        logits_kernel_size=values['logits_kernel_size'],
+        use_bounded_activation=values['use_bounded_activation'],
+        dense_prediction_cell_json=values.path('dense_prediction_cell_json'),
+        # The default on paper (0.9997) is not what every part uses, so only a decay that is given counts.
+        batch_norm_decay=values.if_given('batch_norm_decay'),
+        quantize_delay_step=values['quantize_delay_step'] if values['quantize_delay_step'] >= 0 else None,
+        aspp=_aspp_options(values),
+        decoder=_decoder_options(values),
+        nas=_nas_options(values),
+    )
+
+
+def _aspp_options(values: Values) -> options.AsppOptions:
+    return options.AsppOptions(
+        rates=values.numbers('atrous_rates') or (),
+        filters=values['aspp_convs_filters'],
+        image_level_feature=values['add_image_level_feature'],
+        with_batch_norm=values['aspp_with_batch_norm'],
+        with_concat_projection=values['aspp_with_concat_projection'],
+        with_separable_conv=values['aspp_with_separable_conv'],
+        with_squeeze_and_excitation=values['aspp_with_squeeze_and_excitation'],
+        image_se_uses_qsigmoid=values['image_se_uses_qsigmoid'],
+    )
+
+
+def _decoder_options(values: Values) -> options.DecoderOptions:
+    return options.DecoderOptions(
+        output_strides=values.numbers('decoder_output_stride') or (),
+        filters=values['decoder_filters'],
+        use_separable_conv=values['decoder_use_separable_conv'],
+        use_sum_merge=values['decoder_use_sum_merge'],
+        output_is_logits=values['decoder_output_is_logits'],
+    )
+
+
+def _nas_options(values: Values) -> options.NasOptions:
+    return options.NasOptions(
+        stem_output_filters=values['nas_stem_output_num_conv_filters'],
+        remove_os32_stride=values['nas_remove_os32_stride'],
+        use_classification_head=values['nas_use_classification_head'],
+        # Only train has this flag; elsewhere every path is kept.
+        drop_path_keep_prob=values['drop_path_keep_prob'] if 'drop_path_keep_prob' in values else 1.0,
+    )
+
+
+def _dataset_options(values: Values, split_flag: str) -> options.DatasetOptions:
+    return options.DatasetOptions(
+        split=values[split_flag],
+        directory=values.path('dataset_dir'),
+        name=values['dataset'],
+        skip_corrupt_records=values['skip_corrupt_records'],
+    )
+
+
+def _resize_options(values: Values) -> options.ResizeOptions:
+    return options.ResizeOptions(values['min_resize_value'], values['max_resize_value'], values['resize_factor'])
+
+
+def _wait_options(values: Values, rounds_flag: str) -> options.WaitOptions:
+    return options.WaitOptions(
+        interval_secs=values['eval_interval_secs'],
+        max_rounds=values.above_zero(rounds_flag),
+        timeout_secs=values['timeout_secs'],
+    )
+
+
+def _prediction_options(values: Values) -> options.PredictionOptions:
+    return options.PredictionOptions(values.numbers('eval_scales'), values['add_flipped_images'])
+
+
+def _learning_rate_options(values: Values) -> options.LearningRateOptions:
+    return options.LearningRateOptions(
+        policy=values['learning_policy'],
+        base=values['base_learning_rate'],
+        decay_steps=values['decay_steps'] or None,
+        end=values['end_learning_rate'],
+        power=values['learning_power'],
+        decay_factor=values['learning_rate_decay_factor'],
+        decay_step=values['learning_rate_decay_step'],
+        slow_start_steps=values['slow_start_step'],
+        slow_start_rate=values['slow_start_learning_rate'],
+    )
+
+
+def _optimizer_options(values: Values) -> options.OptimizerOptions:
+    return options.OptimizerOptions(
+        name=values['optimizer'],
+        learning_rate=_learning_rate_options(values),
+        momentum=values['momentum'],
+        adam_learning_rate=values['adam_learning_rate'],
+        adam_epsilon=values['adam_epsilon'],
+        weight_decay=values['weight_decay'],
+        last_layer_gradient_multiplier=values['last_layer_gradient_multiplier'],
+        last_layers_contain_logits_only=values['last_layers_contain_logits_only'],
+    )
+
+
+def _loss_options(values: Values, descriptor: Any) -> options.LossOptions:
+    weights = values.numbers('label_weights')
+    if weights is not None and len(weights) not in (1, descriptor.num_classes):
+        raise OptionError(
+            f'--label_weights gives {len(weights)} weights, but data set {descriptor.name!r} has '
+            f'{descriptor.num_classes} classes: give the flag once for each class, or once for all.'
+        )
+    return options.LossOptions(
+        upsample_logits=values['upsample_logits'],
+        label_weights=weights,
+        top_k_percent_pixels=values['top_k_percent_pixels'],
+        hard_example_mining_step=values['hard_example_mining_step'],
+    )
+
+
+def _clone_options(values: Values) -> options.CloneOptions:
+    return options.CloneOptions(
+        num_clones=values['num_clones'],
+        clone_on_cpu=values['clone_on_cpu'],
+        task=values['task'],
+        num_replicas=values['num_replicas'],
+        num_ps_tasks=values['num_ps_tasks'],
+        master=values['master'],
+        startup_delay_steps=values['startup_delay_steps'],
+    )
+
+
+def train_options(values: Values) -> options.TrainOptions:
+    """The options of train."""
+    descriptor = _descriptor(values)
+    return options.TrainOptions(
+        model=_model_options(values, descriptor.num_classes, values.size('train_crop_size')),
+        dataset=_dataset_options(values, 'train_split'),
+        train_logdir=values.path('train_logdir'),
+        resize=_resize_options(values),
+        augment=options.AugmentOptions(
+            min_scale_factor=values['min_scale_factor'],
+            max_scale_factor=values['max_scale_factor'],
+            scale_factor_step_size=values['scale_factor_step_size'],
+        ),
+        optimizer=_optimizer_options(values),
+        loss=_loss_options(values, descriptor),
+        clones=_clone_options(values),
+        batch_size=values['train_batch_size'],
+        number_of_steps=values['training_number_of_steps'],
+        fine_tune_batch_norm=values['fine_tune_batch_norm'],
+        initial_checkpoint=values.path('tf_initial_checkpoint'),
+        initialize_last_layer=values['initialize_last_layer'],
+        log_steps=values['log_steps'],
+        save_interval_secs=values['save_interval_secs'],
+        save_summaries_secs=values['save_summaries_secs'],
+        save_summaries_images=values['save_summaries_images'],
+        profile_logdir=values.path('profile_logdir'),
+        seed=values['seed'],
+    )
+
+
+def eval_options(values: Values) -> options.EvalOptions:
+    """The options of eval."""
+    return options.EvalOptions(
+        model=_model_options(values, _descriptor(values).num_classes, values.size('eval_crop_size')),
+        dataset=_dataset_options(values, 'eval_split'),
+        checkpoint_dir=values.path('checkpoint_dir'),
+        eval_logdir=values.path('eval_logdir'),
+        resize=_resize_options(values),
+        prediction=_prediction_options(values),
+        wait=_wait_options(values, 'max_number_of_evaluations'),
+        batch_size=values['eval_batch_size'],
+        master=values['master'],
+    )
+
+
+def vis_options(values: Values) -> options.VisOptions:
+    """The options of vis."""
+    return options.VisOptions(
+        model=_model_options(values, _descriptor(values).num_classes, values.size('vis_crop_size')),
+        dataset=_dataset_options(values, 'vis_split'),
+        checkpoint_dir=values.path('checkpoint_dir'),
+        vis_logdir=values.path('vis_logdir'),
+        resize=_resize_options(values),
+        prediction=_prediction_options(values),
+        wait=_wait_options(values, 'max_number_of_iterations'),
+        batch_size=values['vis_batch_size'],
+        colormap_type=values.if_given('colormap_type'),
+        also_save_raw_predictions=values['also_save_raw_predictions'],
+        master=values['master'],
+    )
+
+
+_PATH_FIELD = re.compile(r'(_folder|_dir|_root|^workdir)$')
+
+
+def _plain_options(kind: type) -> Callable[[Values], Any]:
+    """Returns a function that fills the options class `kind`, whose fields are named as the flags."""
+
+    def to_options(values: Values) -> Any:
+        names = [field.name for field in dataclasses.fields(kind)]
+        return kind(**{name: values.path(name) if _PATH_FIELD.search(name) else values[name] for name in names})
+
+    return to_options
+
+
+# --- The programs ----------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """One program.
+
+    Attributes:
+      name: how `deeplab NAME` calls it.
+      module: where its `run(options)` is; imported when the program runs.
+      summary: what it does, in a line.
+      example: flags of an example.
+      groups: its flags.
+      to_options: makes its options of the values of its flags.
+      required: names of flags that must be given.
+      aliases: other names.
+    """
+
+    name: str
+    module: str
+    summary: str
+    example: str
+    groups: tuple[Group, ...]
+    to_options: Callable[[Values], Any]
+    required: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def flags(self) -> dict[str, Flag]:
+        """Its flags by name."""
+        return {flag.name: flag for group in self.groups for flag in group.flags}
+
+
+_TRAIN = Program(
+    name='train',
+    module='deeplab.train',
+    summary='Train a network on the records of a data set.',
+    example='--dataset_dir=tfrecord --train_logdir=logs/train --train_crop_size=513,513 --train_batch_size=8',
+    groups=(
+        _data_group('train', 'train'),
+        _AUGMENTATION,
+        _NETWORK,
+        _HEAD,
+        _LOSS,
+        _OPTIMISATION,
+        _TRAIN_LOGS,
+        _TRAIN_MACHINES,
+        _LOG,
+    ),
+    to_options=train_options,
+    required=('train_logdir', 'dataset_dir'),
+)
+
+_EVAL = Program(
+    name='eval',
+    module='deeplab.eval',
+    summary='Measure checkpoints: mean IoU, and the IoU of each class.',
+    example='--dataset_dir=tfrecord --checkpoint_dir=logs/train --eval_logdir=logs/eval --max_number_of_evaluations=1',
+    groups=(
+        _data_group(
+            'eval', 'val', Flag('eval_batch_size', 'integer', 1, 'Images that go through the network together.')
+        ),
+        _EVAL_RESULTS,
+        _PREDICTION,
+        _NETWORK,
+        _HEAD,
+        Group('Machines', (_MASTER,)),
+        _UNUSED_HERE,
+        _LOG,
+    ),
+    to_options=eval_options,
+    required=('checkpoint_dir', 'eval_logdir', 'dataset_dir'),
+    aliases=('evaluate',),
+)
+
+_VIS = Program(
+    name='vis',
+    module='deeplab.vis',
+    summary='Picture the predictions of a checkpoint.',
+    example='--dataset_dir=tfrecord --checkpoint_dir=logs/train --vis_logdir=logs/vis --max_number_of_iterations=1',
+    groups=(
+        _data_group('vis', 'val', Flag('vis_batch_size', 'integer', 1, 'Images that go through the network together.')),
+        _VIS_RESULTS,
+        _PREDICTION,
+        _NETWORK,
+        _HEAD,
+        Group('Machines', (_MASTER,)),
+        _UNUSED_HERE,
+        _LOG,
+    ),
+    to_options=vis_options,
+    required=('checkpoint_dir', 'vis_logdir', 'dataset_dir'),
+    aliases=('visualize', 'visualise'),
+)
+
+_BUILD_VOC = Program(
+    name='build_voc2012_data',
+    module='deeplab.datasets.build_voc2012_data',
+    summary='Write records of a data set laid out as PASCAL VOC: images, masks, lists.',
+    example='--image_folder=JPEGImages --image_format=jpg --list_folder=lists --output_dir=tfrecord',
+    groups=_builder_groups(
+        Flag('image_folder', 'string', './VOCdevkit/VOC2012/JPEGImages', 'Folder of the images.'),
+        Flag(
+            'semantic_segmentation_folder',
+            'string',
+            './VOCdevkit/VOC2012/SegmentationClassRaw',
+            'Folder of the masks: PNG files whose grey value, or palette index, is the class.',
+        ),
+        Flag(
+            'list_folder',
+            'string',
+            './VOCdevkit/VOC2012/ImageSets/Segmentation',
+            'Folder of one SPLIT.txt for each split: a file name without extension a line.',
+        ),
+        Flag('output_dir', 'string', './tfrecord', 'Folder that gets the records.'),
+    ),
+    to_options=_plain_options(options.BuildVocOptions),
+)
+
+_BUILD_CITYSCAPES = Program(
+    name='build_cityscapes_data',
+    module='deeplab.datasets.build_cityscapes_data',
+    summary='Write records of Cityscapes.',
+    example='--cityscapes_root=cityscapes --output_dir=cityscapes/tfrecord',
+    groups=_builder_groups(
+        Flag('cityscapes_root', 'string', './cityscapes', 'Folder that holds leftImg8bit and gtFine.'),
+        Flag('output_dir', 'string', './tfrecord', 'Folder that gets the records.'),
+    ),
+    to_options=_plain_options(options.BuildCityscapesOptions),
+)
+
+_ADE20K_ROOT = './ADE20K/ADEChallengeData2016'
+_BUILD_ADE20K = Program(
+    name='build_ade20k_data',
+    module='deeplab.datasets.build_ade20k_data',
+    summary='Write records of ADE20K.',
+    example='--image_format=jpg --output_dir=ADE20K/tfrecord',
+    groups=_builder_groups(
+        Flag('train_image_folder', 'string', f'{_ADE20K_ROOT}/images/training', 'Folder of the training images.'),
+        Flag('train_image_label_folder', 'string', f'{_ADE20K_ROOT}/annotations/training', 'Folder of their masks.'),
+        Flag('val_image_folder', 'string', f'{_ADE20K_ROOT}/images/validation', 'Folder of the validation images.'),
+        Flag('val_image_label_folder', 'string', f'{_ADE20K_ROOT}/annotations/validation', 'Folder of their masks.'),
+        Flag('output_dir', 'string', './ADE20K/tfrecord', 'Folder that gets the records.'),
+    ),
+    to_options=_plain_options(options.BuildAde20kOptions),
+)
+
+_REMOVE_COLORMAP = Program(
+    name='remove_gt_colormap',
+    module='deeplab.datasets.remove_gt_colormap',
+    summary='Turn masks with a colour palette into masks of plain class ids.',
+    example='--original_gt_folder=SegmentationClass --output_dir=SegmentationClassRaw',
+    groups=(
+        Group(
+            'Files',
+            (
+                Flag(
+                    'original_gt_folder',
+                    'string',
+                    './VOCdevkit/VOC2012/SegmentationClass',
+                    'Folder of the masks with a palette.',
+                ),
+                Flag('segmentation_format', 'string', 'png', 'Their extension.'),
+                Flag(
+                    'output_dir',
+                    'string',
+                    './VOCdevkit/VOC2012/SegmentationClassRaw',
+                    'Folder that gets the plain masks, under the same names.',
+                ),
+                _NUM_WORKERS,
+            ),
+        ),
+        _LOG,
+    ),
+    to_options=_plain_options(options.RemoveColormapOptions),
+)
+
+_DEMO = Program(
+    name='demo',
+    module='deeplab.demo.demo',
+    summary='Show the whole job in a few minutes: draw a data set, build, train, evaluate, picture.',
+    example='--workdir=deeplab_demo',
+    groups=(
+        Group(
+            'Demo',
+            (
+                Flag('workdir', 'string', './deeplab_demo', 'Folder that gets everything the demo makes.'),
+                Flag('steps', 'integer', None, "Training steps; not set: the demo's own number."),
+                _SEED,
+            ),
+        ),
+        _LOG,
+    ),
+    to_options=_plain_options(options.DemoOptions),
+)
+
+PROGRAMS = (_DEMO, _BUILD_VOC, _BUILD_CITYSCAPES, _BUILD_ADE20K, _REMOVE_COLORMAP, _TRAIN, _EVAL, _VIS)
+
+# Programs of the original that are still to come, and what they will do.
+PLANNED = {
+    'export_model': 'exporting a trained network',
+    'convert_to_tflite': 'converting an exported network to TensorFlow Lite',
+    'eval_coco_format': 'evaluation in the COCO panoptic format',
+}
+
+# Flags whose feature is still to come: they refuse every value but their default.
+NOT_BUILT_FLAGS = {
+    'dense_prediction_cell_json': 'the dense prediction cell',
+    'quantize_delay_step': '8-bit training',
+    'num_replicas': 'training on several machines',
+    'num_ps_tasks': 'training on several machines',
+    'task': 'training on several machines',
+    'master': 'computing on another machine',
+}
+
+
+# --- Reading the words of a call -------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class _Word:
+    """One flag with its value, or (flag is None) something else, as it stands on the line."""
+
+    text: str
+    flag: Flag | None = None
+    value: str | None = None
+
+
+def _read_words(words: Sequence[str], known: Mapping[str, Flag]) -> Iterator[_Word]:
+    """Splits a line into flags with their values, as absl will; raises `UsageError` for what is surely a mistake."""
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == '--':
+            yield from (_Word(text) for text in rest)
+            return
+        _check_signs(word)
+        if not word.startswith('-') or not word.strip('-'):
+            yield _Word(word)
+            continue
+        name, equals, value = word[2 if word.startswith('--') else 1 :].partition('=')
+        flag = _find_flag(name, known)
+        if flag is None:
+            # What follows an unknown flag without `=` is most likely its value.
+            if not equals and rest and not rest[0].startswith('-'):
+                rest.pop(0)
+            yield _Word(f'--{name}')
+            continue
+        _check_spaces(name, equals, value, rest)
+        if equals:
+            if flag.name != name:
+                raise UsageError(f'{word}: --{name} takes no value; write --{flag.name}=true or --{flag.name}=false.')
+        elif flag.kind == 'boolean':
+            value = 'true' if flag.name == name else 'false'
+        else:
+            value = _next_value(flag, rest, known)
+        yield _Word(word, flag, value)
+
+
+def _check_signs(word: str) -> None:
+    """Raises `UsageError` for signs that word processors and web pages put in place of - and "."""
+    if word[0:1] and word[0] in _LONG_DASHES:
+        mend = '--' + word.lstrip(_LONG_DASHES + '-')
+        raise UsageError(f'{word} begins with a long dash: write {mend} with two plain hyphens.')
+    value = word.partition('=')[2] if word.startswith('-') else word
+    if value and (value[0] in _CURLY_QUOTES or value[-1] in _CURLY_QUOTES):
+        mend = ''.join('"' if sign in _CURLY_QUOTES else sign for sign in word)
+        raise UsageError(f'{word} has curly quotes: write {mend} with straight ones, or none.')
+
+
+def _find_flag(name: str, known: Mapping[str, Flag]) -> Flag | None:
+    """The flag that `name` (or `noNAME` of a boolean) means, or None; raises `UsageError` for capitals."""
+    for candidate in (name, name.removeprefix('no')):
+        flag = known.get(candidate)
+        if flag is not None and (candidate == name or flag.kind == 'boolean'):
+            return flag
+    if name != name.lower() and _find_flag(name.lower(), known) is not None:
+        raise UsageError(f'--{name}: flag names have no capital letters; write --{name.lower()}.')
+    return None
+
+
+def _check_spaces(name: str, equals: str, value: str, rest: Sequence[str]) -> None:
+    """Raises `UsageError` where spaces stand around `=`."""
+    following = rest[0] if rest else ''
+    if not equals and following.startswith('='):
+        value = following[1:] or (rest[1] if len(rest) > 1 else 'VALUE')
+    elif equals and not value and following and not following.startswith('-'):
+        value = following
+    else:
+        return
+    raise UsageError(f"There is a space beside '=' of --{name}: write --{name}={value} without spaces.")
+
+
+def _next_value(flag: Flag, rest: list[str], known: Mapping[str, Flag]) -> str:
+    """Takes the value of `flag`, which stands behind a space, from `rest`."""
+    following = rest[0].lstrip('-').partition('=')[0] if rest and rest[0].startswith('--') else None
+    if not rest or (following and _find_flag(following, known)):
+        raise UsageError(f'--{flag.name} lacks its value: write --{flag.name}=VALUE.')
+    return rest.pop(0)
+
+
+def _check_value(flag: Flag, value: str) -> None:
+    """Raises `UsageError` unless `value` is one that `flag` can have."""
+    shown = f'--{flag.name}={value}'
+    nullable = flag.kind != 'string' or flag.name in ('tf_initial_checkpoint', 'dense_prediction_cell_json')
+    if nullable and value.strip().lower() in ('none', 'null'):
+        raise UsageError(f"{shown}: there is no such value; leave the flag away for 'not set'.")
+    if flag.holds_numbers and value.strip()[:1] in ('{', '[', '('):
+        _refuse_brackets(flag, value)
+    if flag.name in ('tf_initial_checkpoint', 'checkpoint_dir'):
+        _check_checkpoint(flag.name, value)
+    if not _is_parsable(flag, value):
+        raise UsageError(f'{shown} is not allowed: {flag.expected}.')
+
+
+def _refuse_brackets(flag: Flag, value: str) -> None:
+    """Raises `UsageError` that says how to write the numbers in `value`."""
+    numbers = [number.strip() for number in value.strip('{}[]() ').split(',')]
+    mend = ' '.join(f'--{flag.name}={number}' for number in numbers)
+    if flag.kind == 'list':
+        mend = f'--{flag.name}={",".join(numbers)}'
+    raise UsageError(f'--{flag.name}={value}: brackets are not understood; write {mend}.')
+
+
+def _check_checkpoint(name: str, value: str) -> None:
+    """Raises `UsageError` where `value` is a file of a checkpoint."""
+    whole = _CHECKPOINT_SUFFIX.sub('', value)
+    if name == 'checkpoint_dir':
+        if whole != value or (os.path.exists(f'{value}.index') and not os.path.isdir(value)):
+            folder = os.path.dirname(value) or '.'
+            raise UsageError(f'--{name}={value} is a checkpoint, not its folder: write --{name}={folder}.')
+    elif whole != value:
+        raise UsageError(f'--{name}={value} is one file of a checkpoint: name it as a whole, --{name}={whole}.')
+
+
+def _is_parsable(flag: Flag, value: str) -> bool:
+    """Whether `value` is of the flag's kind."""
+    try:
+        if flag.kind == 'list':
+            # An empty list is "not set", for flags that may be so.
+            return all(_number(part, int) is not None for part in value.split(',')) if value else flag.default is None
+        if flag.holds_numbers:
+            number = float if flag.kind == 'repeated float' else int
+            return all(_number(part, number) is not None for part in value.split(','))
+        if flag.kind == 'boolean':
+            flags.BooleanParser().parse(value)
+        elif flag.kind in ('integer', 'float'):
+            _number(value, {'integer': int, 'float': float}[flag.kind])
+    except (ValueError, OverflowError):
+        return False
+    return flag.kind != 'enum' or value in flag.choices
+
+
+def _refuse_unknown(program: Program, words: Sequence[_Word]) -> None:
+    """Raises `UsageError` for flags that the program does not have, and for what is no flag."""
+    unknown = [word.text.removeprefix('--') for word in words if word.flag is None and word.text.startswith('--')]
+    if unknown:
+        raise UsageError(' '.join(_unknown_flag(program, name) for name in unknown))
+    leftover = [word.text for word in words if word.flag is None]
+    if leftover:
+        shown = ' '.join(leftover)
+        hint = 'every setting is written --flag=value'
+        before = [a.flag for a, b in zip(words, words[1:], strict=False) if b.text == leftover[0] and a.flag]
+        if before and before[0].kind == 'boolean':
+            hint = f'write --{before[0].name}={leftover[0]} with an equals sign'
+        raise UsageError(f"Cannot understand '{shown}': {hint}.")
+
+
+def _unknown_flag(program: Program, name: str) -> str:
+    """Says that `name` is unknown, and what may have been meant."""
+    text = f'Unknown flag --{name}'
+    owners = [other.name for other in PROGRAMS if name in other.flags]
+    near = difflib.get_close_matches(name.lower().replace('-', '_'), program.flags, n=1, cutoff=0.7)
+    if owners:
+        text += f' (it belongs to {", ".join(owners)})'
+    if near:
+        return f'{text}: did you mean --{near[0]}?'
+    return f'{text}: see deeplab {program.name} --help.'
+
+
+def parse_flags(program: Program, words: Sequence[str]) -> Values:
+    """Reads the words behind a program's name.
+
+    Args:
+      program: the program that is called.
+      words: what stands behind its name on the line.
+
+    Returns:
+      The values of all its flags.
+
+    Raises:
+      UsageError: for anything that cannot be understood, with the mend.
+    """
+    values = flags.FlagValues()
+    for flag in program.flags.values():
+        _define(flag, values)
+    values.set_gnu_getopt(True)
+    try:
+        # Flags may stand in a file, --flagfile=FILE, one a line.
+        words = values.read_flags_from_files(list(words), force_gnu=True)
+        read = list(_read_words(words, program.flags))
+        _refuse_unknown(program, read)
+        for word in read:
+            _check_value(word.flag, word.value)
+        values([program.name, *words])
+    except flags.Error as error:
+        raise UsageError(f'{error}.') from error
+    parsed = Values(values)
+    _check_required(program, parsed)
+    _refuse_not_built(program, parsed)
+    return parsed
+
+
+def _check_required(program: Program, values: Values) -> None:
+    """Raises `UsageError` that names all required flags that are missing, and what each is."""
+    missing = [program.flags[name] for name in program.required if not values[name]]
+    if missing:
+        shown = ' and '.join(
+            f'--{flag.name} ({_lower_first(flag.meaning.partition(". ")[0]).rstrip(".")})' for flag in missing
+        )
+        raise UsageError(f'{program.name} needs {shown}.')
+
+
+def _refuse_not_built(program: Program, values: Values) -> None:
+    """Raises `OptionError` for a flag whose feature is still to come."""
+    for name, feature in NOT_BUILT_FLAGS.items():
+        flag = program.flags.get(name)
+        if flag is None or values[name] == flag.default:
+            continue
+        if name == 'quantize_delay_step' and values[name] < 0:
+            continue
+        raise OptionError(f'--{name}={values[name]}: {feature} is not built yet; leave the flag away.')
+
+
+def _lower_first(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+# --- Help ------------------------------------------------------------------------------------------------------------
+
+
+def overview() -> str:
+    """The text of `deeplab --help`."""
+    width = max(len(program.name) for program in PROGRAMS)
+    lines = ['DeepLab: semantic segmentation, from images and masks to a trained, measured and pictured network.', '']
+    lines += ['Usage: deeplab PROGRAM --flag=value ...', '', 'Programs:']
+    lines += [f'  {program.name:{width}}  {program.summary}' for program in PROGRAMS]
+    lines += ['', 'deeplab PROGRAM --help lists the flags of a program; deeplab --version says which version this is.']
+    lines += ['', 'Examples:', '  deeplab demo', f'  deeplab {_TRAIN.name} {_TRAIN.example}']
+    return '\n'.join(lines)
+
+
+def program_help(program: Program) -> str:
+    """The text of `deeplab PROGRAM --help`."""
+    lines = [f'deeplab {program.name}: {_lower_first(program.summary)}', '']
+    lines += [f'Usage: deeplab {program.name} --flag=value ...', f'Example: deeplab {program.name} {program.example}']
+    for group in program.groups:
+        lines += ['', f'{group.title}:']
+        for flag in group.flags:
+            lines += _flag_help(flag, flag.name in program.required)
+    return '\n'.join(lines)
+
+
+def _flag_help(flag: Flag, is_required: bool) -> list[str]:
+    """The lines of one flag."""
+    shapes = {'string': 'TEXT', 'integer': 'N', 'float': 'X', 'enum': '|'.join(flag.choices), 'list': 'N,N'}
+    shapes |= {'repeated integer': 'N', 'repeated float': 'X'}
+    head = f'  --[no]{flag.name}' if flag.kind == 'boolean' else f'  --{flag.name}={shapes[flag.kind]}'
+    if flag.kind.startswith('repeated'):
+        head += ' (may be repeated)'
+    text = f'{flag.meaning} {"Required." if is_required else _default_text(flag)}'.rstrip()
+    return [head, *textwrap.wrap(text, HELP_WIDTH, initial_indent=' ' * 6, subsequent_indent=' ' * 6)]
+
+
+def _default_text(flag: Flag) -> str:
+    """Says what holds when the flag is not given."""
+    if flag.default is None:
+        return '' if 'not set' in flag.meaning.lower() else 'Default: not set.'
+    if flag.kind == 'boolean':
+        return f'Default: {str(flag.default).lower()}.'
+    if flag.holds_numbers:
+        return f'Default: {",".join(str(number) for number in flag.default)}.'
+    return f'Default: {flag.default}.' if flag.default != '' else 'Default: empty.'
+
+
+# --- Running a program -----------------------------------------------------------------------------------------------
+
+
+def find_program(name: str) -> Program:
+    """The program of that name; raises `UsageError` that says which there are."""
+    plain = name.replace('-', '_').removesuffix('.py').rpartition('/')[2]
+    for program in PROGRAMS:
+        if plain == program.name or plain in program.aliases:
+            return program
+    if plain in PLANNED:
+        raise UsageError(f'deeplab {plain} is not built yet: {PLANNED[plain]} is still to come.')
+    names = [program.name for program in PROGRAMS]
+    near = difflib.get_close_matches(plain.lower(), names, n=1)
+    hint = f'Did you mean {near[0]}? ' if near else ''
+    raise UsageError(f"Unknown program '{name}'. {hint}Known: {', '.join(names)}.")
+
+
+def options_of(name: str, words: Sequence[str]) -> Any:
+    """The options that a line gives: `options_of('train', ['--train_logdir=...', ...])`.
+
+    Raises:
+      UserError: for anything wrong with the line.
+    """
+    program = find_program(name)
+    return program.to_options(parse_flags(program, words))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line `deeplab ARGV...`.
+
+    Args:
+      argv: the words behind `deeplab`; None for those that this process was called with.
+
+    Returns:
+      The exit status: 0, 1 for an error while running, 2 for a line that cannot be understood, 130 when interrupted.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(words)
+    except BrokenPipeError:
+        # Whoever read our output has gone (`deeplab train --help | head`); nothing may be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _dispatch(words: Sequence[str]) -> int:
+    """Answers calls for help, else runs a program."""
+    name, *rest = words or ['--help']
+    if name == 'help':
+        name, *rest = [*rest, '--help']
+    if name in HELP_WORDS:
+        _say(overview())
+        return 0 if words else USAGE_STATUS
+    if name == '--version':
+        _say(f'deeplab {deeplab.__version__}')
+        return 0
+    try:
+        program = find_program(name)
+    except UsageError as error:
+        return _fail('deeplab', error, USAGE_STATUS)
+    if any(word in HELP_WORDS for word in rest):
+        _say(program_help(program))
+        return 0
+    try:
+        values = parse_flags(program, rest)
+        program_options = program.to_options(values)
+    except UserError as error:
+        return _fail(f'deeplab {program.name}', error, USAGE_STATUS)
+    return _run(program, values, program_options)
+
+
+def _run(program: Program, values: Values, program_options: Any) -> int:
+    """Runs `program` and says what came out of it; returns the exit status."""
+    start_logging(values)
+    try:
+        result = importlib.import_module(program.module).run(program_options)
+    except UserError as error:
+        return _fail(f'deeplab {program.name}', error, ERROR_STATUS)
+    except KeyboardInterrupt:
+        return _fail(f'deeplab {program.name}', 'interrupted', INTERRUPTED_STATUS)
+    report = _report(result)
+    if report:
+        _say(report)
+    return 0
+
+
+def start_logging(values: Values) -> None:
+    """Sends the log to standard error, from level INFO on; and quiets the libraries' own chatter.
+
+    This happens when a program runs, never at import: other users of this process keep their settings until then.
+    """
+    # 2: errors alone. What TensorFlow's C++ says about GPUs that a machine does not have helps nobody.
+    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
+    # absl's logging reads its flags from the global FLAGS; ours have values of their own (cli only hands them on).
+    if not flags.FLAGS.is_parsed():
+        flags.FLAGS.mark_as_parsed()
+    logging.use_absl_handler()
+    logging.get_absl_handler().python_handler.setStream(sys.stderr)
+    logging.set_verbosity(logging.INFO)
+    for flag in _LOG_FLAGS:
+        if values.given(flag.name):
+            with contextlib.suppress(flags.UnrecognizedFlagError):
+                setattr(flags.FLAGS, flag.name, values[flag.name])
+
+
+def _report(result: Any) -> str:
+    """What a program has to say at its end: its result's report, or the entries of a summary."""
+    if isinstance(result, Mapping):
+        return ', '.join(f'{key}: {value}' for key, value in result.items())
+    return getattr(result, 'report', '') or ''
+
+
+def _say(text: str) -> None:
+    """Writes `text` on standard output."""
+    print(text, flush=True)
+
+
+def _fail(who: str, message: Any, status: int) -> int:
+    """Writes an error on standard error; returns `status`."""
+    print(f'{who}: error: {message}', file=sys.stderr, flush=True)
+    return status
