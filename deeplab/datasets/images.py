@@ -1,0 +1,205 @@
+"""Looking into encoded images and masks, without TensorFlow: is it whole, how large is it, which ids does it hold?
+
+What passes here is what TensorFlow's decoders take.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from deeplab.errors import DataError
+
+_PNG_MAGIC = b'\x89PNG\r\n\x1a\n'
+_JPEG_MAGIC = b'\xff\xd8\xff'
+_SIXTEEN_BIT_MODES = ('I', 'I;16', 'I;16B', 'I;16L')
+
+
+@dataclasses.dataclass(frozen=True)
+class Header:
+    """What an image's first bytes say.
+
+    Attributes:
+      format: 'jpeg' or 'png'.
+      height: rows.
+      width: columns.
+    """
+
+    format: str
+    height: int
+    width: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Mask:
+    """A decoded mask.
+
+    Attributes:
+      mode: Pillow's name for how the file stores pixels: 'L' single channel of 8 bits, 'P' palette, 'RGB', 'I;16'...
+      height: rows.
+      width: columns.
+      counts: [256] int64, pixels of each value; None where the file has several channels or 16 bits.
+    """
+
+    mode: str
+    height: int
+    width: int
+    counts: np.ndarray | None
+
+    @property
+    def is_palette(self) -> bool:
+        """Whether the values are indices into a list of colours."""
+        return self.mode == 'P'
+
+    @property
+    def channels(self) -> int:
+        """Number of channels that the file stores."""
+        return Image.getmodebands(self.mode)
+
+
+def content_format(content: bytes) -> str:
+    """'jpeg' or 'png', by the first bytes.
+
+    Raises:
+      DataError: It is neither.
+    """
+    if content.startswith(_JPEG_MAGIC):
+        return 'jpeg'
+    if content.startswith(_PNG_MAGIC):
+        return 'png'
+    raise DataError('it is empty' if not content else 'it is neither JPEG nor PNG')
+
+
+def read_header(content: bytes) -> Header:
+    """Size and format of an image, without decoding it.
+
+    Args:
+      content: the image's file.
+
+    Raises:
+      DataError: It is neither JPEG nor PNG, or cut within its header.
+    """
+    image_format = content_format(content)
+    with _opened(content) as image:
+        return Header(image_format, image.height, image.width)
+
+
+def read_whole(content: bytes) -> Header:
+    """Size and format of an image, after decoding all of it.
+
+    Args:
+      content: the image's file.
+
+    Raises:
+      DataError: It is neither JPEG nor PNG, truncated or otherwise broken.
+    """
+    header = read_header(content)
+    with _opened(content) as image:
+        _load(image, content)
+    return header
+
+
+def read_mask(content: bytes) -> Mask:
+    """Size, kind and values of a mask.
+
+    Args:
+      content: the mask's file.
+
+    Raises:
+      DataError: It is not a PNG, truncated or otherwise broken.
+    """
+    if content_format(content) != 'png':
+        raise DataError('it is a JPEG, whose lossy pixels hold no ids; masks are PNG')
+    with _opened(content) as image:
+        _load(image, content)
+        counts = _counts(image) if image.mode in ('1', 'L', 'P') else None
+        return Mask(image.mode, image.height, image.width, counts)
+
+
+def mask_as_grey_png(content: bytes) -> bytes:
+    """The ids of a mask as a PNG of one channel with 8 bits.
+
+    Args:
+      content: a PNG with one channel or a palette. The indices into a palette are the ids. 16 bits are taken where
+        each id is below 256.
+
+    Returns:
+      `content` itself where nothing needs to change.
+
+    Raises:
+      DataError: The file has several channels, holds ids above 255 or is broken.
+    """
+    mask = read_mask(content)
+    with _opened(content) as image:
+        if image.mode == 'L':
+            return content
+        if image.mode in _SIXTEEN_BIT_MODES:
+            wide = np.asarray(image)
+            if wide.max(initial=0) > 255:
+                raise DataError(f'it has 16 bits and holds the id {wide.max()}; ids end at 255')
+        elif mask.counts is None:
+            raise DataError(several_channels(mask))
+        return encode_png(np.asarray(image).astype(np.uint8) * (255 if image.mode == '1' else 1))
+
+
+def several_channels(mask: Mask) -> str:
+    """What is wrong with a mask of several channels, and the mend."""
+    return (
+        f'it has {mask.channels} channels ({mask.mode}), a mask has one channel of ids; where the colours stand for '
+        'classes, map each colour to its id first'
+    )
+
+
+def encode_png(pixels: np.ndarray) -> bytes:
+    """Pixels as a PNG.
+
+    Args:
+      pixels: [h, w] (grey) or [h, w, 3] uint8.
+    """
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, 'PNG')
+    return stream.getvalue()
+
+
+def _counts(image: Image.Image) -> np.ndarray:
+    # For 1 bit a pixel, Pillow counts 0 and 255, as TensorFlow decodes it.
+    return np.array(image.histogram()[:256], np.int64)
+
+
+def _opened(content: bytes) -> Image.Image:
+    image: Image.Image = _guarded(lambda: Image.open(io.BytesIO(content), formats=('JPEG', 'MPO', 'PNG')))
+    return image
+
+
+def _load(image: Image.Image, content: bytes) -> None:
+    _guarded(image.load)
+    if content.startswith(_PNG_MAGIC):
+        _require_png_end(content)
+
+
+def _guarded(action: Callable[[], Any]) -> Any:
+    """Runs Pillow on content that may be broken in any way."""
+    try:
+        return action()
+    except UnidentifiedImageError:
+        raise DataError('its header is broken') from None
+    except (OSError, SyntaxError, ValueError, IndexError, struct.error, Image.DecompressionBombError) as error:
+        reason = str(error).strip() or type(error).__name__
+        raise DataError(f'it cannot be decoded ({reason})') from None
+
+
+def _require_png_end(content: bytes) -> None:
+    """Raises `DataError` for a PNG without its last chunk, which Pillow lets pass and TensorFlow does not."""
+    position = len(_PNG_MAGIC)
+    while position + 12 <= len(content):
+        length, kind = struct.unpack_from('>I4s', content, position)
+        position += 12 + length
+        if kind == b'IEND' and position <= len(content):
+            return
+    raise DataError('it cannot be decoded (the file is truncated)')

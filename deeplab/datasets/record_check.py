@@ -1,0 +1,396 @@
+"""What is wrong with the records of a split, before anything is computed from them.
+
+Every record is read once, in threads: its checksum, its mask's size and ids against the image's size and the classes.
+The verdict can be kept in a folder; it is used again for as long as the shards stay the same.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import sys
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import tqdm
+from absl import logging
+
+from deeplab.datasets import example, images, record_index
+from deeplab.datasets.segmentation_dataset import SegmentationDataset
+from deeplab.errors import DataError
+
+_CHUNK = 32  # records that a thread takes at a time
+_SHOWN = 3  # problems that a message names
+_VERSION = 1  # of the kept verdicts; change it with what they hold
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Verdict:
+    """What a check found in records that may be used.
+
+    Attributes:
+      records: [n] int64, numbers of the good records in their `RecordIndex`, ascending.
+      sizes: [n, 2] int32, height and width of their images.
+      class_pixels: [num_classes] int64, pixels of each class in the masks (zeros where masks were not asked for).
+      ignored_pixels: pixels of ignore_label.
+      corrupt: one line for each record (or rest of a shard) that was left out.
+    """
+
+    records: np.ndarray
+    sizes: np.ndarray
+    class_pixels: np.ndarray
+    ignored_pixels: int
+    corrupt: tuple[str, ...] = ()
+
+    @property
+    def largest_size(self) -> tuple[int, int]:
+        """Largest height and largest width, maybe of different images."""
+        height, width = self.sizes.max(axis=0)
+        return int(height), int(width)
+
+
+@dataclasses.dataclass
+class _Found:
+    """What a chunk of records showed. `wrong` has (key of `_MENDS`, text) of masks, `corrupt` what cannot be read."""
+
+    records: list[int] = dataclasses.field(default_factory=list)
+    sizes: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    counts: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(256, np.int64))
+    wrong: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+    corrupt: list[str] = dataclasses.field(default_factory=list)
+
+    def add(self, other: _Found) -> None:
+        """Takes over what `other` found."""
+        self.records += other.records
+        self.sizes += other.sizes
+        self.counts += other.counts
+        self.wrong += other.wrong
+        self.corrupt += other.corrupt
+
+
+def check(
+    dataset: SegmentationDataset,
+    num_classes: int,
+    ignore_label: int,
+    skip_corrupt_records: bool = False,
+    needs_labels: bool = True,
+    cache_dir: str | None = None,
+    index: record_index.RecordIndex | None = None,
+    num_workers: int | None = None,
+) -> Verdict:
+    """Checks every record of a split.
+
+    Args:
+      dataset: the split.
+      num_classes: masks may hold 0 to num_classes - 1.
+      ignore_label: and this id.
+      skip_corrupt_records: whether records that cannot be read or decoded are left out and counted. Images are then
+        decoded whole, else their headers alone are read.
+      needs_labels: whether there must be masks; without it they are not looked at.
+      cache_dir: folder that keeps the verdict; None for none.
+      index: the index of the split's shards, where the caller has it already.
+      num_workers: threads; None for one a core.
+
+    Returns:
+      The verdict.
+
+    Raises:
+      DataError: A record cannot be read (unless skip_corrupt_records), or a mask does not fit its image or the
+        classes, or is not a single channel of ids; or there is no record at all.
+    """
+    arguments = [num_classes, ignore_label, skip_corrupt_records, needs_labels]
+    kept = _KeptVerdict(cache_dir, dataset, arguments)
+    if (verdict := kept.load()) is not None:
+        _report_corrupt(dataset, verdict)
+        return verdict
+    index = index or record_index.RecordIndex.walk(dataset.shards, skip_corrupt_records)
+    if not len(index):
+        raise DataError(f"The shards of split '{dataset.split}' in '{dataset.directory}' hold no record.")
+    inspector = _Inspector(index, num_classes, ignore_label, skip_corrupt_records, needs_labels)
+    found = _inspect_all(inspector, len(index), f'checking {dataset.split}', num_workers)
+    if found.wrong:
+        raise DataError(_message(dataset, found.wrong, len(index), num_classes, ignore_label))
+    corrupt = (*index.damaged, *found.corrupt)
+    if not found.records:
+        raise DataError(
+            f"No record of split '{dataset.split}' in '{dataset.directory}' can be read. First: {corrupt[0]}."
+        )
+    verdict = _verdict(found, num_classes, ignore_label, corrupt)
+    _report_corrupt(dataset, verdict)
+    kept.save(verdict)
+    return verdict
+
+
+def require_fit(
+    verdict: Verdict,
+    index: record_index.RecordIndex,
+    crop_size: Sequence[int],
+    flag: str = 'eval_crop_size',
+    output_stride: int = 16,
+    resized: Callable[[int, int], tuple[int, int]] | None = None,
+) -> None:
+    """Raises `DataError` when an image is larger than the crop, which eval and vis never cut.
+
+    Args:
+      verdict: of the split.
+      index: of the split.
+      crop_size: height and width.
+      flag: flag that sets it.
+      output_stride: a good crop is a multiple of it plus one.
+      resized: what becomes of an image's height and width before; None for no resizing.
+
+    Raises:
+      DataError: Names the image, and the smallest good crop for all images.
+    """
+    unique, first, counts = np.unique(verdict.sizes, axis=0, return_index=True, return_counts=True)
+    seen = np.array([resized(int(h), int(w)) for h, w in unique] if resized else unique)
+    too_large = (seen > np.asarray(crop_size)).any(axis=1)
+    if not too_large.any():
+        return
+    place = int(np.argmax(seen.max(axis=1) * too_large))
+    record = int(verdict.records[first[place]])
+    needed = np.maximum(seen.max(axis=0), crop_size)
+    good = [int(-(-(side - 1) // output_stride) * output_stride + 1) for side in needed]
+    raise DataError(
+        f"Image '{example.parse(index.read(record)).image_name}' ({index.name_of(record)}) is "
+        f'{seen[place][0]} x {seen[place][1]} pixels (height x width), larger than '
+        f'--{flag}={crop_size[0]},{crop_size[1]}; {counts[too_large].sum()} of {len(verdict.records)} images are. '
+        f'Set --{flag}={good[0]},{good[1]}.'
+    )
+
+
+def find_undecodable(index: record_index.RecordIndex, records: Iterable[int]) -> str | None:
+    """Looks for the record that a decoder has just stumbled over.
+
+    Args:
+      index: of the split.
+      records: numbers of the records that may be it.
+
+    Returns:
+      What is wrong with the first one that cannot be read or decoded whole, its file, number and image named; None
+      where all can.
+    """
+    for record in records:
+        try:
+            _read(index, int(record), decode_image=True, needs_labels=True)
+        except DataError as error:
+            return str(error)
+    return None
+
+
+def _read(
+    index: record_index.RecordIndex, record: int, decode_image: bool, needs_labels: bool
+) -> tuple[example.Example, images.Header, images.Mask | None]:
+    """A record, its image's size and its mask.
+
+    Raises:
+      DataError: It cannot be read; the message names it.
+    """
+    parsed = None
+    content = index.read(record)  # names the record itself
+    what = 'the record'
+    try:
+        parsed = example.parse(content)
+        what = 'the image'
+        header = (images.read_whole if decode_image else images.read_header)(parsed.image_bytes)
+        what = 'the mask'
+        mask = images.read_mask(parsed.label_bytes) if needs_labels and parsed.label_bytes is not None else None
+        return parsed, header, mask
+    except DataError as error:
+        image = f" (image '{parsed.image_name}')" if parsed else ''
+        raise DataError(f'Cannot use {what} of {index.name_of(record)}{image}: {error}.') from None
+
+
+class _Inspector:
+    """Judges records one at a time."""
+
+    def __init__(
+        self,
+        index: record_index.RecordIndex,
+        num_classes: int,
+        ignore_label: int,
+        skip_corrupt: bool,
+        needs_labels: bool,
+    ) -> None:
+        self._index = index
+        self._skip_corrupt = skip_corrupt
+        self._needs_labels = needs_labels
+        self._allowed = np.zeros(256, bool)
+        self._allowed[:num_classes] = True
+        self._allowed[ignore_label] = True
+
+    def inspect(self, records: Iterable[int]) -> _Found:
+        """What the records show, together.
+
+        Raises:
+          DataError: One cannot be read, and corrupt records are not skipped.
+        """
+        found = _Found()
+        for record in records:
+            try:
+                parsed, header, mask = _read(self._index, record, self._skip_corrupt, self._needs_labels)
+            except DataError as error:
+                if not self._skip_corrupt:
+                    raise
+                found.corrupt.append(str(error))
+                continue
+            wrong = self._what_is_wrong(header, mask) if self._needs_labels else None
+            if wrong is not None:
+                kind, detail = wrong
+                found.wrong.append((kind, f"{self._index.name_of(record)}, image '{parsed.image_name}'{detail}"))
+                continue
+            found.records.append(record)
+            found.sizes.append((header.height, header.width))
+            if mask is not None and mask.counts is not None:
+                found.counts += mask.counts
+        return found
+
+    def _what_is_wrong(self, header: images.Header, mask: images.Mask | None) -> tuple[str, str] | None:
+        """Kind (a key of `_MENDS`) and details of what is wrong with a mask."""
+        if mask is None:
+            return 'missing', ''
+        if mask.is_palette:
+            return 'palette', ''
+        if mask.counts is None:
+            return 'channels', f': {mask.mode}'
+        if (mask.height, mask.width) != (header.height, header.width):
+            return 'size', f': image {header.height} x {header.width}, mask {mask.height} x {mask.width}'
+        outside = np.flatnonzero((mask.counts > 0) & ~self._allowed)
+        if len(outside):
+            shown = ', '.join(f'id {value} on {mask.counts[value]} pixels' for value in outside[:_SHOWN])
+            return 'ids', f': {shown}' + (f' and {len(outside) - _SHOWN} ids more' if len(outside) > _SHOWN else '')
+        return None
+
+
+def _inspect_all(inspector: _Inspector, total: int, title: str, num_workers: int | None) -> _Found:
+    """Inspects the records 0 to `total` - 1 in threads; Pillow decodes without holding Python's lock."""
+    found = _Found()
+    chunks = [range(start, min(start + _CHUNK, total)) for start in range(0, total, _CHUNK)]
+    pool = concurrent.futures.ThreadPoolExecutor(num_workers or os.cpu_count() or 1)
+    # A bar appears only where somebody looks, and only when it takes long.
+    bar = tqdm.tqdm(total=total, desc=title, unit='record', delay=2, disable=not sys.stderr.isatty(), leave=False)
+    try:
+        for chunk, part in zip(chunks, pool.map(inspector.inspect, chunks), strict=True):
+            found.add(part)
+            bar.update(len(chunk))
+    finally:
+        pool.shutdown(cancel_futures=True)
+        bar.close()
+    return found
+
+
+_MENDS = {
+    'missing': (
+        'have no mask',
+        'Such a split can be visualised, but neither trained on nor evaluated: build it again with its masks.',
+    ),
+    'palette': (
+        'have a mask with a palette, whose colours would be taken for grey levels',
+        'Build the records again: the builders take the indices as ids; or run remove_gt_colormap on the masks first.',
+    ),
+    'channels': (
+        'have a mask that is not one channel of 8 bits',
+        'Turn the masks into single-channel ids and build the records again.',
+    ),
+    'size': ('have a mask of another size than the image', 'Mend these masks and build the records again.'),
+    'ids': (
+        'have a mask with ids that are neither among the {num_classes} classes (0 to {last}) nor ignore_label {ignore}',
+        'Set num_classes or ignore_label in the description of the data set (--dataset), or mend the masks.',
+    ),
+}
+
+
+def _message(
+    dataset: SegmentationDataset, wrong: list[tuple[str, str]], total: int, num_classes: int, ignore_label: int
+) -> str:
+    """One message about all wrong records: each kind with its first cases and its mend."""
+    parts = []
+    for kind, (sentence, mend) in _MENDS.items():
+        cases = [text for found, text in wrong if found == kind]
+        if not cases:
+            continue
+        what = sentence.format(num_classes=num_classes, last=num_classes - 1, ignore=ignore_label)
+        more = f'; and {len(cases) - _SHOWN} more' if len(cases) > _SHOWN else ''
+        parts.append(
+            f"{len(cases)} of {total} records of split '{dataset.split}' {what}: "
+            f'{"; ".join(cases[:_SHOWN])}{more}. {mend}'
+        )
+    return ' '.join(parts)
+
+
+def _verdict(found: _Found, num_classes: int, ignore_label: int, corrupt: tuple[str, ...]) -> Verdict:
+    counts = found.counts.copy()
+    ignored = int(counts[ignore_label])
+    counts[ignore_label] = 0
+    return Verdict(
+        np.array(found.records, np.int64),
+        np.array(found.sizes, np.int32).reshape(-1, 2),
+        counts[:num_classes],
+        ignored,
+        corrupt,
+    )
+
+
+def _report_corrupt(dataset: SegmentationDataset, verdict: Verdict) -> None:
+    if verdict.corrupt:
+        logging.warning(
+            "Split '%s': %d records (or rests of shards) cannot be read and are left out; %d remain. First: %s",
+            dataset.split,
+            len(verdict.corrupt),
+            len(verdict.records),
+            '; '.join(verdict.corrupt[:_SHOWN]),
+        )
+
+
+class _KeptVerdict:
+    """A verdict in a file, good for as long as the shards and the arguments of the check stay the same."""
+
+    def __init__(self, cache_dir: str | None, dataset: SegmentationDataset, arguments: Sequence[object]) -> None:
+        self._folder = None if cache_dir is None else pathlib.Path(cache_dir)
+        stats = [(os.path.abspath(shard), os.stat(shard)) for shard in dataset.shards if os.path.exists(shard)]
+        shards = [(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats]
+        key = json.dumps([_VERSION, arguments, shards])
+        self._key = hashlib.sha256(key.encode()).hexdigest()
+        self._name = f'record_check-{dataset.split}-{self._key[:12]}.json'
+
+    def load(self) -> Verdict | None:
+        """The kept verdict; None where there is none that holds."""
+        if self._folder is None:
+            return None
+        try:
+            content = json.loads((self._folder / self._name).read_text('utf-8'))
+            if content['key'] != self._key:
+                return None
+            return Verdict(
+                np.array(content['records'], np.int64),
+                np.array(content['sizes'], np.int32).reshape(-1, 2),
+                np.array(content['class_pixels'], np.int64),
+                int(content['ignored_pixels']),
+                tuple(content['corrupt']),
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def save(self, verdict: Verdict) -> None:
+        """Keeps the verdict; where that cannot be done, the next run checks again."""
+        if self._folder is None:
+            return
+        content = {
+            'key': self._key,
+            'records': verdict.records.tolist(),
+            'sizes': verdict.sizes.tolist(),
+            'class_pixels': verdict.class_pixels.tolist(),
+            'ignored_pixels': verdict.ignored_pixels,
+            'corrupt': list(verdict.corrupt),
+        }
+        unfinished = self._folder / f'{self._name}.{os.getpid()}.partial'
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            unfinished.write_text(json.dumps(content), 'utf-8')
+            os.replace(unfinished, self._folder / self._name)
+        except OSError as error:
+            logging.warning('The verdict on the records could not be kept in %s: %s', self._folder, error)
