@@ -11,7 +11,11 @@ IMAGE_NAME = 'image_name'  # string, what image/filename says
 HEIGHT = 'height'  # int32, rows of the image before padding
 WIDTH = 'width'  # int32, columns of the image before padding
 ORIGINAL_IMAGE = 'original_image'  # [h, w, 3] uint8, as it was decoded (visualisation alone)
+ORIGINAL_HEIGHT = 'original_height'  # int32, rows of that image
+ORIGINAL_WIDTH = 'original_width'  # int32, columns of that image
 RECORD = 'record'  # int64, the record's number in its split (shards in name order)
+SEED = 'seed'  # [2] int64, what the sample's random changes are drawn from (training alone)
+VALID = 'valid'  # bool, whether the sample counts (false for what fills up the last batch of eval and vis)
 
 # Outputs that a network predicts. Each has its own logits layer `logits/OUTPUT`.
 OUTPUT_TYPE = 'semantic'

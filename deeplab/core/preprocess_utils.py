@@ -1,0 +1,246 @@
+"""Pure functions on one image and its label: resize, scale, pad, crop, flip.
+
+An image is [h, w, channels] float32, a label [h, w, 1] int32; both move together. What is random is drawn from a
+`seed` that is passed in, so that equal seeds give equal results in any order and on any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+Integers = tf.Tensor | np.ndarray | int
+
+
+def resize_image(image: tf.Tensor, size: tf.Tensor | Sequence[int]) -> tf.Tensor:
+    """Resizes an image bilinearly, its corner pixels staying at the corners.
+
+    Args:
+      image: [h, w, channels], any numeric type.
+      size: two int32, rows and columns of the result.
+
+    Returns:
+      [size[0], size[1], channels] float32.
+    """
+    return tf.compat.v1.image.resize_bilinear(image[tf.newaxis], size, align_corners=True)[0]  # [rows, columns, c]
+
+
+def resize_label(label: tf.Tensor, size: tf.Tensor | Sequence[int]) -> tf.Tensor:
+    """Resizes a label by nearest neighbour, its corner pixels staying at the corners.
+
+    Args:
+      label: [h, w, 1], any type.
+      size: two int32, rows and columns of the result.
+
+    Returns:
+      [size[0], size[1], 1] of the label's type.
+    """
+    return tf.compat.v1.image.resize_nearest_neighbor(label[tf.newaxis], size, align_corners=True)[0]  # [rows, cols, 1]
+
+
+def resize_both(
+    image: tf.Tensor, label: tf.Tensor | None, size: tf.Tensor | Sequence[int]
+) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """Resizes an image and, where there is one, its label to `size` (two int32, rows and columns)."""
+    return resize_image(image, size), None if label is None else resize_label(label, size)
+
+
+def size_in_range(
+    height: Integers, width: Integers, min_value: int | None, max_value: int | None, factor: int | None = None
+) -> tuple[Integers, Integers]:
+    """Returns the size that an image gets when its sides are brought into a range.
+
+    The short side becomes `min_value`, unless the long side would then pass `max_value`: in this case the long side
+    becomes `max_value`. Sides are rounded down, in float32. With a factor, `max_value` is first lowered to the next
+    `k * factor + 1`, and each side is at last raised to the next `k * factor + 1`. Works element by element.
+
+    Args:
+      height: rows, integer of any shape.
+      width: columns, likewise.
+      min_value: wanted short side in pixels; None for the short side that is there.
+      max_value: bound on the long side in pixels; None for no bound.
+      factor: see above; None for sides of any length.
+
+    Returns:
+      Rows and columns, int32, at least 1: tensors for tensors, else NumPy arrays.
+
+    Source: arXiv:1702.02138, section 3 (a short side, and a bound on the long one); multiples plus one keep
+      corners aligned through the strides of a network (arXiv:1606.00915).
+    """
+    # Sizes that are known are computed with NumPy: the same float32 arithmetic, and no graph needed.
+    known = not tf.is_tensor(height) and not tf.is_tensor(width)
+    library, cast = (np, lambda x, kind: np.asarray(x, kind)) if known else (tf, tf.cast)
+    height, width = cast(height, np.float32), cast(width, np.float32)
+    short, long = library.minimum(height, width), library.maximum(height, width)
+    scale = library.ones_like(short) if min_value is None else np.float32(min_value) / short
+    if max_value is not None:
+        bound = np.float32(max_value if factor is None else (max_value - 1) // factor * factor + 1)
+        scale = library.where(library.floor(long * scale) > bound, bound / long, scale)
+    sides = [library.maximum(cast(library.floor(side * scale), np.int32), 1) for side in (height, width)]
+    if factor is not None:
+        sides = [side + (1 - side) % factor for side in sides]
+    return sides[0], sides[1]
+
+
+def random_scale_value(min_factor: float, max_factor: float, step: float, seed: tf.Tensor) -> tf.Tensor:
+    """Draws the factor by which an image is scaled.
+
+    Args:
+      min_factor: smallest factor, greater than 0.
+      max_factor: largest factor.
+      step: 0 draws uniformly from [min_factor, max_factor); otherwise one of int((max_factor - min_factor) / step + 1)
+        evenly spaced values is drawn, both ends among them.
+      seed: two integers.
+
+    Returns:
+      A float32 scalar.
+    """
+    if min_factor == max_factor:
+        return tf.constant(min_factor, tf.float32)
+    if step == 0:
+        return tf.random.stateless_uniform([], seed, min_factor, max_factor)
+    count = int((max_factor - min_factor) / step + 1)
+    values = tf.linspace(tf.constant(min_factor, tf.float32), tf.constant(max_factor, tf.float32), count)  # [count]
+    return values[tf.random.stateless_uniform([], seed, 0, count, tf.int32)]
+
+
+def scaled_size(height: tf.Tensor, width: tf.Tensor, scale: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns `int(side * scale)` of both sides, int32, at least 1; the product is taken in float32."""
+    sides = [tf.cast(tf.cast(side, tf.float32) * scale, tf.int32) for side in (height, width)]
+    return tf.maximum(sides[0], 1), tf.maximum(sides[1], 1)
+
+
+def scale_both(image: tf.Tensor, label: tf.Tensor | None, scale: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """Scales an image and, where there is one, its label by a float32 scalar."""
+    height, width = size_of(image)
+    return resize_both(image, label, scaled_size(height, width, scale))
+
+
+def pad_to_bounding_box(
+    values: tf.Tensor,
+    offset_height: tf.Tensor | int,
+    offset_width: tf.Tensor | int,
+    target_height: tf.Tensor | int,
+    target_width: tf.Tensor | int,
+    pad_value: Sequence[float] | float,
+) -> tf.Tensor:
+    """Puts an image or a label into a larger one that is filled with `pad_value`.
+
+    Args:
+      values: [h, w, channels].
+      offset_height: rows of padding above, 0 or more.
+      offset_width: columns of padding to the left, 0 or more.
+      target_height: rows of the result, at least offset_height + h.
+      target_width: columns of the result, at least offset_width + w.
+      pad_value: one value, or one for each channel.
+
+    Returns:
+      [target_height, target_width, channels] of the type of `values`.
+
+    Raises:
+      ValueError: it is known that the values do not fit. (Where sizes are known at run time alone, running fails.)
+    """
+    height, width = size_of(values)
+    above, left = offset_height, offset_width
+    below, right = target_height - above - height, target_width - left - width
+    known = [side for side in (above, left, below, right) if isinstance(side, int)]
+    if min(known, default=0) < 0:
+        raise ValueError(
+            f'{height}x{width} pixels at row {above}, column {left} do not fit into {target_height}x{target_width}.'
+        )
+    channels = values.shape[-1]
+    pixel = tf.broadcast_to(tf.cast(pad_value, values.dtype), [channels])
+
+    def filled(rows: tf.Tensor | int, columns: tf.Tensor | int) -> tf.Tensor:
+        return tf.broadcast_to(pixel, tf.stack([rows, columns, channels]))
+
+    values = tf.concat([filled(above, width), values, filled(below, width)], axis=0)  # [target_height, w, channels]
+    values = tf.concat([filled(target_height, left), values, filled(target_height, right)], axis=1)
+    values.set_shape([_static(target_height), _static(target_width), channels])  # [target_height, target_width, c]
+    return values
+
+
+def pad_both(
+    image: tf.Tensor,
+    label: tf.Tensor | None,
+    target_height: tf.Tensor | int,
+    target_width: tf.Tensor | int,
+    mean_pixel: Sequence[float],
+    ignore_label: int,
+) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """Pads at the bottom and right: the image with `mean_pixel` (RGB, 0 to 255), the label with `ignore_label`."""
+    image = pad_to_bounding_box(image, 0, 0, target_height, target_width, mean_pixel)
+    if label is not None:
+        label = pad_to_bounding_box(label, 0, 0, target_height, target_width, ignore_label)
+    return image, label
+
+
+def crop(
+    values: tf.Tensor, offset_height: tf.Tensor | int, offset_width: tf.Tensor | int, height: int, width: int
+) -> tf.Tensor:
+    """Cuts [height, width, channels] out of `values` ([h, w, channels]), from a row and a column on."""
+    values = tf.slice(values, tf.stack([offset_height, offset_width, 0]), [height, width, -1])
+    values.set_shape([height, width, values.shape[-1]])  # [height, width, channels]
+    return values
+
+
+def random_crop(
+    image: tf.Tensor, label: tf.Tensor | None, height: int, width: int, seed: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """Cuts the same random window out of an image and its label; every place is as likely as any other.
+
+    Args:
+      image: [h, w, channels], at least as large as the window.
+      label: [h, w, 1], or None.
+      height: rows of the window.
+      width: columns of the window.
+      seed: two integers.
+
+    Returns:
+      [height, width, channels] and [height, width, 1] (or None).
+    """
+    rows, columns = size_of(image)
+    row_seed, column_seed = tf.unstack(tf.random.experimental.stateless_split(seed, 2))
+    row = tf.random.stateless_uniform([], row_seed, 0, rows - height + 1, tf.int32)
+    column = tf.random.stateless_uniform([], column_seed, 0, columns - width + 1, tf.int32)
+    return crop(image, row, column, height, width), None if label is None else crop(label, row, column, height, width)
+
+
+def random_flip(
+    image: tf.Tensor, label: tf.Tensor | None, probability: float, seed: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """Mirrors an image and its label left to right, both or none.
+
+    Args:
+      image: [h, w, channels].
+      label: [h, w, 1], or None.
+      probability: share of the seeds that mirror.
+      seed: two integers.
+
+    Returns:
+      Image and label (or None), of the shapes given.
+    """
+    flipped = tf.random.stateless_uniform([], seed) < probability
+    return flip_if(image, flipped), None if label is None else flip_if(label, flipped)
+
+
+def flip_if(values: tf.Tensor, flipped: tf.Tensor) -> tf.Tensor:
+    """Mirrors `values` ([h, w, channels]) left to right where the boolean scalar `flipped` holds."""
+    mirrored = tf.where(flipped, tf.reverse(values, axis=[1]), values)
+    mirrored.set_shape(values.shape)
+    return mirrored
+
+
+def size_of(values: tf.Tensor) -> tuple[tf.Tensor | int, tf.Tensor | int]:
+    """Returns rows and columns of [h, w, channels]: integers where they are known, int32 scalars where not."""
+    values = tf.convert_to_tensor(values)
+    static, dynamic = values.shape[:2].as_list(), tf.shape(values)
+    height, width = (dynamic[i] if side is None else side for i, side in enumerate(static))
+    return height, width
+
+
+def _static(side: tf.Tensor | int) -> int | None:
+    """`side` where it is known."""
+    return side if isinstance(side, int) else None

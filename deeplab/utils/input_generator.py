@@ -1,0 +1,233 @@
+"""From the records of a split to batched samples, with tf.data.
+
+What comes at which place follows from the sample position alone (docs/architecture.md, Order and randomness): a
+pipeline that starts at position p gives what one that started at 0 would give from there on.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import functools
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from deeplab import common, input_preprocess
+from deeplab.datasets import example
+from deeplab.datasets.record_index import RecordIndex
+from deeplab.errors import DataError
+
+# What a training batch holds; the rest of a sample is of no use there.
+_TRAINING_KEYS = (common.IMAGE, common.LABEL, common.IMAGE_NAME, common.RECORD)
+# Records that are remembered as read, to be looked at again where one turns out to be undecodable; more than a
+# pipeline can have under way.
+_REMEMBERED_READS = 4096
+
+
+class Pipeline(NamedTuple):
+    """A built input pipeline.
+
+    Attributes:
+      samples: batched sample, by the keys of `common`; each evaluation takes the next batch.
+      initializer: operation that (re)starts the pipeline at its first position.
+      batches: number of batches; None for endless ones.
+    """
+
+    samples: input_preprocess.Sample
+    initializer: tf.Operation
+    batches: int | None
+
+
+class RecordReader:
+    """Reads records for a pipeline, and remembers what went wrong.
+
+    TensorFlow turns an exception in a pipeline into text, and does not know from which record a file comes that it
+    cannot decode; `explain_input_errors` asks here.
+
+    Attributes:
+      index: where the records lie.
+      failure: the first error of reading; None for none.
+    """
+
+    def __init__(self, index: RecordIndex) -> None:
+        self.index = index
+        self.failure: DataError | None = None
+        self._recent: deque[int] = deque(maxlen=_REMEMBERED_READS)
+
+    def read(self, record: int) -> bytes:
+        """The data of a record.
+
+        Raises:
+          DataError: It cannot be read.
+        """
+        self._recent.append(int(record))
+        try:
+            return self.index.read(int(record))
+        except DataError as error:
+            self.failure = self.failure or error
+            raise
+
+    def find_undecodable(self) -> str | None:
+        """Decodes again what was read lately; says which record cannot be decoded, or None where all can."""
+        # A new thread runs TensorFlow eagerly whatever graph the present one is building.
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+            return thread.submit(self._find_undecodable).result()
+
+    def _find_undecodable(self) -> str | None:
+        for record in reversed(dict.fromkeys(self._recent)):
+            serialized = self.index.read(record)
+            content = example.parse(serialized)
+            try:
+                example.decode(serialized, with_label=content.label_bytes is not None)
+            except tf.errors.OpError as error:
+                reason = (error.message or '').split('\n')[0].rstrip('.')
+                return (
+                    f'Cannot decode {self.index.name_of(record)} (image {content.image_name}): {reason}. Build the '
+                    'records again from a whole file, or leave the record out with --skip_corrupt_records.'
+                )
+        return None
+
+
+@functools.lru_cache(maxsize=4)
+def permutation(n: int, seed: int, epoch: int) -> np.ndarray:
+    """The order of `n` records in an epoch: [n] int64, the same for the same arguments under every NumPy."""
+    # RandomState's stream is frozen by NumPy's policy; that of a Generator may change.
+    order = np.random.RandomState([seed % 2**32, epoch % 2**32, 0x64617461]).permutation(n).astype(np.int64)
+    order.setflags(write=False)
+    return order
+
+
+def record_at(position: int, n: int, seed: int) -> tuple[int, int]:
+    """Which record is taken at a sample position of training.
+
+    Args:
+      position: samples taken before, from the start of training.
+      n: number of records, 1 or more.
+      seed: seed of the run.
+
+    Returns:
+      The epoch, and which of the n records, 0 to n - 1. Each epoch takes every record once.
+    """
+    epoch, place = divmod(int(position), n)
+    return epoch, int(permutation(n, seed, epoch)[place])
+
+
+def get(
+    reader: RecordReader,
+    steps: Sequence[input_preprocess.Step],
+    batch_size: int,
+    is_training: bool,
+    records: Sequence[int] | None = None,
+    seed: int = 0,
+    first_position: int = 0,
+    with_label: bool = True,
+    num_parallel: int | None = None,
+    prefetch_batches: int = 2,
+) -> Pipeline:
+    """Builds the input pipeline in the present graph.
+
+    Args:
+      reader: reads the records.
+      steps: what happens to each sample (`input_preprocess`); samples must have one shape after them, but for
+        `common.ORIGINAL_IMAGE`, which is padded with zeros to the largest of its batch.
+      batch_size: samples in a batch.
+      is_training: endless, shuffled by epoch and with seeds for the steps; else each record once, in order, the last
+        batch filled up with its last record (`common.VALID` tells).
+      records: numbers of the records to take; None for all.
+      seed: seed of order and random steps.
+      first_position: sample position to start at, in training.
+      with_label: whether to decode masks.
+      num_parallel: samples to work on at the same time; None to let tf.data choose.
+      prefetch_batches: finished batches that may wait.
+
+    Returns:
+      The pipeline. Its iterator has to be initialised, and its first dimension is `batch_size`.
+
+    Raises:
+      DataError: There is no record to take.
+    """
+    chosen = np.arange(len(reader.index)) if records is None else np.asarray(records, np.int64)
+    if not len(chosen):
+        raise DataError(f'There is no record to read in {", ".join(reader.index.shards)}.')
+    batches = None if is_training else -(-len(chosen) // batch_size)
+    last = np.iinfo(np.int64).max if batches is None else batches * batch_size
+    data = tf.data.Dataset.range(first_position if is_training else 0, last)
+    load = _training_loader(reader, chosen, seed) if is_training else _ordered_loader(reader, chosen)
+
+    def sample_at(position: tf.Tensor) -> input_preprocess.Sample:
+        sample = load(position, with_label)
+        sample = input_preprocess.apply_steps(sample, steps)
+        return {key: sample[key] for key in _TRAINING_KEYS if key in sample} if is_training else sample
+
+    # Order stays whatever the number of threads; no stage holds more than a few batches.
+    data = data.map(sample_at, num_parallel_calls=num_parallel or tf.data.AUTOTUNE, deterministic=True)
+    is_one_shape = all(spec.shape.is_fully_defined() for spec in data.element_spec.values())
+    batch = data.batch if is_one_shape else data.padded_batch
+    data = batch(batch_size, drop_remainder=True).prefetch(prefetch_batches)
+    iterator = tf.compat.v1.data.make_initializable_iterator(data)
+    return Pipeline(iterator.get_next(), iterator.initializer, batches)
+
+
+def _training_loader(reader: RecordReader, records: np.ndarray, seed: int):
+    """A function of position and with_label: the decoded sample of a training position, with its seed."""
+    total = len(reader.index)
+
+    def read(position: np.ndarray) -> tuple[np.int64, np.int64, bytes]:
+        epoch, place = record_at(position, len(records), seed)
+        record = records[place]
+        return np.int64(record), np.int64(epoch * total + record), reader.read(record)
+
+    def load(position: tf.Tensor, with_label: bool) -> input_preprocess.Sample:
+        record, draw, serialized = tf.numpy_function(read, [position], [tf.int64, tf.int64, tf.string])
+        sample = _decode(record, serialized, with_label)
+        draw.set_shape([])
+        return {**sample, common.SEED: tf.stack([tf.constant(seed, tf.int64), draw])}  # [2]
+
+    return load
+
+
+def _ordered_loader(reader: RecordReader, records: np.ndarray):
+    """A function of position and with_label: the decoded sample at a place in order."""
+
+    def read(position: np.ndarray) -> tuple[np.int64, np.bool_, bytes]:
+        record = records[min(int(position), len(records) - 1)]
+        return np.int64(record), np.bool_(position < len(records)), reader.read(record)
+
+    def load(position: tf.Tensor, with_label: bool) -> input_preprocess.Sample:
+        record, valid, serialized = tf.numpy_function(read, [position], [tf.int64, tf.bool, tf.string])
+        valid.set_shape([])
+        return {**_decode(record, serialized, with_label), common.VALID: valid}
+
+    return load
+
+
+def _decode(record: tf.Tensor, serialized: tf.Tensor, with_label: bool) -> input_preprocess.Sample:
+    """The sample in a serialised record, with the record's number."""
+    serialized.set_shape([])
+    record.set_shape([])
+    return {**example.decode(serialized, with_label), common.RECORD: record}
+
+
+@contextlib.contextmanager
+def explain_input_errors(reader: RecordReader) -> Iterator[None]:
+    """Turns an error of the pipeline into one that names file, record and image.
+
+    Args:
+      reader: the pipeline's.
+
+    Raises:
+      DataError: A TensorFlow error arose inside, and a record cannot be read or decoded. Any other error passes.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        if reader.failure is not None:
+            raise reader.failure from None
+        found = reader.find_undecodable()
+        if found is None:
+            raise
+        raise DataError(found) from error

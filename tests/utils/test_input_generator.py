@@ -1,0 +1,196 @@
+import io
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from deeplab import common, input_preprocess
+from deeplab.datasets import example, tfrecord
+from deeplab.datasets.record_index import RecordIndex
+from deeplab.errors import DataError
+from deeplab.options import AugmentOptions, ResizeOptions
+from deeplab.utils import input_generator
+
+MEAN = (127.5, 127.5, 127.5)
+SIZES = [(5, 7), (6, 4), (3, 3), (9, 9), (4, 8), (7, 7), (5, 5)]
+
+
+def png(array):
+    file = io.BytesIO()
+    Image.fromarray(array).save(file, 'PNG')
+    return file.getvalue()
+
+
+def write_shard(path, examples):
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for serialized in examples:
+            writer.write(serialized)
+
+
+@pytest.fixture
+def reader(tmp_path):
+    """Seven images of several sizes in two shards; image i is filled with 10 * i, its label with i."""
+    examples = [
+        example.encode(
+            png(np.full((*size, 3), 10 * i, np.uint8)), 'png', f'image{i}', *size, 3, png(np.full(size, i, np.uint8))
+        )
+        for i, size in enumerate(SIZES)
+    ]
+    paths = [tmp_path / f'train-0000{i}-of-00002.tfrecord' for i in range(2)]
+    write_shard(paths[0], examples[:4])
+    write_shard(paths[1], examples[4:])
+    return input_generator.RecordReader(RecordIndex.walk([str(path) for path in paths]))
+
+
+def batches_of(reader, count=None, **arguments):
+    with tf.Graph().as_default():
+        pipeline = input_generator.get(reader, **arguments)
+        with tf.compat.v1.Session() as session:
+            session.run(pipeline.initializer)
+            result = []
+            with input_generator.explain_input_errors(reader):
+                for _ in range(count or pipeline.batches):
+                    result.append(session.run(pipeline.samples))
+            return result
+
+
+def training_batches(reader, count, first_position=0, **arguments):
+    steps = input_preprocess.train_steps((6, 6), ResizeOptions(), AugmentOptions(), MEAN, 255)
+    return batches_of(
+        reader, count, steps=steps, batch_size=3, is_training=True, first_position=first_position, **arguments
+    )
+
+
+def evaluation_batches(reader, keep_original=False, resize=None, **arguments):
+    steps = input_preprocess.eval_steps((9, 9), resize or ResizeOptions(), MEAN, 255, keep_original)
+    return batches_of(reader, steps=steps, is_training=False, **arguments)
+
+
+def test_each_epoch_takes_every_record_once_in_another_order():
+    epochs = [[input_generator.record_at(p, 20, 3) for p in range(20 * e, 20 * e + 20)] for e in range(3)]
+    for number, epoch in enumerate(epochs):
+        assert {e for e, _ in epoch} == {number}
+        assert sorted(record for _, record in epoch) == list(range(20))
+    assert epochs[0] != epochs[1]
+    assert [r for _, r in epochs[0]] != [r for _, r in epochs[1]]
+    assert input_generator.record_at(5, 20, 3) != input_generator.record_at(5, 20, 4)
+    assert input_generator.permutation(5, 0, 0).tolist() == PERMUTATION_OF_FIVE
+
+
+# Written down so that a new NumPy cannot change the order of a training that goes on.
+PERMUTATION_OF_FIVE = [1, 0, 3, 2, 4]
+
+
+def test_training_follows_the_sample_position(reader):
+    expected = [input_generator.record_at(p, 7, 1)[1] for p in range(15)]
+    batches = training_batches(reader, 5, seed=1)
+    assert [int(r) for batch in batches for r in batch[common.RECORD]] == expected
+    assert set(batches[0]) == {common.IMAGE, common.LABEL, common.IMAGE_NAME, common.RECORD}
+    assert batches[0][common.IMAGE].shape == (3, 6, 6, 3)
+    assert batches[0][common.LABEL].dtype == np.int32
+    for batch in batches:
+        inside = batch[common.LABEL] != 255
+        records = np.broadcast_to(batch[common.RECORD][:, None, None, None], inside.shape)
+        np.testing.assert_array_equal(batch[common.LABEL][inside], records[inside])
+        np.testing.assert_allclose(batch[common.IMAGE][inside[..., 0]][:, 0], records[inside] * 10, atol=1e-4)
+        np.testing.assert_array_equal(batch[common.IMAGE][~inside[..., 0]], 127.5)
+
+
+def test_a_later_start_gives_the_same_samples_whatever_the_threads(reader):
+    whole = training_batches(reader, 6, seed=5, num_parallel=4)
+    rest = training_batches(reader, 3, first_position=9, seed=5, num_parallel=1)
+    for ours, theirs in zip(rest, whole[3:], strict=True):
+        for key in ours:
+            np.testing.assert_array_equal(ours[key], theirs[key])
+    images = [image.tobytes() for batch in training_batches(reader, 6, seed=6) for image in batch[common.IMAGE]]
+    assert images != [image.tobytes() for batch in whole for image in batch[common.IMAGE]]
+
+
+def test_chosen_records_alone(reader):
+    batches = training_batches(reader, 4, records=[1, 2, 5])
+    assert sorted(int(r) for batch in batches for r in batch[common.RECORD]) == sorted([1, 2, 5] * 4)
+    assert [b[common.RECORD].tolist() for b in evaluation_batches(reader, records=[6, 2], batch_size=1)] == [[6], [2]]
+    with pytest.raises(DataError, match='There is no record to read in .*train-00000-of-00002.tfrecord'):
+        evaluation_batches(reader, records=[], batch_size=1)
+
+
+def test_evaluation_reads_in_order_and_fills_up_the_last_batch(reader):
+    batches = evaluation_batches(reader, batch_size=3)
+    joined = {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
+    assert joined[common.RECORD].tolist() == [0, 1, 2, 3, 4, 5, 6, 6, 6]
+    assert joined[common.VALID].tolist() == [True] * 7 + [False] * 2
+    assert [name.decode() for name in joined[common.IMAGE_NAME][:2]] == ['image0', 'image1']
+    sizes = list(zip(joined[common.HEIGHT].tolist(), joined[common.WIDTH].tolist(), strict=True))
+    assert sizes == [*SIZES, SIZES[-1], SIZES[-1]]
+    for i, (height, width) in enumerate(sizes[:7]):
+        label = np.full((9, 9), 255)
+        label[:height, :width] = i
+        np.testing.assert_array_equal(joined[common.LABEL][i, ..., 0], label)
+        np.testing.assert_array_equal(
+            joined[common.IMAGE][i], np.where(label == 255, 127.5, 10 * i)[..., None] + [0] * 3
+        )
+
+
+def test_the_original_comes_along_padded(reader):
+    resize = ResizeOptions(min_value=2, max_value=8)
+    batches = evaluation_batches(reader, keep_original=True, resize=resize, batch_size=7, with_label=False)
+    assert common.LABEL not in batches[0]
+    assert batches[0][common.ORIGINAL_IMAGE].shape == (7, 9, 9, 3)
+    sizes = zip(batches[0][common.ORIGINAL_HEIGHT], batches[0][common.ORIGINAL_WIDTH], strict=True)
+    assert [tuple(size) for size in sizes] == SIZES
+    assert batches[0][common.HEIGHT].tolist()[0] == 2
+
+
+def test_initialising_again_starts_anew(reader):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        steps = input_preprocess.eval_steps((9, 9), ResizeOptions(), MEAN, 255)
+        pipeline = input_generator.get(reader, steps, 4, is_training=False)
+        for _ in range(2):
+            session.run(pipeline.initializer)
+            assert session.run(pipeline.samples[common.RECORD]).tolist() == [0, 1, 2, 3]
+
+
+def write_one(tmp_path, serialized):
+    path = tmp_path / 'val-00000-of-00001.tfrecord'
+    good = example.encode(png(np.zeros((3, 3, 3), np.uint8)), 'png', 'good', 3, 3, 3, png(np.zeros((3, 3), np.uint8)))
+    write_shard(path, [good, serialized])
+    return path
+
+
+def test_what_cannot_be_decoded_is_named(tmp_path):
+    broken = png(np.random.default_rng(0).integers(0, 255, (9, 9, 3), np.uint8))[:80]
+    path = write_one(tmp_path, example.encode(broken, 'png', 'torn', 9, 9, 3, png(np.zeros((9, 9), np.uint8))))
+    with pytest.raises(DataError) as error:
+        evaluation_batches(input_generator.RecordReader(RecordIndex.walk([str(path)])), batch_size=1)
+    assert str(error.value).startswith('Cannot decode val-00000-of-00001.tfrecord, record 1 (image torn): ')
+    assert '--skip_corrupt_records' in str(error.value)
+
+
+def test_a_wrong_checksum_is_named(tmp_path):
+    path = write_one(tmp_path, b'some bytes that will change')
+    content = bytearray(path.read_bytes())
+    content[-tfrecord.FOOTER_BYTES - 1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError, match='Cannot read val-00000-of-00001.tfrecord, record 1: its checksum disagrees'):
+        evaluation_batches(input_generator.RecordReader(RecordIndex.walk([str(path)])), batch_size=1)
+
+
+def test_other_errors_pass(reader):
+    with pytest.raises(tf.errors.ResourceExhaustedError), input_generator.explain_input_errors(reader):
+        raise tf.errors.ResourceExhaustedError(None, None, 'memory')
+
+
+def test_no_record_is_read_far_ahead(reader):
+    read = []
+    original = reader.read
+    reader.read = lambda record: read.append(record) or original(record)
+    training_batches(reader, 2, num_parallel=2, prefetch_batches=1)
+    assert len(read) <= 3 * (2 + 1 + 1) + 2 + 3
+
+
+def test_seeds_may_be_large_or_negative():
+    for seed, other in itertools.combinations([0, -1, 2**40, 7], 2):
+        orders = [[input_generator.record_at(p, 50, s)[1] for p in range(50)] for s in (seed, other)]
+        assert (seed % 2**32 == other % 2**32) or orders[0] != orders[1]
