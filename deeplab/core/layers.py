@@ -127,11 +127,11 @@ def _pad_for_stride(inputs: tf.Tensor, kernel_size: int, rate: int) -> tf.Tensor
     return tf.pad(inputs, [[0, 0], sides, sides, [0, 0]])
 
 
-def _finish(outputs: tf.Tensor, normalize: bool, activation: Activation | None) -> tf.Tensor:
-    """Batch norm or bias, then the activation."""
+def _finish(outputs: tf.Tensor, normalize: bool, activation: Activation | None, bias: bool = True) -> tf.Tensor:
+    """Batch norm, bias or neither, then the activation."""
     if normalize:
         outputs = batch_norm(outputs)
-    else:
+    elif bias:
         outputs = tf.nn.bias_add(outputs, _variable('biases', [_channels(outputs)], zeros))
     return outputs if activation is None else activation(outputs)
 
@@ -150,6 +150,8 @@ def conv2d(
     activation: Activation | None = tf.nn.relu,
     initializer: Initializer = xavier_uniform,
     weight_decay: float = 0.0,
+    bias: bool = True,
+    weights_name: str = 'weights',
 ) -> tf.Tensor:
     """A convolution with batch norm (or biases) and an activation.
 
@@ -165,6 +167,8 @@ def conv2d(
       activation: what comes last; None for nothing.
       initializer: first value of the weights.
       weight_decay: factor on half the sum of the squared weights in the regularisation losses.
+      bias: whether biases follow where no batch norm does (a family may make its batch norms itself).
+      weights_name: name of the weights in their scope.
 
     Returns:
       [n, ceil(h / stride), ceil(w / stride), filters] float32.
@@ -173,14 +177,14 @@ def conv2d(
     """
     with tf.compat.v1.variable_scope(scope, values=[inputs]):
         shape = [kernel_size, kernel_size, _channels(inputs), filters]
-        weights = _variable('weights', shape, initializer, weight_decay)
+        weights = _variable(weights_name, shape, initializer, weight_decay)
         padding = 'SAME'
         if fixed_padding and stride > 1 and kernel_size > 1:
             inputs, padding = _pad_for_stride(inputs, kernel_size, rate), 'VALID'
         # A 1x1 kernel has nothing to spread, so a rate would only cost time.
         dilations = rate if kernel_size > 1 else 1
         outputs = tf.nn.conv2d(inputs, weights, stride, padding, dilations=dilations, name='Conv2D')
-        return _finish(outputs, normalize, activation)
+        return _finish(outputs, normalize, activation, bias)
 
 
 @slim.add_arg_scope
@@ -197,6 +201,7 @@ def depthwise_conv2d(
     initializer: Initializer = xavier_uniform,
     weight_decay: float = 0.0,
     native_dilation: bool = False,
+    bias: bool = True,
 ) -> tf.Tensor:
     """A depthwise convolution (one filter for each channel) with batch norm (or biases) and an activation.
 
@@ -213,6 +218,7 @@ def depthwise_conv2d(
       weight_decay: as in `conv2d`; 0 by contract for all but the searched networks.
       native_dilation: whether an atrous convolution may use the kernel that knows dilations (faster on a CPU, has no
         gradient, does not survive export) instead of space-to-batch.
+      bias: as in `conv2d`.
 
     Returns:
       [n, ceil(h / stride), ceil(w / stride), c] float32.
@@ -233,7 +239,7 @@ def depthwise_conv2d(
             outputs = tf.nn.depthwise_conv2d(
                 inputs, weights, [1, stride, stride, 1], padding, dilations=[rate, rate], name='depthwise'
             )
-        return _finish(outputs, normalize, activation)
+        return _finish(outputs, normalize, activation, bias)
 
 
 @slim.add_arg_scope
@@ -364,6 +370,17 @@ def _clone_and_place(name_scope: str) -> tuple[int, str]:
     return (int(match.group(1)), name_scope[match.end() :]) if match else (0, name_scope)
 
 
+def _step_seed(name_scope: str) -> tf.Tensor:
+    """Seed [2] int64 of a random op at `name_scope` in this step: two halves of one key, where and when."""
+    clone, place = _clone_and_place(name_scope)
+    graph_seed, place_seed = seed_of(place)
+    step = tf.compat.v1.train.get_global_step()
+    step = tf.constant(0, tf.int64) if step is None else tf.cast(step, tf.int64)
+    # The clone and the graph's seed are folded into where.
+    where = zlib.crc32(f'{graph_seed}/{clone}/{place_seed}'.encode())
+    return tf.stack([tf.constant(where, tf.int64), step])
+
+
 @slim.add_arg_scope
 def dropout(inputs: tf.Tensor, keep_probability: float, *, scope: str, is_training: bool = False) -> tf.Tensor:
     """Zeroes a share of the values and scales the others up; the identity unless `is_training`.
@@ -382,14 +399,35 @@ def dropout(inputs: tf.Tensor, keep_probability: float, *, scope: str, is_traini
     if not is_training or keep_probability == 1.0:
         return inputs
     with tf.name_scope(scope) as name_scope:
-        clone, place = _clone_and_place(name_scope)
-        graph_seed, place_seed = seed_of(place)
-        step = tf.compat.v1.train.get_global_step()
-        step = tf.constant(0, tf.int64) if step is None else tf.cast(step, tf.int64)
-        # Two halves of one key: where (with the clone and the graph's seed folded in), and when.
-        where = zlib.crc32(f'{graph_seed}/{clone}/{place_seed}'.encode())
-        seed = tf.stack([tf.constant(where, tf.int64), step])  # [2]
+        seed = _step_seed(name_scope)
         return tf.nn.experimental.stateless_dropout(inputs, rate=1.0 - keep_probability, seed=seed)
+
+
+@slim.add_arg_scope
+def drop_path(
+    inputs: tf.Tensor, keep_probability: float | tf.Tensor, *, scope: str, is_training: bool = False
+) -> tf.Tensor:
+    """Zeroes a share of the images whole and scales the others up; the identity unless `is_training`.
+
+    Like `dropout`, it draws from the graph's seed, the place, the clone and the global step.
+
+    Args:
+      inputs: [n, h, w, c] float32.
+      keep_probability: share of the images that stay, in (0, 1]; a number or a scalar float32 tensor.
+      scope: name of the operation.
+      is_training: whether to drop at all.
+
+    Returns:
+      [n, h, w, c] float32.
+
+    Source: arXiv:1707.07012, appendix A (ScheduledDropPath).
+    """
+    if not is_training:
+        return inputs
+    with tf.name_scope(scope) as name_scope:
+        chance = tf.random.stateless_uniform([tf.shape(inputs)[0], 1, 1, 1], _step_seed(name_scope))
+        kept = tf.cast(chance < keep_probability, inputs.dtype)  # [n, 1, 1, 1]
+        return inputs * (kept / keep_probability)
 
 
 @contextlib.contextmanager
@@ -404,9 +442,10 @@ def mode_scope(
     """How all layers below behave, whatever their family.
 
     Args:
-      is_training: whether dropout drops.
+      is_training: whether dropout and drop path drop.
       fine_tune_batch_norm: whether batch norms use the batch's statistics while training.
-      weight_decay: weight decay of convolutions (depthwise ones, biases, gamma and beta have none).
+      weight_decay: weight decay of convolutions (biases, gamma and beta have none, nor have depthwise weights, unless
+        their family asks for it).
       batch_norm_decay: decay of every batch norm; None for each family's own.
       native_dilation: whether atrous depthwise convolutions may use the kernel that knows dilations; None for
         "while predicting, where a `depthwise_conv2d` scope does not say otherwise".
@@ -420,7 +459,7 @@ def mode_scope(
                 [batch_norm], is_training=is_training and fine_tune_batch_norm, forced_decay=batch_norm_decay
             )
         )
-        stack.enter_context(slim.arg_scope([dropout], is_training=is_training))
+        stack.enter_context(slim.arg_scope([dropout, drop_path], is_training=is_training))
         yield
 
 
@@ -433,9 +472,17 @@ def family_scope(
     initializer: Initializer = xavier_uniform,
     depthwise_initializer: Initializer = HEAD_DEPTHWISE_INITIALIZER,
     pointwise_initializer: Initializer = HEAD_POINTWISE_INITIALIZER,
+    decays_depthwise: bool = False,
 ) -> Iterator[None]:
-    """What one family of networks has of its own: batch-norm constants, activation and initialisers."""
+    """What one family of networks has of its own: batch-norm constants, activation and initialisers.
+
+    `decays_depthwise` extends the weight decay of `mode_scope` to depthwise weights.
+    """
     with contextlib.ExitStack() as stack:
+        if decays_depthwise:
+            convolution = slim.current_arg_scope().get(slim.arg_scope_func_key(conv2d), {})
+            weight_decay = convolution.get('weight_decay', 0.0)
+            stack.enter_context(slim.arg_scope([depthwise_conv2d], weight_decay=weight_decay))
         stack.enter_context(slim.arg_scope([batch_norm], decay=batch_norm_decay, epsilon=batch_norm_epsilon))
         stack.enter_context(slim.arg_scope([conv2d, depthwise_conv2d, separable_conv2d], activation=activation))
         stack.enter_context(slim.arg_scope([conv2d], initializer=initializer))
@@ -448,3 +495,8 @@ def family_scope(
             )
         )
         yield
+
+
+def convolution_scope(**arguments: Any) -> contextlib.AbstractContextManager[Any]:
+    """`arguments` for every kind of convolution, such as `normalize=False`."""
+    return slim.arg_scope([conv2d, depthwise_conv2d, separable_conv2d], **arguments)

@@ -1,0 +1,207 @@
+"""ResNet v1 with 18, 50 and 101 layers, each with the classical root or the one of three 3x3 convolutions ("beta").
+
+A block's stride sits in its *last* unit, so that all units of a block but one work at the block's own resolution. The
+root takes a stride of four, blocks 1 to 3 take two each, block 4 takes none and carries the multi-grid instead.
+
+Source: arXiv:1512.03385, table 1 and figure 5; multi-grid: arXiv:1706.05587, section 3.2.1; beta root: arXiv:1612.01105
+(the network behind its section 5.1).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from deeplab.core import layers
+from deeplab.core.backbones import densify, registry
+from deeplab.errors import OptionError
+from deeplab.options import ModelOptions
+
+BATCH_NORM_DECAY = 0.95
+BATCH_NORM_EPSILON = 1e-5
+
+ROOT_FILTERS = 64
+BLOCK_FILTERS = (64, 128, 256, 512)  # of the 3x3 convolutions
+BLOCK_STRIDES = (2, 2, 2, 1)
+BOTTLENECK_EXPANSION = 4
+
+
+class Network(NamedTuple):
+    """One depth with one root.
+
+    Attributes:
+      scope: variable scope, which the two roots of a depth share.
+      units: number of units of each block.
+      bottleneck: whether units are bottlenecks (else two 3x3 convolutions).
+      beta_filters: channels of the root's three 3x3 convolutions; None for the single 7x7 convolution.
+    """
+
+    scope: str
+    units: tuple[int, int, int, int]
+    bottleneck: bool
+    beta_filters: tuple[int, int, int] | None
+
+
+class Unit(NamedTuple):
+    """One residual unit: its scope, channels of its 3x3 convolutions, stride and atrous rate."""
+
+    scope: str
+    filters: int
+    stride: int
+    rate: int
+
+
+def _multi_grid(network: Network, options: ModelOptions) -> tuple[int, ...]:
+    """The factors on the atrous rates of block 4's units.
+
+    Raises:
+      OptionError: another number of factors than units, or a factor below 1.
+    """
+    count = network.units[-1]
+    if options.multi_grid is None:
+        return (1,) * count
+    if len(options.multi_grid) != count or min(options.multi_grid) < 1:
+        given = ','.join(str(factor) for factor in options.multi_grid)
+        raise OptionError(
+            f'--multi_grid={given} is not possible with {options.model_variant}: its last block has {count} units, '
+            f'so give {count} factors, each 1 or more, such as {" ".join(["--multi_grid=1"] * count)}.'
+        )
+    return tuple(options.multi_grid)
+
+
+def _units(network: Network, options: ModelOptions) -> list[Unit]:
+    """All units in order, made dense for the output stride."""
+    designed = [
+        (f'block{block + 1}/unit_{unit + 1}', filters, stride if unit == count - 1 else 1)
+        for block, (count, filters, stride) in enumerate(zip(network.units, BLOCK_FILTERS, BLOCK_STRIDES, strict=True))
+        for unit in range(count)
+    ]
+    # The root is one step of stride 4: it is never made dense.
+    strides = densify.densify([4, *(stride for _, _, stride in designed)], options.output_stride)[1:]
+    factors = (1,) * (len(designed) - network.units[-1]) + _multi_grid(network, options)
+    return [
+        Unit(scope, filters, stride, rate * factor)
+        for (scope, filters, _), (stride, rate), factor in zip(designed, strides, factors, strict=True)
+    ]
+
+
+def _root(images: tf.Tensor, network: Network) -> tf.Tensor:
+    """[n, h, w, 3] to [n, h / 4, w / 4, c]."""
+    conv = functools.partial(layers.conv2d, fixed_padding=True)
+    if network.beta_filters is None:
+        net = conv(images, ROOT_FILTERS, 7, stride=2, scope='conv1')  # [n, h/2, w/2, 64]
+    else:
+        net = images
+        for i, filters in enumerate(network.beta_filters):
+            net = conv(net, filters, 3, stride=1 if i else 2, scope=f'conv1_{i + 1}')  # [n, h/2, w/2, filters]
+    return tf.nn.max_pool2d(net, 3, 2, 'SAME', name='pool1')  # [n, h/4, w/4, .]
+
+
+def _shortcut(inputs: tf.Tensor, filters: int, stride: int) -> tf.Tensor:
+    """The input with the channels and the stride of the unit's result: untouched wherever it can be."""
+    if int(inputs.shape[-1]) != filters:
+        return layers.conv2d(inputs, filters, 1, stride=stride, activation=None, scope='shortcut')
+    # A pool over single pixels picks every stride-th one.
+    return inputs if stride == 1 else tf.nn.max_pool2d(inputs, 1, stride, 'SAME', name='shortcut')
+
+
+def _lite_unit(inputs: tf.Tensor, unit: Unit) -> tuple[tf.Tensor, tf.Tensor]:
+    """Two 3x3 convolutions; gives the unit's output and its residual."""
+    shortcut = _shortcut(inputs, unit.filters, unit.stride)  # [n, h/s, w/s, filters]
+    net = layers.conv2d(inputs, unit.filters, 3, rate=unit.rate, scope='conv1')  # [n, h, w, filters]
+    residual = layers.conv2d(
+        net,
+        unit.filters,
+        3,
+        stride=unit.stride,
+        rate=unit.rate,
+        fixed_padding=True,
+        activation=None,
+        scope='conv2',
+    )  # [n, h/s, w/s, filters]
+    return tf.nn.relu(shortcut + residual), residual
+
+
+def _bottleneck_unit(inputs: tf.Tensor, unit: Unit) -> tuple[tf.Tensor, tf.Tensor]:
+    """1x1, 3x3 and 1x1 convolutions; gives the unit's output and its residual."""
+    expanded = unit.filters * BOTTLENECK_EXPANSION
+    shortcut = _shortcut(inputs, expanded, unit.stride)  # [n, h/s, w/s, expanded]
+    net = layers.conv2d(inputs, unit.filters, 1, scope='conv1')  # [n, h, w, filters]
+    net = layers.conv2d(
+        net, unit.filters, 3, stride=unit.stride, rate=unit.rate, fixed_padding=True, scope='conv2'
+    )  # [n, h/s, w/s, filters]
+    residual = layers.conv2d(net, expanded, 1, activation=None, scope='conv3')  # [n, h/s, w/s, expanded]
+    return tf.nn.relu(shortcut + residual), residual
+
+
+def build(images: tf.Tensor, options: ModelOptions, network: Network) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Makes the network.
+
+    `use_bounded_activation` is not for it: sums of residuals keep the plain ReLU, and heads alone are bounded.
+
+    Args:
+      images: [n, h, w, 3] float32, normalised.
+      options: output_stride and multi_grid matter.
+      network: which depth and root.
+
+    Returns:
+      Features [n, ceil(h / output_stride), ceil(w / output_stride), 512 or 2048], and end points: for each unit
+      `blockI/unit_J`, its output, and `blockI/unit_J/KIND/convK`, the residual before it joins the shortcut.
+
+    Raises:
+      OptionError: multi_grid does not fit the last block.
+    """
+    build_unit, kind, last = (
+        (_bottleneck_unit, 'bottleneck_v1', 'conv3')
+        if network.bottleneck
+        else (_lite_unit, 'lite_bottleneck_v1', 'conv2')
+    )
+    end_points = {}
+    family = layers.family_scope(
+        batch_norm_decay=BATCH_NORM_DECAY,
+        batch_norm_epsilon=BATCH_NORM_EPSILON,
+        activation=tf.nn.relu,
+        initializer=layers.he_normal,
+    )
+    with family, tf.compat.v1.variable_scope(network.scope):
+        net = _root(images, network)  # [n, h/4, w/4, .]
+        for unit in _units(network, options):
+            with tf.compat.v1.variable_scope(f'{unit.scope}/{kind}'):
+                net, residual = build_unit(net, unit)
+            end_points[unit.scope] = net
+            end_points[f'{unit.scope}/{kind}/{last}'] = residual
+    return net, end_points
+
+
+def _register(layer_count: int, units: tuple[int, int, int, int], bottleneck: bool, skips: dict[int, str]) -> None:
+    """Registers one depth with both roots."""
+    scope = f'resnet_v1_{layer_count}'
+    # The small network's three convolutions have a quarter of the channels.
+    beta_filters = (64, 64, 128) if bottleneck else (16, 16, 32)
+    for suffix, filters, normalization in (
+        ('', None, registry.SUBTRACT_RGB_MEAN),
+        ('_beta', beta_filters, registry.SCALE_TO_PLUS_MINUS_ONE),
+    ):
+        registry.register(
+            registry.Backbone(
+                name=scope + suffix,
+                build=functools.partial(build, network=Network(scope, units, bottleneck, filters)),
+                scope=scope,
+                normalization=normalization,
+                decoder_end_points=skips,
+                output_strides=(4, 8, 16, 32),
+                uses_multi_grid=True,
+            )
+        )
+
+
+def _skips(units: tuple[int, int, int], convolution: str) -> dict[int, str]:
+    """End points for skips at strides 4, 8 and 16: the residual of unit number `units[i]` of block i + 1."""
+    return {4 << i: f'block{i + 1}/unit_{unit}/{convolution}' for i, unit in enumerate(units)}
+
+
+_register(18, (2, 2, 2, 2), bottleneck=False, skips=_skips((1, 1, 1), 'lite_bottleneck_v1/conv2'))
+_register(50, (3, 4, 6, 3), bottleneck=True, skips=_skips((2, 3, 5), 'bottleneck_v1/conv3'))
+_register(101, (3, 4, 23, 3), bottleneck=True, skips=_skips((2, 3, 22), 'bottleneck_v1/conv3'))

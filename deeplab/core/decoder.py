@@ -1,0 +1,76 @@
+"""The decoder: features grow and meet skips of the backbone.
+
+Source: arXiv:1802.02611, section 3.1 and figure 2; the sum merge: arXiv:1905.02244, section 6.3.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from deeplab import common
+from deeplab.core import layers, shapes
+from deeplab.core.backbones import registry
+from deeplab.core.heads import registry as heads
+from deeplab.options import ModelOptions
+
+SKIP_FILTERS = 48
+
+
+def _concat_merge(features: tf.Tensor, skip: tf.Tensor, options: ModelOptions, suffix: str) -> tf.Tensor:
+    """Two 3x3 convolutions over features and skip, one behind the other: [n, h, w, filters]."""
+    filters = options.decoder.filters
+    net = tf.concat([features, skip], axis=3)  # [n, h, w, features + skip]
+    if options.decoder.use_separable_conv:
+        net = layers.separable_conv2d(net, filters, 3, scope=f'decoder_conv0{suffix}')
+        return layers.separable_conv2d(net, filters, 3, scope=f'decoder_conv1{suffix}')
+    with tf.compat.v1.variable_scope(f'decoder_conv0{suffix}'):
+        net = layers.conv2d(net, filters, 3, scope=f'decoder_conv0{suffix}_1')
+        return layers.conv2d(net, filters, 3, scope=f'decoder_conv0{suffix}_2')
+
+
+def _sum_merge(features: tf.Tensor, skip: tf.Tensor, options: ModelOptions, suffix: str) -> tf.Tensor:
+    """One convolution over the features, then the sum with the skip: [n, h, w, filters].
+
+    Where the sum is taken as the logits, the convolution is a plain 1x1 one, whatever --decoder_use_separable_conv.
+    """
+    filters = options.decoder.filters
+    if options.decoder.output_is_logits:
+        features = layers.conv2d(features, filters, 1, scope=f'decoder_conv0{suffix}')
+    elif options.decoder.use_separable_conv:
+        features = layers.separable_conv2d(features, filters, 3, scope=f'decoder_split_sep_conv0{suffix}')
+    else:
+        features = layers.conv2d(features, filters, 3, scope=f'decoder_conv0{suffix}')
+    return features + skip
+
+
+def build(features: tf.Tensor, end_points: Mapping[str, tf.Tensor], options: ModelOptions) -> tf.Tensor:
+    """Refines features with skips of the backbone, one stage for each of the decoder's strides.
+
+    Args:
+      features: [n, h, w, c] float32, the head's output.
+      end_points: the backbone's.
+      options: the network; `options.decoder` above all.
+
+    Returns:
+      [n, H, W, filters] float32 at the last (smallest) stride; `features` themselves where there is no stage.
+
+    Raises:
+      OptionError: the backbone has no skip at one of the strides.
+    """
+    names = registry.check(options).decoder_end_points
+    decoder = options.decoder
+    skip_filters = decoder.filters if decoder.use_sum_merge else SKIP_FILTERS
+    merge = _sum_merge if decoder.use_sum_merge else _concat_merge
+    # Logits have neither batch norm nor activation.
+    linear = {'normalize': False, 'activation': None} if decoder.output_is_logits else {}
+    with heads.scope(options), layers.convolution_scope(**linear):
+        with tf.compat.v1.variable_scope(common.DECODER_SCOPE):
+            for stage, stride in enumerate(decoder.output_strides):
+                suffix = f'_{stage}' if stage else ''
+                skip = end_points[names[stride]]  # [n, H, W, channels of the skip]
+                skip = layers.conv2d(skip, skip_filters, 1, scope=f'feature_projection0{suffix}')
+                features = shapes.resize_bilinear(features, shapes.spatial_size(skip))  # [n, H, W, c]
+                features = merge(features, skip, options, suffix)  # [n, H, W, filters]
+    return features

@@ -1,0 +1,106 @@
+"""Atrous spatial pyramid pooling with image-level features.
+
+Source: arXiv:1706.05587, section 3.3 and figure 5; the gate: arXiv:1905.02244, section 6.3.4 and figure 10.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from deeplab import common
+from deeplab.core import layers, shapes
+from deeplab.core.heads import registry
+from deeplab.errors import OptionError
+from deeplab.options import ModelOptions
+
+KEEP_PROBABILITY = 0.9
+
+
+def _check(options: ModelOptions) -> None:
+    """Raises OptionError where the pooling window would be larger than the features."""
+    aspp = options.aspp
+    if aspp.with_squeeze_and_excitation and not aspp.image_level_feature:
+        raise OptionError(
+            '--aspp_with_squeeze_and_excitation=true needs the image-level feature; '
+            'set --add_image_level_feature=true too.'
+        )
+
+
+def _pool(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
+    """The image-level feature before its convolution: [n, 1, 1, c], or more positions under a smaller pooling crop."""
+    if options.crop_size is None or None in features.shape[1:3].as_list():
+        return tf.reduce_mean(features, axis=[1, 2], keepdims=True)  # [n, 1, 1, c]
+    height, width = features.shape[1:3].as_list()
+    crop = options.image_pooling_crop_size or options.crop_size
+    window = [shapes.scaled_size(side, 1.0 / options.output_stride) for side in crop]
+    if window[0] > height or window[1] > width:
+        raise OptionError(
+            f'--image_pooling_crop_size={crop[0]},{crop[1]} is larger than what the network sees '
+            f'({options.crop_size[0]},{options.crop_size[1]} at this scale); make it at most that, or leave it away.'
+        )
+    if window == [height, width]:
+        return tf.reduce_mean(features, axis=[1, 2], keepdims=True)  # the same, and faster: [n, 1, 1, c]
+    return tf.nn.avg_pool2d(features, window, options.image_pooling_stride, 'VALID')  # [n, ph, pw, c]
+
+
+def hard_sigmoid(values: tf.Tensor) -> tf.Tensor:
+    """The piecewise-linear sigmoid relu6(x + 3) / 6.
+
+    Source: arXiv:1905.02244, section 5.2.
+    """
+    return tf.nn.relu6(values + 3.0) * (1.0 / 6.0)
+
+
+def image_pooling(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
+    """What the whole image looks like, at every position: [n, h, w, filters]."""
+    gate = options.aspp.with_squeeze_and_excitation
+    extra = {}
+    if gate:
+        sigmoid = hard_sigmoid if options.aspp.image_se_uses_qsigmoid else tf.nn.sigmoid
+        extra = {'normalize': False, 'activation': sigmoid}
+    pooled = _pool(features, options)  # [n, 1, 1, c]
+    pooled = layers.conv2d(pooled, options.aspp.filters, 1, scope=common.IMAGE_POOLING_SCOPE, **extra)
+    return shapes.resize_bilinear(pooled, shapes.spatial_size(features))  # [n, h, w, filters]
+
+
+def _atrous_branch(features: tf.Tensor, options: ModelOptions, rate: int, scope: str) -> tf.Tensor:
+    """A 3x3 convolution at one rate: [n, h, w, filters]."""
+    convolve = layers.separable_conv2d if options.aspp.with_separable_conv else layers.conv2d
+    return convolve(features, options.aspp.filters, 3, rate=rate, scope=scope)
+
+
+def build(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
+    """Looks at `features` with several fields of view.
+
+    Args:
+      features: [n, h, w, c] float32.
+      options: the network; `options.aspp` above all.
+
+    Returns:
+      [n, h, w, filters] float32; without the projection, filters times the number of branches.
+    """
+    aspp = options.aspp
+    with registry.scope(options):
+        image_level = image_pooling(features, options) if aspp.image_level_feature else None
+        branches = [layers.conv2d(features, aspp.filters, 1, scope=f'{common.ASPP_SCOPE}0')]  # [n, h, w, filters]
+        for i, rate in enumerate(aspp.rates, start=1):
+            branches.append(_atrous_branch(features, options, rate, f'{common.ASPP_SCOPE}{i}'))
+        if image_level is not None and not aspp.with_squeeze_and_excitation:
+            branches.insert(0, image_level)
+        merged = tf.concat(branches, axis=3) if len(branches) > 1 else branches[0]  # [n, h, w, filters * branches]
+        if aspp.with_concat_projection:
+            merged = layers.conv2d(merged, aspp.filters, 1, scope=common.CONCAT_PROJECTION_SCOPE)
+            merged = layers.dropout(merged, KEEP_PROBABILITY, scope=f'{common.CONCAT_PROJECTION_SCOPE}_dropout')
+        if aspp.with_squeeze_and_excitation:
+            merged = merged * image_level  # a gate: no new position, no new channel
+        return merged
+
+
+registry.register(
+    registry.Head(
+        name='aspp',
+        applies=lambda options: options.aspp.with_batch_norm and options.dense_prediction_cell_json is None,
+        build=build,
+        check=_check,
+    )
+)

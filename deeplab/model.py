@@ -1,0 +1,310 @@
+"""DeepLab: backbone, head, decoder, logits; several scales of one image; predicted labels.
+
+Everything here builds a graph. Variables are found again by name: a second call in one graph (another clone, another
+scale) shares them.
+
+Source: arXiv:1802.02611 (DeepLabv3+), figure 2; arXiv:1706.05587 (DeepLabv3).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import tensorflow as tf
+from absl import logging
+
+from deeplab import common
+from deeplab.core import decoder, feature_extractor, layers, shapes
+from deeplab.core.backbones import registry as backbones
+from deeplab.core.heads import registry as heads
+from deeplab.errors import OptionError
+from deeplab.options import ModelOptions, NasOptions
+
+# Logits by scale ('logits_0.50', ..., 'merged_logits').
+ScaleLogits = dict[str, tf.Tensor]
+
+
+def check_options(options: ModelOptions) -> None:
+    """Judges what the options cannot judge themselves: whether such a network exists and is built.
+
+    Raises:
+      OptionError: unknown variant, a stride that it cannot have, or a feature that is not built.
+    """
+    backbone = backbones.check(options)
+    heads.choose(options)
+    if options.quantize_delay_step is not None:
+        raise OptionError(
+            f'--quantize_delay_step={options.quantize_delay_step}: training in 8 bits is not built yet; leave it away.'
+        )
+    for field in dataclasses.fields(NasOptions):
+        value = getattr(options.nas, field.name)
+        if value != field.default and not backbone.uses_nas_options:
+            raise OptionError(
+                f'{_NAS_FLAGS[field.name]}={value} is for searched networks (nas_pnasnet, nas_hnasnet) and means '
+                f'nothing to {backbone.name}; leave it away.'
+            )
+    _check_logits_of_decoder(options)
+    _warn(options, backbone)
+
+
+_NAS_FLAGS = {
+    'stem_output_filters': '--nas_stem_output_num_conv_filters',
+    'remove_os32_stride': '--nas_remove_os32_stride',
+    'use_classification_head': '--nas_use_classification_head',
+    'drop_path_keep_prob': '--drop_path_keep_prob',
+}
+
+
+def _check_logits_of_decoder(options: ModelOptions) -> None:
+    """Raises OptionError where the decoder's output is to be logits but has another number of channels."""
+    filters = options.decoder.filters
+    for output, classes in options.outputs_to_num_classes.items():
+        if options.decoder.output_is_logits and classes != filters:
+            raise OptionError(
+                f"--decoder_output_is_logits=true needs one decoder filter for each class: '{output}' has {classes} "
+                f'classes, --decoder_filters={filters}; set --decoder_filters={classes}.'
+            )
+
+
+def _warn(options: ModelOptions, backbone: backbones.Backbone) -> None:
+    """Says what runs but is hardly meant."""
+    if options.multi_grid is not None and not backbone.uses_multi_grid:
+        logging.log_first_n(logging.WARNING, '--multi_grid means nothing to %s.', 1, backbone.name)
+    if options.depth_multiplier != 1.0 and not backbone.uses_depth_multiplier:
+        logging.log_first_n(logging.WARNING, '--depth_multiplier means nothing to %s.', 1, backbone.name)
+    if options.crop_size is None or not options.aspp.rates:
+        return
+    side = max(shapes.scaled_size(side, 1.0 / options.output_stride) for side in options.crop_size)
+    if max(options.aspp.rates) >= side:
+        logging.log_first_n(
+            logging.WARNING,
+            'The atrous rate %d reaches beyond the feature map (%d positions at output stride %d): only the centre of '
+            'that 3x3 kernel sees the image. Smaller --atrous_rates, or a larger crop, would use it.',
+            1,
+            max(options.aspp.rates),
+            side,
+            options.output_stride,
+        )
+
+
+def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Backbone and head.
+
+    How layers behave is the caller's `layers.mode_scope`.
+
+    Args:
+      images: [n, h, w, 3] float32, 0 to 255.
+      options: the network.
+
+    Returns:
+      [n, h / output_stride, w / output_stride, channels] float32, and the backbone's end points.
+    """
+    features, end_points = feature_extractor.extract_features(images, options)
+    return heads.choose(options).build(features, options), end_points
+
+
+def _logits(features: tf.Tensor, classes: int, output: str, options: ModelOptions) -> tf.Tensor:
+    """The last layer of one output: [n, h, w, classes]."""
+    with tf.compat.v1.variable_scope(common.LOGITS_SCOPE):
+        branches = []
+        for i, rate in enumerate(heads.choose(options).logits_rates(options)):
+            branches.append(
+                layers.conv2d(
+                    features,
+                    classes,
+                    options.logits_kernel_size,
+                    rate=rate,
+                    normalize=False,
+                    activation=None,
+                    initializer=layers.truncated_normal(0.01),
+                    scope=f'{output}_{i}' if i else output,
+                )
+            )
+        return branches[0] if len(branches) == 1 else tf.add_n(branches)
+
+
+def _single_scale_logits(images: tf.Tensor, options: ModelOptions) -> dict[str, tf.Tensor]:
+    """Logits by output for one scale, at the network's own resolution."""
+    features, end_points = extract_features(images, options)
+    features = decoder.build(features, end_points, options)
+    if options.decoder.output_is_logits:
+        return dict.fromkeys(options.outputs_to_num_classes, features)
+    return {
+        output: _logits(features, classes, output, options)
+        for output, classes in sorted(options.outputs_to_num_classes.items())
+    }
+
+
+def _with_static_size(images: tf.Tensor, options: ModelOptions) -> tf.Tensor:
+    """Images [n, h, w, 3] whose static size is the crop's, where there is one."""
+    if options.crop_size is not None:
+        height, width = options.crop_size
+        if not images.shape.is_compatible_with([None, height, width, 3]):
+            raise OptionError(
+                f'Images of shape {images.shape} do not have the crop size {height},{width}; pad them to it, or set '
+                f'the crop size to theirs.'
+            )
+        images.set_shape([None, height, width, 3])
+    return images
+
+
+def _scaled(images: tf.Tensor, options: ModelOptions, scale: float) -> tuple[tf.Tensor, ModelOptions]:
+    """Images resized by `scale`, and options for a crop of that size."""
+    if scale == 1.0:
+        return images, options
+    size = [shapes.scaled_size(side, scale) for side in shapes.spatial_size(images)]
+    if options.crop_size is not None:
+        crop_size = tuple(shapes.scaled_size(side, scale) for side in options.crop_size)
+        options = dataclasses.replace(options, crop_size=crop_size)
+    return shapes.resize_bilinear(images, size), options
+
+
+def _merge(logits: Sequence[tf.Tensor], method: str) -> tf.Tensor:
+    """Merges logits of one shape, element by element."""
+    if method == 'max':
+        merged = logits[0]
+        for other in logits[1:]:
+            merged = tf.maximum(merged, other)
+        return merged
+    return tf.add_n(list(logits)) / float(len(logits))
+
+
+def _logits_stride(options: ModelOptions) -> int:
+    """Input pixels for each step of the logits."""
+    return min(options.decoder.output_strides, default=options.output_stride)
+
+
+def multi_scale_logits(
+    images: tf.Tensor,
+    options: ModelOptions,
+    *,
+    image_pyramid: Sequence[float] | None = None,
+    weight_decay: float = 0.0,
+    is_training: bool = False,
+    fine_tune_batch_norm: bool = False,
+    native_dilation: bool | None = None,
+) -> dict[str, ScaleLogits]:
+    """Logits of one or several scales of the images.
+
+    Args:
+      images: [n, h, w, 3] float32, 0 to 255, of the crop's size.
+      options: the network.
+      image_pyramid: factors on the images' size; None or (1.0,) for one scale.
+      weight_decay: weight decay of convolutions; its terms go to the graph's regularisation losses.
+      is_training: whether dropout drops.
+      fine_tune_batch_norm: whether (in training) batch norms use the batch's statistics.
+      native_dilation: see `layers.mode_scope`; False for a graph that will be exported.
+
+    Returns:
+      For each output, logits [n, h', w', classes] float32 by scale: `merged_logits` alone for one scale; for several
+      `logits_0.50` and so on too, all of the size `int((crop - 1) * max(1, largest scale) / stride + 1)`.
+
+    Raises:
+      OptionError: see `check_options`.
+
+    Source: arXiv:1511.03339 (several scales that share their weights).
+    """
+    check_options(options)
+    images = _with_static_size(images, options)
+    pyramid = tuple(image_pyramid or (1.0,))
+    factor = max(1.0, *pyramid) / _logits_stride(options)
+    size = [shapes.scaled_size(side, factor) for side in shapes.spatial_size(images)]
+    by_scale: dict[str, dict[float, tf.Tensor]] = {output: {} for output in options.outputs_to_num_classes}
+    mode = layers.mode_scope(
+        is_training=is_training,
+        fine_tune_batch_norm=fine_tune_batch_norm,
+        weight_decay=weight_decay,
+        batch_norm_decay=options.batch_norm_decay,
+        native_dilation=native_dilation,
+    )
+    with mode, tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE):
+        for scale in pyramid:
+            scaled_images, scaled_options = _scaled(images, options, scale)
+            for output, logits in _single_scale_logits(scaled_images, scaled_options).items():
+                by_scale[output][scale] = shapes.resize_bilinear(logits, size)  # [n, h', w', classes]
+    return {output: _keyed(scales, options.merge_method) for output, scales in by_scale.items()}
+
+
+def _keyed(logits: dict[float, tf.Tensor], merge_method: str) -> ScaleLogits:
+    """Logits under the names of their scales, with the merged ones."""
+    merged = {common.MERGED_LOGITS: _merge(list(logits.values()), merge_method)}
+    if len(logits) == 1:
+        return merged
+    return {f'logits_{scale:.2f}': value for scale, value in logits.items()} | merged
+
+
+def _argmax(scores: tf.Tensor) -> tf.Tensor:
+    """The best class: [n, h, w] int32 of [n, h, w, classes]."""
+    return tf.argmax(scores, axis=3, output_type=tf.int32)
+
+
+def predict_labels(
+    images: tf.Tensor,
+    options: ModelOptions,
+    image_pyramid: Sequence[float] | None = None,
+    *,
+    native_dilation: bool | None = None,
+) -> dict[str, tf.Tensor]:
+    """Labels and probabilities at the images' size.
+
+    Args:
+      images: [n, h, w, 3] float32, 0 to 255, of the crop's size.
+      options: the network.
+      image_pyramid: factors on the images' size; None for one scale.
+      native_dilation: see `layers.mode_scope`; False for a graph that will be exported.
+
+    Returns:
+      For each output its labels, [n, h, w] int32, and under `OUTPUT_prob` its probabilities, [n, h, w, classes]
+      float32.
+    """
+    size = shapes.spatial_size(_with_static_size(images, options))
+    scales = multi_scale_logits(images, options, image_pyramid=image_pyramid, native_dilation=native_dilation)
+    predictions = {}
+    for output, by_scale in scales.items():
+        logits = by_scale[common.MERGED_LOGITS]
+        probability = output + common.PROBABILITY_SUFFIX
+        if options.prediction_with_upsampled_logits:
+            logits = shapes.resize_bilinear(logits, size)  # [n, h, w, classes]
+            predictions[output] = _argmax(logits)
+            predictions[probability] = tf.nn.softmax(logits)
+        else:
+            labels = shapes.resize_nearest(_argmax(logits)[..., tf.newaxis], size)  # [n, h, w, 1]
+            predictions[output] = tf.squeeze(labels, axis=3)  # [n, h, w]
+            predictions[probability] = shapes.resize_bilinear(tf.nn.softmax(logits), size)
+    return predictions
+
+
+def predict_labels_multi_scale(
+    images: tf.Tensor,
+    options: ModelOptions,
+    eval_scales: Sequence[float],
+    add_flipped_images: bool = False,
+) -> dict[str, tf.Tensor]:
+    """Labels and probabilities from the average of the probabilities of several scales and of mirrored images.
+
+    Args:
+      images: [n, h, w, 3] float32, 0 to 255, of the crop's size.
+      options: the network.
+      eval_scales: factors on the images' size.
+      add_flipped_images: whether each scale sees the mirrored images too.
+
+    Returns:
+      As `predict_labels`.
+    """
+    size = shapes.spatial_size(_with_static_size(images, options))
+    probabilities: dict[str, list[tf.Tensor]] = {output: [] for output in options.outputs_to_num_classes}
+    for scale in eval_scales:
+        for flipped in (False, True) if add_flipped_images else (False,):
+            seen = tf.reverse(images, axis=[2]) if flipped else images
+            for output, by_scale in multi_scale_logits(seen, options, image_pyramid=(scale,)).items():
+                logits = by_scale[common.MERGED_LOGITS]
+                logits = tf.reverse(logits, axis=[2]) if flipped else logits
+                logits = shapes.resize_bilinear(logits, size)  # [n, h, w, classes]
+                probabilities[output].append(tf.nn.softmax(logits))
+    predictions = {}
+    for output, values in probabilities.items():
+        average = tf.add_n(values) / float(len(values))  # [n, h, w, classes]
+        predictions[output] = _argmax(average)
+        predictions[output + common.PROBABILITY_SUFFIX] = average
+    return predictions
