@@ -99,7 +99,7 @@ class Group:
     flags: tuple[Flag, ...]
 
 
-class _NumbersParser(flags.ArgumentParser):
+class _NumbersParser(flags.ArgumentParser[list[Any]]):
     """Numbers with commas between them."""
 
     def __init__(self, number: type) -> None:
@@ -112,7 +112,7 @@ class _NumbersParser(flags.ArgumentParser):
         return [_number(part, self._number) for part in parts]
 
 
-class _NumbersFlag(flags.Flag):
+class _NumbersFlag(flags.Flag[list[Any]]):
     """A flag for several numbers, in both dialects: `--f=6 --f=12` and `--f=6,12`.
 
     Single numbers add up. A list replaces what stood before where `replaces` is set, as absl's own list flags do.
@@ -125,9 +125,9 @@ class _NumbersFlag(flags.Flag):
 
     def parse(self, argument: Any) -> None:
         """Takes in one occurrence of the flag."""
-        numbers = self._parse(argument)
+        numbers = self._parse(argument) or []
         replaces = not self.present or (self._replaces and len(numbers) > 1)
-        self.value = numbers if replaces else [*self.value, *numbers]
+        self.value = numbers if replaces else [*(self.value or ()), *numbers]
         self.present += 1
 
 
@@ -345,12 +345,7 @@ _LOSS = Group(
     'Loss',
     (
         _LABEL_WEIGHTS,
-        Flag(
-            'upsample_logits',
-            'boolean',
-            True,
-            "Enlarge the logits to the labels' size; false: shrink the labels.",
-        ),
+        Flag('upsample_logits', 'boolean', True, "Enlarge the logits to the labels' size; false: shrink the labels."),
         Flag('top_k_percent_pixels', 'float', 1.0, 'Share of the pixels, the hardest ones, that count in the end.'),
         Flag('hard_example_mining_step', 'integer', 0, 'Step until which that share falls from 1; 0: at once.'),
         Flag('weight_decay', 'float', 0.00004, 'Factor of the penalty on convolution weights.'),
@@ -389,10 +384,7 @@ _OPTIMISATION = Group(
         Flag('slow_start_step', 'integer', 0, 'Steps of slow start, before the policy begins.'),
         Flag('slow_start_learning_rate', 'float', 0.0001, 'Learning rate of the slow start.'),
         Flag(
-            'last_layer_gradient_multiplier',
-            'float',
-            1.0,
-            'Factor on the gradients of everything behind the backbone.',
+            'last_layer_gradient_multiplier', 'float', 1.0, 'Factor on the gradients of everything behind the backbone.'
         ),
         Flag(
             'last_layers_contain_logits_only',
@@ -412,7 +404,7 @@ _TRAIN_LOGS = Group(
             'train_logdir',
             'string',
             None,
-            'Folder for checkpoints and logs. Training goes on from the last checkpoint in it.',
+            'Folder for checkpoints and logs. Training goes on from its last checkpoint.',
         ),
         Flag(
             'tf_initial_checkpoint',
@@ -1020,10 +1012,9 @@ PLANNED = {
     'eval_coco_format': 'evaluation in the COCO panoptic format',
 }
 
-# Flags whose feature is still to come: they refuse every value but their default.
+# Flags whose feature is still to come: they refuse every value but their default. (What a network cannot do yet, its
+# own files refuse.)
 NOT_BUILT_FLAGS = {
-    'dense_prediction_cell_json': 'the dense prediction cell',
-    'quantize_delay_step': '8-bit training',
     'num_replicas': 'training on several machines',
     'num_ps_tasks': 'training on several machines',
     'task': 'training on several machines',
@@ -1218,10 +1209,11 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
         read = list(_read_words(words, program.flags))
         _refuse_unknown(program, read)
         for word in read:
-            _check_value(word.flag, word.value)
+            if word.flag is not None and word.value is not None:
+                _check_value(word.flag, word.value)
         values([program.name, *words])
     except flags.Error as error:
-        raise UsageError(f'{error}.') from error
+        raise UsageError(str(error).removeprefix('ERROR:: ') + '.') from error
     parsed = Values(values)
     _check_required(program, parsed)
     _refuse_not_built(program, parsed)
@@ -1243,8 +1235,6 @@ def _refuse_not_built(program: Program, values: Values) -> None:
     for name, feature in NOT_BUILT_FLAGS.items():
         flag = program.flags.get(name)
         if flag is None or values[name] == flag.default:
-            continue
-        if name == 'quantize_delay_step' and values[name] < 0:
             continue
         raise OptionError(f'--{name}={values[name]}: {feature} is not built yet; leave the flag away.')
 
@@ -1383,7 +1373,8 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
     report = _report(result)
     if report:
         _say(report)
-    return 0
+    # A program that a signal stopped has done its duty, but whoever called it must be able to tell.
+    return getattr(result, 'status', 0)
 
 
 def start_logging(values: Values) -> None:

@@ -1,0 +1,142 @@
+"""The flags of the original: every name, type, default and choice that old command lines rely on."""
+
+import json
+import pathlib
+
+import pytest
+
+from deeplab import cli
+
+CONTRACT = json.loads((pathlib.Path(__file__).parent / 'goldens' / 'contract' / 'flags.json').read_text())
+BUILT = {
+    'train': 'train',
+    'eval': 'eval',
+    'vis': 'vis',
+    'datasets/build_voc2012_data': 'build_voc2012_data',
+    'datasets/build_cityscapes_data': 'build_cityscapes_data',
+    'datasets/build_ade20k_data': 'build_ade20k_data',
+    'datasets/remove_gt_colormap': 'remove_gt_colormap',
+}
+NEW = {
+    'train': {'seed', 'skip_corrupt_records'},
+    'eval': {'skip_corrupt_records', 'timeout_secs'},
+    'vis': {'skip_corrupt_records', 'timeout_secs'},
+    'build_voc2012_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
+    'build_cityscapes_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
+    'build_ade20k_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
+    'remove_gt_colormap': {'num_workers'},
+}
+ABSL_LOGGING = {'logtostderr', 'alsologtostderr', 'v', 'verbosity', 'showprefixforinfo'}
+CASES = [(BUILT[program], name, fact) for program in BUILT for name, fact in CONTRACT[program].items()]
+REQUIRED = {
+    'train': ['--train_logdir=logs', '--dataset_dir=records'],
+    'eval': ['--checkpoint_dir=logs', '--eval_logdir=eval', '--dataset_dir=records'],
+    'vis': ['--checkpoint_dir=logs', '--vis_logdir=vis', '--dataset_dir=records'],
+}
+
+
+def _values(program, *words):
+    return cli.parse_flags(cli.find_program(program), [*REQUIRED.get(program, ()), *words])
+
+
+@pytest.mark.parametrize(('program', 'name', 'fact'), CASES, ids=lambda value: value if isinstance(value, str) else '')
+def test_flag_is_as_in_the_contract(program, name, fact):
+    flag = cli.find_program(program).flags[name]
+    assert flag.kind == fact['type']
+    assert flag.default == fact['default']
+    assert list(flag.choices) == fact.get('choices', [])
+    assert flag.meaning.endswith('.')
+
+
+@pytest.mark.parametrize('program', BUILT.values())
+def test_parsed_defaults_are_the_contract_s(program):
+    contract = next(CONTRACT[key] for key, value in BUILT.items() if value == program)
+    required = {word[2:].partition('=')[0] for word in REQUIRED.get(program, ())}
+    values = _values(program)
+    for name, fact in contract.items():
+        if name in required:
+            continue
+        default = (
+            [int(side) for side in fact['default']] if fact['type'] == 'list' and fact['default'] else fact['default']
+        )
+        assert values[name] == default, name
+        assert type(values[name]) is type(default), name
+        assert not values.given(name)
+
+
+@pytest.mark.parametrize('program', BUILT.values())
+def test_new_flags_are_the_ones_we_know_of(program):
+    contract = next(CONTRACT[key] for key, value in BUILT.items() if value == program)
+    assert set(cli.find_program(program).flags) - set(contract) - ABSL_LOGGING == NEW[program]
+
+
+def test_required_flags():
+    required = {program.name: set(program.required) for program in cli.PROGRAMS if program.required}
+    assert required == {
+        'train': {'train_logdir', 'dataset_dir'},
+        'eval': {'checkpoint_dir', 'eval_logdir', 'dataset_dir'},
+        'vis': {'checkpoint_dir', 'vis_logdir', 'dataset_dir'},
+    }
+
+
+def test_no_group_names_a_flag_twice():
+    for program in cli.PROGRAMS:
+        names = [flag.name for group in program.groups for flag in group.flags]
+        assert len(names) == len(set(names)), program.name
+
+
+@pytest.mark.parametrize('program', [program.name for program in cli.PROGRAMS])
+def test_help_shows_every_flag_with_its_default_and_choices(program):
+    record = cli.find_program(program)
+    text = cli.program_help(record)
+    for flag in record.flags.values():
+        head = f'--[no]{flag.name}\n' if flag.kind == 'boolean' else f'--{flag.name}='
+        assert head in text
+        assert all(choice in text for choice in flag.choices)
+    assert max(len(line) for line in text.splitlines()[4:]) <= cli.HELP_WIDTH
+    for group in record.groups:
+        assert f'\n{group.title}:\n' in text
+
+
+UNREAD = {'keep_aspect_ratio', 'label_format', *ABSL_LOGGING}  # the one label format there is cannot be changed
+UNREAD_HERE = {('eval', 'label_weights'), ('vis', 'label_weights')}
+NEEDS = {'decoder_output_is_logits': '--decoder_output_stride=4', 'logits_kernel_size': '--noaspp_with_batch_norm'}
+OTHER_VALUES = {
+    'atrous_rates': '6',
+    'dataset': 'cityscapes',
+    'min_scale_factor': '0.25',
+    'output_stride': '8',
+    'train_batch_size': '4',
+}
+OTHER_VALUES_OF_KINDS = {'string': 'other', 'integer': '2', 'float': '0.5', 'list': '4,2'}
+OTHER_VALUES_OF_KINDS |= {'repeated integer': '2', 'repeated float': '0.5'}
+
+
+def _other_value(flag):
+    """A value that is allowed, and not the default."""
+    if flag.kind == 'enum':
+        return next(choice for choice in reversed(flag.choices) if choice != flag.default)
+    if flag.kind == 'boolean':
+        return str(not flag.default).lower()
+    return OTHER_VALUES.get(flag.name, OTHER_VALUES_OF_KINDS[flag.kind])
+
+
+@pytest.mark.parametrize('program', [program.name for program in cli.PROGRAMS])
+def test_every_flag_reaches_the_options(program):
+    """A flag that no option comes from would be ignored in silence."""
+    for flag in cli.find_program(program).flags.values():
+        if flag.name in cli.NOT_BUILT_FLAGS or flag.name in UNREAD or (program, flag.name) in UNREAD_HERE:
+            continue
+        words = [*REQUIRED.get(program, ()), *NEEDS.get(flag.name, '').split()]
+        changed = cli.options_of(program, [*words, f'--{flag.name}={_other_value(flag)}'])
+        assert changed != cli.options_of(program, words), flag.name
+
+
+def test_a_flag_whose_feature_is_not_built_refuses_all_but_its_default():
+    for name, feature in cli.NOT_BUILT_FLAGS.items():
+        flag = cli.find_program('train').flags[name]
+        value = {'string': 'other', 'integer': '2'}[flag.kind]
+        with pytest.raises(cli.OptionError) as caught:
+            _values('train', f'--{name}={value}')
+        assert str(caught.value) == f'--{name}={value}: {feature} is not built yet; leave the flag away.'
+        assert _values('train', f'--{name}={flag.default}')[name] == flag.default
