@@ -137,16 +137,27 @@ class DecoderOptions:
 
 @dataclasses.dataclass(frozen=True)
 class NasOptions:
-    """What the searched networks alone know."""
+    """What the searched networks alone know.
+
+    Attributes:
+      stem_output_filters: filters of an operation at stride 4; they double with every halving of the features.
+      remove_os32_stride: whether the cells at stride 32 keep stride 16.
+      use_classification_head: whether the head for classification follows.
+      drop_path_keep_prob: share of the paths that the last cell keeps at the end of training.
+      total_training_steps: steps over which paths come to be dropped; None for at full strength from the start.
+    """
 
     stem_output_filters: int = 20
     remove_os32_stride: bool = False
     use_classification_head: bool = False
     drop_path_keep_prob: float = 1.0
+    total_training_steps: int | None = None
 
     def __post_init__(self) -> None:
         _require_positive('nas_stem_output_num_conv_filters', self.stem_output_filters)
         _require_share('drop_path_keep_prob', self.drop_path_keep_prob)
+        if self.total_training_steps is not None:
+            _require_positive('training_number_of_steps', self.total_training_steps)
 
 
 @dataclasses.dataclass(frozen=True)

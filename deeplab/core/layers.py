@@ -194,7 +194,7 @@ def depthwise_conv2d(
     *,
     scope: str,
     stride: int = 1,
-    rate: int = 1,
+    rate: int | tuple[int, int] = 1,
     fixed_padding: bool = False,
     normalize: bool = True,
     activation: Activation | None = tf.nn.relu,
@@ -210,7 +210,7 @@ def depthwise_conv2d(
       kernel_size: side of the square kernel.
       scope: variable scope.
       stride: step between two outputs; 1 where `rate` is greater than 1.
-      rate: atrous rate.
+      rate: atrous rate, one number or one for rows and one for columns.
       fixed_padding: as in `conv2d`.
       normalize: as in `conv2d`.
       activation: as in `conv2d`.
@@ -229,15 +229,16 @@ def depthwise_conv2d(
         shape = [kernel_size, kernel_size, _channels(inputs), 1]
         weights = _variable('depthwise_weights', shape, initializer, weight_decay)
         padding = 'SAME'
+        rates = (rate, rate) if isinstance(rate, int) else rate
         if fixed_padding and stride > 1:
-            inputs, padding = _pad_for_stride(inputs, kernel_size, rate), 'VALID'
-        if native_dilation and rate > 1 and tf_compat.has_native_dilated_depthwise():
+            inputs, padding = _pad_for_stride(inputs, kernel_size, rates[0]), 'VALID'  # a stride's rate is 1
+        if native_dilation and max(rates) > 1 and tf_compat.has_native_dilated_depthwise():
             outputs = tf.raw_ops.DepthwiseConv2dNative(
-                input=inputs, filter=weights, strides=[1, 1, 1, 1], padding=padding, dilations=[1, rate, rate, 1]
+                input=inputs, filter=weights, strides=[1, 1, 1, 1], padding=padding, dilations=[1, *rates, 1]
             )
         else:
             outputs = tf.nn.depthwise_conv2d(
-                inputs, weights, [1, stride, stride, 1], padding, dilations=[rate, rate], name='depthwise'
+                inputs, weights, [1, stride, stride, 1], padding, dilations=rates, name='depthwise'
             )
         return _finish(outputs, normalize, activation, bias)
 
@@ -250,7 +251,7 @@ def separable_conv2d(
     *,
     scope: str,
     stride: int = 1,
-    rate: int = 1,
+    rate: int | tuple[int, int] = 1,
     fixed_padding: bool = False,
     normalize: bool = True,
     activation: Activation | None = tf.nn.relu,
@@ -266,7 +267,7 @@ def separable_conv2d(
       kernel_size: side of the depthwise kernel.
       scope: beginning of the two variable scopes.
       stride: step between two outputs.
-      rate: atrous rate of the depthwise part.
+      rate: atrous rate of the depthwise part, as in `depthwise_conv2d`.
       fixed_padding: as in `conv2d`.
       normalize: as in `conv2d`, for both parts.
       activation: what follows the second part, and the first too if `depthwise_activation`.
@@ -420,7 +421,7 @@ def drop_path(
     Returns:
       [n, h, w, c] float32.
 
-    Source: arXiv:1707.07012, appendix A (ScheduledDropPath).
+    Source: arXiv:1605.07648, section 4 (drop path); arXiv:1707.07012 (scheduled over training).
     """
     if not is_training:
         return inputs
