@@ -1,0 +1,161 @@
+"""Clones: copies of one network that share its variables and split a batch.
+
+Each clone computes on its own device; the variables live on the CPU, under the same names for any number of clones.
+The loss of each clone is divided by their number and the gradients are summed, so that n clones of batch b make the
+step of one clone of batch n * b. Regularisation counts once, and the first clone alone moves the batch norms'
+statistics.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+from absl import logging
+
+# A gradient and the variable that it belongs to.
+Gradient = tuple[tf.Tensor, tf.Variable]
+
+_VARIABLE_OPS = frozenset(('VarHandleOp', 'Variable', 'VariableV2'))
+_VARIABLE_DEVICE = '/device:CPU:0'
+
+
+@dataclasses.dataclass(frozen=True)
+class DeploymentConfig:
+    """How many clones there are, and where they compute.
+
+    Attributes:
+      num_clones: number of clones.
+      use_gpus: whether clone i computes on GPU i; else it does on CPU device i.
+    """
+
+    num_clones: int = 1
+    use_gpus: bool = False
+
+    @property
+    def cpu_devices(self) -> int:
+        """CPU devices that the session must have."""
+        return 1 if self.use_gpus else self.num_clones
+
+    def clone_device(self, index: int) -> str:
+        """Device on which clone `index` computes."""
+        return f'/device:{"GPU" if self.use_gpus else "CPU"}:{index}'
+
+    def clone_scope(self, index: int) -> str:
+        """Name scope of clone `index`; empty where there is one clone."""
+        return '' if self.num_clones == 1 else f'clone_{index}'
+
+
+class Clone(NamedTuple):
+    """One copy of the network.
+
+    Attributes:
+      outputs: what the building function returned.
+      scope: its name scope, empty for the only clone.
+      device: where it computes.
+    """
+
+    outputs: Any
+    scope: str
+    device: str
+
+
+def deployment_config(num_clones: int, clone_on_cpu: bool) -> DeploymentConfig:
+    """The configuration for this machine: GPUs where there are any, unless `clone_on_cpu`."""
+    gpus = 0 if clone_on_cpu else len(tf.config.list_physical_devices('GPU'))
+    if 0 < gpus < num_clones:
+        logging.warning('--num_clones=%d but this machine has %d GPUs: some clones will share one.', num_clones, gpus)
+    return DeploymentConfig(num_clones, use_gpus=gpus > 0)
+
+
+class OrderedQueue:
+    """A queue from which the next batch is taken only after the one asked for before it.
+
+    TensorFlow runs independent operations in any order. With this, the clone that is built first takes the first
+    batch of every step, so that a run can be repeated.
+    """
+
+    def __init__(self, queue: tf.queue.QueueBase):
+        self._queue = queue
+        self._last: tf.Operation | None = None
+
+    def dequeue(self) -> dict[str, tf.Tensor]:
+        """The next batch, by the names under which it was enqueued."""
+        with tf.control_dependencies([self._last] if self._last is not None else []), tf.device(_VARIABLE_DEVICE):
+            batch = self._queue.dequeue()
+        self._last = next(iter(batch.values())).op
+        return batch
+
+
+def create_clones(config: DeploymentConfig, build: Callable[[], Any]) -> list[Clone]:
+    """Calls `build` once for each clone, on its device and in its name scope, with the variables shared.
+
+    Args:
+      config: number and devices of the clones.
+      build: builds one clone in the current graph and returns whatever belongs to it.
+
+    Returns:
+      the clones, in order.
+    """
+    clones = []
+    for index in range(config.num_clones):
+        device, scope = config.clone_device(index), config.clone_scope(index)
+        with (
+            tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=True if index else None),
+            tf.device(_variables_on_cpu(device)),
+            tf.name_scope(f'{scope}/') if scope else contextlib.nullcontext(),
+        ):
+            clones.append(Clone(build(), scope, device))
+    return clones
+
+
+def _variables_on_cpu(device: str) -> Callable[[tf.Operation], str]:
+    """A device function: `device` for everything but variables."""
+    return lambda operation: _VARIABLE_DEVICE if operation.type in _VARIABLE_OPS else device
+
+
+def optimize_clones(
+    clones: Sequence[Clone],
+    losses: Sequence[tf.Tensor],
+    regularization_losses: Sequence[tf.Tensor],
+    variables: Sequence[tf.Variable],
+) -> tuple[tf.Tensor, list[Gradient]]:
+    """The total loss and its gradients: the mean over the clones, plus the regularisation once.
+
+    Args:
+      clones: where to compute.
+      losses: the loss of each clone, scalar, regularisation left out.
+      regularization_losses: scalars.
+      variables: what to differentiate by.
+
+    Returns:
+      the total loss (scalar) and a gradient for each variable that the loss depends on.
+    """
+    shares, gradients = [], []
+    for index, (clone, loss) in enumerate(zip(clones, losses, strict=True)):
+        with tf.device(clone.device), tf.name_scope(f'{clone.scope}_gradients' if clone.scope else 'gradients'):
+            share = loss / len(clones) if len(clones) > 1 else loss
+            shares.append(share)
+            target = share if index or not regularization_losses else share + tf.add_n(list(regularization_losses))
+            gradients.append(tf.gradients(target, list(variables)))
+    with tf.device(_VARIABLE_DEVICE):
+        total_loss = tf.add_n(shares + list(regularization_losses), name='total_loss')
+        return total_loss, sum_gradients(gradients, variables)
+
+
+def sum_gradients(gradients: Sequence[Sequence[tf.Tensor | None]], variables: Sequence[tf.Variable]) -> list[Gradient]:
+    """Adds up the gradients of the clones; a variable on which no clone depends is left out.
+
+    Args:
+      gradients: for each clone, a gradient (or None) for each variable.
+      variables: the variables, in that order.
+    """
+    summed = []
+    for variable, *parts in zip(variables, *gradients, strict=True):
+        known = [tf.convert_to_tensor(part) for part in parts if part is not None]
+        if known:
+            summed.append((known[0] if len(known) == 1 else tf.add_n(known), variable))
+    return summed

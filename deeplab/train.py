@@ -1,0 +1,309 @@
+"""Trains a network on the records of a split: `python -m deeplab.train --train_logdir=... --dataset_dir=...`."""
+
+from __future__ import annotations
+
+if __name__ == '__main__':
+    import pathlib
+    import sys
+
+    if not __package__:  # started as `python deeplab/train.py`: the folder above deeplab/ takes the place of deeplab/
+        sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+import dataclasses
+import functools
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+import tf_slim as slim
+from absl import logging
+
+from deeplab import common, input_preprocess, model
+from deeplab.core import checkpoints, feature_extractor, layers, session, shapes
+from deeplab.datasets import record_check, record_index, segmentation_dataset
+from deeplab.deployment import model_deploy
+from deeplab.errors import OptionError
+from deeplab.options import CloneOptions, TrainOptions
+from deeplab.utils import input_generator, summaries, train_hooks, train_utils
+
+KEPT_CHECKPOINTS = 5
+QUEUED_BATCHES = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """How a training ended.
+
+    Attributes:
+      report: one sentence for the user.
+      step: steps done.
+      loss: total loss of the last step; None where there was nothing left to do.
+      checkpoint: path of the last checkpoint.
+      status: exit status for the command line: 0, or 128 and the number of the signal that ended it.
+    """
+
+    report: str
+    step: int
+    loss: float | None = None
+    checkpoint: str | None = None
+    status: int = 0
+
+
+class CloneOutputs(NamedTuple):
+    """What `_build_deeplab` gives.
+
+    Attributes:
+      losses: scalars by `OUTPUT_KEY`.
+      batch: the samples, by the keys of `common`.
+      logits: the merged logits of the semantic output, [n, h', w', classes].
+    """
+
+    losses: dict[str, tf.Tensor]
+    batch: dict[str, tf.Tensor]
+    logits: tf.Tensor
+
+
+class _Data(NamedTuple):
+    """A checked split."""
+
+    ignore_label: int
+    reader: input_generator.RecordReader
+    records: Sequence[int]
+
+
+def run(options: TrainOptions) -> Result:
+    """Trains as `options` say, or goes on where an earlier run in the same folder stopped.
+
+    Raises:
+      UserError: for whatever the user can mend: options, data, checkpoints, a loss that is not finite.
+    """
+    _check(options)
+    os.makedirs(options.train_logdir, exist_ok=True)
+    checkpoints.remove_leftovers(options.train_logdir)
+    resumed = session.newest_whole(options.train_logdir)
+    first_step = session.step_of(resumed) if resumed else 0
+    if first_step >= options.number_of_steps:
+        return Result(
+            f'Nothing to train: {resumed} is at step {first_step}, and --training_number_of_steps is '
+            f'{options.number_of_steps}.',
+            first_step,
+            checkpoint=resumed,
+        )
+    data = _open_data(options)
+    with tf.Graph().as_default():
+        tf.compat.v1.set_random_seed(options.seed)
+        with input_generator.explain_input_errors(data.reader):
+            result = _train(options, data, resumed, first_step)
+    if result.status:
+        report = f'Stopped at step {result.step}; the same command goes on from {result.checkpoint}.'
+    else:
+        report = f'Trained to step {result.step} in {result.seconds:.0f} s: {result.checkpoint}'
+    return Result(report, result.step, result.loss, result.checkpoint, result.status)
+
+
+def _check(options: TrainOptions) -> None:
+    """Raises `OptionError` (or `CheckpointError`) for what cannot work; warns of what hardly can."""
+    model.check_options(options.model)
+    _check_machines(options.clones)
+    train_utils.check_label_weights(options.loss.label_weights, options.model.num_classes)
+    if options.model.crop_size is None:
+        raise OptionError('Training needs a crop size; set --train_crop_size=513,513')
+    advice = train_utils.crop_advice(options.model.crop_size, options.model.output_stride, 'train_crop_size')
+    if advice:
+        logging.warning(advice)
+    if options.initial_checkpoint:
+        checkpoints.check_path(options.initial_checkpoint)
+
+
+def _check_machines(clones: CloneOptions) -> None:
+    """Raises `OptionError` for a training on several machines."""
+    default = CloneOptions()
+    for flag in ('master', 'task', 'num_replicas', 'num_ps_tasks'):
+        value = getattr(clones, flag)
+        if value != getattr(default, flag):
+            raise OptionError(
+                f'--{flag}={value}: training on several machines is not built yet; leave the flag away. Several GPUs '
+                'of one machine work with --num_clones'
+            )
+
+
+def _open_data(options: TrainOptions) -> _Data:
+    """Finds the split and checks all its records before anything is built."""
+    dataset = segmentation_dataset.get_dataset(options.dataset.name, options.dataset.split, options.dataset.directory)
+    ignore_label = dataset.descriptor.ignore_label
+    index = record_index.RecordIndex.walk(dataset.shards, options.dataset.skip_corrupt_records)
+    verdict = record_check.check(
+        dataset,
+        options.model.num_classes,
+        ignore_label,
+        skip_corrupt_records=options.dataset.skip_corrupt_records,
+        cache_dir=options.train_logdir,
+        index=index,
+    )
+    logging.info('Training on %d images of %s, split %s.', len(verdict.records), options.dataset.name, dataset.split)
+    return _Data(ignore_label, input_generator.RecordReader(index), verdict.records)
+
+
+def _train(options: TrainOptions, data: _Data, resumed: str | None, first_step: int) -> session.LoopResult:
+    """Builds the graph in the current one, and runs it."""
+    config = model_deploy.deployment_config(options.clones.num_clones, options.clones.clone_on_cpu)
+    with tf.device('/device:CPU:0'):
+        global_step = tf.compat.v1.train.get_or_create_global_step()
+        pipeline = _build_input(options, data, first_step)
+        queue = slim.prefetch_queue.prefetch_queue(pipeline.samples, capacity=QUEUED_BATCHES * config.num_clones)
+    build = functools.partial(_build_deeplab, model_deploy.OrderedQueue(queue), options, data.ignore_label, global_step)
+    clones = model_deploy.create_clones(config, build)
+    with tf.device('/device:CPU:0'):
+        learning_rate = _learning_rate(options, global_step)
+        step = build_train_step(clones, options, learning_rate, global_step)
+        merged = _merged_summaries(options, clones[0], step)
+        writer = session.CheckpointWriter(options.train_logdir, KEPT_CHECKPOINTS)
+        start = tf.compat.v1.global_variables_initializer()
+    init_fn = train_utils.get_model_init_fn(
+        options.train_logdir,
+        options.initial_checkpoint,
+        options.initialize_last_layer,
+        options.optimizer.last_layer_scopes,
+    )
+
+    def initialise(running: tf.compat.v1.Session) -> None:
+        running.run([start, pipeline.initializer])
+        if resumed:
+            session.restore_all(running, resumed, running.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES))
+            writer.adopt(resumed, first_step)
+            logging.info('Going on from %s.', resumed)
+        elif init_fn is not None:
+            init_fn(running)
+
+    session.write_graph(tf.compat.v1.get_default_graph(), options.train_logdir)
+    return session.train(
+        step,
+        options.number_of_steps,
+        writer,
+        initialise,
+        _hooks(options, merged),
+        options.save_interval_secs,
+        cpu_devices=config.cpu_devices,
+    )
+
+
+def _build_input(options: TrainOptions, data: _Data, first_step: int) -> input_generator.Pipeline:
+    """The batches of one clone each, from the sample position on that follows from the step."""
+    assert options.model.crop_size is not None
+    steps = input_preprocess.train_steps(
+        options.model.crop_size,
+        options.resize,
+        options.augment,
+        feature_extractor.mean_pixel(options.model.model_variant),
+        data.ignore_label,
+    )
+    return input_generator.get(
+        data.reader,
+        steps,
+        options.clone_batch_size,
+        is_training=True,
+        records=data.records,
+        seed=options.seed,
+        first_position=first_step * options.batch_size,
+    )
+
+
+def _build_deeplab(
+    inputs_queue: model_deploy.OrderedQueue, options: TrainOptions, ignore_label: int, global_step: tf.Variable
+) -> CloneOutputs:
+    """Builds one clone: takes a batch, runs the network at every scale, and measures its losses.
+
+    Args:
+      inputs_queue: batches of images [n, h, w, 3] float32 and labels [n, h, w, 1] int32.
+      options: the training.
+      ignore_label: label of pixels that count nowhere.
+      global_step: steps done.
+    """
+    batch = inputs_queue.dequeue()
+    logits = model.multi_scale_logits(
+        batch[common.IMAGE],
+        options.model,
+        image_pyramid=options.model.image_pyramid,
+        weight_decay=options.optimizer.weight_decay,
+        is_training=True,
+        fine_tune_batch_norm=options.fine_tune_batch_norm,
+    )
+    losses = {}
+    for output, scales_to_logits in logits.items():
+        scale_losses = train_utils.add_softmax_cross_entropy_loss_for_each_scale(
+            scales_to_logits, batch[common.LABEL], ignore_label, options.loss, global_step, scope=output
+        )
+        losses.update({f'{output}_{key}': loss for key, loss in scale_losses.items()})
+    return CloneOutputs(losses, batch, logits[common.OUTPUT_TYPE][common.MERGED_LOGITS])
+
+
+def _learning_rate(options: TrainOptions, global_step: tf.Variable) -> tf.Tensor:
+    """The optimiser's rate at the step, scalar float32."""
+    if options.optimizer.name == 'adam':
+        return tf.constant(options.optimizer.adam_learning_rate, tf.float32)
+    return train_utils.learning_rate_tensor(global_step, options.optimizer.learning_rate, options.number_of_steps)
+
+
+def build_train_step(
+    clones: Sequence[model_deploy.Clone], options: TrainOptions, learning_rate: tf.Tensor, global_step: tf.Variable
+) -> session.TrainStep:
+    """The step that the clones make together: one gated update of weights, moving averages and step.
+
+    Args:
+      clones: their outputs are `CloneOutputs`.
+      options: the training.
+      learning_rate: scalar float32.
+      global_step: the counter of updates.
+    """
+    losses = [tf.add_n(list(clone.outputs.losses.values())) for clone in clones]
+    regularization = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.REGULARIZATION_LOSSES)
+    variables = tf.compat.v1.trainable_variables()
+    total_loss, gradients = model_deploy.optimize_clones(clones, losses, regularization, variables)
+    multipliers = train_utils.get_model_gradient_multipliers(
+        options.optimizer.last_layer_scopes, options.optimizer.last_layer_gradient_multiplier
+    )
+    updates = layers.moving_updates(clones[0].scope)
+    is_applied, norm = session.gated_update(
+        total_loss,
+        train_utils.multiply_gradients(gradients, multipliers),
+        train_utils.make_optimizer(options.optimizer, learning_rate),
+        global_step,
+        lambda: [layers.apply_moving_update(update) for update in updates],
+    )
+    names = [clone.outputs.batch[common.IMAGE_NAME] for clone in clones if common.IMAGE_NAME in clone.outputs.batch]
+    return session.TrainStep(
+        is_applied, total_loss, norm, learning_rate, global_step, tf.concat(names, 0) if names else None
+    )
+
+
+def _merged_summaries(options: TrainOptions, clone: model_deploy.Clone, step: session.TrainStep) -> tf.Tensor:
+    """All summaries in one tensor."""
+    outputs: CloneOutputs = clone.outputs
+    found = summaries.scalar_summaries(step.loss, step.learning_rate, outputs.losses, clone.scope)
+    found += summaries.variable_summaries(slim.get_model_variables())
+    if options.save_summaries_images:
+        labels = outputs.batch[common.LABEL]
+        logits = shapes.resize_bilinear(outputs.logits[: summaries.MOST_IMAGES], shapes.spatial_size(labels))
+        predictions = tf.argmax(logits, axis=3)[..., tf.newaxis]  # [n, h, w, 1]
+        found += summaries.image_summaries(outputs.batch[common.IMAGE], labels, predictions, options.model.num_classes)
+    return tf.compat.v1.summary.merge(found)
+
+
+def _hooks(options: TrainOptions, merged: tf.Tensor) -> list[session.Hook]:
+    """What happens between the steps."""
+    bar = train_hooks.ProgressHook(options.number_of_steps, options.batch_size)
+    hooks = [
+        train_hooks.LogHook(options.log_steps, bar),
+        bar,
+        train_hooks.SummaryHook(options.train_logdir, merged, options.save_summaries_secs),
+    ]
+    if options.profile_logdir:
+        hooks.append(train_hooks.ProfileHook(options.profile_logdir))
+    return hooks
+
+
+if __name__ == '__main__':
+    from deeplab import cli
+
+    sys.exit(cli.main(['train', *sys.argv[1:]]))

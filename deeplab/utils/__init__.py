@@ -1,0 +1,1 @@
+"""What the programs share: input, training, summaries, pictures."""

@@ -1,0 +1,296 @@
+"""What the train step is made of: the losses of all scales, gradient multipliers, the first restore, the rate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import tensorflow as tf
+import tf_slim as slim
+from absl import logging
+
+from deeplab import common
+from deeplab.core import checkpoints, losses, resize, schedules, shapes
+from deeplab.deployment.model_deploy import Gradient
+from deeplab.errors import CheckpointError, OptionError
+from deeplab.options import LearningRateOptions, LossOptions, OptimizerOptions
+
+
+def crop_advice(crop_size: Sequence[int], output_stride: int, flag: str) -> str | None:
+    """What to say about a crop whose sides are not `output_stride * k + 1`; None where they are.
+
+    Such a crop works, but the corners of the network's feature map do not lie on those of the image.
+
+    Args:
+      crop_size: height and width, in pixels.
+      output_stride: input pixels for each step of the features.
+      flag: flag that sets the crop.
+    """
+    if all(side % output_stride == 1 for side in crop_size):
+        return None
+    below = [max((side - 1) // output_stride, 1) * output_stride + 1 for side in crop_size]
+    above = [-((1 - side) // output_stride) * output_stride + 1 for side in crop_size]
+    return (
+        f'--{flag}={crop_size[0]},{crop_size[1]} is not a multiple of the output stride {output_stride} plus one: the '
+        f'features will be slightly out of line with the pixels. The nearest good sizes are {below[0]},{below[1]} and '
+        f'{above[0]},{above[1]}.'
+    )
+
+
+def check_label_weights(label_weights: Sequence[float] | None, num_classes: int) -> None:
+    """Raises `OptionError` unless there are no weights, one, or one for each class."""
+    if label_weights and len(label_weights) not in (1, num_classes):
+        raise OptionError(
+            f'--label_weights gives {len(label_weights)} weights, but there are {num_classes} classes. Give one weight '
+            'for all classes, or one for each'
+        )
+
+
+def add_softmax_cross_entropy_loss_for_each_scale(
+    scales_to_logits: Mapping[str, tf.Tensor],
+    labels: tf.Tensor,
+    ignore_label: int,
+    options: LossOptions,
+    global_step: tf.Tensor | None = None,
+    scope: str = common.OUTPUT_TYPE,
+) -> dict[str, tf.Tensor]:
+    """The softmax cross entropy of each scale's logits (contract, section 5).
+
+    Args:
+      scales_to_logits: logits [n, h', w', classes] by key, such as 'merged_logits' and 'logits_0.50'.
+      labels: [n, h, w, 1] int32.
+      ignore_label: label of pixels that count nowhere.
+      options: upsampling, weights, hard-pixel mining.
+      global_step: scalar integer; needed where mining sets in step by step.
+      scope: first part of the losses' names.
+
+    Returns:
+      a scalar float32 for each key. Its operation's name holds `SCOPE_KEY`.
+
+    Raises:
+      OptionError: if the number of label weights fits neither one nor the classes.
+    """
+    result = {}
+    for key, logits in scales_to_logits.items():
+        check_label_weights(options.label_weights, int(logits.shape[-1]))
+        with tf.name_scope(f'{scope}_{key}'):
+            result[key] = tf.identity(_loss_of_one_scale(logits, labels, ignore_label, options, global_step), 'value')
+    return result
+
+
+def _loss_of_one_scale(
+    logits: tf.Tensor, labels: tf.Tensor, ignore_label: int, options: LossOptions, global_step: tf.Tensor | None
+) -> tf.Tensor:
+    """The loss of one scale, scalar float32."""
+    if options.upsample_logits:
+        height, width = (int(side) for side in labels.shape[1:3])
+        logits = resize.bilinear(tf.cast(logits, tf.float32), (height, width))  # [n, h, w, classes]
+    else:
+        labels = shapes.resize_nearest(labels, shapes.spatial_size(logits))  # [n, h', w', 1]
+    pixels = losses.softmax_cross_entropy(logits, labels, ignore_label, options.label_weights)
+    if options.top_k_percent_pixels == 1.0:
+        return losses.mean_of_counted(pixels)
+    if global_step is None:
+        global_step = tf.compat.v1.train.get_or_create_global_step()
+    share = losses.mining_share(global_step, options.top_k_percent_pixels, options.hard_example_mining_step)
+    return losses.mean_of_hardest(pixels, share)
+
+
+def get_model_gradient_multipliers(
+    last_layers: Sequence[str],
+    last_layer_gradient_multiplier: float,
+    variables: Iterable[tf.Variable] | None = None,
+) -> dict[str, float]:
+    """What the gradient of each variable is multiplied by, by variable name; 1 where a name is not in it.
+
+    Biases count twice; variables whose name holds one of `last_layers` count `last_layer_gradient_multiplier` times;
+    biases of the last layers both.
+
+    Args:
+      last_layers: scopes of the last layers.
+      last_layer_gradient_multiplier: their factor.
+      variables: the variables; None for all model variables of the graph.
+    """
+    multipliers = {}
+    for variable in slim.get_model_variables() if variables is None else variables:
+        name = variable.op.name
+        factor = 2.0 if 'biases' in name else 1.0
+        if any(layer in name for layer in last_layers):
+            factor *= last_layer_gradient_multiplier
+        if factor != 1.0:
+            multipliers[name] = factor
+    return multipliers
+
+
+def multiply_gradients(gradients: Sequence[Gradient], multipliers: Mapping[str, float]) -> list[Gradient]:
+    """Multiplies each gradient by its variable's factor in `multipliers`."""
+    return [
+        (gradient * multipliers[variable.op.name], variable)
+        if variable.op.name in multipliers
+        else (gradient, variable)
+        for gradient, variable in gradients
+    ]
+
+
+def variables_to_restore(
+    variables: Iterable[tf.Variable], initialize_last_layer: bool, last_layers: Sequence[str]
+) -> list[tf.Variable]:
+    """Those of `variables` that an initial checkpoint gives a value: not the step, and perhaps not the last layers.
+
+    Args:
+      variables: all variables, optimiser slots too.
+      initialize_last_layer: whether the last layers are taken from the checkpoint as well.
+      last_layers: scopes of the last layers; a name that begins with one belongs to them.
+    """
+    left_out = () if initialize_last_layer else tuple(last_layers)
+    return [v for v in variables if v.op.name != checkpoints.GLOBAL_STEP and not v.op.name.startswith(left_out)]
+
+
+def get_model_init_fn(
+    train_logdir: str,
+    tf_initial_checkpoint: str | None,
+    initialize_last_layer: bool,
+    last_layers: Sequence[str],
+    ignore_missing_vars: bool = True,
+) -> Callable[[tf.compat.v1.Session], None] | None:
+    """A function that gives a new run's variables the values of an initial checkpoint.
+
+    Args:
+      train_logdir: the run's folder.
+      tf_initial_checkpoint: path of the checkpoint; None for none.
+      initialize_last_layer: whether to take the last layers from it too.
+      last_layers: scopes of the last layers.
+      ignore_missing_vars: whether variables that the checkpoint lacks, or has in another shape, keep their initial
+        values (and are named) instead of ending the run.
+
+    Returns:
+      the function, of a session; None where there is nothing to restore: without a checkpoint, or where
+      `train_logdir` already holds one, from which training resumes.
+
+    Raises:
+      CheckpointError: (also by the function) if the checkpoint does not exist, cannot be read, or fits in nothing.
+    """
+    if not tf_initial_checkpoint:
+        return None
+    if checkpoints.newest(train_logdir):
+        logging.info('%s holds a checkpoint, so %s is not read again.', train_logdir, tf_initial_checkpoint)
+        return None
+    path = checkpoints.check_path(tf_initial_checkpoint)
+
+    def restore(session: tf.compat.v1.Session) -> None:
+        everything = session.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
+        variables = variables_to_restore(everything, initialize_last_layer, last_layers)
+        if not ignore_missing_vars:
+            checkpoints.restore_all(session, path, variables)
+            return
+        _report_restore(path, checkpoints.restore_matching(session, path, variables), everything)
+
+    return restore
+
+
+def _report_restore(path: str, report: checkpoints.RestoreReport, variables: Sequence[tf.Variable]) -> None:
+    """Says what was restored and what was not.
+
+    Raises:
+      CheckpointError: if no model variable was restored.
+    """
+    slot_of = _slot_owners(variables)
+    missing = [name for name in report.missing if name not in slot_of]
+    mismatched = [line for line in report.mismatched if line.split(':')[0] not in slot_of]
+    if not any(name not in slot_of for name in report.restored):
+        raise CheckpointError(
+            f"The initial checkpoint '{path}' has nothing in common with this network, which has variables such as "
+            f'{checkpoints.shortened(missing or mismatched, 3)}. Set the --model_variant that it was made with, or '
+            'leave --tf_initial_checkpoint away'
+        )
+    logging.info('Restored %d variables from %s.', len(report.restored), path)
+    for line in mismatched:
+        logging.warning('Not restored, as shapes differ: %s. It starts from its initial value.', line)
+    if missing:
+        logging.warning(
+            'Not in the checkpoint, start anew: %d variables (%s).', len(missing), checkpoints.shortened(missing)
+        )
+
+
+def _slot_owners(variables: Sequence[tf.Variable]) -> set[str]:
+    """Names of optimiser variables: those that are named VARIABLE/SLOT, and Adam's powers."""
+    names = {variable.op.name for variable in variables}
+    slots = {name for name in names if name.rpartition('/')[0] in names}
+    return slots | {'beta1_power', 'beta2_power', checkpoints.GLOBAL_STEP}
+
+
+def get_model_learning_rate(
+    learning_policy: str,
+    base_learning_rate: float,
+    learning_rate_decay_step: int,
+    learning_rate_decay_factor: float,
+    training_number_of_steps: int,
+    learning_power: float,
+    slow_start_step: int,
+    slow_start_learning_rate: float,
+    slow_start_burnin_type: str = 'none',
+    decay_steps: float | None = None,
+    end_learning_rate: float = 0.0,
+    global_step: tf.Tensor | None = None,
+) -> tf.Tensor:
+    """The learning rate of the graph's global step, scalar float32; see `schedules.learning_rate` for the formula.
+
+    Args:
+      learning_policy: 'poly' or 'step'.
+      base_learning_rate: rate at the start.
+      learning_rate_decay_step: steps between two factors of the step policy.
+      learning_rate_decay_factor: that factor.
+      training_number_of_steps: length of the training.
+      learning_power: exponent of the poly policy.
+      slow_start_step: steps of the slow start.
+      slow_start_learning_rate: its rate.
+      slow_start_burnin_type: 'none' for a constant slow start, 'linear' for one that climbs to the base rate.
+      decay_steps: steps of the poly policy; None (or 0) for all that follow the slow start.
+      end_learning_rate: rate at the end of the poly policy.
+      global_step: scalar integer; None for the graph's.
+
+    Raises:
+      OptionError: if a value is not allowed.
+    """
+    options = LearningRateOptions(
+        policy=learning_policy,
+        base=base_learning_rate,
+        decay_steps=decay_steps or None,
+        end=end_learning_rate,
+        power=learning_power,
+        decay_factor=learning_rate_decay_factor,
+        decay_step=learning_rate_decay_step,
+        slow_start_steps=slow_start_step,
+        slow_start_rate=slow_start_learning_rate,
+    )
+    if global_step is None:
+        global_step = tf.compat.v1.train.get_or_create_global_step()
+    return learning_rate_tensor(global_step, options, training_number_of_steps, slow_start_burnin_type)
+
+
+def learning_rate_tensor(
+    global_step: tf.Tensor, options: LearningRateOptions, number_of_steps: int, slow_start_burnin_type: str = 'none'
+) -> tf.Tensor:
+    """`schedules.learning_rate` in a graph, with the same arguments: scalar float32."""
+    schedules.check_burnin_type(slow_start_burnin_type)
+    step = tf.cast(global_step, tf.int64)
+    since_start = tf.maximum(step - options.slow_start_steps, 0)
+    if options.policy == 'step':
+        drops = tf.cast(since_start // options.decay_step, tf.float32)
+        rate = options.base * tf.pow(tf.constant(options.decay_factor, tf.float32), drops)
+    else:
+        total = schedules.poly_steps(options, number_of_steps)
+        left = 1.0 - tf.minimum(tf.cast(since_start, tf.float32), total) / total
+        rate = (options.base - options.end) * tf.pow(left, options.power) + options.end
+    if not options.slow_start_steps:
+        return rate
+    slow = tf.constant(options.slow_start_rate, tf.float32)
+    if slow_start_burnin_type == 'linear':
+        slow += (options.base - options.slow_start_rate) * tf.cast(step, tf.float32) / options.slow_start_steps
+    return tf.where(step < options.slow_start_steps, slow, rate)
+
+
+def make_optimizer(options: OptimizerOptions, learning_rate: tf.Tensor) -> tf.compat.v1.train.Optimizer:
+    """The optimiser, with slots `VAR/Momentum`, or `VAR/Adam` and `VAR/Adam_1`, as checkpoints have them."""
+    if options.name == 'momentum':
+        return tf.compat.v1.train.MomentumOptimizer(learning_rate, options.momentum)
+    return tf.compat.v1.train.AdamOptimizer(learning_rate, epsilon=options.adam_epsilon)
