@@ -173,7 +173,7 @@ def _counts(image: Image.Image) -> np.ndarray:
 
 
 def _opened(content: bytes) -> Image.Image:
-    image: Image.Image = _guarded(lambda: Image.open(io.BytesIO(content), formats=('JPEG', 'MPO', 'PNG')))
+    image: Image.Image = _guarded(lambda: Image.open(io.BytesIO(content), formats=('JPEG', 'PNG')))
     return image
 
 

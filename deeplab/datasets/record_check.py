@@ -262,7 +262,7 @@ class _Inspector:
         outside = np.flatnonzero((mask.counts > 0) & ~self._allowed)
         if len(outside):
             shown = ', '.join(f'id {value} on {mask.counts[value]} pixels' for value in outside[:_SHOWN])
-            return 'ids', f': {shown}' + (f' and {len(outside) - _SHOWN} ids more' if len(outside) > _SHOWN else '')
+            return 'ids', f': {shown}' + (f' and {len(outside) - _SHOWN} more' if len(outside) > _SHOWN else '')
         return None
 
 

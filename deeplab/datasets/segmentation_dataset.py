@@ -10,7 +10,7 @@ from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.errors import DataError
 
 # SPLIT-00000-of-00004.tfrecord; the extension is free.
-_SHARD_NAME = re.compile(r'(?P<split>.+)-(?P<number>\d+)-of-(?P<total>\d+)(?P<suffix>\..*)?')
+SHARD_NAME = re.compile(r'(?P<split>.+)-(?P<number>\d+)-of-(?P<total>\d+)(?P<suffix>\..*)?')
 _UNFINISHED = ('.partial', '.tmp', '.temp', '.part')
 
 
@@ -65,13 +65,13 @@ def _may_be_shard(path: pathlib.Path) -> bool:
 
 def _is_of_split(file: str, split: str) -> bool:
     """Whether `file` is `SPLIT-*`, and not a shard of another split whose name begins like this one's."""
-    numbered = _SHARD_NAME.fullmatch(file)
+    numbered = SHARD_NAME.fullmatch(file)
     return numbered['split'] == split if numbered else file.startswith(f'{split}-')
 
 
 def _no_shard_message(dataset: descriptor_lib.DatasetDescriptor, split: str, directory: str, files: list[str]) -> str:
     message = f"There is no shard '{split}-*' in '{directory}'. "
-    there = sorted({match['split'] for file in files if (match := _SHARD_NAME.fullmatch(file))})
+    there = sorted({match['split'] for file in files if (match := SHARD_NAME.fullmatch(file))})
     if there:
         message += f'Splits with shards there: {", ".join(there)}.'
     elif files:
@@ -85,7 +85,7 @@ def _no_shard_message(dataset: descriptor_lib.DatasetDescriptor, split: str, dir
 
 def _check_complete(shards: list[str], split: str, directory: str) -> None:
     """Raises `DataError` unless the numbered shards are one whole set."""
-    matches = [match for shard in shards if (match := _SHARD_NAME.fullmatch(shard))]
+    matches = [match for shard in shards if (match := SHARD_NAME.fullmatch(shard))]
     totals = sorted({match['total'] for match in matches})
     if len(totals) > 1:
         raise DataError(

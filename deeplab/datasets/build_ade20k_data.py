@@ -1,0 +1,100 @@
+"""Builds records from the folders of ADE20K's scene parsing challenge."""
+
+from __future__ import annotations
+
+import pathlib
+import random
+import sys
+from typing import Any
+
+if not __package__:  # run by its path: the folder of the script gives way to that of the package
+    sys.path[0] = str(pathlib.Path(__file__).resolve().parents[2])
+
+from deeplab.datasets import build_data
+from deeplab.errors import DataError
+from deeplab.options import BuildAde20kOptions
+
+DEFAULT_NUM_SHARDS = 4
+
+
+def run(options: BuildAde20kOptions) -> dict[str, Any]:
+    """Writes train and val, each shuffled by the seed.
+
+    All files are looked for before anything is written.
+
+    Args:
+      options: what to read and where to write.
+
+    Returns:
+      What was written (`build_data.summarize`).
+
+    Raises:
+      DataError: A folder or file is missing, or a file is not good (`build_data.write_split`).
+    """
+    splits = find_items(options)
+    summaries = [
+        build_data.write_split(
+            items,
+            split,
+            options.output_dir,
+            options.num_shards or DEFAULT_NUM_SHARDS,
+            options.num_workers,
+            options.num_classes,
+            options.ignore_label,
+        )
+        for split, items in splits.items()
+    ]
+    return build_data.summarize(options.output_dir, summaries)
+
+
+def find_items(options: BuildAde20kOptions) -> dict[str, list[build_data.Item]]:
+    """The records of both splits, in their shuffled order.
+
+    Args:
+      options: what to read.
+
+    Returns:
+      Records by split.
+
+    Raises:
+      DataError: A folder, or the mask of an image, is missing.
+    """
+    for flag in ('train_image_folder', 'train_image_label_folder', 'val_image_folder', 'val_image_label_folder'):
+        build_data.require_folder(getattr(options, flag), flag)
+    return {
+        'train': _items('train', options.train_image_folder, options.train_image_label_folder, options),
+        'val': _items('val', options.val_image_folder, options.val_image_label_folder, options),
+    }
+
+
+def _items(split: str, image_folder: str, label_folder: str, options: BuildAde20kOptions) -> list[build_data.Item]:
+    """The records of one split."""
+    paths = _images(image_folder, options.image_format)
+    random.Random(options.seed).shuffle(paths)
+    labels = [pathlib.Path(label_folder) / f'{pathlib.Path(path).stem}.{options.label_format}' for path in paths]
+    build_data.require_files(
+        split,
+        [str(label) for label in labels if not label.is_file()],
+        len(labels),
+        str(pathlib.Path(label_folder) / f'NAME.{options.label_format}'),
+    )
+    return [build_data.Item(path, str(label), path) for path, label in zip(paths, labels, strict=True)]
+
+
+def _images(folder: str, image_format: str) -> list[str]:
+    """Paths of the images. ADE20K's are .jpg, and old command lines never said so: png is only the flag's default."""
+    try:
+        return build_data.list_images(folder, image_format)
+    except DataError:
+        if image_format != 'png':
+            raise
+        try:
+            return build_data.list_images(folder, 'jpg')
+        except DataError:
+            raise DataError(f"There is neither *.png nor *.jpg in '{folder}'.") from None
+
+
+if __name__ == '__main__':
+    from deeplab import cli
+
+    sys.exit(cli.main(['build_ade20k_data', *sys.argv[1:]]))

@@ -1,0 +1,118 @@
+"""Builds records from Cityscapes' own folders, leftImg8bit and gtFine."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from typing import Any
+
+if not __package__:  # run by its path: the folder of the script gives way to that of the package
+    sys.path[0] = str(pathlib.Path(__file__).resolve().parents[2])
+
+from absl import logging
+
+from deeplab.datasets import build_data
+from deeplab.errors import DataError
+from deeplab.options import BuildCityscapesOptions
+
+DEFAULT_NUM_SHARDS = 10
+FOLDERS = ('train', 'val', 'test')
+SPLIT_SUFFIX = '_fine'
+_IMAGE_SUFFIX = '_leftImg8bit'
+_LABEL_SUFFIX = '_gtFine_labelTrainIds'
+
+
+def run(options: BuildCityscapesOptions) -> dict[str, Any]:
+    """Writes train_fine, val_fine and test_fine, as far as their images are there.
+
+    The test split may be without masks, for its masks are not public. All files are looked for before anything is
+    written.
+
+    Args:
+      options: what to read and where to write.
+
+    Returns:
+      What was written (`build_data.summarize`).
+
+    Raises:
+      DataError: A folder or file is missing, or a file is not good (`build_data.write_split`).
+    """
+    splits = find_items(options)
+    summaries = [
+        build_data.write_split(
+            items,
+            split,
+            options.output_dir,
+            options.num_shards or DEFAULT_NUM_SHARDS,
+            options.num_workers,
+            options.num_classes,
+            options.ignore_label,
+        )
+        for split, items in splits.items()
+    ]
+    return build_data.summarize(options.output_dir, summaries)
+
+
+def find_items(options: BuildCityscapesOptions) -> dict[str, list[build_data.Item]]:
+    """The records of every split whose images are there, sorted by city and name.
+
+    Args:
+      options: what to read.
+
+    Returns:
+      Records by split.
+
+    Raises:
+      DataError: A folder, or the mask of an image, is missing.
+    """
+    build_data.require_folder(options.cityscapes_root, 'cityscapes_root')
+    root = pathlib.Path(options.cityscapes_root)
+    pattern = f'*/*{_IMAGE_SUFFIX}.{options.image_format}'
+    images = {folder: sorted((root / 'leftImg8bit' / folder).glob(pattern)) for folder in FOLDERS}
+    if not any(images.values()):
+        hint = ''
+        for city in sorted((root / 'leftImg8bit').glob('*/*')):
+            hint = hint or build_data.hint_format(str(city), options.image_format)
+        raise DataError(
+            f"There is no image in '{root}', looked for as leftImg8bit/{{{','.join(FOLDERS)}}}/{pattern}.{hint} "
+            'Set --cityscapes_root to the folder that holds leftImg8bit and gtFine.'
+        )
+    splits = {}
+    for folder, paths in images.items():
+        if paths:
+            splits[folder + SPLIT_SUFFIX] = _items(folder, paths, root, options)
+        else:
+            logging.warning("There is no image in '%s': %s is not built.", root / 'leftImg8bit' / folder, folder)
+    return splits
+
+
+def _items(
+    folder: str, paths: list[pathlib.Path], root: pathlib.Path, options: BuildCityscapesOptions
+) -> list[build_data.Item]:
+    """The records of one split."""
+    names = [path.stem.removesuffix(_IMAGE_SUFFIX) for path in paths]
+    labels = [
+        root / 'gtFine' / folder / path.parent.name / f'{name}{_LABEL_SUFFIX}.{options.label_format}'
+        for path, name in zip(paths, names, strict=True)
+    ]
+    missing = [str(label) for label in labels if not label.is_file()]
+    if folder == 'test' and len(missing) == len(labels):
+        logging.warning('The test split has no masks: its records can be visualised, not evaluated.')
+        return [build_data.Item(str(path), None, name) for path, name in zip(paths, names, strict=True)]
+    build_data.require_files(
+        folder + SPLIT_SUFFIX,
+        missing,
+        len(labels),
+        str(root / 'gtFine' / folder / '*' / f'*{_LABEL_SUFFIX}.{options.label_format}'),
+        ' cityscapesscripts makes them: CITYSCAPES_DATASET=ROOT csCreateTrainIdLabelImgs, or its script '
+        'createTrainIdLabelImgs.py.',
+    )
+    return [
+        build_data.Item(str(path), str(label), name) for path, label, name in zip(paths, labels, names, strict=True)
+    ]
+
+
+if __name__ == '__main__':
+    from deeplab import cli
+
+    sys.exit(cli.main(['build_cityscapes_data', *sys.argv[1:]]))

@@ -1,0 +1,329 @@
+"""Writes images and masks into the shards of a split, in parallel: what all builders share.
+
+Files are kept as they are, byte for byte, and checked on the way. Which record goes where depends on the order of the
+items alone, so the shards are the same for any number of workers. A split appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import contextlib
+import dataclasses
+import glob
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import tqdm
+
+from deeplab.datasets import example, images, segmentation_dataset, tfrecord
+from deeplab.errors import DataError
+
+Given = TypeVar('Given')
+Made = TypeVar('Made')
+
+_AHEAD = 4  # records a worker that may wait to be written; bounds the memory
+_SHOWN = 3  # files that a message names
+
+
+@dataclasses.dataclass(frozen=True)
+class Item:
+    """One record to be.
+
+    Attributes:
+      image: path of the image.
+      label: path of its mask; None for a split without masks.
+      name: what `image/filename` will say.
+    """
+
+    image: str
+    label: str | None
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """What was written.
+
+    Attributes:
+      split: name of the split.
+      images: number of records.
+      labelled: whether they have masks.
+      shards: paths of the shards.
+      seconds: time that it took.
+    """
+
+    split: str
+    images: int
+    labelled: bool
+    shards: tuple[str, ...]
+    seconds: float
+
+
+def write_split(
+    items: Sequence[Item],
+    split: str,
+    output_dir: str,
+    num_shards: int,
+    num_workers: int | None = None,
+    num_classes: int | None = None,
+    ignore_label: int = 255,
+) -> Summary:
+    """Writes `SPLIT-00000-of-0000N.tfrecord` and its sisters.
+
+    Each shard but the last ones has ceil(items / num_shards) records, in the order of the items.
+
+    Args:
+      items: the records, at least one.
+      split: name of the split.
+      output_dir: folder of the shards, made where it is missing.
+      num_shards: number of shards.
+      num_workers: threads that read and check files; None for one a core.
+      num_classes: masks may hold 0 to num_classes - 1 and ignore_label; None to allow every id.
+      ignore_label: id of pixels that count nowhere.
+
+    Returns:
+      What was written.
+
+    Raises:
+      DataError: A file is missing, truncated or of a wrong kind; image and mask differ in size; a mask has several
+        channels or ids outside the classes. The message names the file, and no shard of the split is left behind.
+    """
+    if not items:
+        raise DataError(f"Split '{split}' has no image: there is nothing to write.")
+    start = time.monotonic()
+    folder = pathlib.Path(output_dir)
+    _require_no_other_set(folder, split, num_shards)
+    names = [f'{split}-{shard:05d}-of-{num_shards:05d}.tfrecord' for shard in range(num_shards)]
+    shards = tuple(str(folder / name) for name in names)
+    allowed = _allowed_ids(num_classes, ignore_label)
+    with _made_folder(folder), _atomic(shards) as unfinished, contextlib.ExitStack() as stack:
+        records = in_order(lambda item: _record(item, allowed), items, num_workers)
+        records = stack.enter_context(contextlib.closing(records))
+        progress = tqdm.tqdm(records, split, len(items), unit='image', leave=False, disable=not sys.stderr.isatty())
+        _write_shards(iter(stack.enter_context(contextlib.closing(progress))), len(items), unfinished)
+    return Summary(split, len(items), items[0].label is not None, shards, time.monotonic() - start)
+
+
+def summarize(output_dir: str, summaries: Sequence[Summary]) -> dict[str, Any]:
+    """What a builder wrote, as plain values.
+
+    Args:
+      output_dir: folder of the shards.
+      summaries: one for each split.
+
+    Returns:
+      output_dir, and by split the number of images and shards, whether there are masks, and the seconds taken.
+    """
+    return {
+        'output_dir': output_dir,
+        'splits': {
+            summary.split: {
+                'images': summary.images,
+                'shards': len(summary.shards),
+                'labelled': summary.labelled,
+                'seconds': round(summary.seconds, 3),
+            }
+            for summary in summaries
+        },
+    }
+
+
+def in_order(
+    work: Callable[[Given], Made], given: Sequence[Given], num_workers: int | None
+) -> Generator[Made, None, None]:
+    """Maps in threads, results in order, never more than a few ahead of what was taken.
+
+    Reading files and Pillow's decoding leave Python's lock to others, so threads do as well as processes.
+
+    Args:
+      work: what to do with each.
+      given: what to do it with.
+      num_workers: threads; None for one a core.
+
+    Yields:
+      The results, in the order of `given`.
+    """
+    workers = num_workers or os.cpu_count() or 1
+    waiting: collections.deque[concurrent.futures.Future[Made]] = collections.deque()
+    pool = concurrent.futures.ThreadPoolExecutor(workers)
+    try:
+        for one in given:
+            waiting.append(pool.submit(work, one))
+            if len(waiting) > workers * _AHEAD:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def list_images(folder: str, extension: str) -> list[str]:
+    """Paths of the images in a folder, sorted by name.
+
+    Args:
+      folder: the folder.
+      extension: without the dot.
+
+    Raises:
+      DataError: The folder is missing or holds no such file.
+    """
+    require_folder(folder)
+    paths = sorted(glob.glob(os.path.join(glob.escape(folder), f'*.{extension}')))
+    if not paths:
+        raise DataError(f"There is no *.{extension} in '{folder}'.{hint_format(folder, extension)}")
+    return paths
+
+
+def require_folder(folder: str, flag: str | None = None) -> None:
+    """Raises `DataError` unless `folder` is one."""
+    if not os.path.isdir(folder):
+        what = 'is not a folder' if os.path.exists(folder) else 'does not exist'
+        mend = f' Set --{flag}.' if flag else ''
+        raise DataError(f"The folder '{folder}' {what}.{mend}")
+
+
+def hint_format(folder: str, extension: str, stem: str = '*') -> str:
+    """A hint at --image_format where images of another extension lie in a folder, else ''."""
+    for other in ('jpg', 'jpeg', 'png', 'JPG', 'JPEG', 'PNG'):
+        name = stem if stem == '*' else glob.escape(stem)
+        if other != extension and glob.glob(os.path.join(glob.escape(folder), f'{name}.{other}')):
+            if other.islower():
+                return f' There are .{other} files; did you mean --image_format={other}?'
+            return f' There are .{other} files; extensions are lower case, rename them.'
+    return ''
+
+
+def require_files(split: str, missing: Sequence[str], total: int, pattern: str, hint: str = '') -> None:
+    """Raises `DataError` when files of a split are missing.
+
+    Args:
+      split: name of the split.
+      missing: their paths.
+      total: how many the split has.
+      pattern: where they were looked for.
+      hint: how to mend it, beginning with a space.
+    """
+    if missing:
+        more = f' and {len(missing) - _SHOWN} more' if len(missing) > _SHOWN else ''
+        raise DataError(
+            f"Split '{split}': {len(missing)} of {total} files are missing, looked for as {pattern}: "
+            f'{", ".join(missing[:_SHOWN])}{more}.{hint}'
+        )
+
+
+def _require_no_other_set(folder: pathlib.Path, split: str, num_shards: int) -> None:
+    """Raises `DataError` where shards of the split lie that the new ones would not replace: both would be read."""
+    for path in sorted(folder.glob(f'{glob.escape(split)}-*-of-*.tfrecord')):
+        found = segmentation_dataset.SHARD_NAME.fullmatch(path.name)
+        if found and found['split'] == split and int(found['total']) != num_shards:
+            raise DataError(
+                f"'{folder}' holds shards of an older '{split}' split, such as {path.name}, which would be read "
+                f'together with the {num_shards} new ones. Remove them, or set another --output_dir.'
+            )
+
+
+def _record(item: Item, allowed: np.ndarray | None) -> bytes:
+    """Reads and checks the files of an item; its framed record."""
+    content = _contents(item.image)
+    with _naming(item.image):
+        header = images.read_whole(content)
+    label = None
+    if item.label is not None:
+        given = _contents(item.label)
+        with _naming(item.label):
+            label = images.mask_as_grey_png(given)
+            _check_mask(images.read_mask(label), header, item.image, allowed)
+    return tfrecord.framed(
+        example.encode(content, header.format, item.name, header.height, header.width, 3, label, 'png')
+    )
+
+
+def _check_mask(mask: images.Mask, header: images.Header, image: str, allowed: np.ndarray | None) -> None:
+    if (mask.height, mask.width) != (header.height, header.width):
+        raise DataError(
+            f"it is {mask.height} x {mask.width} pixels (height x width), its image '{image}' "
+            f'{header.height} x {header.width}'
+        )
+    if allowed is None or mask.counts is None:
+        return
+    outside = np.flatnonzero((mask.counts > 0) & ~allowed)
+    if len(outside):
+        shown = ', '.join(f'{value} on {mask.counts[value]} pixels' for value in outside[:_SHOWN])
+        more = f' and {len(outside) - _SHOWN} more' if len(outside) > _SHOWN else ''
+        raise DataError(
+            f'it holds ids that are neither classes nor the ignore label: {shown}{more}; set --num_classes or '
+            '--ignore_label, or mend the mask'
+        )
+
+
+def _allowed_ids(num_classes: int | None, ignore_label: int) -> np.ndarray | None:
+    if num_classes is None:
+        return None
+    allowed = np.zeros(256, bool)
+    allowed[:num_classes] = True
+    allowed[ignore_label] = True
+    return allowed
+
+
+def _contents(path: str) -> bytes:
+    try:
+        return pathlib.Path(path).read_bytes()
+    except OSError as error:
+        raise DataError(f"Cannot read '{path}': {error.strerror}.") from None
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Puts the file's name before what is wrong with it."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"Cannot use '{path}': {error}.") from None
+
+
+def _write_shards(records: Iterator[bytes], total: int, paths: Sequence[str]) -> None:
+    """Spreads the records over the files."""
+    each = -(-total // len(paths))
+    for shard, path in enumerate(paths):
+        with open(path, 'wb') as file:
+            for _ in range(max(0, min(each, total - shard * each))):
+                file.write(next(records))
+
+
+@contextlib.contextmanager
+def _made_folder(folder: pathlib.Path) -> Iterator[None]:
+    """Makes the folder; takes it away again when nothing came to lie in it."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"Cannot make the folder '{folder}': {error.strerror}. Set --output_dir.") from None
+    try:
+        yield
+    except BaseException:
+        for path in made:
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        raise
+
+
+@contextlib.contextmanager
+def _atomic(paths: Sequence[str]) -> Iterator[list[str]]:
+    """Names to write under; the files get their own names when all went well, and vanish when not."""
+    unfinished = [f'{path}.partial' for path in paths]
+    try:
+        yield unfinished
+        for temporary, path in zip(unfinished, paths, strict=True):
+            os.replace(temporary, path)
+    except OSError as error:
+        raise DataError(f"Cannot write '{error.filename or paths[0]}': {error.strerror}.") from None
+    finally:
+        for temporary in unfinished:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(temporary)

@@ -1,0 +1,132 @@
+"""Builds records from a folder in the layout of PASCAL VOC 2012: images, masks, and a list of names for each split."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from typing import Any
+
+if not __package__:  # run by its path: the folder of the script gives way to that of the package
+    sys.path[0] = str(pathlib.Path(__file__).resolve().parents[2])
+
+from absl import logging
+
+from deeplab.datasets import build_data
+from deeplab.errors import DataError
+from deeplab.options import BuildVocOptions
+
+DEFAULT_NUM_SHARDS = 4
+
+
+def run(options: BuildVocOptions) -> dict[str, Any]:
+    """Writes one split for each list.
+
+    A split none of whose masks exists (VOC's test) is written without masks, as long as another split has masks. All
+    files are looked for before anything is written.
+
+    Args:
+      options: what to read and where to write.
+
+    Returns:
+      What was written (`build_data.summarize`).
+
+    Raises:
+      DataError: A folder, list or file is missing, or a file is not good (`build_data.write_split`).
+    """
+    splits = find_items(options)
+    summaries = [
+        build_data.write_split(
+            items,
+            split,
+            options.output_dir,
+            options.num_shards or DEFAULT_NUM_SHARDS,
+            options.num_workers,
+            options.num_classes,
+            options.ignore_label,
+        )
+        for split, items in splits.items()
+    ]
+    return build_data.summarize(options.output_dir, summaries)
+
+
+def find_items(options: BuildVocOptions) -> dict[str, list[build_data.Item]]:
+    """The records of every split, in the order of the lists.
+
+    Args:
+      options: what to read.
+
+    Returns:
+      Records by split.
+
+    Raises:
+      DataError: A folder, list or file is missing.
+    """
+    build_data.require_folder(options.list_folder, 'list_folder')
+    build_data.require_folder(options.image_folder, 'image_folder')
+    if options.semantic_segmentation_folder:
+        build_data.require_folder(options.semantic_segmentation_folder, 'semantic_segmentation_folder')
+    lists = sorted(pathlib.Path(options.list_folder).glob('*.txt'))
+    if not lists:
+        raise DataError(
+            f"There is no list *.txt in '{options.list_folder}'; each split needs one, a name without extension a line."
+        )
+    splits = {path.stem: _read_list(path) for path in lists}
+    masks = {split: _existing_masks(names, options) for split, names in splits.items()}
+    if options.semantic_segmentation_folder and not any(masks.values()):
+        raise DataError(
+            f"No mask of any split is in '{options.semantic_segmentation_folder}', looked for as "
+            f'NAME.{options.label_format}, such as {next(iter(splits.values()))[0]}.{options.label_format}. Set '
+            '--semantic_segmentation_folder; leave it empty to build records without masks.'
+        )
+    return {split: _items(split, names, masks[split], options) for split, names in splits.items()}
+
+
+def _read_list(path: pathlib.Path) -> list[str]:
+    """The names in a list, blank lines left out."""
+    try:
+        lines = path.read_text('utf-8-sig').splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"Cannot read the list '{path}': {error}.") from None
+    names = [line.strip() for line in lines if line.strip()]
+    if not names:
+        raise DataError(f"The list '{path}' is empty. Write one name without extension a line, or remove it.")
+    return names
+
+
+def _existing_masks(names: list[str], options: BuildVocOptions) -> set[str]:
+    """The names that have a mask."""
+    if not options.semantic_segmentation_folder:
+        return set()
+    folder = pathlib.Path(options.semantic_segmentation_folder)
+    return {name for name in names if (folder / f'{name}.{options.label_format}').is_file()}
+
+
+def _items(split: str, names: list[str], masks: set[str], options: BuildVocOptions) -> list[build_data.Item]:
+    """The records of one split."""
+    image_folder, label_folder = pathlib.Path(options.image_folder), pathlib.Path(options.semantic_segmentation_folder)
+    image_paths = [str(image_folder / f'{name}.{options.image_format}') for name in names]
+    missing = [path for path in image_paths if not pathlib.Path(path).is_file()]
+    if missing:
+        stem = pathlib.Path(missing[0]).name.removesuffix(f'.{options.image_format}')
+        hint = build_data.hint_format(options.image_folder, options.image_format, stem)
+        if stem.endswith(('.jpg', '.jpeg', '.png')):
+            hint = ' The names in a list go without extension.'
+        pattern = str(image_folder / f'NAME.{options.image_format}')
+        build_data.require_files(split, missing, len(names), pattern, hint)
+    if not masks:
+        logging.warning("Split '%s' has no masks: its records can be visualised, not trained on or evaluated.", split)
+        return [build_data.Item(path, None, name) for path, name in zip(image_paths, names, strict=True)]
+    label_paths = [str(label_folder / f'{name}.{options.label_format}') for name in names]
+    build_data.require_files(
+        split,
+        [path for path, name in zip(label_paths, names, strict=True) if name not in masks],
+        len(names),
+        str(label_folder / f'NAME.{options.label_format}'),
+    )
+    return [build_data.Item(*paths) for paths in zip(image_paths, label_paths, names, strict=True)]
+
+
+if __name__ == '__main__':
+    from deeplab import cli
+
+    sys.exit(cli.main(['build_voc2012_data', *sys.argv[1:]]))

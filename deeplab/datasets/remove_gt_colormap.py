@@ -1,0 +1,93 @@
+"""Turns masks that are palette PNGs (as VOC's SegmentationClass) into PNGs whose grey levels are the class ids."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import pathlib
+import sys
+import time
+from typing import Any
+
+if not __package__:  # run by its path: the folder of the script gives way to that of the package
+    sys.path[0] = str(pathlib.Path(__file__).resolve().parents[2])
+
+import tqdm
+
+from deeplab.datasets import build_data, images
+from deeplab.errors import DataError
+from deeplab.options import RemoveColormapOptions
+
+
+def run(options: RemoveColormapOptions) -> dict[str, Any]:
+    """Converts every mask of a folder; masks that hold plain ids already are copied.
+
+    Args:
+      options: what to read and where to write.
+
+    Returns:
+      output_dir, the number of masks and the seconds taken.
+
+    Raises:
+      DataError: The folder is missing or has no mask, or a mask is truncated or has several channels. Each file is
+        written whole or not at all.
+    """
+    start = time.monotonic()
+    build_data.require_folder(options.original_gt_folder, 'original_gt_folder')
+    if os.path.realpath(options.original_gt_folder) == os.path.realpath(options.output_dir):
+        raise DataError(
+            f"--output_dir='{options.output_dir}' is the folder of the original masks, which stay as they are: set "
+            'another folder.'
+        )
+    extension = options.segmentation_format.removeprefix('.')
+    paths = sorted(str(path) for path in pathlib.Path(options.original_gt_folder).glob(f'*.{extension}'))
+    if not paths:
+        raise DataError(
+            f"There is no *.{extension} in '{options.original_gt_folder}'. Set --original_gt_folder or "
+            '--segmentation_format.'
+        )
+    try:
+        os.makedirs(options.output_dir, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"Cannot make the folder '{options.output_dir}': {error.strerror}.") from None
+    convert = functools.partial(convert_file, output_dir=options.output_dir)
+    with contextlib.closing(build_data.in_order(convert, paths, options.num_workers)) as done:
+        for _ in tqdm.tqdm(done, 'masks', len(paths), leave=False, disable=not sys.stderr.isatty()):
+            pass
+    return {'output_dir': options.output_dir, 'masks': len(paths), 'seconds': round(time.monotonic() - start, 3)}
+
+
+def convert_file(path: str, output_dir: str) -> None:
+    """Writes the ids of a mask under its own name into a folder.
+
+    Args:
+      path: a PNG with a palette or one channel.
+      output_dir: folder that is there.
+
+    Raises:
+      DataError: The file cannot be read or written, or is no such PNG; the message names it.
+    """
+    try:
+        content = pathlib.Path(path).read_bytes()
+    except OSError as error:
+        raise DataError(f"Cannot read '{path}': {error.strerror}.") from None
+    try:
+        ids = images.mask_as_grey_png(content)
+    except DataError as error:
+        raise DataError(f"Cannot use '{path}': {error}.") from None
+    target = pathlib.Path(output_dir, f'{pathlib.Path(path).stem}.png')
+    unfinished = target.with_name(f'{target.name}.partial')
+    try:
+        unfinished.write_bytes(ids)
+        os.replace(unfinished, target)
+    except OSError as error:
+        raise DataError(f"Cannot write '{target}': {error.strerror}.") from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+if __name__ == '__main__':
+    from deeplab import cli
+
+    sys.exit(cli.main(['remove_gt_colormap', *sys.argv[1:]]))
