@@ -1,0 +1,124 @@
+"""Colours for labels: the colour maps that --colormap_type chooses from, and label images in colour."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deeplab.datasets import descriptor, palettes
+from deeplab.errors import DataError, OptionError
+
+PASCAL = 'pascal'
+CITYSCAPES = 'cityscapes'
+ADE20K = 'ade20k'
+MAPILLARY_VISTAS = 'mapillary_vistas'
+
+# The 66 classes of Mapillary Vistas 1.2, one colour each as hexadecimal bytes.
+_MAPILLARY_VISTAS_COLORS = """
+a52a2a 00c000 c4c4c4 be9999 b4a5b4 66669c 66669c 8040ff 8c8cc8 aaaaaa faaaa0 606060 e6968c 804080 6e6e6e f423e8 966464
+464646 96785a dc143c ff0000 ff0000 ff0000 c88080 ffffff 40aa40 804040 4682b4 ffffff 98fb98 6b8e23 00aa1e ffff80 fa001e
+000000 dcdcdc aaaaaa de2828 64aa1e 282828 212121 aaaaaa 00008e aaaaaa d2aa64 999999 808080 00008e faaa1e c0c0c0 dcdc00
+b4a5b4 770b20 00008e 003c64 00008e 00005a 0000e6 005064 804040 00006e 000046 0000c0 202020 000000 000000
+"""
+
+
+def create_pascal_label_colormap() -> np.ndarray:
+    """The PASCAL VOC colours.
+
+    Returns:
+      [512, 3] uint8, red, green and blue of each id.
+
+    Source: `palettes.bit_shift_palette`.
+    """
+    return palettes.bit_shift_palette(512)
+
+
+def create_cityscapes_label_colormap() -> np.ndarray:
+    """The Cityscapes colours by train id, black from 19 on.
+
+    Returns:
+      [256, 3] uint8, red, green and blue of each id.
+
+    Source: cityscapesscripts (arXiv:1604.01685).
+    """
+    colors = descriptor.load('cityscapes').palette
+    return np.pad(colors, ((0, 256 - len(colors)), (0, 0)))
+
+
+def create_ade20k_label_colormap() -> np.ndarray:
+    """The ADE20K colours, 0 (other) black.
+
+    Returns:
+      [151, 3] uint8, red, green and blue of each id.
+
+    Source: the scene parsing challenge of 2016 (arXiv:1608.05442).
+    """
+    colors: np.ndarray = descriptor.load('ade20k').palette
+    return colors.copy()
+
+
+def create_mapillary_vistas_label_colormap() -> np.ndarray:
+    """The Mapillary Vistas colours.
+
+    Returns:
+      [66, 3] uint8, red, green and blue of each id.
+
+    Source: G. Neuhold et al., The Mapillary Vistas Dataset for Semantic Understanding of Street Scenes, ICCV 2017.
+    """
+    return np.frombuffer(bytes.fromhex(_MAPILLARY_VISTAS_COLORS), np.uint8).reshape(-1, 3).copy()
+
+
+_MAKERS = {
+    PASCAL: create_pascal_label_colormap,
+    CITYSCAPES: create_cityscapes_label_colormap,
+    ADE20K: create_ade20k_label_colormap,
+    MAPILLARY_VISTAS: create_mapillary_vistas_label_colormap,
+}
+
+
+def create_label_colormap(name: str = PASCAL) -> np.ndarray:
+    """A colour map by its name.
+
+    Args:
+      name: 'pascal', 'cityscapes', 'ade20k' or 'mapillary_vistas'.
+
+    Returns:
+      [n, 3] uint8, red, green and blue of each id.
+
+    Raises:
+      OptionError: There is no such colour map.
+    """
+    if name not in _MAKERS:
+        raise OptionError(f"Unknown colour map '{name}'. Known: {', '.join(_MAKERS)}.")
+    return _MAKERS[name]()
+
+
+def label_to_color_image(label: np.ndarray, colormap: np.ndarray | str = PASCAL) -> np.ndarray:
+    """Paints a label image.
+
+    Args:
+      label: [h, w] integers, class ids.
+      colormap: [n, 3] uint8, or the name of a colour map. The id 255 (ignore) is black where a colour map of fewer
+        colours does not reach it.
+
+    Returns:
+      [h, w, 3] uint8, red, green and blue.
+
+    Raises:
+      DataError: `label` is no [h, w] array of integers, or holds an id without a colour.
+    """
+    colors = create_label_colormap(colormap) if isinstance(colormap, str) else np.asarray(colormap)
+    if label.ndim != 2 or label.dtype.kind not in 'iu':
+        raise DataError(
+            f'A label image is an array [height, width] of integers, not {label.dtype} {list(label.shape)}.'
+        )
+    if len(colors) < 256:
+        known = len(colors)
+        colors = np.pad(colors, ((0, 256 - known), (0, 0)))
+        bad = label[((label >= known) & (label != 255)) | (label < 0)]
+    else:
+        bad = label[(label >= len(colors)) | (label < 0)]
+        known = len(colors)
+    if bad.size:
+        raise DataError(f'The label image holds the id {bad.flat[0]}; the colour map has colours for 0 to {known - 1}.')
+    painted: np.ndarray = colors[label]  # [h, w, 3]
+    return painted.astype(np.uint8, copy=False)

@@ -1,0 +1,85 @@
+"""Label images and pictures as PNG files."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from PIL import Image
+
+from deeplab.errors import DataError
+from deeplab.utils import get_dataset_colormap
+
+
+def save_annotation(
+    label: np.ndarray,
+    save_dir: str,
+    filename: str,
+    add_colormap: bool = True,
+    normalize_to_unit_values: bool = False,
+    scale_values: bool = False,
+    colormap: np.ndarray | str = get_dataset_colormap.PASCAL,
+) -> str:
+    """Writes a label image as SAVE_DIR/FILENAME.png, whole or not at all.
+
+    Args:
+      label: [h, w] numbers: class ids, or anything that the two flags below bring to 0 to 255.
+      save_dir: folder that is there.
+      filename: name without extension.
+      add_colormap: whether to paint the ids in colours (RGB); else they are stored as they are (grey).
+      normalize_to_unit_values: whether to bring the values' range to 0 to 1 first.
+      scale_values: whether to multiply the values by 255 first.
+      colormap: [n, 3] uint8, or the name of a colour map.
+
+    Returns:
+      Path of the file.
+
+    Raises:
+      DataError: `label` has a value that does not fit a byte or has no colour, or the file cannot be written.
+    """
+    if add_colormap:
+        pixels = get_dataset_colormap.label_to_color_image(label, colormap)
+    else:
+        pixels = _as_bytes(label, normalize_to_unit_values, scale_values)
+    return save_image(pixels, save_dir, filename)
+
+
+def save_image(pixels: np.ndarray, save_dir: str, filename: str) -> str:
+    """Writes pixels as SAVE_DIR/FILENAME.png, whole or not at all.
+
+    Args:
+      pixels: [h, w] (grey) or [h, w, 3] (RGB) uint8.
+      save_dir: folder that is there.
+      filename: name without extension.
+
+    Returns:
+      Path of the file.
+
+    Raises:
+      DataError: The file cannot be written.
+    """
+    path = os.path.join(save_dir, f'{filename}.png')
+    unfinished = f'{path}.partial'
+    try:
+        try:
+            Image.fromarray(pixels).save(unfinished, 'PNG')
+            os.replace(unfinished, path)
+        finally:
+            if os.path.exists(unfinished):
+                os.remove(unfinished)
+    except OSError as error:
+        raise DataError(f"Cannot write '{path}': {error.strerror or error}.") from None
+    return path
+
+
+def _as_bytes(label: np.ndarray, normalize_to_unit_values: bool, scale_values: bool) -> np.ndarray:
+    """Values as uint8; refuses those that would wrap around."""
+    values = np.asarray(label)
+    if normalize_to_unit_values:
+        low, high = values.min(initial=np.inf), values.max(initial=-np.inf)
+        values = (values - low) / (high - low) if high > low else np.zeros(values.shape)
+    if scale_values:
+        values = 255.0 * values
+    if values.dtype != np.uint8 and values.size and not (values.min() >= 0 and values.max() <= 255):
+        raise DataError(f'The label image holds values from {values.min()} to {values.max()}; a PNG holds 0 to 255.')
+    return values.astype(np.uint8)
