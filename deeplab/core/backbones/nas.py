@@ -1,0 +1,250 @@
+"""The searched networks: PNASNet's cells in a row, and Auto-DeepLab, whose cells also go down and up in resolution.
+
+Both are one rule with other data: a stem to stride 4, then cells. A cell's *level* l says where it lies: stride
+4 * 2^l, with 2^l times the filters of level 0. One level down is a cell of stride 2; one level up is a bilinear
+resizing before the cell.
+
+Source: arXiv:1712.00559 (the cell of PNASNet-5); arXiv:1901.02985, figures 1 and 3 and section 4.2.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from deeplab.core import layers, shapes
+from deeplab.core.backbones import registry
+from deeplab.core.backbones.nas_cell import (
+    ATROUS,
+    FIRST_BLOCK,
+    IDENTITY,
+    INPUT,
+    MAX_POOL,
+    PREVIOUS,
+    SEPARABLE,
+    Branch,
+    CellStyle,
+    Genotype,
+    bare_conv2d,
+    cell,
+    fan_in_uniform,
+)
+from deeplab.errors import OptionError
+from deeplab.options import ModelOptions, NasOptions
+
+BATCH_NORM_DECAY = 0.9997
+BATCH_NORM_EPSILON = 1e-3
+
+# Filters and stride of the stem's 3x3 convolutions (arXiv:1901.02985, section 4.2).
+STEM = ((64, 2), (64, 1), (128, 2))
+STEM_STRIDE = 4
+LEVEL_OF_STRIDE_32 = 3
+
+
+class Architecture(NamedTuple):
+    """One searched network.
+
+    Attributes:
+      name: what --model_variant says.
+      scope: variable scope.
+      genotype: the blocks of every cell.
+      levels: the level of each cell.
+      stays_down: whether the path only goes down, so that cutting off its deepest levels gives denser features.
+    """
+
+    name: str
+    scope: str
+    genotype: Genotype
+    levels: tuple[int, ...]
+    stays_down: bool
+
+
+def _block(number: int) -> int:
+    """The state that block `number` of a cell gives."""
+    return FIRST_BLOCK + number
+
+
+PNASNET = Architecture(
+    name='nas_pnasnet',
+    scope='pnasnet',
+    genotype=(
+        (Branch(SEPARABLE, 5, PREVIOUS), Branch(MAX_POOL, 3, PREVIOUS)),
+        (Branch(SEPARABLE, 7, INPUT), Branch(MAX_POOL, 3, INPUT)),
+        (Branch(SEPARABLE, 5, INPUT), Branch(SEPARABLE, 3, INPUT)),
+        (Branch(SEPARABLE, 3, _block(2)), Branch(MAX_POOL, 3, INPUT)),
+        (Branch(SEPARABLE, 3, PREVIOUS), Branch(IDENTITY, 1, INPUT)),
+    ),
+    levels=(1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3),
+    stays_down=True,
+)
+
+HNASNET = Architecture(
+    name='nas_hnasnet',
+    scope='hnasnet',
+    genotype=(
+        (Branch(ATROUS, 5, PREVIOUS), Branch(SEPARABLE, 3, INPUT)),
+        (Branch(SEPARABLE, 3, PREVIOUS), Branch(ATROUS, 3, INPUT)),
+        (Branch(SEPARABLE, 3, _block(1)), Branch(SEPARABLE, 3, PREVIOUS)),
+        (Branch(SEPARABLE, 5, _block(2)), Branch(SEPARABLE, 5, _block(0))),
+        (Branch(SEPARABLE, 5, _block(1)), Branch(ATROUS, 5, _block(3))),
+    ),
+    levels=(0, 0, 0, 1, 2, 1, 2, 2, 3, 3, 2, 1),
+    stays_down=False,
+)
+
+
+def cell_levels(architecture: Architecture, output_stride: int) -> tuple[int, ...]:
+    """The level of each cell for an output stride.
+
+    A path that only goes down stops at the level of the output stride: cells beyond it keep that level's size and
+    filters. A path that comes up again ends where it ends.
+
+    Raises:
+      OptionError: the path cannot end at that stride.
+    """
+    levels = architecture.levels
+    if architecture.stays_down:
+        deepest = (output_stride // STEM_STRIDE).bit_length() - 1
+        levels = tuple(min(level, deepest) for level in levels)
+    if STEM_STRIDE * 2 ** levels[-1] != output_stride:
+        raise OptionError(
+            f'--output_stride={output_stride} is not possible with {architecture.name}: '
+            f'its cells end at stride {STEM_STRIDE * 2 ** levels[-1]}.'
+        )
+    return levels
+
+
+def _check(architecture: Architecture, levels: tuple[int, ...], options: NasOptions) -> None:
+    """Raises `OptionError` for what the network cannot be."""
+    if options.use_classification_head:
+        raise OptionError(
+            '--nas_use_classification_head=true is not available: the head for classification is not built. '
+            'Leave the flag away.'
+        )
+    if options.remove_os32_stride and levels[-1] == LEVEL_OF_STRIDE_32:
+        raise OptionError(
+            f'--nas_remove_os32_stride=true is not possible with {architecture.name} at --output_stride=32: its '
+            'features would lie at stride 16. Set --output_stride=16, or leave the flag away.'
+        )
+
+
+def _keep_probability(options: NasOptions, number: int, cells: int) -> tf.Tensor | None:
+    """Share of the paths that cell `number` keeps now: less in later cells, and less as training goes on.
+
+    Source: arXiv:1707.07012 (ScheduledDropPath).
+    """
+    if options.drop_path_keep_prob == 1.0:
+        return None
+    dropped = (1.0 - options.drop_path_keep_prob) * (number + 1) / cells
+    progress = tf.constant(1.0)
+    if options.total_training_steps is not None:
+        step = tf.compat.v1.train.get_global_step()
+        step = tf.constant(0.0) if step is None else tf.cast(step, tf.float32)
+        progress = tf.minimum(1.0, step / options.total_training_steps)
+    return 1.0 - progress * dropped
+
+
+class Features(NamedTuple):
+    """Features [n, h, w, c], and the stride at which they lie."""
+
+    tensor: tf.Tensor
+    stride: int
+
+
+def _stem(images: tf.Tensor, activation: layers.Activation) -> tuple[Features, Features]:
+    """Three convolutions to stride 4; gives the outputs of the last two, before any activation."""
+    net, current, outputs = images, 1, []
+    for i, (filters, stride) in enumerate(STEM):
+        inputs = activation(net) if i else net
+        net = bare_conv2d(inputs, filters, 3, stride=stride, scope=f'conv{i}')  # [n, h/2 or h/4, w/2 or w/4, filters]
+        net = layers.batch_norm(net, scope=f'conv{i}_bn')
+        current *= stride
+        outputs.append(Features(net, current))
+    return outputs[-2], outputs[-1]
+
+
+def _cells(
+    previous: Features, net: Features, architecture: Architecture, levels: tuple[int, ...], options: ModelOptions
+) -> list[tf.Tensor]:
+    """Builds the cells behind the stem; gives the output of each."""
+    activation = tf.nn.relu6 if options.use_bounded_activation else tf.nn.relu
+    deepest = LEVEL_OF_STRIDE_32 - 1 if options.nas.remove_os32_stride else LEVEL_OF_STRIDE_32
+    outputs = []
+    for i, level in enumerate(levels):
+        wanted = STEM_STRIDE * 2 ** min(level, deepest)
+        inputs = net
+        if wanted < net.stride:
+            size = [shapes.scaled_size(side, net.stride // wanted) for side in shapes.spatial_size(net.tensor)]
+            inputs = Features(shapes.resize_bilinear(net.tensor, size), wanted)  # [n, 2h - 1, 2w - 1, c]
+        keep_probability = _keep_probability(options.nas, i, len(levels))
+        output = cell(
+            inputs.tensor,
+            previous.tensor,
+            CellStyle(architecture.genotype, activation, keep_probability),
+            filters=options.nas.stem_output_filters * 2**level,
+            stride=wanted // inputs.stride,
+            same_stride=previous.stride == inputs.stride,
+            scope=f'cell_{i}',
+        )  # [n, h / wanted, w / wanted, blocks * filters]
+        previous, net = net, Features(output, wanted)
+        outputs.append(output)
+    return outputs
+
+
+def build(
+    images: tf.Tensor, options: ModelOptions, *, architecture: Architecture
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Makes the network.
+
+    Args:
+      images: [n, h, w, 3] float32, normalised.
+      options: output_stride, use_bounded_activation and nas matter.
+      architecture: which of the networks.
+
+    Returns:
+      Features [n, h / output_stride, w / output_stride, 5 * filters of the last level], and end points: `Stem` (at
+      stride 4) and `Cell_0` to `Cell_11`, before their activation.
+
+    Raises:
+      OptionError: an output stride, a head or a missing stride that the network cannot have.
+    """
+    levels = cell_levels(architecture, options.output_stride)
+    _check(architecture, levels, options.nas)
+    activation = tf.nn.relu6 if options.use_bounded_activation else tf.nn.relu
+    family = layers.family_scope(
+        batch_norm_decay=BATCH_NORM_DECAY,
+        batch_norm_epsilon=BATCH_NORM_EPSILON,
+        activation=None,
+        initializer=fan_in_uniform,
+        depthwise_initializer=fan_in_uniform,
+        decays_depthwise=True,
+    )
+    with family, tf.compat.v1.variable_scope(architecture.scope):
+        previous, net = _stem(images, activation)
+        end_points = {'Stem': net.tensor}
+        outputs = _cells(previous, net, architecture, levels, options)
+        end_points.update({f'Cell_{i}': output for i, output in enumerate(outputs)})
+        return activation(outputs[-1]), end_points
+
+
+registry.register(
+    registry.Backbone(
+        name=PNASNET.name,
+        build=functools.partial(build, architecture=PNASNET),
+        scope=PNASNET.scope,
+        decoder_end_points={4: 'Stem', 8: 'Cell_3', 16: 'Cell_7'},
+        output_strides=(8, 16, 32),
+    )
+)
+
+registry.register(
+    registry.Backbone(
+        name=HNASNET.name,
+        build=functools.partial(build, architecture=HNASNET),
+        scope=HNASNET.scope,
+        decoder_end_points={4: 'Cell_2', 8: 'Cell_5', 16: 'Cell_7'},
+        output_strides=(8,),
+    )
+)

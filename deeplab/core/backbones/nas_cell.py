@@ -1,0 +1,204 @@
+"""Cells of the searched networks: a genotype is data, and one function builds any of them.
+
+A cell has two inputs, the features before it and the output of the cell before those. Each of its blocks applies one
+operation to one state, another to another, and adds the two; the cell's output is the concatenation of all blocks.
+
+Source: arXiv:1712.00559, section 3.1; arXiv:1901.02985, section 3.1.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from deeplab.core import layers, shapes
+
+# States that a branch may read; block i of the cell is state FIRST_BLOCK + i.
+INPUT = 0  # the features that enter the cell
+PREVIOUS = 1  # the output of the cell before, brought to the size and the channels of this one
+FIRST_BLOCK = 2
+
+SEPARABLE = 'separable'  # a separable convolution, twice
+ATROUS = 'atrous'  # a convolution of rate 2
+MAX_POOL = 'max_pool'
+IDENTITY = 'identity'
+
+ATROUS_RATE = 2
+
+
+class Branch(NamedTuple):
+    """One operation of a block: what, the side of its kernel, and the state that it reads."""
+
+    operation: str
+    kernel_size: int
+    state: int
+
+
+# Left and right branch of each block.
+Genotype = tuple[tuple[Branch, Branch], ...]
+
+
+class CellStyle(NamedTuple):
+    """What all cells of one network share, and how many paths this one keeps.
+
+    Attributes:
+      genotype: the blocks.
+      activation: relu or relu6; it stands before each convolution.
+      keep_probability: share of the paths that stay in training, in (0, 1]; None where none is ever dropped.
+    """
+
+    genotype: Genotype
+    activation: layers.Activation
+    keep_probability: float | tf.Tensor | None = None
+
+
+def fan_in_uniform(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
+    """Initialiser: uniform of variance 1 / (3 fan_in), hence in +-sqrt(1 / fan_in)."""
+    fan_in = 1
+    for side in shape[:-1]:
+        fan_in *= side
+    limit = fan_in**-0.5
+    return tf.random.stateless_uniform(shape, seed, -limit, limit)
+
+
+def bare_conv2d(
+    inputs: tf.Tensor, filters: int, kernel_size: int, *, scope: str, stride: int = 1, rate: int = 1
+) -> tf.Tensor:
+    """A convolution alone: these networks name their batch norms by themselves.
+
+    Returns:
+      [n, ceil(h / stride), ceil(w / stride), filters] float32.
+    """
+    return layers.conv2d(
+        inputs,
+        filters,
+        kernel_size,
+        scope=scope,
+        stride=stride,
+        rate=rate,
+        fixed_padding=True,
+        normalize=False,
+        bias=False,
+        activation=None,
+    )
+
+
+def _bare_separable_conv2d(inputs: tf.Tensor, filters: int, kernel_size: int, *, scope: str, stride: int) -> tf.Tensor:
+    """A depthwise and a 1x1 convolution with nothing between them; both keep their weights in `scope`."""
+    net = layers.depthwise_conv2d(
+        inputs,
+        kernel_size,
+        scope=scope,
+        stride=stride,
+        fixed_padding=True,
+        normalize=False,
+        bias=False,
+        activation=None,
+    )  # [n, h/s, w/s, c]
+    return layers.conv2d(
+        net, filters, 1, scope=scope, weights_name='pointwise_weights', normalize=False, bias=False, activation=None
+    )  # [n, h/s, w/s, filters]
+
+
+def _separable(net: tf.Tensor, kernel_size: int, filters: int, stride: int, activation: layers.Activation) -> tf.Tensor:
+    """Activation, separable convolution and batch norm, twice; the stride is the first one's."""
+    side = f'{kernel_size}x{kernel_size}'
+    for i in (1, 2):
+        net = _bare_separable_conv2d(
+            activation(net), filters, kernel_size, scope=f'separable_{side}_{i}', stride=stride if i == 1 else 1
+        )
+        net = layers.batch_norm(net, scope=f'bn_sep_{side}_{i}')
+    return net
+
+
+def _atrous(net: tf.Tensor, kernel_size: int, filters: int, stride: int, activation: layers.Activation) -> tf.Tensor:
+    """An atrous convolution; where the cell strides, resizing the input takes the place of the rate."""
+    side = f'{kernel_size}x{kernel_size}'
+    net, rate = activation(net), ATROUS_RATE
+    if stride > 1:
+        height, width = shapes.spatial_size(net)
+        size = shapes.scaled_size(height, 1.0 / stride), shapes.scaled_size(width, 1.0 / stride)
+        net, rate = shapes.resize_bilinear(net, size), 1  # [n, h/s, w/s, c]
+    net = bare_conv2d(net, filters, kernel_size, scope=f'atrous_{side}', rate=rate)
+    return layers.batch_norm(net, scope=f'bn_atr_{side}')
+
+
+def _identity(net: tf.Tensor, filters: int, stride: int, activation: layers.Activation) -> tf.Tensor:
+    """The features themselves; where the cell strides, a strided 1x1 convolution of them."""
+    if stride == 1:
+        return net
+    net = bare_conv2d(activation(net), filters, 1, scope='1x1', stride=stride)
+    return layers.batch_norm(net, scope='bn_1')
+
+
+def _branch(net: tf.Tensor, branch: Branch, filters: int, stride: int, style: CellStyle) -> tf.Tensor:
+    """Applies one branch to its state [n, h, w, filters]; gives [n, h/s, w/s, filters]."""
+    if branch.operation == IDENTITY:
+        # The way around is never dropped, so that something always comes through.
+        return _identity(net, filters, stride, style.activation)
+    if branch.operation == SEPARABLE:
+        net = _separable(net, branch.kernel_size, filters, stride, style.activation)
+    elif branch.operation == ATROUS:
+        net = _atrous(net, branch.kernel_size, filters, stride, style.activation)
+    elif branch.operation == MAX_POOL:
+        net = tf.nn.max_pool2d(net, branch.kernel_size, stride, 'SAME')
+    else:
+        raise ValueError(f"A genotype names the operation '{branch.operation}', which does not exist.")
+    if style.keep_probability is None:
+        return net
+    return layers.drop_path(net, style.keep_probability, scope='drop_path')
+
+
+def _adjusted_previous(
+    previous: tf.Tensor, inputs: tf.Tensor, filters: int, same_stride: bool, activation: layers.Activation
+) -> tf.Tensor:
+    """Brings the output of the cell before to the size of `inputs` and to `filters` channels."""
+    # Even where the strides agree, going down and up again may have lost a row: 34 -> 17 -> 33.
+    previous = shapes.resize_bilinear(previous, shapes.spatial_size(inputs))
+    if same_stride and int(previous.shape[-1]) == filters:
+        return previous
+    net = bare_conv2d(activation(previous), filters, 1, scope='prev_1x1')
+    return layers.batch_norm(net, scope='prev_bn')
+
+
+def cell(
+    inputs: tf.Tensor,
+    previous: tf.Tensor,
+    style: CellStyle,
+    *,
+    filters: int,
+    stride: int,
+    same_stride: bool,
+    scope: str,
+) -> tf.Tensor:
+    """Builds one cell.
+
+    Args:
+      inputs: [n, h, w, c] float32, the features before it.
+      previous: [n, h', w', c'] float32, the output of the cell before those.
+      style: genotype, activation and drop path.
+      filters: channels of every operation.
+      stride: 1 or 2; of those operations that read one of the cell's two inputs.
+      same_stride: whether `previous` lies at the stride of `inputs`.
+      scope: variable scope.
+
+    Returns:
+      [n, ceil(h / stride), ceil(w / stride), filters * blocks] float32, before any activation.
+
+    Source: arXiv:1712.00559, section 3.1.
+    """
+    with tf.compat.v1.variable_scope(scope, values=[inputs]):
+        adjusted = _adjusted_previous(previous, inputs, filters, same_stride, style.activation)  # [n, h, w, filters]
+        net = bare_conv2d(style.activation(inputs), filters, 1, scope='1x1')
+        net = layers.batch_norm(net, scope='beginning_bn')  # [n, h, w, filters]
+        states = [net, adjusted]
+        for i, branches in enumerate(style.genotype):
+            with tf.compat.v1.variable_scope(f'comb_iter_{i}'):
+                parts = []
+                for side, branch in zip(('left', 'right'), branches, strict=True):
+                    branch_stride = stride if branch.state < FIRST_BLOCK else 1
+                    with tf.compat.v1.variable_scope(side):
+                        parts.append(_branch(states[branch.state], branch, filters, branch_stride, style))
+                states.append(tf.add(*parts, name='add'))  # [n, h/s, w/s, filters]
+        return tf.concat(states[FIRST_BLOCK:], axis=3, name='cell_output')
