@@ -1057,7 +1057,7 @@ def _read_words(words: Sequence[str], known: Mapping[str, Flag]) -> Iterator[_Wo
         _check_spaces(name, equals, value, rest)
         if equals:
             if flag.name != name:
-                raise UsageError(f'{word}: --{name} takes no value; write --{flag.name}=true or --{flag.name}=false.')
+                raise UsageError(f'--{name} takes no value: write --{flag.name}=true or --{flag.name}=false.')
         elif flag.kind == 'boolean':
             value = 'true' if flag.name == name else 'false'
         else:
