@@ -1,0 +1,208 @@
+"""The rules of docs/architecture.md, read from the source itself."""
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+PACKAGE = ROOT / 'deeplab'
+SOURCES = sorted(PACKAGE.rglob('*.py'))
+LIBRARIES = [path for path in SOURCES if path.name not in ('cli.py', '__main__.py')]
+LONGEST_FUNCTION = 60
+
+# The layers of docs/architecture.md; the longest matching name counts. A module imports its own layer and lower ones.
+LAYERS = {
+    'deeplab': 1,  # the package itself: its version
+    'deeplab.common': 1,
+    'deeplab.errors': 1,
+    'deeplab.options': 1,
+    'deeplab.core': 2,
+    'deeplab.datasets': 2,
+    'deeplab.model': 3,
+    'deeplab.input_preprocess': 3,
+    'deeplab.deployment': 4,
+    'deeplab.utils': 4,
+    'deeplab.train': 5,
+    'deeplab.eval': 5,
+    'deeplab.vis': 5,
+    'deeplab.demo': 5,
+    'deeplab.cli': 6,
+    'deeplab.__main__': 6,
+}
+# The builders and remove_gt_colormap are programs too, which stand among the data sets.
+PROGRAMS = {'deeplab.train', 'deeplab.eval', 'deeplab.vis', 'deeplab.demo.demo', 'deeplab.datasets.remove_gt_colormap'}
+PROGRAMS |= {f'deeplab.datasets.build_{name}_data' for name in ('voc2012', 'cityscapes', 'ade20k')}
+NEITHER_SEES_THE_OTHER = ('deeplab.core', 'deeplab.datasets')
+
+
+def _module(path):
+    """The dotted name of a source file."""
+    parts = path.relative_to(ROOT).with_suffix('').parts
+    return '.'.join(parts[:-1] if parts[-1] == '__init__' else parts)
+
+
+def _layer(module):
+    """The layer of a module of this package."""
+    names = [name for name in LAYERS if module == name or (module.startswith(f'{name}.') and name != 'deeplab')]
+    assert names, f'{module} has no layer: give it one here and in docs/architecture.md'
+    return LAYERS[max(names, key=len)]
+
+
+def _is_main_guard(node):
+    """Whether `node` is `if __name__ == '__main__':`."""
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
+
+
+def _imports(tree, with_guarded=False):
+    """Yields all modules that a file imports; what stands under the main guard only if asked for."""
+    for node in ast.iter_child_nodes(tree):
+        if _is_main_guard(node) and not with_guarded:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, 'imports are absolute'
+            for alias in node.names:
+                name = f'{node.module}.{alias.name}'
+                yield name if (ROOT / name.replace('.', '/')).with_suffix('.py').exists() else node.module
+        else:
+            yield from _imports(node, with_guarded)
+
+
+def _tree(path):
+    return ast.parse(path.read_text(encoding='utf-8'))
+
+
+def _calls(tree):
+    """Yields the calls in a file as (dotted name, node)."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node
+
+
+@pytest.mark.parametrize('path', SOURCES, ids=_module)
+def test_imports_go_down_the_layers(path):
+    module = _module(path)
+    for imported in _imports(_tree(path)):
+        if imported.partition('.')[0] != 'deeplab':
+            continue
+        assert _layer(imported) <= _layer(module), f'{module} imports {imported}, which lies above it'
+        for mine, other in (NEITHER_SEES_THE_OTHER, NEITHER_SEES_THE_OTHER[::-1]):
+            assert not (module.startswith(mine) and imported.startswith(other)), f'{module} imports {imported}'
+
+
+@pytest.mark.parametrize('path', LIBRARIES, ids=_module)
+def test_only_programs_reach_for_the_command_line_and_only_when_they_are_run(path):
+    tree = _tree(path)
+    assert 'deeplab.cli' not in set(_imports(tree))
+    if _module(path) in PROGRAMS:
+        assert 'deeplab.cli' in set(_imports(tree, with_guarded=True))
+    else:
+        assert not any(_is_main_guard(node) for node in tree.body), 'only programs are run'
+
+
+@pytest.mark.parametrize('path', LIBRARIES, ids=_module)
+def test_flags_exist_in_cli_alone(path):
+    tree = _tree(path)
+    modules = set(_imports(tree, with_guarded=True))
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert not {'absl.flags', 'absl.app', 'argparse'} & modules
+    assert not {'flags', 'app'} & names
+    text = path.read_text(encoding='utf-8')
+    assert 'app.flags' not in text
+    assert 'DEFINE_' not in text
+
+
+@pytest.mark.parametrize('path', LIBRARIES, ids=_module)
+def test_libraries_do_not_print(path):
+    names = {name for name, _ in _calls(_tree(path))}
+    assert not {'print', 'pprint.pprint', 'sys.stdout.write'} & names
+
+
+@pytest.mark.parametrize('path', SOURCES, ids=_module)
+def test_no_function_is_too_long(path):
+    for node in ast.walk(_tree(path)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            lines = node.end_lineno - node.lineno + 1
+            assert lines <= LONGEST_FUNCTION, f'{path.name}: {node.name} has {lines} lines'
+
+
+@pytest.mark.parametrize('path', SOURCES, ids=_module)
+def test_public_functions_and_classes_say_what_they_are_for(path):
+    tree = _tree(path)
+    assert ast.get_docstring(tree), 'the module has no docstring'
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith('_'):
+            assert ast.get_docstring(node), f'{path.name}: {node.name} has no docstring'
+
+
+@pytest.mark.parametrize('path', SOURCES, ids=_module)
+def test_nothing_global_changes_at_import(path):
+    """Statements outside functions define things; they set no variable of the environment and switch nothing."""
+    forbidden = ('os.environ', 'tf.config', 'disable_', 'enable_', 'set_verbosity', 'FlagValues', 'DEFINE_', 'seed(')
+    for node in _tree(path).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)) or _is_main_guard(node):
+            continue
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue  # a docstring
+        text = ast.unparse(node)
+        assert not any(word in text for word in forbidden), f'{path.name}, line {node.lineno}: {text}'
+
+
+def test_sessions_are_opened_in_one_place():
+    openers = {
+        _module(path)
+        for path in SOURCES
+        for name, _ in _calls(_tree(path))
+        if name.rpartition('.')[2] in ('Session', 'MonitoredTrainingSession', 'MonitoredSession', 'InteractiveSession')
+    }
+    assert openers <= {'deeplab.core.session'}
+
+
+def test_convolutions_are_made_in_one_place():
+    kinds = ('conv2d', 'depthwise_conv2d', 'fused_batch_norm', 'separable_conv2d')
+    makers = {
+        _module(path)
+        for path in SOURCES
+        for name, _ in _calls(_tree(path))
+        if name in {f'{space}.{kind}' for space in ('tf.nn', 'tf.compat.v1.nn', 'slim') for kind in kinds}
+    }
+    assert makers <= {'deeplab.core.layers'}
+
+
+def test_architecture_page_shows_the_layers():
+    page = (ROOT / 'docs' / 'architecture.md').read_text(encoding='utf-8')
+    for layer in range(1, 7):
+        assert f'\n| {layer} | ' in page
+
+
+@pytest.mark.parametrize(
+    'module',
+    ['deeplab', 'deeplab.common', 'deeplab.errors', 'deeplab.options', 'deeplab.cli', 'deeplab.datasets.descriptor'],
+)
+def test_light_modules_load_no_tensorflow(module):
+    """And change nothing: neither the environment, nor the global flags."""
+    code = (
+        'import os, sys\n'
+        'before = dict(os.environ)\n'
+        f'import {module}\n'
+        'loaded = {"tensorflow", "tf_slim", "PIL"} & set(sys.modules)\n'
+        'assert not loaded, loaded\n'
+        'assert dict(os.environ) == before\n'
+        'from absl import flags\n'
+        'ours = [name for name in flags.FLAGS if "deeplab" in str(flags.FLAGS.find_module_defining_flag(name))]\n'
+        'assert not ours, ours\n'
+    )
+    done = subprocess.run([sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_file_names_a_machine_s_own_folders():
+    """Committed text works anywhere."""
+    folders = tuple(f'/{name}/' for name in ('work', 'root'))
+    for path in [*SOURCES, *(ROOT / 'tests').rglob('*.py'), *(ROOT / 'docs').rglob('*.md'), *ROOT.glob('*.md')]:
+        text = path.read_text(encoding='utf-8')
+        assert not any(f'{lead}{folder}' in text for folder in folders for lead in (' ', '"', "'", '`', '=', '('))
