@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 if __name__ == '__main__':
+    # The command line imports this file again, as a module, when all flags are understood: help and mistakes in a
+    # line need not wait for TensorFlow.
     import pathlib
     import sys
 
-    if not __package__:  # started as `python deeplab/train.py`: the folder above deeplab/ takes the place of deeplab/
+    if not __package__:  # python deeplab/train.py: the folder above deeplab/ takes the place of deeplab/ itself
         sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+    from deeplab import cli
+
+    sys.exit(cli.main(['train', *sys.argv[1:]]))
 
 import dataclasses
 import functools
@@ -151,8 +156,8 @@ def _train(options: TrainOptions, data: _Data, resumed: str | None, first_step: 
     with tf.device('/device:CPU:0'):
         global_step = tf.compat.v1.train.get_or_create_global_step()
         pipeline = _build_input(options, data, first_step)
-        queue = slim.prefetch_queue.prefetch_queue(pipeline.samples, capacity=QUEUED_BATCHES * config.num_clones)
-    build = functools.partial(_build_deeplab, model_deploy.OrderedQueue(queue), options, data.ignore_label, global_step)
+    queue = model_deploy.prefetch(pipeline.samples, QUEUED_BATCHES * config.num_clones)
+    build = functools.partial(_build_deeplab, queue, options, data.ignore_label, global_step)
     clones = model_deploy.create_clones(config, build)
     with tf.device('/device:CPU:0'):
         learning_rate = _learning_rate(options, global_step)
@@ -301,9 +306,3 @@ def _hooks(options: TrainOptions, merged: tf.Tensor) -> list[session.Hook]:
     if options.profile_logdir:
         hooks.append(train_hooks.ProfileHook(options.profile_logdir))
     return hooks
-
-
-if __name__ == '__main__':
-    from deeplab import cli
-
-    sys.exit(cli.main(['train', *sys.argv[1:]]))

@@ -42,7 +42,9 @@ def _resize(images: tf.Tensor, size: Sequence[Side], method: str) -> tf.Tensor:
     height, width = size
     if isinstance(height, int) and isinstance(width, int) and images.shape[1:3].as_list() == [height, width]:
         return images  # aligned corners make this the identity
-    resized = tf.compat.v1.image.resize(images, [height, width], method=method, align_corners=True)
+    # The operations themselves: tf.compat.v1.image warns that it is old, tf.image.resize aligns other corners.
+    resize = tf.raw_ops.ResizeBilinear if method == 'bilinear' else tf.raw_ops.ResizeNearestNeighbor
+    resized = resize(images=images, size=tf.stack([height, width]), align_corners=True)
     resized.set_shape([images.shape[0], _static_side(height), _static_side(width), images.shape[3]])
     return resized
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
+import tf_slim as slim
 from absl import logging
 
 # A gradient and the variable that it belongs to.
@@ -71,6 +72,18 @@ def deployment_config(num_clones: int, clone_on_cpu: bool) -> DeploymentConfig:
     return DeploymentConfig(num_clones, use_gpus=gpus > 0)
 
 
+def prefetch(samples: dict[str, tf.Tensor], capacity: int) -> OrderedQueue:
+    """A queue that a thread of the session fills with what `samples` evaluates to, `capacity` batches at most."""
+    logger = tf.get_logger()
+    level = logger.level
+    logger.setLevel('ERROR')  # TensorFlow advises against queue runners, at length
+    try:
+        with tf.device(_VARIABLE_DEVICE):
+            return OrderedQueue(slim.prefetch_queue.prefetch_queue(samples, capacity=capacity))
+    finally:
+        logger.setLevel(level)
+
+
 class OrderedQueue:
     """A queue from which the next batch is taken only after the one asked for before it.
 
@@ -105,7 +118,7 @@ def create_clones(config: DeploymentConfig, build: Callable[[], Any]) -> list[Cl
         device, scope = config.clone_device(index), config.clone_scope(index)
         with (
             tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=True if index else None),
-            tf.device(_variables_on_cpu(device)),
+            tf.compat.v1.device(_variables_on_cpu(device)),
             tf.name_scope(f'{scope}/') if scope else contextlib.nullcontext(),
         ):
             clones.append(Clone(build(), scope, device))
