@@ -5,6 +5,8 @@ Nothing here runs at import; each function asks the installed TensorFlow when it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 
 
@@ -24,3 +26,20 @@ def has_native_dilated_depthwise() -> bool:
     visible GPU the answer is no.
     """
     return has_one_dnn() and not tf.config.list_physical_devices('GPU')
+
+
+def frozen_graph(session: tf.compat.v1.Session, outputs: Sequence[tf.Tensor]) -> tf.compat.v1.GraphDef:
+    """What `outputs` are computed from, with the session's values of all variables as constants.
+
+    Args:
+      session: holds the values.
+      outputs: tensors of its graph; what none of them needs is left out.
+    """
+    from tensorflow.python.framework import convert_to_constants
+    from tensorflow.python.util import deprecation
+
+    # TensorFlow calls functions inside that it tells everybody not to call.
+    with deprecation.silence():
+        return convert_to_constants.convert_variables_to_constants_from_session_graph(
+            session, session.graph.as_graph_def(), [output.op.name for output in outputs]
+        )

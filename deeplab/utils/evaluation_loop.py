@@ -1,0 +1,238 @@
+"""What eval and vis share: a checked split, a network with frozen weights, and the loop over the images."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+import tqdm
+from absl import logging
+
+from deeplab import common, input_preprocess, model
+from deeplab.core import preprocess_utils, session, tf_compat
+from deeplab.core.backbones import registry as backbones
+from deeplab.datasets import record_check, segmentation_dataset
+from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.record_index import RecordIndex
+from deeplab.errors import OptionError
+from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, ResizeOptions
+from deeplab.utils import input_generator
+
+PREDICTION = 'prediction'  # key of the predicted ids in what `run_batches` hands on: [n, h, w] int32
+
+Batch = dict[str, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """A split whose records are known to be good.
+
+    Attributes:
+      descriptor: of the data set.
+      reader: reads its records.
+      records: numbers of the good records, ascending.
+    """
+
+    descriptor: DatasetDescriptor
+    reader: input_generator.RecordReader
+    records: np.ndarray
+
+    @property
+    def num_images(self) -> int:
+        """Number of images that will be read."""
+        return len(self.records)
+
+
+def open_split(
+    program: str,
+    dataset: DatasetOptions,
+    network: ModelOptions,
+    resize: ResizeOptions,
+    needs_labels: bool,
+    cache_dir: str,
+) -> Split:
+    """Finds a split and checks it before anything is computed from it.
+
+    Args:
+      program: 'eval' or 'vis', for the names of flags.
+      dataset: which split.
+      network: its classes and crop must suit.
+      resize: what happens to sizes before the crop.
+      needs_labels: whether each image must have a mask.
+      cache_dir: folder that keeps the verdict on the records.
+
+    Raises:
+      OptionError: The network has another number of classes than the data set, or no crop size.
+      DataError: The split is missing or damaged, lacks labels, or has an image larger than the crop.
+    """
+    found = segmentation_dataset.get_dataset(dataset.name, dataset.split, dataset.directory)
+    descriptor = found.descriptor
+    if network.num_classes != descriptor.num_classes:
+        raise OptionError(
+            f"The network has {network.num_classes} classes, the data set '{descriptor.name}' "
+            f'{descriptor.num_classes}; they must be equal.'
+        )
+    if network.crop_size is None:
+        raise OptionError(f'--{program}_crop_size is not set; give height and width, such as 513,513.')
+    warn_of_crop_size(f'{program}_crop_size', network.crop_size, network.output_stride)
+    index = RecordIndex.walk(found.shards, dataset.skip_corrupt_records)
+    verdict = record_check.check(
+        found,
+        descriptor.num_classes,
+        descriptor.ignore_label,
+        dataset.skip_corrupt_records,
+        needs_labels,
+        cache_dir,
+        index,
+    )
+    record_check.require_fit(
+        verdict,
+        index,
+        network.crop_size,
+        f'{program}_crop_size',
+        network.output_stride,
+        functools.partial(_resized, resize),
+    )
+    return Split(descriptor, input_generator.RecordReader(index), verdict.records)
+
+
+def _resized(resize: ResizeOptions, height: int, width: int) -> tuple[int, int]:
+    """What `input_preprocess.resize_to_range` makes of a size."""
+    if resize.min_value is None and resize.max_value is None:
+        return height, width
+    sides = preprocess_utils.size_in_range(height, width, resize.min_value, resize.max_value, resize.factor)
+    return int(sides[0]), int(sides[1])
+
+
+def warn_of_crop_size(flag: str, crop_size: tuple[int, int], output_stride: int) -> None:
+    """Warns where a side is not `output_stride * k + 1`, with the two nearest sizes that are."""
+    if all((side - 1) % output_stride == 0 for side in crop_size):
+        return
+    below = [max((side - 1) // output_stride, 1) * output_stride + 1 for side in crop_size]
+    above = [-(-(side - 1) // output_stride) * output_stride + 1 for side in crop_size]
+    logging.warning(
+        '--%s=%d,%d is not a multiple of --output_stride=%d plus 1, so features and pixels do not quite align. The '
+        'nearest good sizes are %d,%d and %d,%d.',
+        flag,
+        *crop_size,
+        output_stride,
+        *below,
+        *above,
+    )
+
+
+def warn_of_flips(prediction: PredictionOptions) -> None:
+    """Warns where flips are asked for but do nothing."""
+    if prediction.add_flipped_images and prediction.is_single_scale:
+        logging.warning(
+            '--add_flipped_images does nothing with --eval_scales=1.0 alone. Flips count with several scales or '
+            'another one, such as --eval_scales=0.75 --eval_scales=1.0 --eval_scales=1.25.'
+        )
+
+
+class Network:
+    """The network for inference, built once; each checkpoint gives it other weights.
+
+    Weights are turned into constants: what follows from them alone is then computed once and not for each image.
+    """
+
+    def __init__(self, options: ModelOptions, prediction: PredictionOptions, batch_size: int) -> None:
+        """Builds the graph.
+
+        Args:
+          options: the network; its crop size is that of the images.
+          prediction: scales and flips that are averaged.
+          batch_size: images at a time.
+
+        Raises:
+          OptionError: There is no such network.
+        """
+        self.mean_pixel = backbones.get(options.model_variant).normalization.mean_pixel
+        with tf.Graph().as_default() as self._graph:
+            self._images = tf.compat.v1.placeholder(tf.float32, [batch_size, *options.crop_size, 3], name='images')
+            self._labels = tf.identity(_predicted(self._images, options, prediction), name='labels')  # [n, h, w]
+            self._variables = tf.compat.v1.global_variables()
+
+    def with_weights_of(self, checkpoint_path: str) -> Callable[[tf.Tensor], tf.Tensor]:
+        """Takes the weights of a checkpoint.
+
+        Args:
+          checkpoint_path: must hold every variable, in its shape.
+
+        Returns:
+          A function that adds the network to the present graph: images [batch_size, h, w, 3] float32 (0 to 255) to
+          class ids [batch_size, h, w] int32.
+
+        Raises:
+          CheckpointError: It does not fit; the message names the variables.
+        """
+        with session.open_session(self._graph) as restoring:
+            session.restore_all(restoring, checkpoint_path, self._variables)
+            frozen = tf_compat.frozen_graph(restoring, [self._labels])
+
+        def predict(images: tf.Tensor) -> tf.Tensor:
+            inputs = {self._images.op.name: images}
+            return tf.graph_util.import_graph_def(frozen, inputs, [self._labels.name], name='network')[0]
+
+        return predict
+
+
+def _predicted(images: tf.Tensor, options: ModelOptions, prediction: PredictionOptions) -> tf.Tensor:
+    """Predicted ids, [n, h, w] int32."""
+    if prediction.is_single_scale:
+        predictions = model.predict_labels(images, options, options.image_pyramid)
+    else:
+        if tuple(options.image_pyramid or (1.0,)) != (1.0,):
+            logging.warning('--image_pyramid counts only with --eval_scales=1.0 alone; it is left out here.')
+        predictions = model.predict_labels_multi_scale(
+            images, options, prediction.scales, prediction.add_flipped_images
+        )
+    return predictions[common.OUTPUT_TYPE]
+
+
+def run_batches(
+    predict: Callable[[tf.Tensor], tf.Tensor],
+    split: Split,
+    steps: Sequence[input_preprocess.Step],
+    batch_size: int,
+    keys: Sequence[str],
+    handle: Callable[[Batch], None],
+    title: str,
+    master: str = '',
+) -> None:
+    """Predicts every image of a split, in order; reading the next images overlaps with it.
+
+    Args:
+      predict: adds the network to a graph (`Network.with_weights_of`).
+      split: where the images come from.
+      steps: what happens to each (`input_preprocess.eval_steps`).
+      batch_size: images at a time.
+      keys: what is wanted of each sample, by the names in `common`; masks are decoded if LABEL is among them.
+      handle: gets arrays [n, ...] by key, and the ids under `PREDICTION`, n being batch_size but for the last call.
+      title: what the progress bar says.
+      master: address of a TensorFlow server, empty for this process.
+
+    Raises:
+      DataError: An image cannot be decoded; the message names file, record and image.
+    """
+    with tf.Graph().as_default():
+        pipeline = input_generator.get(
+            split.reader, steps, batch_size, False, split.records, with_label=common.LABEL in keys
+        )
+        fetches = {key: pipeline.samples[key] for key in (*keys, common.VALID)}
+        fetches[PREDICTION] = predict(pipeline.samples[common.IMAGE])
+        with (
+            session.open_session(master=master) as running,
+            input_generator.explain_input_errors(split.reader),
+            tqdm.tqdm(total=split.num_images, desc=title, unit='image', disable=not sys.stderr.isatty()) as bar,
+        ):
+            running.run(pipeline.initializer)
+            for _ in range(pipeline.batches):
+                fetched = running.run(fetches)
+                valid = fetched.pop(common.VALID)
+                handle({key: values[valid] for key, values in fetched.items()})
+                bar.update(int(valid.sum()))
