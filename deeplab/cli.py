@@ -16,7 +16,6 @@ To add a program: a `Program` in `PROGRAMS`, a function `..._options`, and flags
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import difflib
 import importlib
@@ -32,6 +31,7 @@ from absl import flags, logging  # noqa: TID251 (this is the one file that may)
 
 import deeplab
 from deeplab import common, options
+from deeplab.datasets import descriptor
 from deeplab.errors import OptionError, UserError
 
 HELP_WORDS = ('--help', '-h', '-help', '--helpfull', '--helpshort', '-?')
@@ -586,11 +586,9 @@ class Values:
         return self[name] if self[name] > 0 else None
 
 
-def _descriptor(values: Values) -> Any:
-    """The description of the data set on the line."""
-    from deeplab.datasets import descriptor
-
-    return descriptor.load(values['dataset'])
+def _num_classes(values: Values) -> int:
+    """Number of classes of the data set on the line."""
+    return descriptor.load(values.path('dataset')).num_classes
 
 
 def _model_options(values: Values, num_classes: int, crop_size: tuple[int, int] | None) -> options.ModelOptions:
@@ -657,7 +655,7 @@ def _dataset_options(values: Values, split_flag: str) -> options.DatasetOptions:
     return options.DatasetOptions(
         split=values[split_flag],
         directory=values.path('dataset_dir'),
-        name=values['dataset'],
+        name=values.path('dataset'),
         skip_corrupt_records=values['skip_corrupt_records'],
     )
 
@@ -705,16 +703,10 @@ def _optimizer_options(values: Values) -> options.OptimizerOptions:
     )
 
 
-def _loss_options(values: Values, descriptor: Any) -> options.LossOptions:
-    weights = values.numbers('label_weights')
-    if weights is not None and len(weights) not in (1, descriptor.num_classes):
-        raise OptionError(
-            f'--label_weights gives {len(weights)} weights, but data set {descriptor.name!r} has '
-            f'{descriptor.num_classes} classes: give the flag once for each class, or once for all.'
-        )
+def _loss_options(values: Values) -> options.LossOptions:
     return options.LossOptions(
         upsample_logits=values['upsample_logits'],
-        label_weights=weights,
+        label_weights=values.numbers('label_weights'),
         top_k_percent_pixels=values['top_k_percent_pixels'],
         hard_example_mining_step=values['hard_example_mining_step'],
     )
@@ -734,9 +726,8 @@ def _clone_options(values: Values) -> options.CloneOptions:
 
 def train_options(values: Values) -> options.TrainOptions:
     """The options of train."""
-    descriptor = _descriptor(values)
     return options.TrainOptions(
-        model=_model_options(values, descriptor.num_classes, values.size('train_crop_size')),
+        model=_model_options(values, _num_classes(values), values.size('train_crop_size')),
         dataset=_dataset_options(values, 'train_split'),
         train_logdir=values.path('train_logdir'),
         resize=_resize_options(values),
@@ -746,7 +737,7 @@ def train_options(values: Values) -> options.TrainOptions:
             scale_factor_step_size=values['scale_factor_step_size'],
         ),
         optimizer=_optimizer_options(values),
-        loss=_loss_options(values, descriptor),
+        loss=_loss_options(values),
         clones=_clone_options(values),
         batch_size=values['train_batch_size'],
         number_of_steps=values['training_number_of_steps'],
@@ -765,7 +756,7 @@ def train_options(values: Values) -> options.TrainOptions:
 def eval_options(values: Values) -> options.EvalOptions:
     """The options of eval."""
     return options.EvalOptions(
-        model=_model_options(values, _descriptor(values).num_classes, values.size('eval_crop_size')),
+        model=_model_options(values, _num_classes(values), values.size('eval_crop_size')),
         dataset=_dataset_options(values, 'eval_split'),
         checkpoint_dir=values.path('checkpoint_dir'),
         eval_logdir=values.path('eval_logdir'),
@@ -780,7 +771,7 @@ def eval_options(values: Values) -> options.EvalOptions:
 def vis_options(values: Values) -> options.VisOptions:
     """The options of vis."""
     return options.VisOptions(
-        model=_model_options(values, _descriptor(values).num_classes, values.size('vis_crop_size')),
+        model=_model_options(values, _num_classes(values), values.size('vis_crop_size')),
         dataset=_dataset_options(values, 'vis_split'),
         checkpoint_dir=values.path('checkpoint_dir'),
         vis_logdir=values.path('vis_logdir'),
@@ -1012,15 +1003,6 @@ PLANNED = {
     'eval_coco_format': 'evaluation in the COCO panoptic format',
 }
 
-# Flags whose feature is still to come: they refuse every value but their default. (What a network cannot do yet, its
-# own files refuse.)
-NOT_BUILT_FLAGS = {
-    'num_replicas': 'training on several machines',
-    'num_ps_tasks': 'training on several machines',
-    'task': 'training on several machines',
-    'master': 'computing on another machine',
-}
-
 
 # --- Reading the words of a call -------------------------------------------------------------------------------------
 
@@ -1216,7 +1198,6 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
         raise UsageError(str(error).removeprefix('ERROR:: ') + '.') from error
     parsed = Values(values)
     _check_required(program, parsed)
-    _refuse_not_built(program, parsed)
     return parsed
 
 
@@ -1228,15 +1209,6 @@ def _check_required(program: Program, values: Values) -> None:
             f'--{flag.name} ({_lower_first(flag.meaning.partition(". ")[0]).rstrip(".")})' for flag in missing
         )
         raise UsageError(f'{program.name} needs {shown}.')
-
-
-def _refuse_not_built(program: Program, values: Values) -> None:
-    """Raises `OptionError` for a flag whose feature is still to come."""
-    for name, feature in NOT_BUILT_FLAGS.items():
-        flag = program.flags.get(name)
-        if flag is None or values[name] == flag.default:
-            continue
-        raise OptionError(f'--{name}={values[name]}: {feature} is not built yet; leave the flag away.')
 
 
 def _lower_first(text: str) -> str:
@@ -1392,15 +1364,20 @@ def start_logging(values: Values) -> None:
     logging.set_verbosity(logging.INFO)
     for flag in _LOG_FLAGS:
         if values.given(flag.name):
-            with contextlib.suppress(flags.UnrecognizedFlagError):
-                setattr(flags.FLAGS, flag.name, values[flag.name])
+            setattr(flags.FLAGS, flag.name, values[flag.name])
 
 
 def _report(result: Any) -> str:
-    """What a program has to say at its end: its result's report, or the entries of a summary."""
-    if isinstance(result, Mapping):
-        return ', '.join(f'{key}: {value}' for key, value in result.items())
-    return getattr(result, 'report', '') or ''
+    """What a program has to say at its end: its result's report, or what a builder wrote."""
+    if not isinstance(result, Mapping):
+        return getattr(result, 'report', '') or ''
+    lines = [f'Written to {result["output_dir"]}:']
+    for split, facts in result.get('splits', {}).items():
+        masks = '' if facts['labelled'] else ', without masks'
+        lines.append(f'  {split}: {facts["images"]} images in {facts["shards"]} shards{masks}')
+    if 'masks' in result:
+        lines.append(f'  {result["masks"]} masks')
+    return '\n'.join(lines)
 
 
 def _say(text: str) -> None:

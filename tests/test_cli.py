@@ -426,11 +426,6 @@ MISTAKES = [
         '--train_batch_size=8 is not allowed: the 3 clones of --num_clones must share it evenly; set it to a multiple '
         'of 3.',
     ),
-    (
-        ['--label_weights=1', '--label_weights=2'],
-        "--label_weights gives 2 weights, but data set 'pascal_voc_seg' has 21 classes: give the flag once for each "
-        'class, or once for all.',
-    ),
 ]
 
 
@@ -556,10 +551,16 @@ def test_a_defect_of_ours_keeps_its_stack_trace(stand_in):
         cli.main(['demo', '--v=-1'])
 
 
-def test_the_summary_of_a_builder_becomes_a_line(stand_in, capsys):
-    stand_in.result = {'train': 1464, 'val': 1449}
+def test_what_a_builder_wrote_is_said(stand_in, capsys):
+    val = {'images': 101, 'shards': 4, 'labelled': True, 'seconds': 1.5}
+    stand_in.result = {'output_dir': 'records', 'splits': {'val': val, 'test': {**val, 'labelled': False}}}
     assert cli.main(['demo']) == 0
-    assert capsys.readouterr().out == 'train: 1464, val: 1449\n'
+    assert capsys.readouterr().out == (
+        'Written to records:\n  val: 101 images in 4 shards\n  test: 101 images in 4 shards, without masks\n'
+    )
+    stand_in.result = {'output_dir': 'masks', 'masks': 7, 'seconds': 0.1}
+    assert cli.main(['demo']) == 0
+    assert capsys.readouterr().out == 'Written to masks:\n  7 masks\n'
 
 
 def test_a_stopped_program_s_status_is_handed_on(stand_in, capsys):

@@ -125,18 +125,8 @@ def _other_value(flag):
 def test_every_flag_reaches_the_options(program):
     """A flag that no option comes from would be ignored in silence."""
     for flag in cli.find_program(program).flags.values():
-        if flag.name in cli.NOT_BUILT_FLAGS or flag.name in UNREAD or (program, flag.name) in UNREAD_HERE:
+        if flag.name in UNREAD or (program, flag.name) in UNREAD_HERE:
             continue
         words = [*REQUIRED.get(program, ()), *NEEDS.get(flag.name, '').split()]
         changed = cli.options_of(program, [*words, f'--{flag.name}={_other_value(flag)}'])
         assert changed != cli.options_of(program, words), flag.name
-
-
-def test_a_flag_whose_feature_is_not_built_refuses_all_but_its_default():
-    for name, feature in cli.NOT_BUILT_FLAGS.items():
-        flag = cli.find_program('train').flags[name]
-        value = {'string': 'other', 'integer': '2'}[flag.kind]
-        with pytest.raises(cli.OptionError) as caught:
-            _values('train', f'--{name}={value}')
-        assert str(caught.value) == f'--{name}={value}: {feature} is not built yet; leave the flag away.'
-        assert _values('train', f'--{name}={flag.default}')[name] == flag.default
