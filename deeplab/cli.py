@@ -460,7 +460,9 @@ _PREDICTION = Group(
     ),
 )
 
-_CHECKPOINT_DIR = Flag('checkpoint_dir', 'string', None, 'Folder of the checkpoints, the --train_logdir of training.')
+_CHECKPOINT_DIR = Flag(
+    'checkpoint_dir', 'string', None, 'Folder of the checkpoints (the --train_logdir of training), or one checkpoint.'
+)
 
 
 def _wait_flags(rounds: Flag) -> tuple[Flag, ...]:
@@ -1098,7 +1100,7 @@ def _check_value(flag: Flag, value: str) -> None:
     if flag.holds_numbers and value.strip()[:1] in ('{', '[', '('):
         _refuse_brackets(flag, value)
     if flag.name in ('tf_initial_checkpoint', 'checkpoint_dir'):
-        _check_checkpoint(flag.name, value)
+        _check_checkpoint(flag, value)
     if not _is_parsable(flag, value):
         raise UsageError(f'{shown} is not allowed: {flag.expected}.')
 
@@ -1112,15 +1114,15 @@ def _refuse_brackets(flag: Flag, value: str) -> None:
     raise UsageError(f'--{flag.name}={value}: brackets are not understood; write {mend}.')
 
 
-def _check_checkpoint(name: str, value: str) -> None:
-    """Raises `UsageError` where `value` is a file of a checkpoint."""
+def _check_checkpoint(flag: Flag, value: str) -> None:
+    """Raises `UsageError` where `value` is one file of a checkpoint."""
     whole = _CHECKPOINT_SUFFIX.sub('', value)
-    if name == 'checkpoint_dir':
-        if whole != value or (os.path.exists(f'{value}.index') and not os.path.isdir(value)):
-            folder = os.path.dirname(value) or '.'
-            raise UsageError(f'--{name}={value} is a checkpoint, not its folder: write --{name}={folder}.')
-    elif whole != value:
-        raise UsageError(f'--{name}={value} is one file of a checkpoint: name it as a whole, --{name}={whole}.')
+    if whole == value:
+        return
+    mend = f'name it as a whole, --{flag.name}={whole}'
+    if flag.name == 'checkpoint_dir':
+        mend += f', or its folder, --{flag.name}={os.path.dirname(value) or "."}'
+    raise UsageError(f'--{flag.name}={value} is one file of a checkpoint: {mend}.')
 
 
 def _is_parsable(flag: Flag, value: str) -> bool:

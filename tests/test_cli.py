@@ -445,19 +445,17 @@ def test_all_missing_flags_are_named_at_once(capsys):
     )
     assert cli.main(['vis', '--dataset_dir=', '--vis_logdir=vis']) == cli.USAGE_STATUS
     assert capsys.readouterr().err == (
-        'deeplab vis: error: vis needs --checkpoint_dir (folder of the checkpoints, the --train_logdir of training) '
+        'deeplab vis: error: vis needs --checkpoint_dir (folder of the checkpoints (the --train_logdir of training), or one checkpoint) '
         'and --dataset_dir (folder of the TFRecord shards that a builder wrote).\n'
     )
 
 
-@pytest.mark.parametrize('name', ['model.ckpt-30.index', 'model.ckpt-30.data-00000-of-00001', 'model.ckpt-30'])
-def test_a_checkpoint_in_place_of_its_folder(name, tmp_path, capsys):
-    (tmp_path / 'model.ckpt-30.index').touch()
-    path = tmp_path / name
-    assert cli.main(['eval', f'--checkpoint_dir={path}']) == cli.USAGE_STATUS
+@pytest.mark.parametrize('suffix', ['.index', '.meta', '.data-00000-of-00001'])
+def test_one_file_of_a_checkpoint_to_evaluate(suffix, capsys):
+    assert cli.main(['eval', f'--checkpoint_dir=logs/model.ckpt-30{suffix}']) == cli.USAGE_STATUS
     assert capsys.readouterr().err == (
-        f'deeplab eval: error: --checkpoint_dir={path} is a checkpoint, not its folder: '
-        f'write --checkpoint_dir={tmp_path}.\n'
+        f'deeplab eval: error: --checkpoint_dir=logs/model.ckpt-30{suffix} is one file of a checkpoint: name it as a '
+        'whole, --checkpoint_dir=logs/model.ckpt-30, or its folder, --checkpoint_dir=logs.\n'
     )
 
 
