@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
+if __name__ == '__main__':
+    import pathlib
+    import sys
+
+    if not __package__:  # started as `python deeplab/eval.py`: the folder above deeplab/ takes the place of deeplab/
+        sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
 import dataclasses
 import json
 import os
 import time
-
-if __name__ == '__main__':
-    import sys
-
-    # As a script this file's own folder is first on the path, where `deeplab` cannot be found.
-    if sys.path and os.path.realpath(sys.path[0]) == os.path.dirname(os.path.realpath(__file__)):
-        sys.path[0] = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 import tensorflow as tf
 from absl import logging
@@ -78,6 +78,7 @@ def run(options: EvalOptions) -> Result:
         'eval', options.dataset, options.model, options.resize, needs_labels=True, cache_dir=options.eval_logdir
     )
     evaluation_loop.warn_of_flips(options.prediction)
+    evaluation_loop.make_folder(options.eval_logdir)
     network = evaluation_loop.Network(options.model, options.prediction, options.batch_size)
     rounds = []
     for checkpoint in checkpoint_rounds.rounds(options.checkpoint_dir, options.wait):
@@ -130,7 +131,6 @@ def tagged_figures(metrics: Metrics, prediction: PredictionOptions) -> dict[str,
 
 def _publish(result: Round, descriptor: DatasetDescriptor, options: EvalOptions) -> None:
     """Puts a round into the log, an event file and a JSON file."""
-    os.makedirs(options.eval_logdir, exist_ok=True)
     figures = tagged_figures(result.metrics, options.prediction)
     for tag, value in figures.items():
         logging.info('%s[%s]', tag, 'nan' if value is None else f'{value:.9g}')

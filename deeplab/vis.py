@@ -1,0 +1,286 @@
+"""Writes what checkpoints predict for a split as pictures.
+
+`python deeplab/vis.py --flag=...`, `python -m deeplab.vis` and `deeplab vis` are one program.
+"""
+
+from __future__ import annotations
+
+if __name__ == '__main__':
+    import pathlib
+    import sys
+
+    if not __package__:  # started as `python deeplab/vis.py`: the folder above deeplab/ takes the place of deeplab/
+        sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+import collections
+import concurrent.futures
+import dataclasses
+import os
+import time
+from collections.abc import Callable
+
+import numpy as np
+from absl import logging
+
+from deeplab import common, input_preprocess
+from deeplab.core import checkpoints
+from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.errors import OptionError
+from deeplab.options import ResizeOptions, VisOptions
+from deeplab.utils import checkpoint_rounds, evaluation_loop, get_dataset_colormap, save_annotation
+
+PICTURES = 'segmentation_results'
+RAW_PREDICTIONS = 'raw_segmentation_results'
+_IMAGE_SUFFIXES = ('.jpg', '.jpeg', '.png')
+_WAITING_PER_THREAD = 4  # images that may wait to be written
+
+
+@dataclasses.dataclass(frozen=True)
+class Round:
+    """One checkpoint's pictures.
+
+    Attributes:
+      checkpoint: path of the checkpoint.
+      global_step: its step.
+      images: number of images.
+      seconds: how long reading, predicting and writing them took.
+    """
+
+    checkpoint: str
+    global_step: int
+    images: int
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What a run of the program gave.
+
+    Attributes:
+      rounds: one for each checkpoint, in order; a later one writes over the pictures of an earlier one.
+      pictures_dir: folder of NUMBER_image.png and NUMBER_prediction.png.
+      raw_dir: folder of NAME.png with class ids; None where they were not asked for.
+      report: where everything lies, for people.
+    """
+
+    rounds: tuple[Round, ...]
+    pictures_dir: str
+    raw_dir: str | None
+    report: str
+
+
+def run(options: VisOptions) -> Result:
+    """Visualises each new checkpoint until `options.wait` says that it is enough.
+
+    Args:
+      options: what to visualise on what.
+
+    Returns:
+      Where the pictures lie.
+
+    Raises:
+      UserError: Data set, network or checkpoint are missing or do not fit each other, or a file cannot be written.
+    """
+    split = evaluation_loop.open_split(
+        'vis', options.dataset, options.model, options.resize, needs_labels=False, cache_dir=options.vis_logdir
+    )
+    colormap = choose_colormap(options.colormap_type, split.descriptor)
+    evaluation_loop.warn_of_flips(options.prediction)
+    pictures_dir = evaluation_loop.make_folder(os.path.join(options.vis_logdir, PICTURES))
+    raw_dir = None
+    if options.also_save_raw_predictions:
+        raw_dir = evaluation_loop.make_folder(os.path.join(options.vis_logdir, RAW_PREDICTIONS))
+    network = evaluation_loop.Network(options.model, options.prediction, options.batch_size)
+    rounds = []
+    for checkpoint in checkpoint_rounds.rounds(options.checkpoint_dir, options.wait):
+        pictures = Pictures(pictures_dir, raw_dir, colormap, split.descriptor, options.resize)
+        rounds.append(_visualize(checkpoint, network, split, pictures, options))
+    return Result(tuple(rounds), pictures_dir, raw_dir, _report(rounds[-1], pictures_dir, raw_dir) if rounds else '')
+
+
+def choose_colormap(colormap_type: str | None, descriptor: DatasetDescriptor) -> np.ndarray:
+    """The colours of the classes, [n, 3] uint8: those asked for, else the data set's own.
+
+    Raises:
+      OptionError: The colour map has fewer colours than there are classes.
+    """
+    if colormap_type is None:
+        return descriptor.palette
+    colormap = get_dataset_colormap.create_label_colormap(colormap_type)
+    if len(colormap) < descriptor.num_classes:
+        raise OptionError(
+            f"--colormap_type={colormap_type} has {len(colormap)} colours, the data set '{descriptor.name}' "
+            f'{descriptor.num_classes} classes. Leave the flag away for the colours of the data set.'
+        )
+    return colormap
+
+
+def _visualize(
+    checkpoint: str,
+    network: evaluation_loop.Network,
+    split: evaluation_loop.Split,
+    pictures: Pictures,
+    options: VisOptions,
+) -> Round:
+    """Runs one checkpoint over the split."""
+    predict = network.with_weights_of(checkpoint)
+    step = checkpoints.step_of(checkpoint)
+    logging.info("Visualising '%s' (step %d) on %d images.", checkpoint, step, split.num_images)
+    steps = input_preprocess.eval_steps(
+        options.model.crop_size,
+        options.resize,
+        network.mean_pixel,
+        split.descriptor.ignore_label,
+        keep_original=undoes_resize(options.resize),
+    )
+    started = time.monotonic()
+    with Writer(pictures.write) as writer:
+        evaluation_loop.run_batches(
+            predict,
+            split,
+            steps,
+            options.batch_size,
+            pictures.keys,
+            writer.add,
+            f'vis step {step}',
+            options.master,
+        )
+    seconds = time.monotonic() - started
+    logging.info('%d images in %.1f s (%.1f images/s).', split.num_images, seconds, split.num_images / seconds)
+    return Round(checkpoint, step, split.num_images, seconds)
+
+
+def undoes_resize(resize: ResizeOptions) -> bool:
+    """Whether pictures have the size that the image had before it was resized."""
+    return resize.min_value is not None and resize.max_value is not None
+
+
+def nearest(values: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Resizes [h, w, ...] to [height, width, ...] by nearest neighbour, corners aligned, as TensorFlow does it."""
+
+    def sources(old: int, new: int) -> np.ndarray:
+        step = np.float32(old - 1) / np.float32(new - 1) if new > 1 else np.float32(0)
+        places = (np.arange(new, dtype=np.float32) * step).astype(np.float64)
+        return np.minimum(np.floor(places + 0.5).astype(np.int64), old - 1)
+
+    return values[sources(values.shape[0], height)][:, sources(values.shape[1], width)]
+
+
+class Pictures:
+    """Writes the files of one image; safe to use from several threads for different images."""
+
+    def __init__(
+        self,
+        pictures_dir: str,
+        raw_dir: str | None,
+        colormap: np.ndarray,
+        descriptor: DatasetDescriptor,
+        resize: ResizeOptions,
+    ) -> None:
+        """Notes where and how to write.
+
+        Args:
+          pictures_dir: folder for images and coloured predictions.
+          raw_dir: folder for class ids; None for none.
+          colormap: [n, 3] uint8.
+          descriptor: of the data set; its `eval_ids` are what raw predictions hold.
+          resize: how the images were resized.
+        """
+        self._pictures_dir, self._raw_dir, self._colormap = pictures_dir, raw_dir, colormap
+        self._eval_ids = None if descriptor.eval_ids is None else np.array(descriptor.eval_ids, np.uint8)
+        self._undoes_resize = undoes_resize(resize)
+        image = common.ORIGINAL_IMAGE if self._undoes_resize else common.IMAGE
+        self._image_key = image
+        original_size = (common.ORIGINAL_HEIGHT, common.ORIGINAL_WIDTH) if self._undoes_resize else ()
+        self.keys = (image, common.IMAGE_NAME, common.HEIGHT, common.WIDTH, *original_size)
+
+    def write(self, number: int, name: str, sample: evaluation_loop.Batch) -> None:
+        """Writes the files of one image.
+
+        Args:
+          number: its place in the split, from 0.
+          name: name of the raw prediction's file, without extension.
+          sample: what `keys` and `evaluation_loop.PREDICTION` name, without a batch dimension.
+
+        Raises:
+          DataError: A file cannot be written.
+        """
+        height, width = int(sample[common.HEIGHT]), int(sample[common.WIDTH])
+        labels = sample[evaluation_loop.PREDICTION][:height, :width]
+        if self._undoes_resize:
+            height, width = int(sample[common.ORIGINAL_HEIGHT]), int(sample[common.ORIGINAL_WIDTH])
+            labels = nearest(labels, height, width)
+        image = np.clip(np.rint(sample[self._image_key][:height, :width]), 0, 255).astype(np.uint8)
+        save_annotation.save_image(image, self._pictures_dir, f'{number:06d}_image')
+        save_annotation.save_annotation(labels, self._pictures_dir, f'{number:06d}_prediction', colormap=self._colormap)
+        if self._raw_dir is not None:
+            ids = labels if self._eval_ids is None else self._eval_ids[labels]
+            save_annotation.save_annotation(ids, self._raw_dir, name, add_colormap=False)
+
+
+class Writer:
+    """Writes images in threads while the network goes on; a bounded number may wait."""
+
+    def __init__(self, write: Callable[[int, str, evaluation_loop.Batch], None]) -> None:
+        """Starts no thread before the first image; `write` gets number, file name and sample."""
+        self._write = write
+        threads = min(os.cpu_count() or 1, 8)
+        self._pool = concurrent.futures.ThreadPoolExecutor(threads)
+        self._most_waiting = threads * _WAITING_PER_THREAD
+        self._waiting: collections.deque[concurrent.futures.Future[None]] = collections.deque()
+        self._count = 0
+        self._names: set[str] = set()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Waits until everything is written; after an error, drops what has not begun."""
+        self._pool.shutdown(cancel_futures=kind is not None)
+        if kind is None:
+            while self._waiting:
+                self._waiting.popleft().result()
+
+    def add(self, batch: evaluation_loop.Batch) -> None:
+        """Takes a batch, arrays [n, ...] by key; raises what went wrong with an earlier image."""
+        for i, name in enumerate(batch[common.IMAGE_NAME]):
+            sample = {key: values[i] for key, values in batch.items()}
+            self._waiting.append(self._pool.submit(self._write, self._count, self._free_name(name), sample))
+            self._count += 1
+        while len(self._waiting) > self._most_waiting:
+            self._waiting.popleft().result()
+
+    def _free_name(self, image_name: bytes) -> str:
+        """A file name for the image that no other image of this round has."""
+        name = file_name(image_name.decode('utf-8', 'replace')) or f'{self._count:06d}'
+        if name in self._names:
+            logging.warning("Several images are called '%s'; number %06d gets its number too.", name, self._count)
+            name = f'{name}_{self._count:06d}'
+        self._names.add(name)
+        return name
+
+
+def file_name(image_name: str) -> str:
+    """What a record calls its image, without folders and without the extension of an image file."""
+    name = image_name.replace('\\', '/').rpartition('/')[2]
+    stem, suffix = os.path.splitext(name)
+    return stem if suffix.lower() in _IMAGE_SUFFIXES else name
+
+
+def _report(result: Round, pictures_dir: str, raw_dir: str | None) -> str:
+    """Where the pictures lie, and how long they took."""
+    first = os.path.join(pictures_dir, '000000_image.png')
+    lines = [
+        f'{result.images} images in {result.seconds:.1f} s ({result.images / result.seconds:.1f} images/s), '
+        f'checkpoint {result.checkpoint} (step {result.global_step}).',
+        f'Images and coloured predictions: {first}, 000000_prediction.png, ...',
+    ]
+    if raw_dir is not None:
+        lines.append(f'Predictions as ids: {os.path.join(raw_dir, "NAME.png")}')
+    return '\n'.join(lines)
+
+
+if __name__ == '__main__':
+    from deeplab import cli
+
+    sys.exit(cli.main(['vis', *sys.argv[1:]]))
