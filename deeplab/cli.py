@@ -461,7 +461,10 @@ _PREDICTION = Group(
 )
 
 _CHECKPOINT_DIR = Flag(
-    'checkpoint_dir', 'string', None, 'Folder of the checkpoints (the --train_logdir of training), or one checkpoint.'
+    'checkpoint_dir',
+    'string',
+    None,
+    'Folder of the checkpoints, which is the --train_logdir of training; or one checkpoint.',
 )
 
 

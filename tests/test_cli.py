@@ -445,8 +445,8 @@ def test_all_missing_flags_are_named_at_once(capsys):
     )
     assert cli.main(['vis', '--dataset_dir=', '--vis_logdir=vis']) == cli.USAGE_STATUS
     assert capsys.readouterr().err == (
-        'deeplab vis: error: vis needs --checkpoint_dir (folder of the checkpoints (the --train_logdir of training), or one checkpoint) '
-        'and --dataset_dir (folder of the TFRecord shards that a builder wrote).\n'
+        'deeplab vis: error: vis needs --checkpoint_dir (folder of the checkpoints, which is the --train_logdir of '
+        'training; or one checkpoint) and --dataset_dir (folder of the TFRecord shards that a builder wrote).\n'
     )
 
 

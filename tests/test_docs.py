@@ -1,0 +1,75 @@
+"""The commands on the pages are lines that the programs understand, and the links lead somewhere."""
+
+import pathlib
+import re
+
+import pytest
+
+from deeplab import cli, options
+from deeplab.datasets import descriptor
+
+ROOT = pathlib.Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob('*.md'), *(ROOT / 'docs').rglob('*.md')])
+COMMAND = re.compile(r'^(?:.*&& )?deeplab ([a-z]\w+)(.*)$', re.MULTILINE)
+BLOCK = re.compile(r'```sh\n(.*?)```', re.DOTALL)
+
+
+def _name(path):
+    return str(path.relative_to(ROOT))
+
+
+def _commands(path):
+    """Yields (program, words) for each call of ours in a page's shell blocks."""
+    for block in BLOCK.findall(path.read_text(encoding='utf-8')):
+        for program, words in COMMAND.findall(block.replace('\\\n', ' ')):
+            yield program, words.split()
+
+
+@pytest.fixture
+def with_rooms(tmp_path, monkeypatch):
+    """A working folder with the data set that the tutorial describes."""
+    page = (ROOT / 'docs' / 'tutorial_own_dataset.md').read_text(encoding='utf-8')
+    (description,) = re.findall(r'```json\n(.*?)```', page, re.DOTALL)
+    (tmp_path / 'rooms.json').write_text(description)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize('page', PAGES, ids=_name)
+def test_commands_are_understood(page, with_rooms):
+    for program, words in _commands(page):
+        assert cli.options_of(program, words) is not None, words
+
+
+def test_pages_have_commands():
+    programs = {program for page in PAGES for program, _ in _commands(page)}
+    assert programs >= {'demo', 'build_voc2012_data', 'train', 'eval', 'vis'}
+
+
+def test_the_tutorial_s_data_set(with_rooms):
+    rooms = descriptor.load('rooms.json')
+    assert (rooms.num_classes, rooms.ignore_label, rooms.class_name(3)) == (4, 255, 'lamp')
+    page = ROOT / 'docs' / 'tutorial_own_dataset.md'
+    made = [cli.options_of(program, words) for program, words in _commands(page)]
+    assert [type(each) for each in made[-2:]] == [options.EvalOptions, options.VisOptions]
+    assert made[-1].model.num_classes == 4
+
+
+@pytest.mark.parametrize('page', PAGES, ids=_name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r'\]\(([^)#]+)', page.read_text(encoding='utf-8')):
+        if '://' not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_the_page_on_the_command_line_names_every_new_flag():
+    page = (ROOT / 'docs' / 'cli.md').read_text(encoding='utf-8')
+    for name in (
+        'seed',
+        'skip_corrupt_records',
+        'timeout_secs',
+        'num_shards',
+        'num_workers',
+        'num_classes',
+        'ignore_label',
+    ):
+        assert f'`{name}`' in page
