@@ -127,7 +127,7 @@ def _logits(features: tf.Tensor, classes: int, output: str, options: ModelOption
 def _single_scale_logits(images: tf.Tensor, options: ModelOptions) -> dict[str, tf.Tensor]:
     """Logits by output for one scale, at the network's own resolution."""
     features, end_points = extract_features(images, options)
-    features = decoder.build(features, end_points, options)
+    features = decoder.build(features, end_points, options, image_size=shapes.spatial_size(images))
     if options.decoder.output_is_logits:
         return dict.fromkeys(options.outputs_to_num_classes, features)
     return {

@@ -45,13 +45,30 @@ def _sum_merge(features: tf.Tensor, skip: tf.Tensor, options: ModelOptions, suff
     return features + skip
 
 
-def build(features: tf.Tensor, end_points: Mapping[str, tf.Tensor], options: ModelOptions) -> tf.Tensor:
+def _stage_size(
+    skip: tf.Tensor, image_size: tuple[shapes.Side, shapes.Side], stride: int, options: ModelOptions
+) -> tuple[shapes.Side, shapes.Side]:
+    """Height and width at a decoder stride: the skip's own, unless the backbone is denser than that stride."""
+    if stride <= options.output_stride:
+        return shapes.spatial_size(skip)
+    height, width = image_size
+    return shapes.scaled_size(height, 1.0 / stride), shapes.scaled_size(width, 1.0 / stride)
+
+
+def build(
+    features: tf.Tensor,
+    end_points: Mapping[str, tf.Tensor],
+    options: ModelOptions,
+    *,
+    image_size: tuple[shapes.Side, shapes.Side],
+) -> tf.Tensor:
     """Refines features with skips of the backbone, one stage for each of the decoder's strides.
 
     Args:
       features: [n, h, w, c] float32, the head's output.
       end_points: the backbone's.
       options: the network; `options.decoder` above all.
+      image_size: height and width of the network's input.
 
     Returns:
       [n, H, W, filters] float32 at the last (smallest) stride; `features` themselves where there is no stage.
@@ -71,6 +88,8 @@ def build(features: tf.Tensor, end_points: Mapping[str, tf.Tensor], options: Mod
                 suffix = f'_{stage}' if stage else ''
                 skip = end_points[names[stride]]  # [n, H, W, channels of the skip]
                 skip = layers.conv2d(skip, skip_filters, 1, scope=f'feature_projection0{suffix}')
-                features = shapes.resize_bilinear(features, shapes.spatial_size(skip))  # [n, H, W, c]
+                size = _stage_size(skip, image_size, stride, options)
+                skip = shapes.resize_bilinear(skip, size)  # [n, H, W, skip_filters]
+                features = shapes.resize_bilinear(features, size)  # [n, H, W, c]
                 features = merge(features, skip, options, suffix)  # [n, H, W, filters]
     return features

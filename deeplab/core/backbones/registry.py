@@ -14,6 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from deeplab.core import layers
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
 
@@ -136,3 +137,8 @@ def check(options: ModelOptions) -> Backbone:
                 f'{_shown(backbone.decoder_end_points)}.'
             )
     return backbone
+
+
+def activation(options: ModelOptions) -> layers.Activation:
+    """The rectifier of networks, heads and decoder: relu, or relu6 where activations shall be bounded."""
+    return tf.nn.relu6 if options.use_bounded_activation else tf.nn.relu

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 import tensorflow as tf
 
 from deeplab.core import layers
+from deeplab.core.backbones import registry as backbones
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
 
@@ -72,15 +73,10 @@ def choose(options: ModelOptions) -> Head:
     return chosen[0]
 
 
-def activation(options: ModelOptions) -> layers.Activation:
-    """The activation of heads and decoder: relu, or relu6 where activations shall be bounded."""
-    return tf.nn.relu6 if options.use_bounded_activation else tf.nn.relu
-
-
 def scope(options: ModelOptions) -> AbstractContextManager[None]:
     """How layers of heads and decoder are made."""
     return layers.family_scope(
         batch_norm_decay=layers.HEAD_BATCH_NORM_DECAY,
         batch_norm_epsilon=layers.HEAD_BATCH_NORM_EPSILON,
-        activation=activation(options),
+        activation=backbones.activation(options),
     )

@@ -1,0 +1,194 @@
+"""The aligned Xception of DeepLabv3+, with 41, 65 or 71 layers.
+
+Source: arXiv:1802.02611, section 3.2 and figure 4 (after arXiv:1610.02357); the 41 and 71 layers differ from the
+65 in the entry flow's and the middle flow's length alone.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from deeplab.core import layers
+from deeplab.core.backbones import densify, registry
+from deeplab.errors import OptionError
+from deeplab.options import ModelOptions
+
+BATCH_NORM_DECAY = 0.9997
+BATCH_NORM_EPSILON = 1e-3
+BOUND = 6.0  # of activations, where they are bounded
+CONVOLUTIONS = 3  # separable ones in a module
+
+
+class Block(NamedTuple):
+    """A row of Xception modules that are alike.
+
+    Attributes:
+      scope: where its variables live, below the network's scope.
+      filters: channels after each of a module's three separable convolutions.
+      stride: stride of the last of these.
+      shortcut: 'conv' (a 1x1 convolution), 'sum' (the input itself) or 'none'.
+      units: number of modules.
+      inner_activation: whether the activation stands behind both parts of each separable convolution, instead of
+        once in front of it.
+      multi_grid: whether --multi_grid multiplies the rates of its three convolutions.
+    """
+
+    scope: str
+    filters: tuple[int, int, int]
+    stride: int = 1
+    shortcut: str = 'conv'
+    units: int = 1
+    inner_activation: bool = False
+    multi_grid: bool = False
+
+
+def _blocks(entry: Sequence[tuple[int, int]], middle_units: int) -> tuple[Block, ...]:
+    """All blocks of a network whose entry flow has the given (filters, stride)."""
+    entry_blocks = [
+        Block(f'entry_flow/block{i}', (filters, filters, filters), stride)
+        for i, (filters, stride) in enumerate(entry, start=1)
+    ]
+    return (
+        *entry_blocks,
+        Block('middle_flow/block1', (728, 728, 728), shortcut='sum', units=middle_units),
+        Block('exit_flow/block1', (728, 1024, 1024), stride=2),
+        Block('exit_flow/block2', (1536, 1536, 2048), shortcut='none', inner_activation=True, multi_grid=True),
+    )
+
+
+_SHORT_ENTRY = ((128, 2), (256, 2), (728, 2))
+_LONG_ENTRY = ((128, 2), (256, 1), (256, 2), (728, 1), (728, 2))
+_NETWORKS = {
+    'xception_41': _blocks(_SHORT_ENTRY, 8),
+    'xception_65': _blocks(_SHORT_ENTRY, 16),
+    'xception_71': _blocks(_LONG_ENTRY, 16),
+}
+
+
+def _bounded(values: tf.Tensor, options: ModelOptions) -> tf.Tensor:
+    """Values within +-6 where activations are bounded."""
+    return tf.clip_by_value(values, -BOUND, BOUND) if options.use_bounded_activation else values
+
+
+def _residual(
+    inputs: tf.Tensor, block: Block, stride: int, rates: Sequence[int], options: ModelOptions
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Three separable convolutions; the last one strides. Gives their end points too, by scope."""
+    activation = registry.activation(options)
+    net = inputs
+    end_points = {}
+    for i, (filters, rate) in enumerate(zip(block.filters, rates, strict=True), start=1):
+        if not block.inner_activation:
+            net = activation(net)
+        net = layers.separable_conv2d(
+            net,
+            filters,
+            3,
+            stride=stride if i == CONVOLUTIONS else 1,
+            rate=rate,
+            fixed_padding=True,
+            activation=activation if block.inner_activation else None,
+            scope=f'separable_conv{i}',
+        )  # [n, h, w, filters]; the last [n, h / stride, w / stride, filters]
+        end_points[f'separable_conv{i}_pointwise'] = net
+    return net, end_points
+
+
+def _module(
+    inputs: tf.Tensor, block: Block, stride: int, rates: Sequence[int], options: ModelOptions
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """One Xception module: the residual and its shortcut."""
+    net, end_points = _residual(inputs, block, stride, rates, options)
+    if block.shortcut == 'none':
+        return net, end_points
+    shortcut = inputs
+    if block.shortcut == 'conv':
+        shortcut = layers.conv2d(inputs, block.filters[-1], 1, stride=stride, activation=None, scope='shortcut')
+    net = tf.add(_bounded(net, options), _bounded(shortcut, options), name='add')
+    return (tf.nn.relu6(net) if options.use_bounded_activation else net), end_points
+
+
+def _rates(block: Block, rate: int, options: ModelOptions) -> tuple[int, ...]:
+    """Atrous rates of a module's three convolutions."""
+    if not block.multi_grid or options.multi_grid is None:
+        return (rate,) * CONVOLUTIONS
+    if len(options.multi_grid) != CONVOLUTIONS:
+        raise OptionError(
+            f'--multi_grid={",".join(map(str, options.multi_grid))} has {len(options.multi_grid)} numbers; '
+            f'{options.model_variant} needs {CONVOLUTIONS}, one for each convolution of its last block.'
+        )
+    return tuple(rate * factor for factor in options.multi_grid)
+
+
+def _stem(images: tf.Tensor, stride: int, options: ModelOptions) -> tf.Tensor:
+    """The two convolutions before the first module: [n, h / 2, w / 2, 64]."""
+    activation = registry.activation(options)
+    with tf.compat.v1.variable_scope('entry_flow'):
+        net = layers.conv2d(
+            images, 32, 3, stride=stride, fixed_padding=True, activation=activation, scope='conv1_1'
+        )  # [n, h / 2, w / 2, 32]
+        return layers.conv2d(net, 64, 3, activation=activation, scope='conv1_2')  # [n, h / 2, w / 2, 64]
+
+
+def build(
+    images: tf.Tensor, options: ModelOptions, *, scope: str, blocks: Sequence[Block]
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Makes the network.
+
+    Args:
+      images: [n, h, w, 3] float32, normalised.
+      options: output_stride, multi_grid and use_bounded_activation matter.
+      scope: the network's variable scope.
+      blocks: what it consists of.
+
+    Returns:
+      Features [n, h / output_stride, w / output_stride, 2048], and end points
+      `BLOCK/unit_N/xception_module/separable_convI_pointwise`.
+
+    Raises:
+      OptionError: --multi_grid does not have one number for each convolution of the last block.
+    """
+    unit_strides = [stride for block in blocks for stride in [1] * (block.units - 1) + [block.stride]]
+    units = iter(densify.densify([2, *unit_strides], options.output_stride))
+    end_points = {}
+    initializer = layers.truncated_normal(0.09)
+    family = layers.family_scope(
+        batch_norm_decay=BATCH_NORM_DECAY,
+        batch_norm_epsilon=BATCH_NORM_EPSILON,
+        activation=None,
+        initializer=initializer,
+        depthwise_initializer=initializer,
+        pointwise_initializer=initializer,
+    )
+    with family, tf.compat.v1.variable_scope(scope):
+        net = _stem(images, next(units)[0], options)
+        for block in blocks:
+            for unit in range(1, block.units + 1):
+                stride, rate = next(units)
+                place = f'{block.scope}/unit_{unit}/xception_module'
+                with tf.compat.v1.variable_scope(place):
+                    net, inner = _module(net, block, stride, _rates(block, rate, options), options)
+                end_points |= {f'{place}/{name}': value for name, value in inner.items()}
+                end_points[place] = net
+    return net, end_points
+
+
+def _skips(stride_4: str, stride_8: str) -> dict[int, str]:
+    blocks = {4: f'entry_flow/{stride_4}', 8: f'entry_flow/{stride_8}', 16: 'exit_flow/block1'}
+    return {stride: f'{block}/unit_1/xception_module/separable_conv2_pointwise' for stride, block in blocks.items()}
+
+
+for _name, _network in _NETWORKS.items():
+    registry.register(
+        registry.Backbone(
+            name=_name,
+            build=functools.partial(build, scope=_name, blocks=_network),
+            scope=_name,
+            decoder_end_points=_skips('block3', 'block5') if _name == 'xception_71' else _skips('block2', 'block3'),
+            uses_multi_grid=True,
+        )
+    )

@@ -1,0 +1,16 @@
+"""Options that tests share."""
+
+import pathlib
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption('--goldens', metavar='DIR', help="another folder of the goldens' layout, or of pairs directly")
+
+
+@pytest.fixture(scope='session')
+def goldens_directory(pytestconfig: pytest.Config) -> pathlib.Path:
+    """Where the goldens lie: --goldens, else the copy beside the tests."""
+    given = pytestconfig.getoption('--goldens')
+    return pathlib.Path(given) if given else pathlib.Path(__file__).parent / 'goldens'

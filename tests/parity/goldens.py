@@ -1,0 +1,81 @@
+"""Finds and reads goldens: numbers that the original computed.
+
+A folder holds them as `networks/`, `tables/` and `training/`, or as pairs lying in it directly; then the keys of the
+JSON tell what a pair is.
+"""
+
+import dataclasses
+import json
+import pathlib
+import zlib
+from typing import Any
+
+import numpy as np
+
+_KEYS = {
+    'networks': {'flags', 'options', 'variables', 'trainable', 'parameters'},
+    'training': {'weight_decay_terms'},
+}
+
+
+def directory(config: Any) -> pathlib.Path:
+    """The folder to read, from pytest's configuration."""
+    given = config.getoption('--goldens')
+    return pathlib.Path(given) if given else pathlib.Path(__file__).parent.parent / 'goldens'
+
+
+@dataclasses.dataclass(frozen=True)
+class Golden:
+    """One pair of a JSON and an npz file."""
+
+    path: pathlib.Path
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return json.loads(self.path.read_text())
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        with np.load(self.path.with_suffix('.npz')) as arrays:
+            return dict(arrays)
+
+
+def find(folder: pathlib.Path, kind: str) -> list[Golden]:
+    """All goldens of a kind ('networks' or 'training'), by name."""
+    if (folder / kind).is_dir():
+        return [Golden(path) for path in sorted((folder / kind).glob('*.json'))]
+    found = (Golden(path) for path in sorted(folder.glob('*.json')))
+    return [golden for golden in found if isinstance(golden.facts, dict) and golden.facts.keys() >= _KEYS[kind]]
+
+
+def table(folder: pathlib.Path, name: str) -> Any:
+    """The table NAME.json, or None where the folder has none."""
+    for path in (folder / 'tables' / f'{name}.json', folder / f'{name}.json'):
+        if path.is_file():
+            return json.loads(path.read_text())
+    return None
+
+
+def weights(name: str, shape: list[int], gain: float) -> np.ndarray:
+    """The value that the goldens give to the variable `name`: float32, a function of name and shape."""
+    rng = np.random.RandomState(zlib.crc32(name.encode()) & 0xFFFFFFFF)
+    last = name.split('/')[-1]
+    if last == 'moving_variance':
+        value = rng.uniform(0.5, 1.5, shape)
+    elif last == 'gamma':
+        value = rng.uniform(0.8, 1.2, shape)
+    elif last in ('moving_mean', 'beta', 'biases'):
+        value = rng.normal(0, 0.1, shape)
+    else:
+        fan = shape[0] * shape[1] if last == 'depthwise_weights' else np.prod(shape[:-1])
+        value = rng.normal(0, 1, shape) * np.sqrt(gain / fan)
+    return value.astype(np.float32)
+
+
+def initial_values(variables: list[Any], gain: float) -> dict[Any, np.ndarray]:
+    """What to feed while running the variables' initializers, so that they take the goldens' values."""
+    return {v.initializer.inputs[1]: weights(v.op.name, v.shape.as_list(), gain) for v in variables}

@@ -1,0 +1,54 @@
+"""Which weights decay, held to the original's list."""
+
+import pytest
+import tensorflow as tf
+
+from deeplab import model
+from tests.parity import goldens, network_options
+
+
+def pytest_generate_tests(metafunc):
+    if 'row' in metafunc.fixturenames:
+        table = goldens.table(goldens.directory(metafunc.config), 'weight_decay') or {}
+        metafunc.parametrize('row', table.values(), ids=list(table))
+
+
+def _variable_name(kernel: str) -> str:
+    """The original's layer names end in /kernel; the variables behind them in /weights."""
+    return kernel.replace('/depthwise_kernel', '/depthwise_weights').replace('/kernel', '/weights')
+
+
+def _decayed(losses) -> set[str]:
+    """Names of the variables whose half squared sums are the regularisation losses."""
+    names = set()
+    for loss in losses:
+        pending = [loss.op]
+        while pending:
+            op = pending.pop()
+            if op.type == 'VarHandleOp':
+                names.add(op.name)
+            pending += [tensor.op for tensor in op.inputs]
+    return names
+
+
+def test_terms(row):
+    options = network_options.model_options(row['flags'], row['options'])
+    with tf.Graph().as_default():
+        images = tf.zeros([1, 129, 129, 3])
+        # Twice, as two clones would: each weight decays once.
+        for _ in range(2):
+            model.multi_scale_logits(images, options, weight_decay=4e-5, is_training=True)
+        losses = tf.compat.v1.losses.get_regularization_losses()
+        assert len(losses) == len(row['terms'])
+        assert _decayed(losses) == {_variable_name(term) for term in row['terms']}
+
+
+def test_value_of_a_term():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        options = network_options.model_options(['--model_variant=mobilenet_v2'], {})
+        model.multi_scale_logits(tf.zeros([1, 129, 129, 3]), options, weight_decay=0.5, is_training=True)
+        (loss,) = [x for x in tf.compat.v1.losses.get_regularization_losses() if x.op.name.startswith('logits/')]
+        weights = next(v for v in tf.compat.v1.model_variables() if v.op.name == 'logits/semantic/weights')
+        session.run(weights.initializer)
+        value, array = session.run([loss, weights])
+    assert value == pytest.approx(0.5 * (array**2).sum() / 2, rel=1e-5)
