@@ -179,8 +179,9 @@ def _opened(content: bytes) -> Image.Image:
 
 def _load(image: Image.Image, content: bytes) -> None:
     _guarded(image.load)
-    if content.startswith(_PNG_MAGIC):
-        _require_png_end(content)
+    # Pillow lets a file pass whose last bytes are missing, TensorFlow does not.
+    if not (_has_png_end(content) if content.startswith(_PNG_MAGIC) else _has_jpeg_end(content)):
+        raise DataError('it cannot be decoded (image file is truncated)')
 
 
 def _guarded(action: Callable[[], Any]) -> Any:
@@ -194,12 +195,17 @@ def _guarded(action: Callable[[], Any]) -> Any:
         raise DataError(f'it cannot be decoded ({reason})') from None
 
 
-def _require_png_end(content: bytes) -> None:
-    """Raises `DataError` for a PNG without its last chunk, which Pillow lets pass and TensorFlow does not."""
+def _has_png_end(content: bytes) -> bool:
+    """Whether the last chunk of a PNG is there, whole."""
     position = len(_PNG_MAGIC)
     while position + 12 <= len(content):
         length, kind = struct.unpack_from('>I4s', content, position)
         position += 12 + length
         if kind == b'IEND' and position <= len(content):
-            return
-    raise DataError('it cannot be decoded (the file is truncated)')
+            return True
+    return False
+
+
+def _has_jpeg_end(content: bytes) -> bool:
+    """Whether a JPEG's last scan (marker FFDA) is followed by the end of the image (FFD9); no pixel data hold either."""
+    return content.rfind(b'\xff\xd9') > content.rfind(b'\xff\xda')

@@ -1,0 +1,103 @@
+"""Tiny images, masks, records and folders for the tests of this package."""
+
+import io
+import pathlib
+import struct
+import zlib
+
+import numpy as np
+from PIL import Image
+
+from deeplab.datasets import example, tfrecord
+
+CAMVID = pathlib.Path(__file__).parents[3] / 'shared/data/camvid'
+PALETTE = [value for color in range(256) for value in (color, 255 - color, 7 * color % 256)]
+
+
+def pixels(height: int = 6, width: int = 8, seed: int = 0) -> np.ndarray:
+    """[h, w, 3] uint8, random."""
+    return np.random.RandomState(seed).randint(0, 256, (height, width, 3), np.uint8)
+
+
+def ids(height: int = 6, width: int = 8, classes: int = 3, seed: int = 0) -> np.ndarray:
+    """[h, w] uint8, random ids."""
+    return np.random.RandomState(seed).randint(0, classes, (height, width), np.uint8)
+
+
+def encoded(image: Image.Image, image_format: str) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, image_format)
+    return stream.getvalue()
+
+
+def png(array: np.ndarray) -> bytes:
+    return encoded(Image.fromarray(array), 'PNG')
+
+
+def jpeg(array: np.ndarray) -> bytes:
+    return encoded(Image.fromarray(array), 'JPEG')
+
+
+def palette_png(array: np.ndarray) -> bytes:
+    image = Image.fromarray(array)
+    image.putpalette(PALETTE)
+    return encoded(image, 'PNG')
+
+
+def four_bit_png(array: np.ndarray) -> bytes:
+    """Grey with 4 bits a pixel, which Pillow cannot write; an even width, values below 16."""
+    rows = b''.join(b'\0' + bytes((row[0::2] << 4 | row[1::2]).tolist()) for row in array)
+    parts = [
+        (b'IHDR', struct.pack('>IIBBBBB', array.shape[1], array.shape[0], 4, 0, 0, 0, 0)),
+        (b'IDAT', zlib.compress(rows)),
+        (b'IEND', b''),
+    ]
+    chunks = [
+        struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data)) for kind, data in parts
+    ]
+    return b'\x89PNG\r\n\x1a\n' + b''.join(chunks)
+
+
+def record(
+    seed: int = 0, height: int = 6, width: int = 8, image: bytes | None = None, label: bytes | None = b''
+) -> bytes:
+    """A serialised record; `label` None is for no mask, b'' for a good one."""
+    image = png(pixels(height, width, seed)) if image is None else image
+    label = png(ids(height, width, seed=seed)) if label == b'' else label
+    return example.encode(image, 'png', f'image_{seed}', height, width, 3, label)
+
+
+def write_shard(path: pathlib.Path, records: list[bytes]) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b''.join(tfrecord.framed(content) for content in records))
+    return str(path)
+
+
+def write_split(folder: pathlib.Path, split: str, shards: list[list[bytes]]) -> list[str]:
+    return [
+        write_shard(folder / f'{split}-{number:05d}-of-{len(shards):05d}.tfrecord', records)
+        for number, records in enumerate(shards)
+    ]
+
+
+def write_voc(root: pathlib.Path, lists: dict[str, list[str]], image_format: str = 'jpg') -> dict[str, str]:
+    """A folder in VOC's layout; the builder's arguments for it."""
+    folders = {
+        'image_folder': root / 'JPEGImages',
+        'semantic_segmentation_folder': root / 'SegmentationClassRaw',
+        'list_folder': root / 'lists',
+    }
+    for folder in folders.values():
+        folder.mkdir(parents=True, exist_ok=True)
+    names = list(dict.fromkeys(name for listed in lists.values() for name in listed))
+    for seed, name in enumerate(names):
+        encode = png if image_format == 'png' else jpeg
+        (folders['image_folder'] / f'{name}.{image_format}').write_bytes(encode(pixels(seed=seed)))
+        (folders['semantic_segmentation_folder'] / f'{name}.png').write_bytes(png(ids(seed=seed)))
+    for split, listed in lists.items():
+        (folders['list_folder'] / f'{split}.txt').write_text('\n'.join(listed) + '\n')
+    return {
+        **{key: str(folder) for key, folder in folders.items()},
+        'image_format': image_format,
+        'output_dir': str(root / 'records'),
+    }

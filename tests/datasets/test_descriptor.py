@@ -1,0 +1,169 @@
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from deeplab.datasets import descriptor
+from deeplab.errors import OptionError
+
+
+@pytest.mark.parametrize(
+    ('name', 'classes', 'ignore', 'splits'),
+    [
+        ('pascal_voc_seg', 21, 255, {'train': 1464, 'train_aug': 10582, 'trainval': 2913, 'val': 1449}),
+        ('ade20k', 151, 0, {'train': 20210, 'val': 2000}),
+        ('camvid', 11, 255, {'train': 367, 'val': 101}),
+        (
+            'cityscapes',
+            19,
+            255,
+            {'train_fine': 2975, 'train_coarse': 22973, 'trainval_fine': 3475, 'trainval_coarse': 23473}
+            | {'val_fine': 500, 'test_fine': 1525, 'train': 2975, 'val': 500},
+        ),
+    ],
+)
+def test_the_packages_data_sets(name, classes, ignore, splits):
+    dataset = descriptor.load(name)
+    assert (dataset.name, dataset.num_classes, dataset.ignore_label) == (name, classes, ignore)
+    assert splits.items() <= dataset.splits.items()
+    assert len(set(dataset.class_names)) == classes or name == 'ade20k'
+    assert len(dataset.class_names) == classes
+    assert dataset.palette.shape == (classes, 3) and dataset.palette.dtype == np.uint8
+    assert not dataset.palette.flags.writeable
+
+
+def test_known_names_are_found_without_a_list():
+    assert descriptor.known_names() == ['ade20k', 'camvid', 'cityscapes', 'pascal_voc_seg']
+
+
+def test_cityscapes_evaluation_ids():
+    wanted = (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
+    assert descriptor.load('cityscapes').eval_ids == wanted
+
+
+def test_ade20k_names_stand_at_their_ids():
+    names = descriptor.load('ade20k').class_names
+    assert [names[i] for i in (0, 1, 13, 45, 66, 90, 150)] == [
+        'other', 'wall', 'person', 'chest of drawers', 'toilet', 'television receiver', 'flag',
+    ]  # fmt: skip
+
+
+def test_class_name_falls_back_to_the_number():
+    assert descriptor.DatasetDescriptor('x', 3).class_name(2) == '2'
+    assert descriptor.load('camvid').class_name(2) == 'pole'
+
+
+def test_unknown_name():
+    message = (
+        "Unknown dataset 'voc'. Known: ade20k, camvid, cityscapes, pascal_voc_seg. "
+        'Or pass a module path or a JSON/YAML file.'
+    )
+    with pytest.raises(OptionError, match=f'^{re.escape(message)}$'):
+        descriptor.load('voc')
+
+
+@pytest.mark.parametrize('name', ['example', 'nowhere.at_all', 'deeplab.datasets.nowhere', '..', ''])
+def test_names_that_are_no_data_sets(name):
+    with pytest.raises(OptionError, match='^Unknown dataset'):
+        descriptor.load(name)
+
+
+def test_module_by_its_path(tmp_path, monkeypatch):
+    (tmp_path / 'my_birds').mkdir()
+    (tmp_path / 'my_birds' / 'small.py').write_text(
+        'from deeplab.datasets.descriptor import DatasetDescriptor\nDATASET = DatasetDescriptor("birds", 2)\n'
+    )
+    (tmp_path / 'my_birds' / 'empty.py').write_text('')
+    (tmp_path / 'my_birds' / 'broken.py').write_text('import a_module_that_is_not_there\n')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert descriptor.load('my_birds.small').name == 'birds'
+    with pytest.raises(
+        OptionError, match="^Module 'my_birds.empty' does not describe a data set: it must define DATASET"
+    ):
+        descriptor.load('my_birds.empty')
+    with pytest.raises(ModuleNotFoundError, match='a_module_that_is_not_there'):
+        descriptor.load('my_birds.broken')
+
+
+def write(tmp_path, content, name='birds.json'):
+    path = tmp_path / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return str(path)
+
+
+def test_json_file(tmp_path):
+    content = {
+        'num_classes': 2,
+        'ignore_label': 254,
+        'splits': {'train': 5, 'val': None},
+        'class_names': ['sky', 'bird'],
+        'palette': [[0, 0, 255], [255, 0, 0]],
+        'eval_ids': [3, 9],
+    }
+    dataset = descriptor.load(write(tmp_path, content))
+    assert (dataset.name, dataset.ignore_label, dataset.eval_ids) == ('birds', 254, (3, 9))
+    assert dataset.splits == {'train': 5, 'val': None}
+    assert dataset.palette.tolist() == [[0, 0, 255], [255, 0, 0]]
+
+
+def test_json_file_with_names_of_splits_and_of_a_palette(tmp_path):
+    dataset = descriptor.load(write(tmp_path, {'num_classes': 2, 'splits': ['train'], 'palette': 'cityscapes'}))
+    assert dataset.splits == {'train': None}
+    assert dataset.palette[1].tolist() == [244, 35, 232]
+
+
+def test_yaml_file(tmp_path):
+    pytest.importorskip('yaml')
+    assert descriptor.load(write(tmp_path, 'num_classes: 2\nsplits: {train: 3}\n', 'b.yaml')).splits == {'train': 3}
+    with pytest.raises(OptionError, match='is not YAML'):
+        descriptor.load(write(tmp_path, 'num_classes: [2', 'c.yaml'))
+
+
+def test_yaml_without_pyyaml(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, 'yaml', None)
+    with pytest.raises(
+        OptionError, match=r"reading YAML needs pyyaml. Run: pip install 'deeplab\[yaml\]'. Or use JSON."
+    ):
+        descriptor.load(write(tmp_path, 'num_classes: 2\n', 'b.yml'))
+
+
+@pytest.mark.parametrize(
+    ('content', 'message'),
+    [
+        ({'num_class': 2}, "unknown key 'num_class'. Allowed: name, num_classes, ignore_label, splits, class_names"),
+        ({}, "the key 'num_classes' is missing"),
+        ([], 'it must hold one object with the keys name, num_classes'),
+        ('{', 'is not JSON: Expecting property name'),
+        ({'num_classes': '2'}, "num_classes is '2', it must be a whole number from 1 to 256"),
+        ({'num_classes': True}, 'num_classes is True'),
+        ({'num_classes': 2, 'name': 5}, "'name' is 5, it must be a text"),
+        ({'num_classes': 2, 'ignore_label': 256}, 'ignore_label is 256, it must be a whole number from 0 to 255'),
+        ({'num_classes': 2, 'class_names': ['a']}, r"class_names is ['a'], it must be a list of 2 names"),
+        ({'num_classes': 2, 'class_names': 'ab'}, 'class_names is'),
+        ({'num_classes': 2, 'eval_ids': [1, 300]}, 'eval_ids is [1, 300], it must be a list of 2 whole numbers'),
+        (
+            {'num_classes': 2, 'splits': {'train': -1}},
+            "splits is {'train': -1}, it must be a number of images (or null)",
+        ),
+        ({'num_classes': 2, 'palette': [[0, 0, 0]]}, 'palette is [[0, 0, 0]], it must be a list of at least 2 colours'),
+        ({'num_classes': 1, 'palette': [[0, 0, 256]]}, 'palette is'),
+        ({'num_classes': 2, 'palette': [[0, 0], [1, 2, 3]]}, 'palette is'),
+        ({'num_classes': 1, 'palette': [[0.5, 0, 1]]}, 'palette is'),
+        ({'num_classes': 1, 'palette': 'rainbow'}, "palette 'rainbow' is unknown. Give a list of [red, green, blue]"),
+    ],
+)
+def test_mistakes_in_a_file_are_named(tmp_path, content, message):
+    path = write(tmp_path, content)
+    with pytest.raises(OptionError, match=re.escape(message)) as caught:
+        descriptor.load(path)
+    assert str(caught.value).startswith(path)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(OptionError, match="^The file of the data set, 'none.json', does not exist.$"):
+        descriptor.load('none.json')
+    (tmp_path / 'folder.json').mkdir()
+    with pytest.raises(OptionError, match='cannot be read'):
+        descriptor.load(str(tmp_path / 'folder.json'))

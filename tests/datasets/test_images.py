@@ -1,0 +1,106 @@
+import io
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from deeplab.datasets import images
+from deeplab.errors import DataError
+from tests.datasets import files
+
+
+def read_png(content):
+    return np.asarray(Image.open(io.BytesIO(content)))
+
+
+def test_header_by_content():
+    assert images.read_header(files.jpeg(files.pixels(5, 9))) == images.Header('jpeg', 5, 9)
+    assert images.read_header(files.png(files.pixels(5, 9))) == images.Header('png', 5, 9)
+    assert images.read_whole(files.png(files.pixels(5, 9)[..., 0])) == images.Header('png', 5, 9)
+
+
+@pytest.mark.parametrize(
+    ('content', 'message'),
+    [
+        (b'', 'it is empty'),
+        (b'GIF89a....', 'it is neither JPEG nor PNG'),
+        (b'\xff\xd8\xff', 'its header is broken'),
+        (b'\x89PNG\r\n\x1a\n', 'its header is broken'),
+    ],
+)
+def test_no_image(content, message):
+    with pytest.raises(DataError, match=f'^{message}$'):
+        images.read_whole(content)
+
+
+@pytest.mark.parametrize('kind', ['JPEG', 'progressive', 'PNG'])
+def test_what_is_cut_is_refused_just_as_tensorflow_does(kind):
+    image = Image.fromarray(files.pixels(40, 50))
+    stream = io.BytesIO()
+    image.save(stream, 'PNG' if kind == 'PNG' else 'JPEG', progressive=kind == 'progressive')
+    content = stream.getvalue()
+    assert images.read_whole(content).height == 40
+    for cut in [*range(1, 30), *range(30, len(content), len(content) // 25)]:
+        with pytest.raises(DataError):
+            images.read_whole(content[:-cut])
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            tf.io.decode_jpeg(content[:-cut], channels=3)
+
+
+def test_mask_counts():
+    label = np.array([[0, 1, 1], [255, 2, 1]], np.uint8)
+    mask = images.read_mask(files.png(label))
+    assert (mask.mode, mask.height, mask.width, mask.channels, mask.is_palette) == ('L', 2, 3, 1, False)
+    np.testing.assert_array_equal(mask.counts, np.bincount(label.ravel(), minlength=256))
+    painted = images.read_mask(files.palette_png(label))
+    assert painted.is_palette
+    np.testing.assert_array_equal(painted.counts, mask.counts)
+
+
+def test_masks_that_are_not_one_channel():
+    mask = images.read_mask(files.png(files.pixels()))
+    assert (mask.mode, mask.channels, mask.counts) == ('RGB', 3, None)
+    assert images.read_mask(files.png(files.ids().astype(np.uint16))).counts is None
+    with pytest.raises(DataError, match='^it is a JPEG, whose lossy pixels hold no ids; masks are PNG$'):
+        images.read_mask(files.jpeg(files.ids()))
+
+
+def test_good_masks_are_kept_byte_for_byte():
+    content = files.png(files.ids())
+    assert images.mask_as_grey_png(content) is content
+
+
+@pytest.mark.parametrize('colors', [2, 4, 16, 200])
+def test_indices_of_a_palette_are_ids(colors):
+    label = files.ids(20, 30, classes=colors)
+    grey = images.mask_as_grey_png(files.palette_png(label))
+    assert Image.open(io.BytesIO(grey)).mode == 'L'
+    np.testing.assert_array_equal(read_png(grey), label)
+    np.testing.assert_array_equal(tf.io.decode_png(grey, channels=1)[..., 0], label)
+
+
+def test_sixteen_bits_are_taken_while_ids_are_below_256():
+    label = files.ids().astype(np.uint16)
+    np.testing.assert_array_equal(read_png(images.mask_as_grey_png(files.png(label))), label)
+    label[0, 0] = 300
+    with pytest.raises(DataError, match='^it has 16 bits and holds the id 300; ids end at 255$'):
+        images.mask_as_grey_png(files.png(label))
+
+
+@pytest.mark.parametrize(('channels', 'mode'), [(2, 'LA'), (3, 'RGB'), (4, 'RGBA')])
+def test_several_channels_are_refused(channels, mode):
+    array = np.zeros((3, 4, channels), np.uint8)
+    with pytest.raises(
+        DataError, match=rf'^it has {channels} channels \({mode}\), a mask has one channel of ids; where'
+    ):
+        images.mask_as_grey_png(files.png(array))
+
+
+def test_few_bits_a_pixel_are_read_as_tensorflow_reads_them():
+    two_levels = files.encoded(Image.fromarray(files.ids(classes=2) == 1), 'PNG')
+    four_bits = files.four_bit_png(files.ids(classes=16))
+    for content in (two_levels, four_bits):
+        theirs = tf.io.decode_png(content, channels=1)[..., 0].numpy()
+        np.testing.assert_array_equal(images.read_mask(content).counts, np.bincount(theirs.ravel(), minlength=256))
+        np.testing.assert_array_equal(tf.io.decode_png(images.mask_as_grey_png(content), channels=1)[..., 0], theirs)

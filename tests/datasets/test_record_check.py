@@ -1,0 +1,242 @@
+import json
+import os
+
+import numpy as np
+import pytest
+
+from deeplab.datasets import record_check, record_index, segmentation_dataset
+from deeplab.errors import DataError
+from tests.datasets import files
+
+
+def dataset_of(folder, *shards):
+    files.write_split(folder, 'train', [list(records) for records in shards])
+    return segmentation_dataset.get_dataset('camvid', 'train', str(folder))
+
+
+def message(*arguments, **keywords):
+    with pytest.raises(DataError) as caught:
+        record_check.check(*arguments, **keywords)
+    return str(caught.value)
+
+
+def test_good_records(tmp_path):
+    label = np.array([[0, 1], [1, 255]], np.uint8)
+    records = [
+        files.record(0, 2, 2, label=files.png(label)),
+        files.record(1, 5, 2, label=files.png(np.zeros((5, 2), np.uint8))),
+        files.record(2, 2, 9, label=files.png(np.full((2, 9), 2, np.uint8))),
+    ]
+    verdict = record_check.check(dataset_of(tmp_path, records[:2], records[2:]), 4, 255)
+    assert verdict.records.tolist() == [0, 1, 2]
+    assert verdict.sizes.tolist() == [[2, 2], [5, 2], [2, 9]]
+    assert verdict.class_pixels.tolist() == [11, 2, 18, 0]
+    assert verdict.ignored_pixels == 1
+    assert verdict.corrupt == ()
+    assert verdict.largest_size == (5, 9)
+
+
+def test_an_ignored_class_counts_as_ignored(tmp_path):
+    label = np.array([[0, 1, 1]], np.uint8)
+    verdict = record_check.check(dataset_of(tmp_path, [files.record(0, 1, 3, label=files.png(label))]), 2, 0)
+    assert (verdict.class_pixels.tolist(), verdict.ignored_pixels) == ([0, 2], 1)
+
+
+def test_order_and_result_do_not_depend_on_the_threads(tmp_path):
+    dataset = dataset_of(tmp_path, [files.record(seed, 3 + seed % 5, 4) for seed in range(100)])
+    one, four = (record_check.check(dataset, 3, 255, num_workers=workers) for workers in (1, 4))
+    np.testing.assert_array_equal(one.sizes, four.sizes)
+    np.testing.assert_array_equal(one.class_pixels, four.class_pixels)
+    assert one.records.tolist() == list(range(100))
+
+
+def test_ids_outside_the_classes_are_named(tmp_path):
+    label = files.ids(classes=1)
+    label[0, :5] = 7
+    label[1, 0] = 200
+    dataset = dataset_of(tmp_path, [files.record(0)], [files.record(1), files.record(2, label=files.png(label))])
+    assert message(dataset, 3, 255) == (
+        "1 of 3 records of split 'train' have a mask with ids that are neither among the 3 classes (0 to 2) nor "
+        "ignore_label 255: train-00001-of-00002.tfrecord, record 1, image 'image_2': id 7 on 5 pixels, id 200 on 1 "
+        'pixels. Set num_classes or ignore_label in the description of the data set (--dataset), or mend the masks.'
+    )
+
+
+def test_many_problems_are_counted_and_the_first_shown(tmp_path):
+    bad = [files.record(seed, label=files.png(np.full((6, 8), 9, np.uint8))) for seed in range(5)]
+    small = files.record(5, label=files.png(files.ids(3, 8)))
+    text = message(dataset_of(tmp_path, [*bad, small]), 3, 255)
+    assert "1 of 6 records of split 'train' have a mask of another size than the image: " in text
+    assert "image 'image_5': image 6 x 8, mask 3 x 8. Mend these masks and build the records again." in text
+    assert "5 of 6 records of split 'train' have a mask with ids" in text
+    assert "image 'image_2': id 9 on 48 pixels; and 2 more. Set num_classes" in text
+    assert "'image_3'" not in text and '\n' not in text
+
+
+def test_palette_and_colour_masks(tmp_path):
+    text = message(dataset_of(tmp_path, [files.record(0, label=files.palette_png(files.ids()))]), 3, 255)
+    assert 'have a mask with a palette, whose colours would be taken for grey levels: train-0' in text
+    assert 'remove_gt_colormap' in text
+    text = message(dataset_of(tmp_path, [files.record(0, label=files.png(files.pixels()))]), 3, 255)
+    assert (
+        "have a mask that is not one channel of 8 bits: train-00000-of-00001.tfrecord, record 0, image 'image_0': RGB"
+        in text
+    )
+
+
+def test_a_split_without_masks(tmp_path):
+    dataset = dataset_of(tmp_path, [files.record(0, label=None), files.record(1, label=None)])
+    assert message(dataset, 3, 255) == (
+        "2 of 2 records of split 'train' have no mask: train-00000-of-00001.tfrecord, record 0, image 'image_0'; "
+        "train-00000-of-00001.tfrecord, record 1, image 'image_1'. Such a split can be visualised, but neither trained "
+        'on nor evaluated: build it again with its masks.'
+    )
+    verdict = record_check.check(dataset, 3, 255, needs_labels=False)
+    assert verdict.records.tolist() == [0, 1]
+    assert verdict.class_pixels.tolist() == [0, 0, 0]
+
+
+def test_without_need_masks_are_not_judged(tmp_path):
+    dataset = dataset_of(
+        tmp_path, [files.record(0, label=files.png(files.pixels())), files.record(1, label=b'rubbish')]
+    )
+    assert len(record_check.check(dataset, 3, 255, needs_labels=False).records) == 2
+
+
+def test_no_record_at_all(tmp_path):
+    dataset = dataset_of(tmp_path, [], [])
+    assert message(dataset, 3, 255) == f"The shards of split 'train' in '{tmp_path}' hold no record."
+
+
+def corrupt_dataset(folder):
+    """Five good records; between them a bad checksum, no Example, a cut image and a cut mask; then a cut file."""
+    cut_image = files.record(11, image=files.png(files.pixels())[:-20])
+    cut_mask = files.record(12, label=files.png(files.ids())[:-20])
+    first = [files.record(0), files.record(1), b'no example', cut_image, files.record(2), cut_mask]
+    dataset = dataset_of(folder, first, [files.record(3), files.record(4), files.record(5)])
+    with open(dataset.shards[0], 'r+b') as file:
+        file.seek(len(first[0]) + 16 + 40)
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 1]))
+    os.truncate(dataset.shards[1], os.path.getsize(dataset.shards[1]) - 1)
+    return dataset
+
+
+def test_corrupt_records_stop_the_check(tmp_path):
+    dataset = corrupt_dataset(tmp_path)
+    assert 'train-00001-of-00002.tfrecord, record 2: the file ends 1 bytes before the record does' in message(
+        dataset, 3, 255
+    )
+    files.write_shard(tmp_path / 'train-00001-of-00002.tfrecord', [])
+    assert message(dataset, 3, 255).startswith('Cannot read train-00000-of-00002.tfrecord, record 1: its checksum')
+
+
+@pytest.mark.parametrize(
+    ('record', 'text'),
+    [
+        (
+            b'no example',
+            'Cannot use the record of train-00000-of-00001.tfrecord, record 0: it is not a tf.train.Example',
+        ),
+        (
+            files.record(3, image=b'\xff\xd8\xff'),
+            "Cannot use the image of train-00000-of-00001.tfrecord, record 0 (image 'image_3'): its header is broken.",
+        ),
+        (
+            files.record(3, label=files.png(files.ids())[:-20]),
+            "Cannot use the mask of train-00000-of-00001.tfrecord, record 0 (image 'image_3'): it cannot be decoded",
+        ),
+    ],
+)
+def test_each_corrupt_record_is_named(tmp_path, record, text):
+    assert message(dataset_of(tmp_path, [record]), 3, 255).startswith(text)
+
+
+def test_corrupt_records_are_skipped_and_counted(tmp_path, caplog):
+    dataset = corrupt_dataset(tmp_path)
+    index = record_index.RecordIndex.walk(dataset.shards, skip_corrupt=True)
+    verdict = record_check.check(dataset, 3, 255, skip_corrupt_records=True, index=index)
+    assert verdict.records.tolist() == [0, 4, 6, 7]
+    assert len(verdict.corrupt) == 5
+    assert [index.name_of(record) for record in verdict.records[-2:]] == [
+        'train-00001-of-00002.tfrecord, record 0',
+        'train-00001-of-00002.tfrecord, record 1',
+    ]
+    assert verdict.class_pixels.sum() == 4 * 6 * 8
+
+
+def test_nothing_left_after_skipping(tmp_path):
+    dataset = dataset_of(tmp_path, [b'no example'])
+    assert message(dataset, 3, 255, skip_corrupt_records=True).startswith(
+        f"No record of split 'train' in '{tmp_path}' can be read. First: Cannot use the record"
+    )
+
+
+def test_wrong_masks_are_not_skipped(tmp_path):
+    dataset = dataset_of(tmp_path, [files.record(0), files.record(1, label=files.png(files.ids(3, 8)))])
+    assert 'another size' in message(dataset, 3, 255, skip_corrupt_records=True)
+
+
+def test_verdict_is_kept_until_something_changes(tmp_path, monkeypatch):
+    dataset = dataset_of(tmp_path / 'records', [files.record(0), files.record(1)])
+    cache = tmp_path / 'log' / 'deep'
+    first = record_check.check(dataset, 3, 255, cache_dir=str(cache))
+    (kept,) = cache.iterdir()
+    assert json.loads(kept.read_text())['records'] == [0, 1]
+
+    reads = []
+    read = record_index.RecordIndex.read
+    monkeypatch.setattr(record_index.RecordIndex, 'read', lambda self, n: reads.append(n) or read(self, n))
+    again = record_check.check(dataset, 3, 255, cache_dir=str(cache))
+    assert reads == []
+    np.testing.assert_array_equal(again.sizes, first.sizes)
+    np.testing.assert_array_equal(again.class_pixels, first.class_pixels)
+    assert (again.ignored_pixels, again.corrupt) == (first.ignored_pixels, first.corrupt)
+
+    record_check.check(dataset, 4, 255, cache_dir=str(cache))  # other arguments
+    assert len(reads) == 2
+    os.utime(dataset.shards[0], ns=(1, 1))  # another file
+    record_check.check(dataset, 3, 255, cache_dir=str(cache))
+    assert len(reads) == 4
+    for path in cache.iterdir():
+        path.write_text('{"key": ')  # a broken verdict is none
+    record_check.check(dataset, 3, 255, cache_dir=str(cache))
+    assert len(reads) == 6
+
+
+def test_bad_records_leave_no_verdict(tmp_path):
+    dataset = dataset_of(tmp_path / 'records', [files.record(0, label=None)])
+    message(dataset, 3, 255, cache_dir=str(tmp_path / 'log'))
+    assert not (tmp_path / 'log').exists()
+
+
+def test_a_folder_that_cannot_keep_the_verdict_is_no_error(tmp_path):
+    dataset = dataset_of(tmp_path / 'records', [files.record(0)])
+    (tmp_path / 'file').touch()
+    assert len(record_check.check(dataset, 3, 255, cache_dir=str(tmp_path / 'file')).records) == 1
+
+
+def test_images_beyond_the_crop_are_named(tmp_path):
+    dataset = dataset_of(tmp_path, [files.record(0, 20, 30), files.record(1, 50, 20), files.record(2, 10, 33)])
+    index = record_index.RecordIndex.walk(dataset.shards)
+    verdict = record_check.check(dataset, 3, 255, index=index)
+    record_check.require_fit(verdict, index, (50, 33))
+    with pytest.raises(DataError) as caught:
+        record_check.require_fit(verdict, index, (33, 32), flag='vis_crop_size', output_stride=8)
+    assert str(caught.value) == (
+        "Image 'image_1' (train-00000-of-00001.tfrecord, record 1) is 50 x 20 pixels (height x width), larger than "
+        '--vis_crop_size=33,32; 2 of 3 images are. Set --vis_crop_size=57,33.'
+    )
+    record_check.require_fit(verdict, index, (25, 17), resized=lambda height, width: (height // 2, width // 2))
+
+
+def test_find_undecodable(tmp_path):
+    cut = files.jpeg(files.pixels(40, 40))[:-30]
+    dataset = dataset_of(tmp_path, [files.record(0), files.record(1, 40, 40, image=cut), files.record(2)])
+    index = record_index.RecordIndex.walk(dataset.shards)
+    assert len(record_check.check(dataset, 3, 255).records) == 3  # headers alone were read
+    assert record_check.find_undecodable(index, [0, 2]) is None
+    found = record_check.find_undecodable(index, [2, 1, 0])
+    assert found.startswith("Cannot use the image of train-00000-of-00001.tfrecord, record 1 (image 'image_1'): ")
+    assert 'truncated' in found

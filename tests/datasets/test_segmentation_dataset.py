@@ -1,0 +1,88 @@
+import pathlib
+import re
+
+import pytest
+
+from deeplab.datasets import segmentation_dataset
+from deeplab.errors import DataError, OptionError
+from tests.datasets import files
+
+
+def names(dataset):
+    return [pathlib.Path(shard).name for shard in dataset.shards]
+
+
+def touch(folder, *shards):
+    for shard in shards:
+        (folder / shard).touch()
+
+
+def test_shards_of_a_split_are_sorted_and_told_apart(tmp_path):
+    for split in ('train', 'trainval', 'train_aug', 'train-small'):
+        files.write_split(tmp_path, split, [[files.record()], []])
+    touch(tmp_path, 'train-00000-of-00002.tfrecord.partial', '.train-00000-of-00002.tfrecord', 'train.txt')
+    (tmp_path / 'train-logs').mkdir()
+    dataset = segmentation_dataset.get_dataset('pascal_voc_seg', 'train', str(tmp_path))
+    assert names(dataset) == ['train-00000-of-00002.tfrecord', 'train-00001-of-00002.tfrecord']
+    assert (dataset.descriptor.name, dataset.split, dataset.directory) == ('pascal_voc_seg', 'train', str(tmp_path))
+    other = segmentation_dataset.get_dataset('pascal_voc_seg', 'train-small', str(tmp_path))
+    assert names(other)[0] == 'train-small-00000-of-00002.tfrecord'
+
+
+def test_own_splits_and_names_without_numbers(tmp_path):
+    touch(tmp_path, 'night-b.tfrecord', 'night-a.tfrecord', 'fog-00000-of-00001')
+    assert names(segmentation_dataset.get_dataset('camvid', 'night', str(tmp_path))) == [
+        'night-a.tfrecord',
+        'night-b.tfrecord',
+    ]
+    assert names(segmentation_dataset.get_dataset('camvid', 'fog', str(tmp_path))) == ['fog-00000-of-00001']
+
+
+def message(call):
+    with pytest.raises(DataError) as caught:
+        call()
+    return str(caught.value)
+
+
+def test_unknown_split(tmp_path):
+    touch(tmp_path, 'val-00000-of-00001.tfrecord', 'train-00000-of-00001.tfrecord')
+    assert message(lambda: segmentation_dataset.get_dataset('camvid', 'tset', str(tmp_path))) == (
+        f"There is no shard 'tset-*' in '{tmp_path}'. Splits with shards there: train, val. "
+        "Splits of 'camvid': train, val, test."
+    )
+
+
+def test_empty_and_missing_folder(tmp_path):
+    assert message(lambda: segmentation_dataset.get_dataset('camvid', 'val', str(tmp_path))) == (
+        f"There is no shard 'val-*' in '{tmp_path}'. The folder is empty; build the records first. "
+        "Splits of 'camvid': train, val, test."
+    )
+    touch(tmp_path, 'a.jpg')
+    assert 'None of its 1 files is a shard (SPLIT-00000-of-00004.tfrecord).' in message(
+        lambda: segmentation_dataset.get_dataset('camvid', 'val', str(tmp_path))
+    )
+    assert message(lambda: segmentation_dataset.get_dataset('camvid', 'val', str(tmp_path / 'no'))) == (
+        f"The data set's folder '{tmp_path / 'no'}' does not exist. Set --dataset_dir to the folder of the records."
+    )
+    assert 'is not a folder' in message(
+        lambda: segmentation_dataset.get_dataset('camvid', 'val', str(tmp_path / 'a.jpg'))
+    )
+
+
+def test_incomplete_set_names_the_missing_file(tmp_path):
+    touch(tmp_path, *(f'val-{i:05d}-of-00004.tfrecord' for i in (0, 2, 3)))
+    assert message(lambda: segmentation_dataset.get_dataset('camvid', 'val', str(tmp_path))) == (
+        f"Split 'val' in '{tmp_path}' is not complete: val-00001-of-00004.tfrecord missing. Copy or build it again."
+    )
+
+
+def test_two_sets_are_not_mixed(tmp_path):
+    touch(tmp_path, 'val-00000-of-00001.tfrecord', 'val-00000-of-00002.tfrecord', 'val-00001-of-00002.tfrecord')
+    assert 'holds several sets of shards' in message(
+        lambda: segmentation_dataset.get_dataset('camvid', 'val', str(tmp_path))
+    )
+
+
+def test_unknown_data_set_comes_first(tmp_path):
+    with pytest.raises(OptionError, match=re.escape("Unknown dataset 'cam'")):
+        segmentation_dataset.get_dataset('cam', 'val', str(tmp_path / 'no'))
