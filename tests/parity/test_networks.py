@@ -56,9 +56,9 @@ def test_network(golden):
         with tf.compat.v1.Session() as session:
             initializers = [v.initializer for v in built.variables]
             session.run(initializers, goldens.initial_values(built.variables, facts['options']['gain']))
-            logits = session.run(built.logits)
-            copies.assign_copy(session, golden.facts, built.variables)
             labels = session.run(built.labels)
+            copies.assign_copy(session, golden.facts, built.variables)
+            logits = session.run(built.logits)
     expected = {key.split(':')[1]: value for key, value in arrays.items() if key.startswith('logits:')}
     assert logits.keys() == expected.keys()
     for key, value in expected.items():
