@@ -277,7 +277,7 @@ class CheckpointWriter:
     def adopt(self, path: str, step: int) -> None:
         """Takes over the folder's checkpoints: `path` was just restored, older ones count among the kept."""
         older = [p for p in reversed(_newest_first(self._directory)) if _step_in_name(p) <= step]
-        self._saver.recover_last_checkpoints(older)
+        self._saver.set_last_checkpoints_with_time([(p, os.path.getmtime(f'{p}.index')) for p in older])
         self.last_path, self.last_step = path, step
 
     def save(self, session: tf.compat.v1.Session, step: int) -> str:

@@ -1,0 +1,98 @@
+"""Losses against NumPy twins and by hand."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from deeplab.core import losses
+
+IGNORE = 255
+
+
+def twin(logits, labels, weights=None):
+    """Weighted cross entropies and which pixels count, in float64."""
+    flat, ids = logits.reshape(-1, logits.shape[-1]).astype(np.float64), labels.reshape(-1)
+    counted = ids != IGNORE
+    ids = np.where(counted, ids, 0)
+    logs = flat - flat.max(1, keepdims=True)
+    entropy = np.log(np.exp(logs).sum(1)) - logs[np.arange(len(ids)), ids]
+    weight = np.ones(flat.shape[1]) if weights is None else np.broadcast_to(weights, flat.shape[1])
+    return entropy * weight[ids] * counted, counted
+
+
+def random_case(seed=0, classes=4):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, classes, (2, 5, 7, 1)).astype(np.int32)
+    labels[rng.uniform(size=labels.shape) < 0.2] = IGNORE
+    return rng.normal(0, 3, (2, 5, 7, classes)).astype(np.float32), labels
+
+
+@pytest.mark.parametrize('weights', [None, (2.0,), (1.0, 0.0, 0.5, 3.0)])
+def test_pixel_losses_and_their_mean(weights):
+    logits, labels = random_case()
+    values, counted = twin(logits, labels, weights)
+    found = losses.softmax_cross_entropy(tf.constant(logits), tf.constant(labels), IGNORE, weights)
+    np.testing.assert_allclose(found.values, values, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(found.counted, counted)
+    assert float(losses.mean_of_counted(found)) == pytest.approx(values.sum() / counted.sum(), rel=1e-5)
+
+
+def test_equal_logits_cost_the_log_of_the_classes():
+    found = losses.softmax_cross_entropy(tf.zeros([3, 3, 5]), tf.ones([3, 3], tf.int32), IGNORE)
+    np.testing.assert_allclose(found.values, np.full(9, np.log(5)), rtol=1e-6)
+
+
+@pytest.mark.parametrize('share', [1.0, 0.5, 0.1])
+def test_mean_of_hardest(share):
+    logits, labels = random_case(1)
+    values, _ = twin(logits, labels, (1.0, 0.5, 2.0, 1.0))
+    kept = np.sort(values)[::-1][: int(share * values.size)]
+    found = losses.softmax_cross_entropy(tf.constant(logits), tf.constant(labels), IGNORE, (1.0, 0.5, 2.0, 1.0))
+    expected = kept.sum() / (kept != 0).sum()
+    assert float(losses.mean_of_hardest(found, share)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_hardest_by_hand():
+    pixels = losses.PixelLosses(tf.constant([0.0, 4.0, 1.0, 2.0, 0.0]), tf.constant([0.0, 1.0, 1.0, 1.0, 0.0]))
+    assert float(losses.mean_of_hardest(pixels, 0.4)) == 3.0  # 4 and 2
+    assert float(losses.mean_of_hardest(pixels, 0.8)) == pytest.approx(7 / 3)  # the fourth kept loss is 0
+
+
+def test_all_ignored_is_zero_with_zero_gradients():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        logits = tf.constant(np.random.default_rng(0).normal(size=(1, 3, 3, 4)), tf.float32)
+        labels = tf.fill([1, 3, 3, 1], IGNORE)
+        pixels = losses.softmax_cross_entropy(logits, labels, IGNORE)
+        for loss in (losses.mean_of_counted(pixels), losses.mean_of_hardest(pixels, 0.5)):
+            value, gradient = session.run([loss, tf.gradients(loss, logits)[0]])
+            assert value == 0.0
+            np.testing.assert_array_equal(gradient, np.zeros((1, 3, 3, 4)))
+
+
+def test_ignored_pixels_have_no_gradient():
+    logits, labels = random_case(2)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tensor = tf.constant(logits)
+        loss = losses.mean_of_counted(losses.softmax_cross_entropy(tensor, tf.constant(labels), IGNORE))
+        gradient = session.run(tf.gradients(loss, tensor)[0])
+    is_zero = (gradient == 0).all(axis=-1)
+    np.testing.assert_array_equal(is_zero, labels[..., 0] == IGNORE)
+
+
+def test_half_precision_logits_are_measured_in_float32():
+    found = losses.softmax_cross_entropy(tf.zeros([4, 3], tf.bfloat16), tf.zeros([4], tf.int32), IGNORE)
+    assert found.values.dtype == tf.float32
+
+
+def test_wrong_number_of_weights():
+    with pytest.raises(ValueError, match='There are 3 label weights for 4 classes'):
+        losses.softmax_cross_entropy(tf.zeros([1, 4]), tf.zeros([1], tf.int32), IGNORE, (1.0, 2.0, 3.0))
+
+
+@pytest.mark.parametrize(('step', 'expected'), [(0, 1.0), (50, 0.625), (100, 0.25), (500, 0.25)])
+def test_mining_share_falls_linearly(step, expected):
+    assert float(losses.mining_share(tf.constant(step, tf.int64), 0.25, 100)) == pytest.approx(expected)
+
+
+def test_mining_share_at_once():
+    assert losses.mining_share(tf.constant(0, tf.int64), 0.1, 0) == 0.1
