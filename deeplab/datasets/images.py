@@ -179,7 +179,7 @@ def _opened(content: bytes) -> Image.Image:
 
 def _load(image: Image.Image, content: bytes) -> None:
     _guarded(image.load)
-    # Pillow lets a file pass whose last bytes are missing, TensorFlow does not.
+    # Pillow lets some files pass whose last bytes are missing, TensorFlow does not.
     if not (_has_png_end(content) if content.startswith(_PNG_MAGIC) else _has_jpeg_end(content)):
         raise DataError('it cannot be decoded (image file is truncated)')
 
@@ -207,5 +207,14 @@ def _has_png_end(content: bytes) -> bool:
 
 
 def _has_jpeg_end(content: bytes) -> bool:
-    """Whether a JPEG's last scan (marker FFDA) is followed by the end of the image (FFD9); no pixel data hold either."""
-    return content.rfind(b'\xff\xd9') > content.rfind(b'\xff\xda')
+    """Whether a JPEG's mark of the end (FFD9) comes anywhere behind the beginning of its pixels (FFDA)."""
+    position = 2
+    while position + 4 <= len(content):
+        marker, length = struct.unpack_from('>HH', content, position)
+        if marker == 0xFFFF:  # padding
+            position += 1
+            continue
+        if marker == 0xFFDA:
+            break
+        position += 2 + length
+    return content.find(b'\xff\xd9', position) >= 0

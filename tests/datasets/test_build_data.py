@@ -1,0 +1,201 @@
+import os
+import pathlib
+import re
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from deeplab.datasets import build_data, example, images, record_index
+from deeplab.errors import DataError
+from tests.datasets import files
+
+
+def make_items(folder, count=7, image_format='png'):
+    items = []
+    encode = files.png if image_format == 'png' else files.jpeg
+    for seed in range(count):
+        image, label = folder / f'{seed}.{image_format}', folder / f'{seed}_mask.png'
+        image.write_bytes(encode(files.pixels(6 + seed, 8, seed)))
+        label.write_bytes(files.png(files.ids(6 + seed, 8, seed=seed)))
+        items.append(build_data.Item(str(image), str(label), f'name_{seed}'))
+    return items
+
+
+def read_all(summary):
+    index = record_index.RecordIndex.walk(summary.shards)
+    return [example.parse(index.read(record)) for record in range(len(index))]
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in sorted(pathlib.Path(folder).iterdir())}
+
+
+def test_records_hold_the_files_in_order(tmp_path):
+    items = make_items(tmp_path, 7, 'jpg')
+    summary = build_data.write_split(items, 'train', str(tmp_path / 'out'), num_shards=3)
+    assert (summary.split, summary.images, summary.labelled) == ('train', 7, True)
+    assert [os.path.basename(shard) for shard in summary.shards] == sorted(os.listdir(tmp_path / 'out'))
+    assert os.path.basename(summary.shards[0]) == 'train-00000-of-00003.tfrecord'
+    assert [len(record_index.RecordIndex.walk([shard])) for shard in summary.shards] == [3, 3, 1]
+    for item, record in zip(items, read_all(summary), strict=True):
+        assert record.image_name == item.name
+        assert record.image_bytes == pathlib.Path(item.image).read_bytes()
+        assert record.label_bytes == pathlib.Path(item.label).read_bytes()
+
+
+def test_every_key_tells_the_truth(tmp_path):
+    tf = pytest.importorskip('tensorflow')
+    (tmp_path / 'a.png').write_bytes(files.jpeg(files.pixels(4, 9)))  # the extension does not
+    (tmp_path / 'm.png').write_bytes(files.png(files.ids(4, 9)))
+    item = build_data.Item(str(tmp_path / 'a.png'), str(tmp_path / 'm.png'), 'a')
+    summary = build_data.write_split([item], 'val', str(tmp_path / 'out'), 1)
+    message = tf.train.Example.FromString(record_index.RecordIndex.walk(summary.shards).read(0))
+    feature = message.features.feature
+    assert len(feature) == 8
+    assert feature['image/format'].bytes_list.value == [b'jpeg']
+    assert feature['image/segmentation/class/format'].bytes_list.value == [b'png']
+    assert [feature[f'image/{key}'].int64_list.value[0] for key in ('height', 'width', 'channels')] == [4, 9, 3]
+
+
+def test_bytes_do_not_depend_on_the_workers(tmp_path):
+    items = make_items(tmp_path, 30)
+    for workers in (1, 2, 5):
+        build_data.write_split(items, 'train', str(tmp_path / f'out{workers}'), 4, workers)
+    assert contents(tmp_path / 'out1') == contents(tmp_path / 'out2') == contents(tmp_path / 'out5')
+
+
+def test_more_shards_than_images(tmp_path):
+    summary = build_data.write_split(make_items(tmp_path, 2), 'val', str(tmp_path / 'out'), 4)
+    assert len(read_all(summary)) == 2
+    assert len(summary.shards) == 4
+
+
+def test_a_split_without_masks(tmp_path):
+    items = [build_data.Item(item.image, None, item.name) for item in make_items(tmp_path, 2)]
+    summary = build_data.write_split(items, 'test', str(tmp_path / 'out'), 1)
+    assert not summary.labelled
+    assert [record.label_bytes for record in read_all(summary)] == [None, None]
+
+
+def test_palette_indices_become_ids(tmp_path):
+    (item,) = make_items(tmp_path, 1)
+    pathlib.Path(item.label).write_bytes(files.palette_png(files.ids()))
+    (record,) = read_all(build_data.write_split([item], 'val', str(tmp_path / 'out'), 1, num_classes=3))
+    assert images.read_mask(record.label_bytes).mode == 'L'
+    np.testing.assert_array_equal(
+        images.read_mask(record.label_bytes).counts, np.bincount(files.ids().ravel(), minlength=256)
+    )
+
+
+IMAGE, MASK = files.png(files.pixels(8, 8, 2)), files.png(files.ids(8, 8))
+
+
+@pytest.mark.parametrize(
+    ('image', 'label', 'message'),
+    [
+        (IMAGE[:-30], MASK, "^Cannot use '{image}': it cannot be decoded .*truncated"),
+        (files.jpeg(files.pixels(40, 40))[:-30], MASK, "^Cannot use '{image}': it cannot be decoded .*truncated"),
+        (b'', MASK, "^Cannot use '{image}': it is empty.$"),
+        (b'BM....', MASK, "^Cannot use '{image}': it is neither JPEG nor PNG.$"),
+        (None, MASK, "^Cannot read '{image}': No such file or directory.$"),
+        (IMAGE, None, "^Cannot read '{label}': No such file or directory.$"),
+        (IMAGE, MASK[:-30], "^Cannot use '{label}': it cannot be decoded"),
+        (
+            IMAGE,
+            files.png(files.pixels()),
+            r"^Cannot use '{label}': it has 3 channels \(RGB\), a mask has one channel of ids",
+        ),
+        (
+            IMAGE,
+            files.png(files.ids(8, 9)),
+            r"^Cannot use '{label}': it is 8 x 9 pixels \(height x width\), its image '{image}' 8 x 8.$",
+        ),
+        (
+            IMAGE,
+            files.png(np.full((8, 8), 77, np.uint8)),
+            "^Cannot use '{label}': it holds ids that are neither classes nor the ignore label: 77 on 64 pixels; set "
+            '--num_classes or --ignore_label, or mend the mask.$',
+        ),
+    ],
+)
+@pytest.mark.parametrize('workers', [1, 3])
+def test_bad_files_are_named_and_nothing_is_left(tmp_path, image, label, message, workers):
+    items = make_items(tmp_path, 7)
+    for path, content in ((items[5].image, image), (items[5].label, label)):
+        if content is None:
+            os.remove(path)
+        else:
+            pathlib.Path(path).write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        build_data.write_split(items, 'train', str(tmp_path / 'out' / 'deep'), 2, workers, num_classes=3)
+    pattern = message.replace('{image}', re.escape(items[5].image)).replace('{label}', re.escape(items[5].label))
+    assert re.search(pattern, str(caught.value))
+    assert not (tmp_path / 'out').exists()
+
+
+def test_what_was_there_stays_when_a_build_fails(tmp_path):
+    items = make_items(tmp_path, 4)
+    build_data.write_split(items, 'train', str(tmp_path / 'out'), 2)
+    before = contents(tmp_path / 'out')
+    pathlib.Path(items[3].image).write_bytes(b'broken')
+    with pytest.raises(DataError):
+        build_data.write_split(items, 'train', str(tmp_path / 'out'), 2)
+    assert contents(tmp_path / 'out') == before
+
+
+def test_ids_are_free_without_num_classes_and_ignore_label_is_always_allowed(tmp_path):
+    (item,) = make_items(tmp_path, 1)
+    pathlib.Path(item.label).write_bytes(files.png(np.full((6, 8), 254, np.uint8)))
+    build_data.write_split([item], 'a', str(tmp_path / 'out'), 1)
+    build_data.write_split([item], 'b', str(tmp_path / 'out'), 1, num_classes=3, ignore_label=254)
+    with pytest.raises(DataError, match='254 on 48 pixels'):
+        build_data.write_split([item], 'c', str(tmp_path / 'out'), 1, num_classes=3)
+    assert sorted(os.listdir(tmp_path / 'out')) == ['a-00000-of-00001.tfrecord', 'b-00000-of-00001.tfrecord']
+
+
+def test_shards_of_another_number_are_not_mixed_in(tmp_path):
+    items = make_items(tmp_path, 2)
+    build_data.write_split(items, 'train', str(tmp_path / 'out'), 2)
+    build_data.write_split(items, 'train-small', str(tmp_path / 'out'), 1)
+    with pytest.raises(
+        DataError, match="holds shards of an older 'train' split, such as train-00000-of-00002.tfrecord"
+    ):
+        build_data.write_split(items, 'train', str(tmp_path / 'out'), 1)
+
+
+def test_nothing_to_write(tmp_path):
+    with pytest.raises(DataError, match="^Split 'val' has no image: there is nothing to write.$"):
+        build_data.write_split([], 'val', str(tmp_path), 1)
+
+
+def test_output_folder_that_cannot_be(tmp_path):
+    items = make_items(tmp_path, 1)
+    with pytest.raises(DataError, match=r"^Cannot make the folder '.*0.png/out': .*Set --output_dir.$"):
+        build_data.write_split(items, 'val', f'{items[0].image}/out', 1)
+
+
+def test_in_order_stays_only_a_little_ahead():
+    started = []
+    lock = threading.Lock()
+
+    def work(number):
+        with lock:
+            started.append(number)
+        time.sleep(0.001 * (number % 3))
+        return number
+
+    results = []
+    for number in build_data.in_order(work, range(60), num_workers=2):
+        results.append(number)
+        assert len(started) <= len(results) + 2 * build_data._AHEAD + 1
+    assert results == list(range(60))
+
+
+def test_in_order_cancels_what_has_not_begun_when_it_is_left():
+    done = []
+    mapped = build_data.in_order(done.append, range(1000), num_workers=1)
+    next(mapped)
+    mapped.close()
+    assert len(done) < 20

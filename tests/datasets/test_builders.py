@@ -1,0 +1,292 @@
+"""The builders of the data sets, each on a tiny folder in its layout."""
+
+import dataclasses
+import os
+import pathlib
+import re
+
+import numpy as np
+import pytest
+
+from deeplab.datasets import (
+    build_ade20k_data,
+    build_cityscapes_data,
+    build_voc2012_data,
+    example,
+    images,
+    record_check,
+    record_index,
+    remove_gt_colormap,
+    segmentation_dataset,
+)
+from deeplab.errors import DataError, OptionError
+from deeplab.options import BuildAde20kOptions, BuildCityscapesOptions, BuildVocOptions, RemoveColormapOptions
+from tests.datasets import files
+
+
+def records(folder, split):
+    index = record_index.RecordIndex.walk(sorted(str(path) for path in pathlib.Path(folder).glob(f'{split}-0*')))
+    return [example.parse(index.read(record)) for record in range(len(index))]
+
+
+def failure(call):
+    with pytest.raises(DataError) as caught:
+        call()
+    assert '\n' not in str(caught.value)
+    return str(caught.value)
+
+
+LISTS = {'train': ['b', 'a', 'c'], 'val': ['d', 'e'], 'trainval': ['b', 'a', 'c', 'd', 'e']}
+
+
+def test_voc_builds_a_split_for_each_list(tmp_path):
+    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS), num_classes=3)
+    summary = build_voc2012_data.run(options)
+    assert summary['output_dir'] == options.output_dir
+    assert {split: (s['images'], s['shards'], s['labelled']) for split, s in summary['splits'].items()} == {
+        'train': (3, 4, True),
+        'trainval': (5, 4, True),
+        'val': (2, 4, True),
+    }
+    assert len(os.listdir(options.output_dir)) == 12
+    for split, names in LISTS.items():
+        assert [record.image_name for record in records(options.output_dir, split)] == names
+
+
+def test_voc_lists_may_have_blank_lines_and_foreign_line_ends(tmp_path):
+    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS), num_shards=1)
+    pathlib.Path(options.list_folder, 'val.txt').write_bytes(b'\xef\xbb\xbfd\r\n\r\n  e \r\n\r\n')
+    build_voc2012_data.run(options)
+    assert [record.image_name for record in records(options.output_dir, 'val')] == ['d', 'e']
+    assert os.path.exists(f'{options.output_dir}/val-00000-of-00001.tfrecord')
+
+
+def test_voc_missing_images_hint_at_the_format(tmp_path):
+    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS))
+    forgotten = dataclasses.replace(options, image_format='png')
+    folder = options.image_folder
+    assert failure(lambda: build_voc2012_data.run(forgotten)) == (
+        f"Split 'train': 3 of 3 files are missing, looked for as {folder}/NAME.png: {folder}/b.png, {folder}/a.png, "
+        f'{folder}/c.png. There are .jpg files; did you mean --image_format=jpg?'
+    )
+    assert not os.path.exists(options.output_dir)
+
+
+def test_voc_missing_files_are_found_before_anything_is_written(tmp_path):
+    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS))
+    masks = options.semantic_segmentation_folder
+    os.remove(f'{masks}/e.png')
+    assert failure(lambda: build_voc2012_data.run(options)) == (
+        f"Split 'trainval': 1 of 5 files are missing, looked for as {masks}/NAME.png: {masks}/e.png."
+    )
+    pathlib.Path(options.list_folder, 'train.txt').write_text('a.jpg\n')
+    assert 'a.jpg.jpg. The names in a list go without extension.' in failure(lambda: build_voc2012_data.run(options))
+    assert not os.path.exists(options.output_dir)
+
+
+def test_voc_test_split_without_masks(tmp_path):
+    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS))
+    for name in LISTS['val']:
+        os.remove(f'{options.semantic_segmentation_folder}/{name}.png')
+    os.remove(f'{options.list_folder}/trainval.txt')
+    summary = build_voc2012_data.run(options)
+    assert {split: s['labelled'] for split, s in summary['splits'].items()} == {'train': True, 'val': False}
+    assert [record.label_bytes for record in records(options.output_dir, 'val')] == [None, None]
+
+
+def test_voc_no_masks_at_all_is_a_mistake_unless_asked_for(tmp_path):
+    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS), num_shards=1)
+    (tmp_path / 'empty').mkdir()
+    lost = dataclasses.replace(options, semantic_segmentation_folder=str(tmp_path / 'empty'))
+    assert failure(lambda: build_voc2012_data.run(lost)) == (
+        f"No mask of any split is in '{tmp_path / 'empty'}', looked for as NAME.png, such as b.png. Set "
+        '--semantic_segmentation_folder; leave it empty to build records without masks.'
+    )
+    summary = build_voc2012_data.run(dataclasses.replace(options, semantic_segmentation_folder=''))
+    assert not any(split['labelled'] for split in summary['splits'].values())
+
+
+@pytest.mark.parametrize('flag', ['image_folder', 'semantic_segmentation_folder', 'list_folder'])
+def test_voc_missing_folders(tmp_path, flag):
+    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS) | {flag: str(tmp_path / 'no')})
+    wanted = f"The folder '{tmp_path / 'no'}' does not exist. Set --{flag}."
+    assert failure(lambda: build_voc2012_data.run(options)) == wanted
+
+
+def test_voc_empty_lists(tmp_path):
+    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS))
+    path = pathlib.Path(options.list_folder, 'val.txt')
+    path.write_text('\n \n')
+    assert failure(lambda: build_voc2012_data.run(options)) == (
+        f"The list '{path}' is empty. Write one name without extension a line, or remove it."
+    )
+    for found in pathlib.Path(options.list_folder).iterdir():
+        found.unlink()
+    assert failure(lambda: build_voc2012_data.run(options)).startswith('There is no list *.txt in ')
+
+
+def write_cityscapes(root, splits=('train', 'val', 'test'), labels=('train', 'val', 'test')):
+    for split in splits:
+        for seed, name in enumerate(('ulm_000001_000019', 'aachen_000000_000019', 'aachen_000002_000019')):
+            city = name.split('_')[0]
+            image = root / 'leftImg8bit' / split / city / f'{name}_leftImg8bit.png'
+            label = root / 'gtFine' / split / city / f'{name}_gtFine_labelTrainIds.png'
+            for path in (image, label):
+                path.parent.mkdir(parents=True, exist_ok=True)
+            image.write_bytes(files.png(files.pixels(seed=seed)))
+            label.with_name(f'{name}_gtFine_labelIds.png').write_bytes(files.png(files.ids(classes=33)))
+            if split in labels:
+                label.write_bytes(files.png(files.ids(classes=19, seed=seed)))
+    return BuildCityscapesOptions(str(root), output_dir=str(root / 'records'), num_classes=19)
+
+
+def test_cityscapes(tmp_path):
+    options = write_cityscapes(tmp_path)
+    summary = build_cityscapes_data.run(options)
+    assert {split: (s['images'], s['shards'], s['labelled']) for split, s in summary['splits'].items()} == {
+        f'{split}_fine': (3, 10, True) for split in ('train', 'val', 'test')
+    }
+    names = [record.image_name for record in records(options.output_dir, 'val_fine')]
+    assert names == ['aachen_000000_000019', 'aachen_000002_000019', 'ulm_000001_000019']
+    (label, *_) = [record.label_bytes for record in records(options.output_dir, 'val_fine')]
+    assert label == files.png(files.ids(classes=19, seed=1))
+
+
+def test_cityscapes_test_may_be_without_masks_or_absent(tmp_path):
+    summary = build_cityscapes_data.run(write_cityscapes(tmp_path / 'a', labels=('train', 'val')))
+    assert [split['labelled'] for split in summary['splits'].values()] == [True, True, False]
+    summary = build_cityscapes_data.run(write_cityscapes(tmp_path / 'b', splits=('train',)))
+    assert list(summary['splits']) == ['train_fine']
+
+
+def test_cityscapes_says_how_train_ids_are_made(tmp_path):
+    message = failure(lambda: build_cityscapes_data.run(write_cityscapes(tmp_path, labels=('train',))))
+    assert re.search(
+        r"^Split 'val_fine': 3 of 3 files are missing, looked for as .*_gtFine_labelTrainIds.png: ", message
+    )
+    assert message.endswith(
+        'cityscapesscripts makes them: CITYSCAPES_DATASET=ROOT csCreateTrainIdLabelImgs, or its script '
+        'createTrainIdLabelImgs.py.'
+    )
+    assert not (tmp_path / 'records').exists()
+
+
+def test_cityscapes_missing_and_empty_folders(tmp_path):
+    options = BuildCityscapesOptions(str(tmp_path / 'no'))
+    assert failure(lambda: build_cityscapes_data.run(options)) == (
+        f"The folder '{tmp_path / 'no'}' does not exist. Set --cityscapes_root."
+    )
+    assert failure(lambda: build_cityscapes_data.run(BuildCityscapesOptions(str(tmp_path)))) == (
+        f"There is no image in '{tmp_path}', looked for as leftImg8bit/{{train,val,test}}/*/*_leftImg8bit.png. "
+        'Set --cityscapes_root to the folder that holds leftImg8bit and gtFine.'
+    )
+    options = dataclasses.replace(write_cityscapes(tmp_path), image_format='jpg')
+    assert 'did you mean --image_format=png?' in failure(lambda: build_cityscapes_data.run(options))
+
+
+def write_ade20k(root, count=12):
+    options = {'output_dir': str(root / 'records')}
+    for split in ('train', 'val'):
+        for flag, encode in ((f'{split}_image_folder', files.jpeg), (f'{split}_image_label_folder', files.png)):
+            folder = root / flag
+            folder.mkdir(parents=True)
+            options[flag] = str(folder)
+            for seed in range(count):
+                if encode is files.jpeg:
+                    (folder / f'{seed:02d}.jpg').write_bytes(files.jpeg(files.pixels(seed=seed)))
+                else:
+                    (folder / f'{seed:02d}.png').write_bytes(files.png(files.ids(classes=151, seed=seed)))
+    return BuildAde20kOptions(**options, num_classes=151)
+
+
+def test_ade20k_is_shuffled_by_the_seed_and_reads_jpg_unasked(tmp_path):
+    options = write_ade20k(tmp_path)
+    orders = []
+    for seed in (0, 0, 1):
+        build_ade20k_data.run(dataclasses.replace(options, seed=seed))
+        orders.append([record.image_name for record in records(options.output_dir, 'train')])
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[0]) == sorted(orders[2]) == [f'{options.train_image_folder}/{i:02d}.jpg' for i in range(12)]
+    for record in records(options.output_dir, 'val'):
+        seed = int(pathlib.Path(record.image_name).stem)
+        assert record.label_bytes == files.png(files.ids(classes=151, seed=seed))
+    assert len(os.listdir(options.output_dir)) == 8
+
+
+def test_ade20k_missing_things(tmp_path):
+    options = write_ade20k(tmp_path, 2)
+    lost = dataclasses.replace(options, val_image_folder='no')
+    assert failure(lambda: build_ade20k_data.run(lost)) == "The folder 'no' does not exist. Set --val_image_folder."
+    (tmp_path / 'empty').mkdir()
+    lost = dataclasses.replace(options, train_image_folder=str(tmp_path / 'empty'))
+    assert (
+        failure(lambda: build_ade20k_data.run(lost)) == f"There is neither *.png nor *.jpg in '{tmp_path / 'empty'}'."
+    )
+    lost = dataclasses.replace(options, image_format='jpeg')
+    assert failure(lambda: build_ade20k_data.run(lost)).endswith('did you mean --image_format=jpg?')
+    os.remove(f'{options.val_image_label_folder}/01.png')
+    assert failure(lambda: build_ade20k_data.run(options)).startswith("Split 'val': 1 of 2 files are missing")
+    assert not os.path.exists(options.output_dir)
+
+
+def test_remove_gt_colormap(tmp_path):
+    (tmp_path / 'painted').mkdir()
+    labels = {name: files.ids(classes=classes, seed=classes) for name, classes in (('a', 3), ('b', 200))}
+    for name, label in labels.items():
+        (tmp_path / 'painted' / f'{name}.png').write_bytes(files.palette_png(label))
+    (tmp_path / 'painted' / 'c.png').write_bytes(files.png(labels['a']))
+    options = RemoveColormapOptions(str(tmp_path / 'painted'), output_dir=str(tmp_path / 'raw'), num_workers=2)
+    summary = remove_gt_colormap.run(options)
+    assert summary['masks'] == 3
+    assert sorted(os.listdir(tmp_path / 'raw')) == ['a.png', 'b.png', 'c.png']
+    for name, label in {**labels, 'c': labels['a']}.items():
+        mask = images.read_mask((tmp_path / 'raw' / f'{name}.png').read_bytes())
+        assert mask.mode == 'L'
+        np.testing.assert_array_equal(mask.counts, np.bincount(label.ravel(), minlength=256))
+
+
+def test_remove_gt_colormap_mistakes(tmp_path):
+    folder = tmp_path / 'painted'
+    options = RemoveColormapOptions(str(folder), output_dir=str(tmp_path / 'raw'))
+    assert 'does not exist. Set --original_gt_folder.' in failure(lambda: remove_gt_colormap.run(options))
+    folder.mkdir()
+    assert failure(lambda: remove_gt_colormap.run(options)).startswith(f"There is no *.png in '{folder}'.")
+    (folder / 'a.png').write_bytes(files.png(files.pixels()))
+    assert "a.png': it has 3 channels (RGB)" in failure(lambda: remove_gt_colormap.run(options))
+    assert os.listdir(tmp_path / 'raw') == []
+    same = dataclasses.replace(options, output_dir=str(folder / '..' / 'painted'))
+    assert 'is the folder of the original masks' in failure(lambda: remove_gt_colormap.run(same))
+
+
+@pytest.mark.parametrize('options', [BuildVocOptions, BuildCityscapesOptions, BuildAde20kOptions])
+def test_options_check_themselves(options):
+    for field, value in (('image_format', 'gif'), ('num_shards', 0), ('num_workers', -1), ('num_classes', 0)):
+        with pytest.raises(OptionError, match=f'^--{field}={value} is not allowed: '):
+            options(**{field: value})
+    with pytest.raises(OptionError, match='^--ignore_label=256 is not allowed: it must be from 0 to 255.$'):
+        options(ignore_label=256)
+
+
+@pytest.mark.skipif(not files.CAMVID.is_dir(), reason='CamVid is not beside the repository (../shared/data/camvid)')
+def test_camvid_is_built_and_found_good(tmp_path):
+    digests = []
+    for workers in (1, 2, 4):
+        output = tmp_path / str(workers)
+        summary = build_voc2012_data.run(
+            BuildVocOptions(
+                image_folder=str(files.CAMVID / 'JPEGImages'),
+                semantic_segmentation_folder=str(files.CAMVID / 'SegmentationClass'),
+                list_folder=str(files.CAMVID / 'ImageSets/Segmentation'),
+                image_format='jpg',
+                output_dir=str(output),
+                num_workers=workers,
+                num_classes=11,
+            )
+        )
+        digests.append({path.name: path.read_bytes() for path in output.iterdir()})
+    assert {split: part['images'] for split, part in summary['splits'].items()} == {'train': 367, 'val': 101}
+    assert digests[0] == digests[1] == digests[2]
+    verdict = record_check.check(segmentation_dataset.get_dataset('camvid', 'val', str(output)), 11, 255)
+    assert len(verdict.records) == 101
+    assert verdict.largest_size == (360, 480)
+    assert verdict.class_pixels.sum() + verdict.ignored_pixels == 101 * 360 * 480

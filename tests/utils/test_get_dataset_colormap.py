@@ -1,0 +1,62 @@
+import re
+
+import numpy as np
+import pytest
+
+from deeplab.errors import DataError, OptionError
+from deeplab.utils import get_dataset_colormap
+
+
+def test_labels_are_painted():
+    label = np.array([[0, 1], [2, 255]])
+    colors = get_dataset_colormap.label_to_color_image(label)
+    assert colors.dtype == np.uint8
+    assert colors.tolist() == [[[0, 0, 0], [128, 0, 0]], [[0, 128, 0], [224, 224, 192]]]
+
+
+@pytest.mark.parametrize('dtype', [np.uint8, np.int32, np.int64])
+def test_own_colormap_paints_ignored_pixels_black(dtype):
+    label = np.array([[1, 0, 255]]).astype(dtype)
+    colors = get_dataset_colormap.label_to_color_image(label, np.array([[1, 2, 3], [4, 5, 6]], np.uint8))
+    assert colors.tolist() == [[[4, 5, 6], [1, 2, 3], [0, 0, 0]]]
+
+
+def test_sizes_of_the_colormaps():
+    assert get_dataset_colormap.create_label_colormap().shape == (512, 3)
+    assert get_dataset_colormap.create_label_colormap('cityscapes').shape == (256, 3)
+    assert get_dataset_colormap.create_label_colormap('ade20k').shape == (151, 3)
+
+
+def test_a_colormap_may_be_changed_without_harm():
+    get_dataset_colormap.create_ade20k_label_colormap()[:] = 9
+    assert get_dataset_colormap.create_ade20k_label_colormap()[0].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ('label', 'colormap', 'message'),
+    [
+        (
+            np.array([[2]]),
+            np.zeros((2, 3), np.uint8),
+            'The label image holds the id 2; the colour map has colours for 0 to 1.',
+        ),
+        (np.array([[-1]]), 'pascal', 'The label image holds the id -1; the colour map has colours for 0 to 511.'),
+        (np.array([[512]]), 'pascal', 'The label image holds the id 512; the colour map has colours for 0 to 511.'),
+        (
+            np.zeros((1, 2, 2), int),
+            'pascal',
+            'A label image is an array [height, width] of integers, not int64 [1, 2, 2].',
+        ),
+        (np.zeros((1, 2)), 'pascal', 'A label image is an array [height, width] of integers, not float64 [1, 2].'),
+    ],
+)
+def test_bad_labels(label, colormap, message):
+    with pytest.raises(DataError, match=f'^{re.escape(message)}$'):
+        get_dataset_colormap.label_to_color_image(label, colormap)
+
+
+def test_unknown_colormap():
+    with pytest.raises(
+        OptionError, match="^Unknown colour map 'rainbow'. Known: pascal, cityscapes, ade20k, mapillary_vistas.$"
+    ):
+        get_dataset_colormap.label_to_color_image(np.zeros((1, 1), int), 'rainbow')

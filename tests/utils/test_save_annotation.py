@@ -1,0 +1,60 @@
+import os
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from deeplab.errors import DataError
+from deeplab.utils import get_dataset_colormap, save_annotation
+
+LABEL = np.array([[0, 1, 2], [10, 255, 3]], np.int64)
+
+
+def read(path):
+    with Image.open(path) as image:
+        return image.mode, np.asarray(image)
+
+
+def test_colours(tmp_path):
+    path = save_annotation.save_annotation(LABEL, str(tmp_path), '000001_prediction', colormap='cityscapes')
+    assert path == str(tmp_path / '000001_prediction.png')
+    mode, pixels = read(path)
+    assert mode == 'RGB'
+    np.testing.assert_array_equal(pixels, get_dataset_colormap.label_to_color_image(LABEL, 'cityscapes'))
+
+
+def test_raw_ids(tmp_path):
+    mode, pixels = read(save_annotation.save_annotation(LABEL, str(tmp_path), 'raw', add_colormap=False))
+    assert mode == 'L'
+    np.testing.assert_array_equal(pixels, LABEL)
+
+
+def test_normalised_and_scaled_values(tmp_path):
+    label = np.array([[-1.0, 0.0, 3.0]])
+    path = save_annotation.save_annotation(label, str(tmp_path), 'a', False, True, True)
+    assert read(path)[1].tolist() == [[0, 63, 255]]
+    path = save_annotation.save_annotation(np.full((1, 2), 7.0), str(tmp_path), 'b', False, True, True)
+    assert read(path)[1].tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize(('value', 'shown'), [(256, '0 to 256'), (-1, '-1 to 0')])
+def test_values_that_would_wrap_are_refused(tmp_path, value, shown):
+    with pytest.raises(DataError, match=f'^The label image holds values from {shown}; a PNG holds 0 to 255.$'):
+        save_annotation.save_annotation(np.array([[0, value]]), str(tmp_path), 'a', add_colormap=False)
+    assert os.listdir(tmp_path) == []
+
+
+def test_nothing_half_written(tmp_path, monkeypatch):
+    def fail(source, target):
+        assert os.path.exists(source)
+        raise OSError(28, 'No space left on device')
+
+    monkeypatch.setattr(os, 'replace', fail)
+    with pytest.raises(DataError, match="^Cannot write '.*a.png': No space left on device.$"):
+        save_annotation.save_annotation(LABEL, str(tmp_path), 'a')
+    assert os.listdir(tmp_path) == []
+
+
+def test_missing_folder(tmp_path):
+    with pytest.raises(DataError, match="^Cannot write '.*no/a.png': No such file or directory.$"):
+        save_annotation.save_annotation(LABEL, str(tmp_path / 'no'), 'a')
