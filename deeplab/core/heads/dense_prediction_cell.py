@@ -19,6 +19,7 @@ import pathlib
 from typing import Any, NamedTuple
 
 import tensorflow as tf
+from absl import logging
 
 from deeplab import common
 from deeplab.core import layers, shapes
@@ -168,10 +169,28 @@ def rate_multiplier(options: ModelOptions) -> int:
     return multiplier
 
 
+def _warn_of_wide_rates(rate: int, options: ModelOptions) -> None:
+    """Says so where `rate` positions lead out of the features from anywhere."""
+    if options.crop_size is None:
+        return
+    side = max(shapes.scaled_size(side, 1.0 / options.output_stride) for side in options.crop_size)
+    if rate >= side:
+        logging.log_first_n(
+            logging.WARNING,
+            'A rate of --dense_prediction_cell_json, %d at output stride %d, reaches beyond the feature map (%d '
+            'positions): only the centre of that kernel sees the image. A larger crop would use it.',
+            1,
+            rate,
+            options.output_stride,
+            side,
+        )
+
+
 def _check(options: ModelOptions) -> None:
     """Raises OptionError where the cell cannot be built."""
-    rate_multiplier(options)
-    load(str(options.dense_prediction_cell_json))
+    multiplier = rate_multiplier(options)
+    branches = load(str(options.dense_prediction_cell_json))
+    _warn_of_wide_rates(max(max(branch.rate) for branch in branches) * multiplier, options)
     if not options.aspp.with_batch_norm:
         raise OptionError(
             '--aspp_with_batch_norm=false asks for logits without a head, and --dense_prediction_cell_json for a '

@@ -15,7 +15,6 @@ import tensorflow as tf
 
 from deeplab.core import layers
 from deeplab.core.backbones import registry as backbones
-from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
 
 
@@ -56,17 +55,12 @@ def choose(options: ModelOptions) -> Head:
     """The head that `options` ask for, checked against them.
 
     Raises:
-      OptionError: no head applies, or it cannot do what is asked.
+      OptionError: the head cannot do what is asked.
     """
     package = importlib.import_module(__package__)
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f'{__package__}.{module.name}')
     chosen = [head for head in _heads.values() if head.applies(options)]
-    if not chosen and options.dense_prediction_cell_json is not None:
-        raise OptionError(
-            f'--dense_prediction_cell_json={options.dense_prediction_cell_json} is not built yet; '
-            f'leave the flag away for atrous spatial pyramid pooling.'
-        )
     if len(chosen) != 1:
         raise ValueError(f'One head must apply to the options, not {[head.name for head in chosen]}.')
     chosen[0].check(options)

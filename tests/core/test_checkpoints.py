@@ -1,0 +1,247 @@
+"""Finding, comparing, restoring and writing checkpoints, on tiny graphs."""
+
+import os
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from deeplab.core import checkpoints
+from deeplab.errors import CheckpointError
+
+
+def write(directory, step=0, keep=5, **values):
+    """Writes DIRECTORY/model.ckpt-STEP with the given variables and global_step."""
+    with tf.Graph().as_default():
+        for name, value in values.items():
+            tf.compat.v1.get_variable(name, initializer=tf.constant(value))
+        counter = tf.compat.v1.train.get_or_create_global_step()
+        writer = checkpoints.CheckpointWriter(str(directory), keep)
+        with tf.compat.v1.Session() as session:
+            session.run(tf.compat.v1.global_variables_initializer())
+            session.run(counter.assign(step))
+            return writer.save(session, step)
+
+
+def damage_file(path):
+    """Changes one byte in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+
+
+def make_variables(**shapes):
+    return [
+        tf.compat.v1.get_variable(name, shape, initializer=tf.zeros_initializer()) for name, shape in shapes.items()
+    ]
+
+
+class TestPaths:
+    def test_good_path(self, tmp_path):
+        path = write(tmp_path, a=1.0)
+        assert checkpoints.check_path(path) == path
+
+    @pytest.mark.parametrize('ending', ['.index', '.data-00000-of-00001'])
+    def test_one_of_its_files(self, tmp_path, ending):
+        path = write(tmp_path, a=1.0)
+        with pytest.raises(CheckpointError) as error:
+            checkpoints.check_path(path + ending)
+        expected = (
+            f"'{path}{ending}' is one of a checkpoint's files. Give the checkpoint's path without the ending: {path}"
+        )
+        assert str(error.value) == expected
+
+    def test_folder(self, tmp_path):
+        path = write(tmp_path, 7, a=1.0)
+        with pytest.raises(CheckpointError, match=f'is a folder, not a checkpoint. Its newest checkpoint is {path};'):
+            checkpoints.check_path(str(tmp_path))
+
+    def test_empty_folder(self, tmp_path):
+        with pytest.raises(CheckpointError, match='is a folder, not a checkpoint. There is no checkpoint in it'):
+            checkpoints.check_path(str(tmp_path))
+
+    def test_nothing(self, tmp_path):
+        with pytest.raises(CheckpointError, match="There is no checkpoint '.*nowhere'"):
+            checkpoints.check_path(str(tmp_path / 'nowhere'))
+
+
+class TestReading:
+    def test_entries_and_step(self, tmp_path):
+        path = write(tmp_path, 12, a=np.zeros((2, 3), np.float32))
+        assert checkpoints.entries(path) == {
+            'a': checkpoints.Entry((2, 3), tf.float32),
+            'global_step': checkpoints.Entry((), tf.int64),
+        }
+        assert checkpoints.step_of(path) == 12
+
+    def test_damage(self, tmp_path):
+        path = write(tmp_path, a=np.arange(100.0))
+        assert checkpoints.damage(path) is None
+        damage_file(pathlib.Path(f'{path}.data-00000-of-00001'))
+        assert 'is damaged' in checkpoints.damage(path)
+
+    def test_damaged_index(self, tmp_path):
+        path = write(tmp_path, a=1.0)
+        pathlib.Path(f'{path}.index').write_bytes(b'nonsense')
+        with pytest.raises(CheckpointError, match='is damaged'):
+            checkpoints.entries(path)
+
+
+class TestNewest:
+    def test_none(self, tmp_path):
+        assert checkpoints.newest(str(tmp_path)) is None
+        assert checkpoints.newest_whole(str(tmp_path)) is None
+
+    def test_state_file_rules(self, tmp_path):
+        old, new = write(tmp_path, 5, a=1.0), write(tmp_path, 10, a=1.0)
+        assert checkpoints.newest(str(tmp_path)) == new
+        state = (tmp_path / 'checkpoint').read_text()
+        (tmp_path / 'checkpoint').write_text(state.replace('model.ckpt-10', 'model.ckpt-5'))
+        assert checkpoints.newest(str(tmp_path)) == old
+
+    def test_without_state_file_the_highest_step(self, tmp_path):
+        write(tmp_path, 9, a=1.0)
+        new = write(tmp_path, 10, a=1.0)
+        (tmp_path / 'checkpoint').unlink()
+        assert checkpoints.newest(str(tmp_path)) == new
+
+    def test_moved_folder(self, tmp_path):
+        (tmp_path / 'old').mkdir()
+        write(tmp_path / 'old', 3, a=1.0)
+        state = f'model_checkpoint_path: "{tmp_path}/old/model.ckpt-3"\n'
+        (tmp_path / 'old' / 'checkpoint').write_text(state)
+        (tmp_path / 'old').rename(tmp_path / 'new')
+        assert checkpoints.newest(str(tmp_path / 'new')) == str(tmp_path / 'new' / 'model.ckpt-3')
+
+    def test_goes_back_over_damaged_ones_and_says_so(self, tmp_path, caplog):
+        good, bad = write(tmp_path, 1, a=1.0), write(tmp_path, 2, a=np.arange(100.0))
+        damage_file(tmp_path / 'model.ckpt-2.data-00000-of-00001')
+        with caplog.at_level('WARNING'):
+            assert checkpoints.newest_whole(str(tmp_path)) == good
+        assert f"'{bad}' is damaged" in caplog.text
+        assert 'Going back to the one before.' in caplog.text
+
+    def test_all_damaged(self, tmp_path):
+        write(tmp_path, 1, a=1.0)
+        (tmp_path / 'model.ckpt-1.index').write_bytes(b'')
+        with pytest.raises(CheckpointError, match='All 1 checkpoints in .* are damaged. Move them away'):
+            checkpoints.newest_whole(str(tmp_path))
+
+
+class TestRestore:
+    def test_all(self, tmp_path):
+        path = write(tmp_path, 4, a=np.ones((2, 3), np.float32), b=5.0)
+        with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+            variables = make_variables(a=[2, 3])
+            operations = len(graph.get_operations())
+            checkpoints.restore_all(session, path, variables)
+            assert len(graph.get_operations()) == operations
+            np.testing.assert_array_equal(session.run(variables[0]), np.ones((2, 3)))
+
+    def test_all_names_what_differs_and_what_is_missing_and_changes_nothing(self, tmp_path):
+        path = write(tmp_path, a=np.ones(21, np.float32), b=5.0)
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            a, b, c = make_variables(a=[3], b=[], c=[2])
+            session.run(tf.compat.v1.global_variables_initializer())
+            with pytest.raises(CheckpointError) as error:
+                checkpoints.restore_all(session, path, [a, b, c])
+            assert session.run(b) == 0.0
+        message = str(error.value)
+        assert f"The checkpoint '{path}' does not fit this network" in message
+        assert '1 variables differ (a: [3] here, [21] in the checkpoint)' in message
+        assert 'it lacks 1 of 3 variables (c)' in message
+
+    def test_matching(self, tmp_path):
+        path = write(tmp_path, a=np.ones(21, np.float32), b=5.0, d=np.int32(3))
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            variables = make_variables(a=[3], b=[], c=[2], d=[])
+            session.run(tf.compat.v1.global_variables_initializer())
+            report = checkpoints.restore_matching(session, path, variables)
+            assert session.run(variables[1]) == 5.0
+            np.testing.assert_array_equal(session.run(variables[0]), np.zeros(3))
+        assert report.restored == ('b',)
+        assert report.missing == ('c',)
+        expected = ('a: [3] here, [21] in the checkpoint', 'd: float32 here, int32 in the checkpoint')
+        assert report.mismatched == expected
+
+    def test_long_lists_are_shortened(self):
+        names = [f'v{number}' for number in range(12)]
+        assert checkpoints.shortened(names, 3) == 'v0, v1, v2 and 9 more'
+        assert checkpoints.shortened(names[:3], 3) == 'v0, v1, v2'
+
+
+class TestWriter:
+    def test_newest_few_stay_and_a_step_is_written_once(self, tmp_path):
+        with tf.Graph().as_default():
+            tf.compat.v1.train.get_or_create_global_step()
+            writer = checkpoints.CheckpointWriter(str(tmp_path), keep=2)
+            with tf.compat.v1.Session() as session:
+                session.run(tf.compat.v1.global_variables_initializer())
+                for step in (0, 1, 2):
+                    path = writer.save(session, step)
+                time = os.stat(f'{path}.index').st_mtime_ns
+                assert writer.save(session, 2) == path
+                assert os.stat(f'{path}.index').st_mtime_ns == time
+        names = {file.name for file in tmp_path.iterdir()}
+        kept = {f'model.ckpt-{step}.{end}' for step in (1, 2) for end in ('index', 'data-00000-of-00001')}
+        assert names == {'checkpoint', *kept}
+
+    def test_adopted_checkpoints_count_among_the_kept(self, tmp_path):
+        write(tmp_path, 1)
+        path = write(tmp_path, 2)
+        with tf.Graph().as_default():
+            tf.compat.v1.train.get_or_create_global_step()
+            writer = checkpoints.CheckpointWriter(str(tmp_path), keep=2)
+            writer.adopt(path, 2)
+            with tf.compat.v1.Session() as session:
+                session.run(tf.compat.v1.global_variables_initializer())
+                writer.save(session, 3)
+        assert sorted(file.name for file in tmp_path.glob('*.index')) == ['model.ckpt-2.index', 'model.ckpt-3.index']
+
+    def test_two_devices_still_write_one_file(self, tmp_path):
+        with tf.Graph().as_default():
+            with tf.device('/cpu:0'):
+                tf.compat.v1.get_variable('a', initializer=tf.zeros([2]))
+            with tf.device('/cpu:1'):
+                tf.compat.v1.get_variable('b', initializer=tf.zeros([2]))
+            writer = checkpoints.CheckpointWriter(str(tmp_path))
+            proto = tf.compat.v1.ConfigProto(device_count={'CPU': 2})
+            with tf.compat.v1.Session(config=proto) as session:
+                session.run(tf.compat.v1.global_variables_initializer())
+                writer.save(session, 1)
+        assert [file.name for file in tmp_path.glob('*.data-*')] == ['model.ckpt-1.data-00000-of-00001']
+
+    def test_folder_that_is_gone(self, tmp_path):
+        with tf.Graph().as_default():
+            tf.compat.v1.train.get_or_create_global_step()
+            writer = checkpoints.CheckpointWriter(str(tmp_path / 'file' / 'inside'))
+            (tmp_path / 'file').write_text('')
+            with tf.compat.v1.Session() as session:
+                session.run(tf.compat.v1.global_variables_initializer())
+                with pytest.raises(CheckpointError, match='The checkpoint of step 3 cannot be written'):
+                    writer.save(session, 3)
+
+
+def test_leftovers_of_a_killed_run_are_removed(tmp_path):
+    write(tmp_path, 1)
+    (tmp_path / 'model.ckpt-2.data-00000-of-00001').write_bytes(b'half')
+    (tmp_path / 'model.ckpt-2.data-00000-of-00001.tempstate123').write_bytes(b'half')
+    (tmp_path / 'checkpoint.tmpabc').write_text('half')
+    (tmp_path / 'notes.txt').write_text('mine')
+    checkpoints.remove_leftovers(str(tmp_path))
+    expected = ['checkpoint', 'model.ckpt-1.data-00000-of-00001', 'model.ckpt-1.index', 'notes.txt']
+    assert sorted(file.name for file in tmp_path.iterdir()) == expected
+
+
+def test_write_beside_leaves_the_old_file_when_writing_fails(tmp_path):
+    path = tmp_path / 'graph.pbtxt'
+    path.write_text('old')
+
+    def fail(name):
+        pathlib.Path(name).write_text('half')
+        raise OSError('full')
+
+    with pytest.raises(OSError, match='full'):
+        checkpoints.write_beside(str(path), fail)
+    assert path.read_text() == 'old'
