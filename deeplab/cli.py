@@ -16,13 +16,16 @@ To add a program: a `Program` in `PROGRAMS`, a function `..._options`, and flags
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import importlib
+import logging as standard_logging
 import math
 import os
 import re
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -42,6 +45,8 @@ INTERRUPTED_STATUS = 130
 
 _CURLY_QUOTES = '“”„‟‘’‚‛«»″′'
 _LONG_DASHES = '–—−‐‑'
+_NVIDIA_DRIVER = '/proc/driver/nvidia'
+_IMPORT_CHATTER = re.compile(rb'I\d{4} |WARNING: All log messages before absl::InitializeLog')
 _CHECKPOINT_SUFFIX = re.compile(r'\.(index|meta|data-\d{5}-of-\d{5})$')
 
 
@@ -819,6 +824,7 @@ class Program:
       to_options: makes its options of the values of its flags.
       required: names of flags that must be given.
       aliases: other names.
+      runs_others: whether its `run` takes a second argument, `run_program`.
     """
 
     name: str
@@ -829,6 +835,7 @@ class Program:
     to_options: Callable[[Values], Any]
     required: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    runs_others: bool = False
 
     @property
     def flags(self) -> dict[str, Flag]:
@@ -997,6 +1004,7 @@ _DEMO = Program(
         _LOG,
     ),
     to_options=_plain_options(options.DemoOptions),
+    runs_others=True,
 )
 
 PROGRAMS = (_DEMO, _BUILD_VOC, _BUILD_CITYSCAPES, _BUILD_ADE20K, _REMOVE_COLORMAP, _TRAIN, _EVAL, _VIS)
@@ -1342,7 +1350,9 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
     """Runs `program` and says what came out of it; returns the exit status."""
     start_logging(values)
     try:
-        result = importlib.import_module(program.module).run(program_options)
+        with _without_import_chatter():
+            run = importlib.import_module(program.module).run
+        result = run(program_options, run_program) if program.runs_others else run(program_options)
     except UserError as error:
         return _fail(f'deeplab {program.name}', error, ERROR_STATUS)
     except KeyboardInterrupt:
@@ -1354,13 +1364,32 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
     return getattr(result, 'status', 0)
 
 
+def run_program(name: str, words: Sequence[str]) -> Any:
+    """Runs a program in this process as its command line would, report included, for a program that runs others.
+
+    Raises:
+      UserError: what is wrong with the line, or what the program raises.
+    """
+    program_options = options_of(name, words)
+    with _without_import_chatter():
+        run = importlib.import_module(find_program(name).module).run
+    result = run(program_options)
+    report = _report(result)
+    if report:
+        _say(report)
+    return result
+
+
 def start_logging(values: Values) -> None:
     """Sends the log to standard error, from level INFO on; and quiets the libraries' own chatter.
 
     This happens when a program runs, never at import: other users of this process keep their settings until then.
     """
-    # 2: errors alone. What TensorFlow's C++ says about GPUs that a machine does not have helps nobody.
-    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
+    # Without a GPU, all that TensorFlow's C++ has to say (3: nothing less than fatal) is that there is none. With one,
+    # its warnings (1) say why it is not used.
+    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '1' if os.path.exists(_NVIDIA_DRIVER) else '3')
+    # Which of TensorFlow's functions are deprecated concerns this project, and its tests, but no user.
+    standard_logging.getLogger('tensorflow').setLevel(standard_logging.ERROR)
     # absl's logging reads its flags from the global FLAGS; ours have values of their own (cli only hands them on).
     if not flags.FLAGS.is_parsed():
         flags.FLAGS.mark_as_parsed()
@@ -1370,6 +1399,30 @@ def start_logging(values: Values) -> None:
     for flag in _LOG_FLAGS:
         if values.given(flag.name):
             setattr(flags.FLAGS, flag.name, values[flag.name])
+
+
+@contextlib.contextmanager
+def _without_import_chatter() -> Iterator[None]:
+    """Holds standard error back during an import, and lets pass all but TensorFlow's C++ messages of level INFO.
+
+    They come before any setting of theirs can be read, so this is the only place to stop them.
+    """
+    try:
+        stderr = os.dup(2)
+    except OSError:  # there is no standard error
+        yield
+        return
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            held.seek(0)
+            for line in held:
+                if not _IMPORT_CHATTER.match(line):
+                    os.write(2, line)
 
 
 def _report(result: Any) -> str:

@@ -1,6 +1,7 @@
 """Command lines, old and new: what options they give, what mistakes get for an answer, how a program is run."""
 
 import os
+import pathlib
 import subprocess
 import sys
 import types
@@ -565,6 +566,42 @@ def test_a_stopped_program_s_status_is_handed_on(stand_in, capsys):
     stand_in.result = types.SimpleNamespace(report='Stopped at step 7.', status=143)
     assert cli.main(['demo']) == 143
     assert capsys.readouterr().out == 'Stopped at step 7.\n'
+
+
+def test_what_an_import_writes_is_kept_but_for_chatter(capfd):
+    with cli._without_import_chatter():
+        os.write(2, b'WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n')
+        os.write(2, b'I0000 00:00:1.5  7 cudart_stub.cc:31] no GPU\nW0000 00:00:1.5  7 x.cc:3] a library is missing\n')
+    os.write(2, b'afterwards\n')
+    assert capfd.readouterr().err == 'W0000 00:00:1.5  7 x.cc:3] a library is missing\nafterwards\n'
+    with pytest.raises(ImportError), cli._without_import_chatter():
+        os.write(2, b'why\n')
+        raise ImportError
+    assert capfd.readouterr().err == 'why\n'
+
+
+def test_an_error_of_a_program_is_one_line_from_start_to_end(tmp_path):
+    """With the real TensorFlow, which has much to say when it is loaded."""
+    words = ['train', '--dataset_dir=nowhere', f'--train_logdir={tmp_path / "logs"}']
+    done = subprocess.run([sys.executable, '-m', 'deeplab', *words], capture_output=True, text=True, timeout=120)
+    assert done.returncode == cli.ERROR_STATUS
+    assert done.stdout == ''
+    assert done.stderr.startswith('deeplab train: error: ')
+    assert "'nowhere'" in done.stderr
+    assert done.stderr.count('\n') == 1
+
+
+@pytest.mark.parametrize('spelling', [['-m', 'deeplab.eval'], ['deeplab/eval.py'], ['-m', 'deeplab', 'eval']])
+def test_three_spellings_of_a_call(spelling):
+    done = subprocess.run(
+        [sys.executable, *spelling, '--eval_logdir=e', '--dataset_dir=d'],
+        cwd=pathlib.Path(__file__).parent.parent,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == cli.USAGE_STATUS
+    assert done.stderr.splitlines()[-1].startswith('deeplab eval: error: eval needs --checkpoint_dir (')
 
 
 def test_help_and_version(capsys):
