@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
-if __name__ == '__main__':
+if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
     import pathlib
     import sys
 
     if not __package__:  # started as `python deeplab/eval.py`: the folder above deeplab/ takes the place of deeplab/
         sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+    from deeplab import cli
+
+    sys.exit(cli.main(['eval', *sys.argv[1:]]))
 
 import dataclasses
 import json
@@ -198,9 +201,3 @@ def report(result: Round, descriptor: DatasetDescriptor) -> str:
 def _shown(share: float | None) -> str:
     """A share as a column of the table."""
     return '      -' if share is None else f'{share:7.4f}'
-
-
-if __name__ == '__main__':
-    from deeplab import cli
-
-    sys.exit(cli.main(['eval', *sys.argv[1:]]))

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
-if __name__ == '__main__':
+if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
     import pathlib
     import sys
 
     if not __package__:  # started as `python deeplab/vis.py`: the folder above deeplab/ takes the place of deeplab/
         sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+    from deeplab import cli
+
+    sys.exit(cli.main(['vis', *sys.argv[1:]]))
 
 import collections
 import concurrent.futures
@@ -278,9 +281,3 @@ def _report(result: Round, pictures_dir: str, raw_dir: str | None) -> str:
     if raw_dir is not None:
         lines.append(f'Predictions as ids: {os.path.join(raw_dir, "NAME.png")}')
     return '\n'.join(lines)
-
-
-if __name__ == '__main__':
-    from deeplab import cli
-
-    sys.exit(cli.main(['vis', *sys.argv[1:]]))

@@ -1,0 +1,227 @@
+import dataclasses
+import json
+import logging
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from deeplab import eval as eval_program
+from deeplab.core.metrics import ConfusionMatrix
+from deeplab.errors import CheckpointError, DataError, OptionError
+from deeplab.options import EvalOptions, PredictionOptions, ResizeOptions, WaitOptions
+from tests import evaluation_setup as setup
+
+ONCE = WaitOptions(interval_secs=0, max_rounds=1, timeout_secs=0)
+
+
+@pytest.fixture
+def options(tmp_path, monkeypatch):
+    setup.use_small_network(monkeypatch)
+    dataset = setup.write_data(tmp_path / 'records')
+    (tmp_path / 'train').mkdir()
+    return EvalOptions(setup.MODEL, dataset, str(tmp_path / 'train'), str(tmp_path / 'eval'), wait=ONCE, batch_size=2)
+
+
+def changed(options, part=None, **changes):
+    """Options with other values, in one of their parts if it is named."""
+    if part is None:
+        return dataclasses.replace(options, **changes)
+    return dataclasses.replace(options, **{part: dataclasses.replace(getattr(options, part), **changes)})
+
+
+def logged(caplog, level=logging.INFO):
+    return [record.getMessage() for record in caplog.records if record.levelno >= level]
+
+
+@pytest.fixture(autouse=True)
+def listen(caplog):
+    caplog.set_level(logging.INFO, logger='absl')
+
+
+def test_a_perfect_checkpoint(options, caplog):
+    path = setup.write_checkpoint(options.checkpoint_dir)
+    result = eval_program.run(options)
+    (only,) = result.rounds
+    assert only.metrics.class_iou == (1.0,) * 4
+    assert (only.images, only.global_step, only.checkpoint) == (5, 10, path)
+    counted = sum(sum(row) for row in only.metrics.confusion_matrix)
+    assert counted == sum(height * width - 1 for height, width in setup.SIZES)
+    lines = logged(caplog)
+    assert 'eval/miou_1.0_overall[1]' in lines
+    assert 'eval/miou_1.0_class_3[1]' in lines
+    assert any(re.fullmatch(r'5 images in \d+\.\d s \(\d+\.\d images/s\)\.', line) for line in lines)
+
+
+def test_figures_equal_a_matrix_of_our_own(options):
+    setup.write_checkpoint(options.checkpoint_dir, weight=2.0)
+    matrix = ConfusionMatrix(4, 255)
+    for number in range(len(setup.SIZES)):
+        guess = np.minimum(np.round(setup.image(number)[..., 0] / 10 * 2).astype(int), 3)
+        matrix.update(setup.truth(number), guess)
+    for batch_size in (1, 3, 8):
+        result = eval_program.run(changed(options, batch_size=batch_size))
+        assert result.rounds[0].metrics == matrix.result()
+
+
+def test_json_and_events_and_report(options):
+    path = setup.write_checkpoint(options.checkpoint_dir, weight=0.0)
+    result = eval_program.run(options)
+    logdir = pathlib.Path(options.eval_logdir)
+    content = json.loads((logdir / 'metrics-10.json').read_text())
+    assert set(content) == set(
+        'miou class_iou pixel_accuracy mean_accuracy frequency_weighted_iou confusion_matrix images seconds checkpoint '
+        'global_step'.split()
+    )
+    assert content['class_iou'].keys() == set(setup.CLASSES)
+    assert content['class_iou']['road'] == 0.0
+    assert (content['images'], content['checkpoint'], content['global_step']) == (5, path, 10)
+    assert not [file for file in logdir.iterdir() if 'tmp' in file.name]
+    (events,) = logdir.glob('events.out.tfevents.*')
+    found = {
+        value.tag: (event.step, value.simple_value)
+        for event in tf.compat.v1.train.summary_iterator(str(events))
+        for value in event.summary.value
+    }
+    assert found['eval/miou_1.0_overall'] == (10, pytest.approx(content['miou']))
+    assert len(found) == 5
+    assert re.search(r'^sky +\d+\.\d\d%  +0\.\d{4}$', result.report, re.M)
+    assert f'mean IoU                         {content["miou"]:.4f}' in result.report
+    assert str(logdir / 'metrics-10.json') in result.report
+
+
+def test_a_class_that_occurs_nowhere_is_null_and_has_no_summary(options):
+    metrics = ConfusionMatrix(3, 255).result()
+    tags = eval_program.tagged_figures(metrics, PredictionOptions((0.5, 1.0, 1.75), True))
+    assert list(tags) == ['eval/miou_0.5_1.0_1.75_flipped_overall'] + [
+        f'eval/miou_0.5_1.0_1.75_flipped_class_{i}' for i in range(3)
+    ]
+    assert set(tags.values()) == {None}
+
+
+def test_several_scales_and_flips(options, monkeypatch, caplog):
+    calls = setup.use_small_network(monkeypatch)
+    setup.write_checkpoint(options.checkpoint_dir)
+    eval_program.run(changed(options, prediction=PredictionOptions((0.5, 1.0), True)))
+    assert calls == [('multi', (0.5, 1.0), True)]
+    assert 'eval/miou_0.5_1.0_flipped_overall[1]' in logged(caplog)
+    assert not [line for line in logged(caplog, logging.WARNING) if 'add_flipped_images' in line]
+
+
+def test_flips_of_a_single_scale_do_nothing_and_say_so(options, monkeypatch, caplog):
+    calls = setup.use_small_network(monkeypatch)
+    setup.write_checkpoint(options.checkpoint_dir)
+    eval_program.run(changed(options, prediction=PredictionOptions((1.0,), True)))
+    assert calls == [('single', None)]
+    assert 'eval/miou_1.0_flipped_overall[1]' in logged(caplog)
+    (warning,) = logged(caplog, logging.WARNING)
+    assert warning.startswith('--add_flipped_images does nothing with --eval_scales=1.0 alone.')
+    assert '--eval_scales=0.75' in warning
+
+
+def test_several_rounds_take_each_new_checkpoint_once(options, monkeypatch):
+    setup.write_checkpoint(options.checkpoint_dir, 1, weight=0.0)
+    later = iter([lambda: None, lambda: setup.write_checkpoint(options.checkpoint_dir, 2)])
+    monkeypatch.setattr('deeplab.utils.checkpoint_rounds.time.sleep', lambda seconds: next(later, lambda: None)())
+    wait = WaitOptions(interval_secs=0, max_rounds=2, timeout_secs=20)
+    result = eval_program.run(changed(options, wait=wait))
+    assert [r.global_step for r in result.rounds] == [1, 2]
+    assert result.rounds[0].metrics.miou < result.rounds[1].metrics.miou == 1.0
+    assert 'step 2' in result.report
+
+
+def test_patience_that_ends_after_a_round_is_no_error(options):
+    setup.write_checkpoint(options.checkpoint_dir)
+    result = eval_program.run(changed(options, wait=WaitOptions(interval_secs=0, timeout_secs=0)))
+    assert len(result.rounds) == 1
+
+
+def test_a_single_checkpoint_may_be_named(options):
+    path = setup.write_checkpoint(options.checkpoint_dir, 3)
+    setup.write_checkpoint(options.checkpoint_dir, 4)
+    result = eval_program.run(changed(options, checkpoint_dir=path, wait=WaitOptions()))
+    assert [r.global_step for r in result.rounds] == [3]
+    with pytest.raises(CheckpointError, match="is one of a checkpoint's files. Give .* without the ending"):
+        eval_program.run(changed(options, checkpoint_dir=f'{path}.index'))
+
+
+def test_images_are_measured_at_the_resized_size(options):
+    setup.write_checkpoint(options.checkpoint_dir)
+    result = eval_program.run(changed(options, resize=ResizeOptions(min_value=4, max_value=17)))
+    assert sum(map(sum, result.rounds[0].metrics.confusion_matrix)) < sum(h * w - 1 for h, w in setup.SIZES)
+
+
+def test_no_checkpoint_within_the_time_given(options, caplog, tmp_path):
+    with pytest.raises(CheckpointError) as error:
+        eval_program.run(changed(options, wait=WaitOptions(timeout_secs=0.1)))
+    assert str(error.value) == (
+        f"No checkpoint came into '{options.checkpoint_dir}' within 0.1 seconds (--timeout_secs). Is --checkpoint_dir "
+        'the --train_logdir of a training that has saved one?'
+    )
+    waiting = f"Waiting for a first checkpoint in '{options.checkpoint_dir}' (for at most 0.1 seconds)."
+    assert waiting in logged(caplog)
+    with pytest.raises(CheckpointError):
+        eval_program.run(changed(options, checkpoint_dir=str(tmp_path / 'none'), wait=WaitOptions(timeout_secs=0.1)))
+    assert any('a folder that does not exist yet' in line for line in logged(caplog))
+    assert not list(pathlib.Path(options.eval_logdir).glob('metrics-*'))
+
+
+@pytest.mark.parametrize(
+    ('checkpoint', 'message'),
+    [
+        ({'shape': (2,)}, r'1 variables differ \(weight: \[1\] here, \[2\] in the checkpoint\)'),
+        ({'name': 'other'}, r'it lacks 1 of 1 variables \(weight\)'),
+    ],
+)
+def test_a_checkpoint_of_another_network_is_refused(options, checkpoint, message):
+    setup.write_checkpoint(options.checkpoint_dir, **checkpoint)
+    with pytest.raises(CheckpointError, match=message):
+        eval_program.run(options)
+    assert not list(pathlib.Path(options.eval_logdir).glob('metrics-*'))
+
+
+def test_a_crop_smaller_than_an_image(options):
+    small = changed(options, 'model', crop_size=(9, 8))
+    with pytest.raises(DataError) as error:
+        eval_program.run(small)
+    assert "Image 'image_2' (val-00000-of-00002.tfrecord, record 2) is 9 x 9 pixels" in str(error.value)
+    assert 'Set --eval_crop_size=17,17.' in str(error.value)
+
+
+def test_a_crop_that_does_not_align_warns_and_runs(options, caplog):
+    setup.write_checkpoint(options.checkpoint_dir)
+    eval_program.run(changed(options, 'model', crop_size=(17, 20)))
+    (warning,) = logged(caplog, logging.WARNING)
+    assert warning.startswith('--eval_crop_size=17,20 is not a multiple of --output_stride=16 plus 1')
+    assert warning.endswith('The nearest good sizes are 17,17 and 17,33.')
+
+
+def test_a_split_without_labels_says_what_to_do(options, tmp_path):
+    dataset = setup.write_data(tmp_path / 'bare', 'test', with_labels=False)
+    with pytest.raises(
+        DataError, match='have no mask.*Such a split can be visualised, but neither trained on nor eval'
+    ):
+        eval_program.run(changed(options, dataset=dataset))
+
+
+def test_other_mistakes(options):
+    with pytest.raises(OptionError, match="The network has 3 classes, the data set 'tiny' 4; they must be equal."):
+        eval_program.run(changed(options, 'model', outputs_to_num_classes={'semantic': 3}))
+    with pytest.raises(OptionError, match='--eval_crop_size is not set'):
+        eval_program.run(changed(options, 'model', crop_size=None))
+    with pytest.raises(DataError, match="There is no shard 'test-\\*'.*Splits with shards there: val"):
+        eval_program.run(changed(options, 'dataset', split='test'))
+    pathlib.Path(options.eval_logdir).write_text('a file')
+    with pytest.raises(DataError, match='Cannot make the folder'):
+        eval_program.run(options)
+
+
+def test_the_file_can_be_called_from_its_own_folder():
+    file = pathlib.Path(eval_program.__file__)
+    done = subprocess.run([sys.executable, file.name, '--help'], cwd=file.parent, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert '--eval_crop_size' in done.stdout

@@ -1,0 +1,143 @@
+import dataclasses
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from deeplab import vis as vis_program
+from deeplab.core import preprocess_utils
+from deeplab.datasets import descriptor
+from deeplab.errors import DataError, OptionError
+from deeplab.options import ResizeOptions, VisOptions, WaitOptions
+from tests import evaluation_setup as setup
+
+ONCE = WaitOptions(interval_secs=0, max_rounds=1, timeout_secs=0)
+EVAL_IDS = np.array([7, 8, 11, 26])
+
+
+@pytest.fixture
+def options(tmp_path, monkeypatch):
+    setup.use_small_network(monkeypatch)
+    dataset = setup.write_data(tmp_path / 'records')
+    (tmp_path / 'train').mkdir()
+    return VisOptions(
+        setup.MODEL,
+        dataset,
+        str(tmp_path / 'train'),
+        str(tmp_path / 'vis'),
+        wait=ONCE,
+        batch_size=2,
+        also_save_raw_predictions=True,
+    )
+
+
+def read(*parts):
+    return np.asarray(Image.open(pathlib.Path(*parts)))
+
+
+def expected_ids(number):
+    return setup.image(number)[..., 0] // 10
+
+
+def test_files_names_sizes_and_colours(options):
+    setup.write_checkpoint(options.checkpoint_dir)
+    result = vis_program.run(options)
+    colors = descriptor.load(options.dataset.name).palette
+    for number in range(5):
+        np.testing.assert_array_equal(read(result.pictures_dir, f'{number:06d}_image.png'), setup.image(number))
+        ids = expected_ids(number)
+        np.testing.assert_array_equal(read(result.pictures_dir, f'{number:06d}_prediction.png'), colors[ids])
+        np.testing.assert_array_equal(read(result.raw_dir, f'image_{number}.png'), EVAL_IDS[ids])
+    assert len(list(pathlib.Path(result.pictures_dir).iterdir())) == 10
+    assert len(list(pathlib.Path(result.raw_dir).iterdir())) == 5
+    assert result.pictures_dir == str(pathlib.Path(options.vis_logdir) / 'segmentation_results')
+    assert result.raw_dir == str(pathlib.Path(options.vis_logdir) / 'raw_segmentation_results')
+    assert result.report.startswith('5 images in ')
+    assert result.raw_dir in result.report
+
+
+def test_the_resize_is_undone_where_both_bounds_are_set(options):
+    setup.write_checkpoint(options.checkpoint_dir)
+    result = vis_program.run(dataclasses.replace(options, resize=ResizeOptions(min_value=9, max_value=17)))
+    for number, size in enumerate(setup.SIZES):
+        assert read(result.raw_dir, f'image_{number}.png').shape == size
+        np.testing.assert_array_equal(read(result.pictures_dir, f'{number:06d}_image.png'), setup.image(number))
+
+
+def test_one_bound_alone_keeps_the_resized_size(options):
+    setup.write_checkpoint(options.checkpoint_dir)
+    result = vis_program.run(dataclasses.replace(options, resize=ResizeOptions(max_value=6)))
+    assert read(result.raw_dir, 'image_0.png').shape == (4, 6)
+    assert read(result.pictures_dir, '000000_image.png').shape == (4, 6, 3)
+
+
+def test_a_split_without_labels_and_without_raw_predictions(options, tmp_path):
+    setup.write_checkpoint(options.checkpoint_dir)
+    dataset = setup.write_data(tmp_path / 'bare', 'anything', with_labels=False)
+    result = vis_program.run(dataclasses.replace(options, dataset=dataset, also_save_raw_predictions=False))
+    assert result.raw_dir is None
+    assert result.rounds[0].images == 5
+    assert not (pathlib.Path(options.vis_logdir) / 'raw_segmentation_results').exists()
+
+
+def test_names_with_folders_extensions_and_twins(options, tmp_path):
+    setup.write_checkpoint(options.checkpoint_dir)
+    names = ['data/images/ADE_1.jpg', 'a/one', 'b/one', 'dotted.name', '']
+    dataset = setup.write_data(tmp_path / 'named', names=names)
+    result = vis_program.run(dataclasses.replace(options, dataset=dataset))
+    written = sorted(path.name for path in pathlib.Path(result.raw_dir).iterdir())
+    assert written == ['000004.png', 'ADE_1.png', 'dotted.name.png', 'one.png', 'one_000002.png']
+
+
+def test_a_later_round_writes_over_an_earlier_one(options, monkeypatch):
+    setup.write_checkpoint(options.checkpoint_dir, 1, weight=0.0)
+    later = iter([lambda: setup.write_checkpoint(options.checkpoint_dir, 2)])
+    monkeypatch.setattr('deeplab.utils.checkpoint_rounds.time.sleep', lambda seconds: next(later, lambda: None)())
+    wait = WaitOptions(interval_secs=0, max_rounds=2, timeout_secs=20)
+    result = vis_program.run(dataclasses.replace(options, wait=wait))
+    assert [r.global_step for r in result.rounds] == [1, 2]
+    np.testing.assert_array_equal(read(result.raw_dir, 'image_1.png'), EVAL_IDS[expected_ids(1)])
+
+
+def test_colour_maps_by_name():
+    camvid, ade20k = descriptor.load('camvid'), descriptor.load('ade20k')
+    np.testing.assert_array_equal(vis_program.choose_colormap(None, camvid), camvid.palette)
+    assert vis_program.choose_colormap('pascal', camvid)[1].tolist() == [128, 0, 0]
+    np.testing.assert_array_equal(vis_program.choose_colormap('ade20k', ade20k), ade20k.palette)
+    many = descriptor.DatasetDescriptor('many', 200)
+    with pytest.raises(OptionError, match="--colormap_type=ade20k has 151 colours, the data set 'many' 200 classes"):
+        vis_program.choose_colormap('ade20k', many)
+
+
+@pytest.mark.parametrize('size', [(5, 9), (3, 3), (1, 2), (13, 4)])
+def test_nearest_equals_the_op(size):
+    values = np.arange(35, dtype=np.int32).reshape(5, 7, 1)
+    np.testing.assert_array_equal(vis_program.nearest(values, *size), preprocess_utils.resize_label(values, size))
+
+
+def test_an_error_while_writing_ends_the_run(options, monkeypatch):
+    setup.write_checkpoint(options.checkpoint_dir)
+
+    def fail(*_):
+        raise DataError('The disk is full.')
+
+    monkeypatch.setattr('deeplab.utils.save_annotation.save_image', fail)
+    with pytest.raises(DataError, match='The disk is full.'):
+        vis_program.run(options)
+    assert not list((pathlib.Path(options.vis_logdir) / 'segmentation_results').iterdir())
+
+
+def test_a_crop_smaller_than_an_image_names_the_flag_of_vis(options):
+    model = dataclasses.replace(options.model, crop_size=(5, 5))
+    with pytest.raises(DataError, match='Set --vis_crop_size=17,17.'):
+        vis_program.run(dataclasses.replace(options, model=model))
+
+
+def test_the_file_can_be_called_from_its_own_folder():
+    file = pathlib.Path(vis_program.__file__)
+    done = subprocess.run([sys.executable, file.name, '--help'], cwd=file.parent, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert '--vis_crop_size' in done.stdout
