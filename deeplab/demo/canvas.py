@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image, ImageDraw
 
-Colour = Sequence[float]
+Colour = Sequence[float] | np.ndarray
 SUPERSAMPLING = 2
 IGNORE_LABEL = 255
 
@@ -37,11 +37,11 @@ class Camera:
 
     def project(self, points: np.ndarray) -> np.ndarray:
         """Projects [..., 3] points (x, y, z > 0, metres) to [..., 2] pixels (column, row)."""
-        points = np.asarray(points, np.float64)
         scale = self.focal / points[..., 2]
-        columns = self.centre_x + (points[..., 0] - self.shift) * scale
-        rows = self.horizon - (points[..., 1] - self.height) * scale
-        return np.stack([columns, rows], axis=-1)
+        pixels = np.empty((*points.shape[:-1], 2))
+        pixels[..., 0] = self.centre_x + (points[..., 0] - self.shift) * scale
+        pixels[..., 1] = self.horizon - (points[..., 1] - self.height) * scale
+        return pixels
 
     def ground(self, quad: Sequence[tuple[float, float]]) -> np.ndarray:
         """Projects points of the ground, (x, z) in metres, to [n, 2] pixels."""
@@ -123,9 +123,10 @@ class Canvas:
 
     @staticmethod
     def _corners(points: np.ndarray) -> list[tuple[float, float]]:
-        return [(x * SUPERSAMPLING, y * SUPERSAMPLING) for x, y in np.clip(points, -4000, 4000).tolist()]
+        return [(x * SUPERSAMPLING, y * SUPERSAMPLING) for x, y in points.tolist()]
 
 
 def _rgb(colour: Colour) -> tuple[int, int, int]:
-    red, green, blue = (min(255, max(0, int(value))) for value in colour)
+    values = colour.tolist() if isinstance(colour, np.ndarray) else colour  # Python numbers are much faster one by one
+    red, green, blue = (min(255, max(0, int(value))) for value in values)
     return red, green, blue

@@ -264,9 +264,9 @@ def _paint_house(street: _Street, left: float, right: float, near: float, far: f
     for face, length, shade in faces:
         canvas.polygon(street.camera.project(face), wall * shade)
         eaves = _on_face(face, 0, 1, 1 - 0.35 / height, 1)
-        canvas.detail(street.camera.project(eaves), wall * shade * 0.75)
+        canvas.detail(street.camera.project(eaves)[0], wall * shade * 0.75)
         plinth = _on_face(face, 0, 1, 0, 0.5 / height)
-        canvas.detail(street.camera.project(plinth), wall * shade * 0.85)
+        canvas.detail(street.camera.project(plinth)[0], wall * shade * 0.85)
         _paint_windows(street, face, length, height, storey, glass * shade, wall * shade)
 
 
@@ -292,7 +292,8 @@ def _paint_windows(
     panes = camera.project(_on_face(face, start, end, bottom, top))
     sills = camera.project(_on_face(face, start - 0.03, end + 0.03, bottom - 0.12 / height, bottom))
     shades = street.rng.uniform(0.75, 1.3, len(panes))
-    inside = (panes[:, :, 0].max(1) > 0) & (panes[:, :, 0].min(1) < canvas.width) & (panes[:, :, 1].max(1) > 0)
+    left, right, lowest = panes[:, :, 0].min(1), panes[:, :, 0].max(1), panes[:, :, 1].max(1)
+    inside = (right > 0) & (left < canvas.width) & (lowest > 0) & (right - left > 0.7)
     for pane, sill, shade in zip(panes[inside], sills[inside], shades[inside], strict=True):
         canvas.detail(pane, glass * shade)
         canvas.detail(sill, wall * 1.15)
@@ -309,10 +310,12 @@ def _lateral(x: float, near: float, far: float, bottom: float, top: float) -> np
 
 
 def _on_face(face: np.ndarray, start: Share, end: Share, bottom: Share, top: Share) -> np.ndarray:
-    """Corners ([..., 4, 3]) of parts of a face, given in shares of its length and height (numbers or arrays)."""
+    """Corners ([n, 4, 3]) of parts of a face, given in shares of its length and height (numbers or arrays)."""
     origin, along, up = face[0], face[1] - face[0], face[3] - face[0]
-    across = np.stack(np.broadcast_arrays(start, end, end, start), axis=-1)
-    upward = np.stack(np.broadcast_arrays(bottom, bottom, top, top), axis=-1)
+    count = max(np.size(start), np.size(bottom))
+    across, upward = np.empty((count, 4)), np.empty((count, 4))
+    for corner, (a, b) in enumerate(((start, bottom), (end, bottom), (end, top), (start, top))):
+        across[:, corner], upward[:, corner] = a, b
     return origin + across[..., None] * along + upward[..., None] * up
 
 
@@ -440,7 +443,7 @@ def _paint_car(street: _Street, x: float, z: float) -> None:
     _paint_wheels(street, x, half, z, length)
     cabin = (x - half + 0.05, x + half - 0.05, waist, roof, z + 0.35, z + length - 1.2)
     for face, shade in _paint_block(street, cabin, 0.16, paint):
-        canvas.detail(street.camera.project(_on_face(face, 0.08, 0.92, 0.15, 0.88)), glass * shade)
+        canvas.detail(street.camera.project(_on_face(face, 0.08, 0.92, 0.15, 0.88))[0], glass * shade)
     lights = (190, 30, 25) if rng.random() < 0.6 else (240, 235, 205)
     for start in (x - half + 0.05, x + half - 0.35):
         canvas.detail(street.camera.project(_frontal(start, start + 0.3, waist - 0.25, waist - 0.08, z)), lights)

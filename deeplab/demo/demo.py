@@ -1,0 +1,324 @@
+"""The whole job on drawn street scenes: records, training, evaluation, pictures, and one sheet that shows them.
+
+The demo runs the same four programs with the same flags that it reports at its end; it only saves their user the
+typing. How a program is run comes from the command line (`run_program`), so that this module needs no flags.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tqdm
+from absl import logging
+from PIL import Image
+
+from deeplab.demo import dataset, scenes, sheet
+from deeplab.errors import DataError, OptionError
+from deeplab.options import DemoOptions
+
+# Runs a program in this process: (its name, its flags as on a command line) -> its result.
+RunProgram = Callable[[str, Sequence[str]], Any]
+
+SETTINGS_FILE = 'demo.json'
+SHEET_FILE = 'sheet.png'
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What the demo draws and how it trains.
+
+    Attributes:
+      train_scenes: scenes to train on.
+      val_scenes: scenes to evaluate on.
+      height: rows of a scene.
+      width: columns of a scene.
+      steps: training steps where --steps is not given.
+      rows: validation scenes on the sheet.
+      network: flags that say what the network is, shared by train, eval and vis.
+      training: flags of train alone.
+    """
+
+    train_scenes: int = 240
+    val_scenes: int = 60
+    height: int = 128
+    width: int = 176
+    steps: int = 700
+    rows: int = 6
+    network: tuple[str, ...] = (
+        '--model_variant=mobilenet_v2',
+        '--depth_multiplier=0.5',
+        '--output_stride=16',
+        '--aspp_convs_filters=64',
+        '--decoder_output_stride=4',
+        '--decoder_filters=64',
+    )
+    training: tuple[str, ...] = (
+        '--train_batch_size=8',
+        '--optimizer=adam',
+        '--adam_learning_rate=0.003',
+        '--batch_norm_decay=0.9',
+        '--min_scale_factor=1.0',
+        '--max_scale_factor=1.0',
+        '--scale_factor_step_size=0',
+        '--log_steps=50',
+    )
+
+    @property
+    def crop(self) -> str:
+        """The scenes' size, raised to the multiple of 16 plus 1 that an output stride of 16 likes."""
+        return f'{-(-self.height // 16) * 16 + 1},{-(-self.width // 16) * 16 + 1}'
+
+
+class Paths(NamedTuple):
+    """Where everything lies, all of it in the work folder."""
+
+    scenes: pathlib.Path
+    records: pathlib.Path
+    train: pathlib.Path
+    eval: pathlib.Path
+    vis: pathlib.Path
+    sheet: pathlib.Path
+
+
+class Command(NamedTuple):
+    """A program and its flags."""
+
+    program: str
+    flags: tuple[str, ...]
+
+    def line(self) -> str:
+        """The command as a shell takes it."""
+        return shlex.join([*launcher(), self.program, *self.flags])
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """How the demo ended.
+
+    Attributes:
+      report: where everything lies and what was run, for the user.
+      miou: mean intersection over union on the validation scenes; None where the demo was stopped before.
+      sheet: path of the sheet; None likewise.
+      commands: what was run, in order.
+      status: exit status for the command line.
+    """
+
+    report: str
+    miou: float | None
+    sheet: str | None
+    commands: tuple[Command, ...]
+    status: int = 0
+
+
+def run(options: DemoOptions, run_program: RunProgram, settings: Settings | None = None) -> Result:
+    """Runs the demo, or goes on with one that was stopped in the same folder.
+
+    Args:
+      options: folder, steps and seed.
+      run_program: runs 'build_voc2012_data', 'train', 'eval' or 'vis' with flags, in this process.
+      settings: what to draw and how to train; None for the demo's own.
+
+    Raises:
+      OptionError: the folder belongs to something else, or to a demo with another seed or number of steps.
+      UserError: what the programs raise.
+    """
+    started = time.monotonic()
+    settings = settings or Settings()
+    if options.steps is not None:
+        settings = dataclasses.replace(settings, steps=options.steps)
+    workdir = pathlib.Path(options.workdir).expanduser().resolve()
+    _claim(workdir, {'seed': options.seed, **dataclasses.asdict(settings)}, options)
+    paths = paths_in(workdir)
+    _draw(paths.scenes, settings, options.seed)
+    commands = commands_for(paths, settings, options.seed)
+    for number, command in enumerate(commands, start=1):
+        logging.info('Demo, command %d of %d: deeplab %s', number, len(commands), command.program)
+        result = run_program(command.program, command.flags)
+        status = getattr(result, 'status', 0)
+        if status:
+            report = f'The demo was stopped. The same command goes on: {_own_command(options, workdir)}'
+            return Result(report, None, None, commands[:number], status)
+    metrics = _metrics(paths, settings)
+    _write_sheet(paths, settings, options.seed, metrics)
+    report = _report(paths, settings, commands, metrics['miou'], time.monotonic() - started)
+    return Result(report, metrics['miou'], str(paths.sheet), commands)
+
+
+def paths_in(workdir: pathlib.Path) -> Paths:
+    """Where the demo keeps what, in `workdir`."""
+    return Paths(*(workdir / name for name in ('voc', 'tfrecord', 'train', 'eval', 'vis', SHEET_FILE)))
+
+
+def commands_for(paths: Paths, settings: Settings, seed: int) -> tuple[Command, ...]:
+    """The four commands: build the records, train, evaluate, visualise."""
+    data = (f'--dataset={paths.scenes / dataset.DESCRIPTION}', f'--dataset_dir={paths.records}')
+    build = (
+        f'--image_folder={paths.scenes / dataset.IMAGES}',
+        f'--semantic_segmentation_folder={paths.scenes / dataset.MASKS}',
+        f'--list_folder={paths.scenes / dataset.LISTS}',
+        '--image_format=jpg',
+        f'--num_classes={len(scenes.CLASS_NAMES)}',
+        f'--output_dir={paths.records}',
+    )
+    train = (
+        f'--train_logdir={paths.train}',
+        '--train_split=train',
+        f'--train_crop_size={settings.crop}',
+        f'--training_number_of_steps={settings.steps}',
+        f'--seed={seed}',
+        *settings.training,
+    )
+    evaluation = (
+        f'--checkpoint_dir={paths.train}',
+        f'--eval_logdir={paths.eval}',
+        '--eval_split=val',
+        f'--eval_crop_size={settings.crop}',
+        '--max_number_of_evaluations=1',
+    )
+    vis = (
+        f'--checkpoint_dir={paths.train}',
+        f'--vis_logdir={paths.vis}',
+        '--vis_split=val',
+        f'--vis_crop_size={settings.crop}',
+        '--also_save_raw_predictions',
+        '--max_number_of_iterations=1',
+    )
+    return (
+        Command('build_voc2012_data', build),
+        Command('train', (*data, *settings.network, *train)),
+        Command('eval', (*data, *settings.network, *evaluation)),
+        Command('vis', (*data, *settings.network, *vis)),
+    )
+
+
+def launcher() -> list[str]:
+    """The words that start the `deeplab` command from any folder where that is possible."""
+    beside_python = pathlib.Path(sys.executable).with_name('deeplab')
+    if not beside_python.exists():
+        return [sys.executable, '-m', 'deeplab']
+    found = shutil.which('deeplab')
+    if found and pathlib.Path(found).resolve() == beside_python.resolve():
+        return ['deeplab']
+    return [str(beside_python)]
+
+
+def _claim(workdir: pathlib.Path, wanted: dict[str, Any], options: DemoOptions) -> None:
+    """Makes the folder and notes in it what the demo is; or checks that it holds this very demo.
+
+    Raises:
+      OptionError: the folder cannot be made, is not empty and not a demo's, or is another demo's.
+    """
+    note = workdir / SETTINGS_FILE
+    wanted = json.loads(json.dumps(wanted))  # tuples as the file gives them back
+    try:
+        workdir.mkdir(parents=True, exist_ok=True)
+        if note.exists():
+            _compare(json.loads(note.read_text('utf-8')), wanted, workdir)
+            logging.info('Going on with the demo in %s; what is there is used again.', workdir)
+            return
+        if any(path.name != f'{SETTINGS_FILE}.part' for path in workdir.iterdir()):
+            raise OptionError(
+                f'--workdir={options.workdir}: the folder is not empty, and what it holds is not from a demo. Give a '
+                'folder that is empty or does not exist yet.'
+            )
+        beside = note.with_name(f'{SETTINGS_FILE}.part')
+        beside.write_text(json.dumps(wanted, indent=2) + '\n', 'utf-8')
+        os.replace(beside, note)
+    except OSError as error:
+        raise OptionError(
+            f'--workdir={options.workdir} cannot be used: {error.strerror}. Give another folder.'
+        ) from None
+
+
+def _compare(found: Any, wanted: dict[str, Any], workdir: pathlib.Path) -> None:
+    """Raises `OptionError` where the folder's demo is not the wanted one."""
+    if not isinstance(found, dict):
+        found = {}
+    differing = [key for key in wanted if found.get(key) != wanted[key]]
+    if not differing:
+        return
+    shown = [f'{key} {found.get(key)} (not {wanted[key]})' for key in differing if key in ('seed', 'steps')]
+    what = ' and '.join(shown) or 'other settings, from another version of deeplab'
+    raise OptionError(
+        f'{workdir} holds a demo with {what}. Give another --workdir, or remove that folder to start anew.'
+    )
+
+
+def _draw(folder: pathlib.Path, settings: Settings, seed: int) -> None:
+    """Draws the scenes unless they are there."""
+    splits = {'train': settings.train_scenes, 'val': settings.val_scenes}
+    if folder.exists():
+        logging.info('Using the %d scenes in %s.', sum(splits.values()), folder)
+        return
+    logging.info('Drawing %d scenes into %s', sum(splits.values()), folder)
+    with tqdm.tqdm(
+        total=sum(splits.values()), desc='scenes', unit='scene', leave=False, disable=not sys.stderr.isatty()
+    ) as bar:
+        dataset.write_dataset(folder, seed, splits, (settings.height, settings.width), lambda done, total: bar.update())
+
+
+def _metrics(paths: Paths, settings: Settings) -> dict[str, Any]:
+    """What eval has written."""
+    path = paths.eval / f'metrics-{settings.steps}.json'
+    if not path.exists():
+        raise DataError(
+            f'eval has not written {path}: is there a newer checkpoint in {paths.train}? Remove the folder.'
+        )
+    return json.loads(path.read_text('utf-8'))
+
+
+def _write_sheet(paths: Paths, settings: Settings, seed: int, metrics: dict[str, Any]) -> None:
+    """Puts some validation scenes, evenly spread, on one sheet."""
+    names = (paths.scenes / dataset.LISTS / 'val.txt').read_text('utf-8').split()
+    chosen = sorted(set(np.linspace(0, len(names) - 1, settings.rows).astype(int).tolist()))
+    rows = [
+        sheet.Row(
+            _pixels(paths.scenes / dataset.IMAGES / f'{names[number]}.jpg'),
+            _pixels(paths.scenes / dataset.MASKS / f'{names[number]}.png'),
+            _pixels(paths.vis / 'raw_segmentation_results' / f'{names[number]}.png'),
+        )
+        for number in chosen
+    ]
+    ious = [metrics['class_iou'][name] for name in scenes.CLASS_NAMES]
+    title = f'deeplab demo: mIoU {metrics["miou"]:.3f} on {len(names)} scenes after {settings.steps} steps, seed {seed}'
+    sheet.write(paths.sheet, sheet.compose(rows, sheet.Legend(scenes.CLASS_NAMES, scenes.PALETTE, ious), title))
+
+
+def _pixels(path: pathlib.Path) -> np.ndarray:
+    with Image.open(path) as picture:
+        return np.asarray(picture)
+
+
+def _own_command(options: DemoOptions, workdir: pathlib.Path) -> str:
+    """The line that starts this demo again."""
+    words = [*launcher(), 'demo', f'--workdir={workdir}', f'--seed={options.seed}']
+    return shlex.join(words if options.steps is None else [*words, f'--steps={options.steps}'])
+
+
+def _report(paths: Paths, settings: Settings, commands: Sequence[Command], miou: float, seconds: float) -> str:
+    """Where everything lies, and the command lines."""
+    places = (
+        ('sheet', paths.sheet, 'image, truth and prediction side by side: look at this first'),
+        ('scenes', paths.scenes, 'images and masks, as PASCAL VOC has them'),
+        ('records', paths.records, 'TFRecord shards'),
+        ('checkpoints', paths.train, 'with event files for TensorBoard'),
+        ('figures', paths.eval / f'metrics-{settings.steps}.json', 'IoU of every class'),
+        ('predictions', paths.vis / 'segmentation_results', 'coloured'),
+    )
+    width = max(len(str(path)) for _, path, _ in places)
+    lines = [f'The demo took {seconds:.0f} s: mIoU {miou:.3f} on {settings.val_scenes} validation scenes.', '']
+    lines += [f'  {name:<12}{str(path):<{width}}  {meaning}' for name, path, meaning in places]
+    lines += ['', 'The four command lines that it ran, ready to copy:']
+    for command in commands:
+        lines += ['', command.line()]
+    return '\n'.join(lines)
