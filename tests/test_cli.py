@@ -1,13 +1,16 @@
 """Command lines, old and new: what options they give, what mistakes get for an answer, how a program is run."""
 
+import logging as standard_logging
 import os
 import pathlib
 import subprocess
 import sys
 import types
 
+import numpy as np
 import pytest
 from absl import logging
+from PIL import Image
 
 import deeplab
 from deeplab import cli, options
@@ -499,7 +502,8 @@ def stand_in(monkeypatch):
     module.calls = []
     module.result = types.SimpleNamespace(report='mIoU 0.7')
 
-    def run(given):
+    def run(given, run_program):
+        assert run_program is cli.run_program
         module.calls.append(given)
         logging.info('global step 10')
         if isinstance(module.result, BaseException):
@@ -511,8 +515,11 @@ def stand_in(monkeypatch):
     monkeypatch.setattr(logging.get_absl_handler().python_handler, 'stream', sys.stderr)
     monkeypatch.setenv('TF_CPP_MIN_LOG_LEVEL', '2')
     verbosity = logging.get_verbosity()
+    tensorflow = standard_logging.getLogger('tensorflow')
+    level = tensorflow.level
     yield module
     logging.set_verbosity(verbosity)
+    tensorflow.setLevel(level)
 
 
 def test_a_run_logs_to_standard_error_and_reports_on_standard_output(stand_in, capsys):
@@ -566,6 +573,20 @@ def test_a_stopped_program_s_status_is_handed_on(stand_in, capsys):
     stand_in.result = types.SimpleNamespace(report='Stopped at step 7.', status=143)
     assert cli.main(['demo']) == 143
     assert capsys.readouterr().out == 'Stopped at step 7.\n'
+
+
+def test_a_program_that_runs_another(tmp_path, capsys):
+    (tmp_path / 'palette').mkdir()
+    mask = Image.fromarray(np.array([[0, 1], [2, 255]], np.uint8)).convert('P')
+    mask.save(tmp_path / 'palette' / 'a.png')
+    plain = tmp_path / 'plain'
+    words = [f'--original_gt_folder={tmp_path / "palette"}', f'--output_dir={plain}']
+    result = cli.run_program('remove_gt_colormap', words)
+    assert result['masks'] == 1
+    assert capsys.readouterr().out == f'Written to {plain}:\n  1 masks\n'
+    assert [path.name for path in plain.iterdir()] == ['a.png']
+    with pytest.raises(DataError, match=str(plain)):
+        cli.run_program('remove_gt_colormap', [f'--original_gt_folder={plain}', f'--output_dir={plain}'])
 
 
 def test_what_an_import_writes_is_kept_but_for_chatter(capfd):
