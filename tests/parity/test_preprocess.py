@@ -1,27 +1,35 @@
 """Inference preprocessing against what the original computes (goldens: tables/preprocess)."""
 
-import json
-import pathlib
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from deeplab import common, input_preprocess
+from deeplab.core.backbones import registry
 from deeplab.options import ResizeOptions
+from tests.parity import goldens
 
-TABLES = pathlib.Path(__file__).parents[1] / 'goldens' / 'tables'
-CASES = json.loads((TABLES / 'preprocess.json').read_text())
-# What each variant's normalisation turns into zero; without a variant the original takes the RGB mean.
-MEANS = {'mobilenet_v2': (127.5,) * 3}
+# Without a variant the original pads with the RGB mean, which the ResNets (not all of them built yet) subtract.
+RGB_MEAN = (123.15, 115.90, 103.06)
 
 
-@pytest.mark.parametrize('number', range(len(CASES)))
-def test_evaluation_steps(number):
-    case = CASES[number]
-    arrays = np.load(TABLES / 'preprocess.npz')
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    folder = goldens.directory(metafunc.config)
+    metafunc.parametrize(('number', 'case'), list(enumerate(goldens.table(folder, 'preprocess') or [])))
+
+
+@pytest.fixture(scope='module')
+def arrays(pytestconfig):
+    folder = goldens.directory(pytestconfig)
+    places = (folder / 'tables' / 'preprocess.npz', folder / 'preprocess.npz')
+    with np.load(next(place for place in places if place.is_file())) as loaded:
+        return dict(loaded)
+
+
+def test_evaluation_steps(number, case, arrays):
     resize = ResizeOptions(*(case.get(key) for key in ('min_resize_value', 'max_resize_value', 'resize_factor')))
-    mean = MEANS.get(case.get('model_variant'), (123.15, 115.90, 103.06))
+    variant = case.get('model_variant')
+    mean = registry.get(variant).normalization.mean_pixel if variant in registry.names() else RGB_MEAN
     steps = input_preprocess.eval_steps((case['crop_height'], case['crop_width']), resize, mean, 255)
     sample = {common.IMAGE: tf.constant(arrays['raw_image']), common.LABEL: tf.constant(arrays['raw_label'])}
     out = input_preprocess.apply_steps(sample, steps)
