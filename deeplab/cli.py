@@ -594,8 +594,9 @@ def _nas_options(values: Values) -> options.NasOptions:
         stem_output_filters=values['nas_stem_output_num_conv_filters'],
         remove_os32_stride=values['nas_remove_os32_stride'],
         use_classification_head=values['nas_use_classification_head'],
-        # Only train has this flag; elsewhere every path is kept.
+        # Only train has these flags; elsewhere every path is kept.
         drop_path_keep_prob=values['drop_path_keep_prob'] if 'drop_path_keep_prob' in values else 1.0,
+        total_training_steps=values['training_number_of_steps'] if 'training_number_of_steps' in values else None,
     )
 
 
