@@ -37,11 +37,11 @@ def check_options(options: ModelOptions) -> None:
         raise OptionError(
             f'--quantize_delay_step={options.quantize_delay_step}: training in 8 bits is not built yet; leave it away.'
         )
-    for field in dataclasses.fields(NasOptions):
-        value = getattr(options.nas, field.name)
-        if value != field.default and not backbone.uses_nas_options:
+    for field, flag in _NAS_FLAGS.items():
+        value = getattr(options.nas, field)
+        if value != getattr(NasOptions(), field) and not backbone.uses_nas_options:
             raise OptionError(
-                f'{_NAS_FLAGS[field.name]}={value} is for searched networks (nas_pnasnet, nas_hnasnet) and means '
+                f'{flag}={value} is for searched networks (nas_pnasnet, nas_hnasnet) and means '
                 f'nothing to {backbone.name}; leave it away.'
             )
     _check_logits_of_decoder(options)

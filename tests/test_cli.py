@@ -47,6 +47,7 @@ def test_train_line_of_2018_for_voc():
             output_stride=16,
             aspp=options.AsppOptions(rates=(6, 12, 18)),
             decoder=options.DecoderOptions(output_strides=(4,)),
+            nas=options.NasOptions(total_training_steps=30000),
         ),
         dataset=options.DatasetOptions(split='train', directory='tfrecord', name='pascal_voc_seg'),
         train_logdir='train_on_train_set/train',
