@@ -11,8 +11,8 @@ from deeplab.core.backbones import registry, resnet_v1
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
 
-VARIANTS = ['resnet_v1_18', 'resnet_v1_18_beta', 'resnet_v1_50', 'resnet_v1_50_beta']
-DEEP_VARIANTS = ['resnet_v1_101', 'resnet_v1_101_beta']
+VARIANTS = ['resnet_v1_18', 'resnet_v1_18_beta', 'resnet_v1_50']
+DEEP_VARIANTS = ['resnet_v1_50_beta', 'resnet_v1_101', 'resnet_v1_101_beta']
 
 
 def options(variant='resnet_v1_18', output_stride=16, **others):
