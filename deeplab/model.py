@@ -37,13 +37,6 @@ def check_options(options: ModelOptions) -> None:
         raise OptionError(
             f'--quantize_delay_step={options.quantize_delay_step}: training in 8 bits is not built yet; leave it away.'
         )
-    for field, flag in _NAS_FLAGS.items():
-        value = getattr(options.nas, field)
-        if value != getattr(NasOptions(), field) and not backbone.uses_nas_options:
-            raise OptionError(
-                f'{flag}={value} is for searched networks (nas_pnasnet, nas_hnasnet) and means '
-                f'nothing to {backbone.name}; leave it away.'
-            )
     _check_logits_of_decoder(options)
     _warn(options, backbone)
 
@@ -69,6 +62,10 @@ def _check_logits_of_decoder(options: ModelOptions) -> None:
 
 def _warn(options: ModelOptions, backbone: backbones.Backbone) -> None:
     """Says what runs but is hardly meant."""
+    for field, flag in _NAS_FLAGS.items():
+        value = getattr(options.nas, field)
+        if value != getattr(NasOptions(), field) and not backbone.uses_nas_options:
+            logging.log_first_n(logging.WARNING, '%s=%s means nothing to %s.', 1, flag, value, backbone.name)
     if options.multi_grid is not None and not backbone.uses_multi_grid:
         logging.log_first_n(logging.WARNING, '--multi_grid means nothing to %s.', 1, backbone.name)
     if options.depth_multiplier != 1.0 and not backbone.uses_depth_multiplier:
