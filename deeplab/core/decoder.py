@@ -18,11 +18,16 @@ from deeplab.options import ModelOptions
 SKIP_FILTERS = 48
 
 
+def _is_separable(options: ModelOptions) -> bool:
+    """Whether convolutions are depthwise separable; those that give logits are plain, whatever the flag says."""
+    return options.decoder.use_separable_conv and not options.decoder.output_is_logits
+
+
 def _concat_merge(features: tf.Tensor, skip: tf.Tensor, options: ModelOptions, suffix: str) -> tf.Tensor:
     """Two 3x3 convolutions over features and skip, one behind the other: [n, h, w, filters]."""
     filters = options.decoder.filters
     net = tf.concat([features, skip], axis=3)  # [n, h, w, features + skip]
-    if options.decoder.use_separable_conv:
+    if _is_separable(options):
         net = layers.separable_conv2d(net, filters, 3, scope=f'decoder_conv0{suffix}')
         return layers.separable_conv2d(net, filters, 3, scope=f'decoder_conv1{suffix}')
     with tf.compat.v1.variable_scope(f'decoder_conv0{suffix}'):
@@ -31,17 +36,13 @@ def _concat_merge(features: tf.Tensor, skip: tf.Tensor, options: ModelOptions, s
 
 
 def _sum_merge(features: tf.Tensor, skip: tf.Tensor, options: ModelOptions, suffix: str) -> tf.Tensor:
-    """One convolution over the features, then the sum with the skip: [n, h, w, filters].
-
-    Where the sum is taken as the logits, the convolution is a plain 1x1 one, whatever --decoder_use_separable_conv.
-    """
+    """One convolution over the features (1x1 where it gives logits), then the sum with the skip: [n, h, w, filters]."""
     filters = options.decoder.filters
-    if options.decoder.output_is_logits:
-        features = layers.conv2d(features, filters, 1, scope=f'decoder_conv0{suffix}')
-    elif options.decoder.use_separable_conv:
+    if _is_separable(options):
         features = layers.separable_conv2d(features, filters, 3, scope=f'decoder_split_sep_conv0{suffix}')
     else:
-        features = layers.conv2d(features, filters, 3, scope=f'decoder_conv0{suffix}')
+        kernel_size = 1 if options.decoder.output_is_logits else 3
+        features = layers.conv2d(features, filters, kernel_size, scope=f'decoder_conv0{suffix}')
     return features + skip
 
 

@@ -26,4 +26,6 @@ def model_options(flags: list[str], options: dict[str, Any]) -> ModelOptions:
         if 'not built yet' in str(error):
             pytest.skip(str(error))
         raise
-    return dataclasses.replace(model, outputs_to_num_classes={common.OUTPUT_TYPE: options.get('classes', 21)})
+    # A list of weights may leave the number of classes open where the decoder's filters say it.
+    classes = model.decoder.filters if model.decoder.output_is_logits else 21
+    return dataclasses.replace(model, outputs_to_num_classes={common.OUTPUT_TYPE: options.get('classes', classes)})

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from deeplab import common
-from deeplab.core import layers, shapes
+from deeplab.core import activations, layers, shapes
 from deeplab.core.heads import registry
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
@@ -17,12 +17,19 @@ KEEP_PROBABILITY = 0.9
 
 
 def _check(options: ModelOptions) -> None:
-    """Raises OptionError where the pooling window would be larger than the features."""
+    """Raises OptionError where there is nothing to gate with, or the gate does not fit what it gates."""
     aspp = options.aspp
     if aspp.with_squeeze_and_excitation and not aspp.image_level_feature:
         raise OptionError(
             '--aspp_with_squeeze_and_excitation=true needs the image-level feature; '
             'set --add_image_level_feature=true too.'
+        )
+    if aspp.with_squeeze_and_excitation and aspp.rates and not aspp.with_concat_projection:
+        rates = ','.join(str(rate) for rate in aspp.rates)
+        raise OptionError(
+            f'--aspp_with_squeeze_and_excitation=true gates {aspp.filters} channels, but with --atrous_rates={rates} '
+            f'there are {aspp.filters * (1 + len(aspp.rates))} without a projection; set '
+            '--aspp_with_concat_projection=true, or leave the atrous rates away.'
         )
 
 
@@ -43,20 +50,12 @@ def _pool(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
     return tf.nn.avg_pool2d(features, window, options.image_pooling_stride, 'VALID')  # [n, ph, pw, c]
 
 
-def hard_sigmoid(values: tf.Tensor) -> tf.Tensor:
-    """The piecewise-linear sigmoid relu6(x + 3) / 6.
-
-    Source: arXiv:1905.02244, section 5.2.
-    """
-    return tf.nn.relu6(values + 3.0) * (1.0 / 6.0)
-
-
 def image_pooling(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
     """What the whole image looks like, at every position: [n, h, w, filters]."""
     gate = options.aspp.with_squeeze_and_excitation
     extra = {}
     if gate:
-        sigmoid = hard_sigmoid if options.aspp.image_se_uses_qsigmoid else tf.nn.sigmoid
+        sigmoid = activations.hard_sigmoid if options.aspp.image_se_uses_qsigmoid else tf.nn.sigmoid
         extra = {'normalize': False, 'activation': sigmoid}
     pooled = _pool(features, options)  # [n, 1, 1, c]
     pooled = layers.conv2d(pooled, options.aspp.filters, 1, scope=common.IMAGE_POOLING_SCOPE, **extra)

@@ -1,0 +1,159 @@
+"""Inverted residuals, the block that all MobileNets are made of, and a network of them.
+
+Source: arXiv:1801.04381, section 3.3 and figure 4(d); squeeze-and-excite in it: arXiv:1905.02244, figure 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from deeplab.core import activations, layers
+from deeplab.core.backbones import densify
+
+BATCH_NORM_DECAY = 0.997
+BATCH_NORM_EPSILON = 1e-3
+# Expansions and squeezed channels are multiples of it, whatever the multiplier.
+CHANNEL_DIVISOR = 8
+SQUEEZE_FACTOR = 4
+
+
+class Block(NamedTuple):
+    """One inverted residual, for a multiplier of 1.
+
+    Attributes:
+      expansion: channels between the two 1x1 convolutions for each channel of the input.
+      filters: channels of the result.
+      stride: as designed for classification.
+      kernel_size: side of the kernel.
+      activation: what follows the expansion and the depthwise convolution.
+      squeeze_excite: whether the expanded channels are gated.
+      fused: whether one dense convolution expands and looks around, in place of a 1x1 and a depthwise one.
+      residual: whether input and result are added where their shapes agree.
+    """
+
+    expansion: float
+    filters: int
+    stride: int = 1
+    kernel_size: int = 3
+    activation: layers.Activation = tf.nn.relu
+    squeeze_excite: bool = False
+    fused: bool = False
+    residual: bool = True
+
+
+class Network(NamedTuple):
+    """A 3x3 convolution of stride 2, inverted residuals, and perhaps a 1x1 convolution.
+
+    Attributes:
+      scope: first part of the variables' names.
+      first_filters: channels of the first convolution.
+      blocks: the inverted residuals.
+      last_filters: channels of the last convolution; None for none.
+      activation: what follows the first and the last convolution.
+    """
+
+    scope: str
+    first_filters: int
+    blocks: tuple[Block, ...]
+    last_filters: int | None
+    activation: layers.Activation
+
+
+def round_channels(channels: float, divisor: int = CHANNEL_DIVISOR, smallest: int = CHANNEL_DIVISOR) -> int:
+    """The multiple of `divisor` nearest to `channels`, at least `smallest`, and not below 90 % of `channels`."""
+    rounded = max(smallest, int(channels + divisor / 2) // divisor * divisor)
+    return rounded if rounded >= 0.9 * channels else rounded + divisor
+
+
+def _squeeze_excite(inputs: tf.Tensor) -> tf.Tensor:
+    """Gates each channel by what all channels are on average: [n, h, w, c].
+
+    Source: arXiv:1709.01507, section 3; a quarter of the channels: arXiv:1905.02244, section 5.3.
+    """
+    channels = int(inputs.shape[-1])
+    squeezed = round_channels(channels / SQUEEZE_FACTOR)
+    with tf.compat.v1.variable_scope('squeeze_excite'):
+        gate = tf.reduce_mean(inputs, axis=[1, 2], keepdims=True)  # [n, 1, 1, c]
+        gate = layers.conv2d(gate, squeezed, 1, normalize=False, activation=tf.nn.relu, scope='Conv')
+        gate = layers.conv2d(gate, channels, 1, normalize=False, activation=activations.hard_sigmoid, scope='Conv_1')
+        return inputs * gate
+
+
+def _expand(inputs: tf.Tensor, block: Block, stride: int, rate: int) -> tf.Tensor:
+    """More channels: [n, h, w, expanded]; where the block is fused, at its stride."""
+    if block.expansion == 1:
+        return inputs
+    expanded = round_channels(int(inputs.shape[-1]) * block.expansion)
+    if block.fused:
+        return layers.conv2d(
+            inputs, expanded, block.kernel_size, stride=stride, rate=rate, activation=block.activation, scope='expand'
+        )
+    return layers.conv2d(inputs, expanded, 1, activation=block.activation, scope='expand')
+
+
+def _inverted_residual(
+    inputs: tf.Tensor, block: Block, filters: int, stride: int, rate: int
+) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """One block; gives its output and the output of its depthwise convolution (None where it is fused)."""
+    depthwise = None
+    net = _expand(inputs, block, stride, rate)  # [n, h, w, expanded]
+    if not block.fused:
+        depthwise = net = layers.depthwise_conv2d(
+            net, block.kernel_size, stride=stride, rate=rate, activation=block.activation, scope='depthwise'
+        )  # [n, h/s, w/s, expanded]
+    if block.squeeze_excite:
+        net = _squeeze_excite(net)
+    net = layers.conv2d(net, filters, 1, activation=None, scope='project')  # [n, h/s, w/s, filters]
+    # A block that lost its stride to the output stride has a shortcut too: that is how checkpoints were trained.
+    if block.residual and stride == 1 and int(inputs.shape[-1]) == filters:
+        net = tf.add(net, inputs, name='add')
+    return net, depthwise
+
+
+def build(
+    images: tf.Tensor, network: Network, output_stride: int, scaled: Callable[[int], int]
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Makes a network of inverted residuals.
+
+    Args:
+      images: [n, h, w, 3] float32, normalised.
+      network: what it is made of.
+      output_stride: input pixels for each step of the features.
+      scaled: gives the channels to have in place of those of `network`.
+
+    Returns:
+      Features [n, ceil(h / output_stride), ceil(w / output_stride), c], and end points: `layer_1` (the first
+      convolution), `layer_2` and so on for blocks and the last convolution, and `layer_N/depthwise_output`.
+
+    Raises:
+      OptionError: the network cannot have that output stride.
+    """
+    units = densify.densify([2, *(block.stride for block in network.blocks)], output_stride)
+    (first_stride, first_rate), *block_units = units
+    end_points = {}
+    family = layers.family_scope(
+        batch_norm_decay=BATCH_NORM_DECAY,
+        batch_norm_epsilon=BATCH_NORM_EPSILON,
+        activation=network.activation,
+        initializer=layers.truncated_normal(0.09),
+        depthwise_initializer=layers.truncated_normal(0.09),
+    )
+    with family, tf.compat.v1.variable_scope(network.scope):
+        # The name that converters look for, such as MobilenetV2/MobilenetV2/input.
+        net = tf.identity(images, name=f'{network.scope}/input')
+        first = scaled(network.first_filters)
+        net = layers.conv2d(net, first, 3, stride=first_stride, rate=first_rate, scope='Conv')  # [n, h/2, w/2, first]
+        end_points['layer_1'] = net
+        for i, (block, (stride, rate)) in enumerate(zip(network.blocks, block_units, strict=True)):
+            with tf.compat.v1.variable_scope(f'expanded_conv_{i}' if i else 'expanded_conv'):
+                net, depthwise = _inverted_residual(net, block, scaled(block.filters), stride, rate)
+            end_points[f'layer_{i + 2}'] = net
+            if depthwise is not None:
+                end_points[f'layer_{i + 2}/depthwise_output'] = depthwise
+        if network.last_filters is not None:
+            net = layers.conv2d(net, scaled(network.last_filters), 1, scope='Conv_1')  # [n, ., ., last]
+            end_points[f'layer_{len(network.blocks) + 2}'] = net
+    return net, end_points

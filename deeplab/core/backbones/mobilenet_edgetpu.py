@@ -1,0 +1,68 @@
+"""MobileNet-EdgeTPU: inverted residuals for an accelerator that likes dense convolutions better than depthwise ones.
+
+The early blocks are fused, nothing but ReLU follows a convolution, and there is no squeeze-and-excite.
+
+Source: arXiv:2003.02838, section 3.1 (fused inverted bottlenecks); the rows are facts of the published network.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import tensorflow as tf
+
+from deeplab.core.backbones import inverted_residual, registry
+from deeplab.core.backbones.inverted_residual import Block
+from deeplab.options import ModelOptions
+
+_fused = functools.partial(Block, fused=True)
+
+NETWORK = inverted_residual.Network(
+    scope='MobilenetEdgeTPU',
+    first_filters=32,
+    # Expansion, filters, stride, kernel size.
+    blocks=(
+        _fused(1, 16),
+        _fused(8, 32, 2),
+        *[_fused(4, 32)] * 3,
+        _fused(8, 48, 2),
+        *[_fused(4, 48)] * 3,
+        Block(8, 96, 2),
+        *[Block(4, 96)] * 3,
+        Block(8, 96, residual=False),
+        *[Block(4, 96)] * 3,
+        Block(8, 160, 2, 5),
+        *[Block(4, 160, 1, 5)] * 3,
+        Block(8, 192),
+    ),
+    last_filters=1280,
+    activation=tf.nn.relu,
+)
+
+
+def build(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Makes the network; its channels are multiples of 8 under every depth multiplier.
+
+    Args:
+      images: [n, h, w, 3] float32, normalised.
+      options: output_stride and depth_multiplier matter.
+
+    Returns:
+      Features and end points, as `inverted_residual.build` gives them.
+    """
+
+    def scaled(channels: int) -> int:
+        return inverted_residual.round_channels(channels * options.depth_multiplier)
+
+    return inverted_residual.build(images, NETWORK, options.output_stride, scaled)
+
+
+registry.register(
+    registry.Backbone(
+        name='mobilenet_edgetpu',
+        build=build,
+        scope=NETWORK.scope,
+        output_strides=(4, 8, 16, 32),
+        uses_depth_multiplier=True,
+    )
+)

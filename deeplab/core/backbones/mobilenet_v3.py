@@ -1,0 +1,114 @@
+"""MobileNetV3, large and small, as the paper's section on segmentation has them.
+
+Both are the classification networks up to their last stage, which has half the channels there; the 1x1 convolution
+that follows comes with it, pooling and classification do not.
+
+Source: arXiv:1905.02244, tables 1 and 2 (the rows) and section 6.4 (the halved last stage).
+"""
+
+from __future__ import annotations
+
+import functools
+
+import tensorflow as tf
+
+from deeplab.core import activations
+from deeplab.core.backbones import inverted_residual, registry
+from deeplab.core.backbones.inverted_residual import Block
+from deeplab.options import ModelOptions
+
+SCOPE = 'MobilenetV3'
+FIRST_FILTERS = 16
+
+_relu = functools.partial(Block, activation=tf.nn.relu)
+_swish = functools.partial(Block, activation=activations.hard_swish)
+
+# Rows: expansion, filters, stride, kernel size. The tables give the expanded channels; the expansion is their ratio to
+# the row's input, which holds for every depth multiplier.
+LARGE = inverted_residual.Network(
+    scope=SCOPE,
+    first_filters=FIRST_FILTERS,
+    blocks=(
+        _relu(1, 16),
+        _relu(4, 24, 2),
+        _relu(3, 24),
+        _relu(3, 40, 2, 5, squeeze_excite=True),
+        _relu(3, 40, 1, 5, squeeze_excite=True),
+        _relu(3, 40, 1, 5, squeeze_excite=True),
+        _swish(6, 80, 2),
+        _swish(200 / 80, 80),
+        _swish(184 / 80, 80),
+        _swish(184 / 80, 80),
+        _swish(6, 112, squeeze_excite=True),
+        _swish(6, 112, squeeze_excite=True),
+        # Halved from here on.
+        _swish(3, 80, 2, 5, squeeze_excite=True),
+        _swish(6, 80, 1, 5, squeeze_excite=True),
+        _swish(6, 80, 1, 5, squeeze_excite=True),
+    ),
+    last_filters=480,
+    activation=activations.hard_swish,
+)
+SMALL = inverted_residual.Network(
+    scope=SCOPE,
+    first_filters=FIRST_FILTERS,
+    blocks=(
+        _relu(1, 16, 2, squeeze_excite=True),
+        _relu(72 / 16, 24, 2),
+        _relu(88 / 24, 24),
+        _swish(4, 40, 2, 5, squeeze_excite=True),
+        _swish(6, 40, 1, 5, squeeze_excite=True),
+        _swish(6, 40, 1, 5, squeeze_excite=True),
+        _swish(3, 48, 1, 5, squeeze_excite=True),
+        _swish(3, 48, 1, 5, squeeze_excite=True),
+        # Halved from here on.
+        _swish(3, 48, 2, 5, squeeze_excite=True),
+        _swish(6, 48, 1, 5, squeeze_excite=True),
+        _swish(6, 48, 1, 5, squeeze_excite=True),
+    ),
+    last_filters=288,
+    activation=activations.hard_swish,
+)
+
+
+def build(
+    images: tf.Tensor, options: ModelOptions, network: inverted_residual.Network
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Makes the network.
+
+    Its channels are multiples of 8 under every depth multiplier, and its activations stay what they are whatever
+    `use_bounded_activation` says: both flags are for others.
+
+    Args:
+      images: [n, h, w, 3] float32, normalised.
+      options: output_stride and depth_multiplier matter.
+      network: `LARGE` or `SMALL`.
+
+    Returns:
+      Features and end points, as `inverted_residual.build` gives them.
+    """
+
+    def scaled(channels: int) -> int:
+        return inverted_residual.round_channels(channels * options.depth_multiplier)
+
+    return inverted_residual.build(images, network, options.output_stride, scaled)
+
+
+def _register(name: str, network: inverted_residual.Network, skip_layers: tuple[int, int, int]) -> None:
+    """Registers one size, with the layers that a decoder may look at for strides 4, 8 and 16."""
+    registry.register(
+        registry.Backbone(
+            name=name,
+            build=functools.partial(build, network=network),
+            scope=SCOPE,
+            decoder_end_points={
+                stride: f'layer_{layer}/depthwise_output' for stride, layer in zip((4, 8, 16), skip_layers, strict=True)
+            },
+            output_strides=(4, 8, 16, 32),
+            uses_depth_multiplier=True,
+        )
+    )
+
+
+_register('mobilenet_v3_large_seg', LARGE, (4, 7, 13))
+_register('mobilenet_v3_small_seg', SMALL, (2, 4, 9))
