@@ -27,6 +27,9 @@ def train_steps(
 ) -> list[Step]:
     """Returns the steps of training: resize to range, scale, pad, crop, flip.
 
+    Only sides smaller than the crop are padded, and only larger ones are cropped, so the two commute: cropping comes
+    first, when there is less to copy. For the same reason types are changed after it.
+
     Args:
       crop_size: rows and columns that the network sees.
       resize: range that the sides are brought into first.
@@ -37,11 +40,11 @@ def train_steps(
     Source: arXiv:1706.05587, section 4 (data augmentation).
     """
     return [
-        to_numbers,
         resize_to_range(resize),
         scale_randomly(augment),
-        pad_to_at_least(crop_size, mean_pixel, ignore_label),
         crop_randomly(crop_size),
+        to_numbers,
+        pad_to(crop_size, mean_pixel, ignore_label),
         flip_randomly(augment.flip_probability),
     ]
 
@@ -64,9 +67,9 @@ def eval_steps(
     """
     return [
         *([note_original] if keep_original else []),
-        to_numbers,
         resize_to_range(resize),
         note_size,
+        to_numbers,
         pad_to(crop_size, mean_pixel, ignore_label),
     ]
 
@@ -132,31 +135,22 @@ def scale_randomly(augment: AugmentOptions) -> Step:
     return step
 
 
-def pad_to_at_least(crop_size: tuple[int, int], mean_pixel: Sequence[float], ignore_label: int) -> Step:
-    """Pads at the bottom and right where a side is smaller than the crop's."""
-
-    def step(sample: Sample) -> Sample:
-        sides = preprocess_utils.size_of(sample[common.IMAGE])
-        height, width = (_larger(side, crop_side) for side, crop_side in zip(sides, crop_size, strict=True))
-        return _padded(sample, height, width, mean_pixel, ignore_label)
-
-    return step
-
-
 def pad_to(crop_size: tuple[int, int], mean_pixel: Sequence[float], ignore_label: int) -> Step:
     """Pads at the bottom and right to the crop size; a larger image is an error."""
 
     def step(sample: Sample) -> Sample:
-        return _padded(sample, *crop_size, mean_pixel, ignore_label)
+        return _with_both(sample, *preprocess_utils.pad_both(*_both(sample), *crop_size, mean_pixel, ignore_label))
 
     return step
 
 
 def crop_randomly(crop_size: tuple[int, int]) -> Step:
-    """Cuts a random window of the crop size."""
+    """Cuts a random window of the crop size; a side that is smaller stays whole."""
 
     def step(sample: Sample) -> Sample:
-        return _with_both(sample, *preprocess_utils.random_crop(*_both(sample), *crop_size, _seed_of(sample, 1)))
+        sides = preprocess_utils.size_of(sample[common.IMAGE])
+        height, width = (_smaller(side, crop_side) for side, crop_side in zip(sides, crop_size, strict=True))
+        return _with_both(sample, *preprocess_utils.random_crop(*_both(sample), height, width, _seed_of(sample, 1)))
 
     return step
 
@@ -180,18 +174,11 @@ def _with_both(sample: Sample, image: tf.Tensor, label: tf.Tensor | None) -> Sam
     return {**sample, common.IMAGE: image} | ({} if label is None else {common.LABEL: label})
 
 
-def _padded(
-    sample: Sample, height: tf.Tensor | int, width: tf.Tensor | int, mean_pixel: Sequence[float], ignore_label: int
-) -> Sample:
-    """The sample padded at the bottom and right to a size."""
-    return _with_both(sample, *preprocess_utils.pad_both(*_both(sample), height, width, mean_pixel, ignore_label))
-
-
 def _seed_of(sample: Sample, purpose: int) -> tf.Tensor:
     """A seed for one random choice: without the purpose, scale, crop and flip would go hand in hand."""
     return tf.random.experimental.stateless_fold_in(sample[common.SEED], purpose)
 
 
-def _larger(side: tf.Tensor | int, other: int) -> tf.Tensor | int:
-    """The larger of the two, as an integer where both are known."""
-    return max(side, other) if isinstance(side, int) else tf.maximum(side, other)
+def _smaller(side: tf.Tensor | int, other: int) -> tf.Tensor | int:
+    """The smaller of the two, as an integer where both are known."""
+    return min(side, other) if isinstance(side, int) else tf.minimum(side, other)

@@ -178,16 +178,20 @@ def pad_both(
 
 
 def crop(
-    values: tf.Tensor, offset_height: tf.Tensor | int, offset_width: tf.Tensor | int, height: int, width: int
+    values: tf.Tensor,
+    offset_height: tf.Tensor | int,
+    offset_width: tf.Tensor | int,
+    height: tf.Tensor | int,
+    width: tf.Tensor | int,
 ) -> tf.Tensor:
     """Cuts [height, width, channels] out of `values` ([h, w, channels]), from a row and a column on."""
-    values = tf.slice(values, tf.stack([offset_height, offset_width, 0]), [height, width, -1])
-    values.set_shape([height, width, values.shape[-1]])  # [height, width, channels]
-    return values
+    window = tf.slice(values, tf.stack([offset_height, offset_width, 0]), tf.stack([height, width, -1]))
+    window.set_shape([_static(height), _static(width), values.shape[-1]])  # [height, width, channels]
+    return window
 
 
 def random_crop(
-    image: tf.Tensor, label: tf.Tensor | None, height: int, width: int, seed: tf.Tensor
+    image: tf.Tensor, label: tf.Tensor | None, height: tf.Tensor | int, width: tf.Tensor | int, seed: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
     """Cuts the same random window out of an image and its label; every place is as likely as any other.
 
@@ -228,7 +232,7 @@ def random_flip(
 
 def flip_if(values: tf.Tensor, flipped: tf.Tensor) -> tf.Tensor:
     """Mirrors `values` ([h, w, channels]) left to right where the boolean scalar `flipped` holds."""
-    mirrored = tf.where(flipped, tf.reverse(values, axis=[1]), values)
+    mirrored = tf.cond(flipped, lambda: tf.reverse(values, axis=[1]), lambda: tf.identity(values))
     mirrored.set_shape(values.shape)
     return mirrored
 
