@@ -1,0 +1,106 @@
+"""What a network costs: parameters, and multiply-adds for one image, counted from its graph.
+
+Nothing runs and no variable gets a value: static shapes say it all, so the graph must be built for a crop size. A
+multiply-add is one multiplication and the addition that goes with it, in convolutions and matrix products; what is
+done element by element (batch norms, which inference folds into the convolutions anyway, activations, resizing) does
+not count, as in the papers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from deeplab.errors import OptionError
+
+
+class Cost(NamedTuple):
+    """What a network costs.
+
+    Attributes:
+      parameters: number of trained values.
+      stored: number of values that a checkpoint of the network holds: moving statistics of batch norms too.
+      multiply_adds: of all convolutions and matrix products.
+    """
+
+    parameters: int
+    stored: int
+    multiply_adds: int
+
+
+def _shape(tensor: tf.Tensor) -> list[int]:
+    """The static shape of `tensor`; raises OptionError where a side is not known."""
+    shape = tensor.shape
+    if not shape.is_fully_defined():
+        raise OptionError(
+            f"The cost of '{tensor.op.name}' cannot be counted: its shape {shape} is not known before the graph runs; "
+            'build the network for one image of a crop size.'
+        )
+    return shape.as_list()
+
+
+def _useful_output(operation: tf.Operation) -> tf.Tensor:
+    """What a convolution is asked for: behind an atrous one's batch-to-space, without the rows that only fill up."""
+    output = operation.outputs[0]
+    consumers = output.consumers()
+    if len(consumers) == 1 and consumers[0].type == 'BatchToSpaceND':
+        return consumers[0].outputs[0]
+    return output
+
+
+def _convolution(operation: tf.Operation) -> int:
+    """Each value of the output reads a window of all input channels."""
+    height, width, channels, _ = _shape(operation.inputs[1])  # [kh, kw, in / groups, out]
+    return math.prod(_shape(_useful_output(operation))) * height * width * channels
+
+
+def _depthwise_convolution(operation: tf.Operation) -> int:
+    """Each value of the output reads a window of one input channel."""
+    height, width, _, _ = _shape(operation.inputs[1])  # [kh, kw, in, multiplier]
+    return math.prod(_shape(_useful_output(operation))) * height * width
+
+
+def _matrix_product(operation: tf.Operation) -> int:
+    """Each value of the output is a product of a row and a column."""
+    left = _shape(operation.inputs[0])
+    transposed = 'transpose_a' if operation.type == 'MatMul' else 'adj_x'
+    return math.prod(_shape(operation.outputs[0])) * (left[-2] if operation.get_attr(transposed) else left[-1])
+
+
+_COUNTED: dict[str, Callable[[tf.Operation], int]] = {
+    'Conv2D': _convolution,
+    'DepthwiseConv2dNative': _depthwise_convolution,
+    'MatMul': _matrix_product,
+    'BatchMatMul': _matrix_product,
+    'BatchMatMulV2': _matrix_product,
+}
+
+
+def multiply_adds(graph: tf.Graph) -> int:
+    """Multiply-adds of all convolutions and matrix products in `graph`.
+
+    An atrous convolution counts the same in either form, native or between space-to-batch and batch-to-space.
+
+    Raises:
+      OptionError: a shape is not known before the graph runs.
+    """
+    return sum(_COUNTED[op.type](op) for op in graph.get_operations() if op.type in _COUNTED)
+
+
+def number_of_values(variables: Iterable[tf.Variable]) -> int:
+    """How many numbers `variables` hold together."""
+    return sum(math.prod(variable.shape.as_list()) for variable in variables)
+
+
+def of_graph(graph: tf.Graph) -> Cost:
+    """The cost of the inference network in `graph`, the only one there, built for one image.
+
+    Raises:
+      OptionError: a shape is not known before the graph runs.
+    """
+    trained = graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
+    stored = graph.get_collection(tf.compat.v1.GraphKeys.MODEL_VARIABLES)
+    return Cost(number_of_values(trained), number_of_values(stored), multiply_adds(graph))
