@@ -28,7 +28,7 @@ def train_steps(
     """Returns the steps of training: resize to range, scale, pad, crop, flip.
 
     Only sides smaller than the crop are padded, and only larger ones are cropped, so the two commute: cropping comes
-    first, when there is less to copy. For the same reason types are changed after it.
+    first, while there is less to copy. For the same reason types are changed after it.
 
     Args:
       crop_size: rows and columns that the network sees.
@@ -41,8 +41,7 @@ def train_steps(
     """
     return [
         resize_to_range(resize),
-        scale_randomly(augment),
-        crop_randomly(crop_size),
+        scale_and_crop_randomly(augment, crop_size),
         to_numbers,
         pad_to(crop_size, mean_pixel, ignore_label),
         flip_randomly(augment.flip_probability),
@@ -123,14 +122,16 @@ def resize_to_range(resize: ResizeOptions) -> Step:
     return step
 
 
-def scale_randomly(augment: AugmentOptions) -> Step:
-    """Scales by a random factor."""
+def scale_and_crop_randomly(augment: AugmentOptions, crop_size: tuple[int, int]) -> Step:
+    """Scales by a random factor and cuts a random window of the crop size; a side that is smaller stays whole."""
 
     def step(sample: Sample) -> Sample:
         scale = preprocess_utils.random_scale_value(
             augment.min_scale_factor, augment.max_scale_factor, augment.scale_factor_step_size, _seed_of(sample, 0)
         )
-        return _with_both(sample, *preprocess_utils.scale_both(*_both(sample), scale))
+        size = preprocess_utils.scaled_size(*preprocess_utils.size_of(sample[common.IMAGE]), scale)
+        both = preprocess_utils.resize_and_crop_randomly(*_both(sample), size, crop_size, _seed_of(sample, 1))
+        return _with_both(sample, *both)
 
     return step
 
@@ -140,17 +141,6 @@ def pad_to(crop_size: tuple[int, int], mean_pixel: Sequence[float], ignore_label
 
     def step(sample: Sample) -> Sample:
         return _with_both(sample, *preprocess_utils.pad_both(*_both(sample), *crop_size, mean_pixel, ignore_label))
-
-    return step
-
-
-def crop_randomly(crop_size: tuple[int, int]) -> Step:
-    """Cuts a random window of the crop size; a side that is smaller stays whole."""
-
-    def step(sample: Sample) -> Sample:
-        sides = preprocess_utils.size_of(sample[common.IMAGE])
-        height, width = (_smaller(side, crop_side) for side, crop_side in zip(sides, crop_size, strict=True))
-        return _with_both(sample, *preprocess_utils.random_crop(*_both(sample), height, width, _seed_of(sample, 1)))
 
     return step
 
@@ -177,8 +167,3 @@ def _with_both(sample: Sample, image: tf.Tensor, label: tf.Tensor | None) -> Sam
 def _seed_of(sample: Sample, purpose: int) -> tf.Tensor:
     """A seed for one random choice: without the purpose, scale, crop and flip would go hand in hand."""
     return tf.random.experimental.stateless_fold_in(sample[common.SEED], purpose)
-
-
-def _smaller(side: tf.Tensor | int, other: int) -> tf.Tensor | int:
-    """The smaller of the two, as an integer where both are known."""
-    return min(side, other) if isinstance(side, int) else tf.minimum(side, other)

@@ -1,6 +1,6 @@
 """Pure functions on one image and its label: resize, scale, pad, crop, flip.
 
-An image is [h, w, channels] float32, a label [h, w, 1] int32; both move together. What is random is drawn from a
+An image is [h, w, channels], a label [h, w, 1]; both move together. What is random is drawn from a
 `seed` that is passed in, so that equal seeds give equal results in any order and on any thread.
 """
 
@@ -24,7 +24,8 @@ def resize_image(image: tf.Tensor, size: tf.Tensor | Sequence[int]) -> tf.Tensor
     Returns:
       [size[0], size[1], channels] float32.
     """
-    return tf.compat.v1.image.resize_bilinear(image[tf.newaxis], size, align_corners=True)[0]  # [rows, columns, c]
+    resized = tf.raw_ops.ResizeBilinear(images=image[tf.newaxis], size=size, align_corners=True)
+    return resized[0]  # [rows, columns, channels]
 
 
 def resize_label(label: tf.Tensor, size: tf.Tensor | Sequence[int]) -> tf.Tensor:
@@ -37,7 +38,39 @@ def resize_label(label: tf.Tensor, size: tf.Tensor | Sequence[int]) -> tf.Tensor
     Returns:
       [size[0], size[1], 1] of the label's type.
     """
-    return tf.compat.v1.image.resize_nearest_neighbor(label[tf.newaxis], size, align_corners=True)[0]  # [rows, cols, 1]
+    return _nearest_window(label, size, 0, 0, size[0], size[1])
+
+
+def _nearest_window(
+    label: tf.Tensor,
+    size: tf.Tensor | Sequence[int],
+    offset_height: tf.Tensor | int,
+    offset_width: tf.Tensor | int,
+    height: tf.Tensor | int,
+    width: tf.Tensor | int,
+) -> tf.Tensor:
+    """The window [height, width, 1] of `label` resized to `size`; what is outside of it is never computed.
+
+    The same numbers as TensorFlow's operation gives, in a fraction of the time: it looks at each pixel of the window
+    alone, and a resized label may be many times as large.
+    """
+    old_height, old_width = size_of(label)
+    rows = _nearest_sources(old_height, size[0], offset_height, height)  # [height]
+    columns = _nearest_sources(old_width, size[1], offset_width, width)  # [width]
+    places = rows[:, tf.newaxis] * old_width + columns  # [height, width]
+    window = tf.gather(tf.reshape(label, [-1]), places)[..., tf.newaxis]  # [height, width, 1]
+    window.set_shape([_static(height), _static(width), 1])
+    return window
+
+
+def _nearest_sources(
+    old: tf.Tensor | int, new: tf.Tensor | int, start: tf.Tensor | int, count: tf.Tensor | int
+) -> tf.Tensor:
+    """Where the values `start` to `start + count - 1` of `new` come from among `old`: [count] int32."""
+    step = tf.cast(old - 1, tf.float32) / tf.cast(tf.maximum(new - 1, 1), tf.float32)
+    position = tf.cast(tf.range(start, start + count), tf.float32) * step
+    # Half rounds up; float64 keeps the sum from rounding.
+    return tf.cast(tf.floor(tf.cast(position, tf.float64) + 0.5), tf.int32)
 
 
 def resize_both(
@@ -112,12 +145,6 @@ def scaled_size(height: tf.Tensor, width: tf.Tensor, scale: tf.Tensor) -> tuple[
     return tf.maximum(sides[0], 1), tf.maximum(sides[1], 1)
 
 
-def scale_both(image: tf.Tensor, label: tf.Tensor | None, scale: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Scales an image and, where there is one, its label by a float32 scalar."""
-    height, width = size_of(image)
-    return resize_both(image, label, scaled_size(height, width, scale))
-
-
 def pad_to_bounding_box(
     values: tf.Tensor,
     offset_height: tf.Tensor | int,
@@ -190,26 +217,49 @@ def crop(
     return window
 
 
-def random_crop(
-    image: tf.Tensor, label: tf.Tensor | None, height: tf.Tensor | int, width: tf.Tensor | int, seed: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Cuts the same random window out of an image and its label; every place is as likely as any other.
+def random_window(
+    height: tf.Tensor | int, width: tf.Tensor | int, window: Sequence[tf.Tensor | int], seed: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Draws the upper left corner of a window; every place is as likely as any other.
 
     Args:
-      image: [h, w, channels], at least as large as the window.
-      label: [h, w, 1], or None.
-      height: rows of the window.
-      width: columns of the window.
+      height: rows of the image, at least those of the window.
+      width: columns, likewise.
+      window: rows and columns of the window.
       seed: two integers.
 
     Returns:
-      [height, width, channels] and [height, width, 1] (or None).
+      Row and column, int32 scalars.
     """
-    rows, columns = size_of(image)
     row_seed, column_seed = tf.unstack(tf.random.experimental.stateless_split(seed, 2))
-    row = tf.random.stateless_uniform([], row_seed, 0, rows - height + 1, tf.int32)
-    column = tf.random.stateless_uniform([], column_seed, 0, columns - width + 1, tf.int32)
-    return crop(image, row, column, height, width), None if label is None else crop(label, row, column, height, width)
+    row = tf.random.stateless_uniform([], row_seed, 0, height - window[0] + 1, tf.int32)
+    return row, tf.random.stateless_uniform([], column_seed, 0, width - window[1] + 1, tf.int32)
+
+
+def resize_and_crop_randomly(
+    image: tf.Tensor,
+    label: tf.Tensor | None,
+    size: Sequence[tf.Tensor | int],
+    crop_size: tuple[int, int],
+    seed: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """Resizes an image and its label and cuts the same random window out of both.
+
+    Args:
+      image: [h, w, channels], any numeric type.
+      label: [h, w, 1], or None.
+      size: rows and columns to resize to.
+      crop_size: rows and columns of the window; a side of `size` that is smaller stays whole.
+      seed: two integers.
+
+    Returns:
+      [height, width, channels] float32 and [height, width, 1] (or None) of the label's type; no side is larger than
+      the window's.
+    """
+    window = [tf.minimum(side, most) for side, most in zip(size, crop_size, strict=True)]
+    row, column = random_window(size[0], size[1], window, seed)
+    cropped = None if label is None else _nearest_window(label, size, row, column, *window)
+    return crop(resize_image(image, size), row, column, *window), cropped
 
 
 def random_flip(

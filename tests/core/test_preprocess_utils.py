@@ -98,12 +98,6 @@ def test_scaled_sizes_are_cut_to_integers(scale):
     assert [int(height), int(width)] == expected
 
 
-def test_image_and_label_scale_together():
-    image, label = preprocess_utils.scale_both(np.repeat(SQUARE, 3, axis=2), SQUARE.astype(np.int32), tf.constant(2.0))
-    assert image.shape == (6, 6, 3)
-    assert label.shape == (6, 6, 1)
-
-
 def test_padding_by_hand():
     padded = preprocess_utils.pad_to_bounding_box(tf.constant(SQUARE[:2, :2]), 1, 0, 4, 3, 9.0).numpy()[..., 0]
     assert padded.tolist() == [[9, 9, 9], [1, 2, 9], [4, 5, 9], [9, 9, 9]]
@@ -128,19 +122,38 @@ def test_crops_by_hand():
     assert preprocess_utils.crop(tf.constant(SQUARE), 1, 0, 2, 2).numpy()[..., 0].tolist() == [[4, 5], [7, 8]]
 
 
-def test_random_crops_reach_every_place_with_image_and_label_together():
-    seen = set()
-    for i in range(60):
-        image, label = preprocess_utils.random_crop(
-            tf.constant(SQUARE), tf.constant(SQUARE.astype(np.int32)), 2, 2, seed(i)
-        )
-        np.testing.assert_array_equal(image.numpy().astype(int), label)
-        seen.add(int(label[0, 0, 0]))
-    assert seen == {1, 2, 4, 5}
+@pytest.mark.parametrize('size', [(1, 1), (2, 3), (7, 9), (8, 13), (20, 33)])
+def test_labels_are_resized_as_the_operation_does_it(size):
+    label = np.random.default_rng(0).integers(0, 255, (7, 9, 1), np.uint8)
+    expected = tf.raw_ops.ResizeNearestNeighbor(images=label[np.newaxis], size=size, align_corners=True)[0]
+    np.testing.assert_array_equal(preprocess_utils.resize_label(label, size), expected)
 
 
-def test_a_crop_of_the_whole_is_the_whole():
-    image, label = preprocess_utils.random_crop(tf.constant(SQUARE), None, 3, 3, seed(1))
+@pytest.mark.parametrize('size', [(3, 3), (6, 5), (9, 2), (1, 7)])
+def test_a_resized_window_is_a_window_of_the_resized(size):
+    images = np.random.default_rng(0).uniform(0, 255, (4, 5, 3)).astype(np.float32)
+    label = np.random.default_rng(1).integers(0, 255, (4, 5, 1), np.uint8)
+    whole_image, whole_label = preprocess_utils.resize_both(images, label, size)
+    window = tuple(min(side, 3) for side in size)
+    corners = set()
+    for i in range(10):
+        image, cropped = preprocess_utils.resize_and_crop_randomly(images, label, size, (3, 3), seed(i))
+        row, column = preprocess_utils.random_window(*size, window, seed(i))
+        part = np.s_[int(row) : int(row) + window[0], int(column) : int(column) + window[1]]
+        np.testing.assert_array_equal(image, whole_image[part])
+        np.testing.assert_array_equal(cropped, whole_label[part])
+        corners.add((int(row), int(column)))
+    assert len(corners) == 1 or size != (3, 3)
+
+
+def test_windows_reach_every_place_equally():
+    places = [tuple(int(x) for x in preprocess_utils.random_window(3, 4, (2, 3), seed(i))) for i in range(80)]
+    assert set(places) == {(0, 0), (0, 1), (1, 0), (1, 1)}
+    assert min(places.count(place) for place in set(places)) > 8
+
+
+def test_a_window_of_the_whole_is_the_whole():
+    image, label = preprocess_utils.resize_and_crop_randomly(tf.constant(SQUARE), None, (3, 3), (5, 5), seed(1))
     np.testing.assert_array_equal(image, SQUARE)
     assert label is None
 
@@ -167,7 +180,7 @@ def test_static_shapes_survive_in_a_graph():
     with tf.Graph().as_default():
         image = tf.compat.v1.placeholder(tf.float32, [None, None, 3])
         padded = preprocess_utils.pad_to_bounding_box(image, 0, 0, 5, 6, 0.0)
-        cropped, _ = preprocess_utils.random_crop(image, None, 4, 3, tf.constant([0, 1], tf.int64))
+        cropped = preprocess_utils.crop(image, 1, 2, 4, 3)
         flipped, _ = preprocess_utils.random_flip(cropped, None, 0.5, tf.constant([0, 1], tf.int64))
         assert padded.shape == [5, 6, 3]
         assert cropped.shape == flipped.shape == [4, 3, 3]
