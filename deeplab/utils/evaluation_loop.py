@@ -67,9 +67,10 @@ def open_split(
       cache_dir: folder that keeps the verdict on the records.
 
     Raises:
-      OptionError: The network has another number of classes than the data set, or no crop size.
+      OptionError: There is no such network, or it has another number of classes than the data set, or no crop size.
       DataError: The split is missing or damaged, lacks labels, or has an image larger than the crop.
     """
+    model.check_options(network)  # before the records, which may take long
     found = segmentation_dataset.get_dataset(dataset.name, dataset.split, dataset.directory)
     descriptor = found.descriptor
     if network.num_classes != descriptor.num_classes:
