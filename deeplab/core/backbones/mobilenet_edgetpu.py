@@ -41,7 +41,7 @@ NETWORK = inverted_residual.Network(
 
 
 def build(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Makes the network; its channels are multiples of 8 under every depth multiplier.
+    """Makes the network; its channels are multiples of 8 under every depth multiplier, whatever `divisible_by` says.
 
     Args:
       images: [n, h, w, 3] float32, normalised.

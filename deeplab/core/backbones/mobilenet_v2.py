@@ -66,5 +66,6 @@ registry.register(
         },
         output_strides=(4, 8, 16, 32),
         uses_depth_multiplier=True,
+        uses_divisible_by=True,
     )
 )

@@ -76,8 +76,8 @@ def build(
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Makes the network.
 
-    Its channels are multiples of 8 under every depth multiplier, and its activations stay what they are whatever
-    `use_bounded_activation` says: both flags are for others.
+    Its channels are multiples of 8 under every depth multiplier, whatever `divisible_by` says, and its activations stay
+    what they are, whatever `use_bounded_activation` says: the first is for MobileNetV2, the second for the heads.
 
     Args:
       images: [n, h, w, 3] float32, normalised.

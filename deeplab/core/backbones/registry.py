@@ -62,6 +62,7 @@ class Backbone:
       output_strides: strides that the network can be made dense for.
       uses_multi_grid: whether --multi_grid means anything to it.
       uses_depth_multiplier: whether --depth_multiplier means anything to it.
+      uses_divisible_by: whether --divisible_by means anything to it.
       uses_nas_options: whether the flags of searched networks mean anything to it.
     """
 
@@ -73,6 +74,7 @@ class Backbone:
     output_strides: tuple[int, ...] = (8, 16, 32)
     uses_multi_grid: bool = False
     uses_depth_multiplier: bool = False
+    uses_divisible_by: bool = False
     uses_nas_options: bool = False
 
 

@@ -1,0 +1,219 @@
+"""MobileNetV2, V3 and EdgeTPU: channels under every multiplier, skips, strides, and laws that hold at any size."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from deeplab.core import feature_extractor, layers
+from deeplab.core.backbones import inverted_residual, mobilenet_edgetpu, mobilenet_v2, mobilenet_v3, registry
+from deeplab.errors import OptionError
+from deeplab.options import DecoderOptions, ModelOptions
+
+V3 = ['mobilenet_v3_large_seg', 'mobilenet_v3_small_seg']
+VARIANTS = ['mobilenet_v2', *V3, 'mobilenet_edgetpu']
+
+
+def options(variant, output_stride=16, **others):
+    return ModelOptions({'semantic': 3}, model_variant=variant, output_stride=output_stride, **others)
+
+
+def features(images, model_options, is_training=False):
+    mode = layers.mode_scope(is_training=is_training, fine_tune_batch_norm=True)
+    with mode, tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE):
+        return feature_extractor.extract_features(images, model_options)
+
+
+def run(tensors, feed=None):
+    with tf.compat.v1.Session() as session:
+        session.run(tf.compat.v1.global_variables_initializer())
+        return session.run(tensors, feed)
+
+
+@pytest.fixture
+def graph():
+    with tf.Graph().as_default() as graph:
+        graph.seed = 7
+        yield graph
+
+
+def channels(variant, **others):
+    """Channels of the first convolution, of each block's result, and of the last convolution."""
+    _, end_points = features(tf.zeros([1, 33, 33, 3]), options(variant, **others))
+    return [tensor.shape.as_list()[3] for name, tensor in end_points.items() if '/' not in name]
+
+
+@pytest.mark.parametrize(
+    ('variant', 'depth_multiplier', 'expected'),
+    [
+        ('mobilenet_v3_small_seg', 0.75, [16, 16, 24, 24, 32, 32, 32, 40, 40, 40, 40, 40, 216]),
+        ('mobilenet_v3_small_seg', 1.5, [24, 24, 40, 40, 64, 64, 64, 72, 72, 72, 72, 72, 432]),
+        (
+            'mobilenet_v3_large_seg',
+            0.5,
+            [8, 8, 16, 16, 24, 24, 24, 40, 40, 40, 40, 56, 56, 40, 40, 40, 240],
+        ),
+        (
+            'mobilenet_edgetpu',
+            0.75,
+            [24, 16, *[24] * 4, *[40] * 4, *[72] * 8, *[120] * 4, 144, 960],
+        ),
+    ],
+)
+def test_channels_stay_multiples_of_eight(graph, variant, depth_multiplier, expected):
+    assert channels(variant, depth_multiplier=depth_multiplier) == expected
+
+
+@pytest.mark.parametrize(
+    ('depth_multiplier', 'divisible_by', 'expected'),
+    [(1.0, None, [32, 16, 24]), (0.5, None, [16, 8, 12]), (0.35, None, [11, 6, 8]), (0.5, 8, [16, 8, 16])],
+)
+def test_mobilenet_v2_rounds_to_integers_under_a_multiplier(depth_multiplier, divisible_by, expected):
+    model_options = options('mobilenet_v2', depth_multiplier=depth_multiplier, divisible_by=divisible_by)
+    assert [mobilenet_v2.scaled_channels(wide, model_options) for wide in (32, 16, 24)] == expected
+
+
+@pytest.mark.parametrize('variant', [*V3, 'mobilenet_edgetpu'])
+def test_divisible_by_is_for_mobilenet_v2(graph, variant):
+    assert channels(variant, divisible_by=16) == channels(variant)
+    assert not registry.get(variant).uses_divisible_by and registry.get('mobilenet_v2').uses_divisible_by
+
+
+@pytest.mark.parametrize('variant', VARIANTS)
+def test_a_tiny_multiplier_leaves_a_network(graph, variant):
+    narrow = 1 if variant == 'mobilenet_v2' else 8
+    assert min(channels(variant, depth_multiplier=0.02)) == narrow
+    expanded = [
+        v.shape.as_list()[2:]
+        for v in tf.compat.v1.trainable_variables()
+        if v.op.name.endswith(('expanded_conv/depthwise/depthwise_weights', 'expanded_conv/project/weights'))
+    ]
+    assert all(shape[0] == narrow for shape in expanded)  # the first block expands nothing
+
+
+@pytest.mark.parametrize(
+    ('variant', 'expected'),
+    [
+        ('mobilenet_v3_large_seg', {4: [9, 14, 72], 8: [5, 7, 120], 16: [3, 4, 672]}),
+        ('mobilenet_v3_small_seg', {4: [9, 14, 16], 8: [5, 7, 88], 16: [3, 4, 144]}),
+        ('mobilenet_v2', {4: [9, 14, 144], 8: [5, 7, 192], 16: [3, 4, 576]}),
+    ],
+)
+def test_skips_at_an_odd_crop(graph, variant, expected):
+    _, end_points = features(tf.zeros([2, 35, 54, 3]), options(variant, output_stride=32))
+    skips = registry.get(variant).decoder_end_points
+    assert {stride: end_points[name].shape.as_list()[1:] for stride, name in skips.items()} == expected
+
+
+def test_skips_of_v3_come_before_the_gate(graph):
+    _, end_points = features(tf.zeros([1, 33, 33, 3]), options('mobilenet_v3_large_seg'))
+    skip = end_points[registry.get('mobilenet_v3_large_seg').decoder_end_points[8]]
+    assert skip.op.type == 'Relu' and skip.op.name.startswith('MobilenetV3/expanded_conv_5/depthwise/')
+    assert 'MobilenetV3/expanded_conv_5/squeeze_excite/Mean' in {op.name for op in skip.consumers()}
+
+
+def test_edgetpu_has_no_skips():
+    model_options = options('mobilenet_edgetpu', decoder=DecoderOptions(output_strides=(4,)))
+    with pytest.raises(OptionError) as caught:
+        registry.check(model_options)
+    assert str(caught.value) == (
+        '--decoder_output_stride=4 is not possible with mobilenet_edgetpu: it has skips at strides none.'
+    )
+
+
+@pytest.mark.parametrize('output_stride', [4, 8, 16, 32])
+@pytest.mark.parametrize('variant', VARIANTS)
+def test_strides_and_rates(variant, output_stride):
+    network = {
+        'mobilenet_v2': mobilenet_v2.NETWORK,
+        'mobilenet_v3_large_seg': mobilenet_v3.LARGE,
+        'mobilenet_v3_small_seg': mobilenet_v3.SMALL,
+        'mobilenet_edgetpu': mobilenet_edgetpu.NETWORK,
+    }[variant]
+    with tf.Graph().as_default():
+        out, _ = features(tf.zeros([1, 97, 66, 3]), options(variant, output_stride=output_stride))
+    assert out.shape.as_list()[1:3] == [-(-97 // output_stride), -(-66 // output_stride)]
+    assert np.prod([2, *(block.stride for block in network.blocks)]) == 32
+
+
+def test_v3_small_gains_a_shortcut_where_its_last_stride_is_lost():
+    added = {}
+    for output_stride in (16, 32):
+        with tf.Graph().as_default() as graph:
+            features(tf.zeros([1, 33, 33, 3]), options('mobilenet_v3_small_seg', output_stride=output_stride))
+            names = {op.name for op in graph.get_operations()}
+            added[output_stride] = 'MobilenetV3/expanded_conv_8/add' in names
+    assert added == {16: True, 32: False}
+
+
+# Squeeze-and-excite means another thing on a denser map (the mean over other positions), and the small V3 another
+# network below stride 32 (see above): what is left of the law is held to.
+@pytest.mark.parametrize(
+    ('variant', 'strides'),
+    [
+        ('mobilenet_v2', (8, 16, 32)),
+        ('mobilenet_v3_large_seg', (8, 16, 32)),
+        ('mobilenet_v3_small_seg', (8, 16)),
+        ('mobilenet_edgetpu', (8, 16, 32)),
+    ],
+)
+def test_atrous_features_are_those_of_the_next_stride_in_between(graph, monkeypatch, variant, strides):
+    monkeypatch.setattr(inverted_residual, '_squeeze_excite', lambda inputs: inputs)
+    images = tf.random.stateless_uniform([1, 65, 97, 3], [1, 2], 0.0, 255.0)
+    narrow = {'depth_multiplier': 0.25}
+    values = run({s: features(images, options(variant, output_stride=s, **narrow))[0] for s in strides})
+    for stride, following in zip(strides, strides[1:], strict=False):
+        expected = values[following]
+        np.testing.assert_allclose(values[stride][:, ::2, ::2], expected, rtol=0, atol=1e-4 * expected.std())
+    assert values[strides[-1]].std() > 0
+
+
+@pytest.mark.parametrize('variant', ['mobilenet_v3_small_seg', 'mobilenet_edgetpu'])
+def test_unknown_batch_and_size(graph, variant):
+    model_options = options(variant, output_stride=8, depth_multiplier=0.25)
+    images = tf.compat.v1.placeholder(tf.float32, [None, None, None, 3])
+    pixels = np.random.RandomState(0).uniform(0, 255, [2, 33, 47, 3]).astype(np.float32)
+    tensors = [features(images, model_options)[0], features(tf.constant(pixels), model_options)[0]]
+    got, expected = run(tensors, {images: pixels})
+    assert got.shape[:3] == (2, 5, 6)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5 * expected.std())
+
+
+@pytest.mark.parametrize(('variant', 'norms'), [('mobilenet_v3_small_seg', 34), ('mobilenet_edgetpu', 58)])
+def test_batch_norms_have_the_constants_of_the_family(graph, variant, norms):
+    features(tf.zeros([1, 33, 33, 3]), options(variant), is_training=True)
+    updates = layers.moving_updates()
+    assert {update.decay for update in updates} == {0.997}
+    made = [op for op in graph.get_operations() if op.type == 'FusedBatchNormV3']
+    assert len(updates) == 2 * len(made) == 2 * norms
+    assert {round(op.get_attr('epsilon'), 7) for op in made} == {1e-3}
+
+
+@pytest.mark.parametrize('variant', ['mobilenet_v3_small_seg', 'mobilenet_edgetpu'])
+def test_gradients_reach_every_variable(graph, variant):
+    images = tf.random.stateless_uniform([2, 33, 47, 3], [1, 2], 0.0, 255.0)
+    out, _ = features(images, options(variant, output_stride=8, depth_multiplier=0.25), is_training=True)
+    variables = tf.compat.v1.trainable_variables()
+    gradients = tf.gradients(tf.reduce_sum(out**2), variables)
+    assert not [v.op.name for v, gradient in zip(variables, gradients, strict=True) if gradient is None]
+    assert all(np.isfinite(gradient).all() for gradient in run(gradients))
+
+
+@pytest.mark.parametrize('variant', VARIANTS)
+def test_bounded_activations_are_for_heads_alone(variant):
+    found = []
+    for bounded in (False, True):
+        with tf.Graph().as_default() as graph:
+            features(tf.zeros([1, 33, 33, 3]), options(variant, use_bounded_activation=bounded))
+            found.append([op.type for op in graph.get_operations()])
+    assert found[0] == found[1]
+
+
+def test_first_weights(graph):
+    features(tf.zeros([1, 33, 33, 3]), options('mobilenet_v3_large_seg'))
+    ends = ('expanded_conv_13/expand/weights', 'expanded_conv_13/depthwise/depthwise_weights', 'excite/Conv_1/weights')
+    values = run([v for v in tf.compat.v1.trainable_variables() if v.op.name.endswith(ends)])
+    assert len(values) == 2 + 8
+    for value in values:
+        # A unit normal that is truncated at two has the standard deviation 0.8796.
+        assert value.std() == pytest.approx(0.09 * 0.8796, rel=0.1)
+        assert abs(value).max() <= 0.18
