@@ -15,7 +15,7 @@ def pytest_generate_tests(metafunc):
 
 def _variable_name(kernel: str) -> str:
     """The original's layer names end in /kernel; the variables behind them in /weights."""
-    return kernel.replace('/depthwise_kernel', '/depthwise_weights').replace('/kernel', '/weights')
+    return kernel.removesuffix('kernel') + 'weights'
 
 
 def _decayed(losses) -> set[str]:

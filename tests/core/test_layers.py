@@ -1,0 +1,229 @@
+import contextlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_slim as slim
+
+from deeplab.core import layers
+
+
+@pytest.fixture
+def graph():
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+def _run(*tensors, feed=None):
+    with tf.compat.v1.Session() as session:
+        session.run(tf.compat.v1.global_variables_initializer())
+        return session.run(list(tensors), feed)
+
+
+def _names():
+    return [(v.op.name, v.shape.as_list()) for v in tf.compat.v1.model_variables()]
+
+
+def _random(*shape):
+    return np.random.RandomState(0).normal(size=shape).astype(np.float32)
+
+
+def test_names_of_a_separable_convolution(graph):
+    layers.separable_conv2d(tf.zeros([1, 5, 5, 4]), 6, 3, scope='a')
+    norm = ['gamma', 'beta', 'moving_mean', 'moving_variance']
+    assert _names() == [
+        ('a_depthwise/depthwise_weights', [3, 3, 4, 1]),
+        *((f'a_depthwise/BatchNorm/{name}', [4]) for name in norm),
+        ('a_pointwise/weights', [1, 1, 4, 6]),
+        *((f'a_pointwise/BatchNorm/{name}', [6]) for name in norm),
+    ]
+    trainable = {v.op.name.split('/')[-1] for v in tf.compat.v1.trainable_variables()}
+    assert trainable == {'depthwise_weights', 'weights', 'gamma', 'beta'}
+
+
+def test_without_batch_norm_there_are_biases(graph):
+    layers.conv2d(tf.zeros([1, 5, 5, 4]), 6, 1, normalize=False, scope='a')
+    assert _names() == [('a/weights', [1, 1, 4, 6]), ('a/biases', [6])]
+
+
+def test_batch_norm_in_training_against_numpy(graph):
+    inputs = _random(2, 3, 4, 5) * 3 + 1
+    decay = 0.9
+    outputs = layers.batch_norm(tf.constant(inputs), is_training=True, decay=decay, epsilon=1e-3)
+    updates = layers.moving_updates()
+    assert [u.variable.op.name for u in updates] == ['BatchNorm/moving_mean', 'BatchNorm/moving_variance']
+    with tf.compat.v1.Session() as session:
+        session.run(tf.compat.v1.global_variables_initializer())
+        result = session.run(outputs)
+        mean, variance = inputs.mean((0, 1, 2)), inputs.var((0, 1, 2))
+        np.testing.assert_allclose(result, (inputs - mean) / np.sqrt(variance + 1e-3), rtol=0, atol=1e-5)
+        # The run changed nothing; the updates do.
+        np.testing.assert_array_equal(session.run(updates[0].variable), np.zeros(5))
+        session.run([layers.apply_moving_update(update) for update in updates])
+        moved = session.run([update.variable for update in updates])
+    unbiased = variance * 24 / 23
+    np.testing.assert_allclose(moved[0], mean * (1 - decay), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(moved[1], decay + unbiased * (1 - decay), rtol=1e-5)
+
+
+def test_frozen_batch_norm_uses_moving_statistics_and_still_trains(graph):
+    inputs = tf.constant(_random(1, 2, 2, 3))
+    outputs = layers.batch_norm(inputs, is_training=False, epsilon=0.25)
+    gradients = tf.gradients(tf.reduce_sum(outputs), tf.compat.v1.trainable_variables())
+    result, source, *gradients = _run(outputs, inputs, *gradients)
+    np.testing.assert_allclose(result, source / np.sqrt(1.25), rtol=1e-5)
+    np.testing.assert_allclose(gradients[0], (source / np.sqrt(1.25)).sum((0, 1, 2)), rtol=1e-4)
+    np.testing.assert_allclose(gradients[1], [4, 4, 4])
+    assert layers.moving_updates() == []
+
+
+def test_one_decay_rules_all_batch_norms(graph):
+    with layers.mode_scope(is_training=True, fine_tune_batch_norm=True, batch_norm_decay=0.5):
+        with layers.family_scope(batch_norm_decay=0.9, batch_norm_epsilon=1e-3, activation=None):
+            layers.conv2d(tf.zeros([1, 2, 2, 3]), 4, 1, scope='a')
+    assert {update.decay for update in layers.moving_updates()} == {0.5}
+
+
+def test_updates_of_one_clone(graph):
+    for clone in ('clone_0', 'clone_1'):
+        with tf.name_scope(clone), tf.compat.v1.variable_scope('', reuse=tf.compat.v1.AUTO_REUSE):
+            layers.batch_norm(tf.zeros([1, 2, 2, 3]), is_training=True)
+    assert len(layers.moving_updates()) == 4
+    first = layers.moving_updates('clone_0')
+    assert len(first) == 2
+    assert all(update.batch_value.op.name.startswith('clone_0/') for update in first)
+    assert len(tf.compat.v1.model_variables()) == 4
+
+
+@pytest.mark.parametrize('rate', [1, 2, 3])
+def test_depthwise_convolution_against_numpy(graph, rate):
+    inputs, weights = _random(1, 7, 6, 2), _random(3, 3, 2, 1)
+    outputs = layers.depthwise_conv2d(
+        tf.constant(inputs),
+        3,
+        rate=rate,
+        normalize=False,
+        activation=None,
+        scope='a',
+        initializer=lambda s, seed: weights,
+    )
+    padded = np.pad(inputs, [(0, 0), (rate, rate), (rate, rate), (0, 0)])
+    expected = sum(
+        padded[:, i * rate : i * rate + 7, j * rate : j * rate + 6] * weights[i, j, :, 0]
+        for i in range(3)
+        for j in range(3)
+    )
+    np.testing.assert_allclose(_run(outputs)[0], expected, rtol=0, atol=1e-5)
+
+
+def test_dilated_kernel_equals_space_to_batch(graph):
+    inputs = tf.constant(_random(2, 9, 11, 4))
+    with tf.compat.v1.variable_scope('', reuse=tf.compat.v1.AUTO_REUSE):
+        forms = [
+            layers.depthwise_conv2d(inputs, 3, rate=2, native_dilation=native, scope='a') for native in (False, True)
+        ]
+    plain, native = _run(*forms)
+    np.testing.assert_allclose(native, plain, rtol=0, atol=1e-5)
+
+
+def test_an_export_gets_no_dilated_kernel(graph, monkeypatch):
+    monkeypatch.setattr(layers.tf_compat, 'has_native_dilated_depthwise', lambda: True)
+    for native, dilations in ((False, [1, 1, 1, 1]), (None, [1, 2, 2, 1])):
+        with tf.Graph().as_default() as inner:
+            with layers.mode_scope(is_training=False, fine_tune_batch_norm=False, native_dilation=native):
+                layers.depthwise_conv2d(tf.zeros([1, 9, 9, 2]), 3, rate=2, scope='a')
+            (op,) = [op for op in inner.get_operations() if op.type == 'DepthwiseConv2dNative']
+            assert op.get_attr('dilations') == dilations
+
+
+def test_training_never_uses_the_kernel_whose_gradient_forgets_dilations(graph, monkeypatch):
+    monkeypatch.setattr(layers.tf_compat, 'has_native_dilated_depthwise', lambda: True)
+    with layers.mode_scope(is_training=True, fine_tune_batch_norm=True):
+        layers.depthwise_conv2d(tf.zeros([1, 9, 9, 2]), 3, rate=2, scope='a')
+    (op,) = [op for op in graph.get_operations() if op.type == 'DepthwiseConv2dNative']
+    assert op.get_attr('dilations') == [1, 1, 1, 1]
+
+
+def test_fixed_padding_pads_both_sides(graph):
+    inputs = tf.reshape(tf.range(16.0), [1, 4, 4, 1])
+    outputs = layers.conv2d(
+        inputs, 1, 3, stride=2, fixed_padding=True, normalize=False, activation=None, scope='a',
+        initializer=layers.ones,
+    )  # fmt: skip
+    # Windows begin one row and one column before the image, where SAME would begin inside it.
+    np.testing.assert_allclose(_run(outputs)[0][0, :, :, 0], [[0 + 1 + 4 + 5, 1 + 2 + 3 + 5 + 6 + 7], [51, 90]])
+
+
+def test_weight_decay_counts_each_weight_once(graph):
+    with layers.mode_scope(is_training=True, fine_tune_batch_norm=True, weight_decay=0.1):
+        for _ in range(2):
+            with tf.compat.v1.variable_scope('', reuse=tf.compat.v1.AUTO_REUSE):
+                layers.separable_conv2d(tf.zeros([1, 5, 5, 4]), 6, 3, scope='a')
+    (loss,) = tf.compat.v1.losses.get_regularization_losses()
+    weights = next(v for v in tf.compat.v1.model_variables() if v.op.name == 'a_pointwise/weights')
+    value, array = _run(loss, weights)
+    assert value == pytest.approx(0.1 * (array**2).sum() / 2, rel=1e-5)
+
+
+def _initial_values(scopes, seed=0):
+    with tf.Graph().as_default() as graph:
+        graph.seed = seed
+        for scope in scopes:
+            layers.conv2d(tf.zeros([1, 2, 2, 3]), 4, 1, scope=scope)
+        variables = tf.compat.v1.model_variables()
+        return {v.op.name: value for v, value in zip(variables, _run(*variables), strict=True)}
+
+
+def test_initial_values_follow_names_and_seed_not_order():
+    first, second = _initial_values('ab'), _initial_values('xba')
+    np.testing.assert_array_equal(first['a/weights'], second['a/weights'])
+    assert np.abs(first['a/weights'] - first['b/weights']).max() > 0.1
+    assert np.abs(first['a/weights'] - _initial_values('ab', seed=1)['a/weights']).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ('initializer', 'deviation', 'bound'),
+    [
+        (layers.truncated_normal(0.09), 0.09 * 0.8796, 0.18),
+        (layers.xavier_uniform, (2 / (9 * 96)) ** 0.5, (6 / (9 * 96)) ** 0.5),
+        (layers.he_normal, (2 / (9 * 32)) ** 0.5, 2 * (2 / (9 * 32)) ** 0.5 / 0.8796),
+    ],
+)
+def test_initializers(graph, initializer, deviation, bound):
+    (values,) = _run(initializer([3, 3, 32, 64], (1, 2)))
+    assert values.std() == pytest.approx(deviation, rel=0.03)
+    assert np.abs(values).max() <= bound * 1.0001
+    assert abs(values.mean()) < deviation / 30
+
+
+def test_dropout_follows_seed_step_and_clone(graph):
+    step = tf.compat.v1.train.get_or_create_global_step()
+    ones = tf.ones([1000])
+    scopes = ['', 'clone_0/', 'clone_1/']
+    masks = []
+    for scope in scopes:
+        with tf.name_scope(scope) if scope else contextlib.nullcontext():
+            masks.append(layers.dropout(ones, 0.9, is_training=True, scope='drop'))
+    with tf.compat.v1.Session() as session:
+        session.run(tf.compat.v1.global_variables_initializer())
+        first = session.run(masks)
+        again = session.run(masks)
+        session.run(step.assign_add(1))
+        later = session.run(masks)
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(first[0], first[1])
+    assert (first[0] != first[2]).sum() > 100
+    assert (first[0] != later[0]).sum() > 100
+    assert (first[0] == 0).mean() == pytest.approx(0.1, abs=0.03)
+    assert np.unique(first[0][first[0] != 0]) == pytest.approx([1 / 0.9])
+
+
+def test_dropout_is_the_identity_outside_training(graph):
+    values = tf.ones([3])
+    assert layers.dropout(values, 0.9, scope='drop') is values
+
+
+def test_arg_scope_reaches_layers(graph):
+    with slim.arg_scope([layers.conv2d], activation=None, initializer=layers.ones):
+        outputs = layers.conv2d(-tf.ones([1, 1, 1, 2]), 1, 1, normalize=False, scope='a')
+    assert _run(outputs)[0].item() == -2

@@ -1,0 +1,232 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from absl import logging
+
+from deeplab import model
+from deeplab.core import layers
+from deeplab.errors import OptionError
+from deeplab.options import AsppOptions, DecoderOptions, ModelOptions
+
+_SIZE = (33, 49)
+_TINY = ModelOptions({'semantic': 3}, crop_size=_SIZE, depth_multiplier=0.25, aspp=AsppOptions(filters=8))
+
+
+def _with(**arguments):
+    return dataclasses.replace(_TINY, **arguments)
+
+
+def _image(n=1, size=_SIZE):
+    return np.random.RandomState(0).uniform(0, 255, [n, *size, 3]).astype(np.float32)
+
+
+def _run(tensors, feed=None):
+    with tf.compat.v1.Session() as session:
+        session.run(tf.compat.v1.global_variables_initializer())
+        return session.run(tensors, feed)
+
+
+def _variables(options, **arguments):
+    with tf.Graph().as_default():
+        model.multi_scale_logits(tf.constant(_image()), options, **arguments)
+        return {v.op.name: v.shape.as_list() for v in tf.compat.v1.model_variables()}
+
+
+def _behind_the_backbone(options):
+    return sorted(name for name in _variables(options) if not name.startswith('Mobilenet') and 'BatchNorm' not in name)
+
+
+def test_scales_share_variables_and_have_keys():
+    with tf.Graph().as_default():
+        logits = model.multi_scale_logits(tf.constant(_image()), _TINY, image_pyramid=(0.5, 1.0, 1.25))['semantic']
+        assert list(logits) == ['logits_0.50', 'logits_1.00', 'logits_1.25', 'merged_logits']
+        assert {v.op.name for v in tf.compat.v1.model_variables()} == set(_variables(_TINY))
+        values = _run(logits)
+    # int((33 - 1) * 1.25 / 16 + 1), int((49 - 1) * 1.25 / 16 + 1)
+    assert {value.shape for value in values.values()} == {(1, 3, 4, 3)}
+    merged = values.pop('merged_logits')
+    np.testing.assert_allclose(merged, np.max(list(values.values()), axis=0), rtol=1e-6)
+
+
+def test_average_of_scales():
+    with tf.Graph().as_default():
+        options = _with(merge_method='avg')
+        logits = model.multi_scale_logits(tf.constant(_image()), options, image_pyramid=(0.5, 1.0))['semantic']
+        values = _run(logits)
+    np.testing.assert_allclose(
+        values['merged_logits'], (values['logits_0.50'] + values['logits_1.00']) / 2, rtol=0, atol=1e-7
+    )
+
+
+def test_one_scale_gives_the_merged_logits_alone():
+    with tf.Graph().as_default():
+        logits = model.multi_scale_logits(tf.constant(_image()), _TINY)['semantic']
+        assert list(logits) == ['merged_logits']
+        assert logits['merged_logits'].shape == [1, 3, 4, 3]
+
+
+def test_unknown_batch_and_sizes():
+    image = _image(2)
+    with tf.Graph().as_default():
+        options = _with(crop_size=None, aspp=AsppOptions(rates=(2,), filters=8), decoder=DecoderOptions((4,), 8))
+        images = tf.compat.v1.placeholder(tf.float32, [None, None, None, 3])
+        unknown = model.predict_labels(images, options)
+        known = model.predict_labels(tf.constant(image), dataclasses.replace(options, crop_size=_SIZE))
+        unknown, known = _run([unknown, known], {images: image})
+    assert unknown['semantic'].shape == (2, *_SIZE)
+    assert unknown['semantic'].dtype == np.int32
+    np.testing.assert_allclose(unknown['semantic_prob'], known['semantic_prob'], rtol=0, atol=1e-5)
+
+
+def test_several_scales_of_unknown_size():
+    with tf.Graph().as_default():
+        images = tf.compat.v1.placeholder(tf.float32, [None, None, None, 3])
+        predictions = model.predict_labels_multi_scale(images, _with(crop_size=None), (0.5, 1.0), True)
+        probabilities = _run(predictions['semantic_prob'], {images: _image()})
+    assert probabilities.shape == (1, *_SIZE, 3)
+    np.testing.assert_allclose(probabilities.sum(3), np.ones([1, *_SIZE]), rtol=1e-5)
+
+
+def test_mirrored_images_give_mirrored_predictions():
+    image = _image()
+    with tf.Graph().as_default():
+        first, second = (
+            model.predict_labels_multi_scale(tf.constant(array), _TINY, (1.0,), True)['semantic_prob']
+            for array in (image, image[:, :, ::-1].copy())
+        )
+        first, second = _run([first, second])
+    np.testing.assert_allclose(first, second[:, :, ::-1], rtol=0, atol=1e-6)
+
+
+def test_labels_before_resizing():
+    with tf.Graph().as_default():
+        options = _with(prediction_with_upsampled_logits=False)
+        logits = model.multi_scale_logits(tf.constant(_image()), options)['semantic']['merged_logits']
+        predictions = model.predict_labels(tf.constant(_image()), options)
+        logits, predictions = _run([logits, predictions])
+    labels = logits.argmax(3)
+    np.testing.assert_array_equal(predictions['semantic'][:, ::16, ::16], labels)
+    exponentials = np.exp(logits - logits.max(3, keepdims=True))
+    probabilities = exponentials / exponentials.sum(3, keepdims=True)
+    np.testing.assert_allclose(predictions['semantic_prob'][:, ::16, ::16], probabilities, rtol=0, atol=1e-5)
+
+
+def test_images_of_another_size_than_the_crop():
+    with tf.Graph().as_default(), pytest.raises(OptionError, match=r'do not have the crop size 33,49; pad them to it'):
+        model.predict_labels(tf.zeros([1, 40, 49, 3]), _TINY)
+
+
+def test_heads_without_branches():
+    assert _behind_the_backbone(_with(aspp=AsppOptions(filters=8, image_level_feature=False))) == [
+        'aspp0/weights',
+        'concat_projection/weights',
+        'logits/semantic/biases',
+        'logits/semantic/weights',
+    ]
+
+
+def test_plain_head_has_logits_for_each_rate():
+    options = _with(aspp=AsppOptions(rates=(1, 2), with_batch_norm=False), logits_kernel_size=3)
+    assert _behind_the_backbone(options) == [
+        'logits/semantic/biases',
+        'logits/semantic/weights',
+        'logits/semantic_1/biases',
+        'logits/semantic_1/weights',
+    ]
+
+
+def test_gate_multiplies_instead_of_joining():
+    aspp = AsppOptions(filters=8, with_concat_projection=False, with_squeeze_and_excitation=True)
+    assert _behind_the_backbone(_with(aspp=aspp)) == [
+        'aspp0/weights',
+        'image_pooling/biases',
+        'image_pooling/weights',
+        'logits/semantic/biases',
+        'logits/semantic/weights',
+    ]
+
+
+@pytest.mark.parametrize(
+    ('decoder', 'names'),
+    [
+        (
+            DecoderOptions((8, 4), 8),
+            [f'decoder_conv{i}{s}_{part}' for i in '01' for s in ('', '_1') for part in ('depthwise', 'pointwise')],
+        ),
+        (
+            DecoderOptions((4,), 8, use_separable_conv=False),
+            ['decoder_conv0/decoder_conv0_1', 'decoder_conv0/decoder_conv0_2'],
+        ),
+        (
+            DecoderOptions((4,), 8, use_sum_merge=True),
+            [f'decoder_split_sep_conv0_{p}' for p in ('depthwise', 'pointwise')],
+        ),
+        (DecoderOptions((4,), 8, use_separable_conv=False, use_sum_merge=True), ['decoder_conv0']),
+        (DecoderOptions((4,), 3, use_sum_merge=True, output_is_logits=True), ['decoder_conv0']),
+    ],
+)
+def test_decoder_names_and_sizes(decoder, names):
+    with tf.Graph().as_default():
+        logits = model.multi_scale_logits(tf.constant(_image()), _with(decoder=decoder))['semantic']['merged_logits']
+        assert logits.shape == [1, 9, 13, 3]
+        variables = {v.op.name: v.shape.as_list() for v in tf.compat.v1.model_variables()}
+    weights = [name for name in variables if name.startswith('decoder/') and name.endswith('weights')]
+    scopes = {name.removeprefix('decoder/').rsplit('/', 1)[0] for name in weights}
+    assert {scope for scope in scopes if not scope.startswith('feature_projection0')} == set(names)
+    stages = len(decoder.output_strides)
+    assert len(scopes) == len(names) + stages
+    filters = decoder.filters if decoder.use_sum_merge else 48
+    assert variables['decoder/feature_projection0/weights'][3] == filters
+    assert ('logits/semantic/weights' in variables) is not decoder.output_is_logits
+
+
+def test_a_decoder_stride_beyond_the_output_stride():
+    with tf.Graph().as_default():
+        options = _with(output_stride=8, decoder=DecoderOptions((16,), 8))
+        logits = model.multi_scale_logits(tf.constant(_image()), options)['semantic']['merged_logits']
+        assert logits.shape == [1, 3, 4, 3]
+
+
+@pytest.mark.parametrize(
+    ('change', 'message'),
+    [
+        ({'quantize_delay_step': 10}, '--quantize_delay_step=10: training in 8 bits is not built yet; leave it away.'),
+        (
+            {'decoder': DecoderOptions((4,), output_is_logits=True)},
+            "'semantic' has 3 classes, --decoder_filters=256; set --decoder_filters=3.",
+        ),
+        (
+            {'aspp': AsppOptions(image_level_feature=False, with_squeeze_and_excitation=True)},
+            '--aspp_with_squeeze_and_excitation=true needs the image-level feature',
+        ),
+        ({'model_variant': 'alexnet'}, '--model_variant=alexnet is not known'),
+    ],
+)
+def test_what_is_refused(change, message):
+    with pytest.raises(OptionError, match=message):
+        model.check_options(_with(**change))
+
+
+def test_pooling_crop_larger_than_the_image():
+    options = _with(image_pooling_crop_size=(65, 65))
+    with tf.Graph().as_default(), pytest.raises(OptionError, match='--image_pooling_crop_size=65,65 is larger'):
+        model.predict_labels(tf.constant(_image()), options)
+
+
+def test_rates_beyond_the_features_warn(monkeypatch):
+    messages = []
+    monkeypatch.setattr(
+        logging, 'log_first_n', lambda level, message, n, *arguments: messages.append(message % arguments)
+    )
+    model.check_options(_with(depth_multiplier=1.0, aspp=AsppOptions(rates=(6,))))
+    (message,) = messages
+    assert 'The atrous rate 6 reaches beyond the feature map (4 positions at output stride 16)' in message
+
+
+def test_training_registers_updates_and_frozen_batch_norm_none():
+    for fine_tune, expected in ((True, True), (False, False)):
+        with tf.Graph().as_default():
+            model.multi_scale_logits(tf.constant(_image()), _TINY, is_training=True, fine_tune_batch_norm=fine_tune)
+            assert bool(layers.moving_updates()) is expected
