@@ -385,23 +385,20 @@ _TRAIN_MACHINES = Group(
     ),
 )
 
-_PREDICTION = Group(
-    'Scales and flips',
-    (
-        Flag(
-            'eval_scales',
-            'repeated float',
-            [1.0],
-            'Scales whose predictions are averaged, the flag once for each, such as 0.5, 0.75, ... 1.75.',
-        ),
-        Flag(
-            'add_flipped_images',
-            'boolean',
-            False,
-            'Average over mirrored images too; it acts only with --eval_scales other than 1.0.',
-        ),
-    ),
+_EVAL_SCALES = Flag(
+    'eval_scales',
+    'repeated float',
+    [1.0],
+    'Scales whose predictions are averaged, the flag once for each, such as 0.5, 0.75, ... 1.75.',
 )
+_INFERENCE_SCALES = dataclasses.replace(_EVAL_SCALES, name='inference_scales')
+_ADD_FLIPPED_IMAGES = Flag(
+    'add_flipped_images',
+    'boolean',
+    False,
+    'Average over mirrored images too; it acts only where the scales are not 1.0 alone.',
+)
+_PREDICTION = Group('Scales and flips', (_EVAL_SCALES, _ADD_FLIPPED_IMAGES))
 
 _CHECKPOINT_DIR = Flag(
     'checkpoint_dir',
@@ -453,6 +450,54 @@ _VIS_RESULTS = Group(
         ),
     ),
 )
+
+_EXPORT_FILES = Group(
+    'Checkpoint and export',
+    (
+        Flag(
+            'checkpoint_path',
+            'string',
+            None,
+            'The checkpoint, such as logs/train/model.ckpt-30000 (without .index); of a folder its newest one is '
+            'taken.',
+        ),
+        Flag('export_path', 'string', None, 'File that the frozen graph becomes, or folder of the SavedModel.'),
+        Flag(
+            'export_format',
+            'enum',
+            'frozen_graph',
+            'frozen_graph is one file that holds graph and weights; saved_model a folder with a serving signature.',
+            options.EXPORT_FORMATS,
+        ),
+        Flag(
+            'save_inference_graph',
+            'boolean',
+            False,
+            'Also write the graph with its variables as text, inference_graph.pbtxt beside the export.',
+        ),
+    ),
+)
+
+_EXPORT_SIZES = Group(
+    'Classes and sizes',
+    (
+        Flag('num_classes', 'integer', 21, 'Number of classes that the checkpoint was trained for.'),
+        Flag(
+            'crop_size',
+            'repeated integer',
+            [513, 513],
+            'Height and width, in pixels, of the largest image that the export takes: 513,513, or the flag twice '
+            'with one number each.',
+        ),
+        *_RESIZE,
+    ),
+)
+
+
+def _with_default(flag: Flag, name: str, default: Any) -> Flag:
+    """`flag`; with another default if it is the one called `name`."""
+    return dataclasses.replace(flag, default=default) if flag.name == name else flag
+
 
 _LOG_FLAGS = (
     Flag('logtostderr', 'boolean', False, 'Accepted for old command lines: the log goes to standard error anyway.'),
@@ -621,8 +666,8 @@ def _wait_options(values: Values, rounds_flag: str) -> options.WaitOptions:
     )
 
 
-def _prediction_options(values: Values) -> options.PredictionOptions:
-    return options.PredictionOptions(values.numbers('eval_scales'), values['add_flipped_images'])
+def _prediction_options(values: Values, scales_flag: str = 'eval_scales') -> options.PredictionOptions:
+    return options.PredictionOptions(values.numbers(scales_flag), values['add_flipped_images'], scales_flag)
 
 
 def _learning_rate_options(values: Values) -> options.LearningRateOptions:
@@ -731,6 +776,19 @@ def vis_options(values: Values) -> options.VisOptions:
         colormap_type=values.if_given('colormap_type'),
         also_save_raw_predictions=values['also_save_raw_predictions'],
         master=values['master'],
+    )
+
+
+def export_options(values: Values) -> options.ExportOptions:
+    """The options of export_model."""
+    return options.ExportOptions(
+        model=_model_options(values, values['num_classes'], values.size('crop_size')),
+        checkpoint_path=values.path('checkpoint_path'),
+        export_path=values.path('export_path'),
+        resize=_resize_options(values),
+        prediction=_prediction_options(values, 'inference_scales'),
+        export_format=values['export_format'],
+        save_inference_graph=values['save_inference_graph'],
     )
 
 
@@ -946,11 +1004,29 @@ _DEMO = Program(
     runs_others=True,
 )
 
-PROGRAMS = (_DEMO, _BUILD_VOC, _BUILD_CITYSCAPES, _BUILD_ADE20K, _REMOVE_COLORMAP, _TRAIN, _EVAL, _VIS)
+_EXPORT = Program(
+    name='export_model',
+    module='deeplab.export_model',
+    summary='Turn a checkpoint into one file that runs without this package.',
+    example='--checkpoint_path=logs/train/model.ckpt-30000 --export_path=frozen_inference_graph.pb --output_stride=16',
+    groups=(
+        _EXPORT_FILES,
+        _EXPORT_SIZES,
+        Group('Scales and flips', (_INFERENCE_SCALES, _ADD_FLIPPED_IMAGES)),
+        Group('Network', tuple(_with_default(flag, 'output_stride', 8) for flag in _NETWORK.flags)),
+        _HEAD,
+        _UNUSED_HERE,
+        _LOG,
+    ),
+    to_options=export_options,
+    required=('checkpoint_path', 'export_path'),
+    aliases=('export',),
+)
+
+PROGRAMS = (_DEMO, _BUILD_VOC, _BUILD_CITYSCAPES, _BUILD_ADE20K, _REMOVE_COLORMAP, _TRAIN, _EVAL, _VIS, _EXPORT)
 
 # Programs of the original that are still to come, and what they will do.
 PLANNED = {
-    'export_model': 'exporting a trained network',
     'convert_to_tflite': 'converting an exported network to TensorFlow Lite',
     'eval_coco_format': 'evaluation in the COCO panoptic format',
 }

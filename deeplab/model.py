@@ -70,6 +70,8 @@ def _warn(options: ModelOptions, backbone: backbones.Backbone) -> None:
         logging.log_first_n(logging.WARNING, '--multi_grid means nothing to %s.', 1, backbone.name)
     if options.depth_multiplier != 1.0 and not backbone.uses_depth_multiplier:
         logging.log_first_n(logging.WARNING, '--depth_multiplier means nothing to %s.', 1, backbone.name)
+    if options.divisible_by is not None and not backbone.uses_divisible_by:
+        logging.log_first_n(logging.WARNING, '--divisible_by means nothing to %s.', 1, backbone.name)
     if options.crop_size is None or not options.aspp.rates:
         return
     side = max(shapes.scaled_size(side, 1.0 / options.output_stride) for side in options.crop_size)
@@ -277,6 +279,8 @@ def predict_labels_multi_scale(
     options: ModelOptions,
     eval_scales: Sequence[float],
     add_flipped_images: bool = False,
+    *,
+    native_dilation: bool | None = None,
 ) -> dict[str, tf.Tensor]:
     """Labels and probabilities from the average of the probabilities of several scales and of mirrored images.
 
@@ -285,6 +289,7 @@ def predict_labels_multi_scale(
       options: the network.
       eval_scales: factors on the images' size.
       add_flipped_images: whether each scale sees the mirrored images too.
+      native_dilation: see `layers.mode_scope`; False for a graph that will be exported.
 
     Returns:
       As `predict_labels`.
@@ -294,7 +299,8 @@ def predict_labels_multi_scale(
     for scale in eval_scales:
         for flipped in (False, True) if add_flipped_images else (False,):
             seen = tf.reverse(images, axis=[2]) if flipped else images
-            for output, by_scale in multi_scale_logits(seen, options, image_pyramid=(scale,)).items():
+            scales = multi_scale_logits(seen, options, image_pyramid=(scale,), native_dilation=native_dilation)
+            for output, by_scale in scales.items():
                 logits = by_scale[common.MERGED_LOGITS]
                 logits = tf.reverse(logits, axis=[2]) if flipped else logits
                 logits = shapes.resize_bilinear(logits, size)  # [n, h, w, classes]

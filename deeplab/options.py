@@ -24,6 +24,7 @@ COLORMAP_TYPES = ('pascal', 'cityscapes', 'ade20k')
 IMAGE_FORMATS = ('jpg', 'jpeg', 'png')
 LABEL_FORMATS = ('png',)
 OUTPUT_STRIDES = (4, 8, 16, 32)
+EXPORT_FORMATS = ('frozen_graph', 'saved_model')
 
 
 def _require(condition: bool, flag: str, value: Any, allowed: str) -> None:
@@ -484,14 +485,21 @@ class TrainOptions:
 
 @dataclasses.dataclass(frozen=True)
 class PredictionOptions:
-    """Scales and flips that are averaged when labels are predicted."""
+    """Scales and flips that are averaged when labels are predicted.
+
+    Attributes:
+      scales: factors on the images' size.
+      add_flipped_images: whether each scale sees the mirrored images too.
+      flag: what the program at hand calls the scales, for messages.
+    """
 
     scales: tuple[float, ...] = (1.0,)
     add_flipped_images: bool = False
+    flag: str = dataclasses.field(default='eval_scales', compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        good = bool(self.scales) and all(scale > 0 for scale in self.scales)
-        _require(good, 'eval_scales', self.scales, 'give at least one scale, each greater than 0')
+        good = bool(self.scales) and all(0 < scale < float('inf') for scale in self.scales)
+        _require(good, self.flag, self.scales, 'give at least one scale, each greater than 0')
 
     @property
     def is_single_scale(self) -> bool:
@@ -552,6 +560,33 @@ class VisOptions:
         _require_positive('vis_batch_size', self.batch_size)
         if self.colormap_type is not None:
             _require_choice('colormap_type', self.colormap_type, COLORMAP_TYPES)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportOptions:
+    """All that `deeplab export_model` needs to know.
+
+    Attributes:
+      model: the network; its crop size is the largest image that the export takes.
+      checkpoint_path: a checkpoint, or a folder whose newest whole one is taken.
+      export_path: file of the frozen graph, or folder of the SavedModel.
+      resize: how an image is resized before the network sees it; predictions come at its own size.
+      prediction: scales and flips that are averaged.
+      export_format: 'frozen_graph' or 'saved_model'.
+      save_inference_graph: whether the graph with variables is written too, as text.
+    """
+
+    model: ModelOptions
+    checkpoint_path: str
+    export_path: str
+    resize: ResizeOptions = ResizeOptions()
+    prediction: PredictionOptions = PredictionOptions(flag='inference_scales')
+    export_format: str = 'frozen_graph'
+    save_inference_graph: bool = False
+
+    def __post_init__(self) -> None:
+        _require_choice('export_format', self.export_format, EXPORT_FORMATS)
+        _require(self.model.crop_size is not None, 'crop_size', '', 'an export needs height and width, such as 513,513')
 
 
 def _check_builder(options: BuildVocOptions | BuildCityscapesOptions | BuildAde20kOptions) -> None:

@@ -28,13 +28,15 @@ LAYERS = {
     'deeplab.train': 5,
     'deeplab.eval': 5,
     'deeplab.vis': 5,
+    'deeplab.export_model': 5,
     'deeplab.demo': 5,
     'deeplab.command_words': 6,
     'deeplab.cli': 6,
     'deeplab.__main__': 6,
 }
 # Files that are run by themselves. The builders and remove_gt_colormap stand among the data sets.
-PROGRAMS = {'deeplab.train', 'deeplab.eval', 'deeplab.vis', 'deeplab.datasets.remove_gt_colormap'}
+PROGRAMS = {'deeplab.train', 'deeplab.eval', 'deeplab.vis', 'deeplab.export_model'}
+PROGRAMS |= {'deeplab.datasets.remove_gt_colormap'}
 PROGRAMS |= {f'deeplab.datasets.build_{name}_data' for name in ('voc2012', 'cityscapes', 'ade20k')}
 NEITHER_SEES_THE_OTHER = ('deeplab.core', 'deeplab.datasets')
 

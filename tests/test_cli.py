@@ -391,7 +391,7 @@ MISTAKES = [
     ),
     (
         ['--add_flipped_images'],
-        'Unknown flag --add_flipped_images (it belongs to eval, vis): see deeplab train --help.',
+        'Unknown flag --add_flipped_images (it belongs to eval, vis, export_model): see deeplab train --help.',
     ),
     (
         ['--fine_tune_batch_norm', 'false'],
@@ -485,7 +485,11 @@ def test_a_flag_file_that_does_not_exist(capsys):
     [
         ('trian', "Unknown program 'trian'. Did you mean train? Known: "),
         ('xyz', "Unknown program 'xyz'. Known: demo, build_voc2012_data, "),
-        ('export_model', 'deeplab export_model is not built yet: exporting a trained network is still to come.'),
+        (
+            'convert_to_tflite',
+            'deeplab convert_to_tflite is not built yet: converting an exported network to TensorFlow Lite is still to '
+            'come.',
+        ),
     ],
 )
 def test_unknown_programs(name, message, capsys):

@@ -12,6 +12,7 @@ BUILT = {
     'train': 'train',
     'eval': 'eval',
     'vis': 'vis',
+    'export_model': 'export_model',
     'datasets/build_voc2012_data': 'build_voc2012_data',
     'datasets/build_cityscapes_data': 'build_cityscapes_data',
     'datasets/build_ade20k_data': 'build_ade20k_data',
@@ -21,6 +22,7 @@ NEW = {
     'train': {'seed', 'skip_corrupt_records'},
     'eval': {'skip_corrupt_records', 'timeout_secs'},
     'vis': {'skip_corrupt_records', 'timeout_secs'},
+    'export_model': {'export_format'},
     'build_voc2012_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
     'build_cityscapes_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
     'build_ade20k_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
@@ -32,6 +34,7 @@ REQUIRED = {
     'train': ['--train_logdir=logs', '--dataset_dir=records'],
     'eval': ['--checkpoint_dir=logs', '--eval_logdir=eval', '--dataset_dir=records'],
     'vis': ['--checkpoint_dir=logs', '--vis_logdir=vis', '--dataset_dir=records'],
+    'export_model': ['--checkpoint_path=logs/model.ckpt-1', '--export_path=graph.pb'],
 }
 
 
@@ -76,6 +79,7 @@ def test_required_flags():
         'train': {'train_logdir', 'dataset_dir'},
         'eval': {'checkpoint_dir', 'eval_logdir', 'dataset_dir'},
         'vis': {'checkpoint_dir', 'vis_logdir', 'dataset_dir'},
+        'export_model': {'checkpoint_path', 'export_path'},
     }
 
 
@@ -99,13 +103,14 @@ def test_help_shows_every_flag_with_its_default_and_choices(program):
 
 
 UNREAD = {'keep_aspect_ratio', 'label_format', *ABSL_LOGGING}  # the one label format there is cannot be changed
-UNREAD_HERE = {('eval', 'label_weights'), ('vis', 'label_weights')}
+UNREAD_HERE = {(program, 'label_weights') for program in ('eval', 'vis', 'export_model')}
 NEEDS = {'decoder_output_is_logits': '--decoder_output_stride=4', 'logits_kernel_size': '--noaspp_with_batch_norm'}
 OTHER_VALUES = {
     'atrous_rates': '6',
+    'crop_size': '4,2',
     'dataset': 'cityscapes',
     'min_scale_factor': '0.25',
-    'output_stride': '8',
+    'output_stride': '32',
     'train_batch_size': '4',
 }
 OTHER_VALUES_OF_KINDS = {'string': 'other', 'integer': '2', 'float': '0.5', 'list': '4,2'}

@@ -17,6 +17,16 @@ def mean_pixel(model_variant: str) -> tuple[float, float, float]:
     return registry.get(model_variant).normalization.mean_pixel
 
 
+def input_name(model_variant: str) -> str:
+    """Name of the operation that holds the normalised images, such as MobilenetV2/MobilenetV2/input.
+
+    Raises:
+      OptionError: no backbone has that name.
+    """
+    scope = registry.get(model_variant).scope
+    return f'{scope}/{scope}/input'
+
+
 def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Normalises images and runs the backbone on them.
 
@@ -33,4 +43,7 @@ def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tenso
       OptionError: unknown variant, or an output stride that it cannot have.
     """
     backbone = registry.check(options)
-    return backbone.build(backbone.normalization.apply(tf.cast(images, tf.float32)), options)
+    normalized = backbone.normalization.apply(tf.cast(images, tf.float32))
+    # Converters of exported graphs take this name for the network's beginning.
+    normalized = tf.identity(normalized, name=input_name(options.model_variant))
+    return backbone.build(normalized, options)

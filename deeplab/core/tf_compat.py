@@ -43,3 +43,25 @@ def frozen_graph(session: tf.compat.v1.Session, outputs: Sequence[tf.Tensor]) ->
         return convert_to_constants.convert_variables_to_constants_from_session_graph(
             session, session.graph.as_graph_def(), [output.op.name for output in outputs]
         )
+
+
+def folded_graph(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.compat.v1.GraphDef:
+    """`graph_def` with what follows from constants computed, and what nothing in `kept` needs left out.
+
+    Attributes that have their default value are left out too, so that older versions of TensorFlow read it.
+
+    Args:
+      graph_def: without variables.
+      kept: names of operations that stay as they are; inputs and outputs.
+    """
+    from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2
+    from tensorflow.python.grappler import tf_optimizer
+
+    meta_graph = meta_graph_pb2.MetaGraphDef(graph_def=graph_def)
+    meta_graph.collection_def['train_op'].node_list.value.extend(kept)
+    configuration = config_pb2.ConfigProto()
+    rewrite = configuration.graph_options.rewrite_options
+    # Only what gives a graph for any machine: no fused or reordered operations.
+    rewrite.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
+    rewrite.optimizers.extend(['pruning', 'constfold', 'dependency', 'pruning'])
+    return tf_optimizer.OptimizeGraph(configuration, meta_graph, verbose=False, strip_default_attributes=True)

@@ -144,8 +144,10 @@ def warn_of_flips(prediction: PredictionOptions) -> None:
     """Warns where flips are asked for but do nothing."""
     if prediction.add_flipped_images and prediction.is_single_scale:
         logging.warning(
-            '--add_flipped_images does nothing with --eval_scales=1.0 alone. Flips count with several scales or '
-            'another one, such as --eval_scales=0.75 --eval_scales=1.0 --eval_scales=1.25.'
+            '--add_flipped_images does nothing with --%s=1.0 alone. Flips count with several scales or '
+            'another one, such as --%s=0.75,1.0,1.25.',
+            prediction.flag,
+            prediction.flag,
         )
 
 

@@ -1,0 +1,266 @@
+"""Exports a trained network as a frozen graph or a SavedModel, which run without this package.
+
+`python deeplab/export_model.py --flag=...`, `python -m deeplab.export_model` and `deeplab export_model` (or `deeplab
+export`) are one program.
+"""
+
+from __future__ import annotations
+
+if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
+    import pathlib
+    import sys
+
+    if not __package__:  # started as `python deeplab/export_model.py`: the folder above takes the place of deeplab/
+        sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+    from deeplab import cli
+
+    sys.exit(cli.main(['export_model', *sys.argv[1:]]))
+
+import dataclasses
+import os
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from deeplab import common
+from deeplab.core import checkpoints, session
+from deeplab.errors import CheckpointError
+from deeplab.options import ExportOptions
+from deeplab.utils import evaluation_loop, export_files, export_graph
+
+INFERENCE_GRAPH = 'inference_graph.pbtxt'
+
+# How far an export may be from the network that it was made of, before it counts as broken.
+_LEAST_AGREEMENT = 0.999
+_MOST_DIFFERENCE = 2e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What was exported.
+
+    Attributes:
+      path: file of the frozen graph, or folder of the SavedModel.
+      checkpoint: path of the checkpoint.
+      global_step: its step.
+      parameters: number of trained numbers.
+      size: bytes on disk.
+      agreement: share of a random image's pixels whose label the export, read back, predicts as the network does.
+      difference: largest distance between their probabilities.
+      report: all this, and how to run the export, for people.
+    """
+
+    path: str
+    checkpoint: str
+    global_step: int
+    parameters: int
+    size: int
+    agreement: float
+    difference: float
+    report: str
+
+
+def run(options: ExportOptions) -> Result:
+    """Exports a checkpoint's network, reads the export back and compares it with the network before it takes its place.
+
+    Args:
+      options: network, checkpoint and format.
+
+    Returns:
+      What was written, and how well it agrees.
+
+    Raises:
+      UserError: there is no such network, the checkpoint is missing or does not fit it, or the path is taken. Nothing
+        is written then.
+    """
+    is_folder = options.export_format == 'saved_model'
+    path = os.path.normpath(options.export_path) if is_folder else options.export_path
+    export_files.check_target(path, is_folder)
+    checkpoint = find_checkpoint(options.checkpoint_path)
+    model = options.model
+    evaluation_loop.warn_of_crop_size('crop_size', model.crop_size, model.output_stride)
+    evaluation_loop.warn_of_flips(options.prediction)
+    export = export_graph.build(options)
+    check_fit(checkpoint, export.variables, model.num_classes)
+    image = random_image(options)
+    logging.info("Exporting '%s'.", checkpoint)
+    with session.open_session(export.graph) as restored:
+        session.restore_all(restored, checkpoint, export.variables)
+        labels, probabilities = restored.run(
+            [export.predictions, export.probabilities], {export.image: image[np.newaxis]}
+        )
+        frozen = export_graph.freeze(restored, export)
+    if not np.all(np.isfinite(probabilities)):
+        raise CheckpointError(f"The weights of '{checkpoint}' give probabilities that are not numbers. Take another.")
+    write = export_files.write_saved_model if is_folder else export_files.write_frozen_graph
+    folder = evaluation_loop.make_folder(os.path.dirname(path) or '.')
+    with export_files.beside(path) as temporary:
+        write(frozen, temporary)
+        agreement, difference = compare(export_files.run(temporary, image), (labels[0], probabilities[0]))
+        if options.save_inference_graph:
+            _write_inference_graph(export.graph, folder)
+    facts = Result(
+        path, checkpoint, checkpoints.step_of(checkpoint), export.parameters, export_files.size_of(path),
+        agreement, difference, '',
+    )  # fmt: skip
+    return dataclasses.replace(facts, report=report(facts, options, image.shape))
+
+
+def find_checkpoint(path: str) -> str:
+    """The checkpoint at `path`; of a folder its newest one that is whole.
+
+    Raises:
+      CheckpointError: there is none; or the path is that of one of a checkpoint's files.
+    """
+    if not os.path.isdir(path):
+        return checkpoints.check_path(path)
+    found = checkpoints.newest_whole(path)
+    if found is None:
+        raise CheckpointError(
+            f"There is no checkpoint in the folder '{path}'. Give the --train_logdir of a training that has saved "
+            'one, or the path of a checkpoint, such as DIR/model.ckpt-30000'
+        )
+    return found
+
+
+def check_fit(path: str, variables: list[tf.Variable], num_classes: int) -> None:
+    """Compares a checkpoint with the network that shall be exported.
+
+    Args:
+      path: of the checkpoint.
+      variables: all of the network's.
+      num_classes: its classes.
+
+    Raises:
+      CheckpointError: it is for another number of classes (the message says both), or lacks variables or has them in
+        other shapes (the message lists all).
+    """
+    held = checkpoints.entries(path)
+    shapes = {variable.op.name: tuple(variable.shape.as_list()) for variable in variables}
+    missing = [name for name in shapes if name not in held]
+    different = [name for name in shapes if name in held and held[name].shape != shapes[name]]
+    classes = {held[name].shape[-1] for name in different if _may_count_classes(name, shapes[name], num_classes)}
+    lines = []
+    if len(classes) == 1:
+        (found,) = classes
+        lines.append(
+            f"--num_classes={num_classes}, but the checkpoint '{path}' is for {found} classes. Set "
+            f'--num_classes={found} to export it, or give a checkpoint for {num_classes}.'
+        )
+        different = [name for name in different if not _may_count_classes(name, shapes[name], num_classes)]
+    if missing or different:
+        lines.append(
+            f"The checkpoint '{path}' does not fit this network. Give the flags that it was trained with (model "
+            'variant, depth multiplier, atrous rates, decoder), or another checkpoint.'
+        )
+    if missing:
+        lines.append(f'It lacks {len(missing)} of {len(shapes)} variables:')
+        lines += [f'  {name} {list(shapes[name])}' for name in missing]
+    if different:
+        lines.append(f'It has {len(different)} variables in other shapes:')
+        lines += [f'  {name} {list(shapes[name])} here, {list(held[name].shape)} there' for name in different]
+    if lines:
+        raise CheckpointError('\n'.join(lines))
+
+
+def _may_count_classes(name: str, shape: tuple[int, ...], num_classes: int) -> bool:
+    """Whether the last side of a variable is the number of classes: logits, or a decoder whose output is logits."""
+    scopes = (f'{common.LOGITS_SCOPE}/{common.OUTPUT_TYPE}', f'{common.DECODER_SCOPE}/')
+    return name.startswith(scopes) and bool(shape) and shape[-1] == num_classes
+
+
+def random_image(options: ExportOptions) -> np.ndarray:
+    """An image that the export takes, [h, w, 3] uint8: coloured areas under noise, the same in each run."""
+    height, width = options.model.crop_size
+    if options.resize.min_value is None and options.resize.max_value is None:
+        height, width = height - height // 4, width - width // 5  # so that there is padding
+    rng = np.random.default_rng(0)
+    areas = rng.integers(0, 256, (5, 7, 3))
+    rows, columns = np.arange(height) * 5 // height, np.arange(width) * 7 // width
+    noise = rng.normal(0, 20, (height, width, 3))
+    return np.clip(areas[rows][:, columns] + noise, 0, 255).astype(np.uint8)
+
+
+def compare(exported: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.ndarray]) -> tuple[float, float]:
+    """Holds what an export predicts to what its network predicts.
+
+    Args:
+      exported: labels [h, w] and probabilities [h, w, classes] of the export.
+      expected: the same of the network.
+
+    Returns:
+      The share of equal labels, and the largest difference of probabilities.
+
+    Raises:
+      RuntimeError: they are further apart than rounding brings them. This is a defect, and no fault of the user's.
+    """
+    agreement = float(np.mean(exported[0] == expected[0]))
+    difference = float(np.max(np.abs(exported[1] - expected[1])))
+    if not (agreement >= _LEAST_AGREEMENT and difference <= _MOST_DIFFERENCE):
+        raise RuntimeError(
+            f'The exported graph does not predict what its network predicts: {agreement:.2%} of the labels agree, '
+            f'probabilities differ by up to {difference:.2g}. Nothing was written; please report this.'
+        )
+    return agreement, difference
+
+
+def _write_inference_graph(graph: tf.Graph, folder: str) -> None:
+    """Writes the graph with its variables as text, for people and for other tools."""
+
+    def write(path: str) -> None:
+        tf.io.write_graph(graph.as_graph_def(), os.path.dirname(path), os.path.basename(path), as_text=True)
+
+    checkpoints.write_beside(os.path.join(folder, INFERENCE_GRAPH), write)
+
+
+_FROZEN_GRAPH_EXAMPLE = """\
+import numpy as np
+import tensorflow as tf
+from PIL import Image
+
+with tf.Graph().as_default() as graph, open({path!r}, 'rb') as file:
+    tf.graph_util.import_graph_def(tf.compat.v1.GraphDef.FromString(file.read()), name='')
+image = np.array(Image.open('image.jpg').convert('RGB'))
+with tf.compat.v1.Session(graph=graph) as session:
+    labels = session.run('SemanticPredictions:0', {{'ImageTensor:0': image[np.newaxis]}})[0]"""
+
+_SAVED_MODEL_EXAMPLE = """\
+import numpy as np
+import tensorflow as tf
+from PIL import Image
+
+network = tf.saved_model.load({path!r})
+image = np.array(Image.open('image.jpg').convert('RGB'))
+outputs = network.signatures['serving_default'](image=tf.constant(image[np.newaxis]))
+labels = outputs['predictions'][0].numpy()"""
+
+
+def report(result: Result, options: ExportOptions, image_shape: tuple[int, ...]) -> str:
+    """What was exported, and Python lines that run it, ready to copy."""
+    model = options.model
+    is_folder = options.export_format == 'saved_model'
+    height, width = model.crop_size
+    names = (export_graph.IMAGE, export_graph.PREDICTIONS, export_graph.PROBABILITIES)
+    image, predictions, probabilities = (f'{name}:0' for name in names)
+    if is_folder:
+        image, predictions, probabilities = (
+            export_files.SIGNATURE_IMAGE, export_files.SIGNATURE_PREDICTIONS, export_files.SIGNATURE_PROBABILITIES,
+        )  # fmt: skip
+    sizes = f'up to {height} x {width} pixels (height x width)'
+    if options.resize.min_value is not None or options.resize.max_value is not None:
+        sizes = f'resized to at most {height} x {width} pixels (height x width) inside'
+    lines = [
+        f"Exported '{result.checkpoint}' (step {result.global_step}): {model.model_variant}, {model.num_classes} "
+        f'classes, {result.parameters:,} parameters.',
+        f'{"SavedModel" if is_folder else "Frozen graph"}: {result.path} ({result.size / 1e6:.1f} MB)',
+        f'Input:  {image} uint8 [1, height, width, 3], RGB, {sizes}',
+        f'Output: {predictions} int32 [1, height, width]',
+        f'        {probabilities} float32 [1, height, width, {model.num_classes}]',
+        f'Read back and run on a random {image_shape[0]} x {image_shape[1]} image: {result.agreement:.2%} of its '
+        f'labels are those of the checkpoint, probabilities differ by at most {result.difference:.1g}.',
+    ]
+    if options.save_inference_graph:
+        lines.append(f'Graph with variables: {os.path.join(os.path.dirname(result.path), INFERENCE_GRAPH)}')
+    example = _SAVED_MODEL_EXAMPLE if is_folder else _FROZEN_GRAPH_EXAMPLE
+    return '\n'.join([*lines, '', 'To run it in Python:', '', example.format(path=result.path)])

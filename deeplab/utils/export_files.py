@@ -1,0 +1,157 @@
+"""Exported networks on disk: written beside, looked at, put into place; and run from there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from deeplab.core import session
+from deeplab.errors import DataError
+from deeplab.utils import export_graph
+
+SIGNATURE = 'serving_default'
+SIGNATURE_IMAGE = 'image'
+SIGNATURE_PREDICTIONS = 'predictions'
+SIGNATURE_PROBABILITIES = 'probabilities'
+
+_SERVING_TAG = 'serve'
+_OF_A_SAVED_MODEL = {'saved_model.pb', 'saved_model.pbtxt', 'fingerprint.pb', 'variables', 'assets', 'assets.extra'}
+
+
+def check_target(path: str, is_folder: bool) -> None:
+    """Raises DataError where writing to `path` would destroy something that is not an earlier export.
+
+    Args:
+      path: where the export is to lie.
+      is_folder: whether it will be a folder (a SavedModel) rather than a file.
+    """
+    if not is_folder:
+        if os.path.isdir(path) or path.endswith(os.sep):
+            raise DataError(
+                f"--export_path='{path}' is a folder, but a frozen graph is one file. Give a file's path, such as "
+                f'{os.path.join(path, "frozen_inference_graph.pb")}; or add --export_format=saved_model.'
+            )
+        return
+    if os.path.isfile(path):
+        raise DataError(
+            f"--export_path='{path}' is a file, but a SavedModel is a folder. Give a folder that does not exist yet."
+        )
+    inside = sorted(os.listdir(path)) if os.path.isdir(path) else []
+    foreign = [name for name in inside if name not in _OF_A_SAVED_MODEL]
+    if foreign or (inside and 'saved_model.pb' not in inside):
+        raise DataError(
+            f"The folder --export_path='{path}' holds other things ({', '.join((foreign or inside)[:3])}), which a "
+            f'SavedModel would replace. Give a folder that does not exist yet, such as '
+            f'{os.path.join(path, "saved_model")}.'
+        )
+
+
+@contextlib.contextmanager
+def beside(path: str) -> Iterator[str]:
+    """Gives the name of a file or folder to write; when the block ends well, that takes the place of `path`.
+
+    Otherwise nothing of it stays, and `path` is as it was.
+
+    Raises:
+      DataError: it cannot be written there.
+    """
+    temporary = f'{path}.tmp{os.getpid()}'
+    try:
+        yield temporary
+        _replace(temporary, path)
+    except OSError as error:
+        raise DataError(f"Cannot write '{path}': {error.strerror or error}. Give another --export_path.") from error
+    finally:
+        _remove(temporary)
+
+
+def _replace(temporary: str, path: str) -> None:
+    """Puts `temporary` into the place of `path`; a folder cannot be replaced in one step, so the old one waits."""
+    if not os.path.isdir(path):
+        os.replace(temporary, path)
+        return
+    old = f'{path}.old{os.getpid()}'
+    os.rename(path, old)
+    try:
+        os.rename(temporary, path)
+    except OSError:
+        os.rename(old, path)
+        raise
+    _remove(old)
+
+
+def _remove(path: str) -> None:
+    """Removes a file or a folder, if it is there."""
+    if os.path.isdir(path):
+        shutil.rmtree(path)
+    elif os.path.exists(path):
+        os.remove(path)
+
+
+def size_of(path: str) -> int:
+    """Bytes of a file, or of all files in a folder."""
+    if os.path.isfile(path):
+        return os.path.getsize(path)
+    return sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(path) for name in names)
+
+
+def write_frozen_graph(graph_def: tf.compat.v1.GraphDef, path: str) -> None:
+    """Writes the graph as one binary file."""
+    with open(path, 'wb') as file:
+        file.write(graph_def.SerializeToString(deterministic=True))
+
+
+def write_saved_model(graph_def: tf.compat.v1.GraphDef, folder: str) -> None:
+    """Writes the frozen graph as a SavedModel with one signature, `serving_default`: image to labels and probabilities.
+
+    Args:
+      graph_def: what `export_graph.freeze` gives.
+      folder: must not exist yet.
+    """
+    with tf.Graph().as_default() as graph:
+        names = (export_graph.IMAGE, export_graph.PREDICTIONS, export_graph.PROBABILITIES)
+        image, predictions, probabilities = tf.graph_util.import_graph_def(
+            graph_def, return_elements=[f'{name}:0' for name in names], name=''
+        )
+        # Sizes are known while running alone; the last axes are not.
+        image.set_shape([1, None, None, 3])
+        signature = tf.compat.v1.saved_model.predict_signature_def(
+            {SIGNATURE_IMAGE: image},
+            {SIGNATURE_PREDICTIONS: predictions, SIGNATURE_PROBABILITIES: probabilities},
+        )
+        with session.open_session(graph) as running:
+            builder = tf.compat.v1.saved_model.Builder(folder)
+            builder.add_meta_graph_and_variables(
+                running, [_SERVING_TAG], {SIGNATURE: signature}, strip_default_attrs=True
+            )
+            builder.save()
+
+
+def run(path: str, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Runs an export as it lies on disk.
+
+    Args:
+      path: file of a frozen graph, or folder of a SavedModel.
+      image: [h, w, 3] uint8.
+
+    Returns:
+      Labels [h, w] int32 and probabilities [h, w, classes] float32.
+    """
+    with tf.Graph().as_default() as graph, session.open_session(graph) as running:
+        if os.path.isdir(path):
+            loaded = tf.compat.v1.saved_model.load(running, [_SERVING_TAG], path)
+            signature = loaded.signature_def[SIGNATURE]
+            feed = signature.inputs[SIGNATURE_IMAGE].name
+            fetches = [signature.outputs[key].name for key in (SIGNATURE_PREDICTIONS, SIGNATURE_PROBABILITIES)]
+        else:
+            with open(path, 'rb') as file:
+                tf.graph_util.import_graph_def(tf.compat.v1.GraphDef.FromString(file.read()), name='')
+            feed = f'{export_graph.IMAGE}:0'
+            fetches = [f'{export_graph.PREDICTIONS}:0', f'{export_graph.PROBABILITIES}:0']
+        labels, probabilities = running.run(fetches, {feed: image[np.newaxis]})
+    return labels[0], probabilities[0]

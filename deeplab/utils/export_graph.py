@@ -1,0 +1,167 @@
+"""The graph that an export holds: from the bytes of one image to labels and probabilities at the image's own size.
+
+Its names are a contract with the programs that run exported graphs (contract, section 6).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from deeplab import common, input_preprocess, model
+from deeplab.core import feature_extractor, preprocess_utils, shapes, tf_compat
+from deeplab.errors import OptionError
+from deeplab.options import ExportOptions, ModelOptions, PredictionOptions, ResizeOptions
+
+IMAGE = 'ImageTensor'
+PREDICTIONS = 'SemanticPredictions'
+PROBABILITIES = 'SemanticProbabilities'
+RAW_PREDICTIONS = 'RawSemanticPredictions'
+RAW_PROBABILITIES = 'RawSemanticProbabilities'
+ARGMAX = 'ArgMax'
+
+_NO_LABEL = 255  # steps that also move labels ask for one; there is none here
+
+
+class ExportGraph(NamedTuple):
+    """The network as it is exported, with variables.
+
+    Attributes:
+      graph: holds everything.
+      image: [1, h, w, 3] uint8, RGB.
+      predictions: [1, h, w] int32.
+      probabilities: [1, h, w, classes] float32.
+      kept: names of the operations that an export must still have, the inputs left out.
+      variables: all variables of the network.
+      parameters: number of trained numbers in them.
+    """
+
+    graph: tf.Graph
+    image: tf.Tensor
+    predictions: tf.Tensor
+    probabilities: tf.Tensor
+    kept: tuple[str, ...]
+    variables: list[tf.Variable]
+    parameters: int
+
+
+def build(options: ExportOptions) -> ExportGraph:
+    """Builds the network between an image of any size (after resizing at most the crop's) and its labels.
+
+    Args:
+      options: network, sizes, scales and flips.
+
+    Raises:
+      OptionError: there is no such network, or no image would fit the crop.
+    """
+    network, crop_size = options.model, options.model.crop_size
+    check_sizes(options.resize, crop_size)
+    with tf.Graph().as_default() as graph:
+        image = tf.compat.v1.placeholder(tf.uint8, [1, None, None, 3], name=IMAGE)
+        images, size = _prepare(image, options)  # [1, *crop_size, 3]
+        predicted = _predict(images, network, options.prediction)
+        labels = predicted[common.OUTPUT_TYPE]  # [1, *crop_size]
+        probabilities = predicted[common.OUTPUT_TYPE + common.PROBABILITY_SUFFIX]  # [1, *crop_size, classes]
+        tf.cast(labels, tf.float32, name=RAW_PREDICTIONS)
+        raw = tf.identity(probabilities, name=RAW_PROBABILITIES)
+        own_size = shapes.spatial_size(image) if _resizes(options.resize) else None
+        predictions = _at_own_size(labels[..., tf.newaxis], size, own_size, 'nearest')  # [1, h, w, 1]
+        predictions = tf.squeeze(predictions, axis=3, name=PREDICTIONS)  # [1, h, w]
+        probabilities = tf.identity(_at_own_size(raw, size, own_size, 'bilinear'), name=PROBABILITIES)
+        network_input = feature_extractor.input_name(network.model_variant)
+        kept = (PREDICTIONS, PROBABILITIES, RAW_PREDICTIONS, RAW_PROBABILITIES, ARGMAX, network_input)
+        variables = tf.compat.v1.global_variables()
+        parameters = sum(int(np.prod(v.shape.as_list())) for v in tf.compat.v1.trainable_variables())
+    return ExportGraph(graph, image, predictions, probabilities, kept, variables, parameters)
+
+
+def freeze(session: tf.compat.v1.Session, export: ExportGraph) -> tf.compat.v1.GraphDef:
+    """The graph with the session's values of all variables as constants, and without what nobody needs.
+
+    What follows from constants alone is computed here once and for all.
+    """
+    outputs = [export.graph.get_tensor_by_name(f'{name}:0') for name in export.kept]
+    frozen = tf_compat.frozen_graph(session, outputs)
+    return tf_compat.folded_graph(frozen, [IMAGE, *export.kept])
+
+
+def check_sizes(resize: ResizeOptions, crop_size: tuple[int, int]) -> None:
+    """Raises OptionError where resizing makes every image larger than the crop."""
+    height, width = resized(resize, *crop_size)
+    if height > crop_size[0] or width > crop_size[1]:
+        # An image of the crop's own proportions is the one that fits best.
+        raise OptionError(
+            f'No image would fit: resizing makes {crop_size[0]}x{crop_size[1]} pixels {height}x{width}, more than '
+            f'--crop_size={crop_size[0]},{crop_size[1]}. Set --crop_size={height},{width} or more, or a smaller '
+            '--min_resize_value.'
+        )
+
+
+def resized(resize: ResizeOptions, height: int, width: int) -> tuple[int, int]:
+    """The size that the network sees of an image of `height` x `width` pixels."""
+    if not _resizes(resize):
+        return height, width
+    sides = preprocess_utils.size_in_range(height, width, resize.min_value, resize.max_value, resize.factor)
+    return int(sides[0]), int(sides[1])
+
+
+def _resizes(resize: ResizeOptions) -> bool:
+    """Whether images are resized at all."""
+    return resize.min_value is not None or resize.max_value is not None
+
+
+def _prepare(image: tf.Tensor, options: ExportOptions) -> tuple[tf.Tensor, tuple[tf.Tensor, tf.Tensor]]:
+    """What the network sees of [1, h, w, 3] uint8: [1, *crop_size, 3] float32; and the size before padding."""
+    crop_size = options.model.crop_size
+    mean_pixel = feature_extractor.mean_pixel(options.model.model_variant)
+    sample = {common.IMAGE: tf.squeeze(image, axis=0)}  # [h, w, 3]
+    sample = input_preprocess.resize_to_range(options.resize)(sample)
+    sample[common.IMAGE] = _checked(sample[common.IMAGE], crop_size)
+    steps = [
+        input_preprocess.note_size,
+        input_preprocess.to_numbers,
+        input_preprocess.pad_to(crop_size, mean_pixel, _NO_LABEL),
+    ]
+    sample = input_preprocess.apply_steps(sample, steps)
+    return sample[common.IMAGE][tf.newaxis], (sample[common.HEIGHT], sample[common.WIDTH])
+
+
+def _checked(image: tf.Tensor, crop_size: tuple[int, int]) -> tf.Tensor:
+    """The image, [h, w, 3]; running stops with a message where it is larger than the crop."""
+    height, width = preprocess_utils.size_of(image)
+    message = (
+        f'The image is larger than the {crop_size[0]} x {crop_size[1]} pixels (height x width) for which this network '
+        'was exported. Make it smaller, or export again with a larger --crop_size. Its size for the network:'
+    )
+    fits = tf.logical_and(height <= crop_size[0], width <= crop_size[1])
+    # The operation itself: TensorFlow's assertion functions bring conditionals into the graph.
+    with tf.control_dependencies([tf.raw_ops.Assert(condition=fits, data=[message, height, width])]):
+        return tf.identity(image)
+
+
+def _predict(images: tf.Tensor, network: ModelOptions, prediction: PredictionOptions) -> dict[str, tf.Tensor]:
+    """Labels and probabilities at the crop's size, from operations that every runtime has."""
+    if prediction.is_single_scale:
+        return model.predict_labels(images, network, network.image_pyramid, native_dilation=False)
+    if tuple(network.image_pyramid or (1.0,)) != (1.0,):
+        logging.warning('--image_pyramid counts only with --%s=1.0 alone; it is left out here.', prediction.flag)
+    return model.predict_labels_multi_scale(
+        images, network, prediction.scales, prediction.add_flipped_images, native_dilation=False
+    )
+
+
+def _at_own_size(
+    values: tf.Tensor,
+    size: tuple[tf.Tensor, tf.Tensor],
+    own_size: tuple[tf.Tensor, tf.Tensor] | None,
+    method: str,
+) -> tf.Tensor:
+    """Cuts the padding off [1, *crop_size, c], then undoes the resizing where there was one (`own_size`)."""
+    values = values[:, : size[0], : size[1]]  # [1, h', w', c]
+    if own_size is None:
+        return values
+    resize = shapes.resize_nearest if method == 'nearest' else shapes.resize_bilinear
+    return resize(values, own_size)  # [1, h, w, c]
