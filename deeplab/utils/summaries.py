@@ -11,6 +11,15 @@ from deeplab import common
 MOST_IMAGES = 3
 
 
+# The operations themselves: tf.compat.v1.summary makes a tag unique among all operations' names, so that a loss or a
+# variable would be found under its name with _1 behind.
+
+
+def _scalar(tag: str, value: tf.Tensor) -> tf.Tensor:
+    """A summary of one number."""
+    return tf.raw_ops.ScalarSummary(tags=tag, values=value)
+
+
 def scalar_summaries(
     total_loss: tf.Tensor, learning_rate: tf.Tensor, losses: Mapping[str, tf.Tensor], clone_scope: str = ''
 ) -> list[tf.Tensor]:
@@ -22,17 +31,16 @@ def scalar_summaries(
       losses: scalars by key.
       clone_scope: the first clone's name scope, which is left out of the tags.
     """
-    scalar = tf.compat.v1.summary.scalar
-    result = [scalar('total_loss', total_loss), scalar('learning_rate', learning_rate)]
+    result = [_scalar('total_loss', total_loss), _scalar('learning_rate', learning_rate)]
     for loss in losses.values():
         name = loss.op.name.removeprefix(f'{clone_scope}/')
-        result.append(scalar(f'losses/{name}', loss))
+        result.append(_scalar(f'losses/{name}', loss))
     return result
 
 
 def variable_summaries(variables: Sequence[tf.Variable]) -> list[tf.Tensor]:
     """A histogram for each variable, under its own name."""
-    return [tf.compat.v1.summary.histogram(variable.op.name, variable) for variable in variables]
+    return [tf.raw_ops.HistogramSummary(tag=v.op.name, values=tf.convert_to_tensor(v)) for v in variables]
 
 
 def image_summaries(images: tf.Tensor, labels: tf.Tensor, predictions: tf.Tensor, num_classes: int) -> list[tf.Tensor]:
@@ -48,7 +56,7 @@ def image_summaries(images: tf.Tensor, labels: tf.Tensor, predictions: tf.Tensor
 
     def image(tag: str, values: tf.Tensor) -> tf.Tensor:
         pixels = tf.cast(tf.clip_by_value(tf.cast(values[:MOST_IMAGES], tf.int32), 0, 255), tf.uint8)
-        return tf.compat.v1.summary.image(f'samples/{tag}', pixels, max_outputs=MOST_IMAGES)
+        return tf.raw_ops.ImageSummary(tag=f'samples/{tag}', tensor=pixels, max_images=MOST_IMAGES)
 
     return [
         image(common.IMAGE, images),

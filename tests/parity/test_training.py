@@ -1,0 +1,183 @@
+"""Ten training steps against the original's: losses, learning rates, and every variable, slots too.
+
+A network whose batch norms are in training mode amplifies rounding: noise of one unit in the last place on the input
+alone changes the loss by 1e-6 and single gradients by 5 % (ReLUs near their kink switch). So where batch norms train,
+slots are held to what such noise leaves, and a slot whose true gradient is zero (a shift in front of another batch
+norm) to nothing. With frozen batch norms the bounds are tight.
+"""
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from deeplab import common, train
+from deeplab.core import session
+from deeplab.deployment import model_deploy
+from deeplab.options import (
+    DatasetOptions,
+    LearningRateOptions,
+    LossOptions,
+    OptimizerOptions,
+    TrainOptions,
+)
+from deeplab.utils import train_utils
+from tests.parity import goldens, network_options
+
+IGNORE = 255
+STEPS = 10
+
+
+def pytest_generate_tests(metafunc):
+    if 'golden' in metafunc.fixturenames:
+        found = goldens.find(goldens.directory(metafunc.config), 'training')
+        # The larger network takes minutes.
+        slow = pytest.mark.slow
+        cases = [pytest.param(golden, marks=[slow] if 'xception' in golden.name else []) for golden in found]
+        metafunc.parametrize('golden', cases, ids=lambda golden: golden.name)
+
+
+def train_options(facts) -> TrainOptions:
+    """What a golden says, in the project's own options."""
+    options = facts['options']
+    rate = options['learning_rate']
+    network = network_options.model_options(facts['flags'], options)
+    pyramid = options.get('image_pyramid')
+    weights = tuple(float(flag.split('=')[1]) for flag in facts['flags'] if flag.startswith('--label_weights='))
+    return TrainOptions(
+        model=dataclasses.replace(network, image_pyramid=None if pyramid is None else tuple(pyramid)),
+        dataset=DatasetOptions('train', '.'),
+        train_logdir='.',
+        optimizer=OptimizerOptions(
+            name=options['optimizer'],
+            learning_rate=LearningRateOptions(
+                policy=rate['learning_policy'],
+                base=rate['base_learning_rate'],
+                power=rate['learning_power'],
+                decay_factor=rate['learning_rate_decay_factor'],
+                decay_step=rate['learning_rate_decay_step'],
+                slow_start_steps=rate['slow_start_step'],
+                slow_start_rate=rate['slow_start_learning_rate'],
+            ),
+            weight_decay=options['weight_decay'],
+            last_layer_gradient_multiplier=options['last_layer_gradient_multiplier'],
+        ),
+        loss=LossOptions(label_weights=weights or None, **options.get('loss', {})),
+        batch_size=options['batch'],
+        number_of_steps=rate['training_number_of_steps'],
+        fine_tune_batch_norm=options['fine_tune_batch_norm'],
+    )
+
+
+class Batches:
+    """Stands in for the queue: its batch is fed."""
+
+    def __init__(self, arrays):
+        self.images = tf.compat.v1.placeholder(tf.float32, arrays['images'].shape[1:])
+        self.labels = tf.compat.v1.placeholder(tf.int32, arrays['labels'].shape[1:])
+
+    def dequeue(self):
+        return {common.IMAGE: self.images, common.LABEL: self.labels}
+
+
+@dataclasses.dataclass
+class Run:
+    """What the steps gave: losses, rates, norms, and the variables after some steps."""
+
+    losses: list
+    rates: list
+    regularization: float
+    variables: dict
+
+
+def run_steps(facts, arrays) -> Run:
+    options = train_options(facts)
+    with tf.Graph().as_default(), session.open_session() as running:
+        step = tf.compat.v1.train.get_or_create_global_step()
+        batches = Batches(arrays)
+        build = functools.partial(train._build_deeplab, batches, options, IGNORE, step)
+        clones = model_deploy.create_clones(model_deploy.DeploymentConfig(), build)
+        # The goldens' Adam ran at the schedule's rate, which the program does not do.
+        rate = train_utils.learning_rate_tensor(step, options.optimizer.learning_rate, options.number_of_steps)
+        train_step = train.build_train_step(clones, options, rate, step)
+        regularization = tf.add_n(tf.compat.v1.losses.get_regularization_losses())
+        running.run(tf.compat.v1.global_variables_initializer())
+        model_variables = tf.compat.v1.model_variables()
+        initializers = [variable.initializer for variable in model_variables]
+        running.run(initializers, goldens.initial_values(model_variables, facts['options']['gain']))
+        result = Run([], [], running.run(regularization), {})
+        names = {variable.op.name: variable for variable in tf.compat.v1.global_variables()}
+        for number in range(STEPS):
+            feed = {batches.images: arrays['images'][number], batches.labels: arrays['labels'][number]}
+            applied, loss, now = running.run([train_step.is_applied, train_step.loss, train_step.learning_rate], feed)
+            assert applied
+            result.losses.append(float(loss))
+            result.rates.append(float(now))
+            if str(number + 1) in facts['variables_after_step']:
+                result.variables[str(number + 1)] = running.run(names)
+        return result
+
+
+@pytest.fixture
+def without_dropout(monkeypatch):
+    """As in the goldens, every value is kept."""
+    monkeypatch.setattr(tf.nn.experimental, 'stateless_dropout', lambda inputs, **keywords: inputs)
+
+
+SLOTS = ('Momentum', 'Adam', 'Adam_1')
+NO_GRADIENT = 1e-5  # a slot that varies less than this holds rounding alone
+
+
+@dataclasses.dataclass(frozen=True)
+class Bounds:
+    """Largest differences: relative ones of losses by step, and in standard deviations of variables after a step."""
+
+    losses: tuple[float, ...]
+    variables: dict[str, float]
+    slots: dict[str, float]
+
+
+FROZEN = Bounds((1e-6,) * 3 + (1e-4,) * 7, {'1': 1e-5, '2': 1e-5, '10': 1e-3}, {'1': 5e-3, '2': 1e-2, '10': 0.1})
+MOMENTUM = Bounds((1e-5, 5e-5) + (3e-3,) * 8, {'1': 1e-5, '2': 5e-5, '10': 2e-3}, {'1': 0.3, '2': 0.9, '10': 3.0})
+# Adam's first step is the rate times the sign of each gradient, also of a gradient that is rounding alone. Its slots
+# after the first step are therefore compared no more.
+ADAM = Bounds((1e-5, 5e-5) + (3e-3,) * 8, {'1': 5e-4, '2': 1e-3, '10': 1e-2}, {'1': 0.3})
+
+
+def bounds_of(options) -> Bounds:
+    if not options['fine_tune_batch_norm']:
+        return FROZEN
+    return ADAM if options['optimizer'] == 'adam' else MOMENTUM
+
+
+def difference(value, expected) -> float:
+    """Largest difference of mean, deviation and first values, in standard deviations."""
+    value = np.asarray(value, np.float64)
+    first = np.asarray(expected['first'])
+    parts = [
+        abs(value.mean() - expected['mean']),
+        abs(value.std() - expected['std']),
+        np.abs(value.ravel()[: first.size] - first).max(),
+    ]
+    return max(parts) / (expected['std'] or 1.0)
+
+
+def test_steps(golden, without_dropout):
+    facts = golden.facts
+    bounds = bounds_of(facts['options'])
+    result = run_steps(facts, golden.arrays)
+    assert result.regularization == pytest.approx(facts['steps'][0]['regularization_loss'], rel=1e-6)
+    for number, step in enumerate(facts['steps']):
+        assert result.rates[number] == pytest.approx(step['learning_rate'], rel=1e-6)
+        assert result.losses[number] == pytest.approx(step['total_loss_before_step'], rel=bounds.losses[number]), number
+    for number, expected in facts['variables_after_step'].items():
+        values = result.variables[number]
+        assert values.keys() == expected.keys()
+        for name, numbers in expected.items():
+            is_slot = name.rpartition('/')[2] in SLOTS
+            bound = (bounds.slots if is_slot else bounds.variables).get(number)
+            if bound is None or (is_slot and numbers['std'] < NO_GRADIENT):
+                continue
+            assert difference(values[name], numbers) <= bound, f'{name} after step {number}'

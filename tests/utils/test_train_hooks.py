@@ -1,0 +1,95 @@
+"""Log lines, the bar, event files and profiles."""
+
+import io
+import pathlib
+import sys
+
+import pytest
+import tensorflow as tf
+
+from deeplab.core import session
+from deeplab.core.session import StepResult
+from deeplab.utils import train_hooks
+
+
+def test_log_line(caplog):
+    hook = train_hooks.LogHook(2)
+    with caplog.at_level('INFO'):
+        hook.after_step(StepResult(1049, 9.0, 0.1, 1.0), {})
+        hook.after_step(StepResult(1050, 0.57951, 0.1, 0.482), {})
+        hook.after_step(StepResult(1051, 9.0, 0.1, 1.0), {})
+    assert [record.getMessage() for record in caplog.records] == ['global step 1050: loss = 0.5795 (0.741 sec/step)']
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_bar_shows_on_a_terminal(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, 'stderr', terminal)
+    bar = train_hooks.ProgressHook(number_of_steps=20, batch_size=8)
+    bar.begin(None, 5)
+    bar.after_step(StepResult(6, 1.25, 0.007, 0.5), {})
+    with bar.hidden():
+        pass
+    bar.end(6)
+    assert '6/20' in terminal.getvalue()
+    assert 'loss 1.2500, rate 0.007, 16.0 images/s' in terminal.getvalue()
+
+
+def test_no_bar_elsewhere(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, 'stderr', stream)
+    bar = train_hooks.ProgressHook(20, 8)
+    bar.begin(None, 0)
+    bar.after_step(StepResult(1, 1.0, 0.1, 0.5), {})
+    with bar.hidden():
+        pass
+    bar.end(1)
+    assert stream.getvalue() == ''
+
+
+def tags_of(directory):
+    """(step, tag, value) of every scalar in a folder's event files."""
+    found = []
+    for path in sorted(pathlib.Path(directory).glob('events.out.tfevents.*')):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            found += [(event.step, value.tag, value.simple_value) for value in event.summary.value]
+    return found
+
+
+@pytest.mark.parametrize(('interval', 'steps'), [(0, [1, 2, 3]), (1000, [1])])
+def test_summaries_come_at_first_and_then_every_so_many_seconds(tmp_path, interval, steps):
+    with tf.Graph().as_default(), session.open_session() as running:
+        merged = tf.compat.v1.summary.merge([tf.compat.v1.summary.scalar('total_loss', tf.constant(2.0))])
+        hook = train_hooks.SummaryHook(str(tmp_path), merged, interval)
+        hook.begin(running, 0)
+        for step in (1, 2, 3):
+            fetched = running.run(hook.fetches(step)) if hook.fetches(step) else {}
+            hook.after_step(StepResult(step, 2.0, 0.1, 0.1), fetched)
+        hook.end(3)
+    found = tags_of(tmp_path)
+    assert [step for step, tag, _ in found if tag == 'total_loss'] == steps
+    speeds = [value for _, tag, value in found if tag == 'global_step/sec']
+    assert len(speeds) == len(steps) - 1
+    assert all(speed > 0 for speed in speeds)
+
+
+def test_profile(tmp_path):
+    with tf.Graph().as_default(), session.open_session() as running:
+        product = tf.matmul(tf.ones([8, 8]), tf.ones([8, 8]))
+        hook = train_hooks.ProfileHook(str(tmp_path), skipped_steps=2, profiled_steps=2)
+        for step in range(1, 6):
+            running.run(product)
+            hook.after_step(StepResult(step, 1.0, 0.1, 0.1), {})
+        hook.end(5)
+    assert list(tmp_path.rglob('*.xplane.pb'))
+
+
+def test_profile_of_a_run_that_ends_too_early(tmp_path):
+    hook = train_hooks.ProfileHook(str(tmp_path), skipped_steps=1, profiled_steps=5)
+    hook.after_step(StepResult(1, 1.0, 0.1, 0.1), {})
+    hook.end(1)
+    assert list(tmp_path.rglob('*.xplane.pb'))

@@ -1,0 +1,197 @@
+"""Losses of several scales, multipliers, first restores, rates, advice."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from deeplab.core import session
+from deeplab.errors import CheckpointError, OptionError
+from deeplab.options import LossOptions, OptimizerOptions
+from deeplab.utils import train_utils
+
+SCOPES = ('logits', 'decoder')
+
+
+class TestLosses:
+    def test_one_for_each_scale_by_name(self):
+        with tf.Graph().as_default():
+            logits = {key: tf.zeros([1, 3, 3, 4]) for key in ('logits_0.50', 'logits_1.00', 'merged_logits')}
+            labels = tf.zeros([1, 9, 9, 1], tf.int32)
+            losses = train_utils.add_softmax_cross_entropy_loss_for_each_scale(logits, labels, 255, LossOptions())
+            names = {key: loss.op.name for key, loss in losses.items()}
+        assert names == {key: f'semantic_{key}/value' for key in logits}
+
+    def test_labels_shrink_to_the_logits(self):
+        labels = np.zeros((1, 5, 5, 1), np.int32)
+        labels[0, ::2, ::2] = 1  # the corners and the middle, which 3x3 logits see
+        logits = tf.constant(np.broadcast_to(np.float32([0, 50]), (1, 3, 3, 2)))
+        options = LossOptions(upsample_logits=False)
+        losses = train_utils.add_softmax_cross_entropy_loss_for_each_scale(
+            {'merged_logits': logits}, tf.constant(labels), 255, options
+        )
+        assert float(losses['merged_logits']) == pytest.approx(0.0, abs=1e-6)
+
+    def test_wrong_number_of_weights(self):
+        with pytest.raises(OptionError) as error:
+            train_utils.add_softmax_cross_entropy_loss_for_each_scale(
+                {'merged_logits': tf.zeros([1, 3, 3, 4])},
+                tf.zeros([1, 3, 3, 1], tf.int32),
+                255,
+                LossOptions(label_weights=(1.0, 2.0)),
+            )
+        assert str(error.value).startswith('--label_weights gives 2 weights, but there are 4 classes.')
+
+
+def make_network():
+    """A few variables named as a network's."""
+    shapes = {
+        'net/weights': [2],
+        'net/biases': [2],
+        'decoder/weights': [3],
+        'logits/weights': [4],
+        'logits/biases': [4],
+    }
+    zeros = tf.zeros_initializer()
+    return {name: tf.compat.v1.get_variable(name, shape, initializer=zeros) for name, shape in shapes.items()}
+
+
+class TestMultipliers:
+    def test_biases_and_last_layers(self):
+        with tf.Graph().as_default():
+            multipliers = train_utils.get_model_gradient_multipliers(SCOPES, 10.0, make_network().values())
+        assert multipliers == {
+            'net/biases': 2.0,
+            'decoder/weights': 10.0,
+            'logits/weights': 10.0,
+            'logits/biases': 20.0,
+        }
+
+    def test_gradients_are_multiplied(self):
+        with tf.Graph().as_default(), session.open_session() as running:
+            variables = make_network()
+            gradients = [(tf.ones_like(variable), variable) for variable in variables.values()]
+            multiplied = train_utils.multiply_gradients(gradients, {'net/biases': 2.0})
+            running.run(tf.compat.v1.global_variables_initializer())
+            values = {variable.op.name: running.run(gradient)[0] for gradient, variable in multiplied}
+        assert values['net/biases'] == 2.0
+        assert values['net/weights'] == 1.0
+
+
+def save_network(directory, **changed):
+    """A checkpoint of `make_network` with every value 7, step 90; returns its path."""
+    with tf.Graph().as_default():
+        shapes = {name: v.shape for name, v in make_network().items()} | changed
+    with tf.Graph().as_default(), session.open_session() as running:
+        for name, shape in shapes.items():
+            if shape is not None:
+                tf.compat.v1.get_variable(name, shape, initializer=tf.constant_initializer(7.0))
+        step = tf.compat.v1.train.get_or_create_global_step()
+        running.run(tf.compat.v1.global_variables_initializer())
+        running.run(step.assign(90))
+        return session.CheckpointWriter(str(directory)).save(running, 90)
+
+
+def restored_by(init_fn):
+    """Names of the variables that `init_fn` set to 7, with the step."""
+    with tf.Graph().as_default(), session.open_session() as running:
+        variables = make_network()
+        step = tf.compat.v1.train.get_or_create_global_step()
+        running.run(tf.compat.v1.global_variables_initializer())
+        init_fn(running)
+        values, step = running.run([variables, step])
+        return {name for name, value in values.items() if (value == 7).all()}, step
+
+
+class TestInitialRestore:
+    def test_everything_but_the_step(self, tmp_path):
+        init_fn = train_utils.get_model_init_fn(str(tmp_path / 'log'), save_network(tmp_path), True, SCOPES)
+        names, step = restored_by(init_fn)
+        assert names == {'net/weights', 'net/biases', 'decoder/weights', 'logits/weights', 'logits/biases'}
+        assert step == 0
+
+    def test_without_the_last_layers(self, tmp_path):
+        init_fn = train_utils.get_model_init_fn(str(tmp_path / 'log'), save_network(tmp_path), False, SCOPES)
+        assert restored_by(init_fn)[0] == {'net/weights', 'net/biases'}
+
+    def test_other_shapes_and_missing_variables_are_named(self, tmp_path, caplog):
+        path = save_network(tmp_path, **{'logits/weights': [21], 'decoder/weights': None})
+        with caplog.at_level('INFO'):
+            names, _ = restored_by(train_utils.get_model_init_fn(str(tmp_path / 'log'), path, True, SCOPES))
+        assert names == {'net/weights', 'net/biases', 'logits/biases'}
+        assert f'Restored 3 variables from {path}.' in caplog.text
+        assert 'Not restored, as shapes differ: logits/weights: [4] here, [21] in the checkpoint.' in caplog.text
+        assert 'Not in the checkpoint, start anew: 1 variables (decoder/weights).' in caplog.text
+
+    def test_missing_variables_can_be_refused(self, tmp_path):
+        path = save_network(tmp_path, **{'decoder/weights': None})
+        init_fn = train_utils.get_model_init_fn(str(tmp_path / 'log'), path, True, SCOPES, ignore_missing_vars=False)
+        with pytest.raises(CheckpointError, match=r'it lacks 1 of 5 variables \(decoder/weights\)'):
+            restored_by(init_fn)
+
+    def test_nothing_in_common(self, tmp_path):
+        other = dict.fromkeys(['net/weights', 'net/biases', 'decoder/weights', 'logits/weights', 'logits/biases'])
+        init_fn = train_utils.get_model_init_fn(
+            str(tmp_path / 'log'), save_network(tmp_path, **other, other=[2]), True, SCOPES
+        )
+        with pytest.raises(CheckpointError, match='has nothing in common with this network'):
+            restored_by(init_fn)
+
+    def test_slots_that_are_missing_are_not_worth_a_warning(self, tmp_path, caplog):
+        path = save_network(tmp_path)
+        with tf.Graph().as_default(), session.open_session() as running:
+            variables = list(make_network().values())
+            optimizer = train_utils.make_optimizer(OptimizerOptions(name='adam'), tf.constant(0.1))
+            optimizer.apply_gradients([(tf.ones_like(variable), variable) for variable in variables])
+            running.run(tf.compat.v1.global_variables_initializer())
+            with caplog.at_level('WARNING'):
+                train_utils.get_model_init_fn(str(tmp_path / 'log'), path, True, SCOPES)(running)
+        assert caplog.text == ''
+
+    def test_nothing_where_training_resumes_or_no_checkpoint_is_given(self, tmp_path):
+        path = save_network(tmp_path)
+        assert train_utils.get_model_init_fn(str(tmp_path), path, True, SCOPES) is None
+        assert train_utils.get_model_init_fn(str(tmp_path / 'log'), None, True, SCOPES) is None
+
+    def test_path_of_a_file(self, tmp_path):
+        path = save_network(tmp_path)
+        with pytest.raises(CheckpointError, match="Give the checkpoint's path without the ending"):
+            train_utils.get_model_init_fn(str(tmp_path / 'log'), f'{path}.index', True, SCOPES)
+
+
+class TestLearningRate:
+    def test_graph_step_is_the_default(self):
+        with tf.Graph().as_default(), session.open_session() as running:
+            step = tf.compat.v1.train.get_or_create_global_step()
+            rate = train_utils.get_model_learning_rate('poly', 0.1, 10, 0.5, 100, 1.0, 0, 0.0)
+            running.run(step.initializer)
+            assert running.run(rate) == pytest.approx(0.1)
+            running.run(step.assign(50))
+            assert running.run(rate) == pytest.approx(0.05)
+
+    def test_unknown_policy(self):
+        with pytest.raises(OptionError, match='--learning_policy=cosine is not allowed: it must be one of poly, step'):
+            train_utils.get_model_learning_rate('cosine', 0.1, 10, 0.5, 100, 1.0, 0, 0.0, global_step=tf.constant(0))
+
+
+@pytest.mark.parametrize(('name', 'slots'), [('momentum', {'w/Momentum'}), ('adam', {'w/Adam', 'w/Adam_1'})])
+def test_optimizer_slots(name, slots):
+    with tf.Graph().as_default():
+        w = tf.compat.v1.get_variable('w', initializer=1.0)
+        optimizer = train_utils.make_optimizer(OptimizerOptions(name=name), tf.constant(0.1))
+        optimizer.apply_gradients([(tf.constant(1.0), w)])
+        names = {variable.op.name for variable in tf.compat.v1.global_variables()}
+    assert names - {'w', 'beta1_power', 'beta2_power'} == slots
+
+
+class TestCropAdvice:
+    @pytest.mark.parametrize(('size', 'stride'), [((513, 513), 16), ((241, 321), 16), ((257, 65), 8)])
+    def test_good_sizes(self, size, stride):
+        assert train_utils.crop_advice(size, stride, 'train_crop_size') is None
+
+    def test_names_the_nearest_good_sizes(self):
+        advice = train_utils.crop_advice((512, 768), 16, 'train_crop_size')
+        assert advice.startswith('--train_crop_size=512,768 is not a multiple of the output stride 16 plus one:')
+        assert advice.endswith('The nearest good sizes are 497,753 and 513,769.')
+
+    def test_one_good_side(self):
+        assert '497,513 and 513,513.' in train_utils.crop_advice((500, 513), 16, 'crop')
