@@ -5,12 +5,24 @@ import pytest
 import tensorflow as tf
 
 from deeplab.core import feature_extractor, layers
-from deeplab.core.backbones import inverted_residual, mobilenet_edgetpu, mobilenet_v2, mobilenet_v3, registry
+from deeplab.core.backbones import (
+    densify,
+    inverted_residual,
+    mobilenet_edgetpu,
+    mobilenet_v2,
+    mobilenet_v3,
+    registry,
+)
 from deeplab.errors import OptionError
 from deeplab.options import DecoderOptions, ModelOptions
 
-V3 = ['mobilenet_v3_large_seg', 'mobilenet_v3_small_seg']
-VARIANTS = ['mobilenet_v2', *V3, 'mobilenet_edgetpu']
+NETWORKS = {
+    'mobilenet_v2': mobilenet_v2.NETWORK,
+    'mobilenet_v3_large_seg': mobilenet_v3.LARGE,
+    'mobilenet_v3_small_seg': mobilenet_v3.SMALL,
+    'mobilenet_edgetpu': mobilenet_edgetpu.NETWORK,
+}
+VARIANTS = list(NETWORKS)
 
 
 def options(variant, output_stride=16, **others):
@@ -72,13 +84,12 @@ def test_mobilenet_v2_rounds_to_integers_under_a_multiplier(depth_multiplier, di
     assert [mobilenet_v2.scaled_channels(wide, model_options) for wide in (32, 16, 24)] == expected
 
 
-@pytest.mark.parametrize('variant', [*V3, 'mobilenet_edgetpu'])
-def test_divisible_by_is_for_mobilenet_v2(graph, variant):
-    assert channels(variant, divisible_by=16) == channels(variant)
-    assert not registry.get(variant).uses_divisible_by and registry.get('mobilenet_v2').uses_divisible_by
+def test_divisible_by_is_for_mobilenet_v2(graph):
+    assert [name for name in VARIANTS if registry.get(name).uses_divisible_by] == ['mobilenet_v2']
+    assert channels('mobilenet_v3_small_seg', divisible_by=32)[2] == 24
 
 
-@pytest.mark.parametrize('variant', VARIANTS)
+@pytest.mark.parametrize('variant', ['mobilenet_v2', 'mobilenet_v3_small_seg'])
 def test_a_tiny_multiplier_leaves_a_network(graph, variant):
     narrow = 1 if variant == 'mobilenet_v2' else 8
     assert min(channels(variant, depth_multiplier=0.02)) == narrow
@@ -120,29 +131,31 @@ def test_edgetpu_has_no_skips():
     )
 
 
-@pytest.mark.parametrize('output_stride', [4, 8, 16, 32])
-@pytest.mark.parametrize('variant', VARIANTS)
-def test_strides_and_rates(variant, output_stride):
-    network = {
-        'mobilenet_v2': mobilenet_v2.NETWORK,
-        'mobilenet_v3_large_seg': mobilenet_v3.LARGE,
-        'mobilenet_v3_small_seg': mobilenet_v3.SMALL,
-        'mobilenet_edgetpu': mobilenet_edgetpu.NETWORK,
-    }[variant]
-    with tf.Graph().as_default():
-        out, _ = features(tf.zeros([1, 97, 66, 3]), options(variant, output_stride=output_stride))
-    assert out.shape.as_list()[1:3] == [-(-97 // output_stride), -(-66 // output_stride)]
-    assert np.prod([2, *(block.stride for block in network.blocks)]) == 32
+@pytest.mark.parametrize(
+    ('variant', 'rates'),
+    [
+        # Rates of the blocks at output stride 4; the first block that loses its stride keeps the rate before it.
+        ('mobilenet_v2', [*[1] * 4, *[2] * 3, *[4] * 7, *[8] * 3]),
+        ('mobilenet_v3_large_seg', [*[1] * 4, *[2] * 3, *[4] * 6, *[8] * 2]),
+        ('mobilenet_v3_small_seg', [*[1] * 2, *[2] * 2, *[4] * 5, *[8] * 2]),
+        ('mobilenet_edgetpu', [*[1] * 6, *[2] * 4, *[4] * 8, *[8] * 4]),
+    ],
+)
+def test_rates(variant, rates):
+    strides = [2, *(block.stride for block in NETWORKS[variant].blocks)]
+    assert np.prod(strides) == 32
+    for output_stride, factor in ((4, 1), (8, 2), (16, 4), (32, 8)):
+        units = densify.densify(strides, output_stride)[1:]
+        assert 2 * np.prod([stride for stride, _ in units]) == output_stride
+        # Each denser map doubles the rates, which are never below 1.
+        assert [rate for _, rate in units] == [max(rate // factor, 1) for rate in rates]
 
 
-def test_v3_small_gains_a_shortcut_where_its_last_stride_is_lost():
-    added = {}
-    for output_stride in (16, 32):
-        with tf.Graph().as_default() as graph:
-            features(tf.zeros([1, 33, 33, 3]), options('mobilenet_v3_small_seg', output_stride=output_stride))
-            names = {op.name for op in graph.get_operations()}
-            added[output_stride] = 'MobilenetV3/expanded_conv_8/add' in names
-    assert added == {16: True, 32: False}
+def test_v3_small_gains_a_shortcut_where_its_last_stride_is_lost(graph):
+    features(tf.zeros([1, 33, 33, 3]), options('mobilenet_v3_small_seg', output_stride=16))
+    # Blocks 1, 3 and 6 change their channels; block 8 strides at output stride 32 (the golden there has no shortcut).
+    added = [op.name.split('/')[1] for op in graph.get_operations() if op.name.endswith('expanded_conv_8/add')]
+    assert added == ['expanded_conv_8']
 
 
 # Squeeze-and-excite means another thing on a denser map (the mean over other positions), and the small V3 another
@@ -150,10 +163,10 @@ def test_v3_small_gains_a_shortcut_where_its_last_stride_is_lost():
 @pytest.mark.parametrize(
     ('variant', 'strides'),
     [
-        ('mobilenet_v2', (8, 16, 32)),
-        ('mobilenet_v3_large_seg', (8, 16, 32)),
+        pytest.param('mobilenet_v2', (8, 16, 32), marks=pytest.mark.slow),
+        pytest.param('mobilenet_v3_large_seg', (8, 16, 32), marks=pytest.mark.slow),
         ('mobilenet_v3_small_seg', (8, 16)),
-        ('mobilenet_edgetpu', (8, 16, 32)),
+        pytest.param('mobilenet_edgetpu', (8, 16, 32), marks=pytest.mark.slow),
     ],
 )
 def test_atrous_features_are_those_of_the_next_stride_in_between(graph, monkeypatch, variant, strides):
@@ -167,7 +180,9 @@ def test_atrous_features_are_those_of_the_next_stride_in_between(graph, monkeypa
     assert values[strides[-1]].std() > 0
 
 
-@pytest.mark.parametrize('variant', ['mobilenet_v3_small_seg', 'mobilenet_edgetpu'])
+@pytest.mark.parametrize(
+    'variant', ['mobilenet_v3_small_seg', pytest.param('mobilenet_edgetpu', marks=pytest.mark.slow)]
+)
 def test_unknown_batch_and_size(graph, variant):
     model_options = options(variant, output_stride=8, depth_multiplier=0.25)
     images = tf.compat.v1.placeholder(tf.float32, [None, None, None, 3])
@@ -178,7 +193,10 @@ def test_unknown_batch_and_size(graph, variant):
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5 * expected.std())
 
 
-@pytest.mark.parametrize(('variant', 'norms'), [('mobilenet_v3_small_seg', 34), ('mobilenet_edgetpu', 58)])
+@pytest.mark.parametrize(
+    ('variant', 'norms'),
+    [('mobilenet_v3_small_seg', 34), pytest.param('mobilenet_edgetpu', 58, marks=pytest.mark.slow)],
+)
 def test_batch_norms_have_the_constants_of_the_family(graph, variant, norms):
     features(tf.zeros([1, 33, 33, 3]), options(variant), is_training=True)
     updates = layers.moving_updates()
@@ -188,7 +206,9 @@ def test_batch_norms_have_the_constants_of_the_family(graph, variant, norms):
     assert {round(op.get_attr('epsilon'), 7) for op in made} == {1e-3}
 
 
-@pytest.mark.parametrize('variant', ['mobilenet_v3_small_seg', 'mobilenet_edgetpu'])
+@pytest.mark.parametrize(
+    'variant', ['mobilenet_v3_small_seg', pytest.param('mobilenet_edgetpu', marks=pytest.mark.slow)]
+)
 def test_gradients_reach_every_variable(graph, variant):
     images = tf.random.stateless_uniform([2, 33, 47, 3], [1, 2], 0.0, 255.0)
     out, _ = features(images, options(variant, output_stride=8, depth_multiplier=0.25), is_training=True)
@@ -198,14 +218,17 @@ def test_gradients_reach_every_variable(graph, variant):
     assert all(np.isfinite(gradient).all() for gradient in run(gradients))
 
 
-@pytest.mark.parametrize('variant', VARIANTS)
-def test_bounded_activations_are_for_heads_alone(variant):
-    found = []
-    for bounded in (False, True):
-        with tf.Graph().as_default() as graph:
-            features(tf.zeros([1, 33, 33, 3]), options(variant, use_bounded_activation=bounded))
-            found.append([op.type for op in graph.get_operations()])
-    assert found[0] == found[1]
+@pytest.mark.parametrize(
+    ('variant', 'relu', 'relu6'),
+    [
+        ('mobilenet_v3_small_seg', 1 + 4 + 9, 2 + 16 + 9),  # a ReLU in each gate; a ReLU6 in each swish and gate
+        ('mobilenet_edgetpu', 2 + 21 + 13, 0),
+    ],
+)
+def test_bounded_activations_are_for_heads_alone(graph, variant, relu, relu6):
+    features(tf.zeros([1, 33, 33, 3]), options(variant, use_bounded_activation=True))
+    types = [op.type for op in graph.get_operations()]
+    assert (types.count('Relu'), types.count('Relu6')) == (relu, relu6)
 
 
 def test_first_weights(graph):
