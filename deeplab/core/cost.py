@@ -8,9 +8,11 @@ not count, as in the papers.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import math
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -90,17 +92,54 @@ def multiply_adds(graph: tf.Graph) -> int:
     return sum(_COUNTED[op.type](op) for op in graph.get_operations() if op.type in _COUNTED)
 
 
-def number_of_values(variables: Iterable[tf.Variable]) -> int:
-    """How many numbers `variables` hold together."""
-    return sum(math.prod(variable.shape.as_list()) for variable in variables)
+class OutlinedVariable(NamedTuple):
+    """What an outline knows of a variable."""
+
+    shape: tuple[int, ...]
+    is_trained: bool
 
 
-def of_graph(graph: tf.Graph) -> Cost:
-    """The cost of the inference network in `graph`, the only one there, built for one image.
+@dataclasses.dataclass(frozen=True)
+class Outline:
+    """A network of which only operations and shapes exist.
 
-    Raises:
-      OptionError: a shape is not known before the graph runs.
+    Attributes:
+      graph: holds its operations, with placeholders where variables would be.
+      variables: what the variables would be, by name.
     """
-    trained = graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
-    stored = graph.get_collection(tf.compat.v1.GraphKeys.MODEL_VARIABLES)
-    return Cost(number_of_values(trained), number_of_values(stored), multiply_adds(graph))
+
+    graph: tf.Graph
+    variables: dict[str, OutlinedVariable] = dataclasses.field(default_factory=dict)
+
+    def cost(self) -> Cost:
+        """What the network costs; it must be the inference network for one image.
+
+        Raises:
+          OptionError: a shape is not known before the graph runs.
+        """
+        sizes = {name: math.prod(variable.shape) for name, variable in self.variables.items()}
+        trained = sum(size for name, size in sizes.items() if self.variables[name].is_trained)
+        return Cost(trained, sum(sizes.values()), multiply_adds(self.graph))
+
+
+@contextlib.contextmanager
+def outline() -> Iterator[Outline]:
+    """Lets a network be built in a graph of its own, without variables.
+
+    Most of the time that it takes to build a network goes into its variables and their initial values, which neither
+    its cost nor the names and shapes of a checkpoint depend on.
+    """
+    placeholders: dict[str, tf.Tensor] = {}
+    with tf.Graph().as_default() as graph:
+        outlined = Outline(graph)
+
+        def getter(name: str, *, shape: Any = None, trainable: bool = True, **others: Any) -> Any:
+            del others
+            if name not in placeholders:
+                shape = tuple(int(side) for side in shape)
+                placeholders[name] = tf.compat.v1.placeholder(tf.float32, shape)
+                outlined.variables[name] = OutlinedVariable(shape, trainable)
+            return placeholders[name]
+
+        with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), custom_getter=getter):
+            yield outlined
