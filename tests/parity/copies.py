@@ -31,9 +31,19 @@ def without_copy(facts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def has_copy(facts: dict[str, Any]) -> bool:
+    """Whether a golden has the head twice."""
+    return any(name.startswith(_COPY) for name, _ in facts['variables'])
+
+
+def name_in_copy(name: str) -> str:
+    """What the variable `name` of the head is called in the copy; other names stay."""
+    return _COPY + name.removeprefix(_HEAD) if name.startswith(_HEAD) else name
+
+
 def assign_copy(session: Any, facts: dict[str, Any], variables: list[Any]) -> None:
     """Gives the head the copy's weights, where the golden has one."""
-    if not any(name.startswith(_COPY) for name, _ in facts['variables']):
+    if not has_copy(facts):
         return
     head = [v for v in variables if v.op.name.startswith(_HEAD)]
     values = {
