@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tf_slim as slim
 
-from deeplab.core import tf_compat
+from deeplab.core import batch_statistics, tf_compat
 
 MOVING_UPDATES = 'moving_updates'  # graph collection of MovingUpdate
 
@@ -127,10 +127,16 @@ def _pad_for_stride(inputs: tf.Tensor, kernel_size: int, rate: int) -> tf.Tensor
     return tf.pad(inputs, [[0, 0], sides, sides, [0, 0]])
 
 
-def _finish(outputs: tf.Tensor, normalize: bool, activation: Activation | None, bias: bool = True) -> tf.Tensor:
+def _finish(
+    outputs: tf.Tensor,
+    normalize: bool,
+    activation: Activation | None,
+    bias: bool = True,
+    expansion: batch_statistics.Expansion | None = None,
+) -> tf.Tensor:
     """Batch norm, bias or neither, then the activation."""
     if normalize:
-        outputs = batch_norm(outputs)
+        outputs = batch_norm(outputs, expansion=expansion)
     elif bias:
         outputs = tf.nn.bias_add(outputs, _variable('biases', [_channels(outputs)], zeros))
     return outputs if activation is None else activation(outputs)
@@ -190,7 +196,10 @@ def conv2d(
             outputs = tf.nn.atrous_conv2d(inputs, weights, dilations, padding, name='Conv2D')
         else:
             outputs = tf.nn.conv2d(inputs, weights, stride, padding, dilations=dilations, name='Conv2D')
-        return _finish(outputs, normalize, activation, bias)
+        expansion = None
+        if batch_statistics.pays(inputs, filters, kernel_size, stride):
+            expansion = batch_statistics.Expansion(inputs, weights)
+        return _finish(outputs, normalize, activation, bias, expansion)
 
 
 @slim.add_arg_scope
@@ -317,6 +326,7 @@ def batch_norm(
     epsilon: float = HEAD_BATCH_NORM_EPSILON,
     is_training: bool = False,
     scope: str = 'BatchNorm',
+    expansion: batch_statistics.Expansion | None = None,
 ) -> tf.Tensor:
     """Batch normalisation.
 
@@ -331,6 +341,7 @@ def batch_norm(
       epsilon: added to the variance.
       is_training: whether to use the batch's statistics.
       scope: variable scope.
+      expansion: the convolution that made `inputs`, where its input is the cheaper way to the batch's statistics.
 
     Returns:
       [n, h, w, c] float32.
@@ -347,7 +358,10 @@ def batch_norm(
             return tf.compat.v1.nn.fused_batch_norm(
                 inputs, gamma, beta, moving_mean, moving_variance, epsilon, is_training=False
             )[0]
-        outputs, mean, variance = tf.compat.v1.nn.fused_batch_norm(inputs, gamma, beta, epsilon=epsilon)
+        if expansion is None:
+            outputs, mean, variance = batch_statistics.normalize(inputs, gamma, beta, epsilon)
+        else:
+            outputs, mean, variance = batch_statistics.normalize_expansion(expansion, gamma, beta, epsilon)
         decay = decay if forced_decay is None else forced_decay
         for variable, value in ((moving_mean, mean), (moving_variance, variance)):
             tf.compat.v1.add_to_collection(MOVING_UPDATES, MovingUpdate(variable, value, decay))

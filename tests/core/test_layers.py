@@ -227,3 +227,21 @@ def test_arg_scope_reaches_layers(graph):
     with slim.arg_scope([layers.conv2d], activation=None, initializer=layers.ones):
         outputs = layers.conv2d(-tf.ones([1, 1, 1, 2]), 1, 1, normalize=False, scope='a')
     assert _run(outputs)[0].item() == -2
+
+
+def test_statistics_of_an_expansion_come_from_its_input(graph, monkeypatch):
+    """A batch norm behind a widening 1x1 convolution gives the same in both of its forms, gradients too."""
+    inputs = _random(2, 5, 6, 4) * [1, 3, 0.5, 10] + [0, 50, -3, 1]
+    seen = tf.constant(inputs.astype(np.float32))
+    results = []
+    for pays in (False, True):
+        monkeypatch.setattr(layers.batch_statistics, 'pays', lambda *arguments, pays=pays: pays)
+        with layers.mode_scope(is_training=True, fine_tune_batch_norm=True):
+            with tf.compat.v1.variable_scope('', reuse=tf.compat.v1.AUTO_REUSE):
+                outputs = layers.conv2d(seen, 12, 1, activation=None, scope='a')
+        weighted = tf.reduce_sum(outputs * tf.constant(_random(2, 5, 6, 12)))
+        statistics = [update.batch_value for update in layers.moving_updates()[-2:]]
+        results.append([outputs, *statistics, *tf.gradients(weighted, [seen, *tf.compat.v1.trainable_variables()])])
+    plain, folded = _run(*results)
+    for first, second in zip(plain, folded, strict=True):
+        np.testing.assert_allclose(second, first, rtol=0, atol=2e-5 * np.abs(first).max())

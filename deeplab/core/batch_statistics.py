@@ -1,0 +1,83 @@
+"""Batch normalisation with the statistics of a batch, in the form that costs least."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+SMALLEST_EPSILON = 1.001e-5  # as TensorFlow's own batch norm has it
+
+
+class Normalized(NamedTuple):
+    """What a batch norm gives in training mode.
+
+    Attributes:
+      outputs: [n, h, w, c] float32, normalised, scaled and shifted.
+      mean: [c], the batch's.
+      variance: [c], the batch's, unbiased.
+    """
+
+    outputs: tf.Tensor
+    mean: tf.Tensor
+    variance: tf.Tensor
+
+
+class Expansion(NamedTuple):
+    """How a tensor came to be: a 1x1 convolution with stride 1.
+
+    Attributes:
+      inputs: [n, h, w, c] float32.
+      weights: [1, 1, c, filters].
+    """
+
+    inputs: tf.Tensor
+    weights: tf.Tensor
+
+
+def pays(inputs: tf.Tensor, filters: int, kernel_size: int, stride: int) -> bool:
+    """Whether a convolution's statistics are cheaper to have from its input (`normalize_expansion`).
+
+    They are where it is 1x1 and at least doubles the channels. A GPU normalises the wide tensor as fast, and may
+    multiply matrices with fewer bits, so there the answer is no.
+    """
+    widens = kernel_size == 1 and stride == 1 and filters >= 2 * int(inputs.shape[-1])
+    return widens and not tf.config.list_physical_devices('GPU')
+
+
+def normalize(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> Normalized:
+    """Normalises [n, h, w, c] with its own mean and variance."""
+    return Normalized(*tf.compat.v1.nn.fused_batch_norm(inputs, gamma, beta, epsilon=epsilon)[:3])
+
+
+def normalize_expansion(expansion: Expansion, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> Normalized:
+    """Normalises the result of a 1x1 convolution without ever reading it.
+
+    The result is linear in its input, y = x W, so its moments follow from the input's, which has far fewer channels:
+    mean(y) = mean(x) W and var(y) = diag(W' cov(x) W). Scale and shift then go into the weights and a bias. The wide
+    tensor is written once, where a batch norm behind the convolution reads and writes it nine times in a step.
+
+    Args:
+      expansion: the convolution.
+      gamma: [filters] float32.
+      beta: [filters] float32.
+      epsilon: added to the variance.
+
+    Returns:
+      `Normalized`, equal to `normalize` of the convolution's result up to rounding.
+
+    Source: arXiv:1502.03167, algorithm 1; the moments of a linear map.
+    """
+    channels = int(expansion.inputs.shape[-1])
+    pixels = tf.reshape(expansion.inputs, [-1, channels])  # [pixels, channels]
+    count = tf.cast(tf.shape(pixels)[0], tf.float32)
+    weights = tf.reshape(expansion.weights, [channels, -1])  # [channels, filters]
+    input_mean = tf.reduce_mean(pixels, axis=0, keepdims=True)  # [1, channels]
+    centred = pixels - input_mean  # before squaring: no digits are lost to a large mean
+    covariance = tf.matmul(centred, centred, transpose_a=True) / count  # [channels, channels]
+    mean = tf.squeeze(tf.matmul(input_mean, weights), axis=0)  # [filters]
+    variance = tf.reduce_sum(weights * tf.matmul(covariance, weights), axis=0)  # [filters]
+    scale = gamma * tf.math.rsqrt(variance + max(epsilon, SMALLEST_EPSILON))  # [filters]
+    outputs = tf.nn.conv2d(expansion.inputs, expansion.weights * scale, 1, 'SAME')  # [n, h, w, filters]
+    outputs = tf.nn.bias_add(outputs, beta - mean * scale)
+    return Normalized(outputs, mean, variance * count / tf.maximum(count - 1.0, 1.0))
