@@ -21,7 +21,8 @@ from deeplab.errors import CheckpointError
 BASENAME = 'model.ckpt'
 GLOBAL_STEP = 'global_step'
 _SUFFIX = re.compile(r'\.(index|meta|data-\d{5}-of-\d{5})$')
-_UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, OSError)
+# What TensorFlow's reader raises on damaged files, by what is damaged.
+_UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, OSError, IndexError)
 
 
 class Entry(NamedTuple):

@@ -81,6 +81,11 @@ class TestReading:
         damage_file(pathlib.Path(f'{path}.data-00000-of-00001'))
         assert 'is damaged' in checkpoints.damage(path)
 
+    def test_file_that_was_cut(self, tmp_path):
+        path = write(tmp_path, a=np.arange(100.0))
+        os.truncate(f'{path}.data-00000-of-00001', 50)
+        assert 'is damaged' in checkpoints.damage(path)
+
     def test_damaged_index(self, tmp_path):
         path = write(tmp_path, a=1.0)
         pathlib.Path(f'{path}.index').write_bytes(b'nonsense')

@@ -1,0 +1,343 @@
+"""The train program, whole, on a tiny network and seven tiny images."""
+
+import dataclasses
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from deeplab import train
+from deeplab.core import checkpoints
+from deeplab.core.backbones import registry
+from deeplab.errors import CheckpointError, DataError, NonFiniteError, OptionError
+from deeplab.options import AugmentOptions, CloneOptions, LearningRateOptions, LossOptions, OptimizerOptions
+from deeplab.utils import train_hooks
+from tests import training_setup
+from tests.datasets import files
+
+ROOT = pathlib.Path(__file__).parents[1]
+STEP_LINE = re.compile(r'^global step (\d+): loss = (\d+\.\d{4}) \((\d+\.\d{3}) sec/step\)$')
+
+
+@pytest.fixture(autouse=True)
+def tiny_network(monkeypatch):
+    registry.names()  # every family is known before the table is copied
+    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
+    registry.register(training_setup.TINY)
+
+
+@pytest.fixture
+def data(tmp_path):
+    return training_setup.write_data(tmp_path / 'records')
+
+
+def values_of(path):
+    reader = checkpoints.open_reader(str(path))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def assert_same_bytes(first, second):
+    first, second = values_of(first), values_of(second)
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        assert value.tobytes() == second[name].tobytes(), name
+
+
+def losses_of(lines):
+    """Losses by step from a log's lines."""
+    return {int(match[1]): match[2] for match in map(STEP_LINE.match, lines) if match}
+
+
+def run_logged(options, caplog):
+    """Trains; returns the result and the losses by step, as logged."""
+    caplog.clear()
+    with caplog.at_level('INFO'):
+        result = train.run(options)
+    return result, losses_of(record.getMessage() for record in caplog.records)
+
+
+def test_a_run_leaves_what_the_contract_names(data, tmp_path, caplog):
+    logdir = tmp_path / 'log'
+    options = training_setup.options(data, logdir, 3, save_summaries_images=True, save_summaries_secs=0)
+    result, losses = run_logged(options, caplog)
+    assert (result.step, result.status, result.checkpoint) == (3, 0, str(logdir / 'model.ckpt-3'))
+    assert result.report.startswith('Trained to step 3 in ')
+    assert list(losses) == [1, 2, 3]
+    names = {path.name for path in logdir.iterdir()}
+    assert {'checkpoint', 'graph.pbtxt', 'model.ckpt-0.index', 'model.ckpt-3.index'} <= names
+    tags = {}
+    for path in logdir.glob('events.out.tfevents.*'):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            tags.update({value.tag: value.simple_value for value in event.summary.value})
+    assert {'learning_rate', 'total_loss', 'global_step/sec', 'losses/semantic_merged_logits/value'} <= tags.keys()
+    assert {'samples/image/image/0', 'samples/label/image/1', 'samples/semantic/image/0'} <= tags.keys()
+    assert {'tiny/conv1/weights', 'logits/semantic/biases', 'aspp0/BatchNorm/moving_mean'} <= tags.keys()
+    assert f'{tags["total_loss"]:.4f}' == losses[3]
+    variables = values_of(result.checkpoint)
+    assert variables['global_step'] == 3
+    assert variables['global_step'].dtype == np.int64
+    assert 'tiny/conv1/weights/Momentum' in variables
+    assert 'tiny/conv1/BatchNorm/moving_mean/Momentum' not in variables
+
+
+def test_same_seed_same_bytes_and_other_seed_other_weights(data, tmp_path):
+    results = [train.run(training_setup.options(data, tmp_path / name)) for name in 'ab']
+    assert_same_bytes(results[0].checkpoint, results[1].checkpoint)
+    other = train.run(training_setup.options(data, tmp_path / 'c', seed=4))
+    name = 'logits/semantic/weights'
+    assert (values_of(other.checkpoint)[name] != values_of(results[0].checkpoint)[name]).any()
+
+
+@pytest.mark.parametrize('optimizer', ['momentum', 'adam'])
+def test_resume_is_exact(data, tmp_path, caplog, optimizer):
+    chosen = dataclasses.replace(training_setup.RATE, name=optimizer)
+    rate = dataclasses.replace(chosen.learning_rate, decay_steps=6)  # so that 3 steps and 6 share their rates
+    chosen = dataclasses.replace(chosen, learning_rate=rate)
+    straight, losses = run_logged(training_setup.options(data, tmp_path / 'a', 6, optimizer=chosen), caplog)
+    _, first = run_logged(training_setup.options(data, tmp_path / 'b', 3, optimizer=chosen), caplog)
+    resumed, rest = run_logged(training_setup.options(data, tmp_path / 'b', 6, optimizer=chosen), caplog)
+    assert first | rest == losses
+    assert list(rest) == [4, 5, 6]
+    assert_same_bytes(straight.checkpoint, resumed.checkpoint)
+
+
+def test_a_damaged_newest_checkpoint_is_left_behind(data, tmp_path, caplog):
+    options = training_setup.options(data, tmp_path / 'log', 3, save_interval_secs=0)
+    whole = train.run(options)
+    kept = values_of(whole.checkpoint)
+    path = pathlib.Path(f'{whole.checkpoint}.data-00000-of-00001')
+    path.write_bytes(path.read_bytes()[:100])
+    result, losses = run_logged(options, caplog)
+    assert list(losses) == [3]
+    assert "model.ckpt-3' is damaged" in caplog.text
+    assert all((kept[name] == value).all() for name, value in values_of(result.checkpoint).items())
+
+
+def test_nothing_left_to_do(data, tmp_path, caplog):
+    options = training_setup.options(data, tmp_path / 'log', 1)
+    train.run(options)
+    result, losses = run_logged(options, caplog)
+    assert losses == {}
+    assert result.report == (
+        f'Nothing to train: {tmp_path}/log/model.ckpt-1 is at step 1, and --training_number_of_steps is 1.'
+    )
+
+
+def test_two_clones_make_the_step_of_one(data, tmp_path, monkeypatch):
+    """With frozen batch norms, without dropout, and on images whose every pixel has a label."""
+    monkeypatch.setattr(tf.nn.experimental, 'stateless_dropout', lambda inputs, **keywords: inputs)
+    records = [files.record(seed, 40, 70) for seed in range(4)]
+    files.write_split(pathlib.Path(data.directory), 'whole', [records])
+    common = {
+        'dataset': dataclasses.replace(data, split='whole'),
+        'fine_tune_batch_norm': False,
+        'augment': AugmentOptions(1.0, 1.0, 0.0),
+        'batch_size': 4,
+    }
+    one = train.run(training_setup.options(data, tmp_path / 'one', 2, **common))
+    two = train.run(training_setup.options(data, tmp_path / 'two', 2, clones=training_setup.two_clones(), **common))
+    assert two.loss == pytest.approx(one.loss, rel=1e-5)
+    first, second = values_of(one.checkpoint), values_of(two.checkpoint)
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        np.testing.assert_allclose(second[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_statistics_come_from_the_first_clone_which_takes_the_first_batch(data, tmp_path):
+    one = train.run(training_setup.options(data, tmp_path / 'one', 1, batch_size=1))
+    clones = training_setup.two_clones()
+    two = train.run(training_setup.options(data, tmp_path / 'two', 1, batch_size=2, clones=clones))
+    name = 'tiny/conv1/BatchNorm/moving_mean'
+    np.testing.assert_allclose(values_of(two.checkpoint)[name], values_of(one.checkpoint)[name], rtol=1e-6)
+    assert (values_of(one.checkpoint)[name] != 0).any()
+
+
+def test_frozen_batch_norm_keeps_its_statistics_and_still_trains(data, tmp_path):
+    result = train.run(training_setup.options(data, tmp_path / 'log', 2, fine_tune_batch_norm=False))
+    before, after = values_of(tmp_path / 'log' / 'model.ckpt-0'), values_of(result.checkpoint)
+    for name in before:
+        if 'moving' in name:
+            np.testing.assert_array_equal(after[name], before[name], err_msg=name)
+    assert (after['tiny/conv2/BatchNorm/gamma'] != before['tiny/conv2/BatchNorm/gamma']).any()
+
+
+def test_image_pyramid_hard_pixels_and_weights(data, tmp_path):
+    options = training_setup.options(data, tmp_path / 'log', 2, save_summaries_secs=0)
+    options = dataclasses.replace(
+        options,
+        model=dataclasses.replace(options.model, image_pyramid=(0.5, 1.0)),
+        loss=LossOptions(label_weights=(1.0, 2.0, 0.5), top_k_percent_pixels=0.5, hard_example_mining_step=2),
+    )
+    train.run(options)
+    tags = set()
+    for path in (tmp_path / 'log').glob('events.out.tfevents.*'):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            tags |= {value.tag for value in event.summary.value}
+    keys = ('logits_0.50', 'logits_1.00', 'merged_logits')
+    assert {f'losses/semantic_{key}/value' for key in keys} <= tags
+
+
+def test_initial_checkpoint_of_other_classes(data, tmp_path, caplog):
+    """Restores what fits, says what does not."""
+    first = train.run(training_setup.options(data, tmp_path / 'a', 1))
+    (pathlib.Path(data.directory) / 'five.json').write_text('{"num_classes": 5}')
+    five = dataclasses.replace(data, name=str(pathlib.Path(data.directory) / 'five.json'))
+    options = training_setup.options(five, tmp_path / 'b', 1, initial_checkpoint=first.checkpoint)
+    model = dataclasses.replace(options.model, outputs_to_num_classes={'semantic': 5})
+    run_logged(dataclasses.replace(options, model=model), caplog)
+    restored, given = values_of(tmp_path / 'b' / 'model.ckpt-0'), values_of(first.checkpoint)
+    name = 'tiny/conv1/weights'
+    np.testing.assert_array_equal(restored[name], given[name])
+    expected = (
+        'Not restored, as shapes differ: logits/semantic/weights: [1, 1, 8, 5] here, [1, 1, 8, 3] in the checkpoint'
+    )
+    assert expected in caplog.text
+
+
+class TestNotFinite:
+    def test_step_rate_and_images_are_named_and_the_checkpoint_stays(self, data, tmp_path):
+        rate = OptimizerOptions(learning_rate=LearningRateOptions(base=1e30))
+        with pytest.raises(NonFiniteError) as error:
+            train.run(training_setup.options(data, tmp_path / 'log', 50, optimizer=rate))
+        message = str(error.value)
+        assert re.match(
+            r'Step \d+: the loss is \S+ and the norm of the gradients \S+, at learning rate \S+, on the images '
+            r'image_\d, image_\d\. The update was not applied\.',
+            message,
+        )
+        assert message.endswith(f'The last good checkpoint stays: {tmp_path}/log/model.ckpt-0')
+        assert all(np.isfinite(value).all() for value in values_of(tmp_path / 'log' / 'model.ckpt-0').values())
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ('clones', 'flag'),
+        [
+            (CloneOptions(master='grpc://here:2222'), '--master=grpc://here:2222'),
+            (CloneOptions(task=1), '--task=1'),
+            (CloneOptions(num_replicas=2), '--num_replicas=2'),
+            (CloneOptions(num_ps_tasks=1), '--num_ps_tasks=1'),
+        ],
+    )
+    def test_several_machines(self, data, tmp_path, clones, flag):
+        with pytest.raises(OptionError, match=f'{flag}: training on several machines is not built yet'):
+            train.run(training_setup.options(data, tmp_path / 'log', clones=clones))
+        assert not (tmp_path / 'log').exists()
+
+    def test_unknown_variant(self, data, tmp_path):
+        options = training_setup.options(data, tmp_path / 'log')
+        options = dataclasses.replace(options, model=dataclasses.replace(options.model, model_variant='vgg'))
+        with pytest.raises(OptionError, match='--model_variant=vgg is not known. Known variants: .*mobilenet_v2'):
+            train.run(options)
+
+    def test_label_weights(self, data, tmp_path):
+        with pytest.raises(OptionError, match='--label_weights gives 2 weights, but there are 3 classes'):
+            train.run(training_setup.options(data, tmp_path / 'log', loss=LossOptions(label_weights=(1.0, 2.0))))
+
+    def test_labels_outside_the_classes_are_named_before_the_first_step(self, data, tmp_path):
+        bad = files.record(label=files.png(np.full((6, 8), 9, np.uint8)))
+        files.write_split(pathlib.Path(data.directory), 'bad', [[bad]])
+        with pytest.raises(DataError, match=r"1 of 1 records of split 'bad' .*id 9 on 48 pixels"):
+            train.run(training_setup.options(dataclasses.replace(data, split='bad'), tmp_path / 'log'))
+        assert not list((tmp_path / 'log').glob('*.index'))
+
+    def test_image_that_cannot_be_decoded_is_named(self, data, tmp_path):
+        good = files.png(files.pixels(40, 40))
+        broken = files.record(image=good[:-300], height=40, width=40, label=files.png(files.ids(40, 40)))
+        files.write_split(pathlib.Path(data.directory), 'broken', [[broken]])
+        with pytest.raises(DataError, match='image_0'):
+            train.run(training_setup.options(dataclasses.replace(data, split='broken'), tmp_path / 'log'))
+
+    def test_checkpoint_given_by_one_of_its_files(self, data, tmp_path):
+        path = train.run(training_setup.options(data, tmp_path / 'a', 1)).checkpoint
+        with pytest.raises(CheckpointError, match=f"Give the checkpoint's path without the ending: {path}"):
+            train.run(training_setup.options(data, tmp_path / 'b', initial_checkpoint=f'{path}.index'))
+        assert not (tmp_path / 'b').exists()
+
+    def test_resume_with_another_network(self, data, tmp_path):
+        train.run(training_setup.options(data, tmp_path / 'log', 1))
+        options = training_setup.options(data, tmp_path / 'log', 2)
+        aspp = dataclasses.replace(options.model.aspp, filters=4)
+        options = dataclasses.replace(options, model=dataclasses.replace(options.model, aspp=aspp))
+        with pytest.raises(
+            CheckpointError, match='does not fit this network: 26 variables differ .*4. here, .*8. in the'
+        ):
+            train.run(options)
+
+    def test_crop_that_is_not_a_multiple_plus_one_warns(self, data, tmp_path, caplog):
+        options = training_setup.options(data, tmp_path / 'log', 1)
+        options = dataclasses.replace(options, model=dataclasses.replace(options.model, crop_size=(20, 33)))
+        run_logged(options, caplog)
+        assert '--train_crop_size=20,33 is not a multiple' in caplog.text
+        assert 'The nearest good sizes are 17,33 and 33,33.' in caplog.text
+
+
+def test_no_step_adds_to_the_graph(data, tmp_path, monkeypatch):
+    """What would let memory grow."""
+    seen = []
+    original = train_hooks.LogHook.after_step
+
+    def after_step(self, result, fetched):
+        graph = tf.compat.v1.get_default_graph()
+        seen.append((graph.finalized, len(graph.get_operations())))
+        original(self, result, fetched)
+
+    monkeypatch.setattr(train_hooks.LogHook, 'after_step', after_step)
+    train.run(training_setup.options(data, tmp_path / 'log', 3, save_interval_secs=0))
+    assert len(seen) == 3
+    assert len(set(seen)) == 1
+    assert seen[0][0]
+
+
+def start(records, logdir, steps):
+    return subprocess.Popen(
+        [sys.executable, '-m', 'tests.training_setup', str(records), str(logdir), str(steps)],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def read_until(process, step):
+    """Reads the log until a step is done; returns its lines."""
+    lines = []
+    for line in process.stderr:
+        lines.append(line.partition('] ')[2].strip())
+        if f'global step {step}:' in line:
+            break
+    return lines
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_it_resumes_exactly(data, tmp_path, caplog):
+    logdir, steps = tmp_path / 'killed', 400
+    _, losses = run_logged(training_setup.options(data, tmp_path / 'straight', steps), caplog)
+    for step in (7, 23, 41):
+        with start(data.directory, logdir, steps) as process:
+            lines = read_until(process, step)
+            process.kill()
+        for at, loss in losses_of(lines).items():
+            assert loss == losses[at], at
+        assert all(checkpoints.damage(str(path)[:-6]) is None for path in logdir.glob('*.index'))
+        assert checkpoints.newest_whole(str(logdir)) is not None
+
+
+@pytest.mark.parametrize(('number', 'status'), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_save_and_say_how_to_go_on(data, tmp_path, number, status):
+    logdir = tmp_path / 'log'
+    with start(data.directory, logdir, 100000) as process:
+        read_until(process, 2)
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == status
+    path = checkpoints.newest(str(logdir))
+    step = checkpoints.step_of(path)
+    assert output.strip() == f'Stopped at step {step}; the same command goes on from {path}.'
+
+
+def test_moving_updates_are_part_of_the_step(data, tmp_path):
+    result = train.run(training_setup.options(data, tmp_path / 'log', 1))
+    assert (values_of(result.checkpoint)['tiny/conv1/BatchNorm/moving_variance'] != 1).all()

@@ -1,0 +1,75 @@
+"""A tiny split and a tiny network to train, for the tests of train; runs in a process of its own too.
+
+`python -m tests.training_setup RECORDS LOGDIR STEPS` trains slowly enough to be killed.
+"""
+
+import dataclasses
+import json
+import pathlib
+import sys
+
+from deeplab import common
+from deeplab.core import layers
+from deeplab.core.backbones import registry
+from deeplab.options import (
+    AsppOptions,
+    CloneOptions,
+    DatasetOptions,
+    LearningRateOptions,
+    ModelOptions,
+    OptimizerOptions,
+    TrainOptions,
+)
+from tests.datasets import files
+
+IMAGES = 7
+RATE = OptimizerOptions(learning_rate=LearningRateOptions(base=0.05))
+
+
+def _build(images, options):
+    net = layers.conv2d(images, 8, 3, stride=4, scope='tiny/conv1')  # [n, h / 4, w / 4, 8]
+    return layers.conv2d(net, 8, 3, stride=4, scope='tiny/conv2'), {}  # [n, h / 16, w / 16, 8]
+
+
+TINY = registry.Backbone('tiny', _build, 'tiny', output_strides=(16,))
+
+
+def write_data(folder: pathlib.Path) -> DatasetOptions:
+    """Seven images in two shards, with a description of their data set."""
+    records = [files.record(seed, 20 + seed, 30 - seed) for seed in range(IMAGES)]
+    files.write_split(folder, 'train', [records[:4], records[4:]])
+    description = folder / 'tiny.json'
+    description.write_text(json.dumps({'num_classes': 3}))
+    return DatasetOptions('train', str(folder), str(description))
+
+
+def options(data: DatasetOptions, logdir, steps: int = 6, **changes) -> TrainOptions:
+    """Options of a short training."""
+    model = ModelOptions({common.OUTPUT_TYPE: 3}, crop_size=(17, 33), model_variant='tiny', aspp=AsppOptions(filters=8))
+    known = TrainOptions(
+        model, data, str(logdir), optimizer=RATE, batch_size=2, number_of_steps=steps, log_steps=1, seed=3
+    )
+    return dataclasses.replace(known, **changes)
+
+
+def two_clones() -> CloneOptions:
+    """Two clones on two CPU devices."""
+    return CloneOptions(num_clones=2, clone_on_cpu=True)
+
+
+def main(folder: str, logdir: str, steps: str) -> None:
+    """Trains with a checkpoint after every step."""
+    from absl import logging
+
+    from deeplab import train
+
+    logging.set_verbosity(logging.INFO)
+    registry.register(TINY)
+    data = DatasetOptions('train', folder, f'{folder}/tiny.json')
+    result = train.run(options(data, logdir, int(steps), save_interval_secs=0))
+    print(result.report)
+    sys.exit(result.status)
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])
