@@ -32,8 +32,8 @@ from typing import Any
 from absl import flags, logging  # noqa: TID251 (this is the one file that may)
 
 import deeplab
-from deeplab import common, options
-from deeplab.command_words import Flag, Group, UsageError, check_words, parse_number
+from deeplab import common, options, presets
+from deeplab.command_words import Flag, Group, UsageError, check_words, parse_number, with_named
 from deeplab.datasets import descriptor
 from deeplab.errors import UserError
 
@@ -146,9 +146,18 @@ def _data_group(prefix: str, split: str, *more: Flag) -> Group:
     )
 
 
+_PRESET = Flag(
+    'preset',
+    'string',
+    None,
+    'A published checkpoint, such as mobilenetv2_coco_voc_trainaug: sets the flags that it needs, data set and crop '
+    'included. A flag that stands on the line wins. deeplab presets lists them. Not set: none.',
+)
+
 _NETWORK = Group(
     'Network',
     (
+        _PRESET,
         Flag(
             'model_variant',
             'string',
@@ -822,6 +831,7 @@ class Program:
       required: names of flags that must be given.
       aliases: other names.
       runs_others: whether its `run` takes a second argument, `run_program`.
+      positional: name of the flag whose value may stand alone, as FILE in `deeplab checkpoint FILE`; empty for none.
     """
 
     name: str
@@ -833,6 +843,7 @@ class Program:
     required: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     runs_others: bool = False
+    positional: str = ''
 
     @property
     def flags(self) -> dict[str, Flag]:
@@ -984,6 +995,31 @@ _REMOVE_COLORMAP = Program(
     to_options=_plain_options(options.RemoveColormapOptions),
 )
 
+_JSON = Flag('json', 'boolean', False, 'Answer in JSON, for programs.')
+
+
+def presets_options(values: Values) -> options.PresetsOptions:
+    """The options of presets."""
+    return options.PresetsOptions(values['name'], values['json'])
+
+
+_PRESETS = Program(
+    name='presets',
+    module='deeplab.presets',
+    summary='List the published checkpoints, and show how each is used.',
+    example='mobilenetv2_coco_voc_trainaug',
+    groups=(
+        Group(
+            'Presets',
+            (Flag('name', 'string', None, 'The preset to show (--name= may be left away); not set: all.'), _JSON),
+        ),
+        _LOG,
+    ),
+    to_options=presets_options,
+    aliases=('preset',),
+    positional='name',
+)
+
 _DEMO = Program(
     name='demo',
     module='deeplab.demo.demo',
@@ -1023,7 +1059,18 @@ _EXPORT = Program(
     aliases=('export',),
 )
 
-PROGRAMS = (_DEMO, _BUILD_VOC, _BUILD_CITYSCAPES, _BUILD_ADE20K, _REMOVE_COLORMAP, _TRAIN, _EVAL, _VIS, _EXPORT)
+PROGRAMS = (
+    _DEMO,
+    _BUILD_VOC,
+    _BUILD_CITYSCAPES,
+    _BUILD_ADE20K,
+    _REMOVE_COLORMAP,
+    _TRAIN,
+    _EVAL,
+    _VIS,
+    _EXPORT,
+    _PRESETS,
+)
 
 # Programs of the original that are still to come, and what they will do.
 PLANNED = {
@@ -1060,13 +1107,25 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
     try:
         # Flags may stand in a file, --flagfile=FILE, one a line.
         words = values.read_flags_from_files(list(words), force_gnu=True)
+        if program.positional:
+            words = with_named(words, program.flags, program.positional)
         check_words(words, program.name, program.flags, owners_of)
         values([program.name, *words])
     except flags.Error as error:
         raise UsageError(str(error).removeprefix('ERROR:: ') + '.') from error
     parsed = Values(values)
+    if 'preset' in values and parsed['preset']:
+        _apply_preset(parsed['preset'], program, values)
     _check_required(program, parsed)
     return parsed
+
+
+def _apply_preset(name: str, program: Program, values: flags.FlagValues) -> None:
+    """Gives the flags of a preset to those that do not stand on the line."""
+    given = {flag: values[flag].value for flag in program.flags if values[flag].present}
+    for flag, texts in presets.settings(presets.get(name), program.name, given).items():
+        for text in texts if flag in values else ():
+            values[flag].parse(text)
 
 
 def _check_required(program: Program, values: Values) -> None:

@@ -102,6 +102,27 @@ def check_words(
             _check_value(word.flag, word.value)
 
 
+def with_named(words: Sequence[str], known: Mapping[str, Flag], name: str) -> list[str]:
+    """A line whose first word that is no flag, such as FILE in `deeplab checkpoint FILE`, is written --NAME=FILE.
+
+    Args:
+      words: what stands behind the program's name.
+      known: the program's flags by name.
+      name: the flag that such a word is the value of.
+    """
+    named = False
+    result = []
+    for word in _read_words(words, known):
+        if word.flag is not None:
+            result.append(f'--{word.flag.name}={word.value}')
+        elif not named and not word.text.startswith('-'):
+            result.append(f'--{name}={word.text}')
+            named = True
+        else:
+            result.append(word.text)
+    return result
+
+
 @dataclasses.dataclass(frozen=True)
 class _Word:
     """One flag with its value, or (flag is None) something else, as it stands on the line."""

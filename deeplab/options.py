@@ -589,6 +589,65 @@ class ExportOptions:
         _require(self.model.crop_size is not None, 'crop_size', '', 'an export needs height and width, such as 513,513')
 
 
+@dataclasses.dataclass(frozen=True)
+class PresetsOptions:
+    """All that `deeplab presets` needs to know.
+
+    Attributes:
+      name: the preset to show; None for a list of all.
+      json: whether to answer in JSON.
+    """
+
+    name: str | None = None
+    json: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworksOptions:
+    """All that `deeplab networks` needs to know.
+
+    Attributes:
+      model: head, decoder, classes and crop of the networks; the variant and the output stride as well where the next
+        two are None.
+      variants: backbones to show; None for all.
+      output_strides: output strides to count at.
+      json: whether to answer in JSON.
+    """
+
+    model: ModelOptions
+    variants: tuple[str, ...] | None = None
+    output_strides: tuple[int, ...] = (16, 8)
+    json: bool = False
+
+    def __post_init__(self) -> None:
+        _require(self.model.crop_size is not None, 'crop_size', '', 'costs are counted for a crop, such as 513,513')
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointOptions:
+    """All that `deeplab checkpoint` needs to know.
+
+    Attributes:
+      file: a checkpoint, one of its files, or a folder with checkpoints.
+      against: the network to compare it with; None for none.
+      takes_classes: whether that network has as many classes as the checkpoint, whatever `against` says.
+      initialize_last_layer: whether training would take what is behind the backbone, too.
+      last_layer_scopes: scopes of that.
+      presets: networks of the published checkpoints, by name.
+      list_variables: whether each variable is listed.
+      json: whether to answer in JSON.
+    """
+
+    file: str
+    against: ModelOptions | None = None
+    takes_classes: bool = True
+    initialize_last_layer: bool = True
+    last_layer_scopes: tuple[str, ...] = common.LAST_LAYER_SCOPES
+    presets: Mapping[str, ModelOptions] = dataclasses.field(default_factory=dict)
+    list_variables: bool = True
+    json: bool = False
+
+
 def _check_builder(options: BuildVocOptions | BuildCityscapesOptions | BuildAde20kOptions) -> None:
     """Checks what the options of all builders share."""
     _require_choice('image_format', options.image_format, IMAGE_FORMATS)

@@ -19,10 +19,10 @@ BUILT = {
     'datasets/remove_gt_colormap': 'remove_gt_colormap',
 }
 NEW = {
-    'train': {'seed', 'skip_corrupt_records'},
-    'eval': {'skip_corrupt_records', 'timeout_secs'},
-    'vis': {'skip_corrupt_records', 'timeout_secs'},
-    'export_model': {'export_format'},
+    'train': {'preset', 'seed', 'skip_corrupt_records'},
+    'eval': {'preset', 'skip_corrupt_records', 'timeout_secs'},
+    'vis': {'preset', 'skip_corrupt_records', 'timeout_secs'},
+    'export_model': {'export_format', 'preset'},
     'build_voc2012_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
     'build_cityscapes_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
     'build_ade20k_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
@@ -111,6 +111,7 @@ OTHER_VALUES = {
     'dataset': 'cityscapes',
     'min_scale_factor': '0.25',
     'output_stride': '32',
+    'preset': 'edgetpu_deeplab',
     'train_batch_size': '4',
 }
 OTHER_VALUES_OF_KINDS = {'string': 'other', 'integer': '2', 'float': '0.5', 'list': '4,2'}

@@ -1,0 +1,293 @@
+"""The published checkpoints: what each was made for, and the flags that it needs.
+
+`--preset=NAME` gives a program these flags; one that stands on the line wins. `run` is `deeplab presets`, which lists
+them, or shows one with command lines that are ready to copy. The facts are in presets.json beside this file: names and
+figures as they were published, `megabytes` of the archive, `miou` and `pixel_accuracy` in percent, `multiply_adds` in
+billions for all scales and flips together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from deeplab.errors import OptionError
+from deeplab.options import PresetsOptions
+
+_FACTS = pathlib.Path(__file__).with_suffix('.json')
+
+# Which flag says what the network sees, by program. Training has crops of its own, as large as memory allows.
+_CROP_FLAGS = {'eval': 'eval_crop_size', 'vis': 'vis_crop_size', 'export_model': 'crop_size', 'networks': 'crop_size'}
+_BACKBONE_PROGRAMS = ('train', 'networks', 'checkpoint')
+
+Settings = dict[str, tuple[str, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Published:
+    """One published figure.
+
+    Attributes:
+      output_stride: of the network that was measured.
+      scales: whose predictions were averaged.
+      flips: whether mirrored images were averaged too.
+      split: what it was measured on.
+      miou: mean intersection over union, in percent.
+      pixel_accuracy: share of right pixels, in percent; None where it was not published.
+      multiply_adds: in billions; None where it was not published.
+    """
+
+    output_stride: int
+    scales: tuple[float, ...]
+    flips: bool
+    split: str
+    miou: float
+    pixel_accuracy: float | None = None
+    multiply_adds: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """One published checkpoint.
+
+    Attributes:
+      name: what --preset says.
+      archive: the file that it was published as.
+      flags: texts of each flag that its network needs, one for each time that the flag stands on a line.
+      megabytes: size of the archive; None where it was not published.
+      dataset: what it was trained for; None for a backbone, which is where a training starts from.
+      num_classes: classes of that data set.
+      crop_size: height and width for evaluation, '513,513'.
+      output_stride: at which it is used, unless the line says another.
+      flags_at_output_stride: flags that follow the output stride.
+      published: figures.
+    """
+
+    name: str
+    archive: str
+    flags: Mapping[str, tuple[str, ...]]
+    megabytes: float | None = None
+    dataset: str | None = None
+    num_classes: int | None = None
+    crop_size: str | None = None
+    output_stride: int | None = None
+    flags_at_output_stride: Mapping[int, Mapping[str, tuple[str, ...]]] = dataclasses.field(default_factory=dict)
+    published: tuple[Published, ...] = ()
+
+    @property
+    def is_backbone(self) -> bool:
+        """Whether it holds a backbone alone."""
+        return self.dataset is None
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What `deeplab presets` has to say."""
+
+    report: str
+
+
+def _texts(flags: Mapping[str, list[str]]) -> Settings:
+    return {name: tuple(texts) for name, texts in flags.items()}
+
+
+def _preset(facts: dict[str, Any]) -> Preset:
+    """A preset of its object in the JSON file."""
+    facts = dict(facts)
+    facts['flags'] = _texts(facts['flags'])
+    by_stride = facts.get('flags_at_output_stride', {})
+    facts['flags_at_output_stride'] = {int(stride): _texts(flags) for stride, flags in by_stride.items()}
+    rows = facts.get('published', ())
+    facts['published'] = tuple(Published(**{**row, 'scales': tuple(row['scales'])}) for row in rows)
+    return Preset(**facts)
+
+
+@functools.cache
+def all_presets() -> dict[str, Preset]:
+    """All presets by name, in the order of the list."""
+    presets = [_preset(facts) for facts in json.loads(_FACTS.read_text(encoding='utf-8'))]
+    return {preset.name: preset for preset in presets}
+
+
+def get(name: str) -> Preset:
+    """The preset called `name`.
+
+    Raises:
+      OptionError: there is none; the message gives the nearest names.
+    """
+    known = all_presets()
+    if name in known:
+        return known[name]
+    by_archive = {_folder(preset): preset.name for preset in known.values()}
+    plain = name.rpartition('/')[2].removesuffix('.tar.gz')
+    near = [by_archive[plain]] if plain in by_archive else [other for other in known if plain.lower() in other][:3]
+    near = near or difflib.get_close_matches(plain.lower(), known, 3, 0.4)
+    hint = f'Did you mean {" or ".join(near)}? ' if near else ''
+    raise OptionError(f'--preset={name} is not known. {hint}deeplab presets lists all {len(known)}.')
+
+
+def settings(preset: Preset, program: str, given: Mapping[str, Any]) -> Settings:
+    """The flags that `preset` gives to a program.
+
+    Args:
+      preset: whose flags.
+      program: name of the program; flags that it does not have are its caller's to leave out.
+      given: values of the flags that stand on the line; what holds for an output stride follows the one given there.
+
+    Returns:
+      Texts by flag; each flag on the line is left out as a whole.
+
+    Raises:
+      OptionError: the checkpoint is of no use to that program, or the output stride is one that nothing is known for.
+    """
+    if preset.is_backbone and program not in _BACKBONE_PROGRAMS:
+        raise OptionError(
+            f'--preset={preset.name} is a backbone without head and logits: train from it (deeplab presets '
+            f'{preset.name} shows how); {program} needs a trained network.'
+        )
+    found = dict(preset.flags)
+    if not preset.is_backbone:
+        stride = given.get('output_stride', preset.output_stride)
+        found |= {'output_stride': (str(stride),), 'dataset': (str(preset.dataset),)}
+        found |= {'num_classes': (str(preset.num_classes),)} if program == 'export_model' else {}
+        found |= {_CROP_FLAGS[program]: (str(preset.crop_size),)} if program in _CROP_FLAGS else {}
+        found |= _at_output_stride(preset, stride, given)
+    return {name: texts for name, texts in found.items() if name not in given}
+
+
+def _at_output_stride(preset: Preset, stride: int, given: Mapping[str, Any]) -> Settings:
+    """The flags that follow the output stride; raises OptionError where none are known and the line lacks them."""
+    rows = preset.flags_at_output_stride
+    if stride in rows or not rows:
+        return dict(rows.get(stride, {}))
+    missing = sorted({name for row in rows.values() for name in row if name not in given})
+    if missing:
+        raise OptionError(
+            f'--preset={preset.name} is known at output strides {", ".join(str(row) for row in sorted(rows))}; with '
+            f'--output_stride={stride} give {" and ".join(f"--{name}" for name in missing)} too.'
+        )
+    return {}
+
+
+# --- deeplab presets -------------------------------------------------------------------------------------------------
+
+
+def run(options: PresetsOptions) -> Result:
+    """Lists the presets, or shows the one that `options` name."""
+    chosen = [get(options.name)] if options.name else list(all_presets().values())
+    if options.json:
+        return Result(json.dumps([as_json(preset) for preset in chosen], indent=1))
+    return Result(_one(chosen[0]) if options.name else _list(chosen))
+
+
+def as_json(preset: Preset) -> dict[str, Any]:
+    """What is known of a preset, with its command lines."""
+    facts = dataclasses.asdict(preset)
+    return facts | {'command_lines': command_lines(preset)}
+
+
+def _list(presets: list[Preset]) -> str:
+    """A table of figures, a row each, and one of backbones."""
+    networks = [preset for preset in presets if not preset.is_backbone]
+    backbones = [preset for preset in presets if preset.is_backbone]
+    width = max(len(preset.name) for preset in presets)
+    lines = ['Published checkpoints; --preset=NAME sets the flags that one needs in train, eval, vis and export_model:']
+    lines += ['', f'{"name":{width}}  data set        mIoU   split  stride  scales, flips           archive']
+    for preset in networks:
+        for i, row in enumerate(preset.published):
+            head = f'{preset.name:{width}}  {preset.dataset:14}' if not i else ' ' * (width + 16)
+            tail = f'  {preset.archive}{_size(preset)}' if not i else ''
+            scales = _scales(row)
+            lines.append(f'{head}  {row.miou:5.2f}  {row.split:5}  {row.output_stride:6}  {scales:22}{tail}'.rstrip())
+    lines += ['', 'Backbones to train from (deeplab train --preset=NAME --tf_initial_checkpoint=...):', '']
+    lines += [f'{preset.name:{width}}  {preset.archive}{_size(preset)}' for preset in backbones]
+    lines += ['', 'mIoU in percent. deeplab presets NAME shows the flags of one and its command lines, ready to copy.']
+    return '\n'.join(lines)
+
+
+def _size(preset: Preset) -> str:
+    return '' if preset.megabytes is None else f' ({preset.megabytes:g} MB)'
+
+
+def _scales(row: Published) -> str:
+    """The scales in few letters."""
+    scales = f'{row.scales[0]:g}'
+    if len(row.scales) > 1:
+        scales += f' to {row.scales[-1]:g} ({len(row.scales)})'
+    return scales + (', flips' if row.flips else '')
+
+
+def _one(preset: Preset) -> str:
+    """All about one preset."""
+    lines = [preset.name, f'archive: {preset.archive}{_size(preset)}']
+    if not preset.is_backbone:
+        lines.append(f'data set: {preset.dataset} ({preset.num_classes} classes), crop {preset.crop_size}')
+        for row in preset.published:
+            accuracy = f', pixel accuracy {row.pixel_accuracy:g} %' if row.pixel_accuracy else ''
+            cost = f', {row.multiply_adds:g} billion multiply-adds' if row.multiply_adds else ''
+            lines.append(
+                f'published: mIoU {row.miou:g} %{accuracy} on {row.split} at output stride {row.output_stride}, '
+                f'scales {_scales(row)}{cost}'
+            )
+    lines += ['', 'The preset stands for', f'  {" ".join(spelled(settings(preset, _some_program(preset), {})))}']
+    lines += [
+        '',
+        f'Unpack the archive, whose folder is called {_folder(preset)} here; then, in the order of the figures:',
+    ]
+    return '\n'.join([*lines, '', *(f'  {line}' for line in command_lines(preset))])
+
+
+def _some_program(preset: Preset) -> str:
+    return 'train' if preset.is_backbone else 'eval'
+
+
+def _folder(preset: Preset) -> str:
+    return preset.archive.removesuffix('.tar.gz')
+
+
+def spelled(flags: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Flags as words of a command line."""
+    return [f'--{name}={text}' for name, texts in flags.items() for text in texts]
+
+
+def command_lines(preset: Preset) -> list[str]:
+    """Lines that use a preset: one for each published figure, then pictures, an export, a training."""
+    folder = _folder(preset)
+    if preset.is_backbone:
+        return [_train_line(preset), f'deeplab checkpoint {folder} --preset={preset.name}']
+    lines = []
+    for row in preset.published:
+        words = [f'--preset={preset.name} --dataset_dir=tfrecord --checkpoint_dir={folder} --eval_logdir=eval']
+        words += [f'--eval_split={_split(preset, row.split)}']
+        words += [f'--output_stride={row.output_stride}'] if row.output_stride != preset.output_stride else []
+        words += [f'--eval_scales={scale:g}' for scale in row.scales if row.scales != (1.0,)]
+        words += ['--add_flipped_images'] if row.flips else []
+        lines.append(f'deeplab eval {" ".join(words)} --max_number_of_evaluations=1')
+    lines.append(
+        f'deeplab vis --preset={preset.name} --dataset_dir=tfrecord --vis_split={_split(preset, "val")} '
+        f'--checkpoint_dir={folder} --vis_logdir=vis --max_number_of_iterations=1'
+    )
+    lines.append(
+        f'deeplab export_model --preset={preset.name} --checkpoint_path={folder} '
+        '--export_path=frozen_inference_graph.pb'
+    )
+    return [*lines, _train_line(preset)]
+
+
+def _split(preset: Preset, split: str) -> str:
+    """What the records of a split are called."""
+    return f'{split}_fine' if preset.dataset == 'cityscapes' else split
+
+
+def _train_line(preset: Preset) -> str:
+    """A training that starts from the checkpoint, with batch norms as they are: batches will be small."""
+    words = [f'--preset={preset.name} --tf_initial_checkpoint={_folder(preset)} --fine_tune_batch_norm=false']
+    # A crop must be as large as what the image-level feature pools over.
+    words += [f'--train_crop_size={size}' for size in preset.flags.get('image_pooling_crop_size', ())]
+    words += [f'--train_split={_split(preset, "train")} --dataset_dir=tfrecord --train_logdir=train']
+    return f'deeplab train {" ".join(words)}'
