@@ -126,7 +126,9 @@ def _prepare(image: tf.Tensor, options: ExportOptions) -> tuple[tf.Tensor, tuple
         input_preprocess.pad_to(crop_size, mean_pixel, _NO_LABEL),
     ]
     sample = input_preprocess.apply_steps(sample, steps)
-    return sample[common.IMAGE][tf.newaxis], (sample[common.HEIGHT], sample[common.WIDTH])
+    # The shape that is known here must also stand in the file, where nobody sets it: hence an operation.
+    images = tf.reshape(sample[common.IMAGE], [1, *crop_size, 3])
+    return images, (sample[common.HEIGHT], sample[common.WIDTH])
 
 
 def _checked(image: tf.Tensor, crop_size: tuple[int, int]) -> tf.Tensor:

@@ -1,0 +1,461 @@
+"""Export: the graph on images of many sizes, the files, and what is refused.
+
+The network here is small enough to follow by hand: one weight, class = round(red / 10 * weight), at the pixel itself.
+"""
+
+import os
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from deeplab import cli, common, export_model
+from deeplab.core import preprocess_utils
+from deeplab.errors import CheckpointError, DataError, OptionError, UserError
+from deeplab.options import DecoderOptions, ExportOptions, ModelOptions, PredictionOptions, ResizeOptions
+from deeplab.utils import export_files, export_graph
+from tests import checkpoint_files
+
+MODEL = ModelOptions({common.OUTPUT_TYPE: 4}, crop_size=(17, 33))
+WEIGHTS = {'weight': np.ones(1, np.float32), 'logits/semantic/weights': np.ones((1, 1, 1, 4), np.float32)}
+
+
+def _predictions(images, options):
+    """Stands for the network; has the names that a real one has."""
+    images = tf.identity(images, name='MobilenetV2/MobilenetV2/input')
+    weight = tf.compat.v1.get_variable('weight', [1])
+    logits = tf.compat.v1.get_variable('logits/semantic/weights', [1, 1, 1, options.num_classes])
+    distance = tf.abs(images[..., :1] / 10 * weight - tf.range(options.num_classes, dtype=tf.float32))
+    probabilities = tf.nn.softmax(-9 * distance * logits)
+    labels = tf.argmax(probabilities, axis=3, output_type=tf.int32)
+    return {common.OUTPUT_TYPE: labels, common.OUTPUT_TYPE + common.PROBABILITY_SUFFIX: probabilities}
+
+
+@pytest.fixture
+def small_network(monkeypatch):
+    """Puts the small network into the place of real ones; gives how it was called."""
+    calls = []
+
+    def predict_labels(images, options, image_pyramid=None, *, native_dilation=None):
+        calls.append(('single', image_pyramid, native_dilation))
+        return _predictions(images, options)
+
+    def predict_labels_multi_scale(images, options, eval_scales, add_flipped_images=False, *, native_dilation=None):
+        calls.append(('multi', tuple(eval_scales), add_flipped_images, native_dilation))
+        return _predictions(images, options)
+
+    monkeypatch.setattr('deeplab.model.predict_labels', predict_labels)
+    monkeypatch.setattr('deeplab.model.predict_labels_multi_scale', predict_labels_multi_scale)
+    return calls
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    return checkpoint_files.write(tmp_path / 'train' / 'model.ckpt-30', WEIGHTS)
+
+
+def _options(checkpoint, tmp_path, **changes):
+    return ExportOptions(
+        **{'model': MODEL, 'checkpoint_path': checkpoint, 'export_path': str(tmp_path / 'out' / 'g.pb')} | changes
+    )
+
+
+def _image(height, width, seed=0):
+    """[h, w, 3] uint8 whose red is 1 to 31, never half way between two classes."""
+    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3))
+    pixels[..., 0] = pixels[..., 0] % 7 * 5 + 1
+    return pixels.astype(np.uint8)
+
+
+def _ids(red):
+    return np.minimum(np.rint(red / 10), 3)
+
+
+def _run(path, image, *names):
+    """Runs a frozen graph as its users do."""
+    with tf.Graph().as_default() as graph:
+        tf.graph_util.import_graph_def(tf.compat.v1.GraphDef.FromString(pathlib.Path(path).read_bytes()), name='')
+        with tf.compat.v1.Session(graph=graph) as session:
+            return session.run([f'{name}:0' for name in names], {'ImageTensor:0': image[np.newaxis]})
+
+
+def _written(tmp_path):
+    """What lies in the folder for exports."""
+    return sorted(path.name for path in (tmp_path / 'out').iterdir()) if (tmp_path / 'out').exists() else []
+
+
+# --- The graph -------------------------------------------------------------------------------------------------------
+
+
+def test_names_types_and_shapes(small_network, checkpoint, tmp_path):
+    result = export_model.run(_options(checkpoint, tmp_path))
+    with tf.Graph().as_default() as graph:
+        graph_def = tf.compat.v1.GraphDef.FromString(pathlib.Path(result.path).read_bytes())
+        tf.graph_util.import_graph_def(graph_def, name='')
+    facts = {}
+    outputs = (export_graph.PREDICTIONS, export_graph.PROBABILITIES)
+    raw = (export_graph.RAW_PREDICTIONS, export_graph.RAW_PROBABILITIES)
+    for name in (export_graph.IMAGE, *outputs, *raw, 'MobilenetV2/MobilenetV2/input'):
+        tensor = graph.get_tensor_by_name(f'{name}:0')
+        facts[name] = (tensor.dtype.name, tensor.shape.as_list())
+    assert facts == {
+        'ImageTensor': ('uint8', [1, None, None, 3]),
+        'SemanticPredictions': ('int32', [1, None, None]),
+        'SemanticProbabilities': ('float32', [1, None, None, 4]),
+        'RawSemanticPredictions': ('float32', [1, 17, 33]),
+        'RawSemanticProbabilities': ('float32', [1, 17, 33, 4]),
+        'MobilenetV2/MobilenetV2/input': ('float32', [1, 17, 33, 3]),
+    }
+    assert graph.get_tensor_by_name('ArgMax:0').shape.as_list() == [1, 17, 33]
+    kinds = {node.op for node in graph_def.node}
+    assert not graph_def.library.function
+    assert not kinds & {'If', 'StatelessIf', 'Switch', 'ReadVariableOp', 'VarHandleOp', 'VariableV2'}
+    assert small_network == [('single', None, False)]
+
+
+@pytest.mark.parametrize('size', [(17, 33), (16, 20), (1, 1), (17, 1), (3, 33)])
+def test_any_size_up_to_the_crop(size, small_network, checkpoint, tmp_path):
+    path = export_model.run(_options(checkpoint, tmp_path)).path
+    image = _image(*size)
+    labels, probabilities, raw = _run(
+        path, image, 'SemanticPredictions', 'SemanticProbabilities', 'RawSemanticPredictions'
+    )
+    np.testing.assert_array_equal(labels[0], _ids(image[..., 0]))
+    np.testing.assert_array_equal(probabilities.argmax(axis=3), labels)
+    assert probabilities.shape == (1, *size, 4)
+    np.testing.assert_array_equal(raw[:, : size[0], : size[1]], labels)
+    padding = raw.copy()
+    padding[:, : size[0], : size[1]] = 3
+    assert (padding == 3).all()  # padded with 127.5, which MobileNetV2 normalises to 0
+
+
+def test_a_larger_image_is_refused_in_words(small_network, checkpoint, tmp_path):
+    path = export_model.run(_options(checkpoint, tmp_path)).path
+    with pytest.raises(tf.errors.InvalidArgumentError, match='larger than the 17 x 33 pixels .*--crop_size.*18.*33'):
+        _run(path, _image(18, 33), 'SemanticPredictions')
+
+
+def _stretched(values, size):
+    """Bilinear with aligned corners, [h, w] or [h, w, c]."""
+    for axis, new in enumerate(size):
+        old = values.shape[axis]
+        position = np.linspace(0, old - 1, new)
+        lower = np.minimum(position.astype(int), max(old - 2, 0))
+        share = (position - lower).reshape([-1 if i == axis else 1 for i in range(values.ndim)])
+        upper = np.minimum(lower + 1, old - 1)
+        values = np.take(values, lower, axis) * (1 - share) + np.take(values, upper, axis) * share
+    return values
+
+
+@pytest.mark.parametrize(
+    ('resize', 'size'),
+    [
+        (ResizeOptions(13, 29, 4), (40, 50)),
+        (ResizeOptions(13, 29, None), (9, 80)),
+        (ResizeOptions(16, None, None), (31, 45)),
+        (ResizeOptions(None, 15, None), (60, 31)),
+        (ResizeOptions(13, 33, 16), (8, 10)),
+    ],
+)
+def test_resized_inside_and_back(resize, size, small_network, checkpoint, tmp_path):
+    path = export_model.run(_options(checkpoint, tmp_path, resize=resize)).path
+    image = np.zeros((*size, 3), np.uint8)
+    image[: size[0] // 2, size[1] // 3 :, 0] = 20  # large areas: edges alone depend on rounding
+    labels, probabilities, raw = _run(
+        path, image, 'SemanticPredictions', 'SemanticProbabilities', 'RawSemanticPredictions'
+    )
+    inside = preprocess_utils.size_in_range(*size, resize.min_value, resize.max_value, resize.factor)
+    seen = _ids(_stretched(image[..., 0].astype(float), inside))
+    assert np.mean(raw[0, : inside[0], : inside[1]] == seen) > 0.97
+    rows, columns = (np.floor(np.linspace(0, inside[i] - 1, size[i]) + 0.5).astype(int) for i in (0, 1))
+    expected = raw[0][rows][:, columns]
+    assert labels.shape == (1, *size)
+    assert np.mean(labels[0] == expected) > 0.97  # halves round differently in float32
+    assert np.mean(labels[0] == _ids(image[..., 0])) > 0.75
+    (raw_probabilities,) = _run(path, image, 'RawSemanticProbabilities')
+    twin = _stretched(raw_probabilities[0, : inside[0], : inside[1]], size)
+    np.testing.assert_allclose(probabilities[0], twin, atol=1e-5)
+
+
+def test_scales_flips_and_pyramid_reach_the_network(small_network, checkpoint, tmp_path):
+    prediction = PredictionOptions((0.5, 1.25), True, 'inference_scales')
+    export_model.run(_options(checkpoint, tmp_path, prediction=prediction))
+    pyramid = ModelOptions(MODEL.outputs_to_num_classes, MODEL.crop_size, image_pyramid=(0.5, 1.0))
+    export_model.run(_options(checkpoint, tmp_path, model=pyramid))
+    assert small_network == [('multi', (0.5, 1.25), True, False), ('single', (0.5, 1.0), False)]
+
+
+def test_a_pyramid_beside_scales_is_left_out_with_a_warning(small_network, checkpoint, tmp_path, caplog):
+    pyramid = ModelOptions(MODEL.outputs_to_num_classes, MODEL.crop_size, image_pyramid=(0.5, 1.0))
+    prediction = PredictionOptions((0.5,), flag='inference_scales')
+    export_model.run(_options(checkpoint, tmp_path, model=pyramid, prediction=prediction))
+    assert '--image_pyramid counts only with --inference_scales=1.0 alone' in caplog.text
+
+
+def test_flips_that_do_nothing_are_named(small_network, checkpoint, tmp_path, caplog):
+    export_model.run(_options(checkpoint, tmp_path, prediction=PredictionOptions((1.0,), True, 'inference_scales')))
+    assert '--add_flipped_images does nothing with --inference_scales=1.0 alone' in caplog.text
+
+
+# --- The files -------------------------------------------------------------------------------------------------------
+
+
+def test_saved_model(small_network, checkpoint, tmp_path):
+    path = str(tmp_path / 'out' / 'model')
+    result = export_model.run(_options(checkpoint, tmp_path, export_path=f'{path}/', export_format='saved_model'))
+    assert (result.path, result.parameters, result.agreement) == (path, 5, 1.0)
+    signature = tf.saved_model.load(path).signatures['serving_default']
+    (inputs,) = signature.structured_input_signature[1].items()
+    assert (inputs[0], inputs[1].dtype, inputs[1].shape.as_list()) == ('image', tf.uint8, [1, None, None, 3])
+    image = _image(11, 30)
+    outputs = signature(image=tf.constant(image[np.newaxis]))
+    assert outputs.keys() == {'predictions', 'probabilities'}
+    np.testing.assert_array_equal(outputs['predictions'][0], _ids(image[..., 0]))
+    assert outputs['probabilities'].shape == (1, 11, 30, 4)
+
+
+def test_an_export_is_replaced_as_a_whole(small_network, checkpoint, tmp_path):
+    for kind in ('saved_model', 'frozen_graph'):
+        options = _options(checkpoint, tmp_path, export_path=str(tmp_path / 'out' / kind), export_format=kind)
+        path = export_model.run(options).path
+        before = export_files.run(path, _image(5, 5))[0]
+        other = checkpoint_files.write(tmp_path / kind / 'other', WEIGHTS | {'weight': np.zeros(1, np.float32)})
+        again = _options(other, tmp_path, export_path=path, export_format=kind)
+        export_model.run(again)
+        assert before.max() > 0
+        assert export_files.run(path, _image(5, 5))[0].max() == 0
+    assert _written(tmp_path) == ['frozen_graph', 'saved_model']
+
+
+def test_the_same_checkpoint_gives_the_same_bytes(small_network, checkpoint, tmp_path):
+    first = pathlib.Path(export_model.run(_options(checkpoint, tmp_path)).path).read_bytes()
+    assert pathlib.Path(export_model.run(_options(checkpoint, tmp_path)).path).read_bytes() == first
+
+
+def test_inference_graph(small_network, checkpoint, tmp_path):
+    result = export_model.run(_options(checkpoint, tmp_path, save_inference_graph=True))
+    assert _written(tmp_path) == ['g.pb', 'inference_graph.pbtxt']
+    text = (tmp_path / 'out' / 'inference_graph.pbtxt').read_text()
+    assert 'name: "SemanticPredictions"' in text
+    assert 'op: "VarHandleOp"' in text or 'op: "VariableV2"' in text
+    assert str(tmp_path / 'out' / 'inference_graph.pbtxt') in result.report
+
+
+@pytest.mark.parametrize('kind', ['frozen_graph', 'saved_model'])
+def test_the_report_s_lines_run(kind, small_network, checkpoint, tmp_path, monkeypatch):
+    result = export_model.run(_options(checkpoint, tmp_path, export_format=kind))
+    said, example = result.report.split('To run it in Python:')
+    assert f"Exported '{checkpoint}' (step 30): mobilenet_v2, 4 classes, 5 parameters." in said
+    assert 'up to 17 x 33 pixels' in said
+    assert '100.00% of its labels' in said
+    monkeypatch.chdir(tmp_path)
+    red = np.full((8, 8), 20, np.uint8)
+    Image.fromarray(np.stack([red] * 3, axis=2)).save('image.jpg', quality=100)
+    found = {}
+    exec(example, found)
+    np.testing.assert_array_equal(found['labels'], np.full((8, 8), 2))
+
+
+def test_a_folder_gives_its_newest_checkpoint(small_network, checkpoint, tmp_path):
+    newer = checkpoint_files.write(tmp_path / 'train' / 'model.ckpt-120', WEIGHTS)
+    result = export_model.run(_options(str(tmp_path / 'train'), tmp_path))
+    assert (result.checkpoint, result.global_step) == (newer, 120)
+
+
+# --- What is refused -------------------------------------------------------------------------------------------------
+
+
+def _refused(options, kind, *parts):
+    """Asserts that an export stops with a message that holds all of `parts`."""
+    with pytest.raises(kind) as caught:
+        export_model.run(options)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_variables_that_are_missing_are_all_listed(small_network, tmp_path):
+    path = checkpoint_files.write(tmp_path / 'model.ckpt', {'other': np.ones(2, np.float32)})
+    _refused(
+        _options(path, tmp_path, save_inference_graph=True),
+        CheckpointError,
+        f"The checkpoint '{path}' does not fit this network",
+        'It lacks 2 of 2 variables:\n',
+        '\n  weight [1]',
+        '\n  logits/semantic/weights [1, 1, 1, 4]',
+    )
+    assert _written(tmp_path) == []
+
+
+def test_other_shapes_are_listed(small_network, tmp_path):
+    path = checkpoint_files.write(tmp_path / 'model.ckpt', WEIGHTS | {'weight': np.ones(3, np.float32)})
+    _refused(
+        _options(path, tmp_path), CheckpointError, 'It has 1 variables in other shapes:\n  weight [1] here, [3] there'
+    )
+    assert _written(tmp_path) == []
+
+
+def test_another_number_of_classes_says_both(small_network, checkpoint, tmp_path):
+    model = ModelOptions({common.OUTPUT_TYPE: 21}, crop_size=(17, 17))
+    with pytest.raises(CheckpointError) as caught:
+        export_model.run(_options(checkpoint, tmp_path, model=model))
+    assert str(caught.value) == (
+        f"--num_classes=21, but the checkpoint '{checkpoint}' is for 4 classes. Set --num_classes=4 to export it, or "
+        'give a checkpoint for 21.'
+    )
+    assert _written(tmp_path) == []
+
+
+def test_classes_of_a_decoder_whose_output_is_logits(tmp_path):
+    """There are no logits of their own; the decoder's filters say the classes."""
+    shapes = {'decoder/feature_projection0/weights': (1, 1, 8, 19), 'decoder/decoder_conv0/weights': (3, 3, 19, 19)}
+    values = {name: np.zeros((*shape[:2], 11 if shape[2] == 19 else 8, 11)) for name, shape in shapes.items()}
+    path = checkpoint_files.write(tmp_path / 'model.ckpt', values)
+    with tf.Graph().as_default():
+        variables = [tf.compat.v1.get_variable(name, shape, tf.float64) for name, shape in shapes.items()]
+        with pytest.raises(CheckpointError, match='--num_classes=19, but .* is for 11 classes'):
+            export_model.check_fit(path, variables, 19)
+
+
+@pytest.mark.parametrize('ending', ['.index', '.data-00000-of-00001'])
+def test_a_checkpoint_s_file(ending, checkpoint, tmp_path):
+    _refused(_options(f'{checkpoint}{ending}', tmp_path), CheckpointError, f'without the ending: {checkpoint}')
+
+
+def test_checkpoints_that_are_not_there(tmp_path):
+    _refused(_options(str(tmp_path / 'none'), tmp_path), CheckpointError, f"There is no checkpoint '{tmp_path}/none'")
+    (tmp_path / 'empty').mkdir()
+    _refused(_options(str(tmp_path / 'empty'), tmp_path), CheckpointError, 'There is no checkpoint in the folder')
+
+
+def test_a_damaged_checkpoint(small_network, checkpoint, tmp_path):
+    data = pathlib.Path(f'{checkpoint}.data-00000-of-00001')
+    data.write_bytes(data.read_bytes()[:-4] + b'\0\0\0\0')
+    _refused(_options(checkpoint, tmp_path), CheckpointError, 'is damaged')
+    assert _written(tmp_path) == []
+
+
+def test_weights_that_are_not_numbers(small_network, tmp_path):
+    path = checkpoint_files.write(tmp_path / 'model.ckpt', WEIGHTS | {'weight': np.full(1, np.nan, np.float32)})
+    _refused(_options(path, tmp_path), CheckpointError, 'give probabilities that are not numbers')
+    assert _written(tmp_path) == []
+
+
+def test_paths_that_are_taken(checkpoint, tmp_path):
+    folder = tmp_path / 'photos'
+    folder.mkdir()
+    _refused(
+        _options(checkpoint, tmp_path, export_path=str(folder)),
+        DataError,
+        'is a folder, but a frozen graph is one file',
+        f'{folder}/frozen_inference_graph.pb',
+    )
+    (folder / 'cat.jpg').write_bytes(b'')
+    _refused(
+        _options(checkpoint, tmp_path, export_path=str(folder), export_format='saved_model'),
+        DataError,
+        'holds other things (cat.jpg)',
+        f'{folder}/saved_model',
+    )
+    _refused(
+        _options(checkpoint, tmp_path, export_path=str(folder / 'cat.jpg'), export_format='saved_model'),
+        DataError,
+        'is a file, but a SavedModel is a folder',
+    )
+    (folder / 'saved_model.pb').write_bytes(b'')
+    with pytest.raises(DataError, match=r'holds other things \(cat.jpg\)'):
+        export_files.check_target(str(folder), is_folder=True)
+    (folder / 'cat.jpg').unlink()
+    export_files.check_target(str(folder), is_folder=True)
+
+
+def test_a_folder_that_cannot_be_made(small_network, checkpoint, tmp_path):
+    (tmp_path / 'file').write_bytes(b'')
+    _refused(_options(checkpoint, tmp_path, export_path=str(tmp_path / 'file' / 'g.pb')), DataError, 'Cannot make')
+
+
+def test_a_resize_that_fits_no_image(checkpoint, tmp_path):
+    _refused(
+        _options(checkpoint, tmp_path, resize=ResizeOptions(20, 64, None)),
+        OptionError,
+        'resizing makes 17x33 pixels 20x38, more than --crop_size=17,33. Set --crop_size=20,38 or more',
+    )
+
+
+def test_an_export_that_disagrees_is_not_kept(small_network, checkpoint, tmp_path, monkeypatch):
+    options = _options(checkpoint, tmp_path, save_inference_graph=True)
+    right = export_files.run
+    monkeypatch.setattr(export_files, 'run', lambda path, image: (right(path, image)[0] + 1, right(path, image)[1]))
+    with pytest.raises(RuntimeError, match='does not predict what its network predicts: 0.00% of the labels agree'):
+        export_model.run(options)
+    assert _written(tmp_path) == []
+
+
+def test_compare():
+    labels, probabilities = np.zeros((40, 50), np.int32), np.full((40, 50, 2), 0.5)
+    other = labels.copy()
+    other[0, 0] = 1
+    assert export_model.compare((other, probabilities), (labels, probabilities + 1e-3)) == (0.9995, pytest.approx(1e-3))
+    with pytest.raises(RuntimeError, match='differ by up to 0.003'):
+        export_model.compare((labels, probabilities), (labels, probabilities + 3e-3))
+    with pytest.raises(RuntimeError, match='differ by up to nan'):
+        export_model.compare((labels, probabilities * np.nan), (labels, probabilities))
+
+
+# --- The command line ------------------------------------------------------------------------------------------------
+
+LINE = ['--checkpoint_path=model.ckpt', '--export_path=g.pb']
+
+
+def test_both_dialects_of_the_crop_size():
+    for words in (['--crop_size=65', '--crop_size=129'], ['--crop_size=65,129'], ['--crop_size', '65,129']):
+        assert cli.options_of('export_model', [*LINE, *words]).model.crop_size == (65, 129)
+    assert cli.options_of('export', LINE).model.crop_size == (513, 513)
+
+
+def test_an_old_line():
+    words = '--logtostderr --model_variant=xception_65 --atrous_rates=6 --atrous_rates=12 --atrous_rates=18'
+    words += ' --output_stride=16 --decoder_output_stride=4 --num_classes=19 --crop_size=1025 --crop_size=2049'
+    words += ' --inference_scales=0.5 --inference_scales=1.0 --add_flipped_images --min_resize_value=1024'
+    made = cli.options_of('export_model', [*LINE, *words.split()])
+    assert made == ExportOptions(
+        ModelOptions(
+            {common.OUTPUT_TYPE: 19},
+            (1025, 2049),
+            'xception_65',
+            aspp=made.model.aspp,
+            decoder=DecoderOptions((4,)),
+        ),
+        'model.ckpt',
+        'g.pb',
+        ResizeOptions(1024, None, None),
+        PredictionOptions((0.5, 1.0), True),
+    )
+    assert made.model.aspp.rates == (6, 12, 18)
+    assert cli.options_of('export_model', LINE).model.output_stride == 8
+
+
+@pytest.mark.parametrize(
+    ('word', 'message'),
+    [
+        ('--inference_scales=0', '--inference_scales=0.0 is not allowed: give at least one scale'),
+        ('--crop_size=513', 'write --crop_size=513,513'),
+        ('--crop_size=0,513', '--crop_size=0,513 is not allowed'),
+        ('--num_classes=0', '--num_classes=0 is not allowed'),
+        ('--export_format=tflite', 'export_format'),
+    ],
+)
+def test_values_that_are_refused(word, message):
+    with pytest.raises(UserError) as caught:
+        cli.options_of('export_model', [*LINE, word])
+    assert message in str(caught.value)
+
+
+def test_it_runs_from_the_command_line(small_network, checkpoint, tmp_path, capsys):
+    path = os.path.join(tmp_path, 'out', 'g.pb')
+    words = [f'--checkpoint_path={checkpoint}', f'--export_path={path}', '--num_classes=4', '--crop_size=17,33']
+    assert cli.main(['export', *words]) == 0
+    assert f'Frozen graph: {path} (0.0 MB)' in capsys.readouterr().out
+    assert cli.main(['export', *words, '--num_classes=5']) == cli.ERROR_STATUS
+    assert '--num_classes=5, but the checkpoint' in capsys.readouterr().err
