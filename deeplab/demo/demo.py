@@ -48,7 +48,7 @@ class Settings:
       training: flags of train alone.
     """
 
-    train_scenes: int = 240
+    train_scenes: int = 300
     val_scenes: int = 60
     height: int = 128
     width: int = 176

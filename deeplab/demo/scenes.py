@@ -44,7 +44,7 @@ _MASONRY = (
     (150, 165, 175),
     (95, 100, 75),
 )
-_FOLIAGE = ((62, 98, 42), (96, 122, 58), (150, 135, 60), (160, 98, 52), (96, 88, 74), (60, 84, 66), (140, 120, 118))
+_FOLIAGE = ((62, 98, 42), (96, 122, 58), (150, 135, 60), (160, 98, 52), (60, 84, 66), (176, 120, 128))
 _SKIES = (
     ((95, 145, 205), (190, 210, 225)),
     ((150, 155, 162), (205, 205, 205)),
@@ -53,9 +53,9 @@ _SKIES = (
     ((175, 190, 205), (225, 225, 220)),
 )
 _PAINTS = ((150, 40, 40), (50, 75, 130), (200, 200, 198), (60, 62, 66), (140, 140, 142), (90, 105, 70), (180, 150, 90))
-_CLOTHES = ((60, 65, 90), (150, 60, 55), (95, 95, 90), (180, 170, 150), (60, 95, 75), (45, 42, 45), (170, 130, 70))
+_CLOTHES = ((52, 68, 120), (176, 52, 48), (200, 170, 60), (225, 222, 215), (60, 125, 85), (40, 40, 46), (205, 110, 150))
 _SKINS = ((225, 185, 155), (190, 140, 105), (120, 85, 65))
-_POLES = ((75, 75, 78), (150, 152, 155), (55, 70, 60), (120, 95, 70), (190, 190, 185))
+_POLES = ((58, 58, 62), (44, 50, 48), (120, 92, 66), (206, 206, 200))
 
 Share = float | np.ndarray
 
@@ -149,7 +149,7 @@ def _paint_ground(street: _Street) -> None:
     """Pavements (or a park's grass behind them) from wall to wall, then the road with kerb and lane marks."""
     canvas, camera, rng = street.canvas, street.camera, street.rng
     near, far = 1.2, 400.0
-    stone = street.jitter(((150, 145, 138), (125, 122, 120), (165, 150, 125))[rng.integers(3)], 14)
+    stone = street.jitter(((168, 160, 148), (150, 146, 140), (178, 160, 132))[rng.integers(3)], 14)
     canvas.begin(PAVEMENT)
     canvas.polygon(camera.ground([(-60, near), (60, near), (60, far), (-60, far)]), stone)
     _paint_slabs(street, stone)
@@ -293,7 +293,7 @@ def _paint_windows(
     sills = camera.project(_on_face(face, start - 0.03, end + 0.03, bottom - 0.12 / height, bottom))
     shades = street.rng.uniform(0.75, 1.3, len(panes))
     left, right, lowest = panes[:, :, 0].min(1), panes[:, :, 0].max(1), panes[:, :, 1].max(1)
-    inside = (right > 0) & (left < canvas.width) & (lowest > 0) & (right - left > 0.7)
+    inside = (right > 0) & (left < canvas.width) & (lowest > 0) & (right - left > 1.0)
     for pane, sill, shade in zip(panes[inside], sills[inside], shades[inside], strict=True):
         canvas.detail(pane, glass * shade)
         canvas.detail(sill, wall * 1.15)
@@ -327,17 +327,17 @@ def _furniture(street: _Street) -> list[tuple]:
         for _ in range(rng.integers(0, 4)):
             z = rng.uniform(8, 34)
             items.append((z, _paint_tree, (side * (road + rng.uniform(0.8, 1.6)), z)))
-        for z in np.arange(rng.uniform(6, 12), 26, rng.uniform(7, 13)):
+        for z in np.arange(rng.uniform(6, 12), 24, rng.uniform(7, 13)):
             items.append((z, _paint_pole, (side * (road + rng.uniform(0.3, 0.6)), z, -side)))
         z = rng.uniform(5, 12)
         while z < 45 and rng.random() < 0.75:
             items.append((z, _paint_car, (side * (road - 1.05), z)))
             z += rng.uniform(5, 12)
         for _ in range(rng.integers(0, 4)):
-            z = rng.uniform(7, 22)
+            z = rng.uniform(6, 15)
             items.append((z, _paint_person, (side * rng.uniform(road + 0.3, walls - 0.3), z)))
-    for _ in range(rng.integers(0, 3)):
-        z = rng.uniform(6, 18)
+    for _ in range(rng.integers(0, 4)):
+        z = rng.uniform(5, 13)
         items.append((z, _paint_person, (rng.uniform(-road, road), z)))
     if rng.random() < 0.5:
         z = rng.uniform(8, 30)
@@ -384,7 +384,7 @@ def _paint_pole(street: _Street, x: float, z: float, towards: int) -> None:
     colour = street.pick(_POLES, 10)
     height = rng.uniform(3.0, 7.0)
     (column, foot), (_, top) = camera.project(np.array([(x, 0, z), (x, height, z)]))
-    width = int(np.clip(round(0.22 * camera.focal / z), 2, 4))
+    width = int(np.clip(round(0.28 * camera.focal / z), 2, 4))
     left, top, foot = int(column), int(max(top, -9)), int(foot)
     street.canvas.begin(POLE, has_border=True)
     street.canvas.bar(left, top, left + width, foot, colour)
@@ -401,7 +401,7 @@ def _paint_person(street: _Street, x: float, z: float) -> None:
     tall = rng.uniform(1.55, 1.9)
     trousers, coat = street.pick(_CLOTHES), street.pick(_CLOTHES)
     skin, hair = street.pick(_SKINS, 6), street.pick(((50, 40, 35), (110, 80, 50), (150, 150, 150)), 6)
-    stride, wide = rng.uniform(0.05, 0.3), rng.uniform(0.2, 0.28)
+    stride, wide = rng.uniform(0.05, 0.3), rng.uniform(0.24, 0.31)
 
     def limb(x0: float, y0: float, x1: float, y1: float, half: float) -> np.ndarray:
         corners = [(x0 - half, y0), (x0 + half, y0), (x1 + half, y1), (x1 - half, y1)]
@@ -514,11 +514,11 @@ def _lit(image: np.ndarray, street: _Street) -> np.ndarray:
     light = 1 + rng.uniform(0, 0.28) * (np.cos(angle) * across + np.sin(angle) * down)
     light = light * (1 + 0.06 * _smooth_noise(rng, height, width, 4)) * _shadow(street)
     gain = np.exp(rng.uniform(np.log(0.7), np.log(1.3)))
-    tint = 1 + rng.normal(0, 0.07, 3)
+    tint = 1 + rng.normal(0, 0.05, 3)
     lit = image * light[:, :, None] * (gain * tint)
     picture = Image.fromarray(np.clip(lit, 0, 255).astype(np.uint8))
     picture = picture.filter(ImageFilter.GaussianBlur(rng.uniform(0, 0.6)))
-    noise = rng.normal(0, rng.uniform(2, 8), image.shape)
+    noise = rng.normal(0, rng.uniform(2, 7), image.shape)
     return np.clip(np.asarray(picture, np.float32) + noise, 0, 255).astype(np.uint8)
 
 
