@@ -1020,6 +1020,56 @@ _PRESETS = Program(
     positional='name',
 )
 
+_CLASSES = Group(
+    'Classes',
+    (
+        Flag('dataset', 'string', None, 'The data set that says how many classes there are, as in training.'),
+        Flag('num_classes', 'integer', None, 'Number of classes; it wins over --dataset.'),
+    ),
+)
+
+
+def _classes(values: Values, default: int) -> int:
+    """Number of classes that the line gives, itself or by a data set."""
+    if values['num_classes'] is not None:
+        return int(values['num_classes'])
+    return _num_classes(values) if values['dataset'] else default
+
+
+def networks_options(values: Values) -> options.NetworksOptions:
+    """The options of networks."""
+    variant, stride = values.if_given('model_variant'), values.if_given('output_stride')
+    return options.NetworksOptions(
+        model=_model_options(values, _classes(values, 21), values.size('crop_size')),
+        variants=variant and (variant,),
+        output_strides=(stride,) if stride else (16, 8),
+        prediction=_prediction_options(values, 'eval_scales'),
+        json=values['json'],
+    )
+
+
+_NETWORKS = Program(
+    name='networks',
+    module='deeplab.networks',
+    summary='List all networks, with parameters and multiply-adds counted from their graphs.',
+    example='--model_variant=xception_65 --atrous_rates=6,12,18 --decoder_output_stride=4',
+    groups=(
+        Group(
+            'Table',
+            (
+                Flag('crop_size', 'list', ['513', '513'], 'Height and width of the image that is counted for.'),
+                _JSON,
+            ),
+        ),
+        _CLASSES,
+        _PREDICTION,
+        _NETWORK,
+        _HEAD,
+        _LOG,
+    ),
+    to_options=networks_options,
+)
+
 _DEMO = Program(
     name='demo',
     module='deeplab.demo.demo',
@@ -1069,6 +1119,7 @@ PROGRAMS = (
     _EVAL,
     _VIS,
     _EXPORT,
+    _NETWORKS,
     _PRESETS,
 )
 

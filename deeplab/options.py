@@ -611,12 +611,14 @@ class NetworksOptions:
         two are None.
       variants: backbones to show; None for all.
       output_strides: output strides to count at.
+      prediction: scales and flips of each image.
       json: whether to answer in JSON.
     """
 
     model: ModelOptions
     variants: tuple[str, ...] | None = None
     output_strides: tuple[int, ...] = (16, 8)
+    prediction: PredictionOptions = PredictionOptions()
     json: bool = False
 
     def __post_init__(self) -> None:
