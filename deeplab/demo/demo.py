@@ -52,7 +52,7 @@ class Settings:
     val_scenes: int = 60
     height: int = 128
     width: int = 176
-    steps: int = 700
+    steps: int = 600
     rows: int = 6
     network: tuple[str, ...] = (
         '--model_variant=mobilenet_v2',
@@ -63,7 +63,7 @@ class Settings:
         '--decoder_filters=64',
     )
     training: tuple[str, ...] = (
-        '--train_batch_size=8',
+        '--train_batch_size=6',
         '--optimizer=adam',
         '--adam_learning_rate=0.003',
         '--batch_norm_decay=0.9',

@@ -70,6 +70,13 @@ def test_the_demo_runs_the_whole_job(tmp_path):
     assert f'mIoU {result.miou:.3f} on 3 validation scenes' in result.report
 
 
+@pytest.mark.slow
+def test_the_demo_learns_what_colour_does_not_tell(tmp_path):
+    # One seed here; benchmarks/demo_seeds.py does three, and the clock.
+    result = demo.run(DemoOptions(workdir=str(tmp_path / 'work')), cli.run_program)
+    assert result.miou >= 0.70
+
+
 def test_the_reported_lines_are_the_commands_and_parse(tmp_path):
     result = demo.run(options(tmp_path, workdir=str(tmp_path / 'a folder')), FakePrograms(), TINY)
     lines = command_lines(result.report)
