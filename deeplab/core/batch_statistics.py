@@ -1,4 +1,4 @@
-"""Batch normalisation with the statistics of a batch, in the form that costs least."""
+"""The statistics of a batch for batch norms, from the smaller side of a convolution."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ import tensorflow as tf
 SMALLEST_EPSILON = 1.001e-5  # as TensorFlow's own batch norm has it
 
 
-class Normalized(NamedTuple):
-    """What a batch norm gives in training mode.
+class Folded(NamedTuple):
+    """A batch norm in training mode as a factor and a shift, and the statistics behind them; all [filters] float32.
 
     Attributes:
-      outputs: [n, h, w, c] float32, normalised, scaled and shifted.
-      mean: [c], the batch's.
-      variance: [c], the batch's, unbiased.
+      scale: factor of each channel.
+      shift: what is added to it then.
+      mean: the batch's.
+      variance: the batch's, unbiased.
     """
 
-    outputs: tf.Tensor
+    scale: tf.Tensor
+    shift: tf.Tensor
     mean: tf.Tensor
     variance: tf.Tensor
 
@@ -36,7 +38,7 @@ class Expansion(NamedTuple):
 
 
 def pays(inputs: tf.Tensor, filters: int, kernel_size: int, stride: int) -> bool:
-    """Whether a convolution's statistics are cheaper to have from its input (`normalize_expansion`).
+    """Whether a convolution's statistics are cheaper to have from its input (`fold`).
 
     They are where it is 1x1 and at least doubles the channels. A GPU normalises the wide tensor as fast, and may
     multiply matrices with fewer bits, so there the answer is no.
@@ -45,17 +47,12 @@ def pays(inputs: tf.Tensor, filters: int, kernel_size: int, stride: int) -> bool
     return widens and not tf.config.list_physical_devices('GPU')
 
 
-def normalize(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> Normalized:
-    """Normalises [n, h, w, c] with its own mean and variance."""
-    return Normalized(*tf.compat.v1.nn.fused_batch_norm(inputs, gamma, beta, epsilon=epsilon)[:3])
-
-
-def normalize_expansion(expansion: Expansion, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> Normalized:
-    """Normalises the result of a 1x1 convolution without ever reading it.
+def fold(expansion: Expansion, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> Folded:
+    """The batch norm of a 1x1 convolution's result, without reading that result.
 
     The result is linear in its input, y = x W, so its moments follow from the input's, which has far fewer channels:
-    mean(y) = mean(x) W and var(y) = diag(W' cov(x) W). Scale and shift then go into the weights and a bias. The wide
-    tensor is written once, where a batch norm behind the convolution reads and writes it nine times in a step.
+    mean(y) = mean(x) W and var(y) = diag(W' cov(x) W). With scale and shift taken into the weights and a bias, the
+    wide tensor is written once, where a batch norm behind the convolution reads and writes it nine times in a step.
 
     Args:
       expansion: the convolution.
@@ -64,7 +61,7 @@ def normalize_expansion(expansion: Expansion, gamma: tf.Tensor, beta: tf.Tensor,
       epsilon: added to the variance.
 
     Returns:
-      `Normalized`, equal to `normalize` of the convolution's result up to rounding.
+      `Folded`: x (W * scale) + shift is the normalised result, up to rounding.
 
     Source: arXiv:1502.03167, algorithm 1; the moments of a linear map.
     """
@@ -78,6 +75,4 @@ def normalize_expansion(expansion: Expansion, gamma: tf.Tensor, beta: tf.Tensor,
     mean = tf.squeeze(tf.matmul(input_mean, weights), axis=0)  # [filters]
     variance = tf.reduce_sum(weights * tf.matmul(covariance, weights), axis=0)  # [filters]
     scale = gamma * tf.math.rsqrt(variance + max(epsilon, SMALLEST_EPSILON))  # [filters]
-    outputs = tf.nn.conv2d(expansion.inputs, expansion.weights * scale, 1, 'SAME')  # [n, h, w, filters]
-    outputs = tf.nn.bias_add(outputs, beta - mean * scale)
-    return Normalized(outputs, mean, variance * count / tf.maximum(count - 1.0, 1.0))
+    return Folded(scale, beta - mean * scale, mean, variance * count / tf.maximum(count - 1.0, 1.0))

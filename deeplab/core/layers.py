@@ -359,9 +359,11 @@ def batch_norm(
                 inputs, gamma, beta, moving_mean, moving_variance, epsilon, is_training=False
             )[0]
         if expansion is None:
-            outputs, mean, variance = batch_statistics.normalize(inputs, gamma, beta, epsilon)
+            outputs, mean, variance = tf.compat.v1.nn.fused_batch_norm(inputs, gamma, beta, epsilon=epsilon)
         else:
-            outputs, mean, variance = batch_statistics.normalize_expansion(expansion, gamma, beta, epsilon)
+            scale, shift, mean, variance = batch_statistics.fold(expansion, gamma, beta, epsilon)
+            outputs = tf.nn.conv2d(expansion.inputs, expansion.weights * scale, 1, 'SAME')
+            outputs = tf.nn.bias_add(outputs, shift)
         decay = decay if forced_decay is None else forced_decay
         for variable, value in ((moving_mean, mean), (moving_variance, variance)):
             tf.compat.v1.add_to_collection(MOVING_UPDATES, MovingUpdate(variable, value, decay))

@@ -6,7 +6,7 @@ nothing to the loss or its gradient.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -48,9 +48,30 @@ def softmax_cross_entropy(
     flat_labels = tf.reshape(labels, [-1])  # [pixels]
     is_counted = tf.not_equal(flat_labels, ignore_label)
     known_labels = tf.where(is_counted, flat_labels, tf.zeros_like(flat_labels))
-    values = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=known_labels, logits=flat_logits)
+    values = _cross_entropy(flat_logits, known_labels)  # [pixels]
     counted = tf.cast(is_counted, tf.float32)
     return PixelLosses(values * _pixel_weights(counted, known_labels, classes, label_weights), counted)
+
+
+def _cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Softmax cross entropy, [pixels], of [pixels, classes] float32 and labels [pixels] int32; NaN for other labels.
+
+    TensorFlow's own kernel takes each exponential twice, one number at a time; on a CPU these few operations need
+    little more than half its time.
+    """
+    classes = int(logits.shape[-1])
+
+    @tf.custom_gradient
+    def cross_entropy(scores: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        shifted = scores - tf.reduce_max(scores, axis=1, keepdims=True)  # [pixels, classes], at most 0
+        exponentials = tf.exp(shifted)
+        total = tf.reduce_sum(exponentials, axis=1, keepdims=True)  # [pixels, 1]
+        truth = tf.one_hot(labels, classes)  # [pixels, classes]
+        values = tf.math.log(tf.squeeze(total, axis=1)) - tf.reduce_sum(truth * shifted, axis=1)  # [pixels]
+        return values, lambda gradient: (exponentials / total - truth) * gradient[:, tf.newaxis]
+
+    is_class = tf.logical_and(labels >= 0, labels < classes)
+    return tf.where(is_class, cross_entropy(logits), tf.constant(float('nan')))
 
 
 def _pixel_weights(
