@@ -213,7 +213,7 @@ def _check_value(flag: Flag, value: str) -> None:
         raise UsageError(f"{shown}: there is no such value; leave the flag away for 'not set'.")
     if flag.holds_numbers and value.strip()[:1] in ('{', '[', '('):
         _refuse_brackets(flag, value)
-    if flag.name in ('tf_initial_checkpoint', 'checkpoint_dir'):
+    if flag.name in ('tf_initial_checkpoint', 'checkpoint_dir', 'checkpoint_path'):
         _check_checkpoint(flag, value)
     if not _is_parsable(flag, value):
         raise UsageError(f'{shown} is not allowed: {flag.expected}.')
