@@ -19,10 +19,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
+import functools
 import importlib
 import logging as standard_logging
 import os
 import re
+import shlex
 import sys
 import tempfile
 import textwrap
@@ -304,6 +306,19 @@ _LOSS = Group(
     ),
 )
 
+_INITIALIZE_LAST_LAYER = Flag(
+    'initialize_last_layer',
+    'boolean',
+    True,
+    'Take what is behind the backbone from that checkpoint too. False when the classes are others.',
+)
+_LAST_LAYERS_CONTAIN_LOGITS_ONLY = Flag(
+    'last_layers_contain_logits_only',
+    'boolean',
+    False,
+    'Only the logits count as "behind the backbone", here and for --initialize_last_layer.',
+)
+
 _OPTIMISATION = Group(
     'Optimisation',
     (
@@ -338,12 +353,7 @@ _OPTIMISATION = Group(
         Flag(
             'last_layer_gradient_multiplier', 'float', 1.0, 'Factor on the gradients of everything behind the backbone.'
         ),
-        Flag(
-            'last_layers_contain_logits_only',
-            'boolean',
-            False,
-            'Only the logits count as "behind the backbone", here and for --initialize_last_layer.',
-        ),
+        _LAST_LAYERS_CONTAIN_LOGITS_ONLY,
         Flag('drop_path_keep_prob', 'float', 1.0, 'Share of the paths that a nas_* network keeps while it trains.'),
         _SEED,
     ),
@@ -365,12 +375,7 @@ _TRAIN_LOGS = Group(
             'Checkpoint to start from, such as .../model.ckpt (without .index). It does nothing once --train_logdir '
             'holds a checkpoint.',
         ),
-        Flag(
-            'initialize_last_layer',
-            'boolean',
-            True,
-            'Take what is behind the backbone from that checkpoint too. False when the classes are others.',
-        ),
+        _INITIALIZE_LAST_LAYER,
         Flag('save_interval_secs', 'integer', 1200, 'Seconds between two checkpoints.'),
         Flag('save_summaries_secs', 'integer', 600, 'Seconds between two summaries for TensorBoard.'),
         Flag('save_summaries_images', 'boolean', False, 'Put images, labels and predictions into the summaries.'),
@@ -831,6 +836,7 @@ class Program:
       required: names of flags that must be given.
       aliases: other names.
       runs_others: whether its `run` takes a second argument, `run_program`.
+      prepare: changes the words of a line before they are read.
       positional: name of the flag whose value may stand alone, as FILE in `deeplab checkpoint FILE`; empty for none.
     """
 
@@ -844,6 +850,7 @@ class Program:
     aliases: tuple[str, ...] = ()
     runs_others: bool = False
     positional: str = ''
+    prepare: Callable[[Sequence[str]], list[str]] = list
 
     @property
     def flags(self) -> dict[str, Flag]:
@@ -1070,6 +1077,97 @@ _NETWORKS = Program(
     to_options=networks_options,
 )
 
+
+def _spread_against(words: Sequence[str]) -> list[str]:
+    """Lets --against be followed by flags, or hold them in quotes, or name a preset."""
+    spread = []
+    for word in words:
+        name, equals, value = word.partition('=')
+        if name.lstrip('-') != 'against' or not equals or value.lower() in ('true', 'false', '1', '0'):
+            spread.append(word)
+        elif value.startswith('-'):
+            spread += ['--against', *shlex.split(value)]
+        else:
+            spread += ['--against', f'--preset={value}']
+    return spread
+
+
+def checkpoint_options(values: Values) -> options.CheckpointOptions:
+    """The options of checkpoint."""
+    names = [flag.name for group in (_NETWORK, _HEAD, _CLASSES) for flag in group.flags]
+    is_asked = values['against'] or any(values.given(name) for name in names)
+    takes_classes = values['num_classes'] is None and values['dataset'] is None
+    only_logits = values['last_layers_contain_logits_only']
+    return options.CheckpointOptions(
+        file=values.path('file'),
+        against=_model_options(values, _classes(values, 21), None) if is_asked else None,
+        takes_classes=takes_classes,
+        initialize_last_layer=values['initialize_last_layer'],
+        last_layer_scopes=options.OptimizerOptions(last_layers_contain_logits_only=only_logits).last_layer_scopes,
+        presets=_preset_networks(),
+        list_variables=values['variables'],
+        json=values['json'],
+    )
+
+
+@functools.cache
+def _preset_networks() -> dict[str, options.ModelOptions]:
+    """The networks of the published checkpoints, by preset."""
+    found = {}
+    for name, preset in presets.all_presets().items():
+        if not preset.is_backbone:
+            values = parse_flags(_NETWORKS, [f'--preset={name}'])
+            found[name] = _model_options(values, _classes(values, 21), values.size('crop_size'))
+    return found
+
+
+_CHECKPOINT = Program(
+    name='checkpoint',
+    module='deeplab.inspect_checkpoint',
+    summary='Say what is in a checkpoint, which network it fits, and what another would take of it.',
+    example='logs/train/model.ckpt-30000 --against --model_variant=mobilenet_v2 --num_classes=21',
+    groups=(
+        Group(
+            'Checkpoint',
+            (
+                Flag(
+                    'file',
+                    'string',
+                    None,
+                    'A checkpoint, one of its files, or a folder, such as an unpacked archive, for its newest one '
+                    '(--file= may be left away).',
+                ),
+                Flag('variables', 'boolean', True, 'List each variable with its shape.'),
+                _JSON,
+            ),
+        ),
+        Group(
+            'Comparison with a network, the one that the flags from here on describe',
+            (
+                Flag(
+                    'against',
+                    'boolean',
+                    False,
+                    'Say what the network would take. Any flag of a network asks for it too, and --against=NAME '
+                    'is --preset=NAME.',
+                ),
+                _INITIALIZE_LAST_LAYER,
+                _LAST_LAYERS_CONTAIN_LOGITS_ONLY,
+            ),
+        ),
+        dataclasses.replace(
+            _CLASSES, title='Classes; where neither is given, the network has as many as the checkpoint'
+        ),
+        _NETWORK,
+        _HEAD,
+        _LOG,
+    ),
+    to_options=checkpoint_options,
+    required=('file',),
+    positional='file',
+    prepare=_spread_against,
+)
+
 _DEMO = Program(
     name='demo',
     module='deeplab.demo.demo',
@@ -1120,6 +1218,7 @@ PROGRAMS = (
     _VIS,
     _EXPORT,
     _NETWORKS,
+    _CHECKPOINT,
     _PRESETS,
 )
 
@@ -1158,6 +1257,7 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
     try:
         # Flags may stand in a file, --flagfile=FILE, one a line.
         words = values.read_flags_from_files(list(words), force_gnu=True)
+        words = program.prepare(words)
         if program.positional:
             words = with_named(words, program.flags, program.positional)
         check_words(words, program.name, program.flags, owners_of)

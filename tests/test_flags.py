@@ -35,6 +35,7 @@ REQUIRED = {
     'eval': ['--checkpoint_dir=logs', '--eval_logdir=eval', '--dataset_dir=records'],
     'vis': ['--checkpoint_dir=logs', '--vis_logdir=vis', '--dataset_dir=records'],
     'export_model': ['--checkpoint_path=logs/model.ckpt-1', '--export_path=graph.pb'],
+    'checkpoint': ['--file=logs/model.ckpt-1'],
 }
 
 
@@ -80,6 +81,7 @@ def test_required_flags():
         'eval': {'checkpoint_dir', 'eval_logdir', 'dataset_dir'},
         'vis': {'checkpoint_dir', 'vis_logdir', 'dataset_dir'},
         'export_model': {'checkpoint_path', 'export_path'},
+        'checkpoint': {'file'},
     }
 
 

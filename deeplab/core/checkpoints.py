@@ -53,10 +53,12 @@ def shortened(names: Sequence[str], most: int = 8) -> str:
 
 
 def check_path(path: str) -> str:
-    """Returns `path` if it is a checkpoint's path as TensorFlow wants it: without the ending of one of its files.
+    """The checkpoint at `path`, as TensorFlow wants it: without the ending of one of its files.
+
+    A folder stands for the newest checkpoint in it, so that a published archive works as it is unpacked.
 
     Raises:
-      CheckpointError: if it is a folder, one of a checkpoint's files, or nothing at all.
+      CheckpointError: if it is a folder without a checkpoint, one of a checkpoint's files, or nothing at all.
     """
     prefix = _SUFFIX.sub('', path)
     if prefix != path and tf.compat.v1.train.checkpoint_exists(prefix):
@@ -65,8 +67,12 @@ def check_path(path: str) -> str:
         )
     if os.path.isdir(path):
         inside = newest(path)
-        mend = f'Its newest checkpoint is {inside}' if inside else 'There is no checkpoint in it'
-        raise CheckpointError(f"'{path}' is a folder, not a checkpoint. {mend}; give a path such as DIR/model.ckpt-100")
+        if inside is None:
+            raise CheckpointError(
+                f"There is no checkpoint in the folder '{path}'. A checkpoint is files such as model.ckpt.index and "
+                'model.ckpt.data-00000-of-00001'
+            )
+        return inside
     if not tf.compat.v1.train.checkpoint_exists(path):
         raise CheckpointError(
             f"There is no checkpoint '{path}'. A checkpoint is the path that its files PATH.index and "
@@ -75,13 +81,18 @@ def check_path(path: str) -> str:
     return path
 
 
+def find(path: str) -> str:
+    """As `check_path`, but takes one of a checkpoint's files for the whole."""
+    return check_path(_SUFFIX.sub('', path))
+
+
 def open_reader(path: str) -> Any:
     """A reader of the checkpoint at `path`.
 
     Raises:
       CheckpointError: if there is none (see `check_path`), or its index cannot be read.
     """
-    check_path(path)
+    path = check_path(path)
     try:
         return tf.train.load_checkpoint(path)
     except _UNREADABLE as error:
@@ -111,7 +122,7 @@ def step_of(path: str) -> int:
     reader = open_reader(path)
     if reader.has_tensor(GLOBAL_STEP):
         return int(reader.get_tensor(GLOBAL_STEP))
-    return max(_step_in_name(path), 0)
+    return max(_step_in_name(check_path(path)), 0)
 
 
 def damage(path: str) -> str | None:

@@ -53,13 +53,33 @@ class TestPaths:
         assert str(error.value) == expected
 
     def test_folder(self, tmp_path):
+        write(tmp_path, 6, a=1.0)
         path = write(tmp_path, 7, a=1.0)
-        with pytest.raises(CheckpointError, match=f'is a folder, not a checkpoint. Its newest checkpoint is {path};'):
-            checkpoints.check_path(str(tmp_path))
+        assert checkpoints.check_path(str(tmp_path)) == path
+        assert checkpoints.step_of(str(tmp_path)) == 7
+
+    @pytest.mark.parametrize('name', ['model.ckpt', 'model.ckpt-30000'])
+    def test_a_published_archive_as_it_is_unpacked(self, tmp_path, name):
+        """Nothing but the checkpoint's two files and the exported graph; and what archives of macOS bring along."""
+        path = write(tmp_path / 'made', a=1.0)
+        archive = tmp_path / 'deeplabv3_mnv2_pascal_train_aug'
+        archive.mkdir()
+        for ending in ('.index', '.data-00000-of-00001'):
+            os.replace(path + ending, archive / f'{name}{ending}')
+            (archive / f'._{name}{ending}').write_bytes(b'junk')
+        (archive / 'frozen_inference_graph.pb').write_bytes(b'graph')
+        assert checkpoints.check_path(str(archive)) == str(archive / name)
+        assert checkpoints.newest(str(archive)) == checkpoints.newest_whole(str(archive)) == str(archive / name)
+        assert set(checkpoints.entries(f'{archive}/')) == {'a', 'global_step'}
 
     def test_empty_folder(self, tmp_path):
-        with pytest.raises(CheckpointError, match='is a folder, not a checkpoint. There is no checkpoint in it'):
+        with pytest.raises(CheckpointError, match="There is no checkpoint in the folder '.*'. A checkpoint is files"):
             checkpoints.check_path(str(tmp_path))
+
+    @pytest.mark.parametrize('ending', ['', '.index', '.data-00000-of-00001'])
+    def test_find_takes_any_file(self, tmp_path, ending):
+        path = write(tmp_path, a=1.0)
+        assert checkpoints.find(path + ending) == checkpoints.find(str(tmp_path)) == path
 
     def test_nothing(self, tmp_path):
         with pytest.raises(CheckpointError, match="There is no checkpoint '.*nowhere'"):

@@ -1,0 +1,310 @@
+"""Says what is in a checkpoint, which network it fits, and what a given one would take of it: `deeplab checkpoint`."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from deeplab import common
+from deeplab.core import checkpoints
+from deeplab.errors import CheckpointError
+from deeplab.options import CheckpointOptions, ModelOptions
+from deeplab.utils import checkpoint_network
+from deeplab.utils.checkpoint_network import Deduced, Shapes
+
+MOST_NAMES = 12  # that are listed where a network does not fit
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """What a network would take of a checkpoint.
+
+    Attributes:
+      flags: the network, in words.
+      num_classes: of the network.
+      restored: names of variables that it would take.
+      skipped: a line for each that has another shape.
+      missing: names that the checkpoint lacks.
+      left_out: names that training is told not to take (--initialize_last_layer=false).
+      unused: names that the network does not have.
+    """
+
+    flags: tuple[str, ...]
+    num_classes: int
+    restored: tuple[str, ...]
+    skipped: tuple[str, ...]
+    missing: tuple[str, ...]
+    left_out: tuple[str, ...]
+    unused: tuple[str, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether eval, vis and export_model can use the checkpoint with this network."""
+        return not (self.skipped or self.missing)
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """All that was found.
+
+    Attributes:
+      path: of the checkpoint.
+      step: its global step.
+      variables: shapes of the network's variables by name.
+      slots: shapes of everything else by name.
+      deduced: the network; None where no known backbone comes near.
+      presets: names of published checkpoints with the same variables.
+      comparison: with the network that was asked about; None where none was.
+      report: all this for people, or JSON for programs.
+    """
+
+    path: str
+    step: int
+    variables: Shapes
+    slots: Shapes
+    deduced: Deduced | None
+    presets: tuple[str, ...]
+    comparison: Comparison | None
+    report: str = ''
+
+
+def run(options: CheckpointOptions) -> Result:
+    """Reads a checkpoint's names and shapes and compares them with networks.
+
+    Raises:
+      CheckpointError: there is no checkpoint, or it cannot be read.
+      OptionError: there is no such network as the one to compare with.
+    """
+    _refuse_frozen_graph(options.file)
+    path = checkpoints.find(options.file)
+    held = {name: entry.shape for name, entry in checkpoints.entries(path).items()}
+    aside = checkpoint_network.slots(list(held))
+    variables = {name: shape for name, shape in held.items() if name not in aside}
+    deduced = checkpoint_network.deduce(variables)
+    result = Result(
+        path,
+        checkpoints.step_of(path),
+        variables,
+        {name: shape for name, shape in held.items() if name in aside},
+        deduced,
+        _fitting_presets(deduced, options),
+        compare(variables, deduced, options),
+    )
+    if options.json:
+        return dataclasses.replace(result, report=json.dumps(as_json(result), indent=1))
+    return dataclasses.replace(result, report='\n'.join(_report(result, options)))
+
+
+def _refuse_frozen_graph(path: str) -> None:
+    """Raises `CheckpointError` for an exported graph, with the checkpoint beside it if there is one."""
+    if path.endswith('.pb') and os.path.isfile(path):
+        beside = checkpoints.newest(os.path.dirname(path) or '.')
+        mend = f'give the checkpoint beside it, {beside}' if beside else 'give the checkpoint that it was made of'
+        raise CheckpointError(f"'{path}' is an exported graph, not a checkpoint: {mend}")
+
+
+def _fitting_presets(deduced: Deduced | None, options: CheckpointOptions) -> tuple[str, ...]:
+    """Published checkpoints whose networks cannot be told from this one."""
+    if deduced is None or deduced.is_backbone or not deduced.fit.is_complete:
+        return ()
+    seen = checkpoint_network.visible(deduced.options)
+    return tuple(name for name, other in options.presets.items() if checkpoint_network.visible(other) == seen)
+
+
+def compare(variables: Shapes, deduced: Deduced | None, options: CheckpointOptions) -> Comparison | None:
+    """What the network in `options.against` would take of `variables`; None where there is no such network."""
+    network = options.against
+    if network is None:
+        return None
+    if options.takes_classes and deduced is not None and deduced.outputs and not network.decoder.output_is_logits:
+        network = dataclasses.replace(network, outputs_to_num_classes=deduced.outputs)
+    elif options.takes_classes and network.decoder.output_is_logits:
+        network = dataclasses.replace(network, outputs_to_num_classes={common.OUTPUT_TYPE: network.decoder.filters})
+    wanted = checkpoint_network.network_shapes(network)
+    fit = checkpoint_network.compare(variables, wanted)
+    scopes = () if options.initialize_last_layer else options.last_layer_scopes
+    left_out = tuple(name for name in wanted if name.startswith(scopes)) if scopes else ()
+    kept = set(wanted) - set(left_out)
+    return Comparison(
+        tuple(checkpoint_network.flags_of(network)),
+        network.num_classes,
+        tuple(name for name in fit.equal if name in kept),
+        tuple(
+            f'{name}: {list(wanted[name])} in the network, {list(variables[name])} in the checkpoint'
+            for name in fit.different
+            if name in kept
+        ),
+        tuple(name for name in fit.missing if name in kept),
+        left_out,
+        fit.unused,
+    )
+
+
+# --- For programs ----------------------------------------------------------------------------------------------------
+
+
+def as_json(result: Result) -> dict[str, Any]:
+    """The result as it stands in JSON."""
+    deduced, comparison = result.deduced, result.comparison
+    network = None
+    if deduced is not None:
+        network = {
+            'model_variant': deduced.options.model_variant,
+            'depth_multiplier': deduced.options.depth_multiplier,
+            'num_classes': deduced.outputs.get(common.OUTPUT_TYPE),
+            'outputs': deduced.outputs,
+            'head': head_in_words(deduced),
+            'atrous_branches': deduced.branches,
+            'decoder': decoder_in_words(deduced.options),
+            'decoder_output_strides': deduced.options.decoder.output_strides,
+            'backbone_only': deduced.is_backbone,
+            'flags': checkpoint_network.flags_of(deduced.options),
+            'fits': deduced.fit.is_complete,
+            **{key: getattr(deduced.fit, key) for key in ('different', 'missing', 'unused')},
+        }
+    return {
+        'checkpoint': result.path,
+        'global_step': result.step,
+        'parameters': _values(result.variables),
+        'scopes': {scope: {'variables': len(names), 'values': values} for scope, names, values in _scopes(result)},
+        'variables': result.variables,
+        'slots': result.slots,
+        'network': network,
+        'presets': result.presets,
+        'against': comparison and {**dataclasses.asdict(comparison), 'fits': comparison.is_complete},
+    }
+
+
+# --- For people ------------------------------------------------------------------------------------------------------
+
+
+def _values(shapes: Shapes) -> int:
+    return sum(math.prod(shape) for shape in shapes.values())
+
+
+def _scopes(result: Result) -> list[tuple[str, list[str], int]]:
+    """The network's scopes, with names and number of values."""
+    scopes = collections.defaultdict(list)
+    for name in result.variables:
+        scopes[name.partition('/')[0]].append(name)
+    return [(scope, names, sum(math.prod(result.variables[name]) for name in names)) for scope, names in scopes.items()]
+
+
+def _report(result: Result, options: CheckpointOptions) -> Iterator[str]:
+    """The lines of the report: the long list first, the answer last."""
+    if options.list_variables:
+        for scope, names, _ in _scopes(result):
+            yield f'{scope}:'
+            for name in names:
+                shape = 'x'.join(str(side) for side in result.variables[name]) or 'one value'
+                yield f'  {name.removeprefix(f"{scope}/")}  {shape}'
+        yield ''
+    yield f'{result.path}, step {result.step}'
+    yield ''
+    yield f'{"scope":24}  variables        values'
+    for scope, names, values in _scopes(result):
+        yield f'{scope:24}  {len(names):9}  {values:12,}'
+    yield f'{"all":24}  {len(result.variables):9}  {_values(result.variables):12,}'
+    if optimizer := _optimizer(result.slots):
+        yield f'and of the optimiser: {optimizer}'
+    yield ''
+    yield from _network_lines(result)
+    if result.comparison is not None:
+        yield ''
+        yield from _comparison_lines(result.comparison, result.deduced)
+
+
+def _optimizer(slots: Shapes) -> str:
+    """The optimiser's slots and how many variables have each."""
+    counts = collections.Counter(name.rpartition('/')[2] for name in slots if '/' in name)
+    return ', '.join(f'{slot} of {count} variables' for slot, count in counts.items())
+
+
+def head_in_words(deduced: Deduced) -> str:
+    """What stands between backbone and decoder."""
+    aspp = deduced.options.aspp
+    if deduced.is_backbone:
+        return 'none: a backbone alone, to train from'
+    if deduced.options.dense_prediction_cell_json:
+        return 'a dense prediction cell'
+    if not aspp.with_batch_norm:
+        return f'none; {max(deduced.branches, 1)} logits of kernel {deduced.options.logits_kernel_size}, summed'
+    kind = 'separable ' if aspp.with_separable_conv and deduced.branches else ''
+    parts = [f'ASPP of {aspp.filters} channels', f'{deduced.branches or "no"} {kind}atrous branches']
+    pooling = 'gates (squeeze-and-excite)' if aspp.with_squeeze_and_excitation else 'with image pooling'
+    parts.append(pooling if aspp.image_level_feature else 'without image pooling')
+    return ', '.join([*parts, 'projected' if aspp.with_concat_projection else 'without projection'])
+
+
+def decoder_in_words(options: ModelOptions) -> str:
+    """The decoder."""
+    decoder = options.decoder
+    if not decoder.output_strides:
+        return 'none'
+    kind = 'separable' if decoder.use_separable_conv else 'plain'
+    text = f'stride {", ".join(str(stride) for stride in decoder.output_strides)}, {decoder.filters} channels'
+    if decoder.output_is_logits:
+        return f'{text}, its sum is the logits'
+    return f'{text}, {kind} convolutions, {"sum" if decoder.use_sum_merge else "concatenation"}'
+
+
+def _network_lines(result: Result) -> Iterator[str]:
+    """Which network the checkpoint fits."""
+    deduced = result.deduced
+    if deduced is None:
+        yield 'It fits no network that is known here (deeplab networks lists them).'
+        return
+    options = deduced.options
+    yield f'backbone: {options.model_variant}, depth multiplier {options.depth_multiplier:g}'
+    yield f'head: {head_in_words(deduced)}'
+    if not deduced.is_backbone:
+        yield f'decoder: {decoder_in_words(options)}'
+        yield f'classes: {", ".join(f"{classes} ({output})" for output, classes in deduced.outputs.items())}'
+    yield f'flags: {" ".join(checkpoint_network.flags_of(options))}'
+    if options.aspp.rates and not deduced.is_backbone:
+        yield '  (rates do not show, only their number: 6, 12, 18 are usual at output stride 16, twice as much at 8)'
+    fit = deduced.fit
+    if fit.is_complete:
+        yield f'It holds all {len(fit.equal)} variables of that network, in its shapes.'
+    else:
+        yield f'It is not quite that network: {len(fit.missing)} variables are missing, {len(fit.different)} differ.'
+        yield from _some('missing', fit.missing)
+        yield from _some('another shape', fit.different)
+    yield from _some('no part of that network', fit.unused)
+    if result.presets:
+        yield f'Presets with the same variables: {", ".join(result.presets)}.'
+
+
+def _some(title: str, names: tuple[str, ...]) -> Iterator[str]:
+    """A heading and some names."""
+    if names:
+        yield f'{title} ({len(names)}):'
+        yield from (f'  {name}' for name in names[:MOST_NAMES])
+        if len(names) > MOST_NAMES:
+            yield f'  and {len(names) - MOST_NAMES} more (--json lists all)'
+
+
+def _comparison_lines(found: Comparison, deduced: Deduced | None) -> Iterator[str]:
+    """What the network that was asked about would take."""
+    yield f'Against {" ".join(found.flags)}, {found.num_classes} classes:'
+    held = deduced.outputs.get(common.OUTPUT_TYPE) if deduced else None
+    if held is not None and held != found.num_classes:
+        yield f'The checkpoint is for {held} classes, the network for {found.num_classes}.'
+    yield f'restored: {len(found.restored)} variables'
+    yield from _some('skipped, as shapes differ', found.skipped)
+    yield from _some('missing in the checkpoint', found.missing)
+    yield from _some('left out by --initialize_last_layer=false', found.left_out)
+    yield from _some('not used', found.unused)
+    if found.is_complete and not found.left_out:
+        yield 'It fits: eval, vis and export_model can use it, and training would take all of it.'
+    elif found.restored:
+        yield 'Training would begin with what is restored' + (
+            '.' if found.is_complete else '; eval, vis and export_model would refuse it.'
+        )
+    else:
+        yield 'Nothing fits: no program can use it with this network.'

@@ -1,0 +1,175 @@
+"""What `deeplab checkpoint` says of a checkpoint: alone, and beside a network."""
+
+import json
+import os
+
+import pytest
+import tensorflow as tf
+
+from deeplab import cli
+from deeplab.options import ModelOptions
+from deeplab.utils import checkpoint_network
+
+NETWORK = ModelOptions({'semantic': 7}, depth_multiplier=0.25)
+
+
+@pytest.fixture(scope='module')
+def archive(tmp_path_factory):
+    """A checkpoint with optimiser, in a folder as published archives are: without a `checkpoint` file."""
+    folder = tmp_path_factory.mktemp('deeplabv3_mnv2')
+    values = {name: tf.zeros(shape) for name, shape in checkpoint_network.network_shapes(NETWORK).items()}
+    values |= {f'{name}/Momentum': value for name, value in values.items() if name.startswith('logits/')}
+    values['global_step'] = tf.constant(30000, tf.int64)
+    prefix = str(folder / 'model.ckpt')
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=list(values),
+        shape_and_slices=[''] * len(values),
+        tensors=list(values.values()),
+    )
+    (folder / 'frozen_inference_graph.pb').write_bytes(b'graph')
+    assert sorted(os.listdir(folder)) == [
+        'frozen_inference_graph.pb',
+        'model.ckpt.data-00000-of-00001',
+        'model.ckpt.index',
+    ]
+    return folder
+
+
+@pytest.fixture(scope='module')
+def known():
+    return {}
+
+
+@pytest.fixture(autouse=True)
+def deduced_once(monkeypatch, known):
+    """Deducing one checkpoint's network again and again would only cost time."""
+    deduce = checkpoint_network.deduce
+
+    def deduce_once(held):
+        key = frozenset(held.items())
+        if key not in known:
+            known[key] = deduce(held)
+        return known[key]
+
+    monkeypatch.setattr(checkpoint_network, 'deduce', deduce_once)
+
+
+def _found(capsys, *words):
+    assert cli.main(['checkpoint', *(str(word) for word in words), '--json']) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize('name', ['', 'model.ckpt', 'model.ckpt.index', 'model.ckpt.data-00000-of-00001'])
+def test_all_ways_to_name_it(capsys, archive, name):
+    found = _found(capsys, archive / name)
+    assert (found['checkpoint'], found['global_step']) == (str(archive / 'model.ckpt'), 30000)
+    assert found['network']['model_variant'] == 'mobilenet_v2'
+    assert found['network']['depth_multiplier'] == 0.25
+    assert found['network']['num_classes'] == 7
+    assert found['network']['fits']
+    assert found['against'] is None
+
+
+def test_report(capsys, archive):
+    assert cli.main(['checkpoint', str(archive)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert '  semantic/weights  1x1x256x7' in lines[lines.index('logits:') :]
+    assert f'{archive}/model.ckpt, step 30000' in lines
+    (row,) = [line.split() for line in lines if line.startswith('logits ')]
+    assert row == ['logits', '2', f'{256 * 7 + 7:,}']
+    assert 'and of the optimiser: Momentum of 2 variables' in lines
+    assert 'head: ASPP of 256 channels, no atrous branches, with image pooling, projected' in lines
+    assert 'classes: 7 (semantic)' in lines
+    assert 'flags: --model_variant=mobilenet_v2 --depth_multiplier=0.25' in lines
+    assert 'It holds all 272 variables of that network, in its shapes.' in lines
+
+
+def test_without_the_list(capsys, archive):
+    assert cli.main(['checkpoint', '--novariables', str(archive)]) == 0
+    printed = capsys.readouterr().out
+    assert 'semantic/weights' not in printed
+    assert 'step 30000' in printed
+
+
+# --- Against a network -----------------------------------------------------------------------------------------------
+
+
+def test_against_its_own_network(capsys, archive):
+    for words in (['--against', '--depth_multiplier=0.25'], ['--against=--depth_multiplier=0.25 --output_stride=8']):
+        against = _found(capsys, archive, *words)['against']
+        assert against['fits']
+        assert (against['num_classes'], len(against['restored'])) == (7, 272)
+        assert against['skipped'] == against['missing'] == against['unused'] == []
+
+
+def test_against_another_number_of_classes(capsys, archive):
+    words = ['--depth_multiplier=0.25', '--num_classes=21', '--decoder_output_stride=4']
+    assert cli.main(['checkpoint', str(archive), *words]) == 0
+    printed = capsys.readouterr().out
+    assert 'The checkpoint is for 7 classes, the network for 21.' in printed
+    assert '  logits/semantic/biases: [21] in the network, [7] in the checkpoint' in printed
+    assert 'missing in the checkpoint (25):' in printed
+    assert printed.endswith('restored; eval, vis and export_model would refuse it.\n')
+
+
+def test_what_training_leaves_out(capsys, archive):
+    words = ['--depth_multiplier=0.25', '--noinitialize_last_layer']
+    against = _found(capsys, archive, *words)['against']
+    assert set(against['restored']) | set(against['left_out']) == set(_found(capsys, archive)['variables'])
+    assert {name.partition('/')[0] for name in against['restored']} == {'MobilenetV2'}
+    against = _found(capsys, archive, *words, '--last_layers_contain_logits_only')['against']
+    assert against['left_out'] == ['logits/semantic/weights', 'logits/semantic/biases']
+
+
+def test_against_a_preset(capsys, archive):
+    by_name = _found(capsys, archive, '--against=mobilenetv2_dm05_coco_voc_trainaug')
+    assert by_name == _found(capsys, archive, '--preset=mobilenetv2_dm05_coco_voc_trainaug')
+    assert by_name['against']['num_classes'] == 21
+    assert not by_name['against']['fits']
+
+
+def test_presets_with_its_variables(capsys, tmp_path):
+    network = cli.options_of('networks', ['--preset=mobilenetv3_small_cityscapes_trainfine']).model
+    shapes = checkpoint_network.network_shapes(network)
+    prefix = str(tmp_path / 'model.ckpt')
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=list(shapes),
+        shape_and_slices=[''] * len(shapes),
+        tensors=[tf.zeros(shape) for shape in shapes.values()],
+    )
+    found = _found(capsys, tmp_path, '--against=mobilenetv3_small_cityscapes_trainfine')
+    assert found['presets'] == ['mobilenetv3_small_cityscapes_trainfine']
+    assert found['against']['fits']
+    assert found['network']['head'] == (
+        'ASPP of 128 channels, no atrous branches, gates (squeeze-and-excite), without projection'
+    )
+    assert found['network']['decoder_output_strides'] == [8]
+
+
+# --- Bad input -------------------------------------------------------------------------------------------------------
+
+
+def test_an_exported_graph(capsys, archive):
+    assert cli.main(['checkpoint', str(archive / 'frozen_inference_graph.pb')]) == 1
+    error = capsys.readouterr().err
+    assert 'is an exported graph, not a checkpoint: give the checkpoint beside it, ' in error
+    assert error.endswith('model.ckpt\n')
+
+
+def test_nothing_there(capsys, tmp_path):
+    assert cli.main(['checkpoint', str(tmp_path)]) == 1
+    assert f"There is no checkpoint in the folder '{tmp_path}'" in capsys.readouterr().err
+    assert cli.main(['checkpoint', str(tmp_path / 'model.ckpt')]) == 1
+    assert 'There is no checkpoint' in capsys.readouterr().err
+
+
+def test_no_file(capsys):
+    assert cli.main(['checkpoint']) == 2
+    assert 'checkpoint needs --file' in capsys.readouterr().err
+
+
+def test_an_impossible_network(capsys, archive):
+    assert cli.main(['checkpoint', str(archive), '--against', '--decoder_output_stride=5']) == 1
+    assert '--decoder_output_stride=5 is not possible with mobilenet_v2' in capsys.readouterr().err

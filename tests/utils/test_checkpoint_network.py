@@ -1,0 +1,99 @@
+"""Which network a checkpoint belongs to: the goldens' own lists of names and shapes, and what stands in words."""
+
+import json
+import pathlib
+
+import pytest
+
+from deeplab import cli
+from deeplab.options import AsppOptions, DecoderOptions, ModelOptions
+from deeplab.utils import checkpoint_network
+from tests.parity import copies, network_options
+
+GOLDENS = pathlib.Path(__file__).parent.parent / 'goldens' / 'networks'
+BIG = ('xception', 'resnet_v1_101', 'nas')
+# Pictures of one network at several scales have its variables.
+SAME = ('mobilenet_v2_image_pyramid_max', 'mobilenet_v2_multi_scale_flip')
+CASES = [
+    pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem.startswith(BIG) else ())
+    for path in sorted(GOLDENS.glob('*.json'))
+    if path.stem not in SAME
+]
+
+
+@pytest.mark.parametrize('path', CASES)
+def test_goldens_are_told_from_their_variables(path):
+    facts = copies.without_copy(json.loads(path.read_text()))
+    network = network_options.model_options(facts['flags'], facts['options'])
+    held = {name: tuple(shape) for name, shape in facts['variables']}
+    deduced = checkpoint_network.deduce(held)
+    assert checkpoint_network.visible(deduced.options) == checkpoint_network.visible(network)
+    assert (set(deduced.fit.equal), *deduced.fit[1:]) == (set(held), (), (), ())
+    assert deduced.branches == len(network.aspp.rates)
+    assert deduced.outputs == dict(network.outputs_to_num_classes)
+    # The words say the same network.
+    words = [*checkpoint_network.flags_of(deduced.options), f'--num_classes={network.num_classes}']
+    made = cli.options_of('networks', words).model
+    assert checkpoint_network.visible(made) == checkpoint_network.visible(network)
+
+
+def _network(**options):
+    return ModelOptions({'semantic': 5}, model_variant='mobilenet_v2', **options)
+
+
+@pytest.mark.parametrize(
+    'network',
+    [
+        _network(depth_multiplier=0.35),
+        _network(depth_multiplier=1.4, divisible_by=8),
+        _network(decoder=DecoderOptions((8, 4), use_separable_conv=False)),
+        _network(decoder=DecoderOptions((4,), 32, use_sum_merge=True), aspp=AsppOptions((6,), 64)),
+        _network(aspp=AsppOptions((6, 12), with_batch_norm=False), logits_kernel_size=3),
+        _network(aspp=AsppOptions((6, 12), with_separable_conv=False, image_level_feature=False)),
+        ModelOptions({'edges': 2, 'semantic': 5}, aspp=AsppOptions(with_concat_projection=False)),
+    ],
+    ids=lambda network: ' '.join(checkpoint_network.flags_of(network)[1:]),
+)
+def test_flags_that_show(network):
+    deduced = checkpoint_network.deduce(checkpoint_network.network_shapes(network))
+    assert checkpoint_network.visible(deduced.options) == checkpoint_network.visible(network)
+    assert deduced.fit.is_complete
+    assert not deduced.fit.unused
+
+
+def test_a_backbone_alone_with_its_classes_of_imagenet():
+    held = checkpoint_network.network_shapes(ModelOptions({'semantic': 2}, model_variant='resnet_v1_18_beta'))
+    held = {name: shape for name, shape in held.items() if name.startswith('resnet_v1_18/')}
+    deduced = checkpoint_network.deduce(held | {'resnet_v1_18/logits/weights': (1, 1, 512, 1001)})
+    assert deduced.is_backbone
+    assert deduced.options.model_variant == 'resnet_v1_18_beta'
+    assert deduced.outputs == {}
+    assert deduced.fit.is_complete
+    assert deduced.fit.unused == ('resnet_v1_18/logits/weights',)
+
+
+def test_a_damaged_network():
+    held = checkpoint_network.network_shapes(_network())
+    del held['aspp0/BatchNorm/gamma']
+    held['MobilenetV2/expanded_conv_3/project/weights'] = (1, 1, 144, 40)
+    deduced = checkpoint_network.deduce(held | {'surplus/weights': (1,)})
+    assert deduced.options.model_variant == 'mobilenet_v2'
+    assert deduced.fit.missing == ('aspp0/BatchNorm/gamma',)
+    assert deduced.fit.different == ('MobilenetV2/expanded_conv_3/project/weights',)
+    assert deduced.fit.unused == ('surplus/weights',)
+
+
+@pytest.mark.parametrize('held', [{}, {'other/weights': (1, 2)}, {'MobilenetV2/other': (3,)}])
+def test_no_network_at_all(held):
+    assert checkpoint_network.deduce(held) is None
+
+
+def test_slots():
+    names = ['a/weights', 'a/weights/Momentum', 'a/biases/Adam_1', 'beta1_power', 'global_step', 'b/Momentum']
+    assert checkpoint_network.slots(names) == {'a/weights/Momentum', 'beta1_power', 'global_step'}
+
+
+def test_rates_and_gates_do_not_show():
+    one, other = _network(aspp=AsppOptions((6,))), _network(aspp=AsppOptions((12,)), output_stride=8)
+    assert checkpoint_network.visible(one) == checkpoint_network.visible(other)
+    assert checkpoint_network.visible(_network()) != checkpoint_network.visible(one)
