@@ -72,6 +72,13 @@ class TestPaths:
         assert checkpoints.newest(str(archive)) == checkpoints.newest_whole(str(archive)) == str(archive / name)
         assert set(checkpoints.entries(f'{archive}/')) == {'a', 'global_step'}
 
+    def test_restoring_from_a_folder(self, tmp_path):
+        write(tmp_path, a=2.5)
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            variables = make_variables(a=[])
+            assert checkpoints.restore_matching(session, str(tmp_path), variables).restored == ('a',)
+            assert session.run(variables[0]) == 2.5
+
     def test_empty_folder(self, tmp_path):
         with pytest.raises(CheckpointError, match="There is no checkpoint in the folder '.*'. A checkpoint is files"):
             checkpoints.check_path(str(tmp_path))
