@@ -120,6 +120,16 @@ def test_multiply_adds_are_the_published(name, published, output_stride):
     assert found.multiply_adds / 1e9 == pytest.approx(published, rel=0.05)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize('name', ['mobilenetv2_coco_voc_trainaug', 'mobilenetv2_coco_cityscapes_trainfine'])
+def test_multiply_adds_of_scales_and_flips_are_the_published(name):
+    row = next(row for row in presets.get(name).published if row.flips)
+    words = [f'--preset={name}', f'--output_stride={row.output_stride}', '--add_flipped_images']
+    found = cli.options_of('networks', [*words, *(f'--eval_scales={scale}' for scale in row.scales)])
+    counted = networks.cost_of(found.model, found.prediction).multiply_adds
+    assert counted / 1e9 == pytest.approx(row.multiply_adds, rel=0.05)
+
+
 @pytest.mark.parametrize('name', OPERATIONS)
 def test_figures_of_mobilenet_v3_count_operations(name):
     """Multiplication and addition apart, element-wise work too: activations, gates, the logits' way to the image."""
