@@ -325,7 +325,9 @@ def test_killed_at_any_moment_it_resumes_exactly(data, tmp_path, caplog):
         assert checkpoints.newest_whole(str(logdir)) is not None
 
 
-@pytest.mark.parametrize(('number', 'status'), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ('number', 'status'), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_signals_save_and_say_how_to_go_on(data, tmp_path, number, status):
     logdir = tmp_path / 'log'
     with start(data.directory, logdir, 100000) as process:

@@ -1,6 +1,7 @@
 """Last layers, gradient multipliers and what an initial checkpoint restores, against the original."""
 
-import pytest
+import functools
+
 import tensorflow as tf
 
 from deeplab import model
@@ -15,28 +16,28 @@ def pytest_generate_tests(metafunc):
     metafunc.parametrize('row', table, ids=names)
 
 
-@pytest.fixture
-def variables(row):
-    """The model variables of a row's network."""
-    flags = [f'--model_variant={row["model_variant"]}']
-    options = {}
-    if row['decoder_output_stride']:
-        flags.append(f'--decoder_output_stride={row["decoder_output_stride"]}')
+@functools.cache
+def variables_of(variant, decoder_output_stride):
+    """The model variables of a network, and its global step; several rows share one."""
+    flags, options = [f'--model_variant={variant}'], {}
+    if decoder_output_stride:
+        flags.append(f'--decoder_output_stride={decoder_output_stride}')
         options['atrous_rates'] = (6, 12, 18)
+    network = network_options.model_options(flags, options)
     with tf.Graph().as_default():
-        network = network_options.model_options(flags, options)
         model.multi_scale_logits(tf.zeros([1, 129, 129, 3]), network)
-        tf.compat.v1.train.get_or_create_global_step()
-        yield tf.compat.v1.model_variables()
+        step = tf.compat.v1.train.get_or_create_global_step()
+        return tf.compat.v1.model_variables(), step
 
 
-def test_row(row, variables):
+def test_row(row):
+    variables, step = variables_of(row['model_variant'], row['decoder_output_stride'])
     options = OptimizerOptions(last_layers_contain_logits_only=row['last_layers_contain_logits_only'])
     scopes = options.last_layer_scopes
     assert list(scopes) == row['extra_layer_scopes']
-    multipliers = train_utils.get_model_gradient_multipliers(scopes, 10.0)
+    multipliers = train_utils.get_model_gradient_multipliers(scopes, 10.0, variables)
     assert multipliers == row['gradient_multipliers_for_last_layer_10']
-    everything = [*variables, tf.compat.v1.train.get_global_step()]
+    everything = [*variables, step]
     restored = train_utils.variables_to_restore(everything, row['initialize_last_layer'], scopes)
     assert len(restored) == row['restored_count']
     left_out = {v.op.name for v in variables} - {v.op.name for v in restored}
