@@ -391,7 +391,8 @@ MISTAKES = [
     ),
     (
         ['--add_flipped_images'],
-        'Unknown flag --add_flipped_images (it belongs to eval, vis, export_model, networks): see deeplab train --help.',
+        'Unknown flag --add_flipped_images (it belongs to eval, vis, export_model, networks): '
+        'see deeplab train --help.',
     ),
     (
         ['--fine_tune_batch_norm', 'false'],
