@@ -84,7 +84,6 @@ def run(options: TrainOptions) -> Result:
       UserError: for whatever the user can mend: options, data, checkpoints, a loss that is not finite.
     """
     _check(options)
-    os.makedirs(options.train_logdir, exist_ok=True)
     checkpoints.remove_leftovers(options.train_logdir)
     resumed = session.newest_whole(options.train_logdir)
     first_step = session.step_of(resumed) if resumed else 0
@@ -96,6 +95,7 @@ def run(options: TrainOptions) -> Result:
             checkpoint=resumed,
         )
     data = _open_data(options)
+    os.makedirs(options.train_logdir, exist_ok=True)  # not before the data is known to be good
     with tf.Graph().as_default():
         tf.compat.v1.set_random_seed(options.seed)
         with input_generator.explain_input_errors(data.reader):

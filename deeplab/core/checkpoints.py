@@ -52,6 +52,11 @@ def shortened(names: Sequence[str], most: int = 8) -> str:
     return shown if len(names) <= most else f'{shown} and {len(names) - most} more'
 
 
+def _exists(prefix: str) -> bool:
+    """Whether there is a checkpoint of this path: an index, or the single file of the first format."""
+    return tf.io.gfile.exists(f'{prefix}.index') or (tf.io.gfile.exists(prefix) and not tf.io.gfile.isdir(prefix))
+
+
 def check_path(path: str) -> str:
     """The checkpoint at `path`, as TensorFlow wants it: without the ending of one of its files.
 
@@ -61,7 +66,7 @@ def check_path(path: str) -> str:
       CheckpointError: if it is a folder without a checkpoint, one of a checkpoint's files, or nothing at all.
     """
     prefix = _SUFFIX.sub('', path)
-    if prefix != path and tf.compat.v1.train.checkpoint_exists(prefix):
+    if prefix != path and _exists(prefix):
         raise CheckpointError(
             f"'{path}' is one of a checkpoint's files. Give the checkpoint's path without the ending: {prefix}"
         )
@@ -73,7 +78,7 @@ def check_path(path: str) -> str:
                 'model.ckpt.data-00000-of-00001'
             )
         return inside
-    if not tf.compat.v1.train.checkpoint_exists(path):
+    if not _exists(path):
         raise CheckpointError(
             f"There is no checkpoint '{path}'. A checkpoint is the path that its files PATH.index and "
             'PATH.data-00000-of-00001 have in common'
@@ -181,7 +186,7 @@ def _newest_first(directory: str) -> list[str]:
         listed = [os.path.join(directory, os.path.basename(path)) for path in named]
     on_disk = [path[: -len('.index')] for path in glob.glob(os.path.join(glob.escape(directory), '*.index'))]
     others = sorted(on_disk, key=_step_in_name, reverse=True)
-    existing = [path for path in listed if path in on_disk or tf.compat.v1.train.checkpoint_exists(path)]
+    existing = [path for path in listed if path in on_disk or _exists(path)]
     return list(dict.fromkeys(existing + others))
 
 
