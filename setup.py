@@ -30,8 +30,8 @@ setuptools.setup(
     extras_require={
         'yaml': ['pyyaml>=6.0'],
         'tensorboard': ['tensorboard>=2.19'],
-        'test': ['pytest>=8.0', 'pyyaml>=6.0'],
-        'dev': ['mypy>=1.11', 'pytest>=8.0', 'pyyaml>=6.0', 'ruff>=0.6'],
+        'test': ['pytest>=8.0', 'pytest-xdist>=3.5', 'pyyaml>=6.0'],
+        'dev': ['mypy>=1.11', 'pytest>=8.0', 'pytest-xdist>=3.5', 'pyyaml>=6.0', 'ruff>=0.6'],
     },
     entry_points={'console_scripts': ['deeplab = deeplab.cli:main']},
 )

@@ -33,8 +33,10 @@ def _families():
 @pytest.mark.parametrize('name', _families())
 def test_dense_features_contain_the_strided_ones(name):
     backbone = registry.get(name)
-    if backbone.uses_nas_options:
+    if name.startswith('nas_'):
         pytest.skip('searched cells resize their inputs to each other')
+    if name.startswith('mobilenet_v3'):
+        pytest.skip('gates average over a denser map; test_mobilenets.py holds the law without them')
     strides = sorted(set(backbone.output_strides) & {8, 16, 32})[:2]
     dense, strided = (_features(name, stride) for stride in strides)
     assert strided.std() > 0.01
