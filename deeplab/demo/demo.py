@@ -52,7 +52,7 @@ class Settings:
     val_scenes: int = 60
     height: int = 128
     width: int = 176
-    steps: int = 600
+    steps: int = 800
     rows: int = 6
     network: tuple[str, ...] = (
         '--model_variant=mobilenet_v2',
