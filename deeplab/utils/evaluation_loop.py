@@ -21,7 +21,7 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import DataError, OptionError
 from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, ResizeOptions
-from deeplab.utils import input_generator
+from deeplab.utils import input_generator, train_utils
 
 PREDICTION = 'prediction'  # key of the predicted ids in what `run_batches` hands on: [n, h, w] int32
 
@@ -125,19 +125,9 @@ def make_folder(path: str) -> str:
 
 def warn_of_crop_size(flag: str, crop_size: tuple[int, int], output_stride: int) -> None:
     """Warns where a side is not `output_stride * k + 1`, with the two nearest sizes that are."""
-    if all((side - 1) % output_stride == 0 for side in crop_size):
-        return
-    below = [max((side - 1) // output_stride, 1) * output_stride + 1 for side in crop_size]
-    above = [-(-(side - 1) // output_stride) * output_stride + 1 for side in crop_size]
-    logging.warning(
-        '--%s=%d,%d is not a multiple of --output_stride=%d plus 1, so features and pixels do not quite align. The '
-        'nearest good sizes are %d,%d and %d,%d.',
-        flag,
-        *crop_size,
-        output_stride,
-        *below,
-        *above,
-    )
+    advice = train_utils.crop_advice(crop_size, output_stride, flag)
+    if advice:
+        logging.warning('%s', advice)
 
 
 def warn_of_flips(prediction: PredictionOptions) -> None:

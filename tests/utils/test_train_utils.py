@@ -190,7 +190,7 @@ class TestCropAdvice:
 
     def test_names_the_nearest_good_sizes(self):
         advice = train_utils.crop_advice((512, 768), 16, 'train_crop_size')
-        assert advice.startswith('--train_crop_size=512,768 is not a multiple of the output stride 16 plus one:')
+        assert advice.startswith('--train_crop_size=512,768 is not a multiple of --output_stride=16 plus 1, so')
         assert advice.endswith('The nearest good sizes are 497,753 and 513,769.')
 
     def test_one_good_side(self):
