@@ -319,6 +319,22 @@ _LAST_LAYERS_CONTAIN_LOGITS_ONLY = Flag(
     'Only the logits count as "behind the backbone", here and for --initialize_last_layer.',
 )
 
+_CHECKPOINT_EXCLUDE_SCOPES = Flag(
+    'checkpoint_exclude_scopes',
+    'string',
+    None,
+    'Variables that begin with one of these names, with commas between them, are not taken from that checkpoint and '
+    'start anew, such as logits or decoder,logits. Not set: none.',
+)
+_CHECKPOINT_RENAME_MAP = Flag(
+    'checkpoint_rename_map',
+    'string',
+    None,
+    'For a checkpoint with other variable names: old_prefix=new_prefix,... or a JSON or YAML file of such pairs. '
+    'Names begin with the old one in the checkpoint and with the new one here; the longest counts. Not set: the '
+    'names are the same.',
+)
+
 _OPTIMISATION = Group(
     'Optimisation',
     (
@@ -354,6 +370,13 @@ _OPTIMISATION = Group(
             'last_layer_gradient_multiplier', 'float', 1.0, 'Factor on the gradients of everything behind the backbone.'
         ),
         _LAST_LAYERS_CONTAIN_LOGITS_ONLY,
+        Flag(
+            'trainable_scopes',
+            'string',
+            None,
+            'Only variables that begin with one of these names train, with commas between them, such as '
+            'logits,aspp. All else stays as it is, the statistics of batch norms too. Not set: everything trains.',
+        ),
         Flag('drop_path_keep_prob', 'float', 1.0, 'Share of the paths that a nas_* network keeps while it trains.'),
         _SEED,
     ),
@@ -376,6 +399,15 @@ _TRAIN_LOGS = Group(
             'holds a checkpoint.',
         ),
         _INITIALIZE_LAST_LAYER,
+        _CHECKPOINT_EXCLUDE_SCOPES,
+        Flag(
+            'ignore_missing_vars',
+            'boolean',
+            True,
+            'Let variables that the checkpoint lacks start anew, with a warning; false: refuse such a checkpoint. With '
+            '--checkpoint_rename_map it is refused unless this flag is given.',
+        ),
+        _CHECKPOINT_RENAME_MAP,
         Flag('save_interval_secs', 'integer', 1200, 'Seconds between two checkpoints.'),
         Flag('save_summaries_secs', 'integer', 600, 'Seconds between two summaries for TensorBoard.'),
         Flag('save_summaries_images', 'boolean', False, 'Put images, labels and predictions into the summaries.'),
@@ -588,6 +620,10 @@ class Values:
         options.check_size(name, size)
         return size
 
+    def names(self, name: str) -> tuple[str, ...]:
+        """Names with commas between them; none where they are not set."""
+        return tuple(part.strip() for part in (self[name] or '').split(',') if part.strip())
+
     def above_zero(self, name: str) -> Any:
         """A number, or None where it is 0 or less, which means "not set"."""
         return self[name] if self[name] > 0 else None
@@ -708,6 +744,17 @@ def _optimizer_options(values: Values) -> options.OptimizerOptions:
         weight_decay=values['weight_decay'],
         last_layer_gradient_multiplier=values['last_layer_gradient_multiplier'],
         last_layers_contain_logits_only=values['last_layers_contain_logits_only'],
+        trainable_scopes=values.names('trainable_scopes'),
+    )
+
+
+def _restore_options(values: Values) -> options.RestoreOptions:
+    # deeplab checkpoint shows what is missing, whatever training would say to it.
+    has_missing = 'ignore_missing_vars' in values
+    return options.RestoreOptions(
+        exclude_scopes=values.names('checkpoint_exclude_scopes'),
+        ignore_missing_vars=values.if_given('ignore_missing_vars') if has_missing else None,
+        rename_map=values.path('checkpoint_rename_map'),
     )
 
 
@@ -752,6 +799,7 @@ def train_options(values: Values) -> options.TrainOptions:
         fine_tune_batch_norm=values['fine_tune_batch_norm'],
         initial_checkpoint=values.path('tf_initial_checkpoint'),
         initialize_last_layer=values['initialize_last_layer'],
+        restore=_restore_options(values),
         log_steps=values['log_steps'],
         save_interval_secs=values['save_interval_secs'],
         save_summaries_secs=values['save_summaries_secs'],
@@ -1095,6 +1143,7 @@ def _spread_against(words: Sequence[str]) -> list[str]:
 def checkpoint_options(values: Values) -> options.CheckpointOptions:
     """The options of checkpoint."""
     names = [flag.name for group in (_NETWORK, _HEAD, _CLASSES) for flag in group.flags]
+    names.append('checkpoint_exclude_scopes')
     is_asked = values['against'] or any(values.given(name) for name in names)
     takes_classes = values['num_classes'] is None and values['dataset'] is None
     only_logits = values['last_layers_contain_logits_only']
@@ -1104,6 +1153,7 @@ def checkpoint_options(values: Values) -> options.CheckpointOptions:
         takes_classes=takes_classes,
         initialize_last_layer=values['initialize_last_layer'],
         last_layer_scopes=options.OptimizerOptions(last_layers_contain_logits_only=only_logits).last_layer_scopes,
+        restore=_restore_options(values),
         presets=_preset_networks(),
         list_variables=values['variables'],
         json=values['json'],
@@ -1153,6 +1203,8 @@ _CHECKPOINT = Program(
                 ),
                 _INITIALIZE_LAST_LAYER,
                 _LAST_LAYERS_CONTAIN_LOGITS_ONLY,
+                _CHECKPOINT_EXCLUDE_SCOPES,
+                _CHECKPOINT_RENAME_MAP,
             ),
         ),
         dataclasses.replace(

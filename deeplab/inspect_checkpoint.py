@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from deeplab import common
-from deeplab.core import checkpoints
+from deeplab.core import checkpoints, scopes
 from deeplab.errors import CheckpointError
 from deeplab.options import CheckpointOptions, ModelOptions
 from deeplab.utils import checkpoint_network
@@ -30,7 +30,7 @@ class Comparison:
       restored: names of variables that it would take.
       skipped: a line for each that has another shape.
       missing: names that the checkpoint lacks.
-      left_out: names that training is told not to take (--initialize_last_layer=false).
+      left_out: names that training is told not to take (--initialize_last_layer=false, --checkpoint_exclude_scopes).
       unused: names that the network does not have.
     """
 
@@ -78,14 +78,16 @@ def run(options: CheckpointOptions) -> Result:
 
     Raises:
       CheckpointError: there is no checkpoint, or it cannot be read.
-      OptionError: there is no such network as the one to compare with.
+      OptionError: there is no such network as the one to compare with, or it has no such scope; or the map of names
+        cannot be read.
     """
     _refuse_frozen_graph(options.file)
     path = checkpoints.find(options.file)
     held = {name: entry.shape for name, entry in checkpoints.entries(path).items()}
     aside = checkpoint_network.slots(list(held))
     variables = {name: shape for name, shape in held.items() if name not in aside}
-    deduced = checkpoint_network.deduce(variables)
+    here = _renamed(variables, path, options)
+    deduced = checkpoint_network.deduce(here)
     result = Result(
         path,
         checkpoints.step_of(path),
@@ -93,11 +95,19 @@ def run(options: CheckpointOptions) -> Result:
         {name: shape for name, shape in held.items() if name in aside},
         deduced,
         _fitting_presets(deduced, options),
-        compare(variables, deduced, options),
+        compare(here, deduced, options),
     )
     if options.json:
         return dataclasses.replace(result, report=json.dumps(as_json(result), indent=1))
     return dataclasses.replace(result, report='\n'.join(_report(result, options)))
+
+
+def _renamed(variables: Shapes, path: str, options: CheckpointOptions) -> Shapes:
+    """The variables under the names that --checkpoint_rename_map gives them."""
+    if not options.restore.rename_map:
+        return variables
+    names = scopes.rename(variables, scopes.read_rename_map(options.restore.rename_map), path)
+    return {new: variables[old] for new, old in names.items()}
 
 
 def _refuse_frozen_graph(path: str) -> None:
@@ -117,7 +127,16 @@ def _fitting_presets(deduced: Deduced | None, options: CheckpointOptions) -> tup
 
 
 def compare(variables: Shapes, deduced: Deduced | None, options: CheckpointOptions) -> Comparison | None:
-    """What the network in `options.against` would take of `variables`; None where there is no such network."""
+    """What the network in `options.against` would take of `variables`; None where there is no such network.
+
+    Args:
+      variables: shapes by the names that they have in the network.
+      deduced: the network that they belong to.
+      options: the network to compare with, and what training would leave out.
+
+    Raises:
+      OptionError: a scope to leave out is not in the network.
+    """
     network = options.against
     if network is None:
         return None
@@ -127,8 +146,9 @@ def compare(variables: Shapes, deduced: Deduced | None, options: CheckpointOptio
         network = dataclasses.replace(network, outputs_to_num_classes={common.OUTPUT_TYPE: network.decoder.filters})
     wanted = checkpoint_network.network_shapes(network)
     fit = checkpoint_network.compare(variables, wanted)
-    scopes = () if options.initialize_last_layer else options.last_layer_scopes
-    left_out = tuple(name for name in wanted if name.startswith(scopes)) if scopes else ()
+    scopes.require_all_known(options.restore.exclude_scopes, wanted, 'checkpoint_exclude_scopes')
+    aside = options.restore.exclude_scopes + (() if options.initialize_last_layer else options.last_layer_scopes)
+    left_out = tuple(name for name in wanted if name.startswith(aside)) if aside else ()
     kept = set(wanted) - set(left_out)
     return Comparison(
         tuple(checkpoint_network.flags_of(network)),
@@ -298,7 +318,7 @@ def _comparison_lines(found: Comparison, deduced: Deduced | None) -> Iterator[st
     yield f'restored: {len(found.restored)} variables'
     yield from _some('skipped, as shapes differ', found.skipped)
     yield from _some('missing in the checkpoint', found.missing)
-    yield from _some('left out by --initialize_last_layer=false', found.left_out)
+    yield from _some('left out, as training is told', found.left_out)
     yield from _some('not used', found.unused)
     if found.is_complete and not found.left_out:
         yield 'It fits: eval, vis and export_model can use it, and training would take all of it.'

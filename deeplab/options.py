@@ -373,6 +373,8 @@ class OptimizerOptions:
       weight_decay: factor on sum(w ** 2) / 2 of the convolution weights.
       last_layer_gradient_multiplier: factor on the gradients of the last layers.
       last_layers_contain_logits_only: whether the logits alone count as last layers.
+      trainable_scopes: variables that train begin with one of these; empty for all. Weight decay and the statistics
+        of batch norms follow.
     """
 
     name: str = 'momentum'
@@ -383,6 +385,7 @@ class OptimizerOptions:
     weight_decay: float = 4e-5
     last_layer_gradient_multiplier: float = 1.0
     last_layers_contain_logits_only: bool = False
+    trainable_scopes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _require_choice('optimizer', self.name, OPTIMIZERS)
@@ -424,6 +427,28 @@ class LossOptions:
 
 
 @dataclasses.dataclass(frozen=True)
+class RestoreOptions:
+    """What a new run takes from its initial checkpoint.
+
+    Attributes:
+      exclude_scopes: variables that begin with one of these start anew.
+      ignore_missing_vars: whether variables that the checkpoint lacks start anew, too, instead of ending the run; None
+        for "unless names are mapped".
+      rename_map: `old_prefix=new_prefix,...` from the checkpoint's names to the network's, or the path of a JSON or
+        YAML file that says so; None where names are the same. It is read when a run starts that needs it.
+    """
+
+    exclude_scopes: tuple[str, ...] = ()
+    ignore_missing_vars: bool | None = None
+    rename_map: str | None = None
+
+    @property
+    def ignores_missing(self) -> bool:
+        """Whether variables may stay without a value of the checkpoint."""
+        return self.rename_map is None if self.ignore_missing_vars is None else self.ignore_missing_vars
+
+
+@dataclasses.dataclass(frozen=True)
 class CloneOptions:
     """Copies of the network that share its variables, and the machines they run on."""
 
@@ -458,6 +483,7 @@ class TrainOptions:
     fine_tune_batch_norm: bool = True
     initial_checkpoint: str | None = None
     initialize_last_layer: bool = True
+    restore: RestoreOptions = RestoreOptions()
     log_steps: int = 10
     save_interval_secs: float = 1200
     save_summaries_secs: float = 600
@@ -476,6 +502,16 @@ class TrainOptions:
             self.batch_size,
             f'the {clones} clones of --num_clones must share it evenly; set it to a multiple of {clones}',
         )
+        for flag, value in (
+            ('checkpoint_exclude_scopes', self.restore.exclude_scopes),
+            ('checkpoint_rename_map', self.restore.rename_map),
+        ):
+            _require(
+                not value or self.initial_checkpoint is not None,
+                flag,
+                value,
+                'it is about the initial checkpoint, and there is none; set --tf_initial_checkpoint or leave it away',
+            )
 
     @property
     def clone_batch_size(self) -> int:
@@ -635,6 +671,7 @@ class CheckpointOptions:
       takes_classes: whether that network has as many classes as the checkpoint, whatever `against` says.
       initialize_last_layer: whether training would take what is behind the backbone, too.
       last_layer_scopes: scopes of that.
+      restore: what else training would leave out, and the checkpoint's names in the network.
       presets: networks of the published checkpoints, by name.
       list_variables: whether each variable is listed.
       json: whether to answer in JSON.
@@ -645,6 +682,7 @@ class CheckpointOptions:
     takes_classes: bool = True
     initialize_last_layer: bool = True
     last_layer_scopes: tuple[str, ...] = common.LAST_LAYER_SCOPES
+    restore: RestoreOptions = RestoreOptions()
     presets: Mapping[str, ModelOptions] = dataclasses.field(default_factory=dict)
     list_variables: bool = True
     json: bool = False

@@ -94,6 +94,8 @@ def run(options: TrainOptions) -> Result:
             first_step,
             checkpoint=resumed,
         )
+    if resumed is None:
+        _check_initial_checkpoint(options)
     data = _open_data(options)
     os.makedirs(options.train_logdir, exist_ok=True)  # not before the data is known to be good
     with tf.Graph().as_default():
@@ -108,7 +110,7 @@ def run(options: TrainOptions) -> Result:
 
 
 def _check(options: TrainOptions) -> None:
-    """Raises `OptionError` (or `CheckpointError`) for what cannot work; warns of what hardly can."""
+    """Raises `OptionError` for what cannot work; warns of what hardly can."""
     model.check_options(options.model)
     _check_machines(options.clones)
     train_utils.check_label_weights(options.loss.label_weights, options.model.num_classes)
@@ -117,8 +119,22 @@ def _check(options: TrainOptions) -> None:
     advice = train_utils.crop_advice(options.model.crop_size, options.model.output_stride, 'train_crop_size')
     if advice:
         logging.warning(advice)
+
+
+def _check_initial_checkpoint(options: TrainOptions) -> None:
+    """Looks at what a new run starts from, before the data; a run that resumes needs none of it.
+
+    Raises:
+      UserError: the checkpoint is not there, or the map of its names is not good.
+    """
     if options.initial_checkpoint:
-        checkpoints.check_path(options.initial_checkpoint)
+        train_utils.checkpoint_names(checkpoints.check_path(options.initial_checkpoint), options.restore.rename_map)
+    elif options.optimizer.trainable_scopes:
+        logging.warning(
+            '--trainable_scopes=%s without --tf_initial_checkpoint: all other variables keep their random initial '
+            'values.',
+            ','.join(options.optimizer.trainable_scopes),
+        )
 
 
 def _check_machines(clones: CloneOptions) -> None:
@@ -170,6 +186,9 @@ def _train(options: TrainOptions, data: _Data, resumed: str | None, first_step: 
         options.initial_checkpoint,
         options.initialize_last_layer,
         options.optimizer.last_layer_scopes,
+        options.restore.ignores_missing,
+        options.restore.exclude_scopes,
+        options.restore.rename_map,
     )
 
     def initialise(running: tf.compat.v1.Session) -> None:
@@ -226,14 +245,15 @@ def _build_deeplab(
       global_step: steps done.
     """
     batch = inputs_queue.dequeue()
-    logits = model.multi_scale_logits(
-        batch[common.IMAGE],
-        options.model,
-        image_pyramid=options.model.image_pyramid,
-        weight_decay=options.optimizer.weight_decay,
-        is_training=True,
-        fine_tune_batch_norm=options.fine_tune_batch_norm,
-    )
+    with layers.training_scope(options.optimizer.trainable_scopes):
+        logits = model.multi_scale_logits(
+            batch[common.IMAGE],
+            options.model,
+            image_pyramid=options.model.image_pyramid,
+            weight_decay=options.optimizer.weight_decay,
+            is_training=True,
+            fine_tune_batch_norm=options.fine_tune_batch_norm,
+        )
     losses = {}
     for output, scales_to_logits in logits.items():
         scale_losses = train_utils.add_softmax_cross_entropy_loss_for_each_scale(
@@ -262,8 +282,8 @@ def build_train_step(
       global_step: the counter of updates.
     """
     losses = [tf.add_n(list(clone.outputs.losses.values())) for clone in clones]
-    regularization = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.REGULARIZATION_LOSSES)
-    variables = tf.compat.v1.trainable_variables()
+    variables = train_utils.trained_variables(options.optimizer.trainable_scopes)
+    regularization = train_utils.regularization_losses(options.optimizer.trainable_scopes)
     total_loss, gradients = model_deploy.optimize_clones(clones, losses, regularization, variables)
     multipliers = train_utils.get_model_gradient_multipliers(
         options.optimizer.last_layer_scopes, options.optimizer.last_layer_gradient_multiplier

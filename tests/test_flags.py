@@ -19,7 +19,15 @@ BUILT = {
     'datasets/remove_gt_colormap': 'remove_gt_colormap',
 }
 NEW = {
-    'train': {'preset', 'seed', 'skip_corrupt_records'},
+    'train': {
+        'preset',
+        'seed',
+        'skip_corrupt_records',
+        'trainable_scopes',
+        'checkpoint_exclude_scopes',
+        'ignore_missing_vars',
+        'checkpoint_rename_map',
+    },
     'eval': {'preset', 'skip_corrupt_records', 'timeout_secs'},
     'vis': {'preset', 'skip_corrupt_records', 'timeout_secs'},
     'export_model': {'export_format', 'preset'},
@@ -107,6 +115,10 @@ def test_help_shows_every_flag_with_its_default_and_choices(program):
 UNREAD = {'keep_aspect_ratio', 'label_format', *ABSL_LOGGING}  # the one label format there is cannot be changed
 UNREAD_HERE = {(program, 'label_weights') for program in ('eval', 'vis', 'export_model')}
 NEEDS = {'decoder_output_is_logits': '--decoder_output_stride=4', 'logits_kernel_size': '--noaspp_with_batch_norm'}
+# Of train alone: what is about the initial checkpoint is refused without one.
+NEEDS_IN_TRAIN = dict.fromkeys(
+    ('checkpoint_exclude_scopes', 'checkpoint_rename_map'), '--tf_initial_checkpoint=model.ckpt'
+)
 OTHER_VALUES = {
     'atrous_rates': '6',
     'crop_size': '4,2',
@@ -135,6 +147,7 @@ def test_every_flag_reaches_the_options(program):
     for flag in cli.find_program(program).flags.values():
         if flag.name in UNREAD or (program, flag.name) in UNREAD_HERE:
             continue
-        words = [*REQUIRED.get(program, ()), *NEEDS.get(flag.name, '').split()]
+        needed = NEEDS | (NEEDS_IN_TRAIN if program == 'train' else {})
+        words = [*REQUIRED.get(program, ()), *needed.get(flag.name, '').split()]
         changed = cli.options_of(program, [*words, f'--{flag.name}={_other_value(flag)}'])
         assert changed != cli.options_of(program, words), flag.name

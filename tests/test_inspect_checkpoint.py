@@ -122,6 +122,27 @@ def test_what_training_leaves_out(capsys, archive):
     assert against['left_out'] == ['logits/semantic/weights', 'logits/semantic/biases']
 
 
+def test_scopes_that_training_leaves_out(capsys, archive):
+    words = ['--depth_multiplier=0.25', '--checkpoint_exclude_scopes=logits,MobilenetV2/Conv/']
+    against = _found(capsys, archive, *words)['against']
+    assert {name.rpartition('/')[0] for name in against['left_out']} == {
+        'logits/semantic', 'MobilenetV2/Conv', 'MobilenetV2/Conv/BatchNorm',
+    }  # fmt: skip
+    assert len(against['restored']) + len(against['left_out']) == 272
+    assert cli.main(['checkpoint', str(archive), '--checkpoint_exclude_scopes=head']) == 1
+    error = capsys.readouterr().err
+    assert "no variable of this network begins with 'head'. Scopes that exist: MobilenetV2, aspp0" in error
+
+
+def test_names_that_are_mapped(capsys, archive):
+    found = _found(capsys, archive, '--against', '--checkpoint_rename_map=concat_projection=projection')
+    assert found['against']['unused'][0].startswith('projection/')
+    assert 'concat_projection/weights' in found['variables']
+    assert not found['network']['fits']
+    assert cli.main(['checkpoint', str(archive), '--checkpoint_rename_map=Mobilenet=net,resnet=net']) == 1
+    assert "'resnet=net' fits nothing in the checkpoint" in capsys.readouterr().err
+
+
 def test_against_a_preset(capsys, archive):
     by_name = _found(capsys, archive, '--against=mobilenetv2_dm05_coco_voc_trainaug')
     assert by_name == _found(capsys, archive, '--preset=mobilenetv2_dm05_coco_voc_trainaug')

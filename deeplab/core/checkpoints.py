@@ -9,14 +9,36 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from deeplab.core.scopes import shortened
 from deeplab.errors import CheckpointError
+
+__all__ = [
+    'BASENAME',
+    'GLOBAL_STEP',
+    'CheckpointWriter',
+    'Entry',
+    'RestoreReport',
+    'check_path',
+    'damage',
+    'entries',
+    'find',
+    'newest',
+    'newest_whole',
+    'open_reader',
+    'remove_leftovers',
+    'restore_all',
+    'restore_matching',
+    'shortened',
+    'step_of',
+    'write_beside',
+]
 
 BASENAME = 'model.ckpt'
 GLOBAL_STEP = 'global_step'
@@ -44,12 +66,6 @@ class RestoreReport(NamedTuple):
     restored: tuple[str, ...]
     missing: tuple[str, ...]
     mismatched: tuple[str, ...]
-
-
-def shortened(names: Sequence[str], most: int = 8) -> str:
-    """`names` as a comma-separated list that says how many more there are after `most` of them."""
-    shown = ', '.join(names[:most])
-    return shown if len(names) <= most else f'{shown} and {len(names) - most} more'
 
 
 def _exists(prefix: str) -> bool:
@@ -231,15 +247,28 @@ def restore_all(session: tf.compat.v1.Session, path: str, variables: Iterable[tf
             problems.append(f'it lacks {len(missing)} of {len(wanted)} variables ({shortened(missing)})')
         raise CheckpointError(
             f"The checkpoint '{path}' does not fit this network: {'; '.join(problems)}. Give the flags that it was "
-            'trained with (model variant, data set, heads, decoder, optimizer), or another checkpoint'
+            'trained with (model variant, data set, heads, decoder, optimizer, trainable scopes), or another checkpoint'
         )
     _load(session, path, list(wanted.values()))
 
 
-def restore_matching(session: tf.compat.v1.Session, path: str, variables: Iterable[tf.Variable]) -> RestoreReport:
+def restore_matching(
+    session: tf.compat.v1.Session,
+    path: str,
+    variables: Iterable[tf.Variable],
+    names: Mapping[str, str] | None = None,
+    check: Callable[[RestoreReport], None] | None = None,
+) -> RestoreReport:
     """Gives those of `variables` which the checkpoint at `path` holds, with equal shape and type, its values.
 
     Adds nothing to the graph; says nothing: the report is for the caller to tell.
+
+    Args:
+      session: where they get their values.
+      path: of the checkpoint.
+      variables: the variables.
+      names: under which name the checkpoint holds a variable, by the variable's name; None for their own.
+      check: gets the report before any variable changes, and may raise.
 
     Raises:
       CheckpointError: if the checkpoint cannot be read.
@@ -248,25 +277,40 @@ def restore_matching(session: tf.compat.v1.Session, path: str, variables: Iterab
     fitting, missing, mismatched = [], [], []
     for variable in variables:
         name = variable.op.name
-        if name not in held:
+        entry = held.get(_name_held(variable, names))
+        if entry is None:
             missing.append(name)
             continue
-        problem = _disagreement(variable, held[name])
+        problem = _disagreement(variable, entry)
         if problem is None:
             fitting.append(variable)
         else:
             mismatched.append(problem)
-    _load(session, path, fitting)
-    return RestoreReport(tuple(v.op.name for v in fitting), tuple(missing), tuple(mismatched))
+    report = RestoreReport(tuple(v.op.name for v in fitting), tuple(missing), tuple(mismatched))
+    if check is not None:
+        check(report)
+    _load(session, path, fitting, names)
+    return report
 
 
-def _load(session: tf.compat.v1.Session, path: str, variables: Sequence[tf.Variable]) -> None:
+def _name_held(variable: tf.Variable, names: Mapping[str, str] | None) -> str:
+    """The name under which a checkpoint holds `variable`."""
+    own: str = variable.op.name
+    return own if names is None else names.get(own, own)
+
+
+def _load(
+    session: tf.compat.v1.Session,
+    path: str,
+    variables: Sequence[tf.Variable],
+    names: Mapping[str, str] | None = None,
+) -> None:
     """Runs the variables' own initialisers, fed with the checkpoint's values: one run, no new operations."""
     reader = open_reader(path)
     values: dict[tf.Tensor, np.ndarray] = {}
     try:
         for variable in variables:
-            values[variable.initializer.inputs[1]] = reader.get_tensor(variable.op.name)
+            values[variable.initializer.inputs[1]] = reader.get_tensor(_name_held(variable, names))
     except _UNREADABLE as error:
         raise CheckpointError(f"The checkpoint '{path}' is damaged ({_first_line(error)})") from error
     session.run([variable.initializer for variable in variables], values)

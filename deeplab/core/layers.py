@@ -325,6 +325,7 @@ def batch_norm(
     forced_decay: float | None = None,
     epsilon: float = HEAD_BATCH_NORM_EPSILON,
     is_training: bool = False,
+    trained_scopes: tuple[str, ...] = (),
     scope: str = 'BatchNorm',
     expansion: batch_statistics.Expansion | None = None,
 ) -> tf.Tensor:
@@ -340,6 +341,7 @@ def batch_norm(
       forced_decay: replaces `decay` wherever it is set.
       epsilon: added to the variance.
       is_training: whether to use the batch's statistics.
+      trained_scopes: see `training_scope`.
       scope: variable scope.
       expansion: the convolution that made `inputs`, where its input is the cheaper way to the batch's statistics.
 
@@ -354,7 +356,8 @@ def batch_norm(
         beta = _variable('beta', shape, zeros)
         moving_mean = _variable('moving_mean', shape, zeros, trainable=False)
         moving_variance = _variable('moving_variance', shape, ones, trainable=False)
-        if not is_training:
+        place = tf.compat.v1.get_variable_scope().name
+        if not is_training or (trained_scopes and not place.startswith(trained_scopes)):
             return tf.compat.v1.nn.fused_batch_norm(
                 inputs, gamma, beta, moving_mean, moving_variance, epsilon, is_training=False
             )[0]
@@ -484,6 +487,15 @@ def mode_scope(
         )
         stack.enter_context(slim.arg_scope([dropout, drop_path], is_training=is_training))
         yield
+
+
+def training_scope(trained_scopes: tuple[str, ...]) -> contextlib.AbstractContextManager[Any]:
+    """Keeps the batch norms outside `trained_scopes` as they are, whatever the mode; empty scopes leave all as it is.
+
+    A part of a network that does not train shall give what it gives in prediction: its batch norms normalise with
+    their moving statistics and move none.
+    """
+    return slim.arg_scope([batch_norm], trained_scopes=tuple(trained_scopes))
 
 
 @contextlib.contextmanager

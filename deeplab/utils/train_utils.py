@@ -9,7 +9,7 @@ import tf_slim as slim
 from absl import logging
 
 from deeplab import common
-from deeplab.core import checkpoints, losses, resize, schedules, shapes
+from deeplab.core import checkpoints, losses, resize, schedules, scopes, shapes
 from deeplab.deployment.model_deploy import Gradient
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.options import LearningRateOptions, LossOptions, OptimizerOptions
@@ -131,8 +131,33 @@ def multiply_gradients(gradients: Sequence[Gradient], multipliers: Mapping[str, 
     ]
 
 
+def trained_variables(trainable_scopes: Sequence[str]) -> list[tf.Variable]:
+    """The graph's trainable variables; those that begin with one of `trainable_scopes` where there are any.
+
+    Raises:
+      OptionError: a scope matches none of them.
+    """
+    variables: list[tf.Variable] = tf.compat.v1.trainable_variables()
+    if not trainable_scopes:
+        return variables
+    scopes.require_all_known(trainable_scopes, [v.op.name for v in variables], 'trainable_scopes')
+    return [v for v in variables if v.op.name.startswith(tuple(trainable_scopes))]
+
+
+def regularization_losses(trainable_scopes: Sequence[str]) -> list[tf.Tensor]:
+    """The terms of weight decay, scalars; those of `trainable_scopes` where there are any."""
+    terms: list[tf.Tensor] = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.REGULARIZATION_LOSSES)
+    if not trainable_scopes:
+        return terms
+    # A term is named VARIABLE/Regularizer/... whatever scope its clone is built in.
+    return [term for term in terms if term.op.name.startswith(tuple(trainable_scopes))]
+
+
 def variables_to_restore(
-    variables: Iterable[tf.Variable], initialize_last_layer: bool, last_layers: Sequence[str]
+    variables: Iterable[tf.Variable],
+    initialize_last_layer: bool,
+    last_layers: Sequence[str],
+    exclude_scopes: Sequence[str] = (),
 ) -> list[tf.Variable]:
     """Those of `variables` that an initial checkpoint gives a value: not the step, and perhaps not the last layers.
 
@@ -140,9 +165,21 @@ def variables_to_restore(
       variables: all variables, optimiser slots too.
       initialize_last_layer: whether the last layers are taken from the checkpoint as well.
       last_layers: scopes of the last layers; a name that begins with one belongs to them.
+      exclude_scopes: other scopes to leave out.
     """
-    left_out = () if initialize_last_layer else tuple(last_layers)
+    left_out = (*exclude_scopes, *(() if initialize_last_layer else last_layers))
     return [v for v in variables if v.op.name != checkpoints.GLOBAL_STEP and not v.op.name.startswith(left_out)]
+
+
+def checkpoint_names(path: str, rename_map: str | None) -> dict[str, str] | None:
+    """What the checkpoint at `path` calls its variables, by the names that a map gives them; None without a map.
+
+    Raises:
+      UserError: the map cannot be read, or does not fit the checkpoint.
+    """
+    if not rename_map:
+        return None
+    return scopes.rename(checkpoints.entries(path), scopes.read_rename_map(rename_map), path)
 
 
 def get_model_init_fn(
@@ -151,6 +188,8 @@ def get_model_init_fn(
     initialize_last_layer: bool,
     last_layers: Sequence[str],
     ignore_missing_vars: bool = True,
+    exclude_scopes: Sequence[str] = (),
+    rename_map: str | None = None,
 ) -> Callable[[tf.compat.v1.Session], None] | None:
     """A function that gives a new run's variables the values of an initial checkpoint.
 
@@ -161,13 +200,18 @@ def get_model_init_fn(
       last_layers: scopes of the last layers.
       ignore_missing_vars: whether variables that the checkpoint lacks, or has in another shape, keep their initial
         values (and are named) instead of ending the run.
+      exclude_scopes: scopes that keep their initial values.
+      rename_map: from the checkpoint's names to this network's, as `scopes.read_rename_map` takes it; None where they
+        are the same.
 
     Returns:
       the function, of a session; None where there is nothing to restore: without a checkpoint, or where
       `train_logdir` already holds one, from which training resumes.
 
     Raises:
-      CheckpointError: (also by the function) if the checkpoint does not exist, cannot be read, or fits in nothing.
+      CheckpointError: (also by the function) if the checkpoint does not exist, cannot be read, or fits in nothing;
+        or the map does not fit it.
+      OptionError: (by the function) if a scope to exclude matches nothing.
     """
     if not tf_initial_checkpoint:
         return None
@@ -175,33 +219,74 @@ def get_model_init_fn(
         logging.info('%s holds a checkpoint, so %s is not read again.', train_logdir, tf_initial_checkpoint)
         return None
     path = checkpoints.check_path(tf_initial_checkpoint)
+    renamed = checkpoint_names(path, rename_map)
 
     def restore(session: tf.compat.v1.Session) -> None:
         everything = session.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
-        variables = variables_to_restore(everything, initialize_last_layer, last_layers)
-        if not ignore_missing_vars:
-            checkpoints.restore_all(session, path, variables)
-            return
-        _report_restore(path, checkpoints.restore_matching(session, path, variables), everything)
+        slots = _slot_owners(everything)
+        networks_own = [v.op.name for v in everything if v.op.name not in slots]
+        scopes.require_all_known(exclude_scopes, networks_own, 'checkpoint_exclude_scopes')
+        variables = variables_to_restore(everything, initialize_last_layer, last_layers, exclude_scopes)
+
+        def check(report: checkpoints.RestoreReport) -> None:
+            _require_something(path, report, slots)
+            if not ignore_missing_vars:
+                _require_everything(path, report, slots, bool(rename_map))
+
+        # A name that the map took away from a variable of the checkpoint is none there any more.
+        names = None if renamed is None else {v.op.name: renamed.get(v.op.name, '') for v in variables}
+        report = checkpoints.restore_matching(session, path, variables, names, check)
+        _report_restore(path, report, slots)
 
     return restore
 
 
-def _report_restore(path: str, report: checkpoints.RestoreReport, variables: Sequence[tf.Variable]) -> None:
-    """Says what was restored and what was not.
+def _names_and_lines(report: checkpoints.RestoreReport, slots: set[str]) -> tuple[list[str], list[str]]:
+    """Names of model variables that are missing, and lines on those that differ."""
+    missing = [name for name in report.missing if name not in slots]
+    return missing, [line for line in report.mismatched if line.split(':')[0] not in slots]
 
-    Raises:
-      CheckpointError: if no model variable was restored.
-    """
-    slot_of = _slot_owners(variables)
-    missing = [name for name in report.missing if name not in slot_of]
-    mismatched = [line for line in report.mismatched if line.split(':')[0] not in slot_of]
-    if not any(name not in slot_of for name in report.restored):
+
+def _require_something(path: str, report: checkpoints.RestoreReport, slots: set[str]) -> None:
+    """Raises `CheckpointError` unless a model variable will be restored."""
+    if any(name not in slots for name in report.restored):
+        return
+    missing, mismatched = _names_and_lines(report, slots)
+    if not missing and not mismatched:
         raise CheckpointError(
-            f"The initial checkpoint '{path}' has nothing in common with this network, which has variables such as "
-            f'{checkpoints.shortened(missing or mismatched, 3)}. Set the --model_variant that it was made with, or '
-            'leave --tf_initial_checkpoint away'
+            f"Nothing is left to restore from the initial checkpoint '{path}': --checkpoint_exclude_scopes and "
+            '--initialize_last_layer=false leave out every variable. Leave --tf_initial_checkpoint away instead'
         )
+    raise CheckpointError(
+        f"The initial checkpoint '{path}' has nothing in common with this network, which has variables such as "
+        f'{checkpoints.shortened(missing or mismatched, 3)}. Set the --model_variant that it was made with, map its '
+        f'names with --{scopes.RENAME_FLAG}, or leave --tf_initial_checkpoint away'
+    )
+
+
+def _require_everything(path: str, report: checkpoints.RestoreReport, slots: set[str], is_renamed: bool) -> None:
+    """Raises `CheckpointError`, with all their names, if model variables would stay without a value."""
+    missing, mismatched = _names_and_lines(report, slots)
+    if not missing and not mismatched:
+        return
+    parts = []
+    if missing:
+        wanted = len(missing) + len(mismatched) + sum(name not in slots for name in report.restored)
+        parts.append(f'it lacks {len(missing)} of {wanted} variables ({", ".join(missing)})')
+    if mismatched:
+        parts.append(f'{len(mismatched)} variables differ ({"; ".join(mismatched)})')
+    names = f', names as --{scopes.RENAME_FLAG} makes them,' if is_renamed else ''
+    mends = [f'add entries to --{scopes.RENAME_FLAG}'] if is_renamed else []
+    mends += ['name what shall start anew in --checkpoint_exclude_scopes', 'set --ignore_missing_vars=true']
+    raise CheckpointError(
+        f"The initial checkpoint '{path}'{names} does not give every variable a value: {'; '.join(parts)}. "
+        f'{", or ".join([", ".join(mends[:-1]), mends[-1]]).capitalize()} to let all of them start anew'
+    )
+
+
+def _report_restore(path: str, report: checkpoints.RestoreReport, slots: set[str]) -> None:
+    """Says what was restored and what was not."""
+    missing, mismatched = _names_and_lines(report, slots)
     logging.info('Restored %d variables from %s.', len(report.restored), path)
     for line in mismatched:
         logging.warning('Not restored, as shapes differ: %s. It starts from its initial value.', line)

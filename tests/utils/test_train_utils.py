@@ -4,12 +4,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import session
+from deeplab.core import layers, session
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.options import LossOptions, OptimizerOptions
 from deeplab.utils import train_utils
 
 SCOPES = ('logits', 'decoder')
+SHAPES = {
+    'net/weights': [2],
+    'net/biases': [2],
+    'decoder/weights': [3],
+    'logits/weights': [4],
+    'logits/biases': [4],
+}
 
 
 class TestLosses:
@@ -44,15 +51,8 @@ class TestLosses:
 
 def make_network():
     """A few variables named as a network's."""
-    shapes = {
-        'net/weights': [2],
-        'net/biases': [2],
-        'decoder/weights': [3],
-        'logits/weights': [4],
-        'logits/biases': [4],
-    }
     zeros = tf.zeros_initializer()
-    return {name: tf.compat.v1.get_variable(name, shape, initializer=zeros) for name, shape in shapes.items()}
+    return {name: tf.compat.v1.get_variable(name, shape, initializer=zeros) for name, shape in SHAPES.items()}
 
 
 class TestMultipliers:
@@ -128,6 +128,57 @@ class TestInitialRestore:
         with pytest.raises(CheckpointError, match=r'it lacks 1 of 5 variables \(decoder/weights\)'):
             restored_by(init_fn)
 
+    def test_what_is_missing_is_listed_whole_with_the_mend(self, tmp_path):
+        path = save_network(tmp_path, **{'decoder/weights': None, 'logits/weights': [21]})
+        init_fn = train_utils.get_model_init_fn(str(tmp_path / 'log'), path, True, SCOPES, ignore_missing_vars=False)
+        with pytest.raises(CheckpointError) as error:
+            restored_by(init_fn)
+        assert str(error.value) == (
+            f"The initial checkpoint '{path}' does not give every variable a value: it lacks 1 of 5 variables "
+            '(decoder/weights); 1 variables differ (logits/weights: [4] here, [21] in the checkpoint). Name what shall '
+            'start anew in --checkpoint_exclude_scopes, or set --ignore_missing_vars=true to let all of them start anew'
+        )
+
+    @pytest.mark.parametrize('arguments', [(False, ()), (True, ('decoder', 'logits'))])
+    def test_what_shall_start_anew_is_not_missing(self, tmp_path, arguments):
+        initialize_last_layer, excluded = arguments
+        path = save_network(tmp_path, **{'decoder/weights': None, 'logits/weights': [21]})
+        init_fn = train_utils.get_model_init_fn(
+            str(tmp_path / 'log'), path, initialize_last_layer, SCOPES, False, exclude_scopes=excluded
+        )
+        assert restored_by(init_fn)[0] == {'net/weights', 'net/biases'}
+
+    def test_optimizer_slots_are_never_missing(self, tmp_path):
+        path = save_network(tmp_path)
+        with tf.Graph().as_default(), session.open_session() as running:
+            variables = list(make_network().values())
+            optimizer = train_utils.make_optimizer(OptimizerOptions(name='adam'), tf.constant(0.1))
+            optimizer.apply_gradients([(tf.ones_like(variable), variable) for variable in variables])
+            running.run(tf.compat.v1.global_variables_initializer())
+            train_utils.get_model_init_fn(str(tmp_path / 'log'), path, True, SCOPES, False)(running)
+            assert (running.run(variables[0]) == 7).all()
+
+    def test_excluded_scopes(self, tmp_path):
+        init_fn = train_utils.get_model_init_fn(
+            str(tmp_path / 'log'), save_network(tmp_path), True, SCOPES, exclude_scopes=('net/bias', 'logits')
+        )
+        assert restored_by(init_fn)[0] == {'net/weights', 'decoder/weights'}
+
+    def test_an_excluded_scope_that_matches_nothing(self, tmp_path):
+        init_fn = train_utils.get_model_init_fn(
+            str(tmp_path / 'log'), save_network(tmp_path), True, SCOPES, exclude_scopes=('logits', 'aspp')
+        )
+        message = "--checkpoint_exclude_scopes: no variable of this network begins with 'aspp'. Scopes that exist: deco"
+        with pytest.raises(OptionError, match=message):
+            restored_by(init_fn)
+
+    def test_nothing_left_to_restore(self, tmp_path):
+        init_fn = train_utils.get_model_init_fn(
+            str(tmp_path / 'log'), save_network(tmp_path), False, SCOPES, exclude_scopes=('net',)
+        )
+        with pytest.raises(CheckpointError, match='Nothing is left to restore from the initial checkpoint'):
+            restored_by(init_fn)
+
     def test_nothing_in_common(self, tmp_path):
         other = dict.fromkeys(['net/weights', 'net/biases', 'decoder/weights', 'logits/weights', 'logits/biases'])
         init_fn = train_utils.get_model_init_fn(
@@ -156,6 +207,102 @@ class TestInitialRestore:
         path = save_network(tmp_path)
         with pytest.raises(CheckpointError, match="Give the checkpoint's path without the ending"):
             train_utils.get_model_init_fn(str(tmp_path / 'log'), f'{path}.index', True, SCOPES)
+
+
+class TestRenaming:
+    """The checkpoint calls `net` model/body and `logits` model/head."""
+
+    @staticmethod
+    def save(directory, **changed):
+        names = {'model/body/weights': [2], 'model/body/biases': [2], 'decoder/weights': [3]}
+        names |= {'model/head/weights': [4], 'model/head/biases': [4]}
+        return save_network(directory, **(dict.fromkeys(SHAPES) | names | changed))
+
+    @staticmethod
+    def init_fn(tmp_path, path, rename_map, initialize_last_layer=True, **arguments):
+        return train_utils.get_model_init_fn(
+            str(tmp_path / 'log'), path, initialize_last_layer, SCOPES, rename_map=rename_map, **arguments
+        )
+
+    def test_every_variable_gets_its_value(self, tmp_path):
+        path = self.save(tmp_path)
+        init_fn = self.init_fn(tmp_path, path, 'model/body=net,model/head=logits', ignore_missing_vars=False)
+        assert restored_by(init_fn)[0] == set(SHAPES)
+
+    def test_a_file(self, tmp_path):
+        (tmp_path / 'map.json').write_text('{"model/body": "net", "model/head": "logits"}')
+        init_fn = self.init_fn(tmp_path, self.save(tmp_path), str(tmp_path / 'map.json'))
+        assert restored_by(init_fn)[0] == set(SHAPES)
+
+    def test_what_the_map_leaves_out_is_refused(self, tmp_path):
+        path = self.save(tmp_path)
+        init_fn = self.init_fn(tmp_path, path, 'model/head=logits', ignore_missing_vars=False)
+        with pytest.raises(CheckpointError) as error:
+            restored_by(init_fn)
+        assert str(error.value) == (
+            f"The initial checkpoint '{path}', names as --checkpoint_rename_map makes them, does not give every "
+            'variable a value: it lacks 2 of 5 variables (net/weights, net/biases). Add entries to '
+            '--checkpoint_rename_map, name what shall start anew in --checkpoint_exclude_scopes, or set '
+            '--ignore_missing_vars=true to let all of them start anew'
+        )
+
+    def test_last_layers_that_start_anew_need_no_entry(self, tmp_path):
+        init_fn = self.init_fn(tmp_path, self.save(tmp_path), 'model/body=net', False, ignore_missing_vars=False)
+        assert restored_by(init_fn)[0] == {'net/weights', 'net/biases'}
+
+    def test_the_old_name_is_no_longer_a_value(self, tmp_path):
+        init_fn = self.init_fn(tmp_path, self.save(tmp_path), 'decoder=net,model/head=logits')
+        with pytest.raises(
+            CheckpointError, match=r'lacks 2 of 5 variables \(net/biases, decoder/weights\); 1 variables'
+        ):
+            restored_by(self.init_fn(tmp_path, self.save(tmp_path), 'decoder=net,model/head=logits',
+                                     ignore_missing_vars=False))  # fmt: skip
+        assert restored_by(init_fn)[0] == {'logits/weights', 'logits/biases'}
+
+    def test_slots_move_with_their_variables(self, tmp_path):
+        path = self.save(tmp_path, **{'model/body/weights/Momentum': [2]})
+        init_fn = self.init_fn(tmp_path, path, 'model/body=net,model/head=logits')
+        with tf.Graph().as_default(), session.open_session() as running:
+            make_network()
+            slot = tf.compat.v1.get_variable('net/weights/Momentum', [2], initializer=tf.zeros_initializer())
+            running.run(tf.compat.v1.global_variables_initializer())
+            init_fn(running)
+            assert (running.run(slot) == 7).all()
+
+    def test_a_map_that_does_not_fit_is_refused_at_once(self, tmp_path):
+        with pytest.raises(CheckpointError, match="'body=net' fits nothing in the checkpoint"):
+            self.init_fn(tmp_path, self.save(tmp_path), 'body=net')
+
+
+class TestTrainedScopes:
+    def test_all_without_scopes(self):
+        with tf.Graph().as_default():
+            make_network()
+            assert [v.op.name for v in train_utils.trained_variables(())] == list(SHAPES)
+
+    def test_those_that_begin_with_a_scope(self):
+        with tf.Graph().as_default():
+            make_network()
+            names = [v.op.name for v in train_utils.trained_variables(('logits', 'net/b'))]
+        assert names == ['net/biases', 'logits/weights', 'logits/biases']
+
+    def test_a_scope_that_matches_nothing(self):
+        with tf.Graph().as_default():
+            make_network()
+            with pytest.raises(
+                OptionError, match="--trainable_scopes: no variable .* 'conv'. Scopes .*decoder, logits, "
+            ):
+                train_utils.trained_variables(('logits', 'conv'))
+
+    def test_weight_decay_of_the_scopes_alone(self):
+        with tf.Graph().as_default(), tf.name_scope('clone_0'), layers.mode_scope(
+            is_training=True, fine_tune_batch_norm=True, weight_decay=0.1
+        ):  # fmt: skip
+            for scope in ('net/conv', 'logits/semantic'):
+                layers.conv2d(tf.zeros([1, 3, 3, 2]), 4, 1, scope=scope)
+            terms = {scopes: train_utils.regularization_losses(scopes) for scopes in ((), ('logits',), ('aspp',))}
+        assert [len(found) for found in terms.values()] == [2, 1, 0]
+        assert terms[('logits',)][0] is terms[()][1]
 
 
 class TestLearningRate:
