@@ -285,6 +285,32 @@ _AUGMENTATION = Group(
             0.25,
             'About how far apart the possible factors are; 0: any factor in the range.',
         ),
+        Flag(
+            'jitter_brightness',
+            'float',
+            0.0,
+            'Change how bright images are: by a random factor from 1 minus this to 1 plus this, such as 0.2. 0: off, '
+            'here and below.',
+        ),
+        Flag('jitter_contrast', 'float', 0.0, 'Change the contrast of images, likewise.'),
+        Flag('jitter_saturation', 'float', 0.0, 'Change how strong their colours are, likewise.'),
+        Flag('jitter_hue', 'float', 0.0, 'Turn colours by up to this share of the colour circle, such as 0.02.'),
+        Flag(
+            'rotation_degrees',
+            'float',
+            0.0,
+            'Turn images by up to this angle, either way. What comes into view from outside does not count.',
+        ),
+        Flag('blur_sigma', 'float', 0.0, 'Blur images with a Gaussian of up to this standard deviation in pixels.'),
+        Flag('blur_probability', 'float', 0.5, 'Share of the images that --blur_sigma blurs.'),
+        Flag('cutout_size', 'integer', 0, 'Hide squares of this many pixels a side; they do not count in the loss.'),
+        Flag('cutout_count', 'integer', 1, 'How many squares --cutout_size hides.'),
+        Flag(
+            'rare_class_sampling',
+            'float',
+            0.0,
+            'Share of the crops that are placed where a class is, the rarer in the split the more often, such as 0.5.',
+        ),
     ),
 )
 
@@ -786,11 +812,7 @@ def train_options(values: Values) -> options.TrainOptions:
         dataset=_dataset_options(values, 'train_split'),
         train_logdir=values.path('train_logdir'),
         resize=_resize_options(values),
-        augment=options.AugmentOptions(
-            min_scale_factor=values['min_scale_factor'],
-            max_scale_factor=values['max_scale_factor'],
-            scale_factor_step_size=values['scale_factor_step_size'],
-        ),
+        augment=options.AugmentOptions(**{flag.name: values[flag.name] for flag in _AUGMENTATION.flags}),
         optimizer=_optimizer_options(values),
         loss=_loss_options(values),
         clones=_clone_options(values),

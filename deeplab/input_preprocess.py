@@ -11,11 +11,22 @@ from collections.abc import Callable, Iterable, Sequence
 import tensorflow as tf
 
 from deeplab import common
-from deeplab.core import preprocess_utils
+from deeplab.core import augmentations, preprocess_utils
 from deeplab.options import AugmentOptions, ResizeOptions
 
 Sample = dict[str, tf.Tensor]
 Step = Callable[[Sample], Sample]
+
+# Names of the steps of training.
+RESIZE = 'resize_to_range'
+COLORS = 'colors'
+ROTATION = 'rotation'
+CROP = 'scale_and_crop'
+NUMBERS = 'to_numbers'
+BLUR = 'blur'
+CUTOUT = 'cutout'
+PAD = 'pad'
+FLIP = 'flip'
 
 
 def train_steps(
@@ -24,28 +35,52 @@ def train_steps(
     augment: AugmentOptions,
     mean_pixel: Sequence[float],
     ignore_label: int,
+    class_pixels: Sequence[int] | None = None,
 ) -> list[Step]:
-    """Returns the steps of training: resize to range, scale, pad, crop, flip.
-
-    Only sides smaller than the crop are padded, and only larger ones are cropped, so the two commute: cropping comes
-    first, while there is less to copy. For the same reason types are changed after it.
+    """Returns the steps of training: resize to range, scale, pad, crop, flip; and what else `augment` asks for.
 
     Args:
       crop_size: rows and columns that the network sees.
       resize: range that the sides are brought into first.
-      augment: random scale and flip.
+      augment: the random changes.
       mean_pixel: RGB, 0 to 255; what the network's normalisation turns into zero.
       ignore_label: what padded pixels of the label get.
+      class_pixels: pixels of each class in the split, for crops at rare classes; None: each image counts its own.
 
     Source: arXiv:1706.05587, section 4 (data augmentation).
     """
-    return [
-        resize_to_range(resize),
-        scale_and_crop_randomly(augment, crop_size),
-        to_numbers,
-        pad_to(crop_size, mean_pixel, ignore_label),
-        flip_randomly(augment.flip_probability),
-    ]
+    return list(named_train_steps(crop_size, resize, augment, mean_pixel, ignore_label, class_pixels).values())
+
+
+def named_train_steps(
+    crop_size: tuple[int, int],
+    resize: ResizeOptions,
+    augment: AugmentOptions,
+    mean_pixel: Sequence[float],
+    ignore_label: int,
+    class_pixels: Sequence[int] | None = None,
+) -> dict[str, Step]:
+    """Returns the same steps by name, in their order; a change that is off has no step.
+
+    Only sides smaller than the crop are padded, and only larger ones are cropped, so the two commute: cropping comes
+    first, while there is less to copy. For the same reason types are changed after it. Colours change before anything
+    puts the mean pixel into the image, and rotation comes before the crop, which then shows what was around it.
+    """
+    crop = scale_and_crop_randomly(augment, crop_size)
+    if augment.rare_class_sampling:
+        crop = scale_and_crop_at_rare_classes(augment, crop_size, ignore_label, class_pixels)
+    steps = {
+        RESIZE: resize_to_range(resize),
+        COLORS: change_colors_randomly(augment) if augment.changes_colors else None,
+        ROTATION: rotate_randomly(augment, mean_pixel, ignore_label) if augment.rotation_degrees else None,
+        CROP: crop,
+        NUMBERS: to_numbers,
+        BLUR: blur_randomly(augment) if augment.blur_sigma else None,
+        CUTOUT: cut_out_randomly(augment, mean_pixel, ignore_label) if augment.cutout_size else None,
+        PAD: pad_to(crop_size, mean_pixel, ignore_label),
+        FLIP: flip_randomly(augment.flip_probability),
+    }
+    return {name: step for name, step in steps.items() if step is not None}
 
 
 def eval_steps(
@@ -126,11 +161,92 @@ def scale_and_crop_randomly(augment: AugmentOptions, crop_size: tuple[int, int])
     """Scales by a random factor and cuts a random window of the crop size; a side that is smaller stays whole."""
 
     def step(sample: Sample) -> Sample:
-        scale = preprocess_utils.random_scale_value(
-            augment.min_scale_factor, augment.max_scale_factor, augment.scale_factor_step_size, _seed_of(sample, 0)
-        )
-        size = preprocess_utils.scaled_size(*preprocess_utils.size_of(sample[common.IMAGE]), scale)
+        size = _random_size(sample, augment)
         both = preprocess_utils.resize_and_crop_randomly(*_both(sample), size, crop_size, _seed_of(sample, 1))
+        return _with_both(sample, *both)
+
+    return step
+
+
+def scale_and_crop_at_rare_classes(
+    augment: AugmentOptions, crop_size: tuple[int, int], ignore_label: int, class_pixels: Sequence[int] | None
+) -> Step:
+    """Does the same, but for a share of the samples the window contains a pixel of a class that is rather rare.
+
+    Args:
+      augment: scale, and the share.
+      crop_size: rows and columns of the window.
+      ignore_label: no class.
+      class_pixels: pixels of each class in the split; None: each image counts its own.
+    """
+    plain = scale_and_crop_randomly(augment, crop_size)
+
+    def step(sample: Sample) -> Sample:
+        image, label = _both(sample)
+        if label is None:
+            return plain(sample)
+        size = _random_size(sample, augment)
+        window = preprocess_utils.window_in(size, crop_size)
+        chance_seed, seed = tf.unstack(tf.random.experimental.stateless_split(_seed_of(sample, 7), 2))
+        corner = tf.cond(
+            tf.random.stateless_uniform([], chance_seed) < augment.rare_class_sampling,
+            lambda: augmentations.rare_class_window(
+                preprocess_utils.resize_label(label, size), window, class_pixels, ignore_label, seed
+            ),
+            lambda: preprocess_utils.random_window(*size, window, _seed_of(sample, 1)),
+        )
+        return _with_both(sample, *preprocess_utils.resize_and_crop(image, label, size, corner, window))
+
+    return step
+
+
+def change_colors_randomly(augment: AugmentOptions) -> Step:
+    """Changes brightness, contrast, saturation and hue of the image; it becomes float32."""
+
+    def step(sample: Sample) -> Sample:
+        image, label = _both(sample)
+        factors = augmentations.random_color_factors(
+            augment.jitter_brightness,
+            augment.jitter_contrast,
+            augment.jitter_saturation,
+            augment.jitter_hue,
+            _seed_of(sample, 3),
+        )
+        return _with_both(sample, augmentations.change_colors(image, *factors), label)
+
+    return step
+
+
+def rotate_randomly(augment: AugmentOptions, mean_pixel: Sequence[float], ignore_label: int) -> Step:
+    """Turns around the middle by a random angle; the image becomes float32."""
+
+    def step(sample: Sample) -> Sample:
+        angle = augmentations.random_angle(augment.rotation_degrees, _seed_of(sample, 4))
+        return _with_both(sample, *augmentations.rotate(*_both(sample), angle, mean_pixel, ignore_label))
+
+    return step
+
+
+def blur_randomly(augment: AugmentOptions) -> Step:
+    """Blurs a share of the images; after `to_numbers`."""
+
+    def step(sample: Sample) -> Sample:
+        image, label = _both(sample)
+        seed = _seed_of(sample, 5)
+        return _with_both(
+            sample, augmentations.random_blur(image, augment.blur_sigma, augment.blur_probability, seed), label
+        )
+
+    return step
+
+
+def cut_out_randomly(augment: AugmentOptions, mean_pixel: Sequence[float], ignore_label: int) -> Step:
+    """Hides random squares of image and label; after `to_numbers`."""
+
+    def step(sample: Sample) -> Sample:
+        both = augmentations.random_cutout(
+            *_both(sample), augment.cutout_size, augment.cutout_count, mean_pixel, ignore_label, _seed_of(sample, 6)
+        )
         return _with_both(sample, *both)
 
     return step
@@ -159,11 +275,22 @@ def _both(sample: Sample) -> tuple[tf.Tensor, tf.Tensor | None]:
     return sample[common.IMAGE], sample.get(common.LABEL)
 
 
+def _random_size(sample: Sample, augment: AugmentOptions) -> tuple[tf.Tensor, tf.Tensor]:
+    """Rows and columns that a random factor brings the image to."""
+    scale = preprocess_utils.random_scale_value(
+        augment.min_scale_factor, augment.max_scale_factor, augment.scale_factor_step_size, _seed_of(sample, 0)
+    )
+    return preprocess_utils.scaled_size(*preprocess_utils.size_of(sample[common.IMAGE]), scale)
+
+
 def _with_both(sample: Sample, image: tf.Tensor, label: tf.Tensor | None) -> Sample:
     """The sample with another image and label."""
     return {**sample, common.IMAGE: image} | ({} if label is None else {common.LABEL: label})
 
 
 def _seed_of(sample: Sample, purpose: int) -> tf.Tensor:
-    """A seed for one random choice: without the purpose, scale, crop and flip would go hand in hand."""
+    """A seed for one random choice: without the purpose, scale, crop and flip would go hand in hand.
+
+    A number, once given, stays: 0 scale, 1 crop, 2 flip, 3 colours, 4 rotation, 5 blur, 6 cutout, 7 rare classes.
+    """
     return tf.random.experimental.stateless_fold_in(sample[common.SEED], purpose)

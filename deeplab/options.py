@@ -297,6 +297,18 @@ class ResizeOptions:
             )
 
 
+_MOST_OF_AUGMENTATION = {
+    'jitter_brightness': 1,
+    'jitter_contrast': 1,
+    'jitter_saturation': 1,
+    'jitter_hue': 0.5,
+    'rotation_degrees': 180,
+    'blur_sigma': 20,
+    'cutout_size': 4096,
+    'rare_class_sampling': 1,
+}
+
+
 @dataclasses.dataclass(frozen=True)
 class AugmentOptions:
     """Random changes to training images.
@@ -306,12 +318,32 @@ class AugmentOptions:
       max_scale_factor: largest factor.
       scale_factor_step_size: distance of the possible factors; 0 draws from the whole range.
       flip_probability: share of images that are mirrored left to right.
+      jitter_brightness: factors on every value are drawn from 1 minus this to 1 plus this; 0 for none.
+      jitter_contrast: likewise, on the distance from the image's mean brightness.
+      jitter_saturation: likewise, on the distance from grey.
+      jitter_hue: colours turn by up to this share of a full turn, either way.
+      rotation_degrees: images turn by up to this angle, either way.
+      blur_sigma: largest standard deviation of the blur, in pixels; 0 for none.
+      blur_probability: share of images that are blurred.
+      cutout_size: side of the squares that are hidden, in pixels; 0 for none.
+      cutout_count: number of these squares.
+      rare_class_sampling: share of crops that are placed at a pixel of a class, rare ones more often.
     """
 
     min_scale_factor: float = 0.5
     max_scale_factor: float = 2.0
     scale_factor_step_size: float = 0.25
     flip_probability: float = 0.5
+    jitter_brightness: float = 0.0
+    jitter_contrast: float = 0.0
+    jitter_saturation: float = 0.0
+    jitter_hue: float = 0.0
+    rotation_degrees: float = 0.0
+    blur_sigma: float = 0.0
+    blur_probability: float = 0.5
+    cutout_size: int = 0
+    cutout_count: int = 1
+    rare_class_sampling: float = 0.0
 
     def __post_init__(self) -> None:
         _require_positive('min_scale_factor', self.min_scale_factor)
@@ -322,6 +354,16 @@ class AugmentOptions:
             f'it must be at most --max_scale_factor={self.max_scale_factor}',
         )
         _require_not_negative('scale_factor_step_size', self.scale_factor_step_size)
+        for flag, most in _MOST_OF_AUGMENTATION.items():
+            value = getattr(self, flag)
+            _require(0 <= value <= most, flag, value, f'it must be from 0 (off) to {most}')
+        _require_share('blur_probability', self.blur_probability)
+        _require_positive('cutout_count', self.cutout_count)
+
+    @property
+    def changes_colors(self) -> bool:
+        """Whether colours change at all."""
+        return any((self.jitter_brightness, self.jitter_contrast, self.jitter_saturation, self.jitter_hue))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -511,6 +553,13 @@ class TrainOptions:
                 flag,
                 value,
                 'it is about the initial checkpoint, and there is none; set --tf_initial_checkpoint or leave it away',
+            )
+        if self.model.crop_size is not None:
+            _require(
+                self.augment.cutout_size < min(self.model.crop_size),
+                'cutout_size',
+                self.augment.cutout_size,
+                f'it must be less than both sides of --train_crop_size={_shown(self.model.crop_size)}',
             )
 
     @property

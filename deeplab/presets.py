@@ -23,7 +23,7 @@ _FACTS = pathlib.Path(__file__).with_suffix('.json')
 
 # Which flag says what the network sees, by program. Training has crops of its own, as large as memory allows.
 _CROP_FLAGS = {'eval': 'eval_crop_size', 'vis': 'vis_crop_size', 'export_model': 'crop_size', 'networks': 'crop_size'}
-_BACKBONE_PROGRAMS = ('train', 'networks', 'checkpoint')
+_BACKBONE_PROGRAMS = ('train', 'preview', 'networks', 'checkpoint')
 
 Settings = dict[str, tuple[str, ...]]
 

@@ -75,6 +75,7 @@ class _Data(NamedTuple):
     ignore_label: int
     reader: input_generator.RecordReader
     records: Sequence[int]
+    class_pixels: Sequence[int]
 
 
 def run(options: TrainOptions) -> Result:
@@ -163,7 +164,7 @@ def _open_data(options: TrainOptions) -> _Data:
         index=index,
     )
     logging.info('Training on %d images of %s, split %s.', len(verdict.records), options.dataset.name, dataset.split)
-    return _Data(ignore_label, input_generator.RecordReader(index), verdict.records)
+    return _Data(ignore_label, input_generator.RecordReader(index), verdict.records, verdict.class_pixels)
 
 
 def _train(options: TrainOptions, data: _Data, resumed: str | None, first_step: int) -> session.LoopResult:
@@ -221,6 +222,7 @@ def _build_input(options: TrainOptions, data: _Data, first_step: int) -> input_g
         options.augment,
         feature_extractor.mean_pixel(options.model.model_variant),
         data.ignore_label,
+        data.class_pixels,
     )
     return input_generator.get(
         data.reader,

@@ -1,9 +1,13 @@
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from deeplab import common, input_preprocess
-from deeplab.options import AugmentOptions, ResizeOptions
+from deeplab.core import preprocess_utils
+from deeplab.errors import OptionError
+from deeplab.options import AugmentOptions, DatasetOptions, ModelOptions, ResizeOptions, TrainOptions
 
 MEAN = (1.0, 2.0, 3.0)
 STILL = AugmentOptions(min_scale_factor=1.0, max_scale_factor=1.0, flip_probability=0.0)
@@ -109,3 +113,177 @@ def test_shapes_are_static_where_the_image_size_is_not():
         for out in (trained(sample, augment=AugmentOptions()), input_preprocess.apply_steps(sample, evaluated)):
             assert out[common.IMAGE].shape == [6, 8, 3]
             assert out[common.LABEL].shape == [6, 8, 1]
+
+
+# --- Changes that are off unless asked for ---------------------------------------------------------------------------
+
+ALL_ON = AugmentOptions(
+    jitter_brightness=0.3,
+    jitter_contrast=0.3,
+    jitter_saturation=0.3,
+    jitter_hue=0.1,
+    rotation_degrees=20,
+    blur_sigma=1.0,
+    cutout_size=3,
+    cutout_count=2,
+    rare_class_sampling=0.5,
+)
+
+
+def test_a_plain_training_is_what_it_always_was():
+    """The five steps of old, written out: each draws from the sample's seed, and its number, what it always drew."""
+    assert list(input_preprocess.named_train_steps((6, 8), ResizeOptions(), AugmentOptions(), MEAN, 255)) == [
+        'resize_to_range',
+        'scale_and_crop',
+        'to_numbers',
+        'pad',
+        'flip',
+    ]
+    for number in range(8):
+        sample = sample_of(9, 12, number)
+        seeds = [tf.random.experimental.stateless_fold_in(sample[common.SEED], purpose) for purpose in range(3)]
+        scale = preprocess_utils.random_scale_value(0.5, 2.0, 0.25, seeds[0])
+        size = preprocess_utils.scaled_size(9, 12, scale)
+        image, label = preprocess_utils.resize_and_crop_randomly(
+            sample[common.IMAGE], sample[common.LABEL], size, (6, 8), seeds[1]
+        )
+        image, label = preprocess_utils.pad_both(image, tf.cast(label, tf.int32), 6, 8, MEAN, 255)
+        image, label = preprocess_utils.random_flip(image, label, 0.5, seeds[2])
+        out = trained(sample, augment=AugmentOptions())
+        assert out[common.IMAGE].numpy().tobytes() == image.numpy().tobytes()
+        assert out[common.LABEL].numpy().tobytes() == label.numpy().tobytes()
+
+
+def test_each_change_is_a_step():
+    names = list(input_preprocess.named_train_steps((6, 8), ResizeOptions(), ALL_ON, MEAN, 255))
+    assert names == [
+        'resize_to_range',
+        'colors',
+        'rotation',
+        'scale_and_crop',
+        'to_numbers',
+        'blur',
+        'cutout',
+        'pad',
+        'flip',
+    ]
+
+
+def changed_by(name, **changes):
+    """What a training with one change, and without any, makes of 12 samples."""
+    augment = dataclasses.replace(STILL, **changes)
+    assert name in input_preprocess.named_train_steps((9, 12), ResizeOptions(), augment, MEAN, 255)
+    samples = [sample_of(9, 12, number) for number in range(12)]
+    return [(trained(sample, (9, 12), augment), trained(sample, (9, 12))) for sample in samples]
+
+
+@pytest.mark.parametrize(
+    ('name', 'changes', 'moves_label'),
+    [
+        ('colors', {'jitter_brightness': 0.2}, False),
+        ('colors', {'jitter_contrast': 0.2}, False),
+        ('rotation', {'rotation_degrees': 30.0}, True),
+        ('blur', {'blur_sigma': 1.0, 'blur_probability': 1.0}, False),
+        ('cutout', {'cutout_size': 4}, True),
+    ],
+)
+def test_a_change_acts_on_samples(name, changes, moves_label):
+    moved = []
+    for changed, plain in changed_by(name, **changes):
+        moved.append([(changed[key].numpy() != plain[key].numpy()).any() for key in (common.IMAGE, common.LABEL)])
+        assert changed[common.IMAGE].dtype == tf.float32 and changed[common.LABEL].dtype == tf.int32
+        if moves_label:  # the image says what its label is: where both are there, they agree
+            image, label = changed[common.IMAGE].numpy()[..., :1], changed[common.LABEL].numpy()
+            seen = label != 255
+            assert (np.abs(image - label)[seen] < 13).mean() > 0.7  # a neighbour differs by 1, or 12 in the next row
+    images, labels = np.mean(moved, axis=0)
+    assert images > 0.5  # some angles and blurs are too small to be seen
+    assert labels > 0.5 if moves_label else labels == 0
+
+
+def test_all_changes_together_follow_from_the_seed():
+    outputs = [trained(sample_of(9, 12, number), augment=ALL_ON) for number in (5, 5, 6)]
+    first, again, other = ([out[key].numpy().tobytes() for key in (common.IMAGE, common.LABEL)] for out in outputs)
+    assert first == again != other
+    assert outputs[0][common.IMAGE].shape == (6, 8, 3)
+    without = trained(sample_of(9, 12, with_label=False), augment=ALL_ON)
+    assert common.LABEL not in without and without[common.IMAGE].shape == (6, 8, 3)
+
+
+def test_shapes_are_static_with_all_changes():
+    with tf.Graph().as_default():
+        sample = {
+            common.IMAGE: tf.compat.v1.placeholder(tf.uint8, [None, None, 3]),
+            common.LABEL: tf.compat.v1.placeholder(tf.uint8, [None, None, 1]),
+            common.SEED: tf.constant([0, 1], tf.int64),
+        }
+        out = trained(sample, augment=dataclasses.replace(ALL_ON, min_scale_factor=0.5, max_scale_factor=2.0))
+        assert out[common.IMAGE].shape == [6, 8, 3]
+        assert out[common.LABEL].shape == [6, 8, 1]
+
+
+def rare_samples(share, with_rare=True):
+    """60 crops out of images with one pixel of class 1."""
+    augment = AugmentOptions(min_scale_factor=1.0, max_scale_factor=2.0, rare_class_sampling=share)
+    label = np.zeros((20, 30, 1), np.uint8)
+    label[4, 25] = int(with_rare)
+    steps = input_preprocess.train_steps((6, 8), ResizeOptions(), augment, MEAN, 255, [10**9, 1])
+    for number in range(60):
+        image = tf.constant(np.repeat(label * 200, 3, axis=2))
+        sample = {
+            common.IMAGE: image,
+            common.LABEL: tf.constant(label),
+            common.SEED: tf.constant([0, number], tf.int64),
+        }
+        yield input_preprocess.apply_steps(sample, steps)
+
+
+def test_crops_at_rare_classes_contain_them():
+    outputs = list(rare_samples(1.0))
+    assert all((out[common.LABEL].numpy() == 1).any() for out in outputs)
+    assert all(((out[common.IMAGE].numpy() > 60).any()) for out in outputs)
+    half = sum((out[common.LABEL].numpy() == 1).any() for out in rare_samples(0.5))
+    chance = sum((out[common.LABEL].numpy() == 1).any() for out in rare_samples(0.0))
+    assert chance < 12 < 20 < half < 48
+
+
+def test_crops_that_are_not_aimed_lie_where_they_always_lay():
+    plain = {out[common.IMAGE].numpy().tobytes() for out in rare_samples(0.0)}
+    aimed = [out[common.IMAGE].numpy().tobytes() for out in rare_samples(0.5)]
+    assert sum(image in plain for image in aimed) > 12
+
+
+# --- What is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ('flag', 'value', 'most'),
+    [
+        ('jitter_brightness', 1.5, '1'),
+        ('jitter_contrast', -0.1, '1'),
+        ('jitter_saturation', float('nan'), '1'),
+        ('jitter_hue', 0.6, '0.5'),
+        ('rotation_degrees', 270, '180'),
+        ('blur_sigma', -1, '20'),
+        ('cutout_size', -3, '4096'),
+        ('rare_class_sampling', 1.1, '1'),
+    ],
+)
+def test_values_out_of_range_are_refused(flag, value, most):
+    with pytest.raises(OptionError) as raised:
+        AugmentOptions(**{flag: value})
+    assert str(raised.value) == f'--{flag}={value} is not allowed: it must be from 0 (off) to {most}.'
+
+
+def test_shares_and_counts_are_checked():
+    with pytest.raises(OptionError, match='--blur_probability=0 is not allowed: it must be greater than 0 and at most'):
+        AugmentOptions(blur_probability=0)
+    with pytest.raises(OptionError, match='--cutout_count=0 is not allowed: it must be greater than 0'):
+        AugmentOptions(cutout_count=0)
+
+
+def test_a_cutout_is_smaller_than_the_crop():
+    network = ModelOptions({common.OUTPUT_TYPE: 2}, crop_size=(33, 65))
+    message = '--cutout_size=33 is not allowed: it must be less than both sides of --train_crop_size=33,65'
+    with pytest.raises(OptionError, match=message):
+        TrainOptions(network, DatasetOptions('train', 'records'), 'logs', augment=AugmentOptions(cutout_size=33))

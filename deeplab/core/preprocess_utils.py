@@ -256,10 +256,25 @@ def resize_and_crop_randomly(
       [height, width, channels] float32 and [height, width, 1] (or None) of the label's type; no side is larger than
       the window's.
     """
-    window = [tf.minimum(side, most) for side, most in zip(size, crop_size, strict=True)]
-    row, column = random_window(size[0], size[1], window, seed)
-    cropped = None if label is None else _nearest_window(label, size, row, column, *window)
-    return crop(resize_image(image, size), row, column, *window), cropped
+    window = window_in(size, crop_size)
+    return resize_and_crop(image, label, size, random_window(size[0], size[1], window, seed), window)
+
+
+def window_in(size: Sequence[tf.Tensor | int], crop_size: tuple[int, int]) -> list[tf.Tensor]:
+    """Returns rows and columns of a crop out of `size` (rows and columns): a side that is smaller stays whole."""
+    return [tf.minimum(side, most) for side, most in zip(size, crop_size, strict=True)]
+
+
+def resize_and_crop(
+    image: tf.Tensor,
+    label: tf.Tensor | None,
+    size: Sequence[tf.Tensor | int],
+    corner: tuple[tf.Tensor, tf.Tensor],
+    window: Sequence[tf.Tensor | int],
+) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """Resizes an image and its label to `size` and cuts a window, [rows, columns] from `corner` on, out of both."""
+    cropped = None if label is None else _nearest_window(label, size, *corner, *window)
+    return crop(resize_image(image, size), *corner, *window), cropped
 
 
 def random_flip(

@@ -25,6 +25,7 @@ from PIL import Image
 from deeplab.demo import dataset, scenes, sheet
 from deeplab.errors import DataError, OptionError
 from deeplab.options import DemoOptions
+from deeplab.utils import drawing
 
 # Runs a program in this process: (its name, its flags as on a command line) -> its result.
 RunProgram = Callable[[str, Sequence[str]], Any]
@@ -291,7 +292,7 @@ def _write_sheet(paths: Paths, settings: Settings, seed: int, metrics: dict[str,
     ]
     ious = [metrics['class_iou'][name] for name in scenes.CLASS_NAMES]
     title = f'deeplab demo: mIoU {metrics["miou"]:.3f} on {len(names)} scenes after {settings.steps} steps, seed {seed}'
-    sheet.write(paths.sheet, sheet.compose(rows, sheet.Legend(scenes.CLASS_NAMES, scenes.PALETTE, ious), title))
+    drawing.write(paths.sheet, sheet.compose(rows, sheet.Legend(scenes.CLASS_NAMES, scenes.PALETTE, ious), title))
 
 
 def _pixels(path: pathlib.Path) -> np.ndarray:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
-import os
-import pathlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
+
+from deeplab.utils import drawing
 
 COLUMNS = ('Image', 'Truth', 'Prediction')
 PICTURE_WIDTH = 352
@@ -18,8 +17,6 @@ GAP = 10
 LEGEND_WIDTH = 250
 HEADER_HEIGHT = 74
 ROW_OF_LEGEND = 34
-PAPER, INK, FADED = (252, 252, 250), (34, 34, 38), (120, 120, 126)
-IGNORED_COLOUR = (224, 224, 192)
 
 
 class Row(NamedTuple):
@@ -54,11 +51,11 @@ def compose(rows: Sequence[Row], legend: Legend, title: str) -> Image.Image:
     legend_height = ROW_OF_LEGEND * (len(legend.names) + 3)
     body = max(len(rows) * (size[1] + GAP), legend_height)
     left_of_legend = MARGIN + len(COLUMNS) * (size[0] + GAP) + MARGIN
-    sheet = Image.new('RGB', (left_of_legend + LEGEND_WIDTH + MARGIN, HEADER_HEIGHT + body + MARGIN), PAPER)
+    sheet = Image.new('RGB', (left_of_legend + LEGEND_WIDTH + MARGIN, HEADER_HEIGHT + body + MARGIN), drawing.PAPER)
     pencil = ImageDraw.Draw(sheet)
-    pencil.text((MARGIN, 14), title, INK, font=_font(20))
+    pencil.text((MARGIN, 14), title, drawing.INK, font=drawing.font(20))
     for column, name in enumerate(COLUMNS):
-        pencil.text((MARGIN + column * (size[0] + GAP), HEADER_HEIGHT - 24), name, FADED, font=_font(15))
+        pencil.text((MARGIN + column * (size[0] + GAP), HEADER_HEIGHT - 24), name, drawing.FADED, font=drawing.font(15))
     for number, row in enumerate(rows):
         top = HEADER_HEIGHT + number * (size[1] + GAP)
         for column, picture in enumerate(_pictures(row, legend.palette, size)):
@@ -67,50 +64,32 @@ def compose(rows: Sequence[Row], legend: Legend, title: str) -> Image.Image:
     return sheet
 
 
-def write(path: str | os.PathLike[str], sheet: Image.Image) -> None:
-    """Writes the sheet as a PNG; the file is whole or not there."""
-    path = pathlib.Path(path)
-    content = io.BytesIO()
-    sheet.save(content, 'PNG')
-    beside = path.with_name(f'{path.name}.part')
-    beside.write_bytes(content.getvalue())
-    os.replace(beside, path)
-
-
-def coloured(ids: np.ndarray, palette: Sequence[Sequence[int]]) -> np.ndarray:
-    """Colours of class ids: [h, w] to [h, w, 3] uint8. Ids without a class get the colour of ignored pixels."""
-    table = np.full((256, 3), IGNORED_COLOUR, np.uint8)
-    table[: len(palette)] = palette
-    return table[ids]
-
-
 def _pictures(row: Row, palette: Sequence[Sequence[int]], size: tuple[int, int]) -> list[Image.Image]:
     photo = Image.fromarray(row.image).resize(size, Image.Resampling.BICUBIC)
-    masks = [Image.fromarray(coloured(ids, palette)) for ids in (row.truth, row.prediction)]
+    masks = [Image.fromarray(drawing.coloured(ids, palette)) for ids in (row.truth, row.prediction)]
     return [photo, *(mask.resize(size, Image.Resampling.NEAREST) for mask in masks)]
 
 
 def _draw_legend(pencil: ImageDraw.ImageDraw, corner: tuple[int, int], legend: Legend) -> None:
     left, top = corner
-    pencil.text((left + LEGEND_WIDTH, top - 24), 'IoU on val', FADED, font=_font(15), anchor='ra')
-    lines = [*zip(legend.names, legend.palette, map(_shown, legend.ious), strict=True), ('ignored', IGNORED_COLOUR, '')]
+    pencil.text((left + LEGEND_WIDTH, top - 24), 'IoU on val', drawing.FADED, font=drawing.font(15), anchor='ra')
+    lines = [
+        *zip(legend.names, legend.palette, map(_shown, legend.ious), strict=True),
+        ('ignored', drawing.IGNORED_COLOUR, ''),
+    ]
     for number, (name, colour, figure) in enumerate(lines):
         middle = top + number * ROW_OF_LEGEND + ROW_OF_LEGEND // 2
         box = (left, middle - 11, left + 30, middle + 11)
-        pencil.rectangle(box, fill=tuple(colour), outline=FADED)
-        pencil.text((left + 42, middle), name, INK, font=_font(17), anchor='lm')
-        pencil.text((left + LEGEND_WIDTH, middle), figure, INK, font=_font(17), anchor='rm')
+        pencil.rectangle(box, fill=tuple(colour), outline=drawing.FADED)
+        pencil.text((left + 42, middle), name, drawing.INK, font=drawing.font(17), anchor='lm')
+        pencil.text((left + LEGEND_WIDTH, middle), figure, drawing.INK, font=drawing.font(17), anchor='rm')
     bottom = top + len(lines) * ROW_OF_LEGEND
-    pencil.line((left, bottom + 4, left + LEGEND_WIDTH, bottom + 4), fill=FADED)
+    pencil.line((left, bottom + 4, left + LEGEND_WIDTH, bottom + 4), fill=drawing.FADED)
     known = [iou for iou in legend.ious if iou is not None]
     mean = _shown(float(np.mean(known)) if known else None)
-    pencil.text((left + 42, bottom + 24), 'mean', INK, font=_font(17), anchor='lm')
-    pencil.text((left + LEGEND_WIDTH, bottom + 24), mean, INK, font=_font(17), anchor='rm')
+    pencil.text((left + 42, bottom + 24), 'mean', drawing.INK, font=drawing.font(17), anchor='lm')
+    pencil.text((left + LEGEND_WIDTH, bottom + 24), mean, drawing.INK, font=drawing.font(17), anchor='rm')
 
 
 def _shown(iou: float | None) -> str:
     return '-' if iou is None else f'{iou:.3f}'
-
-
-def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    return ImageFont.load_default(size)

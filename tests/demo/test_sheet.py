@@ -1,8 +1,6 @@
 """The sheet shows what it is given, where it says so."""
 
 import numpy as np
-import pytest
-from PIL import Image
 
 from deeplab.demo import sheet
 
@@ -13,11 +11,6 @@ LEGEND = sheet.Legend(('left', 'right'), PALETTE, (0.5, None))
 def example_row() -> sheet.Row:
     ids = np.repeat([[0] * 20 + [1] * 20], 30, axis=0).astype(np.uint8)
     return sheet.Row(np.full((30, 40, 3), 77, np.uint8), ids, 1 - ids)
-
-
-def test_ids_without_a_class_get_the_colour_of_ignored_pixels():
-    colours = sheet.coloured(np.array([[0, 1, 2, 255]], np.uint8), PALETTE)
-    np.testing.assert_array_equal(colours[0], [*PALETTE, sheet.IGNORED_COLOUR, sheet.IGNORED_COLOUR])
 
 
 def test_image_truth_and_prediction_stand_side_by_side():
@@ -44,16 +37,3 @@ def test_the_mean_leaves_out_classes_that_occur_nowhere():
     )
     rows = np.flatnonzero((without != both).any(axis=(1, 2))) - sheet.HEADER_HEIGHT
     assert sheet.ROW_OF_LEGEND <= rows.min() and rows.max() < 2 * sheet.ROW_OF_LEGEND
-
-
-def test_a_sheet_is_whole_or_not_there(tmp_path, monkeypatch):
-    path = tmp_path / 'sheet.png'
-    monkeypatch.setattr(sheet.os, 'replace', lambda source, target: (_ for _ in ()).throw(OSError('disk')))
-    with pytest.raises(OSError, match='disk'):
-        sheet.write(path, Image.new('RGB', (4, 4)))
-    assert not path.exists()
-    monkeypatch.undo()
-    sheet.write(path, Image.new('RGB', (4, 4), (1, 2, 3)))
-    with Image.open(path) as written:
-        assert written.size == (4, 4) and written.getpixel((0, 0)) == (1, 2, 3)
-    assert [entry.name for entry in tmp_path.iterdir()] == ['sheet.png']

@@ -1,0 +1,67 @@
+"""What pictures for people share: paper and ink, a font, class colours, masks over images, PNG files written whole."""
+
+from __future__ import annotations
+
+import io
+import os
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image, ImageFont
+
+PAPER, INK, FADED = (252, 252, 250), (34, 34, 38), (120, 120, 126)
+IGNORED_COLOUR = (224, 224, 192)
+# Stripes of pixels that do not count, where a colour would be taken for a class.
+_STRIPES = np.array([(245, 245, 245), (40, 40, 44)], np.uint8)
+_STRIPE_WIDTH = 3
+_MASK_SHARE = 0.6
+
+Palette = Sequence[Sequence[int]] | np.ndarray
+
+
+def font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    """The font of all pictures; `size` in pixels."""
+    return ImageFont.load_default(size)
+
+
+def write(path: str | os.PathLike[str], sheet: Image.Image) -> None:
+    """Writes a picture as a PNG; the file is whole or not there."""
+    path = pathlib.Path(path)
+    content = io.BytesIO()
+    sheet.save(content, 'PNG')
+    beside = path.with_name(f'{path.name}.part')
+    beside.write_bytes(content.getvalue())
+    os.replace(beside, path)
+
+
+def coloured(ids: np.ndarray, palette: Palette) -> np.ndarray:
+    """Colours of class ids: [h, w] to [h, w, 3] uint8. Ids without a class get the colour of ignored pixels."""
+    table = np.full((256, 3), IGNORED_COLOUR, np.uint8)
+    table[: len(palette)] = palette[:256]
+    return table[ids]
+
+
+def stripes(height: int, width: int) -> np.ndarray:
+    """Slanting stripes, [h, w, 3] uint8: what stands for pixels that do not count."""
+    rows, columns = np.ogrid[:height, :width]
+    return _STRIPES[(rows + columns) // _STRIPE_WIDTH % 2]
+
+
+def mask_over(image: np.ndarray, ids: np.ndarray, palette: Palette, ignore_label: int) -> np.ndarray:
+    """Lays the colours of a mask over an image, so that both can be seen, and stripes where nothing counts.
+
+    Args:
+      image: [h, w, 3] uint8.
+      ids: [h, w] class ids, 0 to 255.
+      palette: a colour for each class.
+      ignore_label: id of pixels that do not count.
+
+    Returns:
+      [h, w, 3] uint8.
+    """
+    colours = coloured(ids, palette)
+    ignored = ids == ignore_label
+    colours[ignored] = stripes(*ids.shape)[ignored]
+    mixed = (1 - _MASK_SHARE) * image + _MASK_SHARE * colours
+    return np.rint(mixed).astype(np.uint8)
