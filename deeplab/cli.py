@@ -55,12 +55,15 @@ _IMPORT_CHATTER = re.compile(rb'I\d{4} |WARNING: All log messages before absl::I
 class _NumbersParser(flags.ArgumentParser[list[Any]]):
     """Numbers with commas between them."""
 
-    def __init__(self, number: type) -> None:
+    def __init__(self, number: type, word: str | None = None) -> None:
         super().__init__()
         self._number = number
+        self._word = word
 
     def parse(self, argument: Any) -> list[Any]:
-        """Returns the list of numbers in `argument`: a text, or (the default) numbers already."""
+        """Returns the list of numbers in `argument`: a text, or (the default) numbers already; or of the word in it."""
+        if self._word is not None and argument == self._word:
+            return [argument]
         parts = argument.split(',') if isinstance(argument, str) and argument.strip() else argument or ()
         return [parse_number(part, self._number) for part in parts]
 
@@ -73,7 +76,7 @@ class _NumbersFlag(flags.Flag[list[Any]]):
 
     def __init__(self, flag: Flag) -> None:
         self._replaces = flag.kind == 'list'
-        parser = _NumbersParser(float if flag.kind == 'repeated float' else int)
+        parser = _NumbersParser(float if flag.kind == 'repeated float' else int, flag.word)
         super().__init__(parser, flags.CsvListSerializer(','), flag.name, flag.default, flag.meaning)
 
     def parse(self, argument: Any) -> None:
@@ -318,13 +321,31 @@ _LABEL_WEIGHTS = Flag(
     'label_weights',
     'repeated float',
     None,
-    'Weight of each class in the loss, the flag once for each class (or once for all). It acts in training alone.',
+    'Weight of each class in the loss, the flag once for each class (or once for all); or auto: the rarer a class is '
+    'in the training split, the more it weighs. It acts in training alone.',
+    word='auto',
 )
 
 _LOSS = Group(
     'Loss',
     (
+        Flag(
+            'loss',
+            'string',
+            'softmax',
+            'What training makes small: softmax, focal, dice, jaccard, lovasz or tversky, or a weighted sum of them '
+            'such as softmax+0.5*dice.',
+        ),
         _LABEL_WEIGHTS,
+        Flag(
+            'label_smoothing',
+            'float',
+            0.0,
+            'Share of the truth of each pixel that all classes split evenly, in softmax and focal.',
+        ),
+        Flag('focal_gamma', 'float', 2.0, 'How fast the focal loss fades where the network is right already.'),
+        Flag('tversky_alpha', 'float', 0.3, 'What a false alarm costs in the Tversky loss.'),
+        Flag('tversky_beta', 'float', 0.7, 'What a miss costs in the Tversky loss.'),
         Flag('upsample_logits', 'boolean', True, "Enlarge the logits to the labels' size; false: shrink the labels."),
         Flag('top_k_percent_pixels', 'float', 1.0, 'Share of the pixels, the hardest ones, that count in the end.'),
         Flag('hard_example_mining_step', 'integer', 0, 'Step until which that share falls from 1; 0: at once.'),
@@ -785,9 +806,17 @@ def _restore_options(values: Values) -> options.RestoreOptions:
 
 
 def _loss_options(values: Values) -> options.LossOptions:
+    label_weights = values.numbers('label_weights')
+    is_auto = bool(label_weights) and label_weights[0] == _LABEL_WEIGHTS.word
     return options.LossOptions(
+        formula=values['loss'],
+        label_smoothing=values['label_smoothing'],
+        focal_gamma=values['focal_gamma'],
+        tversky_alpha=values['tversky_alpha'],
+        tversky_beta=values['tversky_beta'],
         upsample_logits=values['upsample_logits'],
-        label_weights=values.numbers('label_weights'),
+        label_weights=None if is_auto else label_weights,
+        auto_label_weights=is_auto,
         top_k_percent_pixels=values['top_k_percent_pixels'],
         hard_example_mining_step=values['hard_example_mining_step'],
     )

@@ -37,6 +37,7 @@ class Flag:
       default: its value when it is not given; None for "not set".
       meaning: one or two sentences for the help.
       choices: allowed values of an enum.
+      word: what may stand in the place of all the numbers of a repeated flag; None where nothing may.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Flag:
     default: Any
     meaning: str
     choices: tuple[str, ...] = ()
+    word: str | None = None
 
     @property
     def holds_numbers(self) -> bool:
@@ -53,7 +55,7 @@ class Flag:
     @property
     def expected(self) -> str:
         """What a value must look like."""
-        return {
+        kinds = {
             'string': 'it is a text',
             'integer': 'it must be a whole number, such as 8',
             'float': 'it must be a number, such as 0.5',
@@ -62,7 +64,8 @@ class Flag:
             'list': 'it must be whole numbers with commas between them, such as 513,513',
             'repeated integer': f'give one whole number at a time, such as --{self.name}=6 --{self.name}=12',
             'repeated float': f'give one number at a time, such as --{self.name}=0.5 --{self.name}=1.0',
-        }[self.kind]
+        }
+        return kinds[self.kind] + (f', or --{self.name}={self.word}' if self.word else '')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +103,7 @@ def check_words(
     for word in read:
         if word.flag is not None and word.value is not None:
             _check_value(word.flag, word.value)
+    _refuse_company(read, known)
 
 
 def with_named(words: Sequence[str], known: Mapping[str, Flag], name: str) -> list[str]:
@@ -219,6 +223,15 @@ def _check_value(flag: Flag, value: str) -> None:
         raise UsageError(f'{shown} is not allowed: {flag.expected}.')
 
 
+def _refuse_company(words: Sequence[_Word], known: Mapping[str, Flag]) -> None:
+    """Raises `UsageError` where a word that stands for all numbers of a flag has others beside it."""
+    for flag in known.values():
+        values = [word.value for word in words if word.flag is flag] if flag.word else []
+        if flag.word in values and set(values) != {flag.word}:
+            shown = ' '.join(f'--{flag.name}={value}' for value in values)
+            raise UsageError(f'{shown} is not allowed: write --{flag.name}={flag.word} alone, or numbers alone.')
+
+
 def _refuse_brackets(flag: Flag, value: str) -> None:
     """Raises `UsageError` that says how to write the numbers in `value`."""
     numbers = [number.strip() for number in value.strip('{}[]() ').split(',')]
@@ -248,6 +261,8 @@ def _is_parsable(flag: Flag, value: str) -> bool:
                 all(parse_number(part, int) is not None for part in value.split(',')) if value else flag.default is None
             )
         if flag.holds_numbers:
+            if value == flag.word:
+                return True
             number = float if flag.kind == 'repeated float' else int
             return all(parse_number(part, number) is not None for part in value.split(','))
         if flag.kind == 'boolean':

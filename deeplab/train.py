@@ -17,7 +17,7 @@ if __name__ == '__main__':
 import dataclasses
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -25,12 +25,12 @@ import tf_slim as slim
 from absl import logging
 
 from deeplab import common, input_preprocess, model
-from deeplab.core import checkpoints, feature_extractor, layers, session, shapes
-from deeplab.datasets import record_check, record_index, segmentation_dataset
+from deeplab.core import checkpoints, feature_extractor, label_weights, layers, session, shapes
+from deeplab.datasets import descriptor, record_check, record_index, segmentation_dataset
 from deeplab.deployment import model_deploy
-from deeplab.errors import OptionError
+from deeplab.errors import DataError, OptionError
 from deeplab.options import CloneOptions, TrainOptions
-from deeplab.utils import input_generator, summaries, train_hooks, train_utils
+from deeplab.utils import input_generator, scale_losses, summaries, train_hooks, train_utils
 
 KEPT_CHECKPOINTS = 5
 QUEUED_BATCHES = 2
@@ -62,20 +62,31 @@ class CloneOutputs(NamedTuple):
       losses: scalars by `OUTPUT_KEY`.
       batch: the samples, by the keys of `common`.
       logits: the merged logits of the semantic output, [n, h', w', classes].
+      terms: scalars by `OUTPUT_KEY/TERM`, where the loss is a sum; they are for summaries.
     """
 
     losses: dict[str, tf.Tensor]
     batch: dict[str, tf.Tensor]
     logits: tf.Tensor
+    terms: Mapping[str, tf.Tensor] = {}
 
 
 class _Data(NamedTuple):
     """A checked split."""
 
-    ignore_label: int
+    descriptor: descriptor.DatasetDescriptor
+    verdict: record_check.Verdict
     reader: input_generator.RecordReader
-    records: Sequence[int]
-    class_pixels: Sequence[int]
+
+    @property
+    def ignore_label(self) -> int:
+        """Label of pixels that count nowhere."""
+        return self.descriptor.ignore_label
+
+    @property
+    def records(self) -> Sequence[int]:
+        """Numbers of the good records."""
+        return self.verdict.records
 
 
 def run(options: TrainOptions) -> Result:
@@ -98,6 +109,7 @@ def run(options: TrainOptions) -> Result:
     if resumed is None:
         _check_initial_checkpoint(options)
     data = _open_data(options)
+    options = _with_label_weights(options, data)
     os.makedirs(options.train_logdir, exist_ok=True)  # not before the data is known to be good
     with tf.Graph().as_default():
         tf.compat.v1.set_random_seed(options.seed)
@@ -114,7 +126,7 @@ def _check(options: TrainOptions) -> None:
     """Raises `OptionError` for what cannot work; warns of what hardly can."""
     model.check_options(options.model)
     _check_machines(options.clones)
-    train_utils.check_label_weights(options.loss.label_weights, options.model.num_classes)
+    scale_losses.check_label_weights(options.loss.label_weights, options.model.num_classes)
     if options.model.crop_size is None:
         raise OptionError('Training needs a crop size; set --train_crop_size=513,513')
     advice = train_utils.crop_advice(options.model.crop_size, options.model.output_stride, 'train_crop_size')
@@ -164,7 +176,23 @@ def _open_data(options: TrainOptions) -> _Data:
         index=index,
     )
     logging.info('Training on %d images of %s, split %s.', len(verdict.records), options.dataset.name, dataset.split)
-    return _Data(ignore_label, input_generator.RecordReader(index), verdict.records, verdict.class_pixels)
+    return _Data(dataset.descriptor, verdict, input_generator.RecordReader(index))
+
+
+def _with_label_weights(options: TrainOptions, data: _Data) -> TrainOptions:
+    """`options` with label weights in numbers, where they are to follow from the records."""
+    if not options.loss.auto_label_weights:
+        return options
+    try:
+        weights = label_weights.median_frequency(data.verdict.class_pixels, data.verdict.class_image_pixels)
+    except ValueError as error:
+        raise DataError(
+            f'--label_weights=auto: {error} of split {options.dataset.split}. Leave the flag away, or mend the masks'
+        ) from None
+    shown = ', '.join(f'{data.descriptor.class_name(number)} {weight:.3g}' for number, weight in enumerate(weights))
+    logging.info('--label_weights=auto: %s.', shown)
+    loss = dataclasses.replace(options.loss, label_weights=tuple(weights.tolist()), auto_label_weights=False)
+    return dataclasses.replace(options, loss=loss)
 
 
 def _train(options: TrainOptions, data: _Data, resumed: str | None, first_step: int) -> session.LoopResult:
@@ -222,7 +250,7 @@ def _build_input(options: TrainOptions, data: _Data, first_step: int) -> input_g
         options.augment,
         feature_extractor.mean_pixel(options.model.model_variant),
         data.ignore_label,
-        data.class_pixels,
+        data.verdict.class_pixels,
     )
     return input_generator.get(
         data.reader,
@@ -256,13 +284,15 @@ def _build_deeplab(
             is_training=True,
             fine_tune_batch_norm=options.fine_tune_batch_norm,
         )
-    losses = {}
+    losses, terms = {}, {}
     for output, scales_to_logits in logits.items():
-        scale_losses = train_utils.add_softmax_cross_entropy_loss_for_each_scale(
+        for key, loss in scale_losses.losses_of_scales(
             scales_to_logits, batch[common.LABEL], ignore_label, options.loss, global_step, scope=output
-        )
-        losses.update({f'{output}_{key}': loss for key, loss in scale_losses.items()})
-    return CloneOutputs(losses, batch, logits[common.OUTPUT_TYPE][common.MERGED_LOGITS])
+        ).items():
+            losses[f'{output}_{key}'] = loss.value
+            if len(loss.terms) > 1:
+                terms.update({f'{output}_{key}/{name}': value for name, value in loss.terms.items()})
+    return CloneOutputs(losses, batch, logits[common.OUTPUT_TYPE][common.MERGED_LOGITS], terms)
 
 
 def _learning_rate(options: TrainOptions, global_step: tf.Variable) -> tf.Tensor:
@@ -307,7 +337,7 @@ def build_train_step(
 def _merged_summaries(options: TrainOptions, clone: model_deploy.Clone, step: session.TrainStep) -> tf.Tensor:
     """All summaries in one tensor."""
     outputs: CloneOutputs = clone.outputs
-    found = summaries.scalar_summaries(step.loss, step.learning_rate, outputs.losses, clone.scope)
+    found = summaries.scalar_summaries(step.loss, step.learning_rate, outputs.losses, clone.scope, outputs.terms)
     found += summaries.variable_summaries(slim.get_model_variables())
     if options.save_summaries_images:
         labels = outputs.batch[common.LABEL]

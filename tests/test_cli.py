@@ -290,6 +290,22 @@ def test_flags_without_effect_are_accepted():
     assert cli.options_of('eval', [*EVAL, '--label_weights=1', '--label_weights=2']) == cli.options_of('eval', EVAL)
 
 
+@pytest.mark.parametrize('words', [['--label_weights=auto'], ['--label_weights', 'auto'], ['--label_weights=auto'] * 2])
+def test_label_weights_from_the_records(words):
+    made = cli.options_of('train', [*TRAIN, *words]).loss
+    assert (made.auto_label_weights, made.label_weights) == (True, None)
+    assert cli.options_of('eval', [*EVAL, *words]) == cli.options_of('eval', EVAL)
+
+
+def test_losses():
+    words = ['--loss=0.7*focal+lovasz', '--focal_gamma=1.5', '--label_smoothing=0.1', '--label_weights=1,2']
+    made = cli.options_of('train', [*TRAIN, *words]).loss
+    assert (made.formula, made.focal_gamma, made.label_smoothing) == ('0.7*focal+lovasz', 1.5, 0.1)
+    assert (made.auto_label_weights, made.label_weights) == (False, (1.0, 2.0))
+    made = cli.options_of('train', [*TRAIN, '--loss=tversky', '--tversky_alpha=0.2', '--tversky_beta=0.9']).loss
+    assert (made.formula, made.tversky_alpha, made.tversky_beta) == ('tversky', 0.2, 0.9)
+
+
 def test_home_folder_behind_an_equals_sign(monkeypatch):
     monkeypatch.setenv('HOME', os.path.join(os.sep, 'home', 'someone'))
     made = cli.options_of('train', ['--train_logdir=~/logs', '--dataset_dir=~/records', '--tf_initial_checkpoint=~/m'])
@@ -357,6 +373,15 @@ MISTAKES = [
         ['--label_weights={0,0.1,10}'],
         '--label_weights={0,0.1,10}: brackets are not understood; write --label_weights=0 --label_weights=0.1 '
         '--label_weights=10.',
+    ),
+    (
+        ['--label_weights=auto', '--label_weights=2'],
+        '--label_weights=auto --label_weights=2 is not allowed: write --label_weights=auto alone, or numbers alone.',
+    ),
+    (
+        ['--label_weights=1,auto'],
+        '--label_weights=1,auto is not allowed: give one number at a time, such as --label_weights=0.5 '
+        '--label_weights=1.0, or --label_weights=auto.',
     ),
     (
         ['--atrous_rates=[6, 12]'],

@@ -37,6 +37,11 @@ NEW = {
         'cutout_size',
         'cutout_count',
         'rare_class_sampling',
+        'loss',
+        'label_smoothing',
+        'focal_gamma',
+        'tversky_alpha',
+        'tversky_beta',
     },
     'eval': {'preset', 'skip_corrupt_records', 'timeout_secs'},
     'vis': {'preset', 'skip_corrupt_records', 'timeout_secs'},
@@ -124,7 +129,13 @@ def test_help_shows_every_flag_with_its_default_and_choices(program):
 
 UNREAD = {'keep_aspect_ratio', 'label_format', *ABSL_LOGGING}  # the one label format there is cannot be changed
 UNREAD_HERE = {(program, 'label_weights') for program in ('eval', 'vis', 'export_model')}
-NEEDS = {'decoder_output_is_logits': '--decoder_output_stride=4', 'logits_kernel_size': '--noaspp_with_batch_norm'}
+NEEDS = {
+    'decoder_output_is_logits': '--decoder_output_stride=4',
+    'focal_gamma': '--loss=focal',
+    'logits_kernel_size': '--noaspp_with_batch_norm',
+    'tversky_alpha': '--loss=tversky',
+    'tversky_beta': '--loss=tversky',
+}
 # Of train alone: what is about the initial checkpoint is refused without one.
 NEEDS_IN_TRAIN = dict.fromkeys(
     ('checkpoint_exclude_scopes', 'checkpoint_rename_map'), '--tf_initial_checkpoint=model.ckpt'
@@ -134,6 +145,7 @@ OTHER_VALUES = {
     'blur_probability': '0.25',
     'crop_size': '4,2',
     'dataset': 'cityscapes',
+    'loss': 'focal',
     'min_scale_factor': '0.25',
     'output_stride': '32',
     'preset': 'edgetpu_deeplab',

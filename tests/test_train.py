@@ -12,8 +12,9 @@ import pytest
 import tensorflow as tf
 
 from deeplab import train
-from deeplab.core import checkpoints
+from deeplab.core import checkpoints, label_weights
 from deeplab.core.backbones import registry
+from deeplab.datasets import record_check, segmentation_dataset
 from deeplab.errors import CheckpointError, DataError, NonFiniteError, OptionError
 from deeplab.options import AugmentOptions, CloneOptions, LearningRateOptions, LossOptions, OptimizerOptions
 from deeplab.utils import train_hooks
@@ -83,6 +84,35 @@ def test_a_run_leaves_what_the_contract_names(data, tmp_path, caplog):
     assert variables['global_step'].dtype == np.int64
     assert 'tiny/conv1/weights/Momentum' in variables
     assert 'tiny/conv1/BatchNorm/moving_mean/Momentum' not in variables
+
+
+def test_a_sum_of_losses_with_weights_from_the_records(data, tmp_path, caplog):
+    words = LossOptions(formula='softmax+0.5*lovasz', auto_label_weights=True)
+    options = training_setup.options(data, tmp_path / 'auto', 2, loss=words, save_summaries_secs=0)
+    result, losses = run_logged(options, caplog)
+    assert result.step == 2
+    (line,) = re.findall(r'--label_weights=auto: (.*)\.', caplog.text)
+    weights = [float(part.split()[1]) for part in line.split(', ')]
+    assert [part.split()[0] for part in line.split(', ')] == ['0', '1', '2']
+    assert sorted(weights)[1] == 1.0  # the median class
+    tags = {}
+    for path in (tmp_path / 'auto').glob('events.out.tfevents.*'):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            tags.update({value.tag: value.simple_value for value in event.summary.value})
+    softmax, lovasz = (tags[f'losses/semantic_merged_logits/{name}'] for name in ('softmax', 'lovasz'))
+    assert tags['losses/semantic_merged_logits/value'] == pytest.approx(softmax + 0.5 * lovasz, rel=1e-5)
+    exact = label_weights.median_frequency(*histograms(data))
+    np.testing.assert_allclose(weights, exact, rtol=5e-3)
+    by_hand = LossOptions(formula='softmax+0.5*lovasz', label_weights=tuple(exact.tolist()))
+    _, other = run_logged(training_setup.options(data, tmp_path / 'numbers', 2, loss=by_hand), caplog)
+    assert losses == other
+
+
+def histograms(data):
+    """Pixels of each class, and those of the images that have it."""
+    dataset = segmentation_dataset.get_dataset(data.name, data.split, data.directory)
+    verdict = record_check.check(dataset, 3, 255)
+    return verdict.class_pixels, verdict.class_image_pixels
 
 
 def test_same_seed_same_bytes_and_other_seed_other_weights(data, tmp_path):
@@ -234,6 +264,14 @@ class TestBadInput:
         options = dataclasses.replace(options, model=dataclasses.replace(options.model, model_variant='vgg'))
         with pytest.raises(OptionError, match='--model_variant=vgg is not known. Known variants: .*mobilenet_v2'):
             train.run(options)
+
+    def test_label_weights_of_masks_without_labels(self, tmp_path):
+        empty = files.png(np.full((6, 8), 255, np.uint8))
+        data = training_setup.write_data(tmp_path / 'records')
+        files.write_split(tmp_path / 'records', 'empty', [[files.record(0, label=empty)]])
+        data = dataclasses.replace(data, split='empty')
+        with pytest.raises(DataError, match='--label_weights=auto: no class occurs in the masks of split empty'):
+            train.run(training_setup.options(data, tmp_path / 'log', loss=LossOptions(auto_label_weights=True)))
 
     def test_label_weights(self, data, tmp_path):
         with pytest.raises(OptionError, match='--label_weights gives 2 weights, but there are 3 classes'):

@@ -25,7 +25,7 @@ from deeplab.errors import DataError
 
 _CHUNK = 32  # records that a thread takes at a time
 _SHOWN = 3  # problems that a message names
-_VERSION = 1  # of the kept verdicts; change it with what they hold
+_VERSION = 2  # of the kept verdicts; change it with what they hold
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -36,6 +36,8 @@ class Verdict:
       records: [n] int64, numbers of the good records in their `RecordIndex`, ascending.
       sizes: [n, 2] int32, height and width of their images.
       class_pixels: [num_classes] int64, pixels of each class in the masks (zeros where masks were not asked for).
+      class_image_pixels: [num_classes] int64, labelled pixels (all but those of ignore_label) of the images in which
+        the class occurs.
       ignored_pixels: pixels of ignore_label.
       corrupt: one line for each record (or rest of a shard) that was left out.
     """
@@ -43,6 +45,7 @@ class Verdict:
     records: np.ndarray
     sizes: np.ndarray
     class_pixels: np.ndarray
+    class_image_pixels: np.ndarray
     ignored_pixels: int
     corrupt: tuple[str, ...] = ()
 
@@ -55,11 +58,16 @@ class Verdict:
 
 @dataclasses.dataclass
 class _Found:
-    """What a chunk of records showed. `wrong` has (key of `_MENDS`, text) of masks, `corrupt` what cannot be read."""
+    """What a chunk of records showed.
+
+    `counts` are the pixels of each id, `pixels_beside` all those of the masks that hold the id, less the ignored ones;
+    `wrong` has (key of `_MENDS`, text) of masks, `corrupt` what cannot be read.
+    """
 
     records: list[int] = dataclasses.field(default_factory=list)
     sizes: list[tuple[int, int]] = dataclasses.field(default_factory=list)
     counts: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(256, np.int64))
+    pixels_beside: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(256, np.int64))
     wrong: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     corrupt: list[str] = dataclasses.field(default_factory=list)
 
@@ -68,6 +76,7 @@ class _Found:
         self.records += other.records
         self.sizes += other.sizes
         self.counts += other.counts
+        self.pixels_beside += other.pixels_beside
         self.wrong += other.wrong
         self.corrupt += other.corrupt
 
@@ -219,6 +228,7 @@ class _Inspector:
         self._index = index
         self._skip_corrupt = skip_corrupt
         self._needs_labels = needs_labels
+        self._ignore_label = ignore_label
         self._allowed = np.zeros(256, bool)
         self._allowed[:num_classes] = True
         self._allowed[ignore_label] = True
@@ -247,6 +257,7 @@ class _Inspector:
             found.sizes.append((header.height, header.width))
             if mask is not None and mask.counts is not None:
                 found.counts += mask.counts
+                found.pixels_beside[mask.counts > 0] += mask.counts.sum() - mask.counts[self._ignore_label]
         return found
 
     def _what_is_wrong(self, header: images.Header, mask: images.Mask | None) -> tuple[str, str] | None:
@@ -326,10 +337,12 @@ def _verdict(found: _Found, num_classes: int, ignore_label: int, corrupt: tuple[
     counts = found.counts.copy()
     ignored = int(counts[ignore_label])
     counts[ignore_label] = 0
+    pixels_beside = np.where(counts > 0, found.pixels_beside, 0)
     return Verdict(
         np.array(found.records, np.int64),
         np.array(found.sizes, np.int32).reshape(-1, 2),
         counts[:num_classes],
+        pixels_beside[:num_classes],
         ignored,
         corrupt,
     )
@@ -369,6 +382,7 @@ class _KeptVerdict:
                 np.array(content['records'], np.int64),
                 np.array(content['sizes'], np.int32).reshape(-1, 2),
                 np.array(content['class_pixels'], np.int64),
+                np.array(content['class_image_pixels'], np.int64),
                 int(content['ignored_pixels']),
                 tuple(content['corrupt']),
             )
@@ -384,6 +398,7 @@ class _KeptVerdict:
             'records': verdict.records.tolist(),
             'sizes': verdict.sizes.tolist(),
             'class_pixels': verdict.class_pixels.tolist(),
+            'class_image_pixels': verdict.class_image_pixels.tolist(),
             'ignored_pixels': verdict.ignored_pixels,
             'corrupt': list(verdict.corrupt),
         }

@@ -21,7 +21,11 @@ def _scalar(tag: str, value: tf.Tensor) -> tf.Tensor:
 
 
 def scalar_summaries(
-    total_loss: tf.Tensor, learning_rate: tf.Tensor, losses: Mapping[str, tf.Tensor], clone_scope: str = ''
+    total_loss: tf.Tensor,
+    learning_rate: tf.Tensor,
+    losses: Mapping[str, tf.Tensor],
+    clone_scope: str = '',
+    terms: Mapping[str, tf.Tensor] | None = None,
 ) -> list[tf.Tensor]:
     """Summaries `total_loss`, `learning_rate` and `losses/NAME` for each loss of the first clone.
 
@@ -30,11 +34,13 @@ def scalar_summaries(
       learning_rate: scalar.
       losses: scalars by key.
       clone_scope: the first clone's name scope, which is left out of the tags.
+      terms: scalars that get a summary `losses/KEY`, by key: what losses are the sums of.
     """
     result = [_scalar('total_loss', total_loss), _scalar('learning_rate', learning_rate)]
     for loss in losses.values():
         name = loss.op.name.removeprefix(f'{clone_scope}/')
         result.append(_scalar(f'losses/{name}', loss))
+    result += [_scalar(f'losses/{key}', value) for key, value in (terms or {}).items()]
     return result
 
 

@@ -1,4 +1,4 @@
-"""What the train step is made of: the losses of all scales, gradient multipliers, the first restore, the rate."""
+"""What the train step is made of: gradient multipliers, the first restore, the rate; losses are in `scale_losses`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import tf_slim as slim
 from absl import logging
 
 from deeplab import common
-from deeplab.core import checkpoints, losses, resize, schedules, scopes, shapes
+from deeplab.core import checkpoints, schedules, scopes
 from deeplab.deployment.model_deploy import Gradient
-from deeplab.errors import CheckpointError, OptionError
+from deeplab.errors import CheckpointError
 from deeplab.options import LearningRateOptions, LossOptions, OptimizerOptions
+from deeplab.utils import scale_losses
 
 
 def crop_advice(crop_size: Sequence[int], output_stride: int, flag: str) -> str | None:
@@ -36,15 +37,6 @@ def crop_advice(crop_size: Sequence[int], output_stride: int, flag: str) -> str 
     )
 
 
-def check_label_weights(label_weights: Sequence[float] | None, num_classes: int) -> None:
-    """Raises `OptionError` unless there are no weights, one, or one for each class."""
-    if label_weights and len(label_weights) not in (1, num_classes):
-        raise OptionError(
-            f'--label_weights gives {len(label_weights)} weights, but there are {num_classes} classes. Give one weight '
-            'for all classes, or one for each'
-        )
-
-
 def add_softmax_cross_entropy_loss_for_each_scale(
     scales_to_logits: Mapping[str, tf.Tensor],
     labels: tf.Tensor,
@@ -53,46 +45,9 @@ def add_softmax_cross_entropy_loss_for_each_scale(
     global_step: tf.Tensor | None = None,
     scope: str = common.OUTPUT_TYPE,
 ) -> dict[str, tf.Tensor]:
-    """The softmax cross entropy of each scale's logits (contract, section 5).
-
-    Args:
-      scales_to_logits: logits [n, h', w', classes] by key, such as 'merged_logits' and 'logits_0.50'.
-      labels: [n, h, w, 1] int32.
-      ignore_label: label of pixels that count nowhere.
-      options: upsampling, weights, hard-pixel mining.
-      global_step: scalar integer; needed where mining sets in step by step.
-      scope: first part of the losses' names.
-
-    Returns:
-      a scalar float32 for each key. Its operation's name holds `SCOPE_KEY`.
-
-    Raises:
-      OptionError: if the number of label weights fits neither one nor the classes.
-    """
-    result = {}
-    for key, logits in scales_to_logits.items():
-        check_label_weights(options.label_weights, int(logits.shape[-1]))
-        with tf.name_scope(f'{scope}_{key}'):
-            result[key] = tf.identity(_loss_of_one_scale(logits, labels, ignore_label, options, global_step), 'value')
-    return result
-
-
-def _loss_of_one_scale(
-    logits: tf.Tensor, labels: tf.Tensor, ignore_label: int, options: LossOptions, global_step: tf.Tensor | None
-) -> tf.Tensor:
-    """The loss of one scale, scalar float32."""
-    if options.upsample_logits:
-        height, width = (int(side) for side in labels.shape[1:3])
-        logits = resize.bilinear(tf.cast(logits, tf.float32), (height, width))  # [n, h, w, classes]
-    else:
-        labels = shapes.resize_nearest(labels, shapes.spatial_size(logits))  # [n, h', w', 1]
-    pixels = losses.softmax_cross_entropy(logits, labels, ignore_label, options.label_weights)
-    if options.top_k_percent_pixels == 1.0:
-        return losses.mean_of_counted(pixels)
-    if global_step is None:
-        global_step = tf.compat.v1.train.get_or_create_global_step()
-    share = losses.mining_share(global_step, options.top_k_percent_pixels, options.hard_example_mining_step)
-    return losses.mean_of_hardest(pixels, share)
+    """The values alone of `scale_losses.losses_of_scales`, under the name that the original has for it."""
+    losses = scale_losses.losses_of_scales(scales_to_logits, labels, ignore_label, options, global_step, scope)
+    return {key: loss.value for key, loss in losses.items()}
 
 
 def get_model_gradient_multipliers(

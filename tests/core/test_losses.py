@@ -20,6 +20,18 @@ def twin(logits, labels, weights=None):
     return entropy * weight[ids] * counted, counted
 
 
+def smoothed_twin(logits, labels, smoothing, gamma=0.0, weights=(1.0,) * 4):
+    """Focal losses (gamma 0: cross entropies) with a truth that is not 0 and 1, in float64."""
+    flat, ids = logits.reshape(-1, logits.shape[-1]).astype(np.float64), labels.reshape(-1)
+    counted = ids != IGNORE
+    ids = np.where(counted, ids, 0)
+    p = np.exp(flat - flat.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    truth = np.full_like(p, smoothing / p.shape[1])
+    truth[np.arange(len(ids)), ids] += 1 - smoothing
+    return (truth * (1 - p) ** gamma * -np.log(p)).sum(1) * np.asarray(weights)[ids] * counted
+
+
 def random_case(seed=0, classes=4):
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, classes, (2, 5, 7, 1)).astype(np.int32)
@@ -35,6 +47,50 @@ def test_pixel_losses_and_their_mean(weights):
     np.testing.assert_allclose(found.values, values, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(found.counted, counted)
     assert float(losses.mean_of_counted(found)) == pytest.approx(values.sum() / counted.sum(), rel=1e-5)
+
+
+@pytest.mark.parametrize('smoothing', [0.0, 0.1, 0.9])
+@pytest.mark.parametrize('gamma', [0.0, 0.5, 1.0, 2.0])
+def test_focal_and_smoothing(gamma, smoothing):
+    logits, labels = random_case(3)
+    weights = (1.0, 0.0, 0.5, 3.0)
+    expected = smoothed_twin(logits, labels, smoothing, gamma, weights)
+    found = losses.focal(tf.constant(logits), tf.constant(labels), IGNORE, weights, smoothing, gamma)
+    np.testing.assert_allclose(found.values, expected, rtol=1e-4, atol=1e-6)
+    if gamma == 0.0:
+        found = losses.softmax_cross_entropy(tf.constant(logits), tf.constant(labels), IGNORE, weights, smoothing)
+        np.testing.assert_allclose(found.values, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize('smoothing', [0.0, 0.1])
+@pytest.mark.parametrize('gamma', [None, 0.5, 2.0])
+def test_gradients_by_finite_differences(gamma, smoothing):
+    logits, labels = random_case(4)
+    with tf.GradientTape() as tape:
+        tensor = tf.constant(logits)
+        tape.watch(tensor)
+        arguments = (tensor, tf.constant(labels), IGNORE, None, smoothing)
+        pixels = losses.softmax_cross_entropy(*arguments) if gamma is None else losses.focal(*arguments, gamma)
+        loss = losses.mean_of_counted(pixels)
+    gradient = tape.gradient(loss, tensor).numpy()
+    direction = np.random.default_rng(5).normal(size=logits.shape)
+    counted = (labels != IGNORE).sum()
+    ends = [
+        smoothed_twin(logits + step * direction, labels, smoothing, gamma or 0.0).sum() / counted
+        for step in (1e-5, -1e-5)
+    ]
+    assert (gradient * direction).sum() == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-3)
+
+
+@pytest.mark.parametrize('gamma', [0.0, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize('smoothing', [0.0, 0.1])
+def test_focal_of_sure_answers_is_finite(gamma, smoothing):
+    logits = tf.constant([[300.0, 0.0], [-300.0, 0.0], [0.0, 0.0]])
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        pixels = losses.focal(logits, tf.constant([0, 0, 0]), IGNORE, None, smoothing, gamma)
+    assert np.isfinite(pixels.values).all()
+    assert np.isfinite(tape.gradient(pixels.values, logits)).all()
 
 
 def test_equal_logits_cost_the_log_of_the_classes():
@@ -62,18 +118,21 @@ def test_all_ignored_is_zero_with_zero_gradients():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         logits = tf.constant(np.random.default_rng(0).normal(size=(1, 3, 3, 4)), tf.float32)
         labels = tf.fill([1, 3, 3, 1], IGNORE)
-        pixels = losses.softmax_cross_entropy(logits, labels, IGNORE)
-        for loss in (losses.mean_of_counted(pixels), losses.mean_of_hardest(pixels, 0.5)):
-            value, gradient = session.run([loss, tf.gradients(loss, logits)[0]])
-            assert value == 0.0
-            np.testing.assert_array_equal(gradient, np.zeros((1, 3, 3, 4)))
+        for measure in (losses.softmax_cross_entropy, losses.focal):
+            pixels = measure(logits, labels, IGNORE)
+            for loss in (losses.mean_of_counted(pixels), losses.mean_of_hardest(pixels, 0.5)):
+                value, gradient = session.run([loss, tf.gradients(loss, logits)[0]])
+                assert value == 0.0
+                np.testing.assert_array_equal(gradient, np.zeros((1, 3, 3, 4)))
 
 
-def test_ignored_pixels_have_no_gradient():
+@pytest.mark.parametrize('measure', [losses.softmax_cross_entropy, losses.focal])
+@pytest.mark.parametrize('smoothing', [0.0, 0.1])
+def test_ignored_pixels_have_no_gradient(measure, smoothing):
     logits, labels = random_case(2)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tensor = tf.constant(logits)
-        loss = losses.mean_of_counted(losses.softmax_cross_entropy(tensor, tf.constant(labels), IGNORE))
+        loss = losses.mean_of_counted(measure(tensor, tf.constant(labels), IGNORE, None, smoothing))
         gradient = session.run(tf.gradients(loss, tensor)[0])
     is_zero = (gradient == 0).all(axis=-1)
     np.testing.assert_array_equal(is_zero, labels[..., 0] == IGNORE)

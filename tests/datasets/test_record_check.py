@@ -31,6 +31,7 @@ def test_good_records(tmp_path):
     assert verdict.records.tolist() == [0, 1, 2]
     assert verdict.sizes.tolist() == [[2, 2], [5, 2], [2, 9]]
     assert verdict.class_pixels.tolist() == [11, 2, 18, 0]
+    assert verdict.class_image_pixels.tolist() == [3 + 10, 3, 18, 0]
     assert verdict.ignored_pixels == 1
     assert verdict.corrupt == ()
     assert verdict.largest_size == (5, 9)
@@ -40,6 +41,7 @@ def test_an_ignored_class_counts_as_ignored(tmp_path):
     label = np.array([[0, 1, 1]], np.uint8)
     verdict = record_check.check(dataset_of(tmp_path, [files.record(0, 1, 3, label=files.png(label))]), 2, 0)
     assert (verdict.class_pixels.tolist(), verdict.ignored_pixels) == ([0, 2], 1)
+    assert verdict.class_image_pixels.tolist() == [0, 2]
 
 
 def test_order_and_result_do_not_depend_on_the_threads(tmp_path):
@@ -47,6 +49,7 @@ def test_order_and_result_do_not_depend_on_the_threads(tmp_path):
     one, four = (record_check.check(dataset, 3, 255, num_workers=workers) for workers in (1, 4))
     np.testing.assert_array_equal(one.sizes, four.sizes)
     np.testing.assert_array_equal(one.class_pixels, four.class_pixels)
+    np.testing.assert_array_equal(one.class_image_pixels, four.class_image_pixels)
     assert one.records.tolist() == list(range(100))
 
 
@@ -192,6 +195,7 @@ def test_verdict_is_kept_until_something_changes(tmp_path, monkeypatch):
     assert reads == []
     np.testing.assert_array_equal(again.sizes, first.sizes)
     np.testing.assert_array_equal(again.class_pixels, first.class_pixels)
+    np.testing.assert_array_equal(again.class_image_pixels, first.class_image_pixels)
     assert (again.ignored_pixels, again.corrupt) == (first.ignored_pixels, first.corrupt)
 
     record_check.check(dataset, 4, 255, cache_dir=str(cache))  # other arguments

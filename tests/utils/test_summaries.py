@@ -48,3 +48,11 @@ def test_images():
     assert (decoded['image'] == 255).all()
     np.testing.assert_array_equal(decoded['label'][..., 0], [[255] * 3, [24] * 3])  # 255 // 21 = 12
     assert (decoded['semantic'] == 12).all()
+
+
+def test_terms_of_a_sum_have_their_own_tags():
+    def build():
+        terms = {'semantic_merged_logits/dice': tf.constant(0.25)}
+        return summaries.scalar_summaries(tf.constant(1.0), tf.constant(0.5), {}, terms=terms)
+
+    assert evaluate(build)['losses/semantic_merged_logits/dice'].simple_value == 0.25

@@ -1,0 +1,39 @@
+"""Label weights that make up for classes of few pixels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+LARGEST_WEIGHT = 10.0
+
+
+def median_frequency(class_pixels: np.ndarray, class_image_pixels: np.ndarray) -> np.ndarray:
+    """Median-frequency weights: `median(frequency) / frequency` of each class, but at most `LARGEST_WEIGHT`.
+
+    The frequency of a class is its share of the labelled pixels of those images in which it occurs, so a class that
+    is large where it occurs is not taken for a rare one because few images have it. The median is over the classes
+    that occur. About half of the classes weigh more than 1, half less.
+
+    A class of a few scattered pixels would weigh hundreds of times what the median class does, and each of its
+    (often wrong) labels would rule its batch; hence the bound, which classes such as CamVid's poles and signs, at 5 to
+    10, stay under. A class that never occurs weighs 0: no pixel can ask for its weight, and 0 shows it in the log.
+
+    Args:
+      class_pixels: [classes] pixels of each class in all masks.
+      class_image_pixels: [classes] labelled pixels, of any class, of the images in which the class occurs.
+
+    Returns:
+      [classes] float64, 0 or more.
+
+    Raises:
+      ValueError: if no class occurs.
+
+    Source: arXiv:1411.4734, section 6.3.2.
+    """
+    occurs = class_pixels > 0
+    if not occurs.any():
+        raise ValueError('no class occurs in the masks')
+    frequencies = class_pixels[occurs] / class_image_pixels[occurs]
+    weights = np.zeros(len(class_pixels))
+    weights[occurs] = np.minimum(np.median(frequencies) / frequencies, LARGEST_WEIGHT)
+    return weights

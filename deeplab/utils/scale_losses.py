@@ -1,0 +1,129 @@
+"""The loss of each scale's logits, as a formula such as `softmax+0.5*dice` says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from deeplab import common
+from deeplab.core import losses, region_losses, resize, shapes
+from deeplab.errors import OptionError
+from deeplab.options import PIXEL_LOSSES, LossOptions
+
+
+class ScaleLoss(NamedTuple):
+    """The loss of one scale.
+
+    Attributes:
+      value: scalar float32: the sum of the terms, each times its weight.
+      terms: scalar float32 of each term by name, not weighted.
+    """
+
+    value: tf.Tensor
+    terms: dict[str, tf.Tensor]
+
+
+def check_label_weights(label_weights: Sequence[float] | None, num_classes: int) -> None:
+    """Raises `OptionError` unless there are no weights, one, or one for each class."""
+    if label_weights and len(label_weights) not in (1, num_classes):
+        raise OptionError(
+            f'--label_weights gives {len(label_weights)} weights, but there are {num_classes} classes. Give one weight '
+            'for all classes, or one for each'
+        )
+
+
+def losses_of_scales(
+    scales_to_logits: Mapping[str, tf.Tensor],
+    labels: tf.Tensor,
+    ignore_label: int,
+    options: LossOptions,
+    global_step: tf.Tensor | None = None,
+    scope: str = common.OUTPUT_TYPE,
+) -> dict[str, ScaleLoss]:
+    """The loss of each scale's logits (contract, section 5).
+
+    Args:
+      scales_to_logits: logits [n, h', w', classes] by key, such as 'merged_logits' and 'logits_0.50'.
+      labels: [n, h, w, 1] int32.
+      ignore_label: label of pixels that count nowhere.
+      options: the formula, upsampling, weights, hard-pixel mining.
+      global_step: scalar integer; needed where mining sets in step by step.
+      scope: first part of the losses' names.
+
+    Returns:
+      a loss for each key. The name of its value's operation holds `SCOPE_KEY`.
+
+    Raises:
+      OptionError: if the number of label weights fits neither one nor the classes.
+    """
+    result = {}
+    for key, logits in scales_to_logits.items():
+        check_label_weights(options.label_weights, int(logits.shape[-1]))
+        with tf.name_scope(f'{scope}_{key}'):
+            terms = _terms_of_one_scale(logits, labels, ignore_label, options, global_step)
+            result[key] = ScaleLoss(tf.identity(_weighted_sum(terms, options), 'value'), terms)
+    return result
+
+
+def _weighted_sum(terms: Mapping[str, tf.Tensor], options: LossOptions) -> tf.Tensor:
+    """The sum of the terms, each times its weight, scalar float32."""
+    weighted = [terms[term.name] if term.weight == 1.0 else term.weight * terms[term.name] for term in options.terms]
+    return weighted[0] if len(weighted) == 1 else tf.add_n(weighted)
+
+
+def _terms_of_one_scale(
+    logits: tf.Tensor, labels: tf.Tensor, ignore_label: int, options: LossOptions, global_step: tf.Tensor | None
+) -> dict[str, tf.Tensor]:
+    """Each term of one scale's loss by name, scalars float32, not weighted."""
+    if options.upsample_logits:
+        height, width = (int(side) for side in labels.shape[1:3])
+        logits = resize.bilinear(tf.cast(logits, tf.float32), (height, width))  # [n, h, w, classes]
+    else:
+        labels = shapes.resize_nearest(labels, shapes.spatial_size(logits))  # [n, h', w', 1]
+    names = [term.name for term in options.terms]
+    terms = {}
+    for name in names:
+        if name in PIXEL_LOSSES:
+            terms[name] = _mean_of_pixels(
+                _pixel_losses(name, logits, labels, ignore_label, options), options, global_step
+            )
+    if len(terms) < len(names):
+        regions = region_losses.regions_of(logits, labels, ignore_label)
+        measures = _region_losses(options)
+        for name in names:
+            if name not in PIXEL_LOSSES:
+                terms[name] = region_losses.mean_of_classes(measures[name](regions), options.label_weights)
+    return terms
+
+
+def _pixel_losses(
+    name: str, logits: tf.Tensor, labels: tf.Tensor, ignore_label: int, options: LossOptions
+) -> losses.PixelLosses:
+    """The losses of all pixels that the term `name` means."""
+    if name == 'focal':
+        return losses.focal(
+            logits, labels, ignore_label, options.label_weights, options.label_smoothing, options.focal_gamma
+        )
+    return losses.softmax_cross_entropy(logits, labels, ignore_label, options.label_weights, options.label_smoothing)
+
+
+def _region_losses(options: LossOptions) -> dict[str, Callable[[region_losses.Regions], region_losses.ClassLosses]]:
+    """The losses of classes by name."""
+    return {
+        'dice': region_losses.dice,
+        'jaccard': region_losses.jaccard,
+        'lovasz': region_losses.lovasz,
+        'tversky': lambda regions: region_losses.tversky(regions, options.tversky_alpha, options.tversky_beta),
+    }
+
+
+def _mean_of_pixels(pixels: losses.PixelLosses, options: LossOptions, global_step: tf.Tensor | None) -> tf.Tensor:
+    """The mean over all pixels that count, or over the hardest ones, scalar float32."""
+    if options.top_k_percent_pixels == 1.0:
+        return losses.mean_of_counted(pixels)
+    if global_step is None:
+        global_step = tf.compat.v1.train.get_or_create_global_step()
+    share = losses.mining_share(global_step, options.top_k_percent_pixels, options.hard_example_mining_step)
+    return losses.mean_of_hardest(pixels, share)
