@@ -44,6 +44,7 @@ HELP_WIDTH = 100
 USAGE_STATUS = 2
 ERROR_STATUS = 1
 INTERRUPTED_STATUS = 130
+PREVIEW_FILE = 'preview.png'
 
 _NVIDIA_DRIVER = '/proc/driver/nvidia'
 _IMPORT_CHATTER = re.compile(rb'I\d{4} |WARNING: All log messages before absl::InitializeLog')
@@ -293,7 +294,7 @@ _AUGMENTATION = Group(
             'float',
             0.0,
             'Change how bright images are: by a random factor from 1 minus this to 1 plus this, such as 0.2. 0: off, '
-            'here and below.',
+            'here and below; deeplab preview draws what they do.',
         ),
         Flag('jitter_contrast', 'float', 0.0, 'Change the contrast of images, likewise.'),
         Flag('jitter_saturation', 'float', 0.0, 'Change how strong their colours are, likewise.'),
@@ -977,6 +978,45 @@ _TRAIN = Program(
     required=('train_logdir', 'dataset_dir'),
 )
 
+
+def preview_options(values: Values) -> options.PreviewOptions:
+    """The options of preview."""
+    folder = values.path('train_logdir') or '.'
+    path = values.path('preview_path') or os.path.join(folder, PREVIEW_FILE)
+    if path.endswith(os.sep) or os.path.isdir(path):
+        path = os.path.join(path, PREVIEW_FILE)
+    return options.PreviewOptions(
+        train=train_options(values), path=path, images=values['preview_images'], samples=values['preview_samples']
+    )
+
+
+_PREVIEW = Program(
+    name='preview',
+    module='deeplab.preview',
+    summary='Draw what training would see: records, what each random change does to them, whole samples.',
+    example='--dataset_dir=tfrecord --train_crop_size=513,513 --rotation_degrees=10 --jitter_brightness=0.2',
+    groups=(
+        Group(
+            'Preview; all flags of train may stand beside these',
+            (
+                Flag(
+                    'preview_path',
+                    'string',
+                    None,
+                    'File of the sheet, a PNG, or its folder. Not set: preview.png in --train_logdir, or where you '
+                    'are without one.',
+                ),
+                Flag('preview_images', 'integer', 4, 'Records that are drawn with what each change does to them.'),
+                Flag('preview_samples', 'integer', 8, 'Complete samples, from the first on, that are drawn.'),
+            ),
+        ),
+        *_TRAIN.groups,
+    ),
+    to_options=preview_options,
+    required=('dataset_dir',),
+    prepare=_TRAIN.prepare,
+)
+
 _EVAL = Program(
     name='eval',
     module='deeplab.eval',
@@ -1316,6 +1356,7 @@ PROGRAMS = (
     _BUILD_CITYSCAPES,
     _BUILD_ADE20K,
     _REMOVE_COLORMAP,
+    _PREVIEW,
     _TRAIN,
     _EVAL,
     _VIS,

@@ -667,6 +667,34 @@ class TrainOptions:
 
 
 @dataclasses.dataclass(frozen=True)
+class PreviewOptions:
+    """All that `deeplab preview` needs to know.
+
+    Attributes:
+      train: the training whose input is drawn; only what its data and its changes to images need is looked at.
+      path: file of the sheet, a PNG.
+      images: records that are shown with what each change does to them.
+      samples: complete training samples that are shown.
+    """
+
+    train: TrainOptions
+    path: str
+    images: int = 4
+    samples: int = 8
+
+    def __post_init__(self) -> None:
+        _require(
+            self.path.lower().endswith('.png'),
+            'preview_path',
+            self.path,
+            'the sheet is a PNG; give a folder, or a name that ends in .png',
+        )
+        for flag in ('images', 'samples'):
+            value = getattr(self, flag)
+            _require(1 <= value <= 64, f'preview_{flag}', value, 'it must be from 1 to 64')
+
+
+@dataclasses.dataclass(frozen=True)
 class PredictionOptions:
     """Scales and flips that are averaged when labels are predicted.
 

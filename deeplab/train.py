@@ -71,8 +71,14 @@ class CloneOutputs(NamedTuple):
     terms: Mapping[str, tf.Tensor] = {}
 
 
-class _Data(NamedTuple):
-    """A checked split."""
+class Data(NamedTuple):
+    """A checked split.
+
+    Attributes:
+      descriptor: of the data set.
+      verdict: what the check of its records found.
+      reader: reads its records.
+    """
 
     descriptor: descriptor.DatasetDescriptor
     verdict: record_check.Verdict
@@ -95,7 +101,7 @@ def run(options: TrainOptions) -> Result:
     Raises:
       UserError: for whatever the user can mend: options, data, checkpoints, a loss that is not finite.
     """
-    _check(options)
+    check_options(options)
     checkpoints.remove_leftovers(options.train_logdir)
     resumed = session.newest_whole(options.train_logdir)
     first_step = session.step_of(resumed) if resumed else 0
@@ -108,7 +114,7 @@ def run(options: TrainOptions) -> Result:
         )
     if resumed is None:
         _check_initial_checkpoint(options)
-    data = _open_data(options)
+    data = open_data(options)
     options = _with_label_weights(options, data)
     os.makedirs(options.train_logdir, exist_ok=True)  # not before the data is known to be good
     with tf.Graph().as_default():
@@ -122,7 +128,7 @@ def run(options: TrainOptions) -> Result:
     return Result(report, result.step, result.loss, result.checkpoint, result.status)
 
 
-def _check(options: TrainOptions) -> None:
+def check_options(options: TrainOptions) -> None:
     """Raises `OptionError` for what cannot work; warns of what hardly can."""
     model.check_options(options.model)
     _check_machines(options.clones)
@@ -162,8 +168,12 @@ def _check_machines(clones: CloneOptions) -> None:
             )
 
 
-def _open_data(options: TrainOptions) -> _Data:
-    """Finds the split and checks all its records before anything is built."""
+def open_data(options: TrainOptions) -> Data:
+    """Finds the split and checks all its records before anything is built.
+
+    Raises:
+      UserError: there is no such data set or split, or its records or masks are not good.
+    """
     dataset = segmentation_dataset.get_dataset(options.dataset.name, options.dataset.split, options.dataset.directory)
     ignore_label = dataset.descriptor.ignore_label
     index = record_index.RecordIndex.walk(dataset.shards, options.dataset.skip_corrupt_records)
@@ -176,10 +186,10 @@ def _open_data(options: TrainOptions) -> _Data:
         index=index,
     )
     logging.info('Training on %d images of %s, split %s.', len(verdict.records), options.dataset.name, dataset.split)
-    return _Data(dataset.descriptor, verdict, input_generator.RecordReader(index))
+    return Data(dataset.descriptor, verdict, input_generator.RecordReader(index))
 
 
-def _with_label_weights(options: TrainOptions, data: _Data) -> TrainOptions:
+def _with_label_weights(options: TrainOptions, data: Data) -> TrainOptions:
     """`options` with label weights in numbers, where they are to follow from the records."""
     if not options.loss.auto_label_weights:
         return options
@@ -195,7 +205,7 @@ def _with_label_weights(options: TrainOptions, data: _Data) -> TrainOptions:
     return dataclasses.replace(options, loss=loss)
 
 
-def _train(options: TrainOptions, data: _Data, resumed: str | None, first_step: int) -> session.LoopResult:
+def _train(options: TrainOptions, data: Data, resumed: str | None, first_step: int) -> session.LoopResult:
     """Builds the graph in the current one, and runs it."""
     config = model_deploy.deployment_config(options.clones.num_clones, options.clones.clone_on_cpu)
     with tf.device('/device:CPU:0'):
@@ -241,10 +251,10 @@ def _train(options: TrainOptions, data: _Data, resumed: str | None, first_step: 
     )
 
 
-def _build_input(options: TrainOptions, data: _Data, first_step: int) -> input_generator.Pipeline:
-    """The batches of one clone each, from the sample position on that follows from the step."""
+def input_steps(options: TrainOptions, data: Data) -> dict[str, input_preprocess.Step]:
+    """What happens to a sample before the network sees it, by the names in `input_preprocess`."""
     assert options.model.crop_size is not None
-    steps = input_preprocess.train_steps(
+    return input_preprocess.named_train_steps(
         options.model.crop_size,
         options.resize,
         options.augment,
@@ -252,9 +262,13 @@ def _build_input(options: TrainOptions, data: _Data, first_step: int) -> input_g
         data.ignore_label,
         data.verdict.class_pixels,
     )
+
+
+def _build_input(options: TrainOptions, data: Data, first_step: int) -> input_generator.Pipeline:
+    """The batches of one clone each, from the sample position on that follows from the step."""
     return input_generator.get(
         data.reader,
-        steps,
+        list(input_steps(options, data).values()),
         options.clone_batch_size,
         is_training=True,
         records=data.records,

@@ -55,6 +55,7 @@ ABSL_LOGGING = {'logtostderr', 'alsologtostderr', 'v', 'verbosity', 'showprefixf
 CASES = [(BUILT[program], name, fact) for program in BUILT for name, fact in CONTRACT[program].items()]
 REQUIRED = {
     'train': ['--train_logdir=logs', '--dataset_dir=records'],
+    'preview': ['--dataset_dir=records'],
     'eval': ['--checkpoint_dir=logs', '--eval_logdir=eval', '--dataset_dir=records'],
     'vis': ['--checkpoint_dir=logs', '--vis_logdir=vis', '--dataset_dir=records'],
     'export_model': ['--checkpoint_path=logs/model.ckpt-1', '--export_path=graph.pb'],
@@ -101,6 +102,7 @@ def test_required_flags():
     required = {program.name: set(program.required) for program in cli.PROGRAMS if program.required}
     assert required == {
         'train': {'train_logdir', 'dataset_dir'},
+        'preview': {'dataset_dir'},
         'eval': {'checkpoint_dir', 'eval_logdir', 'dataset_dir'},
         'vis': {'checkpoint_dir', 'vis_logdir', 'dataset_dir'},
         'export_model': {'checkpoint_path', 'export_path'},
@@ -136,7 +138,7 @@ NEEDS = {
     'tversky_alpha': '--loss=tversky',
     'tversky_beta': '--loss=tversky',
 }
-# Of train alone: what is about the initial checkpoint is refused without one.
+# Of train and preview: what is about the initial checkpoint is refused without one.
 NEEDS_IN_TRAIN = dict.fromkeys(
     ('checkpoint_exclude_scopes', 'checkpoint_rename_map'), '--tf_initial_checkpoint=model.ckpt'
 )
@@ -149,6 +151,7 @@ OTHER_VALUES = {
     'min_scale_factor': '0.25',
     'output_stride': '32',
     'preset': 'edgetpu_deeplab',
+    'preview_path': 'other.png',
     'train_batch_size': '4',
 }
 OTHER_VALUES_OF_KINDS = {'string': 'other', 'integer': '2', 'float': '0.5', 'list': '4,2'}
@@ -170,7 +173,7 @@ def test_every_flag_reaches_the_options(program):
     for flag in cli.find_program(program).flags.values():
         if flag.name in UNREAD or (program, flag.name) in UNREAD_HERE:
             continue
-        needed = NEEDS | (NEEDS_IN_TRAIN if program == 'train' else {})
+        needed = NEEDS | (NEEDS_IN_TRAIN if program in ('train', 'preview') else {})
         words = [*REQUIRED.get(program, ()), *needed.get(flag.name, '').split()]
         changed = cli.options_of(program, [*words, f'--{flag.name}={_other_value(flag)}'])
         assert changed != cli.options_of(program, words), flag.name

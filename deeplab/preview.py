@@ -1,0 +1,278 @@
+"""Draws what training would see, before a long run: `deeplab preview` with the flags of `deeplab train`."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from deeplab import common, input_preprocess, train
+from deeplab.core import session
+from deeplab.errors import OptionError
+from deeplab.options import AugmentOptions, PreviewOptions, TrainOptions
+from deeplab.utils import drawing, input_generator, preview_sheet
+
+# Data sets with more classes than this show those alone that occur in the samples.
+_MOST_CLASSES_SHOWN = 40
+_IGNORED = 'does not count'
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What a preview gave.
+
+    Attributes:
+      report: for the user.
+      path: of the sheet.
+      class_shares: of the pixels that count in the drawn samples, the share of each class.
+      ignored_share: of all their pixels, the share that does not count.
+    """
+
+    report: str
+    path: str
+    class_shares: tuple[float, ...]
+    ignored_share: float
+
+
+class View(NamedTuple):
+    """A way to look at records: the steps that they go through, and what to call it."""
+
+    column: preview_sheet.Column
+    steps: list[input_preprocess.Step]
+
+
+class _Seen(NamedTuple):
+    """A record's name, and what it looks like."""
+
+    name: str
+    cell: preview_sheet.Cell
+
+
+def run(options: PreviewOptions) -> Result:
+    """Draws the sheet.
+
+    Raises:
+      UserError: what training would refuse too: its options, the data; or the sheet cannot be written.
+    """
+    training = options.train
+    train.check_options(training)
+    data = train.open_data(training)
+    columns = views(training, data)
+    with tf.Graph().as_default(), input_generator.explain_input_errors(data.reader):
+        seen = _look(options, data, [*(view.steps for view in columns), whole_steps(training, data)])
+    *rows, samples = seen
+    counts = _count([sample.cell.ids for sample in samples])
+    content = _content(options, data, [view.column for view in columns], rows, samples, counts)
+    _write(options.path, preview_sheet.compose(content))
+    shares, ignored = _shares(counts, data)
+    report = _report(options, data, len(samples), shares, ignored)
+    return Result(report, options.path, tuple(float(share) for share in shares), ignored)
+
+
+def whole_steps(training: TrainOptions, data: train.Data) -> list[input_preprocess.Step]:
+    """The steps of training themselves."""
+    return list(train.input_steps(training, data).values())
+
+
+def views(training: TrainOptions, data: train.Data) -> list[View]:
+    """The record as it is, and one view for each random change: that change alone, on every record.
+
+    A change draws from the record's seed what it draws in the first epoch of training; where training changes a share
+    of the images, a view shows the change on all of them, and says so.
+    """
+    augment = training.augment
+    always = dataclasses.replace(augment, blur_probability=1.0, flip_probability=1.0, rare_class_sampling=0.0)
+    steps = train.input_steps(dataclasses.replace(training, augment=always), data)
+    found = [View(preview_sheet.Column('Record', 'as it is; below, with its mask'), _chosen(steps, {}))]
+    for name in steps:
+        if name in (input_preprocess.RESIZE, input_preprocess.NUMBERS, input_preprocess.PAD):
+            continue
+        found.append(View(_column(name, training), _chosen(steps, {input_preprocess.RESIZE, name})))
+        if name == input_preprocess.CROP and augment.rare_class_sampling:
+            aimed = dataclasses.replace(always, rare_class_sampling=1.0)
+            steps_aimed = train.input_steps(dataclasses.replace(training, augment=aimed), data)
+            column = preview_sheet.Column(
+                'Crop at a rare class', f'on {_percent(augment.rare_class_sampling)} of the images'
+            )
+            found.append(View(column, _chosen(steps_aimed, {input_preprocess.RESIZE, name})))
+    return found
+
+
+def _chosen(steps: dict[str, input_preprocess.Step], names: set[str] | dict[str, str]) -> list[input_preprocess.Step]:
+    """Steps by their names, in order, with what they cannot do without."""
+    wanted = {*names, input_preprocess.NUMBERS}
+    if input_preprocess.CROP in wanted:
+        wanted.add(input_preprocess.PAD)
+    return [step for name, step in steps.items() if name in wanted]
+
+
+def _column(name: str, training: TrainOptions) -> preview_sheet.Column:
+    """Title and details of a step."""
+    augment = training.augment
+    height, width = training.model.crop_size or (0, 0)
+    squares = '1 square' if augment.cutout_count == 1 else f'{augment.cutout_count} squares'
+    titles = {
+        input_preprocess.COLORS: ('Colours', _color_details(augment)),
+        input_preprocess.ROTATION: ('Rotation', f'up to {augment.rotation_degrees:g} degrees either way'),
+        input_preprocess.CROP: (
+            'Scale and crop',
+            f'{augment.min_scale_factor:g} to {augment.max_scale_factor:g} times, {height} x {width}',
+        ),
+        input_preprocess.BLUR: (
+            'Blur',
+            f'sigma up to {augment.blur_sigma:g}, on {_percent(augment.blur_probability)} of the images',
+        ),
+        input_preprocess.CUTOUT: ('Cutout', f'{squares} of {augment.cutout_size} pixels'),
+        input_preprocess.FLIP: ('Flip', f'on {_percent(augment.flip_probability)} of the images'),
+    }
+    return preview_sheet.Column(*titles.get(name, (name, '')))
+
+
+def _color_details(augment: AugmentOptions) -> str:
+    """Which of the four colour changes there are, and how far they go."""
+    values = {
+        'bright.': augment.jitter_brightness,
+        'contr.': augment.jitter_contrast,
+        'satur.': augment.jitter_saturation,
+        'hue': augment.jitter_hue,
+    }
+    return ', '.join(f'{name} {value:g}' for name, value in values.items() if value)
+
+
+def _look(
+    options: PreviewOptions, data: train.Data, all_steps: Sequence[list[input_preprocess.Step]]
+) -> list[list[_Seen]]:
+    """Runs the first records of training through each list of steps; through the last, as many as samples are drawn."""
+    images = min(options.images, len(data.records))
+    counts = [*[images] * (len(all_steps) - 1), options.samples]
+    pipelines = [
+        input_generator.get(
+            data.reader,
+            steps,
+            batch_size=1,
+            is_training=True,
+            records=data.records,
+            seed=options.train.seed,
+            num_parallel=1,
+            prefetch_batches=1,
+        )
+        for steps in all_steps
+    ]
+    with session.open_session() as running:
+        running.run([pipeline.initializer for pipeline in pipelines])
+        return [
+            [_seen(running.run(pipeline.samples)) for _ in range(count)]
+            for pipeline, count in zip(pipelines, counts, strict=True)
+        ]
+
+
+def _seen(batch: dict[str, np.ndarray]) -> _Seen:
+    """A batch of one as a picture."""
+    image = batch[common.IMAGE][0]  # [h, w, channels]
+    channels = image.shape[-1]
+    image = image[..., :3] if channels >= 3 else np.repeat(image[..., :1], 3, axis=2)
+    pixels = np.clip(np.rint(image), 0, 255).astype(np.uint8)
+    name = batch[common.IMAGE_NAME][0].decode('utf-8', 'replace')
+    return _Seen(name, preview_sheet.Cell(pixels, batch[common.LABEL][0, ..., 0]))
+
+
+def _count(masks: Sequence[np.ndarray]) -> np.ndarray:
+    """Pixels of each id in masks: [256]."""
+    return sum((np.bincount(mask.ravel(), minlength=256) for mask in masks), np.zeros(256, np.int64))
+
+
+def _shares(counts: np.ndarray, data: train.Data) -> tuple[np.ndarray, float]:
+    """Share of each class among the pixels that count, [num_classes]; share of the rest among all."""
+    classes = counts.astype(np.float64)
+    classes[data.ignore_label] = 0
+    shares = classes[: data.descriptor.num_classes] / max(classes.sum(), 1)
+    return shares, float(counts[data.ignore_label] / max(counts.sum(), 1))
+
+
+def _content(
+    options: PreviewOptions,
+    data: train.Data,
+    columns: Sequence[preview_sheet.Column],
+    seen: Sequence[Sequence[_Seen]],
+    samples: Sequence[_Seen],
+    counts: np.ndarray,
+) -> preview_sheet.Content:
+    """What the sheet shows."""
+    training, descriptor = options.train, data.descriptor
+    shares, ignored = _shares(counts, data)
+    legend = [
+        preview_sheet.Class(descriptor.class_name(i), descriptor.palette[i], figures)
+        for i, figures in _figures(shares, data)
+    ]
+    legend.append(preview_sheet.Class(_IGNORED, None, _ignored_figures(ignored, data)))
+    height, width = training.model.crop_size or (0, 0)
+    return preview_sheet.Content(
+        title=f'{descriptor.name}, split {training.dataset.split}: {len(data.records)} images; seed {training.seed}',
+        columns=columns,
+        rows=[
+            preview_sheet.Row(records[0].name, [record.cell for record in records])
+            for records in zip(*seen, strict=True)
+        ],
+        samples=[(f'{number}: {sample.name}', sample.cell) for number, sample in enumerate(samples, start=1)],
+        samples_title=f'The first samples of training, {height} x {width}, all changes together',
+        legend=legend,
+        legend_title='Classes: share of the pixels in these samples (in the whole split)',
+        palette=descriptor.palette,
+        ignore_label=data.ignore_label,
+    )
+
+
+def _figures(shares: np.ndarray, data: train.Data) -> list[tuple[int, str]]:
+    """Classes, and their shares in samples and split; of many classes those that the samples hold."""
+    pixels = data.verdict.class_pixels.astype(np.float64)
+    split = pixels / max(pixels.sum(), 1)
+    return [
+        (i, f'{_percent(shares[i])} ({_percent(split[i])})')
+        for i in range(len(shares))
+        if len(shares) <= _MOST_CLASSES_SHOWN or shares[i] > 0
+    ]
+
+
+def _ignored_figures(share: float, data: train.Data) -> str:
+    """The share of the pixels that do not count, in samples and split."""
+    ignored = data.verdict.ignored_pixels
+    return f'{_percent(share)} ({_percent(ignored / max(ignored + int(data.verdict.class_pixels.sum()), 1))})'
+
+
+def _percent(share: float) -> str:
+    """A share for people."""
+    if 0 < share < 0.0005:
+        return '<0.1%'
+    return f'{100 * share:.1f}%' if share < 0.0995 else f'{100 * share:.0f}%'
+
+
+def _write(path: str, sheet: object) -> None:
+    """Writes the sheet, its folder too.
+
+    Raises:
+      OptionError: It cannot be written.
+    """
+    try:
+        os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
+        drawing.write(path, sheet)
+    except OSError as error:
+        raise OptionError(f'--preview_path={path} cannot be written: {error.strerror}. Give another path.') from None
+    logging.info('Wrote %s.', path)
+
+
+def _report(options: PreviewOptions, data: train.Data, samples: int, shares: np.ndarray, ignored: float) -> str:
+    """Shares of the classes, and where the sheet lies."""
+    figures = [(data.descriptor.class_name(i), text) for i, text in _figures(shares, data)]
+    hidden = len(shares) - len(figures)
+    width = max(len(name) for name in (*dict(figures), _IGNORED))
+    lines = [f'Share of the pixels in the {samples} samples drawn (in the whole split):']
+    lines += [f'  {name:{width}}  {text}' for name, text in figures]
+    lines += [f'  and {hidden} classes that do not occur in them'] if hidden else []
+    lines.append(f'  {_IGNORED:{width}}  {_ignored_figures(ignored, data)} of all pixels')
+    lines.append(f'The sheet: {options.path}')
+    return '\n'.join(lines)
