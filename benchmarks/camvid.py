@@ -37,11 +37,23 @@ def resident_bytes(pid: int, field: str) -> int:
     return int(re.search(rf'{field}:\s+(\d+) kB', text).group(1)) * 1024
 
 
-def train(records: pathlib.Path, logdir: pathlib.Path, seed: int, steps: int) -> dict:
-    """Trains one seed and measures its memory at the log lines."""
+def build(data: pathlib.Path, workdir: pathlib.Path) -> pathlib.Path:
+    """Writes the records of CamVid and returns their folder."""
+    records = workdir / 'tfrecord'
+    builder = program(
+        'build_voc2012_data', '--image_format=jpg', f'--image_folder={data / "JPEGImages"}',
+        f'--list_folder={data / "ImageSets" / "Segmentation"}',
+        f'--semantic_segmentation_folder={data / "SegmentationClass"}', f'--output_dir={records}',
+    )  # fmt: skip
+    subprocess.run(builder, check=True)
+    return records
+
+
+def train(records: pathlib.Path, logdir: pathlib.Path, seed: int, steps: int, *flags: str) -> dict:
+    """Trains one seed and measures its memory at the log lines; `flags` come on top of `TRAINING`."""
     command = program(
         'train', *NETWORK, *TRAINING, '--train_split=train', f'--dataset_dir={records}', f'--train_logdir={logdir}',
-        f'--training_number_of_steps={steps}', f'--seed={seed}',
+        f'--training_number_of_steps={steps}', f'--seed={seed}', *flags,
     )  # fmt: skip
     started = time.time()
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -88,13 +100,7 @@ def main() -> None:
     parser.add_argument('--steps', type=int, default=1500)
     parser.add_argument('--name', default='camvid')
     arguments = parser.parse_args()
-    records = arguments.workdir / 'tfrecord'
-    builder = program(
-        'build_voc2012_data', '--image_format=jpg', f'--image_folder={arguments.camvid / "JPEGImages"}',
-        f'--list_folder={arguments.camvid / "ImageSets" / "Segmentation"}',
-        f'--semantic_segmentation_folder={arguments.camvid / "SegmentationClass"}', f'--output_dir={records}',
-    )  # fmt: skip
-    subprocess.run(builder, check=True)
+    records = build(arguments.camvid, arguments.workdir)
     seeds = []
     for seed in (int(text) for text in arguments.seeds.split(',')):
         seeds.append(measure_seed(records, arguments.workdir, seed, arguments.steps))

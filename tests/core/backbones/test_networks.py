@@ -1,46 +1,135 @@
 """Laws that every backbone obeys."""
 
+import dataclasses
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from deeplab import common, model, train
 from deeplab.core import feature_extractor, layers
 from deeplab.core.backbones import mobilenet_v2, registry, xception
+from deeplab.deployment import model_deploy
 from deeplab.errors import OptionError
-from deeplab.options import ModelOptions
+from deeplab.options import DatasetOptions, LearningRateOptions, ModelOptions, OptimizerOptions, TrainOptions
 from tests.parity import goldens
 
 _QUICK = ('mobilenet_v2', 'xception_41', 'resnet_v1_18')
-_SIZE = 65  # 32 * 2 + 1: every stride finds a centre
+_CLASSES = 3
+_CENTRED = (65, 97)  # 32 * k + 1: every stride finds a centre
+_ANY = (45, 62)  # explicit padding needs none
+_TRAINED = (49, 67)
+_EXPLICIT_PADDING = ('resnet', 'xception')
 
 
-def _features(name, output_stride, **arguments):
+def _options(name, output_stride, **arguments):
+    outputs = {common.OUTPUT_TYPE: _CLASSES}
+    return ModelOptions(outputs, model_variant=name, output_stride=output_stride, **arguments)
+
+
+def _images(size, count=1):
+    return np.random.RandomState(0).uniform(0, 255, [count, *size, 3]).astype(np.float32)
+
+
+def _features(name, output_stride, size):
     """Features of a random image with the goldens' weights."""
-    options = ModelOptions({'semantic': 3}, model_variant=name, output_stride=output_stride, **arguments)
-    image = np.random.RandomState(0).uniform(0, 255, [1, _SIZE, _SIZE, 3]).astype(np.float32)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         with layers.mode_scope(is_training=False, fine_tune_batch_norm=False):
-            features, _ = feature_extractor.extract_features(tf.constant(image), options)
+            images = tf.constant(_images(size))
+            features, _ = feature_extractor.extract_features(images, _options(name, output_stride))
         variables = tf.compat.v1.model_variables()
         session.run([v.initializer for v in variables], goldens.initial_values(variables, 1.5))
         return session.run(features)
 
 
-def _families():
-    return [name if name in _QUICK else pytest.param(name, marks=pytest.mark.slow) for name in registry.names()]
+def _strides(name):
+    return [stride for stride in (8, 16, 32) if stride in registry.get(name).output_strides]
 
 
-@pytest.mark.parametrize('name', _families())
-def test_dense_features_contain_the_strided_ones(name):
-    backbone = registry.get(name)
-    if name.startswith('nas_'):
-        pytest.skip('searched cells resize their inputs to each other')
-    if name.startswith('mobilenet_v3'):
-        pytest.skip('gates average over a denser map; test_mobilenets.py holds the law without them')
-    strides = sorted(set(backbone.output_strides) & {8, 16, 32})[:2]
-    dense, strided = (_features(name, stride) for stride in strides)
-    assert strided.std() > 0.01
-    np.testing.assert_allclose(dense[:, ::2, ::2], strided, rtol=0, atol=1e-4 * strided.std())
+def _case(name, *more):
+    marks = () if name in _QUICK else pytest.mark.slow
+    return pytest.param(name, *more, marks=marks, id='-'.join([name, *map(str, more)]))
+
+
+def _laws():
+    """Name, the denser and the next stride, size of the image."""
+    for name in registry.names():
+        # Searched cells resize their inputs to each other; MobileNetV3's gates average over the denser map, and
+        # test_mobilenets.py holds the law without them.
+        if name.startswith(('nas_', 'mobilenet_v3')):
+            continue
+        strides = _strides(name)
+        for dense, strided in zip(strides, strides[1:], strict=False):
+            yield _case(name, dense, strided, _CENTRED)
+        if name.startswith(_EXPLICIT_PADDING):
+            yield _case(name, *strides[:2], _ANY)
+
+
+@pytest.mark.parametrize(('name', 'dense', 'strided', 'size'), list(_laws()))
+def test_dense_features_contain_the_strided_ones(name, dense, strided, size):
+    expected = _features(name, strided, size)
+    assert expected.std() > 0.01
+    found = _features(name, dense, size)[:, ::2, ::2]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4 * expected.std())
+
+
+_IGNORE = 255
+
+
+class _Batch:
+    """Stands in for the queue."""
+
+    def dequeue(self):
+        labels = np.random.RandomState(1).randint(0, _CLASSES, [2, *_TRAINED, 1])
+        labels[:, :5] = _IGNORE
+        return {common.IMAGE: tf.constant(_images(_TRAINED, 2)), common.LABEL: tf.constant(labels, tf.int32)}
+
+
+@pytest.mark.parametrize(
+    ('name', 'stride'), [_case(name, stride) for name in registry.names() for stride in _strides(name)]
+)
+def test_trains_a_step_on_an_odd_crop(name, stride):
+    network = _options(name, stride, crop_size=_TRAINED)
+    rate = LearningRateOptions(base=0.01)
+    options = TrainOptions(network, DatasetOptions('train', '.'), '.', optimizer=OptimizerOptions(learning_rate=rate))
+    with tf.Graph().as_default() as graph:
+        graph.seed = 1
+        global_step = tf.compat.v1.train.get_or_create_global_step()
+        build = functools.partial(train._build_deeplab, _Batch(), options, _IGNORE, global_step)
+        clones = model_deploy.create_clones(model_deploy.DeploymentConfig(), build)
+        logits = clones[0].outputs.logits
+        assert logits.shape == [2, *(int((side - 1) / stride + 1) for side in _TRAINED), _CLASSES]
+        step = train.build_train_step(clones, options, tf.constant(0.01), global_step)
+        with tf.compat.v1.Session() as session:
+            session.run(tf.compat.v1.global_variables_initializer())
+            watched = {v.op.name: v for v in tf.compat.v1.model_variables()}
+            before = session.run(watched)
+            applied, loss = session.run([step.is_applied, step.loss])
+            after = session.run(watched)
+    assert applied and 0.5 < loss < 10
+    trained = {v.op.name for v in graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)}
+    still = [n for n in trained if np.array_equal(before[n], after[n])]
+    # A shift whose batch norm's every value is cut off, or which another norm takes away, may stay.
+    assert not [n for n in still if 'weights' in n]
+    moved = [n for n in watched if 'moving_' in n and not np.array_equal(before[n], after[n])]
+    assert len(moved) == sum('moving_' in n for n in watched)
+
+
+@pytest.mark.parametrize('name', [_case(name) for name in registry.names()])
+def test_predicts_batches_and_sizes_unknown_when_it_was_built(name):
+    options = _options(name, _strides(name)[-1])
+    image = _images(_ANY, 2)
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        graph.seed = 1
+        images = tf.compat.v1.placeholder(tf.float32, [None, None, None, 3])
+        unknown = model.predict_labels(images, options)
+        known = model.predict_labels(tf.constant(image), dataclasses.replace(options, crop_size=_ANY))
+        variables = tf.compat.v1.model_variables()
+        session.run([v.initializer for v in variables], goldens.initial_values(variables, 1.5))
+        unknown, known = session.run([unknown, known], {images: image})
+    assert unknown['semantic'].shape == (2, *_ANY)
+    np.testing.assert_allclose(unknown['semantic_prob'], known['semantic_prob'], rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize(
