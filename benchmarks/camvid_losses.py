@@ -3,13 +3,14 @@
     python benchmarks/camvid_losses.py --camvid=../shared/data/camvid --workdir=WORKDIR
         [--variants=plain,auto,...] [--seeds=0,1,2] [--steps=1500]
 
-The training of benchmarks/camvid.py under other losses. Each run keeps a moving average of its weights, which changes
-nothing else about it, and is measured twice: with its weights, and with their average. Prints a line for each variant
-and writes benchmarks/results/camvid_losses.json after each seed; runs that stand in it are not made again.
+The training of benchmarks/camvid.py under other losses. Prints a line for each variant and writes
+benchmarks/results/camvid_losses.json after each run; runs that stand in it are not made again, and a training that
+was stopped goes on. The environment's TF_ENABLE_ONEDNN_OPTS is noted, as it changes the rounding.
 """
 
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -18,10 +19,11 @@ import _machine
 import camvid
 
 SMALL_CLASSES = ('pole', 'sign', 'pedestrian', 'bicyclist')
-AVERAGE = '--moving_average_decay=0.99'
 VARIANTS = {
     'plain': [],
+    'average': ['--moving_average_decay=0.99'],
     'auto': ['--label_weights=auto'],
+    'auto_average': ['--label_weights=auto', '--moving_average_decay=0.99'],
     'lovasz': ['--loss=softmax+lovasz'],
     'dice': ['--loss=softmax+dice'],
     'focal': ['--loss=focal'],
@@ -44,17 +46,20 @@ def evaluate(records: pathlib.Path, logdir: pathlib.Path, name: str, *flags: str
 
 
 def measure(records: pathlib.Path, workdir: pathlib.Path, variant: str, seed: int, steps: int) -> dict:
-    """One training and its two evaluations."""
+    """One training, and the evaluation of its weights and of their average."""
     logdir = workdir / f'{variant}_seed{seed}'
-    flags = (AVERAGE, *VARIANTS[variant])
+    flags = VARIANTS[variant]
     trained = camvid.train(records, logdir, seed, steps, *flags)
-    return {
+    run = {
         'variant': variant,
         'seed': seed,
         'minutes': trained['minutes'],
+        'onednn': os.environ.get('TF_ENABLE_ONEDNN_OPTS', 'not set'),
         'weights': evaluate(records, logdir, 'eval'),
-        'averaged_weights': evaluate(records, logdir, 'eval_average', '--use_moving_average'),
     }
+    if any(flag.startswith('--moving_average_decay') for flag in flags):
+        run['averaged_weights'] = evaluate(records, logdir, 'eval_average', '--use_moving_average')
+    return run
 
 
 def summary(runs: list[dict]) -> dict:
@@ -65,7 +70,8 @@ def summary(runs: list[dict]) -> dict:
         means[variant] = {'seeds': [run['seed'] for run in own]}
         for kind in ('weights', 'averaged_weights'):
             for figure in ('miou', 'small_classes_miou'):
-                means[variant][f'{kind}_{figure}'] = statistics.mean(run[kind][figure] for run in own)
+                if all(kind in run for run in own):
+                    means[variant][f'{kind}_{figure}'] = statistics.mean(run[kind][figure] for run in own)
     plain = means.get('plain', {}).get('weights_small_classes_miou')
     for row in means.values():
         if plain is not None:
@@ -89,7 +95,7 @@ def main() -> None:
             if any(run['variant'] == variant and run['seed'] == seed for run in runs):
                 continue
             runs.append(measure(records, arguments.workdir, variant, seed, arguments.steps))
-            flags = camvid.NETWORK + camvid.TRAINING + [AVERAGE]
+            flags = camvid.NETWORK + camvid.TRAINING
             content = {'steps': arguments.steps, 'flags': flags, 'variants': VARIANTS, 'wanted_gain': WANTED_GAIN}
             _machine.write('camvid_losses', {**content, 'means': summary(runs), 'runs': runs})
     for variant, row in summary(runs).items():

@@ -1,0 +1,113 @@
+"""Time and memory of a plain training step in two versions of this project, in turn, on one machine.
+
+    python benchmarks/step_before_after.py --records=TFRECORDS --before=CHECKOUT [--after=CHECKOUT] [--rounds=10]
+
+Both versions train with row C's command line, each in a process of its own, and take turns: while one makes its steps
+the other stands still. In each turn the first steps use up what the input had finished while it stood; the others are
+timed. The bound is on the ratios of the medians of time and of the peaks of resident memory, at most 1.03. Run it on
+an idle machine. Prints one line, writes benchmarks/results/step_before_after.json.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import _machine
+
+WANTED = 1.03
+STEPS_UNTIMED = 6  # more batches than queue and prefetch hold
+STEPS_TIMED = 6
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def work(records: pathlib.Path, rounds: int) -> None:
+    """Trains; makes a turn's steps for each line on standard input and answers with a line of JSON."""
+    import step_against_matmul
+
+    from deeplab import cli, train
+    from deeplab.core import session
+
+    class TurnHook(session.Hook):
+        times: list[float] = []
+
+        def after_step(self, result: session.StepResult, fetched: dict) -> None:
+            self.times.append(time.perf_counter())
+            if len(self.times) < STEPS_UNTIMED + STEPS_TIMED:
+                return
+            seconds = (self.times[-1] - self.times[STEPS_UNTIMED - 1]) / STEPS_TIMED
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            print(json.dumps({'seconds': seconds, 'peak_bytes': peak}), flush=True)
+            sys.stdin.readline()
+            self.times.clear()
+
+    hooks_of_training = train._hooks
+    train._hooks = lambda *given: [*hooks_of_training(*given), TurnHook()]
+    step_against_matmul.STEPS_UNTIMED, step_against_matmul.STEPS_TIMED = STEPS_UNTIMED, STEPS_TIMED
+    with tempfile.TemporaryDirectory() as logdir:
+        sys.exit(cli.main(['train', *step_against_matmul.command_line(records, logdir, rounds)]))
+
+
+def start(checkout: pathlib.Path, records: pathlib.Path, rounds: int) -> subprocess.Popen:
+    """A process that trains with the package in `checkout`; it has made its first turn, which warms up."""
+    command = [sys.executable, __file__, '--worker', f'--records={records}', f'--rounds={rounds}']
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=dict(os.environ, PYTHONPATH=str(checkout)),
+    )  # fmt: skip
+    process.stdout.readline()
+    return process
+
+
+def take_turn(process: subprocess.Popen) -> dict:
+    process.stdin.write('\n')
+    process.stdin.flush()
+    return json.loads(process.stdout.readline())
+
+
+def revision(checkout: pathlib.Path) -> str:
+    return subprocess.check_output(['git', 'rev-parse', '--short', 'HEAD'], cwd=checkout, text=True).strip()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--records', type=pathlib.Path, required=True)
+    parser.add_argument('--before', type=pathlib.Path)
+    parser.add_argument('--after', type=pathlib.Path, default=ROOT)
+    parser.add_argument('--rounds', type=int, default=10)
+    parser.add_argument('--worker', action='store_true')
+    arguments = parser.parse_args()
+    if arguments.worker:
+        work(arguments.records, arguments.rounds)
+    checkouts = {'before': arguments.before.resolve(), 'after': arguments.after.resolve()}
+    processes = {name: start(path, arguments.records, arguments.rounds) for name, path in checkouts.items()}
+    turns: dict[str, list[dict]] = {name: [] for name in processes}
+    for _ in range(arguments.rounds):
+        for name, process in processes.items():
+            turns[name].append(take_turn(process))
+    for process in processes.values():
+        process.kill()
+    seconds = {name: statistics.median(turn['seconds'] for turn in found) for name, found in turns.items()}
+    peaks = {name: found[-1]['peak_bytes'] for name, found in turns.items()}
+    result = {
+        'ratio_of_seconds': round(seconds['after'] / seconds['before'], 4),
+        'ratio_of_peak_memory': round(peaks['after'] / peaks['before'], 4),
+        'wanted_ratio': WANTED,
+        'revisions': {name: revision(path) for name, path in checkouts.items()},
+        'turns': turns,
+    }
+    path = _machine.write('step_before_after', result)
+    print(
+        f'a step after takes {result["ratio_of_seconds"]} times the time of one before, and '
+        f'{result["ratio_of_peak_memory"]} times its memory, wanted {WANTED}: {path}'
+    )
+
+
+if __name__ == '__main__':
+    main()
