@@ -469,6 +469,15 @@ _MASTER = Flag('master', 'string', '', 'Address of the TensorFlow server that co
 _TRAIN_MACHINES = Group(
     'Machines',
     (
+        Flag(
+            'precision',
+            'enum',
+            'float32',
+            'Type in which convolutions and activations compute: the shorter ones are faster and smaller on hardware '
+            'that has them. Weights, checkpoints and the loss stay float32.',
+            options.PRECISIONS,
+        ),
+        Flag('xla', 'boolean', False, 'Let XLA compile the network: a slower start, often faster steps.'),
         Flag('num_clones', 'integer', 1, 'Copies of the network, one a GPU, that share each batch evenly.'),
         Flag('clone_on_cpu', 'boolean', False, 'Put the copies on CPUs.'),
         _MASTER,
@@ -858,6 +867,8 @@ def train_options(values: Values) -> options.TrainOptions:
         save_summaries_images=values['save_summaries_images'],
         profile_logdir=values.path('profile_logdir'),
         seed=values['seed'],
+        precision=values['precision'],
+        xla=values['xla'],
     )
 
 

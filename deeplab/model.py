@@ -97,7 +97,7 @@ def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tenso
       options: the network.
 
     Returns:
-      [n, h / output_stride, w / output_stride, channels] float32, and the backbone's end points.
+      [n, h / output_stride, w / output_stride, channels] of the compute type, and the backbone's end points.
     """
     features, end_points = feature_extractor.extract_features(images, options)
     return heads.choose(options).build(features, options), end_points
@@ -124,9 +124,10 @@ def _logits(features: tf.Tensor, classes: int, output: str, options: ModelOption
 
 
 def _single_scale_logits(images: tf.Tensor, options: ModelOptions) -> dict[str, tf.Tensor]:
-    """Logits by output for one scale, at the network's own resolution."""
+    """Logits by output for one scale, at the network's own resolution, float32."""
     features, end_points = extract_features(images, options)
     features = decoder.build(features, end_points, options, image_size=shapes.spatial_size(images))
+    features = layers.as_type(features, tf.float32)  # shorter types could not tell nearly equal logits apart
     if options.decoder.output_is_logits:
         return dict.fromkeys(options.outputs_to_num_classes, features)
     return {
@@ -183,6 +184,7 @@ def multi_scale_logits(
     is_training: bool = False,
     fine_tune_batch_norm: bool = False,
     native_dilation: bool | None = None,
+    compute_type: tf.DType = tf.float32,
 ) -> dict[str, ScaleLogits]:
     """Logits of one or several scales of the images.
 
@@ -194,6 +196,7 @@ def multi_scale_logits(
       is_training: whether dropout drops.
       fine_tune_batch_norm: whether (in training) batch norms use the batch's statistics.
       native_dilation: see `layers.mode_scope`; False for a graph that will be exported.
+      compute_type: type in which backbone, head and decoder compute: float32, bfloat16 or float16.
 
     Returns:
       For each output, logits [n, h', w', classes] float32 by scale: `merged_logits` alone for one scale; for several
@@ -216,6 +219,7 @@ def multi_scale_logits(
         weight_decay=weight_decay,
         batch_norm_decay=options.batch_norm_decay,
         native_dilation=native_dilation,
+        compute_type=compute_type,
     )
     with mode, tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE):
         for scale in pyramid:

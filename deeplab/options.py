@@ -27,6 +27,7 @@ COLORMAP_TYPES = ('pascal', 'cityscapes', 'ade20k')
 IMAGE_FORMATS = ('jpg', 'jpeg', 'png')
 LABEL_FORMATS = ('png',)
 OUTPUT_STRIDES = (4, 8, 16, 32)
+PRECISIONS = ('float32', 'bfloat16', 'float16')
 EXPORT_FORMATS = ('frozen_graph', 'saved_model')
 
 
@@ -608,7 +609,12 @@ class CloneOptions:
 
 @dataclasses.dataclass(frozen=True)
 class TrainOptions:
-    """All that `deeplab train` needs to know."""
+    """All that `deeplab train` needs to know.
+
+    Attributes (those that do not explain themselves):
+      precision: type in which convolutions and activations compute; variables are float32 whatever it is.
+      xla: whether XLA compiles what it can of the graph.
+    """
 
     model: ModelOptions
     dataset: DatasetOptions
@@ -630,8 +636,11 @@ class TrainOptions:
     save_summaries_images: bool = False
     profile_logdir: str | None = None
     seed: int = 0
+    precision: str = 'float32'
+    xla: bool = False
 
     def __post_init__(self) -> None:
+        _require_choice('precision', self.precision, PRECISIONS)
         _require_positive('train_batch_size', self.batch_size)
         _require_positive('training_number_of_steps', self.number_of_steps)
         _require_positive('log_steps', self.log_steps)

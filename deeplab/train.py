@@ -14,6 +14,7 @@ if __name__ == '__main__':
 
     sys.exit(cli.main(['train', *sys.argv[1:]]))
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -25,7 +26,7 @@ import tf_slim as slim
 from absl import logging
 
 from deeplab import common, input_preprocess, model
-from deeplab.core import checkpoints, feature_extractor, label_weights, layers, session, shapes
+from deeplab.core import checkpoints, feature_extractor, label_weights, layers, loss_scaling, session, shapes
 from deeplab.datasets import descriptor, record_check, record_index, segmentation_dataset
 from deeplab.deployment import model_deploy
 from deeplab.errors import DataError, OptionError
@@ -233,7 +234,8 @@ def _train(options: TrainOptions, data: Data, resumed: str | None, first_step: i
     def initialise(running: tf.compat.v1.Session) -> None:
         running.run([start, pipeline.initializer])
         if resumed:
-            session.restore_all(running, resumed, running.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES))
+            variables = running.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
+            session.restore_all(running, resumed, loss_scaling.restorable(variables, resumed))
             writer.adopt(resumed, first_step)
             logging.info('Going on from %s.', resumed)
         elif init_fn is not None:
@@ -289,23 +291,27 @@ def _build_deeplab(
       global_step: steps done.
     """
     batch = inputs_queue.dequeue()
-    with layers.training_scope(options.optimizer.trainable_scopes):
-        logits = model.multi_scale_logits(
-            batch[common.IMAGE],
-            options.model,
-            image_pyramid=options.model.image_pyramid,
-            weight_decay=options.optimizer.weight_decay,
-            is_training=True,
-            fine_tune_batch_norm=options.fine_tune_batch_norm,
-        )
-    losses, terms = {}, {}
-    for output, scales_to_logits in logits.items():
-        for key, loss in scale_losses.losses_of_scales(
-            scales_to_logits, batch[common.LABEL], ignore_label, options.loss, global_step, scope=output
-        ).items():
-            losses[f'{output}_{key}'] = loss.value
-            if len(loss.terms) > 1:
-                terms.update({f'{output}_{key}/{name}': value for name, value in loss.terms.items()})
+    # What is named here is compiled, and its gradients with it; the session's own switch would compile the reading of
+    # images too, whose sizes it cannot know.
+    with tf.xla.experimental.jit_scope() if options.xla else contextlib.nullcontext():
+        with layers.training_scope(options.optimizer.trainable_scopes):
+            logits = model.multi_scale_logits(
+                batch[common.IMAGE],
+                options.model,
+                image_pyramid=options.model.image_pyramid,
+                weight_decay=options.optimizer.weight_decay,
+                is_training=True,
+                fine_tune_batch_norm=options.fine_tune_batch_norm,
+                compute_type=tf.as_dtype(options.precision),
+            )
+        losses, terms = {}, {}
+        for output, scales_to_logits in logits.items():
+            for key, loss in scale_losses.losses_of_scales(
+                scales_to_logits, batch[common.LABEL], ignore_label, options.loss, global_step, scope=output
+            ).items():
+                losses[f'{output}_{key}'] = loss.value
+                if len(loss.terms) > 1:
+                    terms.update({f'{output}_{key}/{name}': value for name, value in loss.terms.items()})
     return CloneOutputs(losses, batch, logits[common.OUTPUT_TYPE][common.MERGED_LOGITS], terms)
 
 
@@ -330,7 +336,10 @@ def build_train_step(
     losses = [tf.add_n(list(clone.outputs.losses.values())) for clone in clones]
     variables = train_utils.trained_variables(options.optimizer.trainable_scopes)
     regularization = train_utils.regularization_losses(options.optimizer.trainable_scopes)
-    total_loss, gradients = model_deploy.optimize_clones(clones, losses, regularization, variables)
+    scale = loss_scaling.LossScale() if options.precision == 'float16' else None
+    total_loss, gradients = model_deploy.optimize_clones(
+        clones, losses, regularization, variables, scale.factor if scale else None
+    )
     multipliers = train_utils.get_model_gradient_multipliers(
         options.optimizer.last_layer_scopes, options.optimizer.last_layer_gradient_multiplier
     )
@@ -340,11 +349,19 @@ def build_train_step(
         train_utils.multiply_gradients(gradients, multipliers),
         train_utils.make_optimizer(options.optimizer, learning_rate),
         global_step,
-        lambda: [layers.apply_moving_update(update) for update in updates],
+        lambda: [layers.apply_moving_update(update) for update in updates] + (scale.grow() if scale else []),
+        # A step that is left out counts too: its batch does not come again, here or in a run that goes on from here.
+        lambda: [*scale.shrink(), global_step.assign_add(1, read_value=False)] if scale else [],
     )
     names = [clone.outputs.batch[common.IMAGE_NAME] for clone in clones if common.IMAGE_NAME in clone.outputs.batch]
     return session.TrainStep(
-        is_applied, total_loss, norm, learning_rate, global_step, tf.concat(names, 0) if names else None
+        is_applied,
+        total_loss,
+        norm,
+        learning_rate,
+        global_step,
+        tf.concat(names, 0) if names else None,
+        scale.factor if scale else None,
     )
 
 

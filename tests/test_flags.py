@@ -20,6 +20,7 @@ BUILT = {
 }
 NEW = {
     'train': {
+        'precision',
         'preset',
         'seed',
         'skip_corrupt_records',
@@ -42,6 +43,7 @@ NEW = {
         'focal_gamma',
         'tversky_alpha',
         'tversky_beta',
+        'xla',
     },
     'eval': {'preset', 'skip_corrupt_records', 'timeout_secs'},
     'vis': {'preset', 'skip_corrupt_records', 'timeout_secs'},

@@ -41,9 +41,9 @@ def pays(inputs: tf.Tensor, filters: int, kernel_size: int, stride: int) -> bool
     """Whether a convolution's statistics are cheaper to have from its input (`fold`).
 
     They are where it is 1x1 and at least doubles the channels. A GPU normalises the wide tensor as fast, and may
-    multiply matrices with fewer bits, so there the answer is no.
+    multiply matrices with fewer bits, so there the answer is no; moments are nothing for the shorter types either.
     """
-    widens = kernel_size == 1 and stride == 1 and filters >= 2 * int(inputs.shape[-1])
+    widens = kernel_size == 1 and stride == 1 and filters >= 2 * int(inputs.shape[-1]) and inputs.dtype == tf.float32
     return widens and not tf.config.list_physical_devices('GPU')
 
 

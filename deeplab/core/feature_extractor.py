@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from deeplab.core import layers
 from deeplab.core.backbones import registry
 from deeplab.options import ModelOptions
 
@@ -30,14 +31,14 @@ def input_name(model_variant: str) -> str:
 def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Normalises images and runs the backbone on them.
 
-    How layers behave (training or not, weight decay) is the caller's `layers.mode_scope`.
+    How layers behave (training or not, weight decay, type) is the caller's `layers.mode_scope`.
 
     Args:
       images: [n, h, w, 3] float32, 0 to 255.
       options: the network.
 
     Returns:
-      Features [n, ceil(h / output_stride), ceil(w / output_stride), c] float32, and the end points by name.
+      Features [n, ceil(h / output_stride), ceil(w / output_stride), c] of the compute type, and the end points by name.
 
     Raises:
       OptionError: unknown variant, or an output stride that it cannot have.
@@ -46,4 +47,4 @@ def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tenso
     normalized = backbone.normalization.apply(tf.cast(images, tf.float32))
     # Converters of exported graphs take this name for the network's beginning.
     normalized = tf.identity(normalized, name=input_name(options.model_variant))
-    return backbone.build(normalized, options)
+    return backbone.build(layers.as_compute_type(normalized), options)

@@ -5,6 +5,9 @@ activation, and how the training mode reaches each layer without passing through
 variables are the checkpoint contract: `SCOPE/weights`, `SCOPE/biases`, `SCOPE/depthwise_weights`,
 `SCOPE/BatchNorm/{gamma,beta,moving_mean,moving_variance}`.
 
+A layer computes in the type of its input, which `mode_scope` chooses once, where images enter: variables, the
+statistics of batch norms and their gradients are float32 whatever that type is.
+
 Two things differ from a plain layer library. A batch norm in training mode updates nothing: it registers a
 `MovingUpdate`, which the train step applies with the gradients or not at all. And nothing is random by order:
 an initial value follows from the graph's seed and the variable's name, a dropout mask from the seed, the place and
@@ -114,6 +117,17 @@ def _variable(
     return slim.model_variable(name, shape=shape, initializer=first_value, regularizer=regularizer, trainable=trainable)
 
 
+@slim.add_arg_scope
+def as_compute_type(images: tf.Tensor, compute_type: tf.DType = tf.float32) -> tf.Tensor:
+    """`images` in the type in which the network computes (see `mode_scope`)."""
+    return as_type(images, compute_type)
+
+
+def as_type(values: tf.Tensor | tf.Variable, wanted: tf.DType) -> tf.Tensor | tf.Variable:
+    """`values` as type `wanted`; `values` themselves, without an operation, where they have it already."""
+    return values if values.dtype.base_dtype == wanted else tf.cast(values, wanted)
+
+
 def _channels(inputs: tf.Tensor) -> int:
     """Number of channels of an NHWC tensor."""
     return int(inputs.shape[-1])
@@ -138,7 +152,8 @@ def _finish(
     if normalize:
         outputs = batch_norm(outputs, expansion=expansion)
     elif bias:
-        outputs = tf.nn.bias_add(outputs, _variable('biases', [_channels(outputs)], zeros))
+        biases = _variable('biases', [_channels(outputs)], zeros)
+        outputs = tf.nn.bias_add(outputs, as_type(biases, outputs.dtype))
     return outputs if activation is None else activation(outputs)
 
 
@@ -163,7 +178,7 @@ def conv2d(
     """A convolution with batch norm (or biases) and an activation.
 
     Args:
-      inputs: [n, h, w, c] float32.
+      inputs: [n, h, w, c] float.
       filters: channels of the result.
       kernel_size: side of the square kernel.
       scope: variable scope.
@@ -180,13 +195,13 @@ def conv2d(
         gradient on a CPU) instead of space-to-batch.
 
     Returns:
-      [n, ceil(h / stride), ceil(w / stride), filters] float32.
+      [n, ceil(h / stride), ceil(w / stride), filters], of the type of `inputs`.
 
     Source: atrous convolution: arXiv:1706.05587, section 3.1.
     """
     with tf.compat.v1.variable_scope(scope, values=[inputs]):
         shape = [kernel_size, kernel_size, _channels(inputs), filters]
-        weights = _variable(weights_name, shape, initializer, weight_decay)
+        weights = as_type(_variable(weights_name, shape, initializer, weight_decay), inputs.dtype)
         padding = 'SAME'
         if fixed_padding and stride > 1 and kernel_size > 1:
             inputs, padding = _pad_for_stride(inputs, kernel_size, rate), 'VALID'
@@ -221,7 +236,7 @@ def depthwise_conv2d(
     """A depthwise convolution (one filter for each channel) with batch norm (or biases) and an activation.
 
     Args:
-      inputs: [n, h, w, c] float32.
+      inputs: [n, h, w, c] float.
       kernel_size: side of the square kernel.
       scope: variable scope.
       stride: step between two outputs; 1 where `rate` is greater than 1.
@@ -236,13 +251,13 @@ def depthwise_conv2d(
       bias: as in `conv2d`.
 
     Returns:
-      [n, ceil(h / stride), ceil(w / stride), c] float32.
+      [n, ceil(h / stride), ceil(w / stride), c], of the type of `inputs`.
 
     Source: arXiv:1802.02611, section 3.1 (atrous separable convolution).
     """
     with tf.compat.v1.variable_scope(scope, values=[inputs]):
         shape = [kernel_size, kernel_size, _channels(inputs), 1]
-        weights = _variable('depthwise_weights', shape, initializer, weight_decay)
+        weights = as_type(_variable('depthwise_weights', shape, initializer, weight_decay), inputs.dtype)
         padding = 'SAME'
         rates = (rate, rate) if isinstance(rate, int) else rate
         if fixed_padding and stride > 1:
@@ -277,7 +292,7 @@ def separable_conv2d(
     """A depthwise convolution `SCOPE_depthwise`, then a 1x1 convolution `SCOPE_pointwise`; each has a batch norm.
 
     Args:
-      inputs: [n, h, w, c] float32.
+      inputs: [n, h, w, c] float.
       filters: channels of the result.
       kernel_size: side of the depthwise kernel.
       scope: beginning of the two variable scopes.
@@ -291,7 +306,7 @@ def separable_conv2d(
       pointwise_initializer: first value of the 1x1 weights.
 
     Returns:
-      [n, ceil(h / stride), ceil(w / stride), filters] float32.
+      [n, ceil(h / stride), ceil(w / stride), filters], of the type of `inputs`.
 
     Source: arXiv:1802.02611, section 3.2 (batch norm and ReLU after each 3x3 depthwise convolution).
     """
@@ -336,7 +351,7 @@ def batch_norm(
     and beta still have gradients.
 
     Args:
-      inputs: [n, h, w, c] float32.
+      inputs: [n, h, w, c] float.
       decay: share of a moving statistic that stays in an update, as the family has it.
       forced_decay: replaces `decay` wherever it is set.
       epsilon: added to the variance.
@@ -346,7 +361,7 @@ def batch_norm(
       expansion: the convolution that made `inputs`, where its input is the cheaper way to the batch's statistics.
 
     Returns:
-      [n, h, w, c] float32.
+      [n, h, w, c], of the type of `inputs`.
 
     Source: arXiv:1502.03167, algorithms 1 and 2 (the stored variance is the unbiased one).
     """
@@ -415,7 +430,7 @@ def dropout(inputs: tf.Tensor, keep_probability: float, *, scope: str, is_traini
     what an undisturbed run draws. Clones draw different masks.
 
     Args:
-      inputs: any shape, float32.
+      inputs: any shape, float.
       keep_probability: share of the values that stay, in (0, 1].
       scope: name of the operation.
       is_training: whether to drop at all.
@@ -426,7 +441,10 @@ def dropout(inputs: tf.Tensor, keep_probability: float, *, scope: str, is_traini
         return inputs
     with tf.name_scope(scope) as name_scope:
         seed = _step_seed(name_scope)
-        return tf.nn.experimental.stateless_dropout(inputs, rate=1.0 - keep_probability, seed=seed)
+        # In float32, as few digits could not say 0.9: every precision drops the same values.
+        values = as_type(inputs, tf.float32)
+        values = tf.nn.experimental.stateless_dropout(values, rate=1.0 - keep_probability, seed=seed)
+        return as_type(values, inputs.dtype)
 
 
 @slim.add_arg_scope
@@ -438,13 +456,13 @@ def drop_path(
     Like `dropout`, it draws from the graph's seed, the place, the clone and the global step.
 
     Args:
-      inputs: [n, h, w, c] float32.
+      inputs: [n, h, w, c] float.
       keep_probability: share of the images that stay, in (0, 1]; a number or a scalar float32 tensor.
       scope: name of the operation.
       is_training: whether to drop at all.
 
     Returns:
-      [n, h, w, c] float32.
+      [n, h, w, c], of the type of `inputs`.
 
     Source: arXiv:1605.07648, section 4 (drop path); arXiv:1707.07012 (scheduled over training).
     """
@@ -452,8 +470,8 @@ def drop_path(
         return inputs
     with tf.name_scope(scope) as name_scope:
         chance = tf.random.stateless_uniform([tf.shape(inputs)[0], 1, 1, 1], _step_seed(name_scope))
-        kept = tf.cast(chance < keep_probability, inputs.dtype)  # [n, 1, 1, 1]
-        return inputs * (kept / keep_probability)
+        kept = tf.cast(chance < keep_probability, tf.float32)  # [n, 1, 1, 1]
+        return inputs * as_type(kept / keep_probability, inputs.dtype)
 
 
 @contextlib.contextmanager
@@ -464,6 +482,7 @@ def mode_scope(
     weight_decay: float = 0.0,
     batch_norm_decay: float | None = None,
     native_dilation: bool | None = None,
+    compute_type: tf.DType = tf.float32,
 ) -> Iterator[None]:
     """How all layers below behave, whatever their family.
 
@@ -475,6 +494,7 @@ def mode_scope(
       batch_norm_decay: decay of every batch norm; None for each family's own.
       native_dilation: whether atrous depthwise convolutions may use the kernel that knows dilations; None for
         "while predicting, where a `depthwise_conv2d` scope does not say otherwise".
+      compute_type: type of convolutions and activations: float32, bfloat16 or float16.
     """
     native = (not is_training) if native_dilation is None else native_dilation
     with contextlib.ExitStack() as stack:
@@ -486,6 +506,7 @@ def mode_scope(
             )
         )
         stack.enter_context(slim.arg_scope([dropout, drop_path], is_training=is_training))
+        stack.enter_context(slim.arg_scope([as_compute_type], compute_type=compute_type))
         yield
 
 

@@ -88,6 +88,8 @@ class TrainStep:
       learning_rate: scalar float32.
       image_names: [batch] string, None where nobody knows them.
       global_step: the variable that counts updates, int64.
+      loss_scale: scalar float32, the factor of a loss that is differentiated in float16 (`loss_scaling`); None for
+        none. A step that overflows while it is above 1 is no error: it is left out.
     """
 
     is_applied: tf.Tensor
@@ -96,6 +98,7 @@ class TrainStep:
     learning_rate: tf.Tensor
     global_step: tf.Variable
     image_names: tf.Tensor | None = None
+    loss_scale: tf.Tensor | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,6 +158,7 @@ def gated_update(
     optimizer: tf.compat.v1.train.Optimizer,
     global_step: tf.Variable,
     moving_updates: Callable[[], Sequence[tf.Operation]] = tuple,
+    skipped_updates: Callable[[], Sequence[tf.Operation]] = tuple,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """One update of everything, or of nothing where the loss or a gradient is not finite.
 
@@ -167,6 +171,7 @@ def gated_update(
       optimizer: what applies them.
       global_step: the counter of updates.
       moving_updates: called inside the gate; makes the operations that update moving averages.
+      skipped_updates: called for the other case; makes what happens where nothing is applied.
 
     Returns:
       is_applied (scalar bool) and the L2 norm of all gradients (scalar float32).
@@ -181,7 +186,11 @@ def gated_update(
         with tf.control_dependencies([counted]):
             return tf.constant(True)
 
-    return tf.cond(is_finite, apply, lambda: tf.constant(False), name='gated_update'), norm
+    def skip() -> tf.Tensor:
+        with tf.control_dependencies(list(skipped_updates())):
+            return tf.constant(False)
+
+    return tf.cond(is_finite, apply, skip, name='gated_update'), norm
 
 
 def train(
@@ -213,7 +222,8 @@ def train(
       how it ended.
 
     Raises:
-      NonFiniteError: at a loss or gradient that is not finite; weights and checkpoints stay as they were.
+      NonFiniteError: at a loss or gradient that is not finite, unless `step.loss_scale` may be to blame; weights and
+        checkpoints stay as they were.
     """
     graph = tf.compat.v1.get_default_graph()
     with open_session(graph, cpu_devices, master) as session, Interrupts() as interrupts:
@@ -251,6 +261,8 @@ class _Loop:
         }
         if step.image_names is not None:
             self._fetches['image_names'] = step.image_names
+        if step.loss_scale is not None:
+            self._fetches['loss_scale'] = step.loss_scale
 
     def run(self, done: int, number_of_steps: int, interrupts: Interrupts) -> LoopResult:
         started = last_save = time.monotonic()
@@ -283,20 +295,28 @@ class _Loop:
         values, fetched = self._session.run([self._fetches, extra])
         seconds = time.monotonic() - start
         if not values['is_applied']:
-            raise NonFiniteError(self._describe(done + 1, values))
+            self._excuse(done + 1, values)
         result = StepResult(done + 1, float(values['loss']), float(values['learning_rate']), seconds)
         for hook, tensors in zip(self._hooks, fetched, strict=True):
             hook.after_step(result, tensors)
         return result.loss
 
+    def _excuse(self, step: int, values: dict[str, Any]) -> None:
+        """Says why `step` was left out; raises `NonFiniteError` where it may not be."""
+        scale = values.get('loss_scale', 1.0)
+        if scale <= 1.0:
+            raise NonFiniteError(self._describe(step, values))
+        logging.info('Step %d left out: float16 overflowed at loss scale %g, which is halved.', step, scale)
+
     def _describe(self, step: int, values: dict[str, Any]) -> str:
         names = [name.decode(errors='replace') for name in values.get('image_names', ())]
         images = checkpoints.shortened(names, 16) or 'given'
+        shorter = ', set --precision=bfloat16' if 'loss_scale' in values else ''
         return (
             f'Step {step}: the loss is {values["loss"]} and the norm of the gradients {values["gradient_norm"]}, at '
             f'learning rate {values["learning_rate"]:.6g}, on the images {images}. '
-            'The update was not applied. Lower the learning rate (--base_learning_rate, --adam_learning_rate), or look '
-            f'at these images and their labels. The last good checkpoint stays: {self._writer.last_path}'
+            f'The update was not applied. Lower the learning rate (--base_learning_rate, --adam_learning_rate){shorter}'
+            f', or look at these images and their labels. The last good checkpoint stays: {self._writer.last_path}'
         )
 
 

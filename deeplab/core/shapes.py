@@ -8,6 +8,8 @@ import tensorflow as tf
 
 # A side in pixels: known while the graph is built, or a scalar int32 tensor.
 Side = int | tf.Tensor
+# Types with too few digits for sums and positions.
+_SHORT_TYPES = (tf.float16, tf.bfloat16)
 
 
 def scaled_size(side: Side, scale: float) -> Side:
@@ -53,13 +55,21 @@ def resize_bilinear(images: tf.Tensor, size: Sequence[Side]) -> tf.Tensor:
     """Resizes [n, h, w, c] to `size` (height, width) bilinearly, corners aligned.
 
     Args:
-      images: [n, h, w, c]; whatever the type, the result is float32.
+      images: [n, h, w, c] of any type.
       size: height and width, ints or scalar int32 tensors.
 
     Returns:
-      [n, height, width, c] float32.
+      [n, height, width, c]: float16 and bfloat16 stay what they are, all else becomes float32.
     """
-    return _resize(tf.cast(images, tf.float32), size, 'bilinear')
+    resized = _resize(tf.cast(images, tf.float32), size, 'bilinear')
+    return tf.cast(resized, images.dtype) if images.dtype in _SHORT_TYPES else resized
+
+
+def spatial_mean(values: tf.Tensor) -> tf.Tensor:
+    """The mean over all positions of [n, h, w, c]: [n, 1, 1, c] of the same type, summed in float32."""
+    if values.dtype not in _SHORT_TYPES:
+        return tf.reduce_mean(values, axis=[1, 2], keepdims=True)
+    return tf.cast(tf.reduce_mean(tf.cast(values, tf.float32), axis=[1, 2], keepdims=True), values.dtype)
 
 
 def resize_nearest(images: tf.Tensor, size: Sequence[Side]) -> tf.Tensor:

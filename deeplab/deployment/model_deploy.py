@@ -135,6 +135,7 @@ def optimize_clones(
     losses: Sequence[tf.Tensor],
     regularization_losses: Sequence[tf.Tensor],
     variables: Sequence[tf.Variable],
+    loss_scale: tf.Tensor | None = None,
 ) -> tuple[tf.Tensor, list[Gradient]]:
     """The total loss and its gradients: the mean over the clones, plus the regularisation once.
 
@@ -143,6 +144,7 @@ def optimize_clones(
       losses: the loss of each clone, scalar, regularisation left out.
       regularization_losses: scalars.
       variables: what to differentiate by.
+      loss_scale: scalar factor on all that flows back, taken away from the result again; None for 1.
 
     Returns:
       the total loss (scalar) and a gradient for each variable that the loss depends on.
@@ -153,10 +155,13 @@ def optimize_clones(
             share = loss / len(clones) if len(clones) > 1 else loss
             shares.append(share)
             target = share if index or not regularization_losses else share + tf.add_n(list(regularization_losses))
-            gradients.append(tf.gradients(target, list(variables)))
+            gradients.append(tf.gradients(target, list(variables), None if loss_scale is None else [loss_scale]))
     with tf.device(_VARIABLE_DEVICE):
         total_loss = tf.add_n(shares + list(regularization_losses), name='total_loss')
-        return total_loss, sum_gradients(gradients, variables)
+        summed = sum_gradients(gradients, variables)
+        if loss_scale is not None:
+            summed = [(gradient / loss_scale, variable) for gradient, variable in summed]
+        return total_loss, summed
 
 
 def sum_gradients(gradients: Sequence[Sequence[tf.Tensor | None]], variables: Sequence[tf.Variable]) -> list[Gradient]:

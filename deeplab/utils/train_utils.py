@@ -9,7 +9,7 @@ import tf_slim as slim
 from absl import logging
 
 from deeplab import common
-from deeplab.core import checkpoints, schedules, scopes
+from deeplab.core import checkpoints, loss_scaling, schedules, scopes
 from deeplab.deployment.model_deploy import Gradient
 from deeplab.errors import CheckpointError
 from deeplab.options import LearningRateOptions, LossOptions, OptimizerOptions
@@ -252,9 +252,10 @@ def _report_restore(path: str, report: checkpoints.RestoreReport, slots: set[str
 
 
 def _slot_owners(variables: Sequence[tf.Variable]) -> set[str]:
-    """Names of optimiser variables: those that are named VARIABLE/SLOT, and Adam's powers."""
+    """Names of optimiser variables: those that are named VARIABLE/SLOT, Adam's powers, and the loss scale."""
     names = {variable.op.name for variable in variables}
     slots = {name for name in names if name.rpartition('/')[0] in names}
+    slots |= {name for name in names if name.startswith(f'{loss_scaling.SCOPE}/')}
     return slots | {'beta1_power', 'beta2_power', checkpoints.GLOBAL_STEP}
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from deeplab.core import activations, layers
+from deeplab.core import activations, layers, shapes
 from deeplab.core.backbones import densify
 
 BATCH_NORM_DECAY = 0.997
@@ -76,7 +76,7 @@ def _squeeze_excite(inputs: tf.Tensor) -> tf.Tensor:
     channels = int(inputs.shape[-1])
     squeezed = round_channels(channels / SQUEEZE_FACTOR)
     with tf.compat.v1.variable_scope('squeeze_excite'):
-        gate = tf.reduce_mean(inputs, axis=[1, 2], keepdims=True)  # [n, 1, 1, c]
+        gate = shapes.spatial_mean(inputs)  # [n, 1, 1, c]
         gate = layers.conv2d(gate, squeezed, 1, normalize=False, activation=tf.nn.relu, scope='Conv')
         gate = layers.conv2d(gate, channels, 1, normalize=False, activation=activations.hard_sigmoid, scope='Conv_1')
         return inputs * gate

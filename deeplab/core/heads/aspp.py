@@ -36,7 +36,7 @@ def _check(options: ModelOptions) -> None:
 def _pool(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
     """The image-level feature before its convolution: [n, 1, 1, c], or more positions under a smaller pooling crop."""
     if options.crop_size is None or None in features.shape[1:3].as_list():
-        return tf.reduce_mean(features, axis=[1, 2], keepdims=True)  # [n, 1, 1, c]
+        return shapes.spatial_mean(features)  # [n, 1, 1, c]
     height, width = features.shape[1:3].as_list()
     crop = options.image_pooling_crop_size or options.crop_size
     window = [shapes.scaled_size(side, 1.0 / options.output_stride) for side in crop]
@@ -46,7 +46,7 @@ def _pool(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
             f'({options.crop_size[0]},{options.crop_size[1]} at this scale); make it at most that, or leave it away.'
         )
     if window == [height, width]:
-        return tf.reduce_mean(features, axis=[1, 2], keepdims=True)  # the same, and faster: [n, 1, 1, c]
+        return shapes.spatial_mean(features)  # the same, and faster: [n, 1, 1, c]
     return tf.nn.avg_pool2d(features, window, options.image_pooling_stride, 'VALID')  # [n, ph, pw, c]
 
 

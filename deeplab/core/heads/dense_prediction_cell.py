@@ -207,7 +207,7 @@ def _pool(inputs: tf.Tensor, grid: tuple[int, int], options: ModelOptions) -> tf
                 f'Pooling over a grid of {grid[0]}x{grid[1]} (--dense_prediction_cell_json) needs to know the size of '
                 f'its images while the graph is built; give the crop size.'
             )
-        return tf.reduce_mean(inputs, axis=[1, 2], keepdims=True)  # [n, 1, 1, c]
+        return shapes.spatial_mean(inputs)  # [n, 1, 1, c]
     crop = options.image_pooling_crop_size or options.crop_size
     window = [
         shapes.scaled_size(side, 1.0 / (options.output_stride * cells)) for side, cells in zip(crop, grid, strict=True)

@@ -1,0 +1,58 @@
+"""Loss scaling: what lets float16 hold small gradients.
+
+The smallest float16 is 6e-8, and much of what flows back through a network is smaller. So the loss is differentiated
+times a large factor, and the gradients of the (float32) variables are divided by it. A factor that is too large shows
+as an infinite gradient: that step is left out, and the factor halved.
+
+Source: arXiv:1710.03740, sections 3.2 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import tensorflow as tf
+
+from deeplab.core import checkpoints
+
+SCOPE = 'loss_scale'
+FIRST_FACTOR = 2.0**15
+SMALLEST_FACTOR = 1.0
+LARGEST_FACTOR = 2.0**24
+STEPS_TO_GROW = 2000
+
+
+class LossScale:
+    """The factor, and how many steps it has held; both are variables, so that a resumed run goes on with them."""
+
+    def __init__(self) -> None:
+        """Makes the variables `loss_scale/factor` (float32) and `loss_scale/good_steps` (int32)."""
+        with tf.compat.v1.variable_scope(SCOPE):
+            self._factor = tf.compat.v1.get_variable('factor', initializer=FIRST_FACTOR, trainable=False)
+            self._good_steps = tf.compat.v1.get_variable('good_steps', initializer=0, trainable=False)
+        self.factor = tf.convert_to_tensor(self._factor)  # scalar float32, before this step's update
+
+    def grow(self) -> list[tf.Operation]:
+        """What a step does whose gradients are finite: every `STEPS_TO_GROW` of them in a row double the factor."""
+        steps = self._good_steps + 1
+        is_due = steps >= STEPS_TO_GROW
+        larger = tf.minimum(self.factor * 2.0, LARGEST_FACTOR)
+        return [
+            self._factor.assign(tf.where(is_due, larger, self.factor), read_value=False),
+            self._good_steps.assign(tf.where(is_due, 0, steps), read_value=False),
+        ]
+
+    def shrink(self) -> list[tf.Operation]:
+        """What a step does whose gradients are not finite: it halves the factor, down to 1."""
+        smaller = tf.maximum(self.factor / 2.0, SMALLEST_FACTOR)
+        return [self._factor.assign(smaller, read_value=False), self._good_steps.assign(0, read_value=False)]
+
+
+def restorable(variables: Iterable[tf.Variable], path: str) -> list[tf.Variable]:
+    """`variables` without the loss scale, where the checkpoint at `path` is of a run that had none.
+
+    Raises:
+      CheckpointError: if the checkpoint cannot be read.
+    """
+    held = checkpoints.entries(path)
+    return [v for v in variables if v.op.name in held or not v.op.name.startswith(f'{SCOPE}/')]

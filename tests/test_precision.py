@@ -1,0 +1,243 @@
+"""Training in shorter types: every network builds and trains in them, and float32 knows nothing of it."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from deeplab import model, train
+from deeplab.core import checkpoints, layers, loss_scaling, losses, session
+from deeplab.core.backbones import registry
+from deeplab.errors import NonFiniteError
+from deeplab.options import AsppOptions, DecoderOptions, LossOptions, ModelOptions
+from tests import training_setup
+
+CELL = 'deeplab/core/dense_prediction_cell_branch5_top1_cityscapes.json'
+SHORT = ('bfloat16', 'float16')
+SIZE = (33, 33)
+# The unit roundoff of each type, times what a network of many layers adds up.
+TOLERANCE = {'bfloat16': 0.1, 'float16': 0.02}
+
+_SMALL = ModelOptions({'semantic': 3}, crop_size=SIZE, depth_multiplier=0.25, aspp=AsppOptions(filters=8))
+
+
+def _with(**changes):
+    return dataclasses.replace(_SMALL, **changes)
+
+
+def _all_networks():
+    """A quick one; all that heads and decoder can be; every backbone."""
+    gated = AsppOptions(filters=8, with_squeeze_and_excitation=True)
+    quick = {
+        'gates and sums': _with(
+            model_variant='mobilenet_v3_small_seg',
+            aspp=gated,
+            decoder=DecoderOptions((4,), 3, use_sum_merge=True, output_is_logits=True),
+        ),
+    }
+    slow = {
+        'aspp and decoder': _with(aspp=AsppOptions(rates=(1, 2), filters=8), decoder=DecoderOptions((4,), 8)),
+        'no head': _with(aspp=AsppOptions(rates=(1, 2), with_batch_norm=False), image_pyramid=(0.5, 1.0)),
+        'searched head': _with(dense_prediction_cell_json=CELL),
+    }
+    for name in registry.names():
+        stride = 8 if name == 'nas_hnasnet' else 16
+        slow[name] = _with(model_variant=name, depth_multiplier=1.0, output_stride=stride)
+    return [pytest.param(options, id=name) for name, options in quick.items()] + [
+        pytest.param(options, id=name, marks=pytest.mark.slow) for name, options in slow.items()
+    ]
+
+
+def _loss_and_gradients(options, precision, fine_tune_batch_norm=True):
+    """The loss and its gradients by name at the first weights, scaled as training scales them."""
+    rng = np.random.RandomState(0)
+    images = rng.uniform(0, 255, [2, *SIZE, 3]).astype(np.float32)
+    with tf.Graph().as_default(), session.open_session() as running:
+        tf.compat.v1.set_random_seed(0)
+        scales = model.multi_scale_logits(
+            tf.constant(images),
+            options,
+            image_pyramid=options.image_pyramid,
+            weight_decay=1e-4,
+            is_training=True,
+            fine_tune_batch_norm=fine_tune_batch_norm,
+            compute_type=tf.as_dtype(precision),
+        )
+        logits = scales['semantic']['merged_logits']
+        labels = tf.constant(rng.randint(0, 3, [2, *logits.shape[1:3]]), tf.int32)
+        loss = losses.mean_of_counted(losses.softmax_cross_entropy(logits, labels, 255))
+        variables = tf.compat.v1.trainable_variables()
+        gradients = tf.gradients(loss, variables, [tf.constant(1024.0)])
+        everything = [loss, logits, *gradients, *tf.compat.v1.global_variables()]
+        everything += [update.batch_value for update in layers.moving_updates()]
+        assert {tensor.dtype.base_dtype for tensor in everything} == {tf.float32}
+        running.run(tf.compat.v1.global_variables_initializer())
+        return running.run([loss, {v.op.name: g for g, v in zip(gradients, variables, strict=True)}])
+
+
+@pytest.mark.parametrize('precision', SHORT)
+@pytest.mark.parametrize('options', _all_networks())
+def test_every_network_has_its_loss_and_gradients(options, precision):
+    exact, exact_gradients = _loss_and_gradients(options, 'float32')
+    loss, gradients = _loss_and_gradients(options, precision)
+    assert loss == pytest.approx(exact, rel=TOLERANCE[precision])
+    assert loss != exact
+    for name, gradient in gradients.items():
+        assert np.isfinite(gradient).all(), name
+    # Far from the loss, rounding adds up; near it, the gradient has to be the same.
+    name = next(name for name in gradients if name.startswith(('logits', 'decoder')) and name.endswith('biases'))
+    np.testing.assert_allclose(gradients[name], exact_gradients[name], rtol=0, atol=50.0)
+
+
+@pytest.mark.parametrize('precision', ['bfloat16', pytest.param('float16', marks=pytest.mark.slow)])
+def test_frozen_batch_norms(precision):
+    exact, _ = _loss_and_gradients(_SMALL, 'float32', fine_tune_batch_norm=False)
+    loss, gradients = _loss_and_gradients(_SMALL, precision, fine_tune_batch_norm=False)
+    assert loss == pytest.approx(exact, rel=TOLERANCE[precision])
+    assert all(np.isfinite(gradient).all() for gradient in gradients.values())
+
+
+@pytest.mark.parametrize('precision', SHORT)
+def test_layers_compute_in_the_type_of_their_input(precision):
+    wanted = tf.as_dtype(precision)
+    with tf.Graph().as_default():
+        tf.compat.v1.train.get_or_create_global_step()
+        with layers.mode_scope(is_training=True, fine_tune_batch_norm=True, compute_type=wanted):
+            net = layers.as_compute_type(tf.zeros([2, 9, 9, 4]))
+            for layer in (
+                lambda net: layers.conv2d(net, 12, 1, scope='widening'),
+                lambda net: layers.conv2d(net, 4, 3, rate=2, scope='atrous'),
+                lambda net: layers.separable_conv2d(net, 4, 3, scope='separable'),
+                lambda net: layers.conv2d(net, 4, 1, normalize=False, scope='biased'),
+                lambda net: layers.dropout(net, 0.9, scope='dropout'),
+                lambda net: layers.drop_path(net, tf.constant(0.5), scope='drop_path'),
+            ):
+                net = layer(net)
+                assert net.dtype == wanted
+        assert {v.dtype.base_dtype for v in tf.compat.v1.model_variables()} == {tf.float32}
+        # A batch norm's statistics must not come from short products (as `batch_statistics` would make them).
+        kinds = {op.type for op in tf.compat.v1.get_default_graph().get_operations()}
+        assert 'MatMul' not in kinds
+
+
+def test_float32_has_no_operation_more():
+    with tf.Graph().as_default() as graph:
+        before = len(graph.get_operations())
+        values = tf.zeros([1])
+        assert layers.as_compute_type(values) is values
+        assert layers.as_type(values, tf.float32) is values
+        assert len(graph.get_operations()) == before + 1
+    with tf.Graph().as_default() as graph:
+        model.multi_scale_logits(tf.zeros([1, *SIZE, 3]), _SMALL, is_training=True, fine_tune_batch_norm=True)
+        types = {tensor.dtype for op in graph.get_operations() for tensor in op.outputs}
+        assert not {tf.float16, tf.bfloat16} & types
+        # One for the images themselves, one for the resized image feature and one for the resized logits at most.
+        assert all(op.inputs[0].dtype != tf.float32 for op in graph.get_operations() if op.type == 'Cast')
+
+
+def test_every_precision_drops_the_same_values():
+    kept = []
+    for name in ('float32', *SHORT):
+        with tf.Graph().as_default(), session.open_session() as running:
+            ones = tf.ones([64, 64], tf.as_dtype(name))
+            kept.append(running.run(layers.dropout(ones, 0.9, scope='here', is_training=True)) != 0)
+    np.testing.assert_array_equal(kept[0], kept[1])
+    np.testing.assert_array_equal(kept[0], kept[2])
+    assert 0.85 < kept[0].mean() < 0.95
+
+
+@pytest.fixture
+def tiny(monkeypatch, tmp_path):
+    registry.names()
+    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
+    registry.register(training_setup.TINY)
+    data = training_setup.write_data(tmp_path / 'records')
+    return lambda name, steps=3, **changes: train.run(training_setup.options(data, tmp_path / name, steps, **changes))
+
+
+def values_of(path):
+    reader = checkpoints.open_reader(str(path))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+class TestTraining:
+    @pytest.mark.parametrize('precision', SHORT)
+    def test_it_trains_like_float32_and_its_checkpoint_is_float32(self, tiny, precision):
+        exact, short = tiny('a'), tiny('b', precision=precision)
+        assert short.loss == pytest.approx(exact.loss, rel=TOLERANCE[precision])
+        expected, values = values_of(exact.checkpoint), values_of(short.checkpoint)
+        added = {'loss_scale/factor', 'loss_scale/good_steps'} if precision == 'float16' else set()
+        assert values.keys() - expected.keys() == added
+        assert expected.keys() <= values.keys()
+        for name, value in expected.items():
+            assert values[name].dtype == value.dtype, name
+        moved = values['logits/semantic/weights']
+        np.testing.assert_allclose(moved, expected['logits/semantic/weights'], rtol=0, atol=0.02)
+        assert (moved != expected['logits/semantic/weights']).any()
+
+    def test_overflow_leaves_steps_out_until_the_scale_fits(self, tiny, monkeypatch, caplog):
+        monkeypatch.setattr(loss_scaling, 'FIRST_FACTOR', 2.0**24)
+        with caplog.at_level('INFO'):
+            result = tiny('log', steps=30, precision='float16', save_interval_secs=0)
+        left_out = [r.getMessage() for r in caplog.records if 'left out' in r.getMessage()]
+        assert left_out[0] == 'Step 1 left out: float16 overflowed at loss scale 1.67772e+07, which is halved.'
+        values = values_of(result.checkpoint)
+        assert values['global_step'] == 30
+        assert values['loss_scale/factor'] == 2.0 ** (24 - len(left_out))
+        assert values['loss_scale/good_steps'] > 0
+        assert all(np.isfinite(value).all() for value in values.values())
+
+    def test_a_step_that_is_left_out_changes_no_weight(self, tiny, monkeypatch, tmp_path):
+        monkeypatch.setattr(loss_scaling, 'FIRST_FACTOR', 2.0**24)
+        after = values_of(tiny('log', steps=1, precision='float16').checkpoint)
+        before = values_of(tmp_path / 'log' / 'model.ckpt-0')
+        different = {name for name, value in after.items() if (value != before[name]).any()}
+        assert different == {'global_step', 'loss_scale/factor'}
+
+    def test_overflow_at_scale_one_is_an_error(self, tiny, monkeypatch):
+        monkeypatch.setattr(loss_scaling, 'FIRST_FACTOR', 1.0)
+        monkeypatch.setattr(layers, 'ones', lambda shape, seed: tf.ones(shape) * 1e6)  # a gamma beyond float16
+        with pytest.raises(NonFiniteError, match='Step 1: the loss is .* --precision=bfloat16'):
+            tiny('log', precision='float16')
+
+    def test_resume_is_exact_and_keeps_the_scale(self, tiny, monkeypatch):
+        monkeypatch.setattr(loss_scaling, 'FIRST_FACTOR', 2.0**24)
+        rate = training_setup.RATE.learning_rate
+        rate = dataclasses.replace(training_setup.RATE, learning_rate=dataclasses.replace(rate, decay_steps=6))
+        straight = tiny('a', 6, precision='float16', optimizer=rate)
+        tiny('b', 3, precision='float16', optimizer=rate)
+        resumed = tiny('b', 6, precision='float16', optimizer=rate)
+        expected, values = values_of(straight.checkpoint), values_of(resumed.checkpoint)
+        for name, value in expected.items():
+            assert values[name].tobytes() == value.tobytes(), name
+
+    def test_a_run_may_go_on_in_another_precision(self, tiny):
+        tiny('log', 1)
+        tiny('log', 2, precision='float16')
+        assert tiny('log', 3, precision='bfloat16').step == 3
+
+
+class TestXla:
+    def test_the_network_is_compiled_and_nothing_else(self, tiny, monkeypatch):
+        graphs = []
+        monkeypatch.setattr(session, 'train', lambda step, *rest, **more: graphs.append(step.loss.graph) or _NOTHING)
+        tiny('log', xla=True)
+        named = {op.name for op in graphs[0].get_operations() if '_XlaCompile' in op.node_def.attr}
+        assert {'tiny/conv1/Conv2D', 'logits/semantic/Conv2D'} <= named
+        assert any('tiny/conv1/Conv2D_grad/' in name for name in named)
+        for word in ('Iterator', 'queue', 'gated_update', 'save'):
+            assert not any(word in name for name in named), word
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize('precision', ['float32', 'bfloat16'])
+    def test_it_computes_the_same(self, tiny, monkeypatch, precision):
+        """Without dropout, whose random numbers are XLA's own; with all that the loss can do."""
+        monkeypatch.setattr(tf.nn.experimental, 'stateless_dropout', lambda inputs, **keywords: inputs)
+        loss = LossOptions(label_weights=(1.0, 2.0, 0.5), top_k_percent_pixels=0.5, hard_example_mining_step=2)
+        plain = tiny('a', loss=loss, precision=precision)
+        compiled = tiny('b', loss=loss, precision=precision, xla=True)
+        assert compiled.loss == pytest.approx(plain.loss, rel=1e-5 if precision == 'float32' else 1e-2)
+
+
+_NOTHING = session.LoopResult(0, None, 0.0, None)
