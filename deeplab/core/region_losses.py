@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+ERROR_STEP = 2.0**-16  # errors of pixels nearer than that count as equal in `lovasz`
+
 
 class Regions(NamedTuple):
     """Where the classes are, and where the network sees them.
@@ -120,8 +122,10 @@ def lovasz(regions: Regions) -> ClassLosses:
     grows by when its pixel goes wrong after all before it; the sum is the loss. It equals `1 - IoU` where every
     probability is 0 or 1.
 
-    The classes that occur are sorted at once. Memory, backwards included, is about 40 bytes for each pixel and class
-    that occurs, beside the 12 a pixel and class of `Regions`: 300 MB for 8 crops of 241x321 with 11 classes.
+    Errors are sorted into `1 / ERROR_STEP` bins instead of one by one, which takes a fifth of the time. Those of one
+    bin count as equal: their order, on which the loss hardly depends, is then any, and the average over the orders of
+    the pixels beside the class is taken. The loss is at most `ERROR_STEP` below that of the full order. Memory is
+    about 30 bytes for each pixel and class that occurs: 200 MB for 8 crops of 241x321 with 11 classes.
 
     Source: arXiv:1705.08790, sections 2 and 3 (whole batch, classes that are present).
     """
@@ -139,20 +143,25 @@ def _slopes(errors: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:
     """What each error is multiplied by in the Lovasz loss, [classes, pixels] float32, of two such.
 
     With I pixels of the class not yet gone wrong and a union of U, a pixel of the class that goes wrong raises the
-    loss from `1 - I / U` to `1 - (I - 1) / U`, that is by `1 / U`; any other to `1 - I / (U + 1)`, by
-    `I / (U * (U + 1))`. These differences are written out, as those of neighbouring values would be lost in rounding.
+    loss from `1 - I / U` to `1 - (I - 1) / U`, that is by `1 / U`; b others to `1 - I / (U + b)`, each on average by
+    `I / (U * (U + b))`. These differences are written out, as those of neighbouring values would be lost in rounding.
+    In a bin the pixels of the class come first.
     """
-    rows, pixels = tf.unstack(tf.shape(errors))
-    _, order = tf.math.top_k(errors, k=pixels)  # [classes, pixels]
-    ordered = tf.gather(truth, order, batch_dims=1)
-    labelled = tf.reduce_sum(truth, axis=1, keepdims=True)  # [classes, 1]
-    gone = tf.cumsum(tf.cast(ordered, tf.int32), axis=1)  # whole numbers: float32 ends counting at 2**24
-    others = tf.range(1, pixels + 1) - gone
-    intact = labelled - tf.cast(gone, tf.float32)  # I, after the pixel
-    union = labelled + tf.cast(others, tf.float32)  # U, after the pixel
-    steps = tf.where(ordered > 0, 1.0 / union, intact / (union * tf.maximum(union - 1.0, 1.0)))
-    places = tf.reshape(order + pixels * tf.range(rows)[:, tf.newaxis], [-1, 1])
-    return tf.reshape(tf.scatter_nd(places, tf.reshape(steps, [-1]), [rows * pixels]), [rows, pixels])
+    steps = round(1 / ERROR_STEP)
+    rows = tf.shape(errors)[0]
+    # Bin 0 holds the largest errors. Errors of 0, those of pixels that do not count among them, have the last to
+    # themselves.
+    bins = tf.clip_by_value(tf.cast((1.0 - errors) * steps, tf.int32), 0, steps)  # clipped for NaN, which is any number
+    places = 2 * (bins + (steps + 1) * tf.range(rows)[:, tf.newaxis]) + tf.cast(truth, tf.int32)  # [classes, pixels]
+    size = 2 * (steps + 1) * rows
+    counts = tf.raw_ops.Bincount(arr=tf.reshape(places, [-1]), size=size, weights=tf.constant([], tf.int32))
+    others, members = tf.unstack(tf.reshape(counts, [rows, steps + 1, 2]), axis=2)  # [classes, bins] int32
+    intact = tf.cast(tf.cumsum(members, axis=1, reverse=True, exclusive=True), tf.float32)  # I, after the class's own
+    union = tf.cast(
+        tf.reduce_sum(members, axis=1, keepdims=True) + tf.cumsum(others, axis=1, exclusive=True), tf.float32
+    )  # U, before the others
+    slopes = tf.stack([intact / (union * (union + tf.cast(others, tf.float32))), 1.0 / union], axis=2)
+    return tf.gather(tf.reshape(slopes, [-1]), places)
 
 
 def _where_they_occur(values: tf.Tensor, labelled: tf.Tensor) -> ClassLosses:

@@ -142,6 +142,26 @@ def test_a_batch_is_one_set_of_pixels(name):
     np.testing.assert_allclose(measured(name, logits, labels).values, shuffled.values, rtol=1e-5)
 
 
+@pytest.mark.parametrize('spread', [0.1, 3.0, 20.0])
+def test_lovasz_is_that_of_the_full_order_but_for_its_bins(spread):
+    rng = np.random.default_rng(11)
+    logits = rng.normal(0, spread, (3000, 2)).astype(np.float32)
+    labels = (rng.uniform(size=3000) < 0.05).astype(np.int32)
+    labels[:100] = IGNORE
+    missing = np.array(list(twin('lovasz', logits, labels).values())) - measured('lovasz', logits, labels).values
+    assert missing.shape == (2,)
+    assert (missing > -1e-6).all()
+    assert (missing < region_losses.ERROR_STEP + 1e-6).all()
+
+
+@each_measure
+def test_logits_that_are_not_finite_show_in_the_loss(name):
+    logits, labels = random_case(12)
+    logits[1, 2, 3] = np.nan
+    labels[1, 2, 3] = 0
+    assert np.isnan(value_and_gradient(name, logits, labels)[0])
+
+
 def test_tversky_with_even_costs_of_one_is_jaccard():
     logits, labels = random_case(9)
     regions = region_losses.regions_of(tf.constant(logits), tf.constant(labels), IGNORE)
