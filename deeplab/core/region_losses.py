@@ -10,6 +10,7 @@ Arrays are [classes, pixels], so that sums run over what lies side by side in me
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -131,12 +132,21 @@ def lovasz(regions: Regions) -> ClassLosses:
     """
     probabilities, truth = regions
     labelled = tf.reduce_sum(truth, axis=1)  # [classes]
-    present = tf.where(labelled > 0)  # [occurring, 1] int64
-    truth_here = tf.gather_nd(truth, present)  # [occurring, pixels]
-    errors = tf.abs(truth_here - tf.gather_nd(probabilities, present))  # 0 for pixels that do not count
-    slopes = tf.stop_gradient(_slopes(tf.stop_gradient(errors), truth_here))
-    values = tf.reduce_sum(errors * slopes, axis=1)  # [occurring]
-    return _where_they_occur(tf.scatter_nd(present, values, tf.shape(labelled, tf.int64)), labelled)
+    with _not_compiled():
+        present = tf.where(labelled > 0)  # [occurring, 1] int64
+        truth_here = tf.gather_nd(truth, present)  # [occurring, pixels]
+        errors = tf.abs(truth_here - tf.gather_nd(probabilities, present))  # 0 for pixels that do not count
+        slopes = tf.stop_gradient(_slopes(tf.stop_gradient(errors), truth_here))
+        values = tf.scatter_nd(present, tf.reduce_sum(errors * slopes, axis=1), tf.shape(labelled, tf.int64))
+    return _where_they_occur(values, labelled)
+
+
+def _not_compiled() -> contextlib.AbstractContextManager[None]:
+    """A scope that XLA leaves alone, for what has as many rows as classes occur: it compiles known shapes only."""
+    if tf.executing_eagerly():
+        return contextlib.nullcontext()
+    scope: contextlib.AbstractContextManager[None] = tf.xla.experimental.jit_scope(compile_ops=False)
+    return scope
 
 
 def _slopes(errors: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:

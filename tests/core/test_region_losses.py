@@ -195,3 +195,20 @@ def test_wrong_number_of_weights():
 def test_weights_of_zero_for_all_that_occurs():
     losses = region_losses.ClassLosses(tf.constant([0.5, 0.0]), tf.constant([1.0, 0.0]))
     assert float(region_losses.mean_of_classes(losses, (0.0, 1.0))) == 0.0
+
+
+def test_what_depends_on_the_classes_that_occur_is_not_compiled():
+    """XLA knows no shapes that follow from values; gradients follow the operations that they belong to."""
+    with tf.Graph().as_default() as graph:
+        with tf.xla.experimental.jit_scope():
+            logits = tf.zeros([2, 5, 5, 4]) + 0.0
+            labels = tf.zeros([2, 5, 5, 1], tf.int32)
+            loss = region_losses.mean_of_classes(region_losses.lovasz(region_losses.regions_of(logits, labels, IGNORE)))
+        tf.gradients(loss, logits)
+        compiled = {
+            operation.type
+            for operation in graph.get_operations()
+            if '_XlaCompile' in operation.node_def.attr and operation.node_def.attr['_XlaCompile'].b
+        }
+    assert 'Exp' in compiled
+    assert not compiled & {'Where', 'Bincount', 'GatherNd', 'Cumsum', 'GatherV2', 'Abs', 'Sign'}
