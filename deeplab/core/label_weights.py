@@ -15,8 +15,8 @@ def median_frequency(class_pixels: np.ndarray, class_image_pixels: np.ndarray) -
     that occur. About half of the classes weigh more than 1, half less.
 
     A class of a few scattered pixels would weigh hundreds of times what the median class does, and each of its
-    (often wrong) labels would rule its batch; hence the bound, which classes such as CamVid's poles and signs, at 5 to
-    10, stay under. A class that never occurs weighs 0: no pixel can ask for its weight, and 0 shows it in the log.
+    (often wrong) labels would rule its batch; hence the bound, which CamVid's poles and bicyclists, at 5 and 9,
+    stay under. A class that never occurs weighs 0: no pixel can ask for its weight, and 0 shows it in the log.
 
     Args:
       class_pixels: [classes] pixels of each class in all masks.
