@@ -136,8 +136,12 @@ def rotate(
         turned.set_shape(values.shape)
         return turned
 
-    mean = tf.constant(mean_pixel, tf.float32)  # the operation fills every channel with one value
-    image = turn(tf.cast(image, tf.float32) - mean, 0.0, 'BILINEAR') + mean
+    image = tf.cast(image, tf.float32)
+    if len(set(mean_pixel)) == 1:
+        image = turn(image, mean_pixel[0], 'BILINEAR')
+    else:  # the operation fills every channel with one value
+        mean = tf.constant(mean_pixel, tf.float32)
+        image = turn(image - mean, 0.0, 'BILINEAR') + mean
     return image, None if label is None else turn(label, ignore_label, 'NEAREST')
 
 
@@ -231,10 +235,16 @@ def random_cutout(
         _intervals(side, size, count, each) for side, each in zip((height, width), seeds, strict=True)
     )  # [count, h], [count, w]
     hidden = tf.matmul(down, across, transpose_a=True)[..., tf.newaxis] > 0.0  # [h, w, 1]
-    image = tf.where(hidden, tf.constant(mean_pixel, image.dtype), image)
     if label is not None:
         label = tf.where(hidden, tf.cast(ignore_label, label.dtype), label)
-    return image, label
+    # The same for each channel: choosing among arrays of one shape is much faster than repeating one's values.
+    channels = len(mean_pixel)
+    hidden = tf.matmul(down, tf.repeat(across, channels, axis=1), transpose_a=True) > 0.0  # [h, w * channels]
+    means = tf.tile(tf.constant(mean_pixel, image.dtype), [width])  # [w * channels]
+    flat = tf.reshape(image, tf.shape(hidden))
+    filled = tf.reshape(tf.where(hidden, tf.zeros_like(flat) + means, flat), tf.shape(image))
+    filled.set_shape(image.shape)
+    return filled, label
 
 
 def _intervals(side: tf.Tensor | int, size: int, count: int, seed: tf.Tensor) -> tf.Tensor:

@@ -113,13 +113,14 @@ def test_an_eighth_turn_by_hand():
     np.testing.assert_allclose(image[0, 1], [expected] * 3, atol=1e-4)
 
 
-def test_what_comes_from_outside_is_the_mean_and_ignored():
+@pytest.mark.parametrize('mean', [MEAN, (127.5, 127.5, 127.5)])
+def test_what_comes_from_outside_is_the_mean_and_ignored(mean):
     label = np.ones((3, 9, 1), np.int32)
-    image, turned = augmentations.rotate(tf.fill([3, 9, 3], 100), tf.constant(label), math.pi / 2, MEAN, 255)
+    image, turned = augmentations.rotate(tf.fill([3, 9, 3], 100), tf.constant(label), math.pi / 2, mean, 255)
     inside = np.zeros((3, 9), bool)
     inside[:, 3:6] = True
     np.testing.assert_array_equal(turned[..., 0], np.where(inside, 1, 255))
-    np.testing.assert_allclose(image, np.where(inside[..., np.newaxis], 100.0, MEAN), atol=1e-4)
+    np.testing.assert_allclose(image, np.where(inside[..., np.newaxis], 100.0, mean), atol=1e-4)
 
 
 @pytest.mark.parametrize('degrees', [3, 10, -25])

@@ -68,6 +68,26 @@ def evaluation_batches(reader, keep_original=False, resize=None, **arguments):
     return batches_of(reader, steps=steps, is_training=False, **arguments)
 
 
+@pytest.mark.parametrize('num_parallel', [1, 3])
+def test_random_changes_follow_from_the_position(reader, num_parallel):
+    """However many threads there are, and wherever a pipeline starts."""
+    changes = AugmentOptions(
+        jitter_brightness=0.2,
+        jitter_hue=0.1,
+        rotation_degrees=20,
+        blur_sigma=1.0,
+        cutout_size=2,
+        rare_class_sampling=0.5,
+    )
+    steps = input_preprocess.train_steps((6, 6), ResizeOptions(), changes, MEAN, 255, [10, 20, 30, 40, 50, 60, 70])
+    arguments = {'steps': steps, 'batch_size': 3, 'is_training': True, 'seed': 5}
+    straight = batches_of(reader, 6, num_parallel=2, **arguments)
+    resumed = batches_of(reader, 3, num_parallel=num_parallel, first_position=9, **arguments)
+    for first, second in zip(straight[3:], resumed, strict=True):
+        assert all(first[key].tobytes() == second[key].tobytes() for key in (common.IMAGE, common.LABEL, common.RECORD))
+    assert straight[0][common.IMAGE].dtype == np.float32
+
+
 def test_each_epoch_takes_every_record_once_in_another_order():
     epochs = [[input_generator.record_at(p, 20, 3) for p in range(20 * e, 20 * e + 20)] for e in range(3)]
     for number, epoch in enumerate(epochs):
