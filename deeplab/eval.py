@@ -94,7 +94,7 @@ def _evaluate(
     checkpoint: str, network: evaluation_loop.Network, split: evaluation_loop.Split, options: EvalOptions
 ) -> Round:
     """Runs one checkpoint over the split."""
-    predict = network.with_weights_of(checkpoint)
+    predict = network.with_weights_of(checkpoint, options.use_moving_average)
     step = checkpoints.step_of(checkpoint)
     logging.info("Evaluating '%s' (step %d) on %d images.", checkpoint, step, split.num_images)
     descriptor = split.descriptor

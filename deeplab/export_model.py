@@ -18,13 +18,14 @@ if __name__ == '__main__':  # first, so that help and mistakes need not wait for
 
 import dataclasses
 import os
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
 from deeplab import common
-from deeplab.core import checkpoints, session
+from deeplab.core import checkpoints, moving_average, session
 from deeplab.errors import CheckpointError
 from deeplab.options import ExportOptions
 from deeplab.utils import evaluation_loop, export_files, export_graph
@@ -82,11 +83,12 @@ def run(options: ExportOptions) -> Result:
     evaluation_loop.warn_of_crop_size('crop_size', model.crop_size, model.output_stride)
     evaluation_loop.warn_of_flips(options.prediction)
     export = export_graph.build(options)
-    check_fit(checkpoint, export.variables, model.num_classes)
+    names = moving_average.shadow_of_each(checkpoint, export.variables) if options.use_moving_average else None
+    check_fit(checkpoint, export.variables, model.num_classes, names)
     image = random_image(options)
     logging.info("Exporting '%s'.", checkpoint)
     with session.open_session(export.graph) as restored:
-        session.restore_all(restored, checkpoint, export.variables)
+        session.restore_all(restored, checkpoint, export.variables, names)
         labels, probabilities = restored.run(
             [export.predictions, export.probabilities], {export.image: image[np.newaxis]}
         )
@@ -124,20 +126,24 @@ def find_checkpoint(path: str) -> str:
     return found
 
 
-def check_fit(path: str, variables: list[tf.Variable], num_classes: int) -> None:
+def check_fit(
+    path: str, variables: list[tf.Variable], num_classes: int, names: Mapping[str, str] | None = None
+) -> None:
     """Compares a checkpoint with the network that shall be exported.
 
     Args:
       path: of the checkpoint.
       variables: all of the network's.
       num_classes: its classes.
+      names: under which name the checkpoint holds a variable, by the variable's name; None for their own.
 
     Raises:
       CheckpointError: it is for another number of classes (the message says both), or lacks variables or has them in
         other shapes (the message lists all).
     """
     held = checkpoints.entries(path)
-    shapes = {variable.op.name: tuple(variable.shape.as_list()) for variable in variables}
+    names = names or {}
+    shapes = {names.get(v.op.name, v.op.name): tuple(v.shape.as_list()) for v in variables}
     missing = [name for name in shapes if name not in held]
     different = [name for name in shapes if name in held and held[name].shape != shapes[name]]
     classes = {held[name].shape[-1] for name in different if _may_count_classes(name, shapes[name], num_classes)}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from deeplab import common
-from deeplab.core import checkpoints, scopes
+from deeplab.core import checkpoints, moving_average, scopes
 from deeplab.errors import CheckpointError
 from deeplab.options import CheckpointOptions, ModelOptions
 from deeplab.utils import checkpoint_network
@@ -56,7 +56,7 @@ class Result:
       path: of the checkpoint.
       step: its global step.
       variables: shapes of the network's variables by name.
-      slots: shapes of everything else by name.
+      slots: shapes of everything else by name: of the optimiser's, and of moving averages.
       deduced: the network; None where no known backbone comes near.
       presets: names of published checkpoints with the same variables.
       comparison: with the network that was asked about; None where none was.
@@ -230,7 +230,10 @@ def _report(result: Result, options: CheckpointOptions) -> Iterator[str]:
     for scope, names, values in _scopes(result):
         yield f'{scope:24}  {len(names):9}  {values:12,}'
     yield f'{"all":24}  {len(result.variables):9}  {_values(result.variables):12,}'
-    if optimizer := _optimizer(result.slots):
+    averages = [name for name in result.slots if moving_average.is_shadow(name)]
+    if averages:
+        yield f'and moving averages of {len(averages)} variables (taken with --use_moving_average)'
+    if optimizer := _optimizer({name: shape for name, shape in result.slots.items() if name not in averages}):
         yield f'and of the optimiser: {optimizer}'
     yield ''
     yield from _network_lines(result)

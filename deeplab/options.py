@@ -638,12 +638,20 @@ class TrainOptions:
     seed: int = 0
     precision: str = 'float32'
     xla: bool = False
+    moving_average_decay: float | None = None
 
     def __post_init__(self) -> None:
         _require_choice('precision', self.precision, PRECISIONS)
         _require_positive('train_batch_size', self.batch_size)
         _require_positive('training_number_of_steps', self.number_of_steps)
         _require_positive('log_steps', self.log_steps)
+        decay = self.moving_average_decay
+        _require(
+            decay is None or 0.0 < decay < 1.0,
+            'moving_average_decay',
+            decay,
+            'it must be greater than 0 and less than 1, such as 0.99; leave the flag away for no averages',
+        )
         clones = self.clones.num_clones
         _require(
             self.batch_size % clones == 0,
@@ -755,6 +763,7 @@ class EvalOptions:
     wait: WaitOptions = WaitOptions()
     batch_size: int = 1
     master: str = ''
+    use_moving_average: bool = False
 
     def __post_init__(self) -> None:
         _require_positive('eval_batch_size', self.batch_size)
@@ -775,6 +784,7 @@ class VisOptions:
     colormap_type: str | None = None
     also_save_raw_predictions: bool = False
     master: str = ''
+    use_moving_average: bool = False
 
     def __post_init__(self) -> None:
         _require_positive('vis_batch_size', self.batch_size)
@@ -794,6 +804,7 @@ class ExportOptions:
       prediction: scales and flips that are averaged.
       export_format: 'frozen_graph' or 'saved_model'.
       save_inference_graph: whether the graph with variables is written too, as text.
+      use_moving_average: whether the weights' moving averages take their place.
     """
 
     model: ModelOptions
@@ -803,6 +814,7 @@ class ExportOptions:
     prediction: PredictionOptions = PredictionOptions(flag='inference_scales')
     export_format: str = 'frozen_graph'
     save_inference_graph: bool = False
+    use_moving_average: bool = False
 
     def __post_init__(self) -> None:
         _require_choice('export_format', self.export_format, EXPORT_FORMATS)

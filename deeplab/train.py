@@ -26,7 +26,16 @@ import tf_slim as slim
 from absl import logging
 
 from deeplab import common, input_preprocess, model
-from deeplab.core import checkpoints, feature_extractor, label_weights, layers, loss_scaling, session, shapes
+from deeplab.core import (
+    checkpoints,
+    feature_extractor,
+    label_weights,
+    layers,
+    loss_scaling,
+    moving_average,
+    session,
+    shapes,
+)
 from deeplab.datasets import descriptor, record_check, record_index, segmentation_dataset
 from deeplab.deployment import model_deploy
 from deeplab.errors import DataError, OptionError
@@ -217,7 +226,8 @@ def _train(options: TrainOptions, data: Data, resumed: str | None, first_step: i
     clones = model_deploy.create_clones(config, build)
     with tf.device('/device:CPU:0'):
         learning_rate = _learning_rate(options, global_step)
-        step = build_train_step(clones, options, learning_rate, global_step)
+        averages = _moving_averages(options, global_step)
+        step = build_train_step(clones, options, learning_rate, global_step, averages)
         merged = _merged_summaries(options, clones[0], step)
         writer = session.CheckpointWriter(options.train_logdir, KEPT_CHECKPOINTS)
         start = tf.compat.v1.global_variables_initializer()
@@ -235,11 +245,14 @@ def _train(options: TrainOptions, data: Data, resumed: str | None, first_step: i
         running.run([start, pipeline.initializer])
         if resumed:
             variables = running.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
-            session.restore_all(running, resumed, loss_scaling.restorable(variables, resumed))
+            moving_average.resume(running, resumed, loss_scaling.restorable(variables, resumed), averages)
             writer.adopt(resumed, first_step)
             logging.info('Going on from %s.', resumed)
-        elif init_fn is not None:
+            return
+        if init_fn is not None:
             init_fn(running)
+        if averages is not None:
+            running.run(averages.start)
 
     session.write_graph(tf.compat.v1.get_default_graph(), options.train_logdir)
     return session.train(
@@ -322,8 +335,19 @@ def _learning_rate(options: TrainOptions, global_step: tf.Variable) -> tf.Tensor
     return train_utils.learning_rate_tensor(global_step, options.optimizer.learning_rate, options.number_of_steps)
 
 
+def _moving_averages(options: TrainOptions, global_step: tf.Variable) -> moving_average.MovingAverages | None:
+    """Shadows of all variables of the network; None where they are not asked for."""
+    if options.moving_average_decay is None:
+        return None
+    return moving_average.MovingAverages(slim.get_model_variables(), options.moving_average_decay, global_step)
+
+
 def build_train_step(
-    clones: Sequence[model_deploy.Clone], options: TrainOptions, learning_rate: tf.Tensor, global_step: tf.Variable
+    clones: Sequence[model_deploy.Clone],
+    options: TrainOptions,
+    learning_rate: tf.Tensor,
+    global_step: tf.Variable,
+    averages: moving_average.MovingAverages | None = None,
 ) -> session.TrainStep:
     """The step that the clones make together: one gated update of weights, moving averages and step.
 
@@ -332,6 +356,7 @@ def build_train_step(
       options: the training.
       learning_rate: scalar float32.
       global_step: the counter of updates.
+      averages: of the weights, which follow them in each step; None for none.
     """
     losses = [tf.add_n(list(clone.outputs.losses.values())) for clone in clones]
     variables = train_utils.trained_variables(options.optimizer.trainable_scopes)
@@ -352,6 +377,7 @@ def build_train_step(
         lambda: [layers.apply_moving_update(update) for update in updates] + (scale.grow() if scale else []),
         # A step that is left out counts too: its batch does not come again, here or in a run that goes on from here.
         lambda: [*scale.shrink(), global_step.assign_add(1, read_value=False)] if scale else [],
+        averages.update if averages else tuple,
     )
     names = [clone.outputs.batch[common.IMAGE_NAME] for clone in clones if common.IMAGE_NAME in clone.outputs.batch]
     return session.TrainStep(

@@ -126,7 +126,7 @@ def _visualize(
     options: VisOptions,
 ) -> Round:
     """Runs one checkpoint over the split."""
-    predict = network.with_weights_of(checkpoint)
+    predict = network.with_weights_of(checkpoint, options.use_moving_average)
     step = checkpoints.step_of(checkpoint)
     logging.info("Visualising '%s' (step %d) on %d images.", checkpoint, step, split.num_images)
     steps = input_preprocess.eval_steps(

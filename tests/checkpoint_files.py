@@ -1,5 +1,6 @@
 """Writes a checkpoint of given values, without a graph."""
 
+import concurrent.futures
 import pathlib
 
 import numpy as np
@@ -9,7 +10,13 @@ import tensorflow as tf
 def write(path, values):
     """Writes PATH.index and PATH.data-00000-of-00001 with arrays by name; returns the path as a string."""
     pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+    # A new thread runs TensorFlow eagerly, whatever graph this one is building.
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        thread.submit(_write, str(path), values).result()
+    return str(path)
+
+
+def _write(path, values):
     names = sorted(values)
     tensors = [tf.constant(np.asarray(values[name])) for name in names]
-    tf.raw_ops.SaveV2(prefix=str(path), tensor_names=names, shape_and_slices=[''] * len(names), tensors=tensors)
-    return str(path)
+    tf.raw_ops.SaveV2(prefix=path, tensor_names=names, shape_and_slices=[''] * len(names), tensors=tensors)

@@ -14,6 +14,7 @@ from deeplab import eval as eval_program
 from deeplab.core.metrics import ConfusionMatrix
 from deeplab.errors import CheckpointError, DataError, OptionError
 from deeplab.options import EvalOptions, PredictionOptions, ResizeOptions, WaitOptions
+from tests import checkpoint_files
 from tests import evaluation_setup as setup
 
 ONCE = WaitOptions(interval_secs=0, max_rounds=1, timeout_secs=0)
@@ -101,6 +102,19 @@ def test_a_class_that_occurs_nowhere_is_null_and_has_no_summary(options):
         f'eval/miou_0.5_1.0_1.75_flipped_class_{i}' for i in range(3)
     ]
     assert set(tags.values()) == {None}
+
+
+def test_moving_averages_take_the_place_of_the_weights(options):
+    values = {'weight': np.zeros(1, np.float32), 'weight/ExponentialMovingAverage': np.ones(1, np.float32)}
+    checkpoint_files.write(pathlib.Path(options.checkpoint_dir) / 'model.ckpt-3', values)
+    assert eval_program.run(options).rounds[0].metrics.miou < 0.5
+    assert eval_program.run(changed(options, use_moving_average=True)).rounds[0].metrics.miou == 1.0
+
+
+def test_no_moving_averages_to_take(options):
+    path = setup.write_checkpoint(options.checkpoint_dir)
+    with pytest.raises(CheckpointError, match=f"The checkpoint '{path}' holds no moving averages of the weights."):
+        eval_program.run(changed(options, use_moving_average=True))
 
 
 def test_several_scales_and_flips(options, monkeypatch, caplog):

@@ -216,6 +216,28 @@ def test_saved_model(small_network, checkpoint, tmp_path):
     assert outputs['probabilities'].shape == (1, 11, 30, 4)
 
 
+def test_moving_averages_take_the_place_of_the_weights(small_network, tmp_path):
+    values = {name: value * 0 for name, value in WEIGHTS.items()}
+    values |= {f'{name}/ExponentialMovingAverage': value for name, value in WEIGHTS.items()}
+    path = checkpoint_files.write(tmp_path / 'train' / 'model.ckpt-30', values)
+    image = _image(17, 33)
+    exported = export_model.run(_options(path, tmp_path, use_moving_average=True)).path
+    np.testing.assert_array_equal(_run(exported, image, 'SemanticPredictions')[0][0], _ids(image[..., 0]))
+
+
+def test_no_moving_averages_to_take(small_network, checkpoint, tmp_path):
+    options = _options(checkpoint, tmp_path, use_moving_average=True)
+    _refused(options, CheckpointError, f"The checkpoint '{checkpoint}' holds no moving averages of the weights.")
+
+
+def test_moving_averages_that_do_not_fit_are_named(small_network, tmp_path):
+    values = WEIGHTS | {'weight/ExponentialMovingAverage': np.ones(1, np.float32)}
+    path = checkpoint_files.write(tmp_path / 'train' / 'model.ckpt-30', values)
+    options = _options(path, tmp_path, use_moving_average=True)
+    lacking = 'It lacks 1 of 2 variables:\n  logits/semantic/weights/ExponentialMovingAverage [1, 1, 1, 4]'
+    _refused(options, CheckpointError, lacking)
+
+
 def test_an_export_is_replaced_as_a_whole(small_network, checkpoint, tmp_path):
     for kind in ('saved_model', 'frozen_graph'):
         options = _options(checkpoint, tmp_path, export_path=str(tmp_path / 'out' / kind), export_format=kind)

@@ -20,6 +20,7 @@ BUILT = {
 }
 NEW = {
     'train': {
+        'moving_average_decay',
         'precision',
         'preset',
         'seed',
@@ -45,9 +46,9 @@ NEW = {
         'tversky_beta',
         'xla',
     },
-    'eval': {'preset', 'skip_corrupt_records', 'timeout_secs'},
-    'vis': {'preset', 'skip_corrupt_records', 'timeout_secs'},
-    'export_model': {'export_format', 'preset'},
+    'eval': {'preset', 'skip_corrupt_records', 'timeout_secs', 'use_moving_average'},
+    'vis': {'preset', 'skip_corrupt_records', 'timeout_secs', 'use_moving_average'},
+    'export_model': {'export_format', 'preset', 'use_moving_average'},
     'build_voc2012_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
     'build_cityscapes_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
     'build_ade20k_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},

@@ -9,6 +9,7 @@ import tensorflow as tf
 from deeplab import cli
 from deeplab.options import ModelOptions
 from deeplab.utils import checkpoint_network
+from tests import checkpoint_files
 
 NETWORK = ModelOptions({'semantic': 7}, depth_multiplier=0.25)
 
@@ -83,6 +84,18 @@ def test_report(capsys, archive):
     assert 'classes: 7 (semantic)' in lines
     assert 'flags: --model_variant=mobilenet_v2 --depth_multiplier=0.25' in lines
     assert 'It holds all 272 variables of that network, in its shapes.' in lines
+
+
+def test_moving_averages_are_no_part_of_the_network(capsys, tmp_path):
+    values = {name: tf.zeros(shape) for name, shape in checkpoint_network.network_shapes(NETWORK).items()}
+    values |= {f'{name}/ExponentialMovingAverage': value for name, value in values.items()}
+    path = checkpoint_files.write(tmp_path / 'model.ckpt', values)
+    assert cli.main(['checkpoint', path]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert 'and moving averages of 272 variables (taken with --use_moving_average)' in lines
+    assert not [line for line in lines if 'optimiser' in line]
+    assert 'It holds all 272 variables of that network, in its shapes.' in lines
+    assert not any(line.startswith('no part of that network') for line in lines)
 
 
 def test_without_the_list(capsys, archive):

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from deeplab import train
-from deeplab.core import checkpoints, label_weights
+from deeplab.core import checkpoints, label_weights, moving_average
 from deeplab.core.backbones import registry
 from deeplab.datasets import record_check, segmentation_dataset
 from deeplab.errors import CheckpointError, DataError, NonFiniteError, OptionError
@@ -381,3 +381,70 @@ def test_signals_save_and_say_how_to_go_on(data, tmp_path, number, status):
 def test_moving_updates_are_part_of_the_step(data, tmp_path):
     result = train.run(training_setup.options(data, tmp_path / 'log', 1))
     assert (values_of(result.checkpoint)['tiny/conv1/BatchNorm/moving_variance'] != 1).all()
+
+
+class TestMovingAverages:
+    def test_follow_every_variable_of_the_network_and_change_nothing_else(self, data, tmp_path):
+        plain = train.run(training_setup.options(data, tmp_path / 'plain', 4, save_interval_secs=0))
+        averaged = training_setup.options(data, tmp_path / 'log', 4, save_interval_secs=0, moving_average_decay=0.5)
+        train.run(averaged)
+        weights = [values_of(tmp_path / 'plain' / f'model.ckpt-{step}') for step in range(5)]
+        saved = [values_of(tmp_path / 'log' / f'model.ckpt-{step}') for step in range(5)]
+        shadows = {name for name in saved[0] if moving_average.is_shadow(name)}
+        assert not any(moving_average.is_shadow(name) for name in values_of(plain.checkpoint))
+        own = {name for name in weights[0] if not name.endswith(('/Momentum', 'global_step'))}
+        assert shadows == {moving_average.shadow_name(name) for name in own}
+        assert 'aspp0/BatchNorm/moving_variance' in own
+        for name in own:
+            average = weights[0][name]
+            for step in range(5):
+                assert saved[step][name].tobytes() == weights[step][name].tobytes(), name
+                if step:
+                    kept = moving_average.ramped_decay(step - 1, 0.5)
+                    average = kept * average + (1 - kept) * weights[step][name]
+                shadow = saved[step][moving_average.shadow_name(name)]
+                np.testing.assert_allclose(shadow, average, rtol=1e-5, atol=1e-7, err_msg=name)
+
+    def test_resume_is_exact(self, data, tmp_path):
+        rate = LearningRateOptions(base=0.05, decay_steps=4)
+        changes = {'moving_average_decay': 0.9, 'optimizer': OptimizerOptions(learning_rate=rate)}
+        straight = train.run(training_setup.options(data, tmp_path / 'a', 4, **changes))
+        train.run(training_setup.options(data, tmp_path / 'b', 2, **changes))
+        assert_same_bytes(
+            straight.checkpoint, train.run(training_setup.options(data, tmp_path / 'b', 4, **changes)).checkpoint
+        )
+
+    def test_can_start_in_the_middle(self, data, tmp_path, caplog):
+        train.run(training_setup.options(data, tmp_path / 'log', 1))
+        options = training_setup.options(data, tmp_path / 'log', 2, moving_average_decay=0.9)
+        result, _ = run_logged(options, caplog)
+        assert 'model.ckpt-1 holds no moving averages of the weights: they start from its weights.' in caplog.text
+        name = 'tiny/conv1/weights'
+        first, last = values_of(tmp_path / 'log' / 'model.ckpt-1')[name], values_of(result.checkpoint)
+        kept = moving_average.ramped_decay(1, 0.9)
+        expected = kept * first + (1 - kept) * last[name]
+        np.testing.assert_allclose(last[moving_average.shadow_name(name)], expected, rtol=1e-5, atol=1e-7)
+
+    def test_an_initial_checkpoint_gives_its_weights_to_both(self, data, tmp_path, caplog):
+        first = train.run(training_setup.options(data, tmp_path / 'a', 3, moving_average_decay=0.9)).checkpoint
+        given = values_of(first)
+        name = 'tiny/conv1/weights'
+        assert (given[moving_average.shadow_name(name)] != given[name]).any()
+        for decay in (None, 0.9):
+            logdir = tmp_path / f'b{decay}'
+            options = training_setup.options(data, logdir, 1, initial_checkpoint=first, moving_average_decay=decay)
+            run_logged(options, caplog)
+            restored = values_of(logdir / 'model.ckpt-0')
+            np.testing.assert_array_equal(restored[name], given[name])
+            if decay:
+                np.testing.assert_array_equal(restored[moving_average.shadow_name(name)], given[name])
+        assert 'Not in the checkpoint' not in caplog.text
+
+    @pytest.mark.parametrize('decay', [0.0, 1.0, -0.5])
+    def test_bad_decay(self, data, tmp_path, decay):
+        with pytest.raises(OptionError) as error:
+            training_setup.options(data, tmp_path, moving_average_decay=decay)
+        assert str(error.value) == (
+            f'--moving_average_decay={decay} is not allowed: it must be greater than 0 and less than 1, such as 0.99; '
+            'leave the flag away for no averages.'
+        )

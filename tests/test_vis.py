@@ -12,6 +12,7 @@ from deeplab.core import preprocess_utils
 from deeplab.datasets import descriptor
 from deeplab.errors import DataError, OptionError
 from deeplab.options import ResizeOptions, VisOptions, WaitOptions
+from tests import checkpoint_files
 from tests import evaluation_setup as setup
 
 ONCE = WaitOptions(interval_secs=0, max_rounds=1, timeout_secs=0)
@@ -40,6 +41,13 @@ def read(*parts):
 
 def expected_ids(number):
     return setup.image(number)[..., 0] // 10
+
+
+def test_moving_averages_take_the_place_of_the_weights(options):
+    values = {'weight': np.zeros(1, np.float32), 'weight/ExponentialMovingAverage': np.ones(1, np.float32)}
+    checkpoint_files.write(pathlib.Path(options.checkpoint_dir) / 'model.ckpt-3', values)
+    result = vis_program.run(dataclasses.replace(options, use_moving_average=True))
+    np.testing.assert_array_equal(read(result.raw_dir, 'image_0.png'), EVAL_IDS[expected_ids(0)])
 
 
 def test_files_names_sizes_and_colours(options):

@@ -216,9 +216,8 @@ def _first_line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
-def _disagreement(variable: tf.Variable, entry: Entry) -> str | None:
-    """How `variable` differs from what the checkpoint holds under its name; None if it does not."""
-    name = variable.op.name
+def _disagreement(name: str, variable: tf.Variable, entry: Entry) -> str | None:
+    """How `variable` differs from what the checkpoint holds as `name`; None if it does not."""
     shape = tuple(variable.shape.as_list())
     if shape != entry.shape:
         return f'{name}: {list(shape)} here, {list(entry.shape)} in the checkpoint'
@@ -227,17 +226,28 @@ def _disagreement(variable: tf.Variable, entry: Entry) -> str | None:
     return None
 
 
-def restore_all(session: tf.compat.v1.Session, path: str, variables: Iterable[tf.Variable]) -> None:
+def restore_all(
+    session: tf.compat.v1.Session,
+    path: str,
+    variables: Iterable[tf.Variable],
+    names: Mapping[str, str] | None = None,
+) -> None:
     """Gives each of `variables` its value in the checkpoint at `path`. Adds nothing to the graph.
+
+    Args:
+      session: to restore into.
+      path: of the checkpoint.
+      variables: what to restore.
+      names: under which name the checkpoint holds a variable, by the variable's name; None for their own.
 
     Raises:
       CheckpointError: if the checkpoint cannot be read, lacks one of them, or holds one with another shape or type.
         No variable is changed then.
     """
-    wanted = {variable.op.name: variable for variable in variables}
+    wanted = {_name_held(variable, names): variable for variable in variables}
     held = entries(path)
     missing = [name for name in wanted if name not in held]
-    found = [_disagreement(variable, held[name]) for name, variable in wanted.items() if name in held]
+    found = [_disagreement(name, variable, held[name]) for name, variable in wanted.items() if name in held]
     different = [line for line in found if line is not None]
     if missing or different:
         problems = []
@@ -249,7 +259,13 @@ def restore_all(session: tf.compat.v1.Session, path: str, variables: Iterable[tf
             f"The checkpoint '{path}' does not fit this network: {'; '.join(problems)}. Give the flags that it was "
             'trained with (model variant, data set, heads, decoder, optimizer, trainable scopes), or another checkpoint'
         )
-    _load(session, path, list(wanted.values()))
+    _load(session, path, list(wanted.values()), names)
+
+
+def _name_held(variable: tf.Variable, names: Mapping[str, str] | None) -> str:
+    """The name under which a checkpoint holds `variable`."""
+    own: str = variable.op.name
+    return own if names is None else names.get(own, own)
 
 
 def restore_matching(
@@ -281,7 +297,7 @@ def restore_matching(
         if entry is None:
             missing.append(name)
             continue
-        problem = _disagreement(variable, entry)
+        problem = _disagreement(name, variable, entry)
         if problem is None:
             fitting.append(variable)
         else:
@@ -291,12 +307,6 @@ def restore_matching(
         check(report)
     _load(session, path, fitting, names)
     return report
-
-
-def _name_held(variable: tf.Variable, names: Mapping[str, str] | None) -> str:
-    """The name under which a checkpoint holds `variable`."""
-    own: str = variable.op.name
-    return own if names is None else names.get(own, own)
 
 
 def _load(

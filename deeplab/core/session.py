@@ -159,6 +159,7 @@ def gated_update(
     global_step: tf.Variable,
     moving_updates: Callable[[], Sequence[tf.Operation]] = tuple,
     skipped_updates: Callable[[], Sequence[tf.Operation]] = tuple,
+    afterwards: Callable[[], Sequence[tf.Operation]] = tuple,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """One update of everything, or of nothing where the loss or a gradient is not finite.
 
@@ -172,6 +173,7 @@ def gated_update(
       global_step: the counter of updates.
       moving_updates: called inside the gate; makes the operations that update moving averages.
       skipped_updates: called for the other case; makes what happens where nothing is applied.
+      afterwards: the same for operations that read what all those have changed, and the step before it counts.
 
     Returns:
       is_applied (scalar bool) and the L2 norm of all gradients (scalar float32).
@@ -181,6 +183,8 @@ def gated_update(
 
     def apply() -> tf.Tensor:
         updates = [optimizer.apply_gradients(gradients), *moving_updates()]
+        with tf.control_dependencies(updates):
+            updates += afterwards()
         with tf.control_dependencies(updates):
             counted = global_step.assign_add(1, read_value=False)
         with tf.control_dependencies([counted]):

@@ -14,7 +14,7 @@ import tqdm
 from absl import logging
 
 from deeplab import common, input_preprocess, model
-from deeplab.core import preprocess_utils, session, tf_compat
+from deeplab.core import moving_average, preprocess_utils, session, tf_compat
 from deeplab.core.backbones import registry as backbones
 from deeplab.datasets import record_check, segmentation_dataset
 from deeplab.datasets.descriptor import DatasetDescriptor
@@ -164,11 +164,14 @@ class Network:
             self._labels = tf.identity(_predicted(self._images, options, prediction), name='labels')  # [n, h, w]
             self._variables = tf.compat.v1.global_variables()
 
-    def with_weights_of(self, checkpoint_path: str) -> Callable[[tf.Tensor], tf.Tensor]:
+    def with_weights_of(
+        self, checkpoint_path: str, use_moving_average: bool = False
+    ) -> Callable[[tf.Tensor], tf.Tensor]:
         """Takes the weights of a checkpoint.
 
         Args:
           checkpoint_path: must hold every variable, in its shape.
+          use_moving_average: whether to take the weights' moving averages instead.
 
         Returns:
           A function that adds the network to the present graph: images [batch_size, h, w, 3] float32 (0 to 255) to
@@ -178,7 +181,7 @@ class Network:
           CheckpointError: It does not fit; the message names the variables.
         """
         with session.open_session(self._graph) as restoring:
-            session.restore_all(restoring, checkpoint_path, self._variables)
+            moving_average.restore_weights(restoring, checkpoint_path, self._variables, use_moving_average)
             frozen = tf_compat.frozen_graph(restoring, [self._labels])
 
         def predict(images: tf.Tensor) -> tf.Tensor:

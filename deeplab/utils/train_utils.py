@@ -9,7 +9,7 @@ import tf_slim as slim
 from absl import logging
 
 from deeplab import common
-from deeplab.core import checkpoints, loss_scaling, schedules, scopes
+from deeplab.core import checkpoints, loss_scaling, moving_average, schedules, scopes
 from deeplab.deployment.model_deploy import Gradient
 from deeplab.errors import CheckpointError
 from deeplab.options import LearningRateOptions, LossOptions, OptimizerOptions
@@ -116,6 +116,8 @@ def variables_to_restore(
 ) -> list[tf.Variable]:
     """Those of `variables` that an initial checkpoint gives a value: not the step, and perhaps not the last layers.
 
+    Moving averages of the weights are not among them either: they start from the weights.
+
     Args:
       variables: all variables, optimiser slots too.
       initialize_last_layer: whether the last layers are taken from the checkpoint as well.
@@ -123,7 +125,8 @@ def variables_to_restore(
       exclude_scopes: other scopes to leave out.
     """
     left_out = (*exclude_scopes, *(() if initialize_last_layer else last_layers))
-    return [v for v in variables if v.op.name != checkpoints.GLOBAL_STEP and not v.op.name.startswith(left_out)]
+    own = moving_average.without_shadows(variables)
+    return [v for v in own if v.op.name != checkpoints.GLOBAL_STEP and not v.op.name.startswith(left_out)]
 
 
 def checkpoint_names(path: str, rename_map: str | None) -> dict[str, str] | None:

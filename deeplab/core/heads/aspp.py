@@ -40,6 +40,9 @@ def _pool(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
     height, width = features.shape[1:3].as_list()
     crop = options.image_pooling_crop_size or options.crop_size
     window = [shapes.scaled_size(side, 1.0 / options.output_stride) for side in crop]
+    if options.image_pooling_crop_size is None:
+        # A searched network that goes down to stride 32 and back loses positions of a crop that is not 32 * k + 1.
+        window = [min(side, most) for side, most in zip(window, (height, width), strict=True)]
     if window[0] > height or window[1] > width:
         raise OptionError(
             f'--image_pooling_crop_size={crop[0]},{crop[1]} is larger than what the network sees '
