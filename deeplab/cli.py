@@ -601,9 +601,11 @@ _EXPORT_FILES = Group(
 )
 
 _EXPORT_SIZES = Group(
-    'Classes and sizes',
+    'Classes, sizes and channels',
     (
         Flag('num_classes', 'integer', 21, 'Number of classes that the checkpoint was trained for.'),
+        Flag('image_channels', 'integer', 3, 'Channels of the images that it was trained on.'),
+        Flag('image_bits', 'integer', 8, '16 where those have 16 bits; the export then takes images of uint16.'),
         Flag(
             'crop_size',
             'repeated integer',
@@ -648,7 +650,13 @@ _BUILDER = Group(
 def _builder_groups(*paths: Flag) -> tuple[Group, ...]:
     """The groups of a builder that reads and writes at `paths`."""
     formats = (
-        Flag('image_format', 'enum', 'png', 'Extension of the image files.', options.IMAGE_FORMATS),
+        Flag(
+            'image_format',
+            'enum',
+            'png',
+            'Extension of the image files; npy is for arrays [height, width, channels] of uint8 or uint16.',
+            options.IMAGE_FORMATS,
+        ),
         Flag('label_format', 'enum', 'png', 'Extension of the mask files.', options.LABEL_FORMATS),
     )
     return Group('Files', (*paths, *formats)), _BUILDER, _LOG
@@ -705,12 +713,15 @@ class Values:
         return self[name] if self[name] > 0 else None
 
 
-def _num_classes(values: Values) -> int:
-    """Number of classes of the data set on the line."""
-    return descriptor.load(values.path('dataset')).num_classes
+def _model_of_dataset(values: Values, crop_flag: str) -> options.ModelOptions:
+    """The network that the line describes, for the classes and channels of the data set on it."""
+    dataset = descriptor.load(values.path('dataset'))
+    return _model_options(values, dataset.num_classes, values.size(crop_flag), dataset.image_channels)
 
 
-def _model_options(values: Values, num_classes: int, crop_size: tuple[int, int] | None) -> options.ModelOptions:
+def _model_options(
+    values: Values, num_classes: int, crop_size: tuple[int, int] | None, image_channels: int = 3
+) -> options.ModelOptions:
     """The network that the line describes."""
     return options.ModelOptions(
         outputs_to_num_classes={common.OUTPUT_TYPE: num_classes},
@@ -731,6 +742,7 @@ def _model_options(values: Values, num_classes: int, crop_size: tuple[int, int] 
         # The default on paper (0.9997) is not what every part uses, so only a decay that is given counts.
         batch_norm_decay=values.if_given('batch_norm_decay'),
         quantize_delay_step=values['quantize_delay_step'] if values['quantize_delay_step'] >= 0 else None,
+        input_channels=image_channels,
         aspp=_aspp_options(values),
         decoder=_decoder_options(values),
         nas=_nas_options(values),
@@ -866,7 +878,7 @@ def _clone_options(values: Values) -> options.CloneOptions:
 def train_options(values: Values) -> options.TrainOptions:
     """The options of train."""
     return options.TrainOptions(
-        model=_model_options(values, _num_classes(values), values.size('train_crop_size')),
+        model=_model_of_dataset(values, 'train_crop_size'),
         dataset=_dataset_options(values, 'train_split'),
         train_logdir=values.path('train_logdir'),
         resize=_resize_options(values),
@@ -895,7 +907,7 @@ def train_options(values: Values) -> options.TrainOptions:
 def eval_options(values: Values) -> options.EvalOptions:
     """The options of eval."""
     return options.EvalOptions(
-        model=_model_options(values, _num_classes(values), values.size('eval_crop_size')),
+        model=_model_of_dataset(values, 'eval_crop_size'),
         dataset=_dataset_options(values, 'eval_split'),
         checkpoint_dir=values.path('checkpoint_dir'),
         eval_logdir=values.path('eval_logdir'),
@@ -911,7 +923,7 @@ def eval_options(values: Values) -> options.EvalOptions:
 def vis_options(values: Values) -> options.VisOptions:
     """The options of vis."""
     return options.VisOptions(
-        model=_model_options(values, _num_classes(values), values.size('vis_crop_size')),
+        model=_model_of_dataset(values, 'vis_crop_size'),
         dataset=_dataset_options(values, 'vis_split'),
         checkpoint_dir=values.path('checkpoint_dir'),
         vis_logdir=values.path('vis_logdir'),
@@ -929,7 +941,7 @@ def vis_options(values: Values) -> options.VisOptions:
 def export_options(values: Values) -> options.ExportOptions:
     """The options of export_model."""
     return options.ExportOptions(
-        model=_model_options(values, values['num_classes'], values.size('crop_size')),
+        model=_model_options(values, values['num_classes'], values.size('crop_size'), values['image_channels']),
         checkpoint_path=values.path('checkpoint_path'),
         export_path=values.path('export_path'),
         resize=_resize_options(values),
@@ -937,6 +949,7 @@ def export_options(values: Values) -> options.ExportOptions:
         export_format=values['export_format'],
         save_inference_graph=values['save_inference_graph'],
         use_moving_average=values['use_moving_average'],
+        image_bits=values['image_bits'],
     )
 
 
@@ -1205,22 +1218,31 @@ _CLASSES = Group(
     (
         Flag('dataset', 'string', None, 'The data set that says how many classes there are, as in training.'),
         Flag('num_classes', 'integer', None, 'Number of classes; it wins over --dataset.'),
+        Flag(
+            'image_channels',
+            'integer',
+            None,
+            "Channels of the images; it wins over --dataset. Not set: the data set's, else 3.",
+        ),
     ),
 )
 
 
-def _classes(values: Values, default: int) -> int:
-    """Number of classes that the line gives, itself or by a data set."""
-    if values['num_classes'] is not None:
-        return int(values['num_classes'])
-    return _num_classes(values) if values['dataset'] else default
+def _model_of_classes(values: Values, crop_size: tuple[int, int] | None) -> options.ModelOptions:
+    """The network that the line describes, for the classes and channels that it gives, itself or by a data set."""
+    classes, channels = values['num_classes'], values['image_channels']
+    if values['dataset'] and (classes is None or channels is None):
+        dataset = descriptor.load(values.path('dataset'))
+        classes = dataset.num_classes if classes is None else classes
+        channels = dataset.image_channels if channels is None else channels
+    return _model_options(values, 21 if classes is None else classes, crop_size, 3 if channels is None else channels)
 
 
 def networks_options(values: Values) -> options.NetworksOptions:
     """The options of networks."""
     variant, stride = values.if_given('model_variant'), values.if_given('output_stride')
     return options.NetworksOptions(
-        model=_model_options(values, _classes(values, 21), values.size('crop_size')),
+        model=_model_of_classes(values, values.size('crop_size')),
         variants=variant and (variant,),
         output_strides=(stride,) if stride else (16, 8),
         prediction=_prediction_options(values, 'eval_scales'),
@@ -1274,7 +1296,7 @@ def checkpoint_options(values: Values) -> options.CheckpointOptions:
     only_logits = values['last_layers_contain_logits_only']
     return options.CheckpointOptions(
         file=values.path('file'),
-        against=_model_options(values, _classes(values, 21), None) if is_asked else None,
+        against=_model_of_classes(values, None) if is_asked else None,
         takes_classes=takes_classes,
         initialize_last_layer=values['initialize_last_layer'],
         last_layer_scopes=options.OptimizerOptions(last_layers_contain_logits_only=only_logits).last_layer_scopes,
@@ -1292,7 +1314,7 @@ def _preset_networks() -> dict[str, options.ModelOptions]:
     for name, preset in presets.all_presets().items():
         if not preset.is_backbone:
             values = parse_flags(_NETWORKS, [f'--preset={name}'])
-            found[name] = _model_options(values, _classes(values, 21), values.size('crop_size'))
+            found[name] = _model_of_classes(values, values.size('crop_size'))
     return found
 
 

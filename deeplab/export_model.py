@@ -177,15 +177,17 @@ def _may_count_classes(name: str, shape: tuple[int, ...], num_classes: int) -> b
 
 
 def random_image(options: ExportOptions) -> np.ndarray:
-    """An image that the export takes, [h, w, 3] uint8: coloured areas under noise, the same in each run."""
+    """An image that the export takes, [h, w, channels]: coloured areas under noise, the same in each run."""
     height, width = options.model.crop_size
     if options.resize.min_value is None and options.resize.max_value is None:
         height, width = height - height // 4, width - width // 5  # so that there is padding
     rng = np.random.default_rng(0)
-    areas = rng.integers(0, 256, (5, 7, 3))
+    channels = options.model.input_channels
+    areas = rng.integers(0, 256, (5, 7, channels))
     rows, columns = np.arange(height) * 5 // height, np.arange(width) * 7 // width
-    noise = rng.normal(0, 20, (height, width, 3))
-    return np.clip(areas[rows][:, columns] + noise, 0, 255).astype(np.uint8)
+    noise = rng.normal(0, 20, (height, width, channels))
+    pixels = np.clip(areas[rows][:, columns] + noise, 0, 255)
+    return pixels.astype(np.uint8) if options.image_bits == 8 else (pixels * 257).astype(np.uint16)
 
 
 def compare(exported: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.ndarray]) -> tuple[float, float]:
@@ -227,9 +229,12 @@ from PIL import Image
 
 with tf.Graph().as_default() as graph, open({path!r}, 'rb') as file:
     tf.graph_util.import_graph_def(tf.compat.v1.GraphDef.FromString(file.read()), name='')
-image = np.array(Image.open('image.jpg').convert('RGB'))
+image = {image}
 with tf.compat.v1.Session(graph=graph) as session:
     labels = session.run('SemanticPredictions:0', {{'ImageTensor:0': image[np.newaxis]}})[0]"""
+
+_RGB_IMAGE = "np.array(Image.open('image.jpg').convert('RGB'))"
+_OTHER_IMAGE = "np.load('image.npy')  # [height, width, {channels}] uint{bits}"
 
 _SAVED_MODEL_EXAMPLE = """\
 import numpy as np
@@ -237,7 +242,7 @@ import tensorflow as tf
 from PIL import Image
 
 network = tf.saved_model.load({path!r})
-image = np.array(Image.open('image.jpg').convert('RGB'))
+image = {image}
 outputs = network.signatures['serving_default'](image=tf.constant(image[np.newaxis]))
 labels = outputs['predictions'][0].numpy()"""
 
@@ -253,6 +258,7 @@ def report(result: Result, options: ExportOptions, image_shape: tuple[int, ...])
         image, predictions, probabilities = (
             export_files.SIGNATURE_IMAGE, export_files.SIGNATURE_PREDICTIONS, export_files.SIGNATURE_PROBABILITIES,
         )  # fmt: skip
+    kind = 'RGB, ' if model.input_channels == 3 else ''
     sizes = f'up to {height} x {width} pixels (height x width)'
     if options.resize.min_value is not None or options.resize.max_value is not None:
         sizes = f'resized to at most {height} x {width} pixels (height x width) inside'
@@ -260,7 +266,7 @@ def report(result: Result, options: ExportOptions, image_shape: tuple[int, ...])
         f"Exported '{result.checkpoint}' (step {result.global_step}): {model.model_variant}, {model.num_classes} "
         f'classes, {result.parameters:,} parameters.',
         f'{"SavedModel" if is_folder else "Frozen graph"}: {result.path} ({result.size / 1e6:.1f} MB)',
-        f'Input:  {image} uint8 [1, height, width, 3], RGB, {sizes}',
+        f'Input:  {image} uint{options.image_bits} [1, height, width, {model.input_channels}], {kind}{sizes}',
         f'Output: {predictions} int32 [1, height, width]',
         f'        {probabilities} float32 [1, height, width, {model.num_classes}]',
         f'Read back and run on a random {image_shape[0]} x {image_shape[1]} image: {result.agreement:.2%} of its '
@@ -269,4 +275,6 @@ def report(result: Result, options: ExportOptions, image_shape: tuple[int, ...])
     if options.save_inference_graph:
         lines.append(f'Graph with variables: {os.path.join(os.path.dirname(result.path), INFERENCE_GRAPH)}')
     example = _SAVED_MODEL_EXAMPLE if is_folder else _FROZEN_GRAPH_EXAMPLE
-    return '\n'.join([*lines, '', 'To run it in Python:', '', example.format(path=result.path)])
+    is_plain = (model.input_channels, options.image_bits) == (3, 8)
+    read = _RGB_IMAGE if is_plain else _OTHER_IMAGE.format(channels=model.input_channels, bits=options.image_bits)
+    return '\n'.join([*lines, '', 'To run it in Python:', '', example.format(path=result.path, image=read)])

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from deeplab import common
-from deeplab.core import checkpoints, moving_average, scopes
+from deeplab.core import checkpoints, inflation, moving_average, scopes
 from deeplab.errors import CheckpointError
 from deeplab.options import CheckpointOptions, ModelOptions
 from deeplab.utils import checkpoint_network
@@ -28,6 +28,7 @@ class Comparison:
       flags: the network, in words.
       num_classes: of the network.
       restored: names of variables that it would take.
+      inflated: those of them whose weights for three channels would be spread over the network's channels.
       skipped: a line for each that has another shape.
       missing: names that the checkpoint lacks.
       left_out: names that training is told not to take (--initialize_last_layer=false, --checkpoint_exclude_scopes).
@@ -37,6 +38,7 @@ class Comparison:
     flags: tuple[str, ...]
     num_classes: int
     restored: tuple[str, ...]
+    inflated: tuple[str, ...]
     skipped: tuple[str, ...]
     missing: tuple[str, ...]
     left_out: tuple[str, ...]
@@ -45,7 +47,7 @@ class Comparison:
     @property
     def is_complete(self) -> bool:
         """Whether eval, vis and export_model can use the checkpoint with this network."""
-        return not (self.skipped or self.missing)
+        return not (self.skipped or self.missing or self.inflated)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,14 +152,17 @@ def compare(variables: Shapes, deduced: Deduced | None, options: CheckpointOptio
     aside = options.restore.exclude_scopes + (() if options.initialize_last_layer else options.last_layer_scopes)
     left_out = tuple(name for name in wanted if name.startswith(aside)) if aside else ()
     kept = set(wanted) - set(left_out)
+    channels = network.input_channels
+    inflated = tuple(name for name in fit.different if inflation.can_inflate(wanted[name], variables[name], channels))
     return Comparison(
         tuple(checkpoint_network.flags_of(network)),
         network.num_classes,
-        tuple(name for name in fit.equal if name in kept),
+        tuple(name for name in wanted if name in kept and name in {*fit.equal, *inflated}),
+        tuple(name for name in inflated if name in kept),
         tuple(
             f'{name}: {list(wanted[name])} in the network, {list(variables[name])} in the checkpoint'
             for name in fit.different
-            if name in kept
+            if name in kept and name not in inflated
         ),
         tuple(name for name in fit.missing if name in kept),
         left_out,
@@ -319,6 +324,7 @@ def _comparison_lines(found: Comparison, deduced: Deduced | None) -> Iterator[st
     if held is not None and held != found.num_classes:
         yield f'The checkpoint is for {held} classes, the network for {found.num_classes}.'
     yield f'restored: {len(found.restored)} variables'
+    yield from _some('among them, spread from 3 channels over those of the network', found.inflated)
     yield from _some('skipped, as shapes differ', found.skipped)
     yield from _some('missing in the checkpoint', found.missing)
     yield from _some('left out, as training is told', found.left_out)

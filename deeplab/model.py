@@ -93,7 +93,7 @@ def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tenso
     How layers behave is the caller's `layers.mode_scope`.
 
     Args:
-      images: [n, h, w, 3] float32, 0 to 255.
+      images: [n, h, w, input_channels] float32, 0 to 255.
       options: the network.
 
     Returns:
@@ -137,15 +137,20 @@ def _single_scale_logits(images: tf.Tensor, options: ModelOptions) -> dict[str, 
 
 
 def _with_static_size(images: tf.Tensor, options: ModelOptions) -> tf.Tensor:
-    """Images [n, h, w, 3] whose static size is the crop's, where there is one."""
+    """Images [n, h, w, input_channels] whose static size is the crop's, where there is one."""
     if options.crop_size is not None:
         height, width = options.crop_size
-        if not images.shape.is_compatible_with([None, height, width, 3]):
+        if not images.shape[-1:].is_compatible_with([options.input_channels]):
+            raise OptionError(
+                f'Images of shape {images.shape} do not have the {options.input_channels} channels that the network is '
+                'for; set image_channels in the description of the data set (--dataset) to theirs.'
+            )
+        if not images.shape.is_compatible_with([None, height, width, options.input_channels]):
             raise OptionError(
                 f'Images of shape {images.shape} do not have the crop size {height},{width}; pad them to it, or set '
                 f'the crop size to theirs.'
             )
-        images.set_shape([None, height, width, 3])
+        images.set_shape([None, height, width, options.input_channels])
     return images
 
 
@@ -189,7 +194,7 @@ def multi_scale_logits(
     """Logits of one or several scales of the images.
 
     Args:
-      images: [n, h, w, 3] float32, 0 to 255, of the crop's size.
+      images: [n, h, w, input_channels] float32, 0 to 255, of the crop's size.
       options: the network.
       image_pyramid: factors on the images' size; None or (1.0,) for one scale.
       weight_decay: weight decay of convolutions; its terms go to the graph's regularisation losses.
@@ -252,7 +257,7 @@ def predict_labels(
     """Labels and probabilities at the images' size.
 
     Args:
-      images: [n, h, w, 3] float32, 0 to 255, of the crop's size.
+      images: [n, h, w, input_channels] float32, 0 to 255, of the crop's size.
       options: the network.
       image_pyramid: factors on the images' size; None for one scale.
       native_dilation: see `layers.mode_scope`; False for a graph that will be exported.
@@ -289,7 +294,7 @@ def predict_labels_multi_scale(
     """Labels and probabilities from the average of the probabilities of several scales and of mirrored images.
 
     Args:
-      images: [n, h, w, 3] float32, 0 to 255, of the crop's size.
+      images: [n, h, w, input_channels] float32, 0 to 255, of the crop's size.
       options: the network.
       eval_scales: factors on the images' size.
       add_flipped_images: whether each scale sees the mirrored images too.

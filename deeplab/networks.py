@@ -90,7 +90,7 @@ def cost_of(options: ModelOptions, prediction: PredictionOptions | None = None) 
     """
     prediction = prediction or PredictionOptions()
     with cost.outline() as outlined:
-        images = tf.zeros([1, *options.crop_size, 3])
+        images = tf.zeros([1, *options.crop_size, options.input_channels])
         if prediction.is_single_scale:
             model.multi_scale_logits(images, options, image_pyramid=options.image_pyramid)
         else:

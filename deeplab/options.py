@@ -24,7 +24,8 @@ OPTIMIZERS = ('momentum', 'adam')
 PIXEL_LOSSES = ('softmax', 'focal')  # these have a loss for each pixel,
 REGION_LOSSES = ('dice', 'jaccard', 'lovasz', 'tversky')  # and these for each class
 COLORMAP_TYPES = ('pascal', 'cityscapes', 'ade20k')
-IMAGE_FORMATS = ('jpg', 'jpeg', 'png')
+IMAGE_FORMATS = ('jpg', 'jpeg', 'png', 'npy')
+IMAGE_BITS = (8, 16)
 LABEL_FORMATS = ('png',)
 OUTPUT_STRIDES = (4, 8, 16, 32)
 PRECISIONS = ('float32', 'bfloat16', 'float16')
@@ -187,6 +188,7 @@ class ModelOptions:
       dense_prediction_cell_json: path of a searched head's description; None for ASPP.
       batch_norm_decay: decay of every batch norm's moving average; None for each part's own.
       quantize_delay_step: step at which 8-bit training starts; None for never.
+      input_channels: channels of the images that it sees.
     """
 
     outputs_to_num_classes: Mapping[str, int]
@@ -206,6 +208,7 @@ class ModelOptions:
     dense_prediction_cell_json: str | None = None
     batch_norm_decay: float | None = None
     quantize_delay_step: int | None = None
+    input_channels: int = 3
     aspp: AsppOptions = AsppOptions()
     decoder: DecoderOptions = DecoderOptions()
     nas: NasOptions = NasOptions()
@@ -213,6 +216,7 @@ class ModelOptions:
     def __post_init__(self) -> None:
         for output, classes in self.outputs_to_num_classes.items():
             _require(classes > 0, 'num_classes', classes, f"output '{output}' needs at least one class")
+        _require_positive('image_channels', self.input_channels)
         check_size('crop_size', self.crop_size)
         check_size('image_pooling_crop_size', self.image_pooling_crop_size)
         check_size('image_pooling_stride', self.image_pooling_stride)
@@ -805,6 +809,7 @@ class ExportOptions:
       export_format: 'frozen_graph' or 'saved_model'.
       save_inference_graph: whether the graph with variables is written too, as text.
       use_moving_average: whether the weights' moving averages take their place.
+      image_bits: 8 for images of uint8, 16 for uint16, as the data set of training has them.
     """
 
     model: ModelOptions
@@ -815,9 +820,11 @@ class ExportOptions:
     export_format: str = 'frozen_graph'
     save_inference_graph: bool = False
     use_moving_average: bool = False
+    image_bits: int = 8
 
     def __post_init__(self) -> None:
         _require_choice('export_format', self.export_format, EXPORT_FORMATS)
+        _require(self.image_bits in IMAGE_BITS, 'image_bits', self.image_bits, 'it must be 8 or 16')
         _require(self.model.crop_size is not None, 'crop_size', '', 'an export needs height and width, such as 513,513')
 
 
@@ -902,7 +909,7 @@ class BuildVocOptions:
       image_folder: folder of the images.
       semantic_segmentation_folder: folder of the masks.
       list_folder: folder of one SPLIT.txt for each split, a name without extension a line.
-      image_format: extension of the images: jpg, jpeg or png.
+      image_format: extension of the images: jpg, jpeg, png or npy.
       label_format: extension of the masks.
       output_dir: folder that gets the shards.
       num_shards: shards of each split; None for 4.
@@ -934,7 +941,7 @@ class BuildCityscapesOptions:
 
     Attributes:
       cityscapes_root: folder that holds leftImg8bit and gtFine.
-      image_format: extension of the images: jpg, jpeg or png.
+      image_format: extension of the images: jpg, jpeg, png or npy.
       label_format: extension of the masks.
       output_dir: folder that gets the shards.
       num_shards: shards of each split; None for 10.
@@ -967,7 +974,7 @@ class BuildAde20kOptions:
       train_image_label_folder: folder of their masks.
       val_image_folder: folder of the validation images.
       val_image_label_folder: folder of their masks.
-      image_format: extension of the images: jpg, jpeg or png.
+      image_format: extension of the images: jpg, jpeg, png or npy.
       label_format: extension of the masks.
       output_dir: folder that gets the shards.
       num_shards: shards of each split; None for 4.

@@ -40,7 +40,7 @@ from deeplab.datasets import descriptor, record_check, record_index, segmentatio
 from deeplab.deployment import model_deploy
 from deeplab.errors import DataError, OptionError
 from deeplab.options import CloneOptions, TrainOptions
-from deeplab.utils import input_generator, scale_losses, summaries, train_hooks, train_utils
+from deeplab.utils import evaluation_loop, input_generator, scale_losses, summaries, train_hooks, train_utils
 
 KEPT_CHECKPOINTS = 5
 QUEUED_BATCHES = 2
@@ -185,6 +185,7 @@ def open_data(options: TrainOptions) -> Data:
       UserError: there is no such data set or split, or its records or masks are not good.
     """
     dataset = segmentation_dataset.get_dataset(options.dataset.name, options.dataset.split, options.dataset.directory)
+    evaluation_loop.require_channels(options.model, dataset.descriptor)
     ignore_label = dataset.descriptor.ignore_label
     index = record_index.RecordIndex.walk(dataset.shards, options.dataset.skip_corrupt_records)
     verdict = record_check.check(
@@ -196,7 +197,8 @@ def open_data(options: TrainOptions) -> Data:
         index=index,
     )
     logging.info('Training on %d images of %s, split %s.', len(verdict.records), options.dataset.name, dataset.split)
-    return Data(dataset.descriptor, verdict, input_generator.RecordReader(index))
+    kind = (dataset.descriptor.image_channels, dataset.descriptor.image_bits)
+    return Data(dataset.descriptor, verdict, input_generator.RecordReader(index, *kind))
 
 
 def _with_label_weights(options: TrainOptions, data: Data) -> TrainOptions:
@@ -239,6 +241,7 @@ def _train(options: TrainOptions, data: Data, resumed: str | None, first_step: i
         options.restore.ignores_missing,
         options.restore.exclude_scopes,
         options.restore.rename_map,
+        options.model.input_channels,
     )
 
     def initialise(running: tf.compat.v1.Session) -> None:
@@ -273,7 +276,7 @@ def input_steps(options: TrainOptions, data: Data) -> dict[str, input_preprocess
         options.model.crop_size,
         options.resize,
         options.augment,
-        feature_extractor.mean_pixel(options.model.model_variant),
+        feature_extractor.mean_pixel(options.model.model_variant, options.model.input_channels),
         data.ignore_label,
         data.verdict.class_pixels,
     )
@@ -298,7 +301,7 @@ def _build_deeplab(
     """Builds one clone: takes a batch, runs the network at every scale, and measures its losses.
 
     Args:
-      inputs_queue: batches of images [n, h, w, 3] float32 and labels [n, h, w, 1] int32.
+      inputs_queue: batches of images [n, h, w, channels] float32 and labels [n, h, w, 1] int32.
       options: the training.
       ignore_label: label of pixels that count nowhere.
       global_step: steps done.

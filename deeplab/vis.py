@@ -34,7 +34,7 @@ from deeplab.utils import checkpoint_rounds, evaluation_loop, get_dataset_colorm
 
 PICTURES = 'segmentation_results'
 RAW_PREDICTIONS = 'raw_segmentation_results'
-_IMAGE_SUFFIXES = ('.jpg', '.jpeg', '.png')
+_IMAGE_SUFFIXES = ('.jpg', '.jpeg', '.png', '.npy')
 _WAITING_PER_THREAD = 4  # images that may wait to be written
 
 
@@ -214,7 +214,7 @@ class Pictures:
             height, width = int(sample[common.ORIGINAL_HEIGHT]), int(sample[common.ORIGINAL_WIDTH])
             labels = nearest(labels, height, width)
         image = np.clip(np.rint(sample[self._image_key][:height, :width]), 0, 255).astype(np.uint8)
-        save_annotation.save_image(image, self._pictures_dir, f'{number:06d}_image')
+        save_annotation.save_image(save_annotation.viewable(image), self._pictures_dir, f'{number:06d}_image')
         save_annotation.save_annotation(labels, self._pictures_dir, f'{number:06d}_prediction', colormap=self._colormap)
         if self._raw_dir is not None:
             ids = labels if self._eval_ids is None else self._eval_ids[labels]

@@ -48,12 +48,13 @@ NEW = {
     },
     'eval': {'preset', 'skip_corrupt_records', 'timeout_secs', 'use_moving_average'},
     'vis': {'preset', 'skip_corrupt_records', 'timeout_secs', 'use_moving_average'},
-    'export_model': {'export_format', 'preset', 'use_moving_average'},
+    'export_model': {'export_format', 'preset', 'image_channels', 'image_bits', 'use_moving_average'},
     'build_voc2012_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
     'build_cityscapes_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
     'build_ade20k_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
     'remove_gt_colormap': {'num_workers'},
 }
+NEW_CHOICES = {'image_format': ['npy']}
 ABSL_LOGGING = {'logtostderr', 'alsologtostderr', 'v', 'verbosity', 'showprefixforinfo'}
 CASES = [(BUILT[program], name, fact) for program in BUILT for name, fact in CONTRACT[program].items()]
 REQUIRED = {
@@ -75,7 +76,7 @@ def test_flag_is_as_in_the_contract(program, name, fact):
     flag = cli.find_program(program).flags[name]
     assert flag.kind == fact['type']
     assert flag.default == fact['default']
-    assert list(flag.choices) == fact.get('choices', [])
+    assert list(flag.choices) == fact.get('choices', []) + NEW_CHOICES.get(name, [])
     assert flag.meaning.endswith('.')
 
 
@@ -150,6 +151,7 @@ OTHER_VALUES = {
     'blur_probability': '0.25',
     'crop_size': '4,2',
     'dataset': 'cityscapes',
+    'image_bits': '16',
     'loss': 'focal',
     'min_scale_factor': '0.25',
     'output_stride': '32',

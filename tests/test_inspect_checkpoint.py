@@ -1,8 +1,10 @@
 """What `deeplab checkpoint` says of a checkpoint: alone, and beside a network."""
 
+import dataclasses
 import json
 import os
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -154,6 +156,26 @@ def test_names_that_are_mapped(capsys, archive):
     assert not found['network']['fits']
     assert cli.main(['checkpoint', str(archive), '--checkpoint_rename_map=Mobilenet=net,resnet=net']) == 1
     assert "'resnet=net' fits nothing in the checkpoint" in capsys.readouterr().err
+
+
+def test_a_network_for_other_channels(capsys, archive):
+    words = ['--depth_multiplier=0.25', '--image_channels=1']
+    against = _found(capsys, archive, *words)['against']
+    assert against['inflated'] == ['MobilenetV2/Conv/weights']
+    assert len(against['restored']) == 272
+    assert not against['fits']
+    assert cli.main(['checkpoint', str(archive), *words]) == 0
+    printed = capsys.readouterr().out
+    assert 'among them, spread from 3 channels over those of the network (1):\n  MobilenetV2/Conv/weights\n' in printed
+    assert printed.endswith('restored; eval, vis and export_model would refuse it.\n')
+
+
+def test_channels_are_told_from_the_checkpoint(capsys, tmp_path):
+    shapes = checkpoint_network.network_shapes(dataclasses.replace(NETWORK, input_channels=5))
+    checkpoint_files.write(tmp_path / 'model.ckpt', {name: np.zeros(shape, 'f') for name, shape in shapes.items()})
+    network = _found(capsys, tmp_path)['network']
+    assert network['fits']
+    assert network['flags'] == ['--model_variant=mobilenet_v2', '--depth_multiplier=0.25', '--image_channels=5']
 
 
 def test_against_a_preset(capsys, archive):

@@ -118,6 +118,14 @@ def test_images_of_another_size_than_the_crop():
         model.predict_labels(tf.zeros([1, 40, 49, 3]), _TINY)
 
 
+def test_images_of_other_channels_than_the_network_is_for():
+    with (
+        tf.Graph().as_default(),
+        pytest.raises(OptionError, match=r'do not have the 3 channels that the network is for'),
+    ):
+        model.predict_labels(tf.zeros([1, 33, 49, 4]), _TINY)
+
+
 def test_heads_without_branches():
     assert _behind_the_backbone(_with(aspp=AsppOptions(filters=8, image_level_feature=False))) == [
         'aspp0/weights',

@@ -47,6 +47,10 @@ _SUFFIX = re.compile(r'\.(index|meta|data-\d{5}-of-\d{5})$')
 _UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, OSError, IndexError)
 
 
+# Makes a value of a checkpoint fit a variable of another shape.
+Conversion = Callable[[np.ndarray], np.ndarray]
+
+
 class Entry(NamedTuple):
     """What a checkpoint says about one of its tensors."""
 
@@ -61,11 +65,13 @@ class RestoreReport(NamedTuple):
       restored: taken from the checkpoint.
       missing: not in the checkpoint; left as they were.
       mismatched: in the checkpoint with another shape or type; left as they were. One line of explanation each.
+      converted: those of `restored` whose values were converted.
     """
 
     restored: tuple[str, ...]
     missing: tuple[str, ...]
     mismatched: tuple[str, ...]
+    converted: tuple[str, ...] = ()
 
 
 def _exists(prefix: str) -> bool:
@@ -274,6 +280,7 @@ def restore_matching(
     variables: Iterable[tf.Variable],
     names: Mapping[str, str] | None = None,
     check: Callable[[RestoreReport], None] | None = None,
+    conversion: Callable[[tf.Variable, Entry], Conversion | None] | None = None,
 ) -> RestoreReport:
     """Gives those of `variables` which the checkpoint at `path` holds, with equal shape and type, its values.
 
@@ -285,12 +292,15 @@ def restore_matching(
       variables: the variables.
       names: under which name the checkpoint holds a variable, by the variable's name; None for their own.
       check: gets the report before any variable changes, and may raise.
+      conversion: gives, for a variable that the checkpoint holds in another shape, what makes its value fit, or None
+        where nothing does; None where no value is converted.
 
     Raises:
       CheckpointError: if the checkpoint cannot be read.
     """
     held = entries(path)
     fitting, missing, mismatched = [], [], []
+    conversions: dict[str, Conversion] = {}
     for variable in variables:
         name = variable.op.name
         entry = held.get(_name_held(variable, names))
@@ -298,14 +308,18 @@ def restore_matching(
             missing.append(name)
             continue
         problem = _disagreement(name, variable, entry)
-        if problem is None:
+        convert = conversion(variable, entry) if problem and conversion else None
+        if convert is not None:
+            conversions[name] = convert
+        if problem is None or convert is not None:
             fitting.append(variable)
         else:
             mismatched.append(problem)
-    report = RestoreReport(tuple(v.op.name for v in fitting), tuple(missing), tuple(mismatched))
+    restored = tuple(variable.op.name for variable in fitting)
+    report = RestoreReport(restored, tuple(missing), tuple(mismatched), tuple(conversions))
     if check is not None:
         check(report)
-    _load(session, path, fitting, names)
+    _load(session, path, fitting, names, conversions)
     return report
 
 
@@ -314,13 +328,16 @@ def _load(
     path: str,
     variables: Sequence[tf.Variable],
     names: Mapping[str, str] | None = None,
+    conversions: Mapping[str, Conversion] | None = None,
 ) -> None:
     """Runs the variables' own initialisers, fed with the checkpoint's values: one run, no new operations."""
     reader = open_reader(path)
     values: dict[tf.Tensor, np.ndarray] = {}
     try:
         for variable in variables:
-            values[variable.initializer.inputs[1]] = reader.get_tensor(_name_held(variable, names))
+            value = reader.get_tensor(_name_held(variable, names))
+            convert = (conversions or {}).get(variable.op.name)
+            values[variable.initializer.inputs[1]] = value if convert is None else convert(value)
     except _UNREADABLE as error:
         raise CheckpointError(f"The checkpoint '{path}' is damaged ({_first_line(error)})") from error
     session.run([variable.initializer for variable in variables], values)

@@ -9,13 +9,13 @@ from deeplab.core.backbones import registry
 from deeplab.options import ModelOptions
 
 
-def mean_pixel(model_variant: str) -> tuple[float, float, float]:
-    """Red, green and blue (0 to 255) with which images for `model_variant` are padded: what normalises to zero.
+def mean_pixel(model_variant: str, channels: int = 3) -> tuple[float, ...]:
+    """The pixel (0 to 255) with which images for `model_variant` are padded: what normalises to zero.
 
     Raises:
       OptionError: no backbone has that name.
     """
-    return registry.get(model_variant).normalization.mean_pixel
+    return registry.get(model_variant).normalization.mean_pixel_of(channels)
 
 
 def input_name(model_variant: str) -> str:
@@ -34,7 +34,7 @@ def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tenso
     How layers behave (training or not, weight decay, type) is the caller's `layers.mode_scope`.
 
     Args:
-      images: [n, h, w, 3] float32, 0 to 255.
+      images: [n, h, w, input_channels] float32, 0 to 255.
       options: the network.
 
     Returns:

@@ -190,7 +190,7 @@ def require_folder(folder: str, flag: str | None = None) -> None:
 
 def hint_format(folder: str, extension: str, stem: str = '*') -> str:
     """A hint at --image_format where images of another extension lie in a folder, else ''."""
-    for other in ('jpg', 'jpeg', 'png', 'JPG', 'JPEG', 'PNG'):
+    for other in ('jpg', 'jpeg', 'png', 'npy', 'JPG', 'JPEG', 'PNG'):
         name = stem if stem == '*' else glob.escape(stem)
         if other != extension and glob.glob(os.path.join(glob.escape(folder), f'{name}.{other}')):
             if other.islower():
@@ -233,14 +233,19 @@ def _record(item: Item, allowed: np.ndarray | None) -> bytes:
     content = _contents(item.image)
     with _naming(item.image):
         header = images.read_whole(content)
+        if (header.format, header.channels, header.bits) == ('npy', 3, 8):
+            content = images.encode_png(images.read_array(content))
+            header = dataclasses.replace(header, format='png')
     label = None
     if item.label is not None:
         given = _contents(item.label)
         with _naming(item.label):
             label = images.mask_as_grey_png(given)
             _check_mask(images.read_mask(label), header, item.image, allowed)
+    # Of a JPEG or PNG the record has always said what a reader makes of it.
+    channels = header.channels if header.format == 'npy' else 3
     return tfrecord.framed(
-        example.encode(content, header.format, item.name, header.height, header.width, 3, label, 'png')
+        example.encode(content, header.format, item.name, header.height, header.width, channels, label, 'png')
     )
 
 

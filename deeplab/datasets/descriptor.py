@@ -18,6 +18,8 @@ from deeplab.errors import OptionError
 
 PACKAGE = 'deeplab.datasets'
 FILE_SUFFIXES = ('.json', '.yaml', '.yml')
+IMAGE_BITS = (8, 16)
+MOST_CHANNELS = 1000
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -32,6 +34,8 @@ class DatasetDescriptor:
       class_names: one name for each class; None for numbers.
       palette: [n, 3] uint8, one colour for each class; None for the PASCAL VOC colours.
       eval_ids: the id for each class that the data set's own evaluation wants; None for the class's own.
+      image_channels: channels of the images that the network sees: 1 for grey, 3 for red, green and blue, or more.
+      image_bits: 16 where images of 16 bits shall keep all of them, else 8.
     """
 
     name: str
@@ -41,8 +45,12 @@ class DatasetDescriptor:
     class_names: Sequence[str] | None = None
     palette: Any = None
     eval_ids: Sequence[int] | None = None
+    image_channels: int = 3
+    image_bits: int = 8
 
     def __post_init__(self) -> None:
+        self._require(_is_int(self.image_channels, 1, MOST_CHANNELS), 'image_channels', f'1 to {MOST_CHANNELS}')
+        self._require(_is_int(self.image_bits, 8, 16) and self.image_bits in IMAGE_BITS, 'image_bits', '8 or 16')
         self._require(_is_int(self.num_classes, 1, 256), 'num_classes', 'a whole number from 1 to 256')
         self._require(_is_int(self.ignore_label, 0, 255), 'ignore_label', 'a whole number from 0 to 255')
         self._require(_are_splits(self.splits), 'splits', 'a number of images (or null) for each name of a split')

@@ -8,8 +8,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
+
 from deeplab import common
-from deeplab.datasets import wire
+from deeplab.datasets import images, wire
 from deeplab.errors import DataError
 
 ENCODED_KEY = 'image/encoded'
@@ -20,6 +22,8 @@ WIDTH_KEY = 'image/width'
 CHANNELS_KEY = 'image/channels'
 LABEL_ENCODED_KEY = 'image/segmentation/class/encoded'
 LABEL_FORMAT_KEY = 'image/segmentation/class/format'
+
+_OF_SIXTEEN_BITS = 257.0  # 65535 / 255: what a value of 16 bits is divided by
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +55,7 @@ def encode(
 
     Args:
       image_bytes: the image's file.
-      image_format: 'jpeg' or 'png'.
+      image_format: 'jpeg', 'png' or 'npy'.
       filename: what the record calls the image.
       height: its rows.
       width: its columns.
@@ -102,19 +106,22 @@ def parse(serialized: bytes) -> Example:
     )
 
 
-def decode(serialized: Any, with_label: bool = True) -> dict[str, Any]:
+def decode(serialized: Any, with_label: bool = True, channels: int = 3, bits: int = 8) -> dict[str, Any]:
     """Reads a record with TensorFlow operations.
 
-    Images and masks are told apart by their content (JPEG or PNG), whatever `image/format` says; grey images get
-    three equal channels. JPEG is decoded as `tf.image.decode_jpeg` does it by default.
+    Images and masks are told apart by their content, whatever `image/format` says. Of three channels and 8 bits an
+    image is a JPEG or PNG, and grey gets three equal channels; else it may be an array as well (`images.Header.
+    reads_as` says which file gives how many channels). JPEG is decoded as `tf.image.decode_jpeg` does it by default.
 
     Args:
       serialized: string tensor, [] one serialised `tf.train.Example`.
       with_label: whether to decode the mask, which must be there then.
+      channels: channels of the image.
+      bits: 8, or 16 to keep all that a file of 16 bits says. Files of 8 bits do for both.
 
     Returns:
-      By the keys of `common`: IMAGE [h, w, 3] uint8, IMAGE_NAME [] string, HEIGHT and WIDTH [] int32, and with
-      `with_label` LABEL [h, w, 1] uint8.
+      By the keys of `common`: IMAGE [h, w, channels] uint8 (float32 with 16 bits, brought to 0 to 255 without
+      rounding), IMAGE_NAME [] string, HEIGHT and WIDTH [] int32, and with `with_label` LABEL [h, w, 1] uint8.
 
     Raises:
       tf.errors.InvalidArgumentError: (when run) an image or mask cannot be decoded.
@@ -128,8 +135,11 @@ def decode(serialized: Any, with_label: bool = True) -> dict[str, Any]:
     if with_label:
         features[LABEL_ENCODED_KEY] = tf.io.FixedLenFeature([], tf.string)
     parsed = tf.io.parse_single_example(serialized, features)
-    # In spite of its name, the operation reads the content: PNG too.
-    image = tf.io.decode_jpeg(parsed[ENCODED_KEY], channels=3)  # [h, w, 3]
+    if (channels, bits) == (3, 8):
+        # In spite of its name, the operation reads the content: PNG too.
+        image = tf.io.decode_jpeg(parsed[ENCODED_KEY], channels=3)  # [h, w, 3]
+    else:
+        image = _decode_image(parsed[ENCODED_KEY], channels, bits)  # [h, w, channels]
     size = tf.shape(image)
     sample = {
         common.IMAGE: image,
@@ -140,3 +150,52 @@ def decode(serialized: Any, with_label: bool = True) -> dict[str, Any]:
     if with_label:
         sample[common.LABEL] = tf.io.decode_png(parsed[LABEL_ENCODED_KEY], channels=1)  # [h, w, 1]
     return sample
+
+
+def _decode_image(content: Any, channels: int, bits: int) -> Any:
+    """An image of any kind: [h, w, channels], uint8 for 8 bits, float32 in 0 to 255 for 16."""
+    import tensorflow as tf
+
+    kind = tf.uint8 if bits == 8 else tf.float32
+
+    def array() -> tf.Tensor:
+        return tf.numpy_function(lambda text: _read_array(text, channels, bits), [content], kind)
+
+    def picture() -> tf.Tensor:
+        if bits == 8:
+            return _decode_picture(content, channels, tf.uint8)
+        return tf.cond(
+            tf.io.is_jpeg(content),
+            # Asked for 16 bits, the operation gives a JPEG's values 256 times, not 257.
+            lambda: tf.cast(_decode_picture(content, channels, tf.uint8), tf.float32),
+            lambda: tf.cast(_decode_picture(content, channels, tf.uint16), tf.float32) / _OF_SIXTEEN_BITS,
+        )
+
+    if channels > 4:
+        image = array()
+    else:
+        is_array = tf.equal(tf.strings.substr(content, 0, len(images.ARRAY_MAGIC)), images.ARRAY_MAGIC)
+        image = tf.cond(is_array, array, picture)
+    image.set_shape([None, None, channels])
+    return image
+
+
+def _decode_picture(content: Any, channels: int, kind: Any) -> Any:
+    """A JPEG or PNG of up to four channels: [h, w, channels] uint8 or uint16."""
+    import tensorflow as tf
+
+    if channels != 2:
+        return tf.io.decode_png(content, channels=channels, dtype=kind)
+    grey_and_alpha = tf.io.decode_png(content, channels=4, dtype=kind)  # grey three times, then alpha
+    return grey_and_alpha[..., 2:]
+
+
+def _read_array(content: bytes, channels: int, bits: int) -> np.ndarray:
+    """`images.read_array` of so many channels, uint8 for 8 bits, float32 in 0 to 255 for 16."""
+    # Outside of a graph, TensorFlow hands over an array of one object.
+    values = images.read_array(content if isinstance(content, bytes) else content.item())
+    if values.shape[2] != channels or values.dtype.itemsize * 8 > bits:
+        raise DataError(f'it has {values.shape[2]} channels of {values.dtype.name}, not {channels} of {bits} bits')
+    if bits == 8:
+        return values
+    return values.astype(np.float32) / np.float32(_OF_SIXTEEN_BITS if values.dtype == np.uint16 else 1.0)

@@ -1,12 +1,14 @@
 """Looking into encoded images and masks, without TensorFlow: is it whole, how large is it, which ids does it hold?
 
-What passes here is what TensorFlow's decoders take.
+What passes here is what `example.decode` takes. An image is a JPEG, a PNG, or an array in NumPy's format (.npy), which
+alone can hold any number of channels.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import io
+import math
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +20,8 @@ from deeplab.errors import DataError
 
 _PNG_MAGIC = b'\x89PNG\r\n\x1a\n'
 _JPEG_MAGIC = b'\xff\xd8\xff'
+ARRAY_MAGIC = b'\x93NUMPY'
+_PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}  # by colour type; a palette holds colours
 _SIXTEEN_BIT_MODES = ('I', 'I;16', 'I;16B', 'I;16L')
 
 
@@ -26,14 +30,28 @@ class Header:
     """What an image's first bytes say.
 
     Attributes:
-      format: 'jpeg' or 'png'.
+      format: 'jpeg', 'png' or 'npy'.
       height: rows.
       width: columns.
+      channels: channels that are stored; 3 for a palette.
+      bits: 16 or 8 a channel; 8 for fewer, too.
     """
 
     format: str
     height: int
     width: int
+    channels: int = 3
+    bits: int = 8
+
+    def reads_as(self, channels: int) -> bool:
+        """Whether `example.decode` makes an image of so many channels of it.
+
+        To three channels every JPEG and PNG comes, as ever: grey is repeated, alpha left away. Else what is stored
+        counts, but that grey may have an alpha that nobody wants.
+        """
+        if self.format == 'npy' or channels not in (1, 3):
+            return self.channels == channels
+        return channels == 3 or self.channels == 1 or (self.format == 'png' and self.channels == 2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,15 +82,17 @@ class Mask:
 
 
 def content_format(content: bytes) -> str:
-    """'jpeg' or 'png', by the first bytes.
+    """'jpeg', 'png' or 'npy', by the first bytes.
 
     Raises:
-      DataError: It is neither.
+      DataError: It is none of them.
     """
     if content.startswith(_JPEG_MAGIC):
         return 'jpeg'
     if content.startswith(_PNG_MAGIC):
         return 'png'
+    if content.startswith(ARRAY_MAGIC):
+        return 'npy'
     raise DataError('it is empty' if not content else 'it is neither JPEG nor PNG')
 
 
@@ -83,11 +103,19 @@ def read_header(content: bytes) -> Header:
       content: the image's file.
 
     Raises:
-      DataError: It is neither JPEG nor PNG, or cut within its header.
+      DataError: It is no image that is known here, or cut within its header.
     """
     image_format = content_format(content)
+    if image_format == 'npy':
+        return _array_header(content)[0]
     with _opened(content) as image:
-        return Header(image_format, image.height, image.width)
+        if image_format == 'jpeg':
+            return Header(image_format, image.height, image.width, Image.getmodebands(image.mode))
+        # Pillow makes 8 bits of 16 where there are several channels; the first chunk says what is stored.
+        depth, color_type = content[24], content[25]
+        return Header(
+            image_format, image.height, image.width, _PNG_CHANNELS.get(color_type, 3), 16 if depth == 16 else 8
+        )
 
 
 def read_whole(content: bytes) -> Header:
@@ -97,12 +125,58 @@ def read_whole(content: bytes) -> Header:
       content: the image's file.
 
     Raises:
-      DataError: It is neither JPEG nor PNG, truncated or otherwise broken.
+      DataError: It is no image that is known here, truncated or otherwise broken.
     """
     header = read_header(content)
+    if header.format == 'npy':
+        read_array(content)
+        return header
     with _opened(content) as image:
         _load(image, content)
     return header
+
+
+def read_array(content: bytes) -> np.ndarray:
+    """The image in a file of NumPy's format.
+
+    Args:
+      content: [h, w, channels], or [h, w] for one channel, of uint8 or uint16 in any byte order.
+
+    Returns:
+      [h, w, channels] uint8 or uint16.
+
+    Raises:
+      DataError: It is something else, or cut.
+    """
+    header, is_column_wise, kind, start = _array_header(content)
+    shape = (header.height, header.width, header.channels)
+    missing = start + math.prod(shape) * kind.itemsize - len(content)
+    if missing > 0:
+        raise DataError(f'it cannot be decoded (array file is truncated, {missing} bytes are missing)')
+    values = np.frombuffer(content, kind, math.prod(shape), start)
+    values = values.reshape(shape[::-1]).T if is_column_wise else values.reshape(shape)
+    return np.ascontiguousarray(values, np.uint8 if kind.itemsize == 1 else np.uint16)
+
+
+def _array_header(content: bytes) -> tuple[Header, bool, np.dtype, int]:
+    """What the beginning of a file of NumPy's format says: size, whether columns come first, type, where values start.
+
+    Raises:
+      DataError: It is not an image, or cut.
+    """
+    stream = io.BytesIO(content)
+    try:
+        version = np.lib.format.read_magic(stream)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, is_column_wise, kind = read(stream)
+    except (ValueError, SyntaxError, EOFError) as error:
+        raise DataError(f'its header is broken ({str(error).strip() or type(error).__name__})') from None
+    if len(shape) not in (2, 3) or 0 in shape:
+        raise DataError(f'it is an array of shape {list(shape)}; an image is [height, width, channels]')
+    if kind.kind != 'u' or kind.itemsize > 2:
+        raise DataError(f'it is an array of {kind.name}; an image is uint8 or uint16')
+    header = Header('npy', shape[0], shape[1], shape[2] if len(shape) == 3 else 1, 8 * kind.itemsize)
+    return header, is_column_wise, kind, stream.tell()
 
 
 def read_mask(content: bytes) -> Mask:
@@ -114,7 +188,10 @@ def read_mask(content: bytes) -> Mask:
     Raises:
       DataError: It is not a PNG, truncated or otherwise broken.
     """
-    if content_format(content) != 'png':
+    mask_format = content_format(content)
+    if mask_format == 'npy':
+        raise DataError("it is an array in NumPy's format; masks are PNG")
+    if mask_format != 'png':
         raise DataError('it is a JPEG, whose lossy pixels hold no ids; masks are PNG')
     with _opened(content) as image:
         _load(image, content)

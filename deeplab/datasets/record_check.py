@@ -61,7 +61,8 @@ class _Found:
     """What a chunk of records showed.
 
     `counts` are the pixels of each id, `pixels_beside` all those of the masks that hold the id, less the ignored ones;
-    `wrong` has (key of `_MENDS`, text) of masks, `corrupt` what cannot be read.
+    `wrong` has (key of `_MENDS`, text) of images and masks, `corrupt` what cannot be read, `cut_to_8_bits` counts
+    images that lose bits.
     """
 
     records: list[int] = dataclasses.field(default_factory=list)
@@ -70,6 +71,7 @@ class _Found:
     pixels_beside: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(256, np.int64))
     wrong: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     corrupt: list[str] = dataclasses.field(default_factory=list)
+    cut_to_8_bits: int = 0
 
     def add(self, other: _Found) -> None:
         """Takes over what `other` found."""
@@ -79,6 +81,7 @@ class _Found:
         self.pixels_beside += other.pixels_beside
         self.wrong += other.wrong
         self.corrupt += other.corrupt
+        self.cut_to_8_bits += other.cut_to_8_bits
 
 
 def check(
@@ -108,10 +111,13 @@ def check(
       The verdict.
 
     Raises:
-      DataError: A record cannot be read (unless skip_corrupt_records), or a mask does not fit its image or the
-        classes, or is not a single channel of ids; or there is no record at all.
+      DataError: A record cannot be read (unless skip_corrupt_records), an image has other channels than the data set,
+        or a mask does not fit its image or the classes, or is not a single channel of ids; or there is no record.
     """
-    arguments = [num_classes, ignore_label, skip_corrupt_records, needs_labels]
+    arguments: list[object] = [num_classes, ignore_label, skip_corrupt_records, needs_labels]
+    channels, bits = dataset.descriptor.image_channels, dataset.descriptor.image_bits
+    if (channels, bits) != (3, 8):
+        arguments += [channels, bits]
     kept = _KeptVerdict(cache_dir, dataset, arguments)
     if (verdict := kept.load()) is not None:
         _report_corrupt(dataset, verdict)
@@ -119,10 +125,11 @@ def check(
     index = index or record_index.RecordIndex.walk(dataset.shards, skip_corrupt_records)
     if not len(index):
         raise DataError(f"The shards of split '{dataset.split}' in '{dataset.directory}' hold no record.")
-    inspector = _Inspector(index, num_classes, ignore_label, skip_corrupt_records, needs_labels)
+    inspector = _Inspector(index, num_classes, ignore_label, skip_corrupt_records, needs_labels, channels, bits)
     found = _inspect_all(inspector, len(index), f'checking {dataset.split}', num_workers)
     if found.wrong:
         raise DataError(_message(dataset, found.wrong, len(index), num_classes, ignore_label))
+    _report_lost_bits(dataset, found.cut_to_8_bits, len(index))
     corrupt = (*index.damaged, *found.corrupt)
     if not found.records:
         raise DataError(
@@ -224,8 +231,12 @@ class _Inspector:
         ignore_label: int,
         skip_corrupt: bool,
         needs_labels: bool,
+        channels: int,
+        bits: int,
     ) -> None:
         self._index = index
+        self._channels = channels
+        self._bits = bits
         self._skip_corrupt = skip_corrupt
         self._needs_labels = needs_labels
         self._ignore_label = ignore_label
@@ -248,17 +259,32 @@ class _Inspector:
                     raise
                 found.corrupt.append(str(error))
                 continue
-            wrong = self._what_is_wrong(header, mask) if self._needs_labels else None
+            wrong = self._what_is_wrong_with_image(header)
+            if wrong is None and self._needs_labels:
+                wrong = self._what_is_wrong(header, mask)
             if wrong is not None:
                 kind, detail = wrong
                 found.wrong.append((kind, f"{self._index.name_of(record)}, image '{parsed.image_name}'{detail}"))
                 continue
             found.records.append(record)
             found.sizes.append((header.height, header.width))
+            found.cut_to_8_bits += header.bits > self._bits
             if mask is not None and mask.counts is not None:
                 found.counts += mask.counts
                 found.pixels_beside[mask.counts > 0] += mask.counts.sum() - mask.counts[self._ignore_label]
         return found
+
+    def _what_is_wrong_with_image(self, header: images.Header) -> tuple[str, str] | None:
+        """Kind (a key of `_MENDS`) and details of what is wrong with an image."""
+        if not header.reads_as(self._channels):
+            return 'image_channels', f': {header.channels}'
+        is_plain = (self._channels, self._bits) == (3, 8)
+        if header.format == 'npy' and is_plain and header.bits == 8:
+            return 'array', ''
+        # Three channels of a PNG have always been cut to 8 bits.
+        if header.bits > self._bits and not (is_plain and header.format == 'png'):
+            return 'image_bits', ''
+        return None
 
     def _what_is_wrong(self, header: images.Header, mask: images.Mask | None) -> tuple[str, str] | None:
         """Kind (a key of `_MENDS`) and details of what is wrong with a mask."""
@@ -295,6 +321,18 @@ def _inspect_all(inspector: _Inspector, total: int, title: str, num_workers: int
 
 
 _MENDS = {
+    'image_channels': (
+        'have an image that does not give {channels} channels, which are what the data set has',
+        'Set image_channels in the description of the data set (--dataset), or mend these images.',
+    ),
+    'image_bits': (
+        'have an image of 16 bits, and the data set has 8',
+        'Set "image_bits": 16 in the description of the data set (--dataset).',
+    ),
+    'array': (
+        "have an image in NumPy's format that a PNG could hold",
+        'Build the records again: the builders turn such arrays into PNG files.',
+    ),
     'missing': (
         'have no mask',
         'Such a split can be visualised, but neither trained on nor evaluated: build it again with its masks.',
@@ -324,7 +362,8 @@ def _message(
         cases = [text for found, text in wrong if found == kind]
         if not cases:
             continue
-        what = sentence.format(num_classes=num_classes, last=num_classes - 1, ignore=ignore_label)
+        channels = dataset.descriptor.image_channels
+        what = sentence.format(num_classes=num_classes, last=num_classes - 1, ignore=ignore_label, channels=channels)
         more = f'; and {len(cases) - _SHOWN} more' if len(cases) > _SHOWN else ''
         parts.append(
             f"{len(cases)} of {total} records of split '{dataset.split}' {what}: "
@@ -346,6 +385,17 @@ def _verdict(found: _Found, num_classes: int, ignore_label: int, corrupt: tuple[
         ignored,
         corrupt,
     )
+
+
+def _report_lost_bits(dataset: SegmentationDataset, images_cut: int, total: int) -> None:
+    if images_cut:
+        logging.warning(
+            "%d of %d images of split '%s' have 16 bits, of which the 8 lower ones are lost. To keep them set "
+            '"image_bits": 16 in the description of the data set (--dataset).',
+            images_cut,
+            total,
+            dataset.split,
+        )
 
 
 def _report_corrupt(dataset: SegmentationDataset, verdict: Verdict) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from deeplab import common, model
-from deeplab.core import checkpoints, cost, feature_extractor
+from deeplab.core import checkpoints, cost, feature_extractor, inflation
 from deeplab.core.backbones import registry
 from deeplab.core.heads import dense_prediction_cell
 from deeplab.errors import OptionError
@@ -79,7 +79,7 @@ def network_shapes(options: ModelOptions) -> dict[str, tuple[int, ...]]:
     crop_size = options.image_pooling_crop_size or (_SIDE, _SIDE)
     options = dataclasses.replace(options, crop_size=crop_size)
     with cost.outline() as outlined:
-        model.multi_scale_logits(tf.zeros([1, *crop_size, 3]), options)
+        model.multi_scale_logits(tf.zeros([1, *crop_size, options.input_channels]), options)
     return {name: variable.shape for name, variable in outlined.variables.items()}
 
 
@@ -97,7 +97,8 @@ class _Backbone(NamedTuple):
 def _backbone(options: ModelOptions) -> _Backbone:
     """Builds a backbone alone."""
     with cost.outline() as outlined:
-        _, end_points = feature_extractor.extract_features(tf.zeros([1, _SIDE, _SIDE, 3]), options)
+        images = tf.zeros([1, _SIDE, _SIDE, options.input_channels])
+        _, end_points = feature_extractor.extract_features(images, options)
     shapes = {name: variable.shape for name, variable in outlined.variables.items()}
     names = registry.get(options.model_variant).decoder_end_points
     skips = {stride: int(end_points[name].shape[-1]) for stride, name in names.items() if name in end_points}
@@ -147,13 +148,22 @@ def find_backbone(held: Shapes) -> _Backbone | None:
     best = candidates[0]
     # Another width changes nearly all shapes; a few are something else.
     if 4 * problems(best)[2] < len(best.shapes):
-        return best
+        return _for_channels(best, held)
     for options in _widths(best, held):
-        other = _backbone(options)
+        other = _for_channels(_backbone(options), held)
         if not problems(other)[2]:
             return other
         best = min(best, other, key=problems)
     return best
+
+
+def _for_channels(backbone: _Backbone, held: Shapes) -> _Backbone:
+    """The backbone for images of as many channels as the checkpoint's first convolution reads."""
+    for name, shape in backbone.shapes.items():
+        channels = held[name][2] if len(held.get(name, ())) == 4 else 0
+        if channels and inflation.can_inflate(held[name], shape, channels):
+            return _backbone(dataclasses.replace(backbone.options, input_channels=channels))
+    return backbone
 
 
 # --- What stands behind it -------------------------------------------------------------------------------------------
@@ -292,6 +302,7 @@ def visible(options: ModelOptions) -> tuple[object, ...]:
     return (
         options.model_variant,
         options.depth_multiplier if backbone.uses_depth_multiplier else 1.0,
+        options.input_channels,
         dict(options.outputs_to_num_classes),
         has_cell or (aspp, len(options.aspp.rates)),
         has_cell,
@@ -319,6 +330,7 @@ def _flag_of_defaults() -> list[tuple[str, Callable[[ModelOptions], object]]]:
         ('decoder_use_sum_merge', lambda o: o.decoder.use_sum_merge),
         ('decoder_output_is_logits', lambda o: o.decoder.output_is_logits),
         ('logits_kernel_size', lambda o: o.logits_kernel_size),
+        ('image_channels', lambda o: o.input_channels),
     ]
 
 

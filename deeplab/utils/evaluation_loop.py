@@ -78,6 +78,7 @@ def open_split(
             f"The network has {network.num_classes} classes, the data set '{descriptor.name}' "
             f'{descriptor.num_classes}; they must be equal.'
         )
+    require_channels(network, descriptor)
     if network.crop_size is None:
         raise OptionError(f'--{program}_crop_size is not set; give height and width, such as 513,513.')
     warn_of_crop_size(f'{program}_crop_size', network.crop_size, network.output_stride)
@@ -99,7 +100,17 @@ def open_split(
         network.output_stride,
         functools.partial(_resized, resize),
     )
-    return Split(descriptor, input_generator.RecordReader(index), verdict.records)
+    reader = input_generator.RecordReader(index, descriptor.image_channels, descriptor.image_bits)
+    return Split(descriptor, reader, verdict.records)
+
+
+def require_channels(network: ModelOptions, descriptor: DatasetDescriptor) -> None:
+    """Raises `OptionError` unless the network sees as many channels as the data set's images have."""
+    if network.input_channels != descriptor.image_channels:
+        raise OptionError(
+            f"The network sees images of {network.input_channels} channels, those of the data set '{descriptor.name}' "
+            f'have {descriptor.image_channels} (image_channels); they must be equal.'
+        )
 
 
 def _resized(resize: ResizeOptions, height: int, width: int) -> tuple[int, int]:
@@ -158,9 +169,11 @@ class Network:
         Raises:
           OptionError: There is no such network.
         """
-        self.mean_pixel = backbones.get(options.model_variant).normalization.mean_pixel
+        channels = options.input_channels
+        self.mean_pixel = backbones.get(options.model_variant).normalization.mean_pixel_of(channels)
         with tf.Graph().as_default() as self._graph:
-            self._images = tf.compat.v1.placeholder(tf.float32, [batch_size, *options.crop_size, 3], name='images')
+            shape = [batch_size, *options.crop_size, channels]
+            self._images = tf.compat.v1.placeholder(tf.float32, shape, name='images')
             self._labels = tf.identity(_predicted(self._images, options, prediction), name='labels')  # [n, h, w]
             self._variables = tf.compat.v1.global_variables()
 
@@ -174,8 +187,8 @@ class Network:
           use_moving_average: whether to take the weights' moving averages instead.
 
         Returns:
-          A function that adds the network to the present graph: images [batch_size, h, w, 3] float32 (0 to 255) to
-          class ids [batch_size, h, w] int32.
+          A function that adds the network to the present graph: images [batch_size, h, w, channels] float32 (0 to 255)
+          to class ids [batch_size, h, w] int32.
 
         Raises:
           CheckpointError: It does not fit; the message names the variables.

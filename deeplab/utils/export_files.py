@@ -119,7 +119,7 @@ def write_saved_model(graph_def: tf.compat.v1.GraphDef, folder: str) -> None:
             graph_def, return_elements=[f'{name}:0' for name in names], name=''
         )
         # Sizes are known while running alone; the last axes are not.
-        image.set_shape([1, None, None, 3])
+        image.set_shape([1, None, None, image.shape[-1]])
         signature = tf.compat.v1.saved_model.predict_signature_def(
             {SIGNATURE_IMAGE: image},
             {SIGNATURE_PREDICTIONS: predictions, SIGNATURE_PROBABILITIES: probabilities},
@@ -137,7 +137,7 @@ def run(path: str, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     Args:
       path: file of a frozen graph, or folder of a SavedModel.
-      image: [h, w, 3] uint8.
+      image: [h, w, channels] uint8 or uint16, what the export takes.
 
     Returns:
       Labels [h, w] int32 and probabilities [h, w, classes] float32.

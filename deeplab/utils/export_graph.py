@@ -23,6 +23,7 @@ RAW_PREDICTIONS = 'RawSemanticPredictions'
 RAW_PROBABILITIES = 'RawSemanticProbabilities'
 ARGMAX = 'ArgMax'
 
+_OF_SIXTEEN_BITS = 257.0  # 65535 / 255, as records are read
 _NO_LABEL = 255  # steps that also move labels ask for one; there is none here
 
 
@@ -31,7 +32,7 @@ class ExportGraph(NamedTuple):
 
     Attributes:
       graph: holds everything.
-      image: [1, h, w, 3] uint8, RGB.
+      image: [1, h, w, channels] uint8 (uint16 where images have 16 bits); three channels are RGB.
       predictions: [1, h, w] int32.
       probabilities: [1, h, w, classes] float32.
       kept: names of the operations that an export must still have, the inputs left out.
@@ -60,8 +61,9 @@ def build(options: ExportOptions) -> ExportGraph:
     network, crop_size = options.model, options.model.crop_size
     check_sizes(options.resize, crop_size)
     with tf.Graph().as_default() as graph:
-        image = tf.compat.v1.placeholder(tf.uint8, [1, None, None, 3], name=IMAGE)
-        images, size = _prepare(image, options)  # [1, *crop_size, 3]
+        kind = tf.uint8 if options.image_bits == 8 else tf.uint16
+        image = tf.compat.v1.placeholder(kind, [1, None, None, network.input_channels], name=IMAGE)
+        images, size = _prepare(image, options)  # [1, *crop_size, channels]
         predicted = _predict(images, network, options.prediction)
         labels = predicted[common.OUTPUT_TYPE]  # [1, *crop_size]
         probabilities = predicted[common.OUTPUT_TYPE + common.PROBABILITY_SUFFIX]  # [1, *crop_size, classes]
@@ -114,10 +116,12 @@ def _resizes(resize: ResizeOptions) -> bool:
 
 
 def _prepare(image: tf.Tensor, options: ExportOptions) -> tuple[tf.Tensor, tuple[tf.Tensor, tf.Tensor]]:
-    """What the network sees of [1, h, w, 3] uint8: [1, *crop_size, 3] float32; and the size before padding."""
-    crop_size = options.model.crop_size
-    mean_pixel = feature_extractor.mean_pixel(options.model.model_variant)
-    sample = {common.IMAGE: tf.squeeze(image, axis=0)}  # [h, w, 3]
+    """What the network sees of [1, h, w, c] uint8: [1, *crop_size, c] float32; and the size before padding."""
+    crop_size, channels = options.model.crop_size, options.model.input_channels
+    mean_pixel = feature_extractor.mean_pixel(options.model.model_variant, channels)
+    sample = {common.IMAGE: tf.squeeze(image, axis=0)}  # [h, w, c]
+    if options.image_bits == 16:
+        sample[common.IMAGE] = tf.cast(sample[common.IMAGE], tf.float32) / _OF_SIXTEEN_BITS
     sample = input_preprocess.resize_to_range(options.resize)(sample)
     sample[common.IMAGE] = _checked(sample[common.IMAGE], crop_size)
     steps = [
@@ -127,12 +131,12 @@ def _prepare(image: tf.Tensor, options: ExportOptions) -> tuple[tf.Tensor, tuple
     ]
     sample = input_preprocess.apply_steps(sample, steps)
     # The shape that is known here must also stand in the file, where nobody sets it: hence an operation.
-    images = tf.reshape(sample[common.IMAGE], [1, *crop_size, 3])
+    images = tf.reshape(sample[common.IMAGE], [1, *crop_size, channels])
     return images, (sample[common.HEIGHT], sample[common.WIDTH])
 
 
 def _checked(image: tf.Tensor, crop_size: tuple[int, int]) -> tf.Tensor:
-    """The image, [h, w, 3]; running stops with a message where it is larger than the crop."""
+    """The image, [h, w, c]; running stops with a message where it is larger than the crop."""
     height, width = preprocess_utils.size_of(image)
     message = (
         f'The image is larger than the {crop_size[0]} x {crop_size[1]} pixels (height x width) for which this network '

@@ -50,13 +50,22 @@ class RecordReader:
 
     Attributes:
       index: where the records lie.
+      channels: of the images.
+      bits: of the images, see `example.decode`.
       failure: the first error of reading; None for none.
     """
 
-    def __init__(self, index: RecordIndex) -> None:
+    def __init__(self, index: RecordIndex, channels: int = 3, bits: int = 8) -> None:
         self.index = index
+        self.channels = channels
+        self.bits = bits
         self.failure: DataError | None = None
         self._recent: deque[int] = deque(maxlen=_REMEMBERED_READS)
+
+    def decode(self, serialized: tf.Tensor | bytes, with_label: bool) -> input_preprocess.Sample:
+        """The sample in a serialised record (`example.decode`)."""
+        sample: input_preprocess.Sample = example.decode(serialized, with_label, self.channels, self.bits)
+        return sample
 
     def read(self, record: int) -> bytes:
         """The data of a record.
@@ -82,9 +91,10 @@ class RecordReader:
             serialized = self.index.read(record)
             content = example.parse(serialized)
             try:
-                example.decode(serialized, with_label=content.label_bytes is not None)
-            except tf.errors.OpError as error:
-                reason = (error.message or '').split('\n')[0].rstrip('.')
+                self.decode(serialized, with_label=content.label_bytes is not None)
+            except (tf.errors.OpError, DataError) as error:
+                text = str(error) if isinstance(error, DataError) else error.message or ''
+                reason = text.split('\n')[0].rstrip('.')
                 return (
                     f'Cannot decode {self.index.name_of(record)} (image {content.image_name}): {reason}. Build the '
                     'records again from a whole file, or leave the record out with --skip_corrupt_records.'
@@ -183,7 +193,7 @@ def _training_loader(reader: RecordReader, records: np.ndarray, seed: int):
 
     def load(position: tf.Tensor, with_label: bool) -> input_preprocess.Sample:
         record, draw, serialized = tf.numpy_function(read, [position], [tf.int64, tf.int64, tf.string])
-        sample = _decode(record, serialized, with_label)
+        sample = _decode(reader, record, serialized, with_label)
         draw.set_shape([])
         return {**sample, common.SEED: tf.stack([tf.constant(seed, tf.int64), draw])}  # [2]
 
@@ -200,16 +210,18 @@ def _ordered_loader(reader: RecordReader, records: np.ndarray):
     def load(position: tf.Tensor, with_label: bool) -> input_preprocess.Sample:
         record, valid, serialized = tf.numpy_function(read, [position], [tf.int64, tf.bool, tf.string])
         valid.set_shape([])
-        return {**_decode(record, serialized, with_label), common.VALID: valid}
+        return {**_decode(reader, record, serialized, with_label), common.VALID: valid}
 
     return load
 
 
-def _decode(record: tf.Tensor, serialized: tf.Tensor, with_label: bool) -> input_preprocess.Sample:
+def _decode(
+    reader: RecordReader, record: tf.Tensor, serialized: tf.Tensor, with_label: bool
+) -> input_preprocess.Sample:
     """The sample in a serialised record, with the record's number."""
     serialized.set_shape([])
     record.set_shape([])
-    return {**example.decode(serialized, with_label), common.RECORD: record}
+    return {**reader.decode(serialized, with_label), common.RECORD: record}
 
 
 @contextlib.contextmanager

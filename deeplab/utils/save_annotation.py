@@ -72,6 +72,14 @@ def save_image(pixels: np.ndarray, save_dir: str, filename: str) -> str:
     return path
 
 
+def viewable(pixels: np.ndarray) -> np.ndarray:
+    """What a picture can show of an image [h, w, channels]: three channels as they are or the first three of more.
+
+    Of one channel or two the first shows, [h, w].
+    """
+    return pixels[..., :3] if pixels.shape[-1] >= 3 else pixels[..., 0]
+
+
 def _as_bytes(label: np.ndarray, normalize_to_unit_values: bool, scale_values: bool) -> np.ndarray:
     """Values as uint8; refuses those that would wrap around."""
     values = np.asarray(label)

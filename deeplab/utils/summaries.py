@@ -53,19 +53,19 @@ def image_summaries(images: tf.Tensor, labels: tf.Tensor, predictions: tf.Tensor
     """Summaries `samples/image`, `samples/label` and `samples/semantic` of the first few samples.
 
     Args:
-      images: [n, h, w, 3], 0 to 255.
+      images: [n, h, w, channels], 0 to 255; the first three show, or the first where there are fewer.
       labels: [n, h, w, 1] integer.
       predictions: [n, h, w, 1] integer.
       num_classes: ids are multiplied by max(1, 255 // num_classes), so that they can be told apart.
     """
-    factor = max(1, 255 // num_classes)
+    factor, channels = max(1, 255 // num_classes), int(images.shape[-1])
 
     def image(tag: str, values: tf.Tensor) -> tf.Tensor:
         pixels = tf.cast(tf.clip_by_value(tf.cast(values[:MOST_IMAGES], tf.int32), 0, 255), tf.uint8)
         return tf.raw_ops.ImageSummary(tag=f'samples/{tag}', tensor=pixels, max_images=MOST_IMAGES)
 
     return [
-        image(common.IMAGE, images),
+        image(common.IMAGE, images if channels in (1, 3) else images[..., : 3 if channels > 3 else 1]),
         image(common.LABEL, tf.cast(labels, tf.int32) * factor),
         image(common.OUTPUT_TYPE, tf.cast(predictions, tf.int32) * factor),
     ]

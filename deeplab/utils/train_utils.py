@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import tensorflow as tf
@@ -9,7 +10,7 @@ import tf_slim as slim
 from absl import logging
 
 from deeplab import common
-from deeplab.core import checkpoints, loss_scaling, moving_average, schedules, scopes
+from deeplab.core import checkpoints, inflation, loss_scaling, moving_average, schedules, scopes
 from deeplab.deployment.model_deploy import Gradient
 from deeplab.errors import CheckpointError
 from deeplab.options import LearningRateOptions, LossOptions, OptimizerOptions
@@ -148,6 +149,7 @@ def get_model_init_fn(
     ignore_missing_vars: bool = True,
     exclude_scopes: Sequence[str] = (),
     rename_map: str | None = None,
+    input_channels: int = 3,
 ) -> Callable[[tf.compat.v1.Session], None] | None:
     """A function that gives a new run's variables the values of an initial checkpoint.
 
@@ -161,6 +163,7 @@ def get_model_init_fn(
       exclude_scopes: scopes that keep their initial values.
       rename_map: from the checkpoint's names to this network's, as `scopes.read_rename_map` takes it; None where they
         are the same.
+      input_channels: channels of the network's images; a first convolution for three is made to fit others.
 
     Returns:
       the function, of a session; None where there is nothing to restore: without a checkpoint, or where
@@ -185,18 +188,32 @@ def get_model_init_fn(
         networks_own = [v.op.name for v in everything if v.op.name not in slots]
         scopes.require_all_known(exclude_scopes, networks_own, 'checkpoint_exclude_scopes')
         variables = variables_to_restore(everything, initialize_last_layer, last_layers, exclude_scopes)
-
-        def check(report: checkpoints.RestoreReport) -> None:
-            _require_something(path, report, slots)
-            if not ignore_missing_vars:
-                _require_everything(path, report, slots, bool(rename_map))
-
         # A name that the map took away from a variable of the checkpoint is none there any more.
         names = None if renamed is None else {v.op.name: renamed.get(v.op.name, '') for v in variables}
-        report = checkpoints.restore_matching(session, path, variables, names, check)
-        _report_restore(path, report, slots)
+        check = functools.partial(_check_restore, path, slots, ignore_missing_vars, bool(rename_map))
+        conversion = functools.partial(_inflation, input_channels, slots)
+        report = checkpoints.restore_matching(session, path, variables, names, check, conversion)
+        _report_restore(path, report, slots, input_channels)
 
     return restore
+
+
+def _check_restore(
+    path: str, slots: set[str], ignore_missing_vars: bool, is_renamed: bool, report: checkpoints.RestoreReport
+) -> None:
+    """Raises `CheckpointError` where what is about to be restored is not enough."""
+    _require_something(path, report, slots)
+    if not ignore_missing_vars:
+        _require_everything(path, report, slots, is_renamed)
+
+
+def _inflation(
+    input_channels: int, slots: set[str], variable: tf.Variable, entry: checkpoints.Entry
+) -> checkpoints.Conversion | None:
+    """What makes the weights of a first convolution fit; None for all others."""
+    if variable.op.name in slots or not inflation.can_inflate(variable.shape.as_list(), entry.shape, input_channels):
+        return None
+    return lambda weights: inflation.inflate(weights, input_channels)
 
 
 def _names_and_lines(report: checkpoints.RestoreReport, slots: set[str]) -> tuple[list[str], list[str]]:
@@ -242,10 +259,17 @@ def _require_everything(path: str, report: checkpoints.RestoreReport, slots: set
     )
 
 
-def _report_restore(path: str, report: checkpoints.RestoreReport, slots: set[str]) -> None:
+def _report_restore(path: str, report: checkpoints.RestoreReport, slots: set[str], input_channels: int) -> None:
     """Says what was restored and what was not."""
     missing, mismatched = _names_and_lines(report, slots)
     logging.info('Restored %d variables from %s.', len(report.restored), path)
+    for name in report.converted:
+        logging.info(
+            'The first convolution (%s) is for 3 channels in the checkpoint; its weights were spread over %d so that '
+            'their sum stays.',
+            name,
+            input_channels,
+        )
     for line in mismatched:
         logging.warning('Not restored, as shapes differ: %s. It starts from its initial value.', line)
     if missing:

@@ -47,8 +47,12 @@ def palette_png(array: np.ndarray) -> bytes:
 def four_bit_png(array: np.ndarray) -> bytes:
     """Grey with 4 bits a pixel, which Pillow cannot write; an even width, values below 16."""
     rows = b''.join(b'\0' + bytes((row[0::2] << 4 | row[1::2]).tolist()) for row in array)
+    return _png_of(struct.pack('>IIBBBBB', array.shape[1], array.shape[0], 4, 0, 0, 0, 0), rows)
+
+
+def _png_of(header: bytes, rows: bytes) -> bytes:
     parts = [
-        (b'IHDR', struct.pack('>IIBBBBB', array.shape[1], array.shape[0], 4, 0, 0, 0, 0)),
+        (b'IHDR', header),
         (b'IDAT', zlib.compress(rows)),
         (b'IEND', b''),
     ]
@@ -56,6 +60,20 @@ def four_bit_png(array: np.ndarray) -> bytes:
         struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data)) for kind, data in parts
     ]
     return b'\x89PNG\r\n\x1a\n' + b''.join(chunks)
+
+
+def deep_png(array: np.ndarray) -> bytes:
+    """[h, w, 1 to 4] uint16 with 16 bits a channel, which Pillow cannot write: grey, grey and alpha, RGB or RGBA."""
+    height, width, channels = array.shape
+    color_type = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
+    rows = b''.join(b'\0' + row.astype('>u2').tobytes() for row in array)
+    return _png_of(struct.pack('>IIBBBBB', width, height, 16, color_type, 0, 0, 0), rows)
+
+
+def npy(array: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
 
 
 def record(

@@ -1,12 +1,14 @@
 """The builders of the data sets, each on a tiny folder in its layout."""
 
 import dataclasses
+import io
 import os
 import pathlib
 import re
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from deeplab.datasets import (
     build_ade20k_data,
@@ -18,6 +20,7 @@ from deeplab.datasets import (
     record_index,
     remove_gt_colormap,
     segmentation_dataset,
+    wire,
 )
 from deeplab.errors import DataError, OptionError
 from deeplab.options import BuildAde20kOptions, BuildCityscapesOptions, BuildVocOptions, RemoveColormapOptions
@@ -290,3 +293,42 @@ def test_camvid_is_built_and_found_good(tmp_path):
     assert len(verdict.records) == 101
     assert verdict.largest_size == (360, 480)
     assert verdict.class_pixels.sum() + verdict.ignored_pixels == 101 * 360 * 480
+
+
+def test_every_kind_of_image_is_built(tmp_path):
+    """Files stay as they are byte for byte, whatever their extension says of them; but for arrays that are pictures."""
+    deep = np.arange(6 * 8 * 5).astype(np.uint16).reshape(6, 8, 5)
+    contents = {
+        'deep_grey': (files.deep_png(deep[..., :1]), 'png', 3),
+        'deep_rgb': (files.deep_png(deep[..., :3]), 'png', 3),
+        'grey_alpha': (files.png(deep[..., :2].astype(np.uint8)), 'png', 3),
+        'rgba': (files.png(deep[..., :4].astype(np.uint8)), 'png', 3),
+        'jpeg': (files.jpeg(files.pixels()), 'jpeg', 3),
+        'five': (files.npy(deep), 'npy', 5),
+        'five_8_bit': (files.npy(deep.astype(np.uint8)), 'npy', 5),
+        'one': (files.npy(deep[..., 0]), 'npy', 1),
+        'picture': (files.npy(files.pixels()), 'png', 3),
+    }
+    arguments = files.write_voc(tmp_path, {'train': list(contents)}) | {'image_format': 'npy', 'num_shards': 1}
+    for name, (content, _, _) in contents.items():
+        (tmp_path / 'JPEGImages' / f'{name}.npy').write_bytes(content)
+    build_voc2012_data.run(BuildVocOptions(**arguments))
+    dataset = segmentation_dataset.get_dataset('camvid', 'train', arguments['output_dir'])
+    index = record_index.RecordIndex.walk(dataset.shards)
+    for number, (name, (content, image_format, channels)) in enumerate(contents.items()):
+        features = wire.read_features(index.read(number))
+        assert features['image/filename'] == name.encode()
+        assert (features['image/format'], features['image/channels']) == (image_format.encode(), channels), name
+        if name == 'picture':
+            decoded = np.asarray(Image.open(io.BytesIO(features['image/encoded'])))
+            np.testing.assert_array_equal(decoded, files.pixels())
+        else:
+            assert features['image/encoded'] == content, name
+
+
+def test_an_array_that_is_no_image_is_named(tmp_path):
+    arguments = files.write_voc(tmp_path, {'train': ['a']}) | {'image_format': 'npy'}
+    path = tmp_path / 'JPEGImages' / 'a.npy'
+    path.write_bytes(files.npy(np.zeros((6, 8, 2), np.float64)))
+    with pytest.raises(DataError, match=f"Cannot use '{path}': it is an array of float64; an image is uint8 or uint16"):
+        build_voc2012_data.run(BuildVocOptions(**arguments))

@@ -114,6 +114,23 @@ def test_json_file_with_names_of_splits_and_of_a_palette(tmp_path):
     assert dataset.palette[1].tolist() == [244, 35, 232]
 
 
+def test_images_are_of_three_channels_and_eight_bits_unless_a_file_says_otherwise(tmp_path):
+    (tmp_path / 'a.json').write_text('{"num_classes": 2}')
+    (tmp_path / 'b.json').write_text('{"num_classes": 2, "image_channels": 12, "image_bits": 16}')
+    found = [descriptor.load(str(tmp_path / name)) for name in ('a.json', 'b.json')]
+    assert [(each.image_channels, each.image_bits) for each in found] == [(3, 8), (12, 16)]
+
+
+@pytest.mark.parametrize(
+    ('key', 'value', 'allowed'),
+    [('image_channels', 0, '1 to 1000'), ('image_channels', '1', '1 to 1000'), ('image_bits', 12, '8 or 16')],
+)
+def test_channels_and_bits_are_checked(tmp_path, key, value, allowed):
+    (tmp_path / 'a.json').write_text(json.dumps({'num_classes': 2, key: value}))
+    with pytest.raises(OptionError, match=f"Data set 'a': {key} is {value!r}, it must be {allowed}."):
+        descriptor.load(str(tmp_path / 'a.json'))
+
+
 def test_yaml_file(tmp_path):
     pytest.importorskip('yaml')
     assert descriptor.load(write(tmp_path, 'num_classes: 2\nsplits: {train: 3}\n', 'b.yaml')).splits == {'train': 3}

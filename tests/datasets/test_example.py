@@ -97,3 +97,86 @@ def test_decode_has_static_channels_in_a_graph():
         sample = example.decode(tf.compat.v1.placeholder(tf.string, []))
         assert sample[common.IMAGE].shape.as_list() == [None, None, 3]
         assert sample[common.LABEL].shape.as_list() == [None, None, 1]
+
+
+def random_values(channels, kind, height=5, width=7):
+    most = np.iinfo(kind).max + 1
+    return np.random.RandomState(0).randint(0, most, (height, width, channels)).astype(kind)
+
+
+def image_of(content, channels, bits):
+    sample = decoded(example.encode(content, 'png', 'n', 0, 0), with_label=False, channels=channels, bits=bits)
+    assert (sample[common.HEIGHT], sample[common.WIDTH]) == sample[common.IMAGE].shape[:2]
+    return sample[common.IMAGE]
+
+
+class TestOtherImages:
+    @pytest.mark.parametrize('channels', [1, 2, 3, 4])
+    @pytest.mark.parametrize('encode', [files.deep_png, files.npy])
+    def test_sixteen_bits_come_back_whole(self, channels, encode):
+        values = random_values(channels, np.uint16)
+        values[0, :2, 0] = 0, 65535
+        image = image_of(encode(values), channels, 16)
+        assert image.dtype == np.float32
+        assert (image.min(), image.max()) == (0.0, pytest.approx(255.0, rel=1e-6))
+        np.testing.assert_array_equal(np.rint(image.astype(np.float64) * 257), values)
+
+    def test_every_value_of_sixteen_bits_is_another_one(self):
+        values = np.arange(65536).astype(np.uint16).reshape(256, 256, 1)
+        assert len(np.unique(image_of(files.deep_png(values), 1, 16))) == 65536
+
+    @pytest.mark.parametrize('bits', [8, 16])
+    @pytest.mark.parametrize(('channels', 'encode'), [(n, files.png) for n in (1, 2, 3, 4)] + [(5, files.npy)])
+    def test_eight_bits_are_the_same_with_both(self, channels, encode, bits):
+        values = random_values(channels, np.uint8)
+        image = image_of(encode(values.squeeze()), channels, bits)
+        assert image.dtype == (np.uint8 if bits == 8 else np.float32)
+        np.testing.assert_allclose(image, values, rtol=1e-6)
+
+    @pytest.mark.parametrize('bits', [8, 16])
+    @pytest.mark.parametrize('channels', [1, 3])
+    def test_jpeg(self, channels, bits):
+        content = files.jpeg(random_values(channels, np.uint8).squeeze())
+        np.testing.assert_array_equal(
+            image_of(content, channels, bits), tf.image.decode_jpeg(content, channels=channels)
+        )
+
+    @pytest.mark.parametrize('bits', [8, 16])
+    def test_grey_with_alpha_is_grey(self, bits):
+        values = random_values(2, np.uint8)
+        np.testing.assert_allclose(image_of(files.png(values), 1, bits), values[..., :1], rtol=1e-6)
+
+    def test_three_channels_of_sixteen_bits_come_of_anything(self):
+        values = random_values(4, np.uint16)
+        np.testing.assert_allclose(image_of(files.deep_png(values), 3, 16), values[..., :3] / 257, rtol=1e-6)
+        grey = image_of(files.deep_png(values[..., :1]), 3, 16)
+        np.testing.assert_allclose(grey, np.repeat(values[..., :1], 3, 2) / 257, rtol=1e-6)
+
+    @pytest.mark.parametrize(
+        ('content', 'channels', 'bits'),
+        [
+            (files.npy(random_values(5, np.uint8)), 4, 8),
+            (files.npy(random_values(5, np.uint16)), 5, 8),
+            (files.png(random_values(3, np.uint8)), 5, 8),
+            (files.jpeg(random_values(3, np.uint8)), 4, 16),
+        ],
+    )
+    def test_what_does_not_fit_fails(self, content, channels, bits):
+        with pytest.raises((tf.errors.OpError, DataError)):  # within a graph, all errors are TensorFlow's
+            image_of(content, channels, bits)
+
+    @pytest.mark.parametrize(('channels', 'bits'), [(1, 8), (2, 16), (4, 8), (6, 16)])
+    def test_static_channels_in_a_graph(self, channels, bits):
+        with tf.Graph().as_default():
+            sample = example.decode(tf.compat.v1.placeholder(tf.string, []), channels=channels, bits=bits)
+            assert sample[common.IMAGE].shape.as_list() == [None, None, channels]
+
+    def test_three_channels_of_eight_bits_are_the_graph_that_they_were(self):
+        def operations(**arguments):
+            with tf.Graph().as_default() as graph:
+                example.decode(tf.compat.v1.placeholder(tf.string, []), **arguments)
+                return [operation.type for operation in graph.get_operations()]
+
+        assert operations(channels=3, bits=8) == operations()
+        assert operations().count('DecodeJpeg') == 1
+        assert not {'If', 'StatelessIf', 'Switch', 'PyFunc', 'EagerPyFunc'} & set(operations())

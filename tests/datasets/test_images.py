@@ -17,7 +17,69 @@ def read_png(content):
 def test_header_by_content():
     assert images.read_header(files.jpeg(files.pixels(5, 9))) == images.Header('jpeg', 5, 9)
     assert images.read_header(files.png(files.pixels(5, 9))) == images.Header('png', 5, 9)
-    assert images.read_whole(files.png(files.pixels(5, 9)[..., 0])) == images.Header('png', 5, 9)
+    assert images.read_whole(files.png(files.pixels(5, 9)[..., 0])) == images.Header('png', 5, 9, 1)
+    assert images.read_whole(files.npy(files.pixels(5, 9))) == images.Header('npy', 5, 9)
+
+
+@pytest.mark.parametrize('channels', [1, 2, 3, 4])
+def test_headers_say_channels_and_bits_as_they_are_stored(channels):
+    deep = np.random.RandomState(0).randint(0, 65536, (5, 9, channels)).astype(np.uint16)
+    assert images.read_whole(files.deep_png(deep)) == images.Header('png', 5, 9, channels, 16)
+    assert images.read_whole(files.npy(deep)) == images.Header('npy', 5, 9, channels, 16)
+    plain = deep.astype(np.uint8)
+    assert images.read_whole(files.png(plain.squeeze())) == images.Header('png', 5, 9, channels, 8)
+
+
+def test_headers_of_other_kinds():
+    assert images.read_header(files.jpeg(files.ids())) == images.Header('jpeg', 6, 8, 1)
+    assert images.read_header(files.palette_png(files.ids())) == images.Header('png', 6, 8, 3)
+    assert images.read_header(files.four_bit_png(files.ids())) == images.Header('png', 6, 8, 1)
+
+
+READS_AS = {  # what is stored: the numbers of channels that it may be read as
+    ('jpeg', 1): {1, 3},
+    ('jpeg', 3): {3},
+    ('png', 1): {1, 3},
+    ('png', 2): {1, 2, 3},
+    ('png', 3): {3},
+    ('png', 4): {3, 4},
+    ('npy', 1): {1},
+    ('npy', 3): {3},
+    ('npy', 5): {5},
+}
+
+
+@pytest.mark.parametrize(('image_format', 'stored'), READS_AS)
+def test_channels_that_a_file_may_be_read_as(image_format, stored):
+    header = images.Header(image_format, 2, 2, stored)
+    assert {n for n in range(1, 7) if header.reads_as(n)} == READS_AS[image_format, stored]
+
+
+@pytest.mark.parametrize('kind', ['|u1', '<u2', '>u2'])
+@pytest.mark.parametrize('order', ['C', 'F'])
+def test_arrays_of_every_order(kind, order):
+    array = np.random.RandomState(0).randint(0, 256, (4, 3, 5)).astype(kind)
+    read = images.read_array(files.npy(np.asarray(array, order=order)))
+    assert read.dtype == (np.uint8 if kind == '|u1' else np.uint16)
+    np.testing.assert_array_equal(read, array)
+    np.testing.assert_array_equal(images.read_array(files.npy(array[..., 0])), array[..., :1])
+
+
+@pytest.mark.parametrize(
+    ('content', 'message'),
+    [
+        (files.npy(np.zeros((3, 4, 2), np.float32)), 'it is an array of float32; an image is uint8 or uint16'),
+        (files.npy(np.zeros((3, 4), np.uint32)), 'it is an array of uint32; an image is uint8 or uint16'),
+        (files.npy(np.zeros(3, np.uint8)), r'it is an array of shape \[3\]; an image is \[height, width, channels\]'),
+        (files.npy(np.zeros((3, 0, 2), np.uint8)), r'it is an array of shape \[3, 0, 2\]; an image is .*'),
+        (files.npy(np.zeros((3, 4, 2), np.uint16))[:-3], r'it cannot be decoded \(array file is truncated, 3 bytes .*'),
+        (files.npy(np.zeros((3, 4, 2), np.uint8))[:40], r'its header is broken \(.*\)'),
+        (b'\x93NUMPY', r'its header is broken \(.*\)'),
+    ],
+)
+def test_arrays_that_are_no_images(content, message):
+    with pytest.raises(DataError, match=f'^{message}$'):
+        images.read_whole(content)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +137,8 @@ def test_masks_that_are_not_one_channel():
     mask = images.read_mask(files.png(files.pixels()))
     assert (mask.mode, mask.channels, mask.counts) == ('RGB', 3, None)
     assert images.read_mask(files.png(files.ids().astype(np.uint16))).counts is None
+    with pytest.raises(DataError, match="^it is an array in NumPy's format; masks are PNG$"):
+        images.read_mask(files.npy(files.ids()))
     with pytest.raises(DataError, match='^it is a JPEG, whose lossy pixels hold no ids; masks are PNG$'):
         images.read_mask(files.jpeg(files.ids()))
 

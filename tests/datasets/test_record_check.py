@@ -244,3 +244,66 @@ def test_find_undecodable(tmp_path):
     found = record_check.find_undecodable(index, [2, 1, 0])
     assert found.startswith("Cannot use the image of train-00000-of-00001.tfrecord, record 1 (image 'image_1'): ")
     assert 'truncated' in found
+
+
+def dataset_for(folder, channels, bits, *contents):
+    """A split of images with good masks, and the data set that describes them."""
+    records = [files.record(seed, image=content) for seed, content in enumerate(contents)]
+    files.write_split(folder, 'train', [records])
+    (folder / 'it.json').write_text(json.dumps({'num_classes': 3, 'image_channels': channels, 'image_bits': bits}))
+    return segmentation_dataset.get_dataset(str(folder / 'it.json'), 'train', str(folder))
+
+
+def values(channels, kind=np.uint8):
+    return np.zeros((6, 8, channels), kind)
+
+
+class TestImages:
+    @pytest.mark.parametrize(
+        ('channels', 'bits', 'contents'),
+        [
+            (1, 8, [files.png(values(1)[..., 0]), files.png(values(2)), files.jpeg(values(1)[..., 0])]),
+            (3, 8, [files.png(values(1)[..., 0]), files.png(values(4)), files.jpeg(values(3))]),
+            (3, 16, [files.deep_png(values(3, np.uint16)), files.png(values(3)), files.jpeg(values(3))]),
+            (4, 16, [files.deep_png(values(4, np.uint16)), files.npy(values(4, np.uint16)), files.npy(values(4))]),
+            (7, 8, [files.npy(values(7))]),
+        ],
+    )
+    def test_good_ones(self, tmp_path, caplog, channels, bits, contents):
+        verdict = record_check.check(dataset_for(tmp_path, channels, bits, *contents), 3, 255)
+        assert verdict.sizes.tolist() == [[6, 8]] * len(contents)
+        assert caplog.text == ''
+
+    def test_other_channels_are_named(self, tmp_path):
+        dataset = dataset_for(tmp_path, 4, 8, files.npy(values(4)), files.png(values(3)), files.npy(values(5)))
+        assert message(dataset, 3, 255) == (
+            "2 of 3 records of split 'train' have an image that does not give 4 channels, which are what the data set "
+            "has: train-00000-of-00001.tfrecord, record 1, image 'image_1': 3; train-00000-of-00001.tfrecord, record "
+            "2, image 'image_2': 5. Set image_channels in the description of the data set (--dataset), or mend these "
+            'images.'
+        )
+
+    @pytest.mark.parametrize(
+        ('channels', 'content'), [(1, files.deep_png(values(1, np.uint16))), (3, files.npy(values(3, np.uint16)))]
+    )
+    def test_sixteen_bits_in_a_data_set_of_eight(self, tmp_path, channels, content):
+        text = message(dataset_for(tmp_path, channels, 8, content), 3, 255, needs_labels=False)
+        assert 'have an image of 16 bits, and the data set has 8: train-' in text
+        assert text.endswith('Set "image_bits": 16 in the description of the data set (--dataset).')
+
+    def test_png_files_that_have_always_lost_bits_are_worth_a_warning(self, tmp_path, caplog):
+        deep = files.deep_png(values(3, np.uint16))
+        record_check.check(dataset_for(tmp_path, 3, 8, deep, files.png(values(3))), 3, 255)
+        assert "1 of 2 images of split 'train' have 16 bits, of which the 8 lower ones are lost." in caplog.text
+
+    def test_an_array_that_should_be_a_png(self, tmp_path):
+        assert "an image in NumPy's format that a PNG could hold" in message(
+            dataset_for(tmp_path, 3, 8, files.npy(values(3))), 3, 255
+        )
+
+    def test_the_verdict_is_that_of_these_channels(self, tmp_path):
+        dataset = dataset_for(tmp_path, 1, 16, files.png(values(1)[..., 0]))
+        record_check.check(dataset, 3, 255, cache_dir=str(tmp_path))
+        (tmp_path / 'it.json').write_text('{"num_classes": 3, "image_channels": 2}')
+        other = segmentation_dataset.get_dataset(str(tmp_path / 'it.json'), 'train', str(tmp_path))
+        assert 'does not give 2 channels' in message(other, 3, 255, cache_dir=str(tmp_path))

@@ -188,6 +188,24 @@ def test_what_cannot_be_decoded_is_named(tmp_path):
     assert '--skip_corrupt_records' in str(error.value)
 
 
+@pytest.mark.parametrize(('channels', 'bits'), [(6, 8), (4, 16)])
+def test_an_array_that_cannot_be_read_is_named(tmp_path, channels, bits):
+    array = io.BytesIO()
+    np.save(array, np.zeros((9, 9, channels), np.uint8))
+    path = tmp_path / 'val-00000-of-00001.tfrecord'
+    write_shard(path, [example.encode(array.getvalue()[:-5], 'npy', 'torn', 9, 9, channels)])
+    reader = input_generator.RecordReader(RecordIndex.walk([str(path)]), channels, bits)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        pipeline = input_generator.get(reader, [], 1, is_training=False, with_label=False)
+        with pytest.raises(DataError) as error, input_generator.explain_input_errors(reader):
+            session.run(pipeline.initializer)
+            session.run(pipeline.samples)
+    assert str(error.value).startswith(
+        'Cannot decode val-00000-of-00001.tfrecord, record 0 (image torn): it cannot be decoded (array file is '
+        'truncated, 5 bytes are missing). Build the records again'
+    )
+
+
 def test_a_wrong_checksum_is_named(tmp_path):
     path = write_one(tmp_path, b'some bytes that will change')
     content = bytearray(path.read_bytes())

@@ -58,3 +58,13 @@ def test_nothing_half_written(tmp_path, monkeypatch):
 def test_missing_folder(tmp_path):
     with pytest.raises(DataError, match="^Cannot write '.*no/a.png': No such file or directory.$"):
         save_annotation.save_annotation(LABEL, str(tmp_path / 'no'), 'a')
+
+
+@pytest.mark.parametrize(
+    ('channels', 'shape'), [(1, (2, 3)), (2, (2, 3)), (3, (2, 3, 3)), (4, (2, 3, 3)), (7, (2, 3, 3))]
+)
+def test_what_a_picture_shows_of_channels(channels, shape):
+    pixels = np.arange(6 * channels).reshape(2, 3, channels)
+    shown = save_annotation.viewable(pixels)
+    assert shown.shape == shape
+    np.testing.assert_array_equal(shown.reshape(2, 3, -1), pixels[..., : 3 if channels >= 3 else 1])

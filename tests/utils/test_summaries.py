@@ -1,6 +1,7 @@
 """Tags and values of the summaries."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from deeplab.core import session
@@ -56,3 +57,12 @@ def test_terms_of_a_sum_have_their_own_tags():
         return summaries.scalar_summaries(tf.constant(1.0), tf.constant(0.5), {}, terms=terms)
 
     assert evaluate(build)['losses/semantic_merged_logits/dice'].simple_value == 0.25
+
+
+@pytest.mark.parametrize(('channels', 'shown'), [(1, 1), (2, 1), (3, 3), (4, 3), (6, 3)])
+def test_images_of_other_channels_show_the_first(channels, shown):
+    images = np.random.RandomState(0).randint(0, 256, (1, 2, 3, channels)).astype(np.float32)
+    labels = np.zeros((1, 2, 3, 1), np.int32)
+    found = evaluate(lambda: summaries.image_summaries(tf.constant(images), labels, labels, 21))
+    decoded = tf.io.decode_png(found['samples/image/image/0'].image.encoded_image_string).numpy()
+    np.testing.assert_array_equal(decoded, images[0, ..., :shown])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import layers, session
+from deeplab.core import inflation, layers, session
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.options import LossOptions, OptimizerOptions
 from deeplab.utils import train_utils
@@ -272,6 +272,49 @@ class TestRenaming:
     def test_a_map_that_does_not_fit_is_refused_at_once(self, tmp_path):
         with pytest.raises(CheckpointError, match="'body=net' fits nothing in the checkpoint"):
             self.init_fn(tmp_path, self.save(tmp_path), 'body=net')
+
+
+class TestOtherChannels:
+    """A first convolution for three channels gives its weights to one for another number."""
+
+    RGB = np.random.RandomState(0).normal(size=(3, 3, 3, 2)).astype(np.float32)
+
+    def restored(self, tmp_path, channels, caplog, **arguments):
+        """Restores a checkpoint for three channels into a network for `channels`; its variables' values."""
+        with tf.Graph().as_default(), session.open_session() as running:
+            for name in ('net/weights', 'net/weights/Momentum', 'other/weights'):
+                tf.compat.v1.get_variable(name, initializer=self.RGB)
+            running.run(tf.compat.v1.global_variables_initializer())
+            path = session.CheckpointWriter(str(tmp_path)).save(running, 1)
+        with tf.Graph().as_default(), session.open_session() as running, caplog.at_level('INFO'):
+            zeros = tf.zeros_initializer()
+            for name, shape in (
+                ('net/weights', [3, 3, channels, 2]),
+                ('net/weights/Momentum', [3, 3, channels, 2]),
+                ('other/weights', [3, 3, 3, 2]),
+            ):
+                tf.compat.v1.get_variable(name, shape, initializer=zeros)
+            running.run(tf.compat.v1.global_variables_initializer())
+            train_utils.get_model_init_fn(str(tmp_path / 'log'), path, True, SCOPES, **arguments)(running)
+            return {v.op.name: running.run(v) for v in tf.compat.v1.global_variables()}
+
+    @pytest.mark.parametrize('channels', [1, 2, 4, 7])
+    def test_weights_are_spread_and_slots_start_anew(self, tmp_path, caplog, channels):
+        values = self.restored(tmp_path, channels, caplog, input_channels=channels, ignore_missing_vars=False)
+        np.testing.assert_array_equal(values['net/weights'], inflation.inflate(self.RGB, channels))
+        assert (values['net/weights/Momentum'] == 0).all()
+        np.testing.assert_array_equal(values['other/weights'], self.RGB)
+        assert 'The first convolution (net/weights) is for 3 channels in the checkpoint; its weights were spread ' in (
+            caplog.text
+        )
+        assert f'over {channels} so that their sum stays.' in caplog.text
+        assert 'shapes differ' not in caplog.text
+
+    def test_other_shapes_that_only_look_alike_are_left_alone(self, tmp_path, caplog):
+        """Images of three channels have no convolution for one."""
+        values = self.restored(tmp_path, 1, caplog)
+        assert (values['net/weights'] == 0).all()
+        assert 'Not restored, as shapes differ: net/weights: [3, 3, 1, 2] here, [3, 3, 3, 2] in the' in caplog.text
 
 
 class TestTrainedScopes:

@@ -119,7 +119,7 @@ def build(
     """Makes a network of inverted residuals.
 
     Args:
-      images: [n, h, w, 3] float32, normalised.
+      images: [n, h, w, input_channels] float32, normalised.
       network: what it is made of.
       output_stride: input pixels for each step of the features.
       scaled: gives the channels to have in place of those of `network`.

@@ -44,7 +44,7 @@ def build(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tensor, dict[str
     """Makes the network; its channels are multiples of 8 under every depth multiplier, whatever `divisible_by` says.
 
     Args:
-      images: [n, h, w, 3] float32, normalised.
+      images: [n, h, w, input_channels] float32, normalised.
       options: output_stride and depth_multiplier matter.
 
     Returns:

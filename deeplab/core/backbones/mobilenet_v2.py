@@ -42,7 +42,7 @@ def build(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tensor, dict[str
     """Makes the network.
 
     Args:
-      images: [n, h, w, 3] float32, normalised.
+      images: [n, h, w, input_channels] float32, normalised.
       options: output_stride, depth_multiplier and divisible_by matter.
 
     Returns:

@@ -80,7 +80,7 @@ def build(
     what they are, whatever `use_bounded_activation` says: the first is for MobileNetV2, the second for the heads.
 
     Args:
-      images: [n, h, w, 3] float32, normalised.
+      images: [n, h, w, input_channels] float32, normalised.
       options: output_stride and depth_multiplier matter.
       network: `LARGE` or `SMALL`.
 

@@ -199,7 +199,7 @@ def build(
     """Makes the network.
 
     Args:
-      images: [n, h, w, 3] float32, normalised.
+      images: [n, h, w, input_channels] float32, normalised.
       options: output_stride, use_bounded_activation and nas matter.
       architecture: which of the networks.
 

@@ -18,7 +18,8 @@ from deeplab.core import layers
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
 
-# (normalised images [n, h, w, 3], options) -> (features [n, h / output_stride, w / output_stride, c], end points)
+# (normalised images [n, h, w, input_channels], options)
+#   -> (features [n, h / output_stride, w / output_stride, c], end points)
 Build = Callable[[tf.Tensor, ModelOptions], tuple[tf.Tensor, dict[str, tf.Tensor]]]
 
 
@@ -39,10 +40,24 @@ class Normalization:
         """The pixel that becomes zero, hence the value to pad images with."""
         return tuple(value / self.scale for value in self.offset)  # type: ignore[return-value]
 
+    def offset_of(self, channels: int) -> tuple[float, ...]:
+        """What is subtracted from each of so many channels after scaling.
+
+        Three are red, green and blue, and so are the first three of more. The others, and all where there are fewer,
+        get the mean of the three.
+        """
+        mean = sum(self.offset) / 3.0
+        return (*self.offset, *[mean] * (channels - 3)) if channels >= 3 else (mean,) * channels
+
+    def mean_pixel_of(self, channels: int) -> tuple[float, ...]:
+        """The pixel of so many channels that becomes zero."""
+        return tuple(value / self.scale for value in self.offset_of(channels))
+
     def apply(self, images: tf.Tensor) -> tf.Tensor:
-        """Normalises `images`, [n, h, w, 3] float32 in 0 to 255."""
+        """Normalises `images`, [n, h, w, channels] float32 in 0 to 255."""
         scaled = images if self.scale == 1.0 else images * self.scale
-        return scaled - (self.offset[0] if len(set(self.offset)) == 1 else tf.constant(self.offset))
+        offset = self.offset_of(int(images.shape[-1]))
+        return scaled - (offset[0] if len(set(offset)) == 1 else tf.constant(offset))
 
 
 SCALE_TO_PLUS_MINUS_ONE = Normalization(scale=2.0 / 255.0, offset=(1.0, 1.0, 1.0))

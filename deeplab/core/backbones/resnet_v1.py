@@ -88,7 +88,7 @@ def _units(network: Network, options: ModelOptions) -> list[Unit]:
 
 
 def _root(images: tf.Tensor, network: Network) -> tf.Tensor:
-    """[n, h, w, 3] to [n, h / 4, w / 4, c]."""
+    """[n, h, w, input_channels] to [n, h / 4, w / 4, c]."""
     conv = functools.partial(layers.conv2d, fixed_padding=True)
     if network.beta_filters is None:
         net = conv(images, ROOT_FILTERS, 7, stride=2, scope='conv1')  # [n, h/2, w/2, 64]
@@ -142,7 +142,7 @@ def build(images: tf.Tensor, options: ModelOptions, network: Network) -> tuple[t
     `use_bounded_activation` is not for it: sums of residuals keep the plain ReLU, and heads alone are bounded.
 
     Args:
-      images: [n, h, w, 3] float32, normalised.
+      images: [n, h, w, input_channels] float32, normalised.
       options: output_stride and multi_grid matter.
       network: which depth and root.
 

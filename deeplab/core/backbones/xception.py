@@ -140,7 +140,7 @@ def build(
     """Makes the network.
 
     Args:
-      images: [n, h, w, 3] float32, normalised.
+      images: [n, h, w, input_channels] float32, normalised.
       options: output_stride, multi_grid and use_bounded_activation matter.
       scope: the network's variable scope.
       blocks: what it consists of.

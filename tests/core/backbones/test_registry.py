@@ -56,3 +56,25 @@ def test_the_mean_pixel_becomes_zero(normalization):
 
 def test_mean_pixel_of_a_variant():
     assert feature_extractor.mean_pixel('mobilenet_v2') == pytest.approx((127.5, 127.5, 127.5))
+
+
+NORMALIZATIONS = [registry.SCALE_TO_PLUS_MINUS_ONE, registry.SUBTRACT_RGB_MEAN]
+
+
+@pytest.mark.parametrize('normalization', NORMALIZATIONS)
+@pytest.mark.parametrize('channels', [1, 2, 3, 4, 7])
+def test_the_mean_pixel_of_any_number_of_channels_becomes_zero(normalization, channels):
+    pixel = normalization.mean_pixel_of(channels)
+    assert len(pixel) == channels
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        zeros = session.run(normalization.apply(tf.constant([[[pixel]]])))
+    np.testing.assert_allclose(zeros, np.zeros([1, 1, 1, channels]), atol=1e-5)
+
+
+def test_channels_beside_red_green_and_blue_have_the_mean_of_their_means():
+    mean = (123.15 + 115.90 + 103.06) / 3
+    assert registry.SUBTRACT_RGB_MEAN.mean_pixel_of(1) == pytest.approx((mean,))
+    assert registry.SUBTRACT_RGB_MEAN.mean_pixel_of(2) == pytest.approx((mean, mean))
+    assert registry.SUBTRACT_RGB_MEAN.mean_pixel_of(3) == registry.SUBTRACT_RGB_MEAN.mean_pixel
+    assert registry.SUBTRACT_RGB_MEAN.mean_pixel_of(5) == pytest.approx((123.15, 115.90, 103.06, mean, mean))
+    assert registry.SCALE_TO_PLUS_MINUS_ONE.mean_pixel_of(4) == pytest.approx((127.5,) * 4)

@@ -1,0 +1,78 @@
+"""Weights for three channels made into weights for another number."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from deeplab import model
+from deeplab.core import inflation
+from deeplab.options import ModelOptions
+
+WEIGHTS = np.random.RandomState(0).normal(size=(3, 3, 3, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize('channels', [1, 2, 4, 5, 12])
+def test_the_sum_over_the_channels_stays(channels):
+    inflated = inflation.inflate(WEIGHTS, channels)
+    assert (inflated.shape, inflated.dtype) == ((3, 3, channels, 4), np.float32)
+    np.testing.assert_allclose(inflated.sum(axis=2), WEIGHTS.sum(axis=2), atol=1e-5)
+
+
+def test_by_hand():
+    weights = np.array([1.0, 2.0, 6.0], np.float32).reshape(1, 1, 3, 1)
+    expected = {1: [9.0], 2: [4.5, 4.5], 4: [0.75, 1.5, 4.5, 2.25], 6: [0.5, 1.0, 3.0, 1.5, 1.5, 1.5]}
+    for channels, values in expected.items():
+        np.testing.assert_allclose(inflation.inflate(weights, channels).ravel(), values, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ('shape', 'held', 'channels', 'can'),
+    [
+        ((3, 3, 1, 8), (3, 3, 3, 8), 1, True),
+        ((7, 7, 6, 8), (7, 7, 3, 8), 6, True),
+        ((3, 3, 3, 8), (3, 3, 1, 8), 3, False),
+        ((3, 3, 4, 8), (3, 3, 3, 8), 5, False),
+        ((3, 3, 4, 8), (3, 3, 3, 9), 4, False),
+        ((3, 3, 4, 8), (5, 5, 3, 8), 4, False),
+        ((3, 3, 4, 8), (3, 3, 4, 8), 4, False),
+        ((4,), (3,), 4, False),
+    ],
+)
+def test_what_a_first_convolution_is(shape, held, channels, can):
+    assert inflation.can_inflate(shape, held, channels) is can
+
+
+NETWORKS = ('mobilenet_v3_small_seg', 'mobilenet_v2', 'resnet_v1_50_beta', 'xception_41')
+
+
+def variables_and_logits(options, images):
+    """The variables of a network by name, and its logits for images [n, h, w, channels]."""
+    logits = model.multi_scale_logits(tf.constant(images), options)['semantic']['merged_logits']
+    return {variable.op.name: variable for variable in tf.compat.v1.global_variables()}, logits
+
+
+@pytest.mark.parametrize('variant', NETWORKS[:1] + tuple(pytest.param(v, marks=pytest.mark.slow) for v in NETWORKS[1:]))
+def test_equal_channels_give_what_three_equal_channels_gave(variant):
+    """The law of the rule, for networks that bring pixels to -1 to 1."""
+    side = 33
+    grey = np.random.RandomState(1).uniform(0, 255, (1, side, side, 1)).astype(np.float32)
+    options = ModelOptions({'semantic': 3}, (side, side), model_variant=variant)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.set_random_seed(1)
+        variables, logits = variables_and_logits(options, np.repeat(grey, 3, axis=3))
+        session.run(tf.compat.v1.global_variables_initializer())
+        weights, expected = session.run([variables, logits])
+    assert np.ptp(expected) > 0
+    for channels in (1, 5):
+        others = dataclasses.replace(options, input_channels=channels)
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            variables, logits = variables_and_logits(others, np.repeat(grey, channels, axis=3))
+            assert variables.keys() == weights.keys()
+            (first,) = (name for name, variable in variables.items() if variable.shape != weights[name].shape)
+            values = weights | {first: inflation.inflate(weights[first], channels)}
+            start = {variable.initializer.inputs[1]: values[name] for name, variable in variables.items()}
+            session.run([variable.initializer for variable in variables.values()], start)
+            found = session.run(logits)
+        np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max() + 1e-7)
