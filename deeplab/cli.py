@@ -35,9 +35,10 @@ from absl import flags, logging  # noqa: TID251 (this is the one file that may)
 
 import deeplab
 from deeplab import common, options, presets
-from deeplab.command_words import Flag, Group, UsageError, check_words, parse_number, with_named
+from deeplab.command_words import Flag, Group, UsageError, check_words, normalised, parse_number, with_named
 from deeplab.datasets import descriptor
 from deeplab.errors import UserError
+from deeplab.utils import receipt
 
 HELP_WORDS = ('--help', '-h', '-help', '--helpfull', '--helpshort', '-?')
 HELP_WIDTH = 100
@@ -434,6 +435,14 @@ _OPTIMISATION = Group(
             'about 100 steps, 0.9999 over 10000. eval, vis and export_model take it with --use_moving_average. Not '
             'set: none is kept.',
         ),
+        Flag(
+            'on_nan',
+            'enum',
+            'stop',
+            'What follows a loss or gradient that is not finite: training stops; or the batch is left out with a line '
+            'in the log, and training stops at the tenth in a row.',
+            options.ON_NAN,
+        ),
         _SEED,
     ),
 )
@@ -469,6 +478,40 @@ _TRAIN_LOGS = Group(
         Flag('save_summaries_images', 'boolean', False, 'Put images, labels and predictions into the summaries.'),
         Flag('log_steps', 'integer', 10, 'Steps between two lines of the log.'),
         Flag('profile_logdir', 'string', None, 'Folder for a profile of some steps; not set: none is made.'),
+        Flag(
+            'from',
+            'string',
+            None,
+            'Repeat the run that this receipt (the run.json of a --train_logdir) tells of: its flags count, but for '
+            'those that stand on this line, such as another --train_logdir. Not set: nothing is repeated.',
+        ),
+    ),
+)
+
+_VALIDATION = Group(
+    'Validation while training',
+    (
+        Flag(
+            'eval_split',
+            'string',
+            None,
+            'Measure mIoU on this split while training, and keep the best checkpoint in TRAIN_LOGDIR/best; not set: '
+            'no validation.',
+        ),
+        Flag('eval_every', 'integer', None, 'Steps between two such validations; the last step has one too.'),
+        Flag(
+            'eval_crop_size',
+            'list',
+            None,
+            'Height and width, in pixels, that the network sees then; no image may be larger. Not set: the smallest '
+            'good size that holds every image of the split.',
+        ),
+        Flag(
+            'early_stop_evals',
+            'integer',
+            None,
+            'End training after this many validations in a row without a better mIoU; not set: never.',
+        ),
     ),
 )
 
@@ -666,10 +709,15 @@ def _builder_groups(*paths: Flag) -> tuple[Group, ...]:
 
 
 class Values:
-    """The values of one command line, by flag name; a thin read-only view of absl's FlagValues."""
+    """The values of one command line, by flag name; a thin read-only view of absl's FlagValues.
 
-    def __init__(self, values: flags.FlagValues) -> None:
+    Attributes:
+      words: the line itself, behind the program's name.
+    """
+
+    def __init__(self, values: flags.FlagValues, words: Sequence[str] = ()) -> None:
         self._values = values
+        self.words = tuple(words)
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name].value
@@ -875,6 +923,53 @@ def _clone_options(values: Values) -> options.CloneOptions:
     )
 
 
+def _validation_options(values: Values) -> options.ValidationOptions:
+    return options.ValidationOptions(
+        split=values['eval_split'],
+        every=values['eval_every'],
+        crop_size=values.size('eval_crop_size'),
+        early_stop=values['early_stop_evals'],
+    )
+
+
+# Flags whose value is a path; what training reads, and what it writes.
+_READ_PATHS = ('dataset_dir', 'dataset', 'tf_initial_checkpoint', 'dense_prediction_cell_json')
+_WRITTEN_PATHS = ('train_logdir', 'profile_logdir')
+
+
+def _with_repeated(words: Sequence[str]) -> list[str]:
+    """Lets the flags of the run that --from=FILE names stand before those of the line; one that it has wins."""
+    known = find_program('train').flags
+    given = dict(normalised(words, known))
+    if 'from' not in given:
+        return list(words)
+    run = receipt.load(os.path.expanduser(given['from']))
+    if not run['command']:
+        raise UsageError(f'--from={given["from"]}: that run was started from Python; there is no line to repeat.')
+    repeated = [
+        f'--{name}={_seen_from_here(name, value, run.get("folder", ""))}' if name in known else name
+        for name, value in normalised(run['command'], known)
+        if name not in given
+    ]
+    return [*repeated, *words]
+
+
+def _seen_from_here(name: str, value: str, folder: str) -> str:
+    """The value of a flag on a line that was given in `folder`: a relative path becomes one that leads there."""
+    there = os.path.join(folder, os.path.expanduser(value))
+    is_path = name in _WRITTEN_PATHS
+    if name in _READ_PATHS:
+        is_path = os.path.exists(there) or os.path.exists(f'{there}.index')
+    return there if value and is_path and folder != os.getcwd() else value
+
+
+def _command(values: Values) -> tuple[str, ...]:
+    """The line, what it repeats included, as flags that give the same again."""
+    known = find_program('train').flags
+    read = normalised(values.words, known)  # preview has flags beside those of train
+    return tuple(f'--{name}={value}' for name, value in read if name in known and name != 'from')
+
+
 def train_options(values: Values) -> options.TrainOptions:
     """The options of train."""
     return options.TrainOptions(
@@ -886,6 +981,7 @@ def train_options(values: Values) -> options.TrainOptions:
         optimizer=_optimizer_options(values),
         loss=_loss_options(values),
         clones=_clone_options(values),
+        validation=_validation_options(values),
         batch_size=values['train_batch_size'],
         number_of_steps=values['training_number_of_steps'],
         fine_tune_batch_norm=values['fine_tune_batch_norm'],
@@ -901,6 +997,9 @@ def train_options(values: Values) -> options.TrainOptions:
         precision=values['precision'],
         xla=values['xla'],
         moving_average_decay=values['moving_average_decay'],
+        on_nan=values['on_nan'],
+        command=_command(values),
+        repeats=values.path('from'),
     )
 
 
@@ -1017,12 +1116,14 @@ _TRAIN = Program(
         _HEAD,
         _LOSS,
         _OPTIMISATION,
+        _VALIDATION,
         _TRAIN_LOGS,
         _TRAIN_MACHINES,
         _LOG,
     ),
     to_options=train_options,
     required=('train_logdir', 'dataset_dir'),
+    prepare=_with_repeated,
 )
 
 
@@ -1464,7 +1565,7 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
         values([program.name, *words])
     except flags.Error as error:
         raise UsageError(str(error).removeprefix('ERROR:: ') + '.') from error
-    parsed = Values(values)
+    parsed = Values(values, words)
     if 'preset' in values and parsed['preset']:
         _apply_preset(parsed['preset'], program, values)
     _check_required(program, parsed)

@@ -127,6 +127,19 @@ def with_named(words: Sequence[str], known: Mapping[str, Flag], name: str) -> li
     return result
 
 
+def normalised(words: Sequence[str], known: Mapping[str, Flag]) -> list[tuple[str, str]]:
+    """The flags of a line with their values, as texts, in order; what is no known flag stands as (its text, '').
+
+    Args:
+      words: what stands behind the program's name.
+      known: the program's flags by name.
+
+    Raises:
+      UsageError: for what is surely a mistake.
+    """
+    return [(word.flag.name, word.value or '') if word.flag else (word.text, '') for word in _read_words(words, known)]
+
+
 @dataclasses.dataclass(frozen=True)
 class _Word:
     """One flag with its value, or (flag is None) something else, as it stands on the line."""

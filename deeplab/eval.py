@@ -16,40 +16,13 @@ if __name__ == '__main__':  # first, so that help and mistakes need not wait for
     sys.exit(cli.main(['eval', *sys.argv[1:]]))
 
 import dataclasses
-import json
-import os
-import time
 
 import tensorflow as tf
 from absl import logging
 
-from deeplab import common, input_preprocess
-from deeplab.core import checkpoints
-from deeplab.core.metrics import ConfusionMatrix, Metrics
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.options import EvalOptions, PredictionOptions
-from deeplab.utils import checkpoint_rounds, evaluation_loop
-
-
-@dataclasses.dataclass(frozen=True)
-class Round:
-    """What one checkpoint was found to be worth.
-
-    Attributes:
-      metrics: the figures.
-      checkpoint: path of the checkpoint.
-      global_step: its step.
-      images: number of images.
-      seconds: how long reading and predicting them took.
-      path: the JSON file that holds all this.
-    """
-
-    metrics: Metrics
-    checkpoint: str
-    global_step: int
-    images: int
-    seconds: float
-    path: str
+from deeplab.options import EvalOptions
+from deeplab.utils import checkpoint_rounds, evaluation_loop, evaluation_rounds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +34,7 @@ class Result:
       report: the last round as a table, for people.
     """
 
-    rounds: tuple[Round, ...]
+    rounds: tuple[evaluation_rounds.Round, ...]
     report: str
 
 
@@ -85,95 +58,32 @@ def run(options: EvalOptions) -> Result:
     network = evaluation_loop.Network(options.model, options.prediction, options.batch_size)
     rounds = []
     for checkpoint in checkpoint_rounds.rounds(options.checkpoint_dir, options.wait):
-        rounds.append(_evaluate(checkpoint, network, split, options))
+        rounds.append(
+            evaluation_rounds.evaluate(
+                checkpoint,
+                network,
+                split,
+                options.resize,
+                options.eval_logdir,
+                options.master,
+                use_moving_average=options.use_moving_average,
+            )
+        )
         _publish(rounds[-1], split.descriptor, options)
     return Result(tuple(rounds), report(rounds[-1], split.descriptor) if rounds else '')
 
 
-def _evaluate(
-    checkpoint: str, network: evaluation_loop.Network, split: evaluation_loop.Split, options: EvalOptions
-) -> Round:
-    """Runs one checkpoint over the split."""
-    predict = network.with_weights_of(checkpoint, options.use_moving_average)
-    step = checkpoints.step_of(checkpoint)
-    logging.info("Evaluating '%s' (step %d) on %d images.", checkpoint, step, split.num_images)
-    descriptor = split.descriptor
-    matrix = ConfusionMatrix(descriptor.num_classes, descriptor.ignore_label)
-    steps = input_preprocess.eval_steps(
-        options.model.crop_size, options.resize, network.mean_pixel, descriptor.ignore_label
-    )
-    started = time.monotonic()
-    evaluation_loop.run_batches(
-        predict,
-        split,
-        steps,
-        options.batch_size,
-        (common.LABEL,),
-        lambda batch: matrix.update(batch[common.LABEL], batch[evaluation_loop.PREDICTION]),
-        f'eval step {step}',
-        options.master,
-    )
-    seconds = time.monotonic() - started
-    logging.info('%d images in %.1f s (%.1f images/s).', split.num_images, seconds, split.num_images / seconds)
-    path = os.path.join(options.eval_logdir, f'metrics-{step}.json')
-    return Round(matrix.result(), checkpoint, step, split.num_images, seconds, path)
-
-
-def tagged_figures(metrics: Metrics, prediction: PredictionOptions) -> dict[str, float | None]:
-    """The intersections over union by summary tag, the mean first.
-
-    Args:
-      metrics: the figures.
-      prediction: its scales and flips are part of the tags, such as `eval/miou_0.5_1.0_flipped_overall`.
-    """
-    scales = '_'.join(str(float(scale)) for scale in prediction.scales)
-    prefix = f'eval/miou_{scales}' + ('_flipped' if prediction.add_flipped_images else '')
-    classes = {f'{prefix}_class_{i}': iou for i, iou in enumerate(metrics.class_iou)}
-    return {f'{prefix}_overall': metrics.miou} | classes
-
-
-def _publish(result: Round, descriptor: DatasetDescriptor, options: EvalOptions) -> None:
+def _publish(result: evaluation_rounds.Round, descriptor: DatasetDescriptor, options: EvalOptions) -> None:
     """Puts a round into the log, an event file and a JSON file."""
-    figures = tagged_figures(result.metrics, options.prediction)
+    figures = evaluation_rounds.tagged_figures(result.metrics, options.prediction)
     for tag, value in figures.items():
-        logging.info('%s[%s]', tag, 'nan' if value is None else f'{value:.9g}')
-    values = [
-        tf.compat.v1.Summary.Value(tag=tag, simple_value=value) for tag, value in figures.items() if value is not None
-    ]
+        logging.info('%s', evaluation_rounds.log_line(tag, value))
     with tf.Graph().as_default(), tf.compat.v1.summary.FileWriter(options.eval_logdir) as writer:
-        writer.add_summary(tf.compat.v1.Summary(value=values), result.global_step)
-    _write_json(as_json(result, descriptor), result.path)
+        evaluation_rounds.add_summaries(writer, figures, result.global_step)
+    evaluation_rounds.write_json(evaluation_rounds.as_json(result, descriptor), result.path)
 
 
-def as_json(result: Round, descriptor: DatasetDescriptor) -> dict[str, object]:
-    """A round as it stands in metrics-STEP.json; a class that occurs nowhere has None."""
-    metrics = result.metrics
-    names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
-    return {
-        'miou': metrics.miou,
-        'class_iou': dict(zip(names, metrics.class_iou, strict=True)),
-        'pixel_accuracy': metrics.pixel_accuracy,
-        'mean_accuracy': metrics.mean_accuracy,
-        'frequency_weighted_iou': metrics.frequency_weighted_iou,
-        'confusion_matrix': metrics.confusion_matrix,
-        'images': result.images,
-        'seconds': round(result.seconds, 3),
-        'checkpoint': result.checkpoint,
-        'global_step': result.global_step,
-    }
-
-
-def _write_json(content: dict[str, object], path: str) -> None:
-    """Writes a file that is there whole or not at all."""
-
-    def write(temporary: str) -> None:
-        with open(temporary, 'w', encoding='utf-8') as file:
-            json.dump(content, file)
-
-    checkpoints.write_beside(path, write)
-
-
-def report(result: Round, descriptor: DatasetDescriptor) -> str:
+def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> str:
     """A round as a table: each class with its share of the labelled pixels and its IoU, then the means."""
     metrics = result.metrics
     pixels = [sum(row) for row in metrics.confusion_matrix]

@@ -29,6 +29,7 @@ IMAGE_BITS = (8, 16)
 LABEL_FORMATS = ('png',)
 OUTPUT_STRIDES = (4, 8, 16, 32)
 PRECISIONS = ('float32', 'bfloat16', 'float16')
+ON_NAN = ('stop', 'skip')
 EXPORT_FORMATS = ('frozen_graph', 'saved_model')
 
 
@@ -612,12 +613,49 @@ class CloneOptions:
 
 
 @dataclasses.dataclass(frozen=True)
+class ValidationOptions:
+    """Validation while training.
+
+    Attributes:
+      split: split to measure on; None for no validation.
+      every: steps between two validations; None for no validation.
+      crop_size: height and width that the network sees then; None for the smallest good crop that holds every image.
+      early_stop: validations in a row without a better mIoU after which training ends; None for never.
+    """
+
+    split: str | None = None
+    every: int | None = None
+    crop_size: tuple[int, int] | None = None
+    early_stop: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.split is None) != (self.every is None):
+            given = f'--eval_split={self.split}' if self.every is None else f'--eval_every={self.every}'
+            missing = '--eval_every=N, the steps between two validations,' if self.every is None else '--eval_split'
+            raise OptionError(f'{given} alone does nothing: set {missing} too, or leave both away.')
+        if self.every is not None:
+            _require_positive('eval_every', self.every)
+        check_size('eval_crop_size', self.crop_size)
+        needs = 'it says something about validation while training; set --eval_split and --eval_every too'
+        _require(self.is_on or self.crop_size is None, 'eval_crop_size', self.crop_size, needs)
+        _require(self.is_on or self.early_stop is None, 'early_stop_evals', self.early_stop, needs)
+        if self.early_stop is not None:
+            _require_positive('early_stop_evals', self.early_stop)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there are validations."""
+        return self.split is not None
+
+
+@dataclasses.dataclass(frozen=True)
 class TrainOptions:
     """All that `deeplab train` needs to know.
 
     Attributes (those that do not explain themselves):
       precision: type in which convolutions and activations compute; variables are float32 whatever it is.
       xla: whether XLA compiles what it can of the graph.
+      on_nan: 'stop' or 'skip', what follows a loss or gradient that is not finite.
     """
 
     model: ModelOptions
@@ -628,6 +666,7 @@ class TrainOptions:
     optimizer: OptimizerOptions = OptimizerOptions()
     loss: LossOptions = LossOptions()
     clones: CloneOptions = CloneOptions()
+    validation: ValidationOptions = ValidationOptions()
     batch_size: int = 8
     number_of_steps: int = 30000
     fine_tune_batch_norm: bool = True
@@ -643,6 +682,10 @@ class TrainOptions:
     precision: str = 'float32'
     xla: bool = False
     moving_average_decay: float | None = None
+    on_nan: str = 'stop'
+    # What the receipt says of where all this comes from; no step depends on it.
+    command: tuple[str, ...] = dataclasses.field(default=(), compare=False)
+    repeats: str | None = None
 
     def __post_init__(self) -> None:
         _require_choice('precision', self.precision, PRECISIONS)
@@ -656,6 +699,7 @@ class TrainOptions:
             decay,
             'it must be greater than 0 and less than 1, such as 0.99; leave the flag away for no averages',
         )
+        _require_choice('on_nan', self.on_nan, ON_NAN)
         clones = self.clones.num_clones
         _require(
             self.batch_size % clones == 0,

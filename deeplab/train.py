@@ -18,7 +18,7 @@ import contextlib
 import dataclasses
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -40,10 +40,23 @@ from deeplab.datasets import descriptor, record_check, record_index, segmentatio
 from deeplab.deployment import model_deploy
 from deeplab.errors import DataError, OptionError
 from deeplab.options import CloneOptions, TrainOptions
-from deeplab.utils import evaluation_loop, input_generator, scale_losses, summaries, train_hooks, train_utils
+from deeplab.utils import (
+    evaluation_loop,
+    input_generator,
+    metrics_file,
+    receipt,
+    scale_losses,
+    summaries,
+    train_checks,
+    train_hooks,
+    train_utils,
+    validation,
+    watch_hooks,
+)
 
 KEPT_CHECKPOINTS = 5
 QUEUED_BATCHES = 2
+MOST_SKIPS = 9  # in a row, with --on_nan=skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +128,7 @@ def run(options: TrainOptions) -> Result:
     checkpoints.remove_leftovers(options.train_logdir)
     resumed = session.newest_whole(options.train_logdir)
     first_step = session.step_of(resumed) if resumed else 0
-    if first_step >= options.number_of_steps:
+    if first_step >= options.number_of_steps and not validation.is_pending(options, first_step):
         return Result(
             f'Nothing to train: {resumed} is at step {first_step}, and --training_number_of_steps is '
             f'{options.number_of_steps}.',
@@ -127,20 +140,34 @@ def run(options: TrainOptions) -> Result:
     data = open_data(options)
     options = _with_label_weights(options, data)
     os.makedirs(options.train_logdir, exist_ok=True)  # not before the data is known to be good
+    if not first_step:
+        train_checks.warn(options, data.descriptor, data.verdict)
+    _write_receipt(options, data, first_step)
+    bar = train_hooks.ProgressHook(options.number_of_steps, options.batch_size)
+    metrics = metrics_file.MetricsHook(options.train_logdir, options.log_steps, options.batch_size)
+    validator = validation.ValidationHook(options, bar, metrics) if options.validation.is_on else None
+    hooks = [metrics] if validator is None else [metrics, validator]
     with tf.Graph().as_default():
         tf.compat.v1.set_random_seed(options.seed)
         with input_generator.explain_input_errors(data.reader):
-            result = _train(options, data, resumed, first_step)
+            result = _train(options, data, resumed, first_step, bar, hooks)
+    return Result(_report(result, validator), result.step, result.loss, result.checkpoint, result.status)
+
+
+def _report(result: session.LoopResult, validator: validation.ValidationHook | None) -> str:
+    """How training ended, for people."""
+    best = '' if validator is None else validator.report()
     if result.status:
-        report = f'Stopped at step {result.step}; the same command goes on from {result.checkpoint}.'
-    else:
-        report = f'Trained to step {result.step} in {result.seconds:.0f} s: {result.checkpoint}'
-    return Result(report, result.step, result.loss, result.checkpoint, result.status)
+        return f'Stopped at step {result.step}; the same command goes on from {result.checkpoint}.{best}'
+    early = f' Ended before the last step: {result.stop_reason}.' if result.stop_reason else ''
+    done = f'Trained to step {result.step} in {result.seconds:.0f} s: {result.checkpoint}'
+    return f'{done}.{early}{best}' if early or best else done
 
 
 def check_options(options: TrainOptions) -> None:
     """Raises `OptionError` for what cannot work; warns of what hardly can."""
     model.check_options(options.model)
+    validation.check(options)
     _check_machines(options.clones)
     scale_losses.check_label_weights(options.loss.label_weights, options.model.num_classes)
     if options.model.crop_size is None:
@@ -217,32 +244,43 @@ def _with_label_weights(options: TrainOptions, data: Data) -> TrainOptions:
     return dataclasses.replace(options, loss=loss)
 
 
-def _train(options: TrainOptions, data: Data, resumed: str | None, first_step: int) -> session.LoopResult:
-    """Builds the graph in the current one, and runs it."""
+def _write_receipt(options: TrainOptions, data: Data, first_step: int) -> None:
+    """Notes what is run; says what differs where an earlier run is repeated."""
+    run_now = receipt.describe(options, data.reader.index, len(data.records), first_step)
+    if options.repeats:
+        for difference in receipt.differences(receipt.load(options.repeats), run_now):
+            logging.warning('%s', difference)
+    receipt.write(options.train_logdir, run_now)
+
+
+def _train(
+    options: TrainOptions,
+    data: Data,
+    resumed: str | None,
+    first_step: int,
+    bar: train_hooks.ProgressHook,
+    hooks: Sequence[session.Hook],
+) -> session.LoopResult:
+    """Builds the graph in the current one, and runs it with `hooks` beside its own."""
     config = model_deploy.deployment_config(options.clones.num_clones, options.clones.clone_on_cpu)
     with tf.device('/device:CPU:0'):
         global_step = tf.compat.v1.train.get_or_create_global_step()
         pipeline = _build_input(options, data, first_step)
+        is_looked_at = watch_hooks.due(global_step, options.log_steps)
     queue = model_deploy.prefetch(pipeline.samples, QUEUED_BATCHES * config.num_clones)
+    queue.begin_step([is_looked_at])
     build = functools.partial(_build_deeplab, queue, options, data.ignore_label, global_step)
     clones = model_deploy.create_clones(config, build)
     with tf.device('/device:CPU:0'):
         learning_rate = _learning_rate(options, global_step)
         averages = _moving_averages(options, global_step)
         step = build_train_step(clones, options, learning_rate, global_step, averages)
+        step = dataclasses.replace(step, waiting_seconds=queue.waiting_seconds())
+        watch = _watch(clones[0], is_looked_at, options, data.descriptor, bar)
         merged = _merged_summaries(options, clones[0], step)
         writer = session.CheckpointWriter(options.train_logdir, KEPT_CHECKPOINTS)
         start = tf.compat.v1.global_variables_initializer()
-    init_fn = train_utils.get_model_init_fn(
-        options.train_logdir,
-        options.initial_checkpoint,
-        options.initialize_last_layer,
-        options.optimizer.last_layer_scopes,
-        options.restore.ignores_missing,
-        options.restore.exclude_scopes,
-        options.restore.rename_map,
-        options.model.input_channels,
-    )
+    init_fn = _init_fn(options)
 
     def initialise(running: tf.compat.v1.Session) -> None:
         running.run([start, pipeline.initializer])
@@ -263,9 +301,10 @@ def _train(options: TrainOptions, data: Data, resumed: str | None, first_step: i
         options.number_of_steps,
         writer,
         initialise,
-        _hooks(options, merged),
+        [*_hooks(options, merged, bar), *hooks, watch],
         options.save_interval_secs,
         cpu_devices=config.cpu_devices,
+        most_skips=MOST_SKIPS if options.on_nan == 'skip' else 0,
     )
 
 
@@ -280,6 +319,23 @@ def input_steps(options: TrainOptions, data: Data) -> dict[str, input_preprocess
         data.ignore_label,
         data.verdict.class_pixels,
     )
+
+
+def _init_fn(options: TrainOptions) -> Callable[[tf.compat.v1.Session], None] | None:
+    """What gives a new run the values of its initial checkpoint; None where there is nothing to take."""
+    init_fn = train_utils.get_model_init_fn(
+        options.train_logdir,
+        options.initial_checkpoint,
+        options.initialize_last_layer,
+        options.optimizer.last_layer_scopes,
+        options.restore.ignores_missing,
+        options.restore.exclude_scopes,
+        options.restore.rename_map,
+        options.model.input_channels,
+    )
+    if init_fn is not None:
+        train_checks.warn_of_restore(options, [variable.op.name for variable in slim.get_model_variables()])
+    return init_fn
 
 
 def _build_input(options: TrainOptions, data: Data, first_step: int) -> input_generator.Pipeline:
@@ -372,14 +428,20 @@ def build_train_step(
         options.optimizer.last_layer_scopes, options.optimizer.last_layer_gradient_multiplier
     )
     updates = layers.moving_updates(clones[0].scope)
+
+    def skipped_updates() -> list[tf.Operation]:
+        # A step that is left out counts too: its batch does not come again, here or in a run that goes on from here.
+        counted = [global_step.assign_add(1, read_value=False)] if scale or options.on_nan == 'skip' else []
+        return [*(scale.shrink() if scale else ()), *counted]
+
+    gradients = train_utils.multiply_gradients(gradients, multipliers)
     is_applied, norm = session.gated_update(
         total_loss,
-        train_utils.multiply_gradients(gradients, multipliers),
+        gradients,
         train_utils.make_optimizer(options.optimizer, learning_rate),
         global_step,
         lambda: [layers.apply_moving_update(update) for update in updates] + (scale.grow() if scale else []),
-        # A step that is left out counts too: its batch does not come again, here or in a run that goes on from here.
-        lambda: [*scale.shrink(), global_step.assign_add(1, read_value=False)] if scale else [],
+        skipped_updates,
         averages.update if averages else tuple,
     )
     names = [clone.outputs.batch[common.IMAGE_NAME] for clone in clones if common.IMAGE_NAME in clone.outputs.batch]
@@ -390,8 +452,27 @@ def build_train_step(
         learning_rate,
         global_step,
         tf.concat(names, 0) if names else None,
-        scale.factor if scale else None,
+        loss_scale=scale.factor if scale else None,
+        variable_norms=session.norms_where_skipped(is_applied, gradients),
+        variable_names=tuple(variable.op.name for _, variable in gradients),
     )
+
+
+def _watch(
+    clone: model_deploy.Clone,
+    is_looked_at: tf.Tensor,
+    options: TrainOptions,
+    dataset: descriptor.DatasetDescriptor,
+    bar: train_hooks.ProgressHook,
+) -> watch_hooks.WatchHook:
+    """What keeps an eye on a clone."""
+    outputs: CloneOutputs = clone.outputs
+    classes = options.model.num_classes
+    with tf.device(clone.device):
+        loss = tf.add_n(list(outputs.losses.values()))
+        labels = outputs.batch[common.LABEL]
+        looked = watch_hooks.look(is_looked_at, outputs.logits, labels, loss, classes, dataset.ignore_label)
+    return watch_hooks.WatchHook(looked, options.log_steps, [dataset.class_name(i) for i in range(classes)], bar)
 
 
 def _merged_summaries(options: TrainOptions, clone: model_deploy.Clone, step: session.TrainStep) -> tf.Tensor:
@@ -407,9 +488,8 @@ def _merged_summaries(options: TrainOptions, clone: model_deploy.Clone, step: se
     return tf.compat.v1.summary.merge(found)
 
 
-def _hooks(options: TrainOptions, merged: tf.Tensor) -> list[session.Hook]:
+def _hooks(options: TrainOptions, merged: tf.Tensor, bar: train_hooks.ProgressHook) -> list[session.Hook]:
     """What happens between the steps."""
-    bar = train_hooks.ProgressHook(options.number_of_steps, options.batch_size)
     hooks = [
         train_hooks.LogHook(options.log_steps, bar),
         bar,

@@ -14,6 +14,7 @@ from deeplab import eval as eval_program
 from deeplab.core.metrics import ConfusionMatrix
 from deeplab.errors import CheckpointError, DataError, OptionError
 from deeplab.options import EvalOptions, PredictionOptions, ResizeOptions, WaitOptions
+from deeplab.utils import evaluation_rounds
 from tests import checkpoint_files
 from tests import evaluation_setup as setup
 
@@ -97,7 +98,7 @@ def test_json_and_events_and_report(options):
 
 def test_a_class_that_occurs_nowhere_is_null_and_has_no_summary(options):
     metrics = ConfusionMatrix(3, 255).result()
-    tags = eval_program.tagged_figures(metrics, PredictionOptions((0.5, 1.0, 1.75), True))
+    tags = evaluation_rounds.tagged_figures(metrics, PredictionOptions((0.5, 1.0, 1.75), True))
     assert list(tags) == ['eval/miou_0.5_1.0_1.75_flipped_overall'] + [
         f'eval/miou_0.5_1.0_1.75_flipped_class_{i}' for i in range(3)
     ]

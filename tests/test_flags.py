@@ -45,6 +45,12 @@ NEW = {
         'tversky_alpha',
         'tversky_beta',
         'xla',
+        'eval_split',
+        'eval_every',
+        'eval_crop_size',
+        'early_stop_evals',
+        'from',
+        'on_nan',
     },
     'eval': {'preset', 'skip_corrupt_records', 'timeout_secs', 'use_moving_average'},
     'vis': {'preset', 'skip_corrupt_records', 'timeout_secs', 'use_moving_average'},
@@ -133,7 +139,8 @@ def test_help_shows_every_flag_with_its_default_and_choices(program):
         assert f'\n{group.title}:\n' in text
 
 
-UNREAD = {'keep_aspect_ratio', 'label_format', *ABSL_LOGGING}  # the one label format there is cannot be changed
+# The one label format there is cannot be changed; --from needs a file (tests/utils/test_receipt.py).
+UNREAD = {'from', 'keep_aspect_ratio', 'label_format', *ABSL_LOGGING}
 UNREAD_HERE = {(program, 'label_weights') for program in ('eval', 'vis', 'export_model')}
 NEEDS = {
     'decoder_output_is_logits': '--decoder_output_stride=4',
@@ -145,6 +152,9 @@ NEEDS = {
 # Of train and preview: what is about the initial checkpoint is refused without one.
 NEEDS_IN_TRAIN = dict.fromkeys(
     ('checkpoint_exclude_scopes', 'checkpoint_rename_map'), '--tf_initial_checkpoint=model.ckpt'
+)
+NEEDS_IN_TRAIN |= dict.fromkeys(
+    ('eval_split', 'eval_every', 'eval_crop_size', 'early_stop_evals'), '--eval_split=val --eval_every=5'
 )
 OTHER_VALUES = {
     'atrous_rates': '6',

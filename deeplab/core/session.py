@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import os
 import signal
 import time
@@ -87,6 +88,9 @@ class TrainStep:
       gradient_norm: scalar float32, L2 norm of all gradients together.
       learning_rate: scalar float32.
       image_names: [batch] string, None where nobody knows them.
+      waiting_seconds: scalar, how long the step waited for its batch; None where nobody measures.
+      variable_norms: what `norms_where_skipped` gives; None where nobody asks.
+      variable_names: of the variables that it is about.
       global_step: the variable that counts updates, int64.
       loss_scale: scalar float32, the factor of a loss that is differentiated in float16 (`loss_scaling`); None for
         none. A step that overflows while it is above 1 is no error: it is left out.
@@ -99,16 +103,25 @@ class TrainStep:
     global_step: tf.Variable
     image_names: tf.Tensor | None = None
     loss_scale: tf.Tensor | None = None
+    waiting_seconds: tf.Tensor | None = None
+    variable_norms: tf.Tensor | None = None
+    variable_names: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
 class StepResult:
-    """What one step gave; `step` counts it already, `seconds` is how long it took."""
+    """What one step gave; `step` counts it already, `seconds` is how long it took.
+
+    `gradient_norm` is the L2 norm of all gradients together, `waiting_seconds` the part of the step that went by before
+    its batch was there; None where nobody measured.
+    """
 
     step: int
     loss: float
     learning_rate: float
     seconds: float
+    gradient_norm: float | None = None
+    waiting_seconds: float | None = None
 
 
 class Hook:
@@ -124,6 +137,17 @@ class Hook:
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
         """Called after every step with what `fetches` asked for."""
 
+    def needs_checkpoint(self, step: int) -> bool:
+        """Whether `after_checkpoint` is to be called with a checkpoint of `step`, the step where the loop stands."""
+        return False
+
+    def after_checkpoint(self, path: str, step: int, interrupts: Interrupts) -> None:
+        """Called with the checkpoint that `needs_checkpoint` asked for; `interrupts` tells when to break off."""
+
+    def stop_reason(self) -> str | None:
+        """Why training should end here, before its last step; None where it should not."""
+        return None
+
     def end(self, step: int) -> None:
         """Called once at the end, after an error too."""
 
@@ -138,6 +162,7 @@ class LoopResult:
       seconds: time spent in the loop.
       checkpoint: path of the last checkpoint.
       signal: number of the signal that ended it; None where it ended by itself.
+      stop_reason: why a hook ended it before its last step; None where none did.
     """
 
     step: int
@@ -145,6 +170,7 @@ class LoopResult:
     seconds: float
     checkpoint: str | None
     signal: int | None = None
+    stop_reason: str | None = None
 
     @property
     def status(self) -> int:
@@ -197,6 +223,22 @@ def gated_update(
     return tf.cond(is_finite, apply, skip, name='gated_update'), norm
 
 
+def norms_where_skipped(is_applied: tf.Tensor, gradients: Sequence[tuple[tf.Tensor, tf.Variable]]) -> tf.Tensor:
+    """The L2 norm of each gradient, [n] float32, where the update was not applied; else nothing, [0].
+
+    A good step computes none of them.
+
+    Args:
+      is_applied: scalar bool, whether the update happened.
+      gradients: pairs of gradient and variable.
+    """
+
+    def norms() -> tf.Tensor:
+        return tf.stack([tf.norm(tf.cast(gradient, tf.float32)) for gradient, _ in gradients])
+
+    return tf.cond(is_applied, lambda: tf.zeros([0], tf.float32), norms, name='norms_where_skipped')
+
+
 def train(
     step: TrainStep,
     number_of_steps: int,
@@ -206,6 +248,7 @@ def train(
     save_interval_secs: float = 1200,
     cpu_devices: int = 1,
     master: str = '',
+    most_skips: int = 0,
 ) -> LoopResult:
     """Runs `step` in the current graph until `number_of_steps` are done.
 
@@ -221,13 +264,15 @@ def train(
       save_interval_secs: time between two checkpoints, in seconds.
       cpu_devices: see `config`.
       master: see `open_session`.
+      most_skips: how many batches in a row may be left out because the loss or a gradient is not finite. `step` must
+        count them as steps where that is not 0.
 
     Returns:
       how it ended.
 
     Raises:
-      NonFiniteError: at a loss or gradient that is not finite, unless `step.loss_scale` may be to blame; weights and
-        checkpoints stay as they were.
+      NonFiniteError: at a loss or gradient that is not finite, unless `step.loss_scale` may be to blame or it may be
+        skipped; weights and checkpoints stay as they were.
     """
     graph = tf.compat.v1.get_default_graph()
     with open_session(graph, cpu_devices, master) as session, Interrupts() as interrupts:
@@ -235,10 +280,8 @@ def train(
         graph.finalize()
         done = int(session.run(step.global_step))
         writer.save(session, done)
-        if done >= number_of_steps:
-            return LoopResult(done, None, 0.0, writer.last_path)
         with _input_running(session):
-            loop = _Loop(session, step, writer, hooks, save_interval_secs)
+            loop = _Loop(session, step, writer, hooks, save_interval_secs, most_skips)
             return loop.run(done, number_of_steps, interrupts)
 
 
@@ -252,8 +295,12 @@ class _Loop:
         writer: CheckpointWriter,
         hooks: Sequence[Hook],
         save_interval_secs: float,
+        most_skips: int = 0,
     ):
         self._session = session
+        self._most_skips = most_skips
+        self._skipped = self._skipped_in_a_row = 0
+        self._variable_names = step.variable_names
         self._writer = writer
         self._hooks = hooks
         self._save_interval_secs = save_interval_secs
@@ -267,6 +314,10 @@ class _Loop:
             self._fetches['image_names'] = step.image_names
         if step.loss_scale is not None:
             self._fetches['loss_scale'] = step.loss_scale
+        if step.waiting_seconds is not None:
+            self._fetches['waiting_seconds'] = step.waiting_seconds
+        if step.variable_norms is not None:
+            self._fetches['variable_norms'] = step.variable_norms
 
     def run(self, done: int, number_of_steps: int, interrupts: Interrupts) -> LoopResult:
         started = last_save = time.monotonic()
@@ -274,11 +325,14 @@ class _Loop:
         try:
             for hook in self._hooks:
                 hook.begin(self._session, done)
-            while done < number_of_steps and interrupts.received is None:
+            self._show_checkpoint(done, interrupts)  # what a run that was stopped here has left undone
+            while done < number_of_steps and interrupts.received is None and self._stop_reason() is None:
                 loss = self._one_step(done)
                 done += 1
                 if time.monotonic() - last_save >= self._save_interval_secs:
                     self._writer.save(self._session, done)
+                    last_save = time.monotonic()
+                if self._show_checkpoint(done, interrupts):
                     last_save = time.monotonic()
             path = self._writer.save(self._session, done)
         finally:
@@ -290,7 +344,19 @@ class _Loop:
             logging.warning(
                 'Stopped by %s at step %d, saved %s. The same command goes on from there.', name, done, path
             )
-        return LoopResult(done, loss, time.monotonic() - started, path, stopped_by)
+        stop_reason = self._stop_reason() if done < number_of_steps and stopped_by is None else None
+        return LoopResult(done, loss, time.monotonic() - started, path, stopped_by, stop_reason)
+
+    def _show_checkpoint(self, done: int, interrupts: Interrupts) -> bool:
+        """Writes a checkpoint for the hooks that want one, and shows it to them; returns whether there were any."""
+        asking = [hook for hook in self._hooks if hook.needs_checkpoint(done)]
+        for hook in asking:
+            hook.after_checkpoint(self._writer.save(self._session, done), done, interrupts)
+        return bool(asking)
+
+    def _stop_reason(self) -> str | None:
+        """Why a hook wants the end; None where none does."""
+        return next((reason for hook in self._hooks if (reason := hook.stop_reason()) is not None), None)
 
     def _one_step(self, done: int) -> float:
         """Runs the step after `done` steps and returns its loss."""
@@ -300,28 +366,77 @@ class _Loop:
         seconds = time.monotonic() - start
         if not values['is_applied']:
             self._excuse(done + 1, values)
-        result = StepResult(done + 1, float(values['loss']), float(values['learning_rate']), seconds)
+        else:
+            self._skipped_in_a_row = 0
+        result = StepResult(
+            done + 1,
+            float(values['loss']),
+            float(values['learning_rate']),
+            seconds,
+            float(values['gradient_norm']),
+            float(values['waiting_seconds']) if 'waiting_seconds' in values else None,
+        )
         for hook, tensors in zip(self._hooks, fetched, strict=True):
             hook.after_step(result, tensors)
         return result.loss
 
     def _excuse(self, step: int, values: dict[str, Any]) -> None:
-        """Says why `step` was left out; raises `NonFiniteError` where it may not be."""
+        """Says why the batch of `step` was left out; raises `NonFiniteError` where it may not be."""
         scale = values.get('loss_scale', 1.0)
-        if scale <= 1.0:
+        if scale > 1.0:
+            logging.info('Step %d left out: float16 overflowed at loss scale %g, which is halved.', step, scale)
+            return
+        self._skipped += 1
+        self._skipped_in_a_row += 1
+        if self._skipped_in_a_row > self._most_skips:
             raise NonFiniteError(self._describe(step, values))
-        logging.info('Step %d left out: float16 overflowed at loss scale %g, which is halved.', step, scale)
+        logging.warning(
+            '%s Its batch is left out (--on_nan=skip): %d so far, %d in a row.',
+            self._facts(step, values),
+            self._skipped,
+            self._skipped_in_a_row,
+        )
 
-    def _describe(self, step: int, values: dict[str, Any]) -> str:
+    def _facts(self, step: int, values: dict[str, Any]) -> str:
+        """What is known of a step whose update was not applied."""
         names = [name.decode(errors='replace') for name in values.get('image_names', ())]
         images = checkpoints.shortened(names, 16) or 'given'
-        shorter = ', set --precision=bfloat16' if 'loss_scale' in values else ''
+        layers = _norms_by_layer(self._variable_names, values.get('variable_norms', ()))
         return (
             f'Step {step}: the loss is {values["loss"]} and the norm of the gradients {values["gradient_norm"]}, at '
-            f'learning rate {values["learning_rate"]:.6g}, on the images {images}. '
-            f'The update was not applied. Lower the learning rate (--base_learning_rate, --adam_learning_rate){shorter}'
-            f', or look at these images and their labels. The last good checkpoint stays: {self._writer.last_path}'
+            f'learning rate {values["learning_rate"]:.6g}, on the images {images}. The update was not applied.{layers}'
         )
+
+    def _describe(self, step: int, values: dict[str, Any]) -> str:
+        row = f' It is number {self._skipped_in_a_row} in a row.' if self._most_skips else ''
+        shorter = ', set --precision=bfloat16' if 'loss_scale' in values else ''
+        return (
+            f'{self._facts(step, values)}{row} Lower the learning rate (--base_learning_rate, --adam_learning_rate)'
+            f'{shorter}, or look at these images and their labels. The last good checkpoint stays: '
+            f'{self._writer.last_path}'
+        )
+
+
+def _norms_by_layer(names: Sequence[str], norms: Sequence[float]) -> str:
+    """Which layers have gradients that are not finite, and the largest of the others; empty where nothing is known.
+
+    Args:
+      names: of variables, in the network's order.
+      norms: of their gradients.
+    """
+    squares: dict[str, float] = {}
+    for name, norm in zip(names, norms, strict=False):
+        layer = name.rpartition('/')[0] or name
+        squares[layer] = squares.get(layer, 0.0) + float(norm) ** 2
+    bad = [layer for layer, square in squares.items() if not math.isfinite(square)]
+    good = sorted((square, layer) for layer, square in squares.items() if math.isfinite(square))
+    largest = ', '.join(f'{layer} {math.sqrt(square):.3g}' for square, layer in good[:-4:-1])
+    parts = []
+    if bad:  # what lies nearest to the loss comes last, and is where it began
+        parts.append(f'not finite in {len(bad)} of {len(squares)}, nearest to the loss {", ".join(bad[:-4:-1])}')
+    if largest:
+        parts.append(f'largest {"of the others " if bad else ""}{largest}')
+    return f' Gradients by layer: {"; ".join(parts)}.' if parts else ''
 
 
 @contextlib.contextmanager

@@ -343,7 +343,8 @@ _MENDS = {
     ),
     'channels': (
         'have a mask that is not one channel of 8 bits',
-        'Turn the masks into single-channel ids and build the records again.',
+        'Turn the masks into single-channel ids (where colours stand for classes, map each colour to its id) and build '
+        'the records again.',
     ),
     'size': ('have a mask of another size than the image', 'Mend these masks and build the records again.'),
     'ids': (

@@ -94,6 +94,20 @@ class OrderedQueue:
     def __init__(self, queue: tf.queue.QueueBase):
         self._queue = queue
         self._last: tf.Operation | None = None
+        self._asked: tf.Tensor | None = None
+
+    def begin_step(self, before: Sequence[tf.Tensor] = ()) -> None:
+        """Lets the first batch of a step wait until `before` is computed, and notes when it is asked for."""
+        with tf.control_dependencies(list(before)), tf.device(_VARIABLE_DEVICE):
+            self._asked = tf.timestamp()
+        self._last = self._asked.op
+
+    def waiting_seconds(self) -> tf.Tensor | None:
+        """How long a step waits until its last batch is there: scalar float64; None without `begin_step`."""
+        if self._asked is None or self._last is None or self._last.graph is not self._asked.graph:
+            return None
+        with tf.control_dependencies([self._last]), tf.device(_VARIABLE_DEVICE):
+            return tf.timestamp() - self._asked
 
     def dequeue(self) -> dict[str, tf.Tensor]:
         """The next batch, by the names under which it was enqueued."""

@@ -36,11 +36,13 @@ class Split:
       descriptor: of the data set.
       reader: reads its records.
       records: numbers of the good records, ascending.
+      crop_size: height and width that hold each of its images.
     """
 
     descriptor: DatasetDescriptor
     reader: input_generator.RecordReader
     records: np.ndarray
+    crop_size: tuple[int, int]
 
     @property
     def num_images(self) -> int:
@@ -55,6 +57,7 @@ def open_split(
     resize: ResizeOptions,
     needs_labels: bool,
     cache_dir: str,
+    chooses_crop: bool = False,
 ) -> Split:
     """Finds a split and checks it before anything is computed from it.
 
@@ -65,6 +68,7 @@ def open_split(
       resize: what happens to sizes before the crop.
       needs_labels: whether each image must have a mask.
       cache_dir: folder that keeps the verdict on the records.
+      chooses_crop: whether a crop size that is not set becomes the smallest good one that holds every image.
 
     Raises:
       OptionError: There is no such network, or it has another number of classes than the data set, or no crop size.
@@ -79,9 +83,11 @@ def open_split(
             f'{descriptor.num_classes}; they must be equal.'
         )
     require_channels(network, descriptor)
-    if network.crop_size is None:
+    crop_size = network.crop_size
+    if crop_size is not None:
+        warn_of_crop_size(f'{program}_crop_size', crop_size, network.output_stride)
+    elif not chooses_crop:
         raise OptionError(f'--{program}_crop_size is not set; give height and width, such as 513,513.')
-    warn_of_crop_size(f'{program}_crop_size', network.crop_size, network.output_stride)
     index = RecordIndex.walk(found.shards, dataset.skip_corrupt_records)
     verdict = record_check.check(
         found,
@@ -92,16 +98,12 @@ def open_split(
         cache_dir,
         index,
     )
-    record_check.require_fit(
-        verdict,
-        index,
-        network.crop_size,
-        f'{program}_crop_size',
-        network.output_stride,
-        functools.partial(_resized, resize),
-    )
+    resized = functools.partial(_resized, resize)
+    if crop_size is None:
+        crop_size = _smallest_crop(verdict, network.output_stride, resized)
+    record_check.require_fit(verdict, index, crop_size, f'{program}_crop_size', network.output_stride, resized)
     reader = input_generator.RecordReader(index, descriptor.image_channels, descriptor.image_bits)
-    return Split(descriptor, reader, verdict.records)
+    return Split(descriptor, reader, verdict.records, crop_size)
 
 
 def require_channels(network: ModelOptions, descriptor: DatasetDescriptor) -> None:
@@ -111,6 +113,15 @@ def require_channels(network: ModelOptions, descriptor: DatasetDescriptor) -> No
             f"The network sees images of {network.input_channels} channels, those of the data set '{descriptor.name}' "
             f'have {descriptor.image_channels} (image_channels); they must be equal.'
         )
+
+
+def _smallest_crop(
+    verdict: record_check.Verdict, output_stride: int, resized: Callable[[int, int], tuple[int, int]]
+) -> tuple[int, int]:
+    """The smallest crop whose sides are `output_stride * k + 1`, k at least 1, and that holds every image."""
+    sizes = np.array([resized(int(h), int(w)) for h, w in np.unique(verdict.sizes, axis=0)])  # [n, 2]
+    height, width = (max(-(-(int(side) - 1) // output_stride), 1) * output_stride + 1 for side in sizes.max(axis=0))
+    return height, width
 
 
 def _resized(resize: ResizeOptions, height: int, width: int) -> tuple[int, int]:
@@ -156,6 +167,11 @@ class Network:
     """The network for inference, built once; each checkpoint gives it other weights.
 
     Weights are turned into constants: what follows from them alone is then computed once and not for each image.
+
+    Attributes:
+      mean_pixel: what images are padded with, [3].
+      crop_size: height and width of the images.
+      batch_size: images at a time.
     """
 
     def __init__(self, options: ModelOptions, prediction: PredictionOptions, batch_size: int) -> None:
@@ -171,6 +187,8 @@ class Network:
         """
         channels = options.input_channels
         self.mean_pixel = backbones.get(options.model_variant).normalization.mean_pixel_of(channels)
+        self.crop_size = options.crop_size
+        self.batch_size = batch_size
         with tf.Graph().as_default() as self._graph:
             shape = [batch_size, *options.crop_size, channels]
             self._images = tf.compat.v1.placeholder(tf.float32, shape, name='images')

@@ -34,9 +34,14 @@ class LogHook(Hook):
 
 
 class ProgressHook(Hook):
-    """A live bar on standard error: step, loss, rate, images a second, time left. Nothing unless on a terminal."""
+    """A live bar on standard error: step, loss, rate, images a second, time left. Nothing unless on a terminal.
+
+    Attributes:
+      note: what else it shows, such as the mIoU; empty for nothing.
+    """
 
     def __init__(self, number_of_steps: int, batch_size: int):
+        self.note = ''
         self._number_of_steps = number_of_steps
         self._batch_size = batch_size
         self._bar: Any = None
@@ -57,7 +62,9 @@ class ProgressHook(Hook):
             return
         speed = self._batch_size / max(result.seconds, 1e-9)
         self._bar.set_postfix_str(
-            f'loss {result.loss:.4f}, rate {result.learning_rate:.3g}, {speed:.1f} images/s', refresh=False
+            f'loss {result.loss:.4f}, rate {result.learning_rate:.3g}, {speed:.1f} images/s'
+            + (f', {self.note}' if self.note else ''),
+            refresh=False,
         )
         self._bar.update()
 

@@ -1,0 +1,217 @@
+"""What is hardly meant, said before the first step: one line for each finding, with the mend.
+
+Everything here may be right all the same, so nothing is refused. What cannot work is refused elsewhere, before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from absl import logging
+
+from deeplab import common
+from deeplab.core import checkpoints
+from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.record_check import Verdict
+from deeplab.options import LossOptions, TrainOptions
+
+RARE_SHARE = 1e-4
+DOMINANT_SHARE = 0.95
+IGNORED_SHARE = 0.9
+# Fewer images in a clone's batch give statistics that are worse than a checkpoint's own (Flag fine_tune_batch_norm).
+SMALLEST_BATCH_FOR_STATISTICS = 12
+# The published momentum rate, and the batch that it was for (arXiv:1802.02611, section 4).
+PUBLISHED_RATE, PUBLISHED_BATCH = 0.007, 16
+RATE_TOLERANCE = 2.0  # times the published rate, scaled to the batch
+LARGEST_ADAM_RATE = 0.01
+
+_LOGITS_WEIGHTS = f'{common.LOGITS_SCOPE}/{common.OUTPUT_TYPE}/weights'
+
+
+def warn(options: TrainOptions, descriptor: DatasetDescriptor, verdict: Verdict) -> None:
+    """Warns of what `labels`, `batch_norm` and `learning_rate` find."""
+    findings = labels(descriptor, verdict, options.dataset.split, options.loss)
+    for line in (*findings, *batch_norm(options), *learning_rate(options)):
+        logging.warning('%s', line)
+
+
+def warn_of_restore(options: TrainOptions, variables: Iterable[str]) -> None:
+    """Warns of what `last_layers` finds in the initial checkpoint.
+
+    Args:
+      options: of the training.
+      variables: names of the network's variables.
+
+    Raises:
+      CheckpointError: there is no such checkpoint, or it cannot be read.
+    """
+    is_told_apart = bool(options.restore.exclude_scopes or options.restore.rename_map)  # the user knows what comes
+    if options.initial_checkpoint and options.initialize_last_layer and not is_told_apart:
+        for line in last_layers(options, list(variables), checkpoints.entries(options.initial_checkpoint)):
+            logging.warning('%s', line)
+
+
+def labels(descriptor: DatasetDescriptor, verdict: Verdict, split: str, loss: LossOptions) -> list[str]:
+    """What the histogram of a split's masks says.
+
+    Args:
+      descriptor: of the data set.
+      verdict: on the records, with the number of pixels of each class.
+      split: name of the split.
+      loss: where it weighs classes, or measures regions, uneven classes are taken care of.
+
+    Returns:
+      A line for each finding.
+    """
+    pixels = np.asarray(verdict.class_pixels, np.int64)
+    ignored, labelled = int(verdict.ignored_pixels), int(pixels.sum())
+    where = f"split '{split}'"
+    if not labelled:
+        return [
+            f'Every pixel of {where} has the id {descriptor.ignore_label}, which is ignored: there is nothing to '
+            'learn. Mend the masks, or ignore_label in the description of the data set.'
+        ]
+    found = _one_class(descriptor, pixels, ignored, where) or _missing(descriptor, pixels, len(verdict.records), where)
+    if ignored > IGNORED_SHARE * (ignored + labelled):
+        found.append(
+            f'{ignored / (ignored + labelled):.1%} of the pixels of {where} have the id {descriptor.ignore_label}, '
+            'which is ignored: the network learns nothing of what is there. If they are background, give that a class '
+            "of its own, or set another ignore_label in the data set's description."
+        )
+    if not _evens_classes_out(loss):
+        found += _uneven(descriptor, pixels, where)
+    return found
+
+
+def _evens_classes_out(loss: LossOptions) -> bool:
+    """Whether a loss does something about rare classes already."""
+    return bool(loss.label_weights) or loss.auto_label_weights or loss.formula != LossOptions().formula
+
+
+def _one_class(descriptor: DatasetDescriptor, pixels: np.ndarray, ignored: int, where: str) -> list[str]:
+    """What to say where a single class occurs among several."""
+    present = np.flatnonzero(pixels)
+    if len(present) != 1 or descriptor.num_classes == 1:
+        return []
+    only = int(present[0])
+    if only == 0 and ignored and descriptor.ignore_label == 255:
+        return [
+            f'The masks of {where} hold the ids 0 and 255 alone, and 255 is ignored: the object class is read as '
+            'ignored, and the network learns to say 0 everywhere. Write 1 for the object (mask // 255) and build the '
+            'records again.'
+        ]
+    text = f"Of {descriptor.num_classes} classes only '{descriptor.class_name(only)}' (id {only}) occurs in {where}"
+    if descriptor.ignore_label == 0 and ignored:
+        return [
+            f'{text}, and id 0 is ignored: the network learns to say {only} everywhere. If 0 is background, set '
+            'ignore_label to 255 in the description of the data set, so that it is a class.'
+        ]
+    return [
+        f'{text}: the network learns to say {only} everywhere. Class ids are 0 to {descriptor.num_classes - 1}; mend '
+        'the masks and build the records again.'
+    ]
+
+
+def _missing(descriptor: DatasetDescriptor, pixels: np.ndarray, images: int, where: str) -> list[str]:
+    """What to say of classes that never occur; one that is ignored cannot."""
+    missing = [int(i) for i in np.flatnonzero(pixels == 0) if i != descriptor.ignore_label]
+    if not missing:
+        return []
+    shown = checkpoints.shortened([f"'{descriptor.class_name(i)}' (id {i})" for i in missing])
+    text = f'{len(missing)} of {descriptor.num_classes} classes never occur in the {images} images of {where}: {shown}.'
+    if missing == [0]:
+        return [f'{text} Do the ids of the masks begin with 1? They must begin with 0; subtract 1 and build again.']
+    return [f"{text} The network cannot learn them. Is num_classes right in the data set's description?"]
+
+
+def _uneven(descriptor: DatasetDescriptor, pixels: np.ndarray, where: str) -> list[str]:
+    """What to say of very rare and of all too frequent classes."""
+    shares = pixels / pixels.sum()
+    found = []
+    rare = [int(i) for i in np.flatnonzero((shares > 0) & (shares < RARE_SHARE))]
+    if rare:
+        shown = checkpoints.shortened([f"'{descriptor.class_name(i)}' ({shares[i]:.4%})" for i in rare])
+        found.append(
+            f'{len(rare)} classes have less than {RARE_SHARE:.2%} of the labelled pixels of {where}: {shown}. '
+            '--label_weights=auto makes rare classes count more.'
+        )
+    most = int(np.argmax(shares))
+    if shares[most] > DOMINANT_SHARE and np.count_nonzero(pixels) > 1:
+        found.append(
+            f"Class '{descriptor.class_name(most)}' has {shares[most]:.1%} of the labelled pixels of {where}: a "
+            'network that says it everywhere is nearly right. --label_weights=auto, or a loss that measures each '
+            'class, such as --loss=softmax+dice, makes the others count.'
+        )
+    return found
+
+
+def batch_norm(options: TrainOptions) -> list[str]:
+    """What to say of batch norms that take their statistics from few images, and lose those of a checkpoint."""
+    batch = options.clone_batch_size
+    learn = options.fine_tune_batch_norm and not options.optimizer.trainable_scopes  # others keep theirs, or are meant
+    if not (options.initial_checkpoint and learn and batch < SMALLEST_BATCH_FOR_STATISTICS):
+        return []
+    clones = options.clones.num_clones
+    each = f'{batch} images' if clones == 1 else f'{batch} images in each of {clones} clones'
+    return [
+        f'--fine_tune_batch_norm=true takes statistics from {each}, which is too few to better those of the initial '
+        f'checkpoint. Set --fine_tune_batch_norm=false, or --train_batch_size={SMALLEST_BATCH_FOR_STATISTICS * clones} '
+        'or more.'
+    ]
+
+
+def learning_rate(options: TrainOptions) -> list[str]:
+    """What to say of a learning rate beyond what the batch stands.
+
+    Source: arXiv:1706.02677, section 2.1 (a rate in proportion to the batch).
+    """
+    optimizer = options.optimizer
+    if optimizer.name.startswith('adam') and optimizer.adam_learning_rate > LARGEST_ADAM_RATE:
+        return [
+            f'--adam_learning_rate={optimizer.adam_learning_rate:g} is more than Adam usually stands. Should the loss '
+            'jump or not fall, try 0.001.'
+        ]
+    rate, batch = optimizer.learning_rate.base, options.batch_size
+    known = PUBLISHED_RATE * batch / PUBLISHED_BATCH
+    if optimizer.name != 'momentum' or rate <= RATE_TOLERANCE * known:
+        return []
+    return [
+        f'--base_learning_rate={rate:g} is {rate / known:.2g} times what is known to work with a batch of {batch}: '
+        f'{known:.2g}, in proportion to the published {PUBLISHED_RATE:g} for a batch of {PUBLISHED_BATCH}. Should the '
+        'loss jump or not fall, try that.'
+    ]
+
+
+def last_layers(options: TrainOptions, variables: Sequence[str], held: Mapping[str, checkpoints.Entry]) -> list[str]:
+    """What to say of last layers that an initial checkpoint is to fill but cannot.
+
+    A checkpoint of a backbone alone has none, and nothing is said of it.
+
+    Args:
+      options: of the training; `initialize_last_layer` is set.
+      variables: names of the network's variables.
+      held: what the checkpoint holds.
+    """
+    scopes = tuple(f'{scope}' for scope in common.LAST_LAYER_SCOPES)
+    ours = [name for name in variables if name.startswith(scopes)]
+    there = {name for name in held if name.startswith(scopes)}
+    if not there:
+        return []
+    found = []
+    classes = held[_LOGITS_WEIGHTS].shape[-1] if _LOGITS_WEIGHTS in held else None
+    if classes is not None and classes != options.model.num_classes:
+        found.append(
+            f'The logits are not restored: the initial checkpoint has {classes} classes, the data set '
+            f'{options.model.num_classes}. That is right for other classes; say so with --initialize_last_layer=false '
+            '(all behind the backbone starts anew), with --last_layers_contain_logits_only beside it the logits alone.'
+        )
+    missing = [name for name in ours if name not in there]
+    if missing:
+        found.append(
+            f'The initial checkpoint has another head: {len(missing)} of {len(ours)} variables behind the backbone are '
+            f'not in it and start anew ({checkpoints.shortened(missing, 3)}). Give the flags that it was trained with '
+            '(--atrous_rates, --decoder_output_stride, ...: deeplab checkpoint FILE tells), or '
+            '--initialize_last_layer=false.'
+        )
+    return found

@@ -1,0 +1,226 @@
+"""The receipt of a training: what it says, and that its run can be repeated from it."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+from deeplab import cli, train
+from deeplab.command_words import UsageError
+from deeplab.core.backbones import registry
+from deeplab.datasets.record_index import RecordIndex
+from deeplab.errors import OptionError
+from deeplab.utils import receipt
+from tests import training_setup
+from tests.datasets import files
+
+
+@pytest.fixture(autouse=True)
+def tiny_network(monkeypatch):
+    registry.names()
+    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
+    registry.register(training_setup.TINY)
+
+
+@pytest.fixture
+def data(tmp_path):
+    return training_setup.write_data(tmp_path / 'records')
+
+
+def words(data, logdir, *more):
+    """A line for the tiny network."""
+    return [
+        f'--dataset={data.name}', f'--dataset_dir={data.directory}', f'--train_logdir={logdir}', '--model_variant=tiny',
+        '--train_crop_size=17,33', '--aspp_convs_filters=8', '--train_batch_size=2', '--training_number_of_steps=2',
+        *more,
+    ]  # fmt: skip
+
+
+def warnings_of(caplog):
+    return [record.getMessage() for record in caplog.records if record.levelname == 'WARNING']
+
+
+def options_of(*line):
+    return cli.options_of('train', [str(word) for word in line])
+
+
+def test_what_it_says(data, tmp_path):
+    line = words(data, tmp_path / 'log', '--seed', '5', '--noadd_image_level_feature', '--atrous_rates=6,12')
+    chosen = options_of(*line)
+    train.run(chosen)
+    content = json.loads((tmp_path / 'log' / 'run.json').read_text())
+    (run,) = content['runs']
+    assert content['format'] == 1
+    assert run['command'] == [*line[:-4], '--seed=5', '--add_image_level_feature=false', '--atrous_rates=6,12']
+    assert run['command_line'].startswith('deeplab train --dataset=')
+    assert cli.options_of('train', run['command']) == chosen
+    assert (run['seed'], run['first_step'], run['folder']) == (5, 0, os.getcwd())
+    assert run['options']['model']['aspp']['rates'] == [6, 12]
+    assert run['options']['optimizer']['weight_decay'] == 4e-5
+    assert run['options']['model']['outputs_to_num_classes'] == {'semantic': 3}
+    assert run['versions'].keys() >= {'deeplab', 'python', 'tensorflow', 'numpy'}
+    assert (run['records']['split'], run['records']['images']) == ('train', 7)
+    assert run['records']['shards'].keys() == {f'train-0000{i}-of-00002.tfrecord' for i in range(2)}
+    assert run['machine']['cores'] >= 1
+    assert run['machine']['memory_gb'] > 0
+    assert run['machine']['processor']
+
+
+def test_every_field_of_the_options_is_in_it(data, tmp_path):
+    chosen = training_setup.options(data, tmp_path)
+    found = receipt.options_as_json(chosen)
+    assert found.keys() == {field.name for field in dataclasses.fields(chosen)} - {'command', 'repeats'}
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_a_resume_adds_a_run(data, tmp_path):
+    logdir = tmp_path / 'log'
+    train.run(options_of(*words(data, logdir)))
+    train.run(options_of(*words(data, logdir, '--training_number_of_steps=3')))
+    train.run(options_of(*words(data, logdir)))  # nothing to do
+    first, second = json.loads((logdir / 'run.json').read_text())['runs']
+    assert (first['first_step'], second['first_step']) == (0, 2)
+    assert second['options']['number_of_steps'] == 3
+    assert first['records'] == second['records']
+    assert not [path.name for path in logdir.iterdir() if 'tmp' in path.name]
+
+
+def test_it_is_repeated(data, tmp_path, caplog):
+    first = train.run(options_of(*words(data, tmp_path / 'log', '--seed=9')))
+    repeated = options_of(f'--from={tmp_path}/log/run.json', f'--train_logdir={tmp_path}/again')
+    second = train.run(repeated)
+    assert second.loss == first.loss
+    assert repeated.seed == 9
+    told = warnings_of(caplog)
+    assert not [line for line in told if line.startswith(('The records', 'Versions'))]
+    run = receipt.load(str(tmp_path / 'again'))
+    assert run['command'][-1] == f'--train_logdir={tmp_path}/again'
+    assert not [word for word in run['command'] if 'from' in word]
+    third = options_of(f'--from={tmp_path}/again')  # the folder will do, and a repetition can be repeated
+    assert dataclasses.replace(third, repeats=repeated.repeats) == repeated
+
+
+def test_flags_beside_it_win(data, tmp_path):
+    train.run(options_of(*words(data, tmp_path / 'log', '--atrous_rates=6', '--atrous_rates=12', '--seed=9')))
+    chosen = options_of(f'--from={tmp_path}/log', '--atrous_rates=3', '--seed', '1', '--nofine_tune_batch_norm')
+    assert chosen.model.aspp.rates == (3,)
+    assert chosen.seed == 1
+    assert not chosen.fine_tune_batch_norm
+    assert chosen.train_logdir == str(tmp_path / 'log')
+
+
+def test_another_folder_finds_the_same_files(data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    relative = dataclasses.replace(data, name='records/tiny.json', directory='records')
+    train.run(options_of(*words(relative, 'log', '--tf_initial_checkpoint=')))
+    (tmp_path / 'elsewhere').mkdir()
+    monkeypatch.chdir(tmp_path / 'elsewhere')
+    chosen = options_of('--from=../log')
+    assert chosen.train_logdir == str(tmp_path / 'log')
+    assert (chosen.dataset.directory, chosen.dataset.name) == (
+        str(tmp_path / 'records'),
+        f'{tmp_path}/records/tiny.json',
+    )
+    assert chosen.model.dense_prediction_cell_json is None
+    named = dataclasses.replace(relative, name='cityscapes')
+    (tmp_path / 'log' / 'run.json').write_text(
+        json.dumps({'runs': [{'command': words(named, 'log'), 'folder': str(tmp_path)}]})
+    )
+    assert options_of('--from=../log').dataset.name == 'cityscapes'
+
+
+def test_other_records_versions_and_code_are_told(data, tmp_path, caplog):
+    train.run(options_of(*words(data, tmp_path / 'log')))
+    path = tmp_path / 'log' / 'run.json'
+    content = json.loads(path.read_text())
+    content['runs'][0]['versions']['tensorflow'] = '1.15'
+    content['runs'][0]['git'] = {'revision': 'f' * 40, 'is_changed': False}
+    path.write_text(json.dumps(content))
+    files.write_split(pathlib.Path(data.directory), 'train', [[files.record(40)], [files.record(41)]])
+    caplog.clear()
+    train.run(options_of(f'--from={path}', f'--train_logdir={tmp_path}/again'))
+    told = warnings_of(caplog)[-3:]
+    assert told[0].startswith('The records are not those of the run that is repeated: 7 images then (')
+    assert ', 2 now (' in told[0]
+    assert told[1].startswith('Versions differ from the run that is repeated: tensorflow 1.15 then, 2.')
+    assert told[2].startswith('The code differs from the run that is repeated: revision ffffffffffff then, ')
+
+
+class TestDigest:
+    def digest(self, folder):
+        paths = sorted(str(path) for path in folder.glob('train-*'))
+        return receipt.records(RecordIndex.walk(paths))['digest']
+
+    def test_it_changes_with_a_pixel_and_not_with_the_shards(self, tmp_path):
+        records = [files.record(seed) for seed in range(4)]
+        files.write_split(tmp_path / 'a', 'train', [records])
+        files.write_split(tmp_path / 'b', 'train', [records[:1], records[1:]])
+        ids = files.ids(seed=3)
+        ids[0, 0] = (ids[0, 0] + 1) % 3
+        other = files.record(3, label=files.png(ids))
+        assert len(other) - len(records[3]) in range(-9, 10)
+        files.write_split(tmp_path / 'c', 'train', [[*records[:3], other]])
+        files.write_split(tmp_path / 'd', 'train', [records[::-1]])
+        digests = [self.digest(tmp_path / name) for name in 'abcd']
+        assert digests[0] == digests[1]
+        assert len(set(digests)) == 3
+        assert digests[0].startswith('sha256:')
+
+
+class TestGit:
+    def test_a_checkout_and_a_package_that_is_only_installed_in_one(self, tmp_path):
+        package = tmp_path / 'package'
+        package.mkdir()
+        (package / '__init__.py').write_text('')
+        assert receipt.git_revision(package) is None
+
+        def git(*line):
+            identity = ['-c', 'user.name=a', '-c', 'user.email=a@b', '-c', 'commit.gpgsign=false']
+            subprocess.run(['git', *identity, *line], cwd=tmp_path, check=True, capture_output=True)
+
+        git('init', '-q')
+        assert receipt.git_revision(package) is None
+        git('add', '.')
+        git('commit', '-q', '-m', 'first')
+        found = receipt.git_revision(package)
+        assert len(found['revision']) == 40
+        assert found['is_changed'] is False
+        (package / '__init__.py').write_text('1')
+        assert receipt.git_revision(package)['is_changed'] is True
+
+    def test_no_git(self, tmp_path, monkeypatch):
+        monkeypatch.setenv('PATH', '')
+        assert receipt.git_revision(tmp_path) is None
+
+
+class TestBadInput:
+    def test_no_such_file(self, tmp_path):
+        with pytest.raises(OptionError, match=r"--from=.*: '.*none' cannot be read \(No such file.*Give the run.json"):
+            options_of(f'--from={tmp_path}/none')
+
+    @pytest.mark.parametrize('text', ['', '{', '[]', '{"runs": []}', '{"runs": [1]}', '{"runs": [{}]}'])
+    def test_something_else(self, tmp_path, text):
+        (tmp_path / 'run.json').write_text(text)
+        with pytest.raises(OptionError, match=r'is no receipt. Give the run.json of a --train_logdir'):
+            options_of(f'--from={tmp_path}')
+
+    def test_a_run_without_a_line(self, tmp_path):
+        (tmp_path / 'run.json').write_text('{"runs": [{"command": []}]}')
+        with pytest.raises(UsageError, match='was started from Python; there is no line to repeat'):
+            options_of(f'--from={tmp_path}')
+
+    def test_a_flag_that_is_no_more(self, data, tmp_path):
+        content = {'runs': [{'command': [*words(data, 'log'), '--old_flag=1']}]}
+        (tmp_path / 'run.json').write_text(json.dumps(content))
+        with pytest.raises(UsageError, match='Unknown flag --old_flag'):
+            options_of(f'--from={tmp_path}')
+
+    def test_a_file_in_its_place_is_kept(self, tmp_path, caplog):
+        (tmp_path / 'run.json').write_text('mine')
+        receipt.write(str(tmp_path), {'command': []})
+        assert (tmp_path / 'run.json.unreadable').read_text() == 'mine'
+        assert receipt.load(str(tmp_path)) == {'command': []}
+        assert 'is no receipt of a training; it is kept as run.json.unreadable.' in caplog.text

@@ -1,0 +1,258 @@
+"""What is said before the first step, and that ordinary good trainings hear nothing."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from deeplab import cli, train
+from deeplab.core import checkpoints
+from deeplab.core.backbones import registry
+from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.record_check import Verdict
+from deeplab.errors import DataError
+from deeplab.options import CloneOptions, LearningRateOptions, LossOptions, OptimizerOptions
+from deeplab.utils import train_checks
+from tests import training_setup
+from tests.datasets import files
+
+NAMES = ['background', 'road', 'tree', 'car']
+PLAIN = LossOptions()
+
+
+def findings(pixels, ignored=0, ignore_label=255, loss=PLAIN, names=NAMES):
+    descriptor = DatasetDescriptor('own', len(pixels), ignore_label, class_names=names[: len(pixels)])
+    known = {field.name: None for field in dataclasses.fields(Verdict)}
+    verdict = Verdict(**{**known, 'records': np.arange(8), 'class_pixels': np.array(pixels), 'ignored_pixels': ignored})
+    return train_checks.labels(descriptor, verdict, 'train', loss)
+
+
+class TestLabels:
+    def test_even_classes_need_no_word(self):
+        assert findings([500, 300, 190, 10], ignored=8000) == []
+        assert findings([9400, 500, 50, 50]) == []
+        assert findings([0, 500, 300, 200], ignored=90, ignore_label=0) == []  # as in ADE20K: 0 is no class there
+        assert findings([100], names=['all']) == []
+
+    def test_a_class_that_never_occurs(self):
+        (line,) = findings([500, 0, 400, 0])
+        assert line == (
+            "2 of 4 classes never occur in the 8 images of split 'train': 'road' (id 1), 'car' (id 3). The network "
+            "cannot learn them. Is num_classes right in the data set's description?"
+        )
+
+    def test_ids_that_begin_with_1(self):
+        (line,) = findings([0, 300, 300, 300])
+        assert line.endswith(
+            'Do the ids of the masks begin with 1? They must begin with 0; subtract 1 and build again.'
+        )
+
+    def test_a_rare_class(self):
+        (line,) = findings([50_000, 49_992, 8])
+        assert line == (
+            "1 classes have less than 0.01% of the labelled pixels of split 'train': 'tree' (0.0080%). "
+            '--label_weights=auto makes rare classes count more.'
+        )
+
+    def test_a_class_that_is_nearly_everything(self):
+        (line,) = findings([9600, 200, 200])
+        assert line.startswith("Class 'background' has 96.0% of the labelled pixels of split 'train'")
+        assert '--label_weights=auto' in line
+        assert '--loss=softmax+dice' in line
+
+    @pytest.mark.parametrize(
+        'loss',
+        [
+            LossOptions(label_weights=(1.0, 9.0, 9.0)),
+            LossOptions(auto_label_weights=True),
+            LossOptions(formula='softmax+dice'),
+        ],
+    )
+    def test_who_has_taken_care_hears_nothing(self, loss):
+        assert findings([99_990, 8, 2], loss=loss) == []
+
+    def test_pixels_that_are_ignored(self):
+        (line,) = findings([40, 30, 20], ignored=910)
+        assert line.startswith("91.0% of the pixels of split 'train' have the id 255, which is ignored")
+        assert 'give that a class of its own' in line
+        (line,) = findings([0, 0], ignored=10)
+        assert line.startswith(
+            "Every pixel of split 'train' has the id 255, which is ignored: there is nothing to learn"
+        )
+
+    def test_masks_of_0_and_255(self):
+        (line,) = findings([900, 0], ignored=100)
+        assert line == (
+            "The masks of split 'train' hold the ids 0 and 255 alone, and 255 is ignored: the object class is read as "
+            'ignored, and the network learns to say 0 everywhere. Write 1 for the object (mask // 255) and build the '
+            'records again.'
+        )
+
+    def test_background_that_is_ignored(self):
+        (line,) = findings([0, 300], ignored=700, ignore_label=0)
+        assert "only 'road' (id 1) occurs" in line
+        assert 'set ignore_label to 255 in the description of the data set' in line
+
+    def test_one_class_alone(self):
+        (line,) = findings([0, 300, 0], ignored=7)
+        assert line.endswith('Class ids are 0 to 2; mend the masks and build the records again.')
+
+
+@pytest.fixture
+def plain(tmp_path):
+    data = training_setup.DatasetOptions('train', str(tmp_path), 'camvid')
+    return dataclasses.replace(training_setup.options(data, tmp_path), optimizer=OptimizerOptions())
+
+
+class TestBatchNorm:
+    @pytest.mark.parametrize(
+        ('changes', 'text'),
+        [
+            ({'batch_size': 4}, 'takes statistics from 4 images, which is too few'),
+            ({'batch_size': 16, 'clones': CloneOptions(num_clones=2)}, '8 images in each of 2 clones'),
+            ({'batch_size': 12}, None),
+            ({'batch_size': 4, 'fine_tune_batch_norm': False}, None),
+            ({'batch_size': 4, 'initial_checkpoint': None}, None),
+        ],
+    )
+    def test_few_images(self, plain, changes, text):
+        found = train_checks.batch_norm(dataclasses.replace(plain, **{'initial_checkpoint': 'a', **changes}))
+        assert (text is None and not found) or text in found[0]
+
+    def test_the_mend(self, plain):
+        clones = CloneOptions(num_clones=2)
+        (line,) = train_checks.batch_norm(
+            dataclasses.replace(plain, initial_checkpoint='a', batch_size=2, clones=clones)
+        )
+        assert line.endswith('Set --fine_tune_batch_norm=false, or --train_batch_size=24 or more.')
+
+
+class TestLearningRate:
+    def found(self, plain, batch, **optimizer):
+        return train_checks.learning_rate(
+            dataclasses.replace(plain, batch_size=batch, optimizer=OptimizerOptions(**optimizer))
+        )
+
+    @pytest.mark.parametrize(('batch', 'rate'), [(16, 0.007), (8, 0.007), (4, 0.0001), (16, 0.0), (32, 0.028)])
+    def test_rates_that_are_known_to_work(self, plain, batch, rate):
+        assert self.found(plain, batch, learning_rate=LearningRateOptions(base=rate)) == []
+
+    def test_a_rate_beyond_the_batch(self, plain):
+        (line,) = self.found(plain, 2, learning_rate=LearningRateOptions(base=0.007))
+        assert line == (
+            '--base_learning_rate=0.007 is 8 times what is known to work with a batch of 2: 0.00088, in proportion to '
+            'the published 0.007 for a batch of 16. Should the loss jump or not fall, try that.'
+        )
+
+    def test_adam(self, plain):
+        base = LearningRateOptions(base=1.0)  # not adam's
+        assert self.found(plain, 2, name='adam', adam_learning_rate=0.003, learning_rate=base) == []
+        (line,) = self.found(plain, 2, name='adam', adam_learning_rate=0.02)
+        assert '--adam_learning_rate=0.02' in line
+        assert 'try 0.001' in line
+
+
+class TestLastLayers:
+    OURS = ('tiny/conv1/weights', 'aspp0/weights', 'decoder/conv/weights', 'logits/semantic/weights')
+
+    def found(self, plain, **shapes):
+        held = {name.replace('__', '/'): checkpoints.Entry(shape, None) for name, shape in shapes.items()}
+        return train_checks.last_layers(plain, self.OURS, held)
+
+    def test_the_same_network_and_a_backbone(self, plain):
+        same = {'tiny__conv1__weights': (3,), 'aspp0__weights': (8,), 'decoder__conv__weights': (8,)}
+        assert self.found(plain, **same, logits__semantic__weights=(1, 1, 8, 3)) == []
+        assert self.found(plain, tiny__conv1__weights=(3,)) == []
+
+    def test_other_classes_and_another_head(self, plain):
+        classes, head = self.found(plain, aspp0__weights=(8,), logits__semantic__weights=(1, 1, 8, 21))
+        assert 'the initial checkpoint has 21 classes, the data set 3' in classes
+        assert '--initialize_last_layer=false' in classes
+        assert '1 of 3 variables behind the backbone are not in it and start anew (decoder/conv/weights)' in head
+        assert '--decoder_output_stride' in head
+
+
+class TestOrdinaryTrainings:
+    """Lines of the pages and the benchmarks, on data whose classes are even."""
+
+    @pytest.mark.parametrize(
+        'line',
+        [
+            '--dataset=camvid --train_batch_size=8 --optimizer=adam --adam_learning_rate=0.001 --batch_norm_decay=0.99',
+            '--train_batch_size=6 --optimizer=adam --adam_learning_rate=0.003 --batch_norm_decay=0.9',
+            '--train_batch_size=16 --base_learning_rate=0.007 --tf_initial_checkpoint=a/model.ckpt',
+            '--tf_initial_checkpoint=a/model.ckpt --fine_tune_batch_norm=false',
+            '',
+        ],
+    )
+    def test_they_hear_nothing(self, line):
+        chosen = cli.options_of('train', ['--train_logdir=a', '--dataset_dir=b', *line.split()])
+        assert train_checks.batch_norm(chosen) == []
+        assert train_checks.learning_rate(chosen) == []
+
+
+@pytest.fixture
+def tiny_network(monkeypatch):
+    registry.names()
+    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
+    registry.register(training_setup.TINY)
+
+
+class TestDataAsUsersBringIt:
+    """From records to the line that leads to the mend, through the whole program."""
+
+    def train(self, tmp_path, masks, description, caplog, **changes):
+        """Trains one step on these masks; returns the warnings."""
+        records = [
+            files.record(seed, *mask.shape[:2], label=files.png(mask.astype(np.uint8)))
+            for seed, mask in enumerate(masks)
+        ]
+        files.write_split(tmp_path / 'records', 'train', [records])
+        (tmp_path / 'own.json').write_text(json.dumps(description))
+        data = training_setup.DatasetOptions('train', str(tmp_path / 'records'), str(tmp_path / 'own.json'))
+        chosen = training_setup.options(data, tmp_path / 'log', 1, optimizer=OptimizerOptions(), **changes)
+        outputs = {'semantic': description['num_classes']}
+        chosen = dataclasses.replace(chosen, model=dataclasses.replace(chosen.model, outputs_to_num_classes=outputs))
+        caplog.clear()
+        train.run(chosen)
+        return [record.getMessage() for record in caplog.records if record.levelname == 'WARNING']
+
+    def test_it_all(self, tmp_path, tiny_network, caplog):
+        """Masks 0/255, then mended by half, then by background as ignore, RGB, then good: each step leads on."""
+        objects = np.zeros((20, 40), np.uint8)
+        objects[5:8, 5:15] = 255
+        masks = [objects, np.roll(objects, 3, axis=1), np.zeros_like(objects)]
+
+        (line,) = self.train(tmp_path / 'a', masks, {'num_classes': 2}, caplog)
+        assert 'the ids 0 and 255 alone' in line
+        assert 'Write 1 for the object (mask // 255)' in line
+
+        with pytest.raises(DataError, match='id 255 on 30 pixels.*Set num_classes or ignore_label.*or mend the masks'):
+            self.train(tmp_path / 'b', masks, {'num_classes': 2, 'ignore_label': 0}, caplog)
+
+        ones = [mask // 255 for mask in masks]
+        lines = self.train(tmp_path / 'c', ones, {'num_classes': 2, 'ignore_label': 0}, caplog)
+        assert 'set ignore_label to 255 in the description' in lines[0]
+        assert 'is ignored: the network learns nothing of what is there' in lines[1]
+
+        colours = [np.stack([mask] * 3, axis=2) for mask in masks]
+        with pytest.raises(DataError, match='have a mask that is not one channel.*RGB.*map each colour to its id'):
+            self.train(tmp_path / 'd', colours, {'num_classes': 2}, caplog)
+
+        (line,) = self.train(tmp_path / 'e', ones, {'num_classes': 2}, caplog)
+        assert "Class '0' has 97.5% of the labelled pixels" in line
+
+        weighed = LossOptions(label_weights=(1.0, 20.0))
+        assert self.train(tmp_path / 'f', ones, {'num_classes': 2}, caplog, loss=weighed) == []
+
+    def test_a_fine_tuning_that_is_hardly_meant(self, tmp_path, tiny_network, caplog):
+        even = [files.ids(20, 40, classes=2, seed=seed) for seed in range(2)]
+        assert self.train(tmp_path / 'a', even, {'num_classes': 2}, caplog) == []
+        path = str(tmp_path / 'a' / 'log' / 'model.ckpt-1')
+        three = [files.ids(20, 40, classes=3, seed=seed) for seed in range(2)]
+        lines = self.train(tmp_path / 'b', three, {'num_classes': 3}, caplog, initial_checkpoint=path)
+        assert lines[0].startswith('--fine_tune_batch_norm=true takes statistics from 2 images')
+        assert 'the initial checkpoint has 2 classes, the data set 3' in lines[1]
+        again = self.train(tmp_path / 'b', three, {'num_classes': 3}, caplog, initial_checkpoint=path)
+        assert again == []  # nothing is left to train, nothing is said twice
