@@ -19,6 +19,7 @@ from deeplab.options import (
     EvalOptions,
     ExportOptions,
     PreviewOptions,
+    ValidationOptions,
     VisOptions,
     WaitOptions,
 )
@@ -72,8 +73,10 @@ SLOW = ('deep_grey', 'rgba')
 def test_from_records_to_an_export(kind, tmp_path):
     channels, bits, contents = KINDS[kind]
     data = write_data(tmp_path, channels, bits, contents)
-    options = train_options(data, tmp_path / 'log', channels, save_summaries_images=True)
+    validation = ValidationOptions('train', every=2)
+    options = train_options(data, tmp_path / 'log', channels, save_summaries_images=True, validation=validation)
     trained = train.run(options)
+    assert list((tmp_path / 'log' / 'best').glob('*.index'))
     assert np.isfinite(trained.loss)
     weights = checkpoints.entries(trained.checkpoint)['tiny/conv1/weights']
     assert weights.shape == (3, 3, channels, 8)
