@@ -8,6 +8,7 @@ that is killed at any moment either has a validation behind it or repeats it.
 from __future__ import annotations
 
 import dataclasses
+import gc
 import glob
 import json
 import os
@@ -200,6 +201,7 @@ class ValidationHook(Hook):
                 logging.warning('The validation of step %d was broken off; the next run repeats it.', step)
                 return
             self._publish(result)
+            gc.collect()  # graphs refer to themselves, and this one's holds all weights as constants
         self._show()
 
     def stop_reason(self) -> str | None:
