@@ -390,6 +390,13 @@ _OPTIMISATION = Group(
         Flag('training_number_of_steps', 'integer', 30000, 'Step at which training ends.'),
         Flag('train_batch_size', 'integer', 8, 'Images in one step, over all clones.'),
         Flag(
+            'accumulation_steps',
+            'integer',
+            1,
+            'Take the images of a step in this many equal parts, one after the other, and apply their mean gradient '
+            'once: a batch for which the memory is too small. Batch norms see one part at a time.',
+        ),
+        Flag(
             'fine_tune_batch_norm',
             'boolean',
             True,
@@ -997,6 +1004,7 @@ def train_options(values: Values) -> options.TrainOptions:
         precision=values['precision'],
         xla=values['xla'],
         moving_average_decay=values['moving_average_decay'],
+        accumulation_steps=values['accumulation_steps'],
         on_nan=values['on_nan'],
         command=_command(values),
         repeats=values.path('from'),

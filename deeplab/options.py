@@ -655,6 +655,7 @@ class TrainOptions:
     Attributes (those that do not explain themselves):
       precision: type in which convolutions and activations compute; variables are float32 whatever it is.
       xla: whether XLA compiles what it can of the graph.
+      accumulation_steps: micro-batches in which each clone takes its images of a step, one after the other.
       on_nan: 'stop' or 'skip', what follows a loss or gradient that is not finite.
     """
 
@@ -682,6 +683,7 @@ class TrainOptions:
     precision: str = 'float32'
     xla: bool = False
     moving_average_decay: float | None = None
+    accumulation_steps: int = 1
     on_nan: str = 'stop'
     # What the receipt says of where all this comes from; no step depends on it.
     command: tuple[str, ...] = dataclasses.field(default=(), compare=False)
@@ -707,6 +709,7 @@ class TrainOptions:
             self.batch_size,
             f'the {clones} clones of --num_clones must share it evenly; set it to a multiple of {clones}',
         )
+        self._require_micro_batches()
         for flag, value in (
             ('checkpoint_exclude_scopes', self.restore.exclude_scopes),
             ('checkpoint_rename_map', self.restore.rename_map),
@@ -725,10 +728,26 @@ class TrainOptions:
                 f'it must be less than both sides of --train_crop_size={_shown(self.model.crop_size)}',
             )
 
+    def _require_micro_batches(self) -> None:
+        """Raises `OptionError` unless the images of a step fall into equal micro-batches."""
+        steps, clones = self.accumulation_steps, self.clones.num_clones
+        _require_positive('accumulation_steps', steps)
+        images = self.batch_size // clones
+        good = ', '.join(str(number) for number in range(1, images + 1) if images % number == 0)
+        shared = f' over --num_clones={clones}' if clones > 1 else ''
+        _require(
+            images % steps == 0,
+            'accumulation_steps',
+            steps,
+            f'the micro-batches of a step must be of one size, and --train_batch_size={self.batch_size}{shared} falls '
+            f'evenly into {good} of them alone. Set one of these, or --train_batch_size to a multiple of '
+            f'{clones * steps}',
+        )
+
     @property
     def clone_batch_size(self) -> int:
-        """Images that each clone sees in a step."""
-        return self.batch_size // self.clones.num_clones
+        """Images that each clone sees at a time: its part of a step, or of a step's micro-batch."""
+        return self.batch_size // (self.clones.num_clones * self.accumulation_steps)
 
 
 @dataclasses.dataclass(frozen=True)

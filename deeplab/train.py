@@ -27,6 +27,7 @@ from absl import logging
 
 from deeplab import common, input_preprocess, model
 from deeplab.core import (
+    accumulation,
     checkpoints,
     feature_extractor,
     label_weights,
@@ -267,6 +268,8 @@ def _train(
         global_step = tf.compat.v1.train.get_or_create_global_step()
         pipeline = _build_input(options, data, first_step)
         is_looked_at = watch_hooks.due(global_step, options.log_steps)
+        micro_batches = _micro_batches(options)
+    # A micro-batch takes one batch for each clone: the queue need not hold all of a step.
     queue = model_deploy.prefetch(pipeline.samples, QUEUED_BATCHES * config.num_clones)
     queue.begin_step([is_looked_at])
     build = functools.partial(_build_deeplab, queue, options, data.ignore_label, global_step)
@@ -274,7 +277,7 @@ def _train(
     with tf.device('/device:CPU:0'):
         learning_rate = _learning_rate(options, global_step)
         averages = _moving_averages(options, global_step)
-        step = build_train_step(clones, options, learning_rate, global_step, averages)
+        step = build_train_step(clones, options, learning_rate, global_step, averages, micro_batches)
         step = dataclasses.replace(step, waiting_seconds=queue.waiting_seconds())
         watch = _watch(clones[0], is_looked_at, options, data.descriptor, bar)
         merged = _merged_summaries(options, clones[0], step)
@@ -401,12 +404,18 @@ def _moving_averages(options: TrainOptions, global_step: tf.Variable) -> moving_
     return moving_average.MovingAverages(slim.get_model_variables(), options.moving_average_decay, global_step)
 
 
+def _micro_batches(options: TrainOptions) -> accumulation.MicroBatches | None:
+    """The micro-batches of each step; None where it has but one."""
+    return accumulation.MicroBatches(options.accumulation_steps) if options.accumulation_steps > 1 else None
+
+
 def build_train_step(
     clones: Sequence[model_deploy.Clone],
     options: TrainOptions,
     learning_rate: tf.Tensor,
     global_step: tf.Variable,
     averages: moving_average.MovingAverages | None = None,
+    micro_batches: accumulation.MicroBatches | None = None,
 ) -> session.TrainStep:
     """The step that the clones make together: one gated update of weights, moving averages and step.
 
@@ -416,6 +425,7 @@ def build_train_step(
       learning_rate: scalar float32.
       global_step: the counter of updates.
       averages: of the weights, which follow them in each step; None for none.
+      micro_batches: those of a step, over which all is averaged; None where there is but one.
     """
     losses = [tf.add_n(list(clone.outputs.losses.values())) for clone in clones]
     variables = train_utils.trained_variables(options.optimizer.trainable_scopes)
@@ -424,10 +434,12 @@ def build_train_step(
     total_loss, gradients = model_deploy.optimize_clones(
         clones, losses, regularization, variables, scale.factor if scale else None
     )
+    updates = layers.moving_updates(clones[0].scope)
+    if micro_batches is not None:
+        total_loss, gradients, updates = micro_batches.mean(accumulation.Step(total_loss, gradients, updates))
     multipliers = train_utils.get_model_gradient_multipliers(
         options.optimizer.last_layer_scopes, options.optimizer.last_layer_gradient_multiplier
     )
-    updates = layers.moving_updates(clones[0].scope)
 
     def skipped_updates() -> list[tf.Operation]:
         # A step that is left out counts too: its batch does not come again, here or in a run that goes on from here.
@@ -455,6 +467,7 @@ def build_train_step(
         loss_scale=scale.factor if scale else None,
         variable_norms=session.norms_where_skipped(is_applied, gradients),
         variable_names=tuple(variable.op.name for _, variable in gradients),
+        micro_batches=micro_batches,
     )
 
 

@@ -20,6 +20,7 @@ BUILT = {
 }
 NEW = {
     'train': {
+        'accumulation_steps',
         'moving_average_decay',
         'precision',
         'preset',

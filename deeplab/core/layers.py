@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tf_slim as slim
 
-from deeplab.core import batch_statistics, tf_compat
+from deeplab.core import accumulation, batch_statistics, tf_compat
 
 MOVING_UPDATES = 'moving_updates'  # graph collection of MovingUpdate
 
@@ -419,7 +419,7 @@ def _step_seed(name_scope: str) -> tf.Tensor:
     step = tf.constant(0, tf.int64) if step is None else tf.cast(step, tf.int64)
     # The clone and the graph's seed are folded into where.
     where = zlib.crc32(f'{graph_seed}/{clone}/{place_seed}'.encode())
-    return tf.stack([tf.constant(where, tf.int64), step])
+    return tf.stack([tf.constant(where, tf.int64), accumulation.draw_number(step)])
 
 
 @slim.add_arg_scope
@@ -427,7 +427,7 @@ def dropout(inputs: tf.Tensor, keep_probability: float, *, scope: str, is_traini
     """Zeroes a share of the values and scales the others up; the identity unless `is_training`.
 
     The mask follows from the graph's seed, the name scope, the clone and the global step: a run that resumes draws
-    what an undisturbed run draws. Clones draw different masks.
+    what an undisturbed run draws. Clones draw different masks, and so do the micro-batches of a step.
 
     Args:
       inputs: any shape, float.

@@ -19,7 +19,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from deeplab.core import checkpoints
+from deeplab.core import accumulation, checkpoints
 from deeplab.core.checkpoints import (
     CheckpointWriter,
     RestoreReport,
@@ -94,6 +94,8 @@ class TrainStep:
       global_step: the variable that counts updates, int64.
       loss_scale: scalar float32, the factor of a loss that is differentiated in float16 (`loss_scaling`); None for
         none. A step that overflows while it is above 1 is no error: it is left out.
+      micro_batches: of the step; None where one run of the graph is a whole step. Image names and waiting are those of
+        one run.
     """
 
     is_applied: tf.Tensor
@@ -106,6 +108,7 @@ class TrainStep:
     waiting_seconds: tf.Tensor | None = None
     variable_norms: tf.Tensor | None = None
     variable_names: tuple[str, ...] = ()
+    micro_batches: accumulation.MicroBatches | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -304,6 +307,7 @@ class _Loop:
         self._writer = writer
         self._hooks = hooks
         self._save_interval_secs = save_interval_secs
+        self._micro_batches = step.micro_batches
         self._fetches = {
             'is_applied': step.is_applied,
             'loss': step.loss,
@@ -362,7 +366,7 @@ class _Loop:
         """Runs the step after `done` steps and returns its loss."""
         extra = [hook.fetches(done + 1) for hook in self._hooks]
         start = time.monotonic()
-        values, fetched = self._session.run([self._fetches, extra])
+        values, fetched = self._run_step(extra)
         seconds = time.monotonic() - start
         if not values['is_applied']:
             self._excuse(done + 1, values)
@@ -379,6 +383,28 @@ class _Loop:
         for hook, tensors in zip(self._hooks, fetched, strict=True):
             hook.after_step(result, tensors)
         return result.loss
+
+    def _run_step(self, extra: list[dict[str, tf.Tensor]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Performs a step; gives what is fetched of it and what `extra` asks for.
+
+        Of several micro-batches the last one performs it, and gives all but the image names and the waiting, which are
+        those of all together.
+        """
+        batches = self._micro_batches
+        if batches is None:
+            values, fetched = self._session.run([self._fetches, extra])
+            return values, fetched
+        wanted = {key: self._fetches[key] for key in ('image_names', 'waiting_seconds') if key in self._fetches}
+        parts = []
+        for number, operation in enumerate(batches.runs):
+            parts.append(self._session.run([operation, wanted], {batches.number: number})[1])
+        values, fetched = self._session.run([self._fetches, extra], {batches.number: len(parts)})
+        parts.append(values)
+        if 'image_names' in wanted:
+            values['image_names'] = [name for part in parts for name in part['image_names']]
+        if 'waiting_seconds' in wanted:
+            values['waiting_seconds'] = sum(part['waiting_seconds'] for part in parts)
+        return values, fetched
 
     def _excuse(self, step: int, values: dict[str, Any]) -> None:
         """Says why the batch of `step` was left out; raises `NonFiniteError` where it may not be."""

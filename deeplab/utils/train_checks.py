@@ -152,12 +152,13 @@ def batch_norm(options: TrainOptions) -> list[str]:
     learn = options.fine_tune_batch_norm and not options.optimizer.trainable_scopes  # others keep theirs, or are meant
     if not (options.initial_checkpoint and learn and batch < SMALLEST_BATCH_FOR_STATISTICS):
         return []
-    clones = options.clones.num_clones
+    clones, parts = options.clones.num_clones, options.accumulation_steps
     each = f'{batch} images' if clones == 1 else f'{batch} images in each of {clones} clones'
+    each += f' at a time (--accumulation_steps={parts})' if parts > 1 else ''
     return [
         f'--fine_tune_batch_norm=true takes statistics from {each}, which is too few to better those of the initial '
-        f'checkpoint. Set --fine_tune_batch_norm=false, or --train_batch_size={SMALLEST_BATCH_FOR_STATISTICS * clones} '
-        'or more.'
+        'checkpoint. Set --fine_tune_batch_norm=false, or --train_batch_size='
+        f'{SMALLEST_BATCH_FOR_STATISTICS * clones * parts} or more.'
     ]
 
 

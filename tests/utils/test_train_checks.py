@@ -111,6 +111,8 @@ class TestBatchNorm:
         [
             ({'batch_size': 4}, 'takes statistics from 4 images, which is too few'),
             ({'batch_size': 16, 'clones': CloneOptions(num_clones=2)}, '8 images in each of 2 clones'),
+            ({'batch_size': 16, 'accumulation_steps': 4}, '4 images at a time (--accumulation_steps=4), which is too'),
+            ({'batch_size': 24, 'accumulation_steps': 2}, None),
             ({'batch_size': 12}, None),
             ({'batch_size': 4, 'fine_tune_batch_norm': False}, None),
             ({'batch_size': 4, 'initial_checkpoint': None}, None),

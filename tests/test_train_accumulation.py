@@ -1,0 +1,154 @@
+"""Gradient accumulation in whole trainings of a tiny network."""
+
+import dataclasses
+import pathlib
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from deeplab import train
+from deeplab.core import checkpoints
+from deeplab.core.backbones import registry
+from deeplab.errors import NonFiniteError, OptionError
+from deeplab.options import AugmentOptions, CloneOptions, LearningRateOptions, LossOptions, OptimizerOptions
+from tests import training_setup
+from tests.datasets import files
+
+
+@pytest.fixture(autouse=True)
+def tiny_network(monkeypatch):
+    registry.names()  # every family is known before the table is copied
+    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
+    registry.register(training_setup.TINY)
+
+
+@pytest.fixture
+def data(tmp_path):
+    return training_setup.write_data(tmp_path / 'records')
+
+
+@pytest.fixture
+def whole_images(data):
+    """A split of images as large as the crop or larger, whose every pixel has a label."""
+    records = [files.record(seed, 40, 70) for seed in range(4)]
+    files.write_split(pathlib.Path(data.directory), 'whole', [records])
+    return dataclasses.replace(data, split='whole')
+
+
+def values_of(path):
+    reader = checkpoints.open_reader(str(path))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def without_dropout(monkeypatch):
+    monkeypatch.setattr(tf.nn.experimental, 'stateless_dropout', lambda inputs, **keywords: inputs)
+
+
+@pytest.mark.parametrize(('num_clones', 'steps'), [(1, 2), (2, 2), pytest.param(1, 4, marks=pytest.mark.slow)])
+def test_micro_batches_make_the_step_of_the_whole_batch(whole_images, tmp_path, monkeypatch, num_clones, steps):
+    """With frozen batch norms, without dropout, and on images whose every pixel has a label."""
+    without_dropout(monkeypatch)
+    common = {'fine_tune_batch_norm': False, 'augment': AugmentOptions(1.0, 1.0, 0.0), 'batch_size': 4}
+    one = train.run(training_setup.options(whole_images, tmp_path / 'one', 2, **common))
+    clones = CloneOptions(num_clones=num_clones, clone_on_cpu=True)
+    options = training_setup.options(
+        whole_images, tmp_path / 'parts', 2, accumulation_steps=steps, clones=clones, **common
+    )
+    parts = train.run(options)
+    assert parts.loss == pytest.approx(one.loss, rel=1e-5)
+    first, second = values_of(one.checkpoint), values_of(parts.checkpoint)
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        np.testing.assert_allclose(second[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize('num_clones', [1, 2])
+def test_moving_statistics_are_the_mean_of_the_micro_batches(data, tmp_path, monkeypatch, num_clones):
+    """With a decay of 0 they are what one batch says; one clone of several, the first, says it."""
+    without_dropout(monkeypatch)
+
+    def options(logdir, steps, batch_size, **changes):
+        standing = OptimizerOptions(learning_rate=LearningRateOptions(base=1e-30))
+        made = training_setup.options(
+            data, logdir, steps, batch_size=batch_size, optimizer=standing, save_interval_secs=0, **changes
+        )
+        return dataclasses.replace(made, model=dataclasses.replace(made.model, batch_norm_decay=0.0))
+
+    train.run(options(tmp_path / 'single', 2 * num_clones, 1))
+    clones = CloneOptions(num_clones=num_clones, clone_on_cpu=True)
+    result = train.run(options(tmp_path / 'parts', 1, 2 * num_clones, accumulation_steps=2, clones=clones))
+    halves = [values_of(tmp_path / 'single' / f'model.ckpt-{step}') for step in (1, 1 + num_clones)]
+    parts = values_of(result.checkpoint)
+    moving = [name for name in parts if name.endswith(('/moving_mean', '/moving_variance'))]
+    assert 'tiny/conv2/BatchNorm/moving_variance' in moving
+    for name in moving:
+        expected = (halves[0][name] + halves[1][name]) / 2
+        np.testing.assert_allclose(parts[name], expected, rtol=1e-4, atol=1e-5, err_msg=name)
+    name = 'tiny/conv1/BatchNorm/moving_mean'
+    assert (np.abs(halves[0][name] - halves[1][name]) > 1e-3).any()
+
+
+def test_resume_is_exact_and_checkpoints_hold_nothing_more(data, tmp_path):
+    rate = LearningRateOptions(base=0.05, decay_steps=4)
+    changes = {'moving_average_decay': 0.9, 'optimizer': OptimizerOptions(learning_rate=rate)}
+    parts = {**changes, 'accumulation_steps': 2}
+    plain = train.run(training_setup.options(data, tmp_path / 'plain', 1, **changes))
+    straight = train.run(training_setup.options(data, tmp_path / 'a', 4, **parts))
+    train.run(training_setup.options(data, tmp_path / 'b', 2, **parts))
+    resumed = train.run(training_setup.options(data, tmp_path / 'b', 4, **parts))
+    first, second = values_of(straight.checkpoint), values_of(resumed.checkpoint)
+    assert first.keys() == second.keys() == values_of(plain.checkpoint).keys()
+    for name, value in first.items():
+        assert value.tobytes() == second[name].tobytes(), name
+    assert re.search('accumulation|micro_batch', (tmp_path / 'a' / 'graph.pbtxt').read_text())
+    assert not re.search('accumulation|micro_batch', (tmp_path / 'plain' / 'graph.pbtxt').read_text())
+
+
+def test_loss_scale_hard_pixels_and_summaries(data, tmp_path):
+    """The total loss that TensorBoard shows is the mean over the micro-batches, as the step's is."""
+    loss = LossOptions(top_k_percent_pixels=0.5, hard_example_mining_step=2)
+    options = training_setup.options(
+        data, tmp_path / 'log', 2, accumulation_steps=2, precision='float16', loss=loss, save_summaries_secs=0
+    )
+    result = train.run(options)
+    tags = {}
+    for path in (tmp_path / 'log').glob('events.out.tfevents.*'):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            tags.update({value.tag: value.simple_value for value in event.summary.value})
+    assert tags['total_loss'] == pytest.approx(result.loss)
+    values = values_of(result.checkpoint)
+    assert values['global_step'] == 2
+    assert values['loss_scale/good_steps'] == 2
+
+
+def test_the_images_of_all_micro_batches_are_named(data, tmp_path):
+    rate = OptimizerOptions(learning_rate=LearningRateOptions(base=1e30))
+    options = training_setup.options(data, tmp_path / 'log', 50, optimizer=rate, batch_size=3, accumulation_steps=3)
+    with pytest.raises(NonFiniteError, match=r'on the images image_\d, image_\d, image_\d\. The update was not'):
+        train.run(options)
+
+
+@pytest.mark.parametrize(
+    ('changes', 'message'),
+    [
+        ({'accumulation_steps': 0}, '--accumulation_steps=0 is not allowed: it must be greater than 0.'),
+        (
+            {'batch_size': 12, 'accumulation_steps': 5},
+            '--accumulation_steps=5 is not allowed: the micro-batches of a step must be of one size, and '
+            '--train_batch_size=12 falls evenly into 1, 2, 3, 4, 6, 12 of them alone. Set one of these, or '
+            '--train_batch_size to a multiple of 5.',
+        ),
+        (
+            {'batch_size': 4, 'accumulation_steps': 4, 'clones': CloneOptions(num_clones=2)},
+            '--accumulation_steps=4 is not allowed: the micro-batches of a step must be of one size, and '
+            '--train_batch_size=4 over --num_clones=2 falls evenly into 1, 2 of them alone. Set one of these, or '
+            '--train_batch_size to a multiple of 8.',
+        ),
+    ],
+)
+def test_bad_numbers(data, tmp_path, changes, message):
+    with pytest.raises(OptionError) as error:
+        training_setup.options(data, tmp_path, **changes)
+    assert str(error.value) == message
