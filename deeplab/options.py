@@ -729,9 +729,17 @@ class TrainOptions:
             )
 
     def _require_micro_batches(self) -> None:
-        """Raises `OptionError` unless the images of a step fall into equal micro-batches."""
+        """Raises `OptionError` unless the images of a step fall into equal micro-batches, on one machine."""
         steps, clones = self.accumulation_steps, self.clones.num_clones
         _require_positive('accumulation_steps', steps)
+        # Another machine would change the weights between two micro-batches, and add to the same sums.
+        _require(
+            steps == 1 or (self.clones.num_replicas == 1 and self.clones.num_ps_tasks == 0),
+            'accumulation_steps',
+            steps,
+            'a step has several micro-batches on one machine alone. Leave it away, or --num_replicas and '
+            '--num_ps_tasks',
+        )
         images = self.batch_size // clones
         good = ', '.join(str(number) for number in range(1, images + 1) if images % number == 0)
         shared = f' over --num_clones={clones}' if clones > 1 else ''

@@ -146,6 +146,11 @@ def test_the_images_of_all_micro_batches_are_named(data, tmp_path):
             '--train_batch_size=4 over --num_clones=2 falls evenly into 1, 2 of them alone. Set one of these, or '
             '--train_batch_size to a multiple of 8.',
         ),
+        (
+            {'accumulation_steps': 2, 'clones': CloneOptions(num_replicas=2)},
+            '--accumulation_steps=2 is not allowed: a step has several micro-batches on one machine alone. Leave it '
+            'away, or --num_replicas and --num_ps_tasks.',
+        ),
     ],
 )
 def test_bad_numbers(data, tmp_path, changes, message):
