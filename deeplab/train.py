@@ -429,7 +429,8 @@ def build_train_step(
     """
     losses = [tf.add_n(list(clone.outputs.losses.values())) for clone in clones]
     variables = train_utils.trained_variables(options.optimizer.trainable_scopes)
-    regularization = train_utils.regularization_losses(options.optimizer.trainable_scopes)
+    in_loss = not options.optimizer.decouples_weight_decay
+    regularization = train_utils.regularization_losses(options.optimizer.trainable_scopes) if in_loss else []
     scale = loss_scaling.LossScale() if options.precision == 'float16' else None
     total_loss, gradients = model_deploy.optimize_clones(
         clones, losses, regularization, variables, scale.factor if scale else None
@@ -455,6 +456,7 @@ def build_train_step(
         lambda: [layers.apply_moving_update(update) for update in updates] + (scale.grow() if scale else []),
         skipped_updates,
         averages.update if averages else tuple,
+        options.optimizer.clip_gradient_norm,
     )
     names = [clone.outputs.batch[common.IMAGE_NAME] for clone in clones if common.IMAGE_NAME in clone.outputs.batch]
     return session.TrainStep(

@@ -21,7 +21,11 @@ BUILT = {
 NEW = {
     'train': {
         'accumulation_steps',
+        'clip_gradient_norm',
         'moving_average_decay',
+        'rmsprop_decay',
+        'rmsprop_epsilon',
+        'slow_start_burnin_type',
         'precision',
         'preset',
         'seed',
@@ -61,7 +65,11 @@ NEW = {
     'build_ade20k_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
     'remove_gt_colormap': {'num_workers'},
 }
-NEW_CHOICES = {'image_format': ['npy']}
+NEW_CHOICES = {
+    'image_format': ['npy'],
+    'learning_policy': ['cosine', 'exponential', 'polynomial'],
+    'optimizer': ['adamw', 'rmsprop', 'lars', 'lamb'],
+}
 ABSL_LOGGING = {'logtostderr', 'alsologtostderr', 'v', 'verbosity', 'showprefixforinfo'}
 CASES = [(BUILT[program], name, fact) for program in BUILT for name, fact in CONTRACT[program].items()]
 REQUIRED = {

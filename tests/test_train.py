@@ -16,7 +16,14 @@ from deeplab.core import checkpoints, label_weights, moving_average
 from deeplab.core.backbones import registry
 from deeplab.datasets import record_check, segmentation_dataset
 from deeplab.errors import CheckpointError, DataError, NonFiniteError, OptionError
-from deeplab.options import AugmentOptions, CloneOptions, LearningRateOptions, LossOptions, OptimizerOptions
+from deeplab.options import (
+    OPTIMIZERS,
+    AugmentOptions,
+    CloneOptions,
+    LearningRateOptions,
+    LossOptions,
+    OptimizerOptions,
+)
 from deeplab.utils import train_hooks
 from tests import training_setup
 from tests.datasets import files
@@ -123,7 +130,7 @@ def test_same_seed_same_bytes_and_other_seed_other_weights(data, tmp_path):
     assert (values_of(other.checkpoint)[name] != values_of(results[0].checkpoint)[name]).any()
 
 
-@pytest.mark.parametrize('optimizer', ['momentum', 'adam'])
+@pytest.mark.parametrize('optimizer', OPTIMIZERS)
 def test_resume_is_exact(data, tmp_path, caplog, optimizer):
     chosen = dataclasses.replace(training_setup.RATE, name=optimizer)
     rate = dataclasses.replace(chosen.learning_rate, decay_steps=6)  # so that 3 steps and 6 share their rates

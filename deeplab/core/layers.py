@@ -28,6 +28,7 @@ import tf_slim as slim
 from deeplab.core import accumulation, batch_statistics, tf_compat
 
 MOVING_UPDATES = 'moving_updates'  # graph collection of MovingUpdate
+WEIGHT_DECAYS = 'weight_decays'  # graph collection of WeightDecay
 
 HEAD_BATCH_NORM_DECAY = 0.9997
 HEAD_BATCH_NORM_EPSILON = 1e-5
@@ -49,6 +50,18 @@ class MovingUpdate(NamedTuple):
     variable: tf.Variable
     batch_value: tf.Tensor
     decay: float
+
+
+class WeightDecay(NamedTuple):
+    """That one variable decays.
+
+    Attributes:
+      name: of the variable.
+      factor: on half the sum of its squares in the loss, or on itself in an update.
+    """
+
+    name: str
+    factor: float
 
 
 def zeros(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
@@ -113,7 +126,11 @@ def _variable(
         return tf.cast(initializer([int(side) for side in shape], seed), dtype)
 
     # The regularizer runs when the variable is made, hence once however many clones and scales share it.
-    regularizer = (lambda weights: tf.nn.l2_loss(weights) * weight_decay) if weight_decay else None
+    def decay(weights: tf.Variable) -> tf.Tensor:
+        tf.compat.v1.add_to_collection(WEIGHT_DECAYS, WeightDecay(weights.op.name, weight_decay))
+        return tf.nn.l2_loss(weights) * weight_decay
+
+    regularizer = decay if weight_decay else None
     return slim.model_variable(name, shape=shape, initializer=first_value, regularizer=regularizer, trainable=trainable)
 
 
@@ -386,6 +403,11 @@ def batch_norm(
         for variable, value in ((moving_mean, mean), (moving_variance, variance)):
             tf.compat.v1.add_to_collection(MOVING_UPDATES, MovingUpdate(variable, value, decay))
         return outputs
+
+
+def weight_decays() -> dict[str, float]:
+    """The factor of each variable of the default graph that decays, by name."""
+    return dict(tf.compat.v1.get_collection(WEIGHT_DECAYS))
 
 
 def moving_updates(scope: str | None = None) -> list[MovingUpdate]:

@@ -189,6 +189,7 @@ def gated_update(
     moving_updates: Callable[[], Sequence[tf.Operation]] = tuple,
     skipped_updates: Callable[[], Sequence[tf.Operation]] = tuple,
     afterwards: Callable[[], Sequence[tf.Operation]] = tuple,
+    clip_norm: float | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """One update of everything, or of nothing where the loss or a gradient is not finite.
 
@@ -203,15 +204,22 @@ def gated_update(
       moving_updates: called inside the gate; makes the operations that update moving averages.
       skipped_updates: called for the other case; makes what happens where nothing is applied.
       afterwards: the same for operations that read what all those have changed, and the step before it counts.
+      clip_norm: L2 norm of all gradients beyond which they are scaled down to it; None for none.
 
     Returns:
-      is_applied (scalar bool) and the L2 norm of all gradients (scalar float32).
+      is_applied (scalar bool) and the L2 norm of all gradients before they are clipped (scalar float32).
+
+    Source: arXiv:1211.5063, algorithm 1 (clipping).
     """
     norm = tf.linalg.global_norm([gradient for gradient, _ in gradients])
     is_finite = tf.math.is_finite(loss) & tf.math.is_finite(norm)
 
     def apply() -> tf.Tensor:
-        updates = [optimizer.apply_gradients(gradients), *moving_updates()]
+        pairs = gradients
+        if clip_norm is not None:
+            clipped, _ = tf.clip_by_global_norm([gradient for gradient, _ in gradients], clip_norm, use_norm=norm)
+            pairs = [(gradient, variable) for gradient, (_, variable) in zip(clipped, gradients, strict=True)]
+        updates = [optimizer.apply_gradients(pairs), *moving_updates()]
         with tf.control_dependencies(updates):
             updates += afterwards()
         with tf.control_dependencies(updates):

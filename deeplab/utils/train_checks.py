@@ -25,6 +25,7 @@ SMALLEST_BATCH_FOR_STATISTICS = 12
 PUBLISHED_RATE, PUBLISHED_BATCH = 0.007, 16
 RATE_TOLERANCE = 2.0  # times the published rate, scaled to the batch
 LARGEST_ADAM_RATE = 0.01
+SMALLEST_LARS_RATE = 0.05
 
 _LOGITS_WEIGHTS = f'{common.LOGITS_SCOPE}/{common.OUTPUT_TYPE}/weights'
 
@@ -168,12 +169,22 @@ def learning_rate(options: TrainOptions) -> list[str]:
     Source: arXiv:1706.02677, section 2.1 (a rate in proportion to the batch).
     """
     optimizer = options.optimizer
-    if optimizer.name.startswith('adam') and optimizer.adam_learning_rate > LARGEST_ADAM_RATE:
+    if optimizer.name == 'adam' and optimizer.adam_learning_rate > LARGEST_ADAM_RATE:
         return [
             f'--adam_learning_rate={optimizer.adam_learning_rate:g} is more than Adam usually stands. Should the loss '
             'jump or not fall, try 0.001.'
         ]
     rate, batch = optimizer.learning_rate.base, options.batch_size
+    if optimizer.name in ('adamw', 'lamb') and rate > LARGEST_ADAM_RATE:
+        return [
+            f'--base_learning_rate={rate:g} is more than {optimizer.name} usually stands. Should the loss jump or not '
+            'fall, try 0.001.'
+        ]
+    if optimizer.name == 'lars' and rate < SMALLEST_LARS_RATE:
+        return [
+            f'--base_learning_rate={rate:g} is little for lars, whose steps move a layer by a thousandth of its norm '
+            'times the rate. Should the loss not fall, try 2.'
+        ]
     known = PUBLISHED_RATE * batch / PUBLISHED_BATCH
     if optimizer.name != 'momentum' or rate <= RATE_TOLERANCE * known:
         return []

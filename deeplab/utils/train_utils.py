@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import tensorflow as tf
@@ -10,7 +11,7 @@ import tf_slim as slim
 from absl import logging
 
 from deeplab import common
-from deeplab.core import checkpoints, inflation, loss_scaling, moving_average, schedules, scopes
+from deeplab.core import checkpoints, inflation, layers, loss_scaling, moving_average, optimizers, schedules, scopes
 from deeplab.deployment.model_deploy import Gradient
 from deeplab.errors import CheckpointError
 from deeplab.options import LearningRateOptions, LossOptions, OptimizerOptions
@@ -101,7 +102,10 @@ def trained_variables(trainable_scopes: Sequence[str]) -> list[tf.Variable]:
 
 
 def regularization_losses(trainable_scopes: Sequence[str]) -> list[tf.Tensor]:
-    """The terms of weight decay, scalars; those of `trainable_scopes` where there are any."""
+    """The terms of weight decay, scalars; those of `trainable_scopes` where there are any.
+
+    A loss does not hold them where the optimiser decays the weights itself: `OptimizerOptions.decouples_weight_decay`.
+    """
     terms: list[tf.Tensor] = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.REGULARIZATION_LOSSES)
     if not trainable_scopes:
         return terms
@@ -303,17 +307,17 @@ def get_model_learning_rate(
     """The learning rate of the graph's global step, scalar float32; see `schedules.learning_rate` for the formula.
 
     Args:
-      learning_policy: 'poly' or 'step'.
+      learning_policy: one of `options.LEARNING_POLICIES`.
       base_learning_rate: rate at the start.
-      learning_rate_decay_step: steps between two factors of the step policy.
+      learning_rate_decay_step: steps over which the policies step and exponential change the rate by a factor.
       learning_rate_decay_factor: that factor.
       training_number_of_steps: length of the training.
       learning_power: exponent of the poly policy.
       slow_start_step: steps of the slow start.
       slow_start_learning_rate: its rate.
       slow_start_burnin_type: 'none' for a constant slow start, 'linear' for one that climbs to the base rate.
-      decay_steps: steps of the poly policy; None (or 0) for all that follow the slow start.
-      end_learning_rate: rate at the end of the poly policy.
+      decay_steps: steps of poly and cosine; None (or 0) for all that follow the slow start.
+      end_learning_rate: rate at the end of poly and cosine.
       global_step: scalar integer; None for the graph's.
 
     Raises:
@@ -329,36 +333,40 @@ def get_model_learning_rate(
         decay_step=learning_rate_decay_step,
         slow_start_steps=slow_start_step,
         slow_start_rate=slow_start_learning_rate,
+        slow_start_burnin_type=slow_start_burnin_type,
     )
     if global_step is None:
         global_step = tf.compat.v1.train.get_or_create_global_step()
-    return learning_rate_tensor(global_step, options, training_number_of_steps, slow_start_burnin_type)
+    return learning_rate_tensor(global_step, options, training_number_of_steps)
 
 
-def learning_rate_tensor(
-    global_step: tf.Tensor, options: LearningRateOptions, number_of_steps: int, slow_start_burnin_type: str = 'none'
-) -> tf.Tensor:
+def learning_rate_tensor(global_step: tf.Tensor, options: LearningRateOptions, number_of_steps: int) -> tf.Tensor:
     """`schedules.learning_rate` in a graph, with the same arguments: scalar float32."""
-    schedules.check_burnin_type(slow_start_burnin_type)
     step = tf.cast(global_step, tf.int64)
-    since_start = tf.maximum(step - options.slow_start_steps, 0)
-    if options.policy == 'step':
-        drops = tf.cast(since_start // options.decay_step, tf.float32)
-        rate = options.base * tf.pow(tf.constant(options.decay_factor, tf.float32), drops)
-    else:
-        total = schedules.poly_steps(options, number_of_steps)
-        left = 1.0 - tf.minimum(tf.cast(since_start, tf.float32), total) / total
-        rate = (options.base - options.end) * tf.pow(left, options.power) + options.end
+    rate = _policy_rate(tf.maximum(step - options.slow_start_steps, 0), options, number_of_steps)
     if not options.slow_start_steps:
         return rate
     slow = tf.constant(options.slow_start_rate, tf.float32)
-    if slow_start_burnin_type == 'linear':
+    if options.slow_start_burnin_type == 'linear':
         slow += (options.base - options.slow_start_rate) * tf.cast(step, tf.float32) / options.slow_start_steps
     return tf.where(step < options.slow_start_steps, slow, rate)
 
 
+def _policy_rate(since_start: tf.Tensor, options: LearningRateOptions, number_of_steps: int) -> tf.Tensor:
+    """The policy's rate `since_start` steps (int64) after the slow start, scalar float32."""
+    if options.policy in ('step', 'exponential'):
+        if options.policy == 'step':
+            drops = tf.cast(since_start // options.decay_step, tf.float32)
+        else:
+            drops = tf.cast(since_start, tf.float32) / options.decay_step
+        return options.base * tf.pow(tf.constant(options.decay_factor, tf.float32), drops)
+    total = schedules.decay_steps(options, number_of_steps)
+    done = tf.minimum(tf.cast(since_start, tf.float32), total) / total
+    if options.policy == 'cosine':
+        return (options.base - options.end) * 0.5 * (1.0 + tf.cos(math.pi * done)) + options.end
+    return (options.base - options.end) * tf.pow(1.0 - done, options.power) + options.end
+
+
 def make_optimizer(options: OptimizerOptions, learning_rate: tf.Tensor) -> tf.compat.v1.train.Optimizer:
-    """The optimiser, with slots `VAR/Momentum`, or `VAR/Adam` and `VAR/Adam_1`, as checkpoints have them."""
-    if options.name == 'momentum':
-        return tf.compat.v1.train.MomentumOptimizer(learning_rate, options.momentum)
-    return tf.compat.v1.train.AdamOptimizer(learning_rate, epsilon=options.adam_epsilon)
+    """The optimiser, with slots `VAR/SLOT` such as `VAR/Momentum`, `VAR/Adam` and `VAR/Adam_1`, as checkpoints have."""
+    return optimizers.make(options, learning_rate, layers.weight_decays())

@@ -163,6 +163,7 @@ def test_weight_decay_counts_each_weight_once(graph):
     weights = next(v for v in tf.compat.v1.model_variables() if v.op.name == 'a_pointwise/weights')
     value, array = _run(loss, weights)
     assert value == pytest.approx(0.1 * (array**2).sum() / 2, rel=1e-5)
+    assert layers.weight_decays() == {'a_pointwise/weights': 0.1}
 
 
 def _initial_values(scopes, seed=0):

@@ -34,8 +34,8 @@ def test_slow_start_delays_the_policy():
 
 
 def test_slow_start_that_climbs():
-    options = LearningRateOptions(base=1.0, slow_start_steps=4, slow_start_rate=0.2)
-    rates = [schedules.learning_rate(step, options, 100, 'linear') for step in range(5)]
+    options = LearningRateOptions(base=1.0, slow_start_steps=4, slow_start_rate=0.2, slow_start_burnin_type='linear')
+    rates = [schedules.learning_rate(step, options, 100) for step in range(5)]
     assert rates == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
 
 
@@ -47,6 +47,35 @@ def test_slow_start_longer_than_the_training():
 
 def test_unknown_burnin():
     with pytest.raises(
-        OptionError, match='slow_start_burnin_type=cubic is not allowed: it must be one of none, linear'
+        OptionError, match='--slow_start_burnin_type=cubic is not allowed: it must be one of none, linear.'
     ):
-        schedules.learning_rate(0, LearningRateOptions(), 10, 'cubic')
+        LearningRateOptions(slow_start_burnin_type='cubic')
+
+
+def test_cosine():
+    options = LearningRateOptions(policy='cosine', base=0.1, end=0.02, slow_start_steps=20, slow_start_rate=0.03)
+    rates = [schedules.learning_rate(step, options, 120) for step in (19, 20, 45, 70, 120, 1000)]
+    assert rates == pytest.approx([0.03, 0.1, 0.06 + 0.04 * 0.5**0.5, 0.06, 0.02, 0.02])
+
+
+def test_cosine_over_fewer_steps():
+    options = LearningRateOptions(policy='cosine', base=0.1, decay_steps=10)
+    assert schedules.learning_rate(5, options, 100) == pytest.approx(0.05)
+    assert schedules.learning_rate(10, options, 100) == 0.0
+
+
+def test_exponential_falls_at_every_step():
+    options = LearningRateOptions(policy='exponential', base=1.0, decay_factor=0.25, decay_step=10)
+    rates = [schedules.learning_rate(step, options, 100) for step in (0, 5, 10, 20, 100)]
+    assert rates == pytest.approx([1.0, 0.5, 0.25, 0.0625, 0.25**10])
+
+
+def test_polynomial_is_poly():
+    poly, polynomial = (LearningRateOptions(policy=policy, base=0.1, end=0.01) for policy in ('poly', 'polynomial'))
+    for step in (0, 7, 99, 100):
+        assert schedules.learning_rate(step, poly, 100) == schedules.learning_rate(step, polynomial, 100)
+
+
+def test_exponential_needs_a_positive_factor():
+    with pytest.raises(OptionError, match='--learning_rate_decay_factor=-0.1 is not allowed: it must be greater'):
+        LearningRateOptions(policy='exponential', decay_factor=-0.1)

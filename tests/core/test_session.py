@@ -86,6 +86,32 @@ class TestGatedUpdate:
             assert running.run([applied, loss, norm]) == [False, 0.0, np.inf]
             assert running.run([w, step]) == [0.0, 0]
 
+    @pytest.mark.parametrize(('clip_norm', 'share'), [(None, 1.0), (10.0, 1.0), (2.5, 0.5), (0.5, 0.1)])
+    def test_clips_all_gradients_by_one_factor_and_reports_the_norm_before(self, clip_norm, share):
+        with tf.Graph().as_default(), session.open_session() as running:
+            step = tf.compat.v1.train.get_or_create_global_step()
+            a = tf.compat.v1.get_variable('a', initializer=[0.0, 0.0])
+            b = tf.compat.v1.get_variable('b', initializer=0.0)
+            gradients = [(tf.constant([3.0, 0.0]), a), (tf.constant(-4.0), b)]
+            optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
+            applied, norm = session.gated_update(tf.constant(0.0), gradients, optimizer, step, clip_norm=clip_norm)
+            running.run(tf.compat.v1.global_variables_initializer())
+            assert running.run([applied, norm]) == [True, 5.0]
+            np.testing.assert_allclose(running.run(a), [-3.0 * share, 0.0], rtol=1e-6)
+            np.testing.assert_allclose(running.run(b), 4.0 * share, rtol=1e-6)
+
+    @pytest.mark.parametrize('bad', [np.nan, np.inf])
+    def test_clipping_hides_nothing_that_is_not_finite(self, bad):
+        with tf.Graph().as_default(), session.open_session() as running:
+            step = tf.compat.v1.train.get_or_create_global_step()
+            w = tf.compat.v1.get_variable('w', initializer=1.0)
+            optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
+            gradients = [(tf.constant(bad, tf.float32), w)]
+            applied, _ = session.gated_update(tf.constant(0.0), gradients, optimizer, step, clip_norm=1.0)
+            running.run(tf.compat.v1.global_variables_initializer())
+            assert running.run([applied, w, step])[0] is np.False_
+            assert running.run([w, step]) == [1.0, 0]
+
     def test_adam_keeps_the_names_of_its_slots(self):
         with tf.Graph().as_default():
             step = tf.compat.v1.train.get_or_create_global_step()

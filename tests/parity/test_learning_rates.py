@@ -40,8 +40,8 @@ def test_pure_function(case):
         decay_step=arguments['learning_rate_decay_step'],
         slow_start_steps=arguments['slow_start_step'],
         slow_start_rate=arguments['slow_start_learning_rate'],
+        slow_start_burnin_type=arguments.get('slow_start_burnin_type', 'none'),
     )
-    burnin = arguments.get('slow_start_burnin_type', 'none')
     for at, expected in case['learning_rate_at_step'].items():
-        rate = schedules.learning_rate(int(at), options, arguments['training_number_of_steps'], burnin)
+        rate = schedules.learning_rate(int(at), options, arguments['training_number_of_steps'])
         np.testing.assert_allclose(rate, expected, rtol=1e-5, atol=1e-6 * options.base, err_msg=at)

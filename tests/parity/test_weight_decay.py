@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from deeplab import model
+from deeplab.core import layers
 from tests.parity import goldens, network_options
 
 
@@ -41,6 +42,7 @@ def test_terms(row):
         losses = tf.compat.v1.losses.get_regularization_losses()
         assert len(losses) == len(row['terms'])
         assert _decayed(losses) == {_variable_name(term) for term in row['terms']}
+        assert layers.weight_decays() == dict.fromkeys(_decayed(losses), 4e-5)
 
 
 def test_value_of_a_term():

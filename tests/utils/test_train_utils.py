@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import inflation, layers, session
+from deeplab.core import inflation, layers, schedules, session
 from deeplab.errors import CheckpointError, OptionError
-from deeplab.options import LossOptions, OptimizerOptions
+from deeplab.options import LEARNING_POLICIES, LearningRateOptions, LossOptions, OptimizerOptions
 from deeplab.utils import train_utils
 
 SCOPES = ('logits', 'decoder')
@@ -359,18 +359,56 @@ class TestLearningRate:
             assert running.run(rate) == pytest.approx(0.05)
 
     def test_unknown_policy(self):
-        with pytest.raises(OptionError, match='--learning_policy=cosine is not allowed: it must be one of poly, step'):
-            train_utils.get_model_learning_rate('cosine', 0.1, 10, 0.5, 100, 1.0, 0, 0.0, global_step=tf.constant(0))
+        with pytest.raises(
+            OptionError, match='--learning_policy=root is not allowed: it must be one of poly, step, cos'
+        ):
+            train_utils.get_model_learning_rate('root', 0.1, 10, 0.5, 100, 1.0, 0, 0.0, global_step=tf.constant(0))
+
+    @pytest.mark.parametrize('slow_start', ['', 'none', 'linear'])
+    @pytest.mark.parametrize('policy', LEARNING_POLICIES)
+    def test_graph_and_pure_function_agree(self, policy, slow_start):
+        options = LearningRateOptions(
+            policy,
+            base=0.3,
+            end=0.02,
+            power=0.9,
+            decay_factor=0.7,
+            decay_step=13,
+            slow_start_steps=7 if slow_start else 0,
+            slow_start_rate=0.01,
+            slow_start_burnin_type=slow_start or 'none',
+        )
+        steps = range(0, 120)
+        with tf.Graph().as_default(), session.open_session() as running:
+            fed = tf.compat.v1.placeholder(tf.int64, [])
+            rate = train_utils.learning_rate_tensor(fed, options, 100)
+            assert rate.dtype == tf.float32
+            in_graph = [running.run(rate, {fed: step}) for step in steps]
+        expected = [schedules.learning_rate(step, options, 100) for step in steps]
+        np.testing.assert_allclose(in_graph, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(('name', 'slots'), [('momentum', {'w/Momentum'}), ('adam', {'w/Adam', 'w/Adam_1'})])
+@pytest.mark.parametrize(
+    ('name', 'slots'),
+    [
+        ('momentum', {'w/Momentum'}),
+        ('adam', {'w/Adam', 'w/Adam_1'}),
+        ('adamw', {'w/AdamW', 'w/AdamW_1'}),
+        ('rmsprop', {'w/RMSProp', 'w/RMSProp_1'}),
+        ('lars', {'w/LARS'}),
+        ('lamb', {'w/LAMB', 'w/LAMB_1'}),
+    ],
+)
 def test_optimizer_slots(name, slots):
     with tf.Graph().as_default():
         w = tf.compat.v1.get_variable('w', initializer=1.0)
         optimizer = train_utils.make_optimizer(OptimizerOptions(name=name), tf.constant(0.1))
         optimizer.apply_gradients([(tf.constant(1.0), w)])
-        names = {variable.op.name for variable in tf.compat.v1.global_variables()}
-    assert names - {'w', 'beta1_power', 'beta2_power'} == slots
+        variables = tf.compat.v1.global_variables()
+        names = {variable.op.name for variable in variables}
+    powers = {'beta1_power', 'beta2_power'}
+    assert names - {'w'} - powers == slots
+    assert train_utils._slot_owners(variables) == slots | powers | {'global_step'}
 
 
 class TestCropAdvice:
