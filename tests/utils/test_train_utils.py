@@ -378,7 +378,7 @@ class TestLearningRate:
             slow_start_rate=0.01,
             slow_start_burnin_type=slow_start or 'none',
         )
-        steps = range(0, 120)
+        steps = range(120)
         with tf.Graph().as_default(), session.open_session() as running:
             fed = tf.compat.v1.placeholder(tf.int64, [])
             rate = train_utils.learning_rate_tensor(fed, options, 100)
