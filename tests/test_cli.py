@@ -433,7 +433,10 @@ MISTAKES = [
     (['--train_batch_size=8.5'], '--train_batch_size=8.5 is not allowed: it must be a whole number, such as 8.'),
     (['--momentum=nan'], '--momentum=nan is not allowed: it must be a number, such as 0.5.'),
     (['--upsample_logits=maybe'], '--upsample_logits=maybe is not allowed: it must be true or false.'),
-    (['--optimizer=sgd'], '--optimizer=sgd is not allowed: it must be one of momentum, adam.'),
+    (
+        ['--optimizer=sgd'],
+        '--optimizer=sgd is not allowed: it must be one of momentum, adam, adamw, rmsprop, lars, lamb.',
+    ),
     (
         ['--train_crop_size=513x513'],
         '--train_crop_size=513x513 is not allowed: it must be whole numbers with commas between them, such as 513,513.',
