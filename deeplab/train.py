@@ -429,8 +429,7 @@ def build_train_step(
     """
     losses = [tf.add_n(list(clone.outputs.losses.values())) for clone in clones]
     variables = train_utils.trained_variables(options.optimizer.trainable_scopes)
-    in_loss = not options.optimizer.decouples_weight_decay
-    regularization = train_utils.regularization_losses(options.optimizer.trainable_scopes) if in_loss else []
+    regularization = train_utils.decay_in_loss(options.optimizer)
     scale = loss_scaling.LossScale() if options.precision == 'float16' else None
     total_loss, gradients = model_deploy.optimize_clones(
         clones, losses, regularization, variables, scale.factor if scale else None

@@ -102,15 +102,17 @@ def trained_variables(trainable_scopes: Sequence[str]) -> list[tf.Variable]:
 
 
 def regularization_losses(trainable_scopes: Sequence[str]) -> list[tf.Tensor]:
-    """The terms of weight decay, scalars; those of `trainable_scopes` where there are any.
-
-    A loss does not hold them where the optimiser decays the weights itself: `OptimizerOptions.decouples_weight_decay`.
-    """
+    """The terms of weight decay, scalars; those of `trainable_scopes` where there are any."""
     terms: list[tf.Tensor] = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.REGULARIZATION_LOSSES)
     if not trainable_scopes:
         return terms
     # A term is named VARIABLE/Regularizer/... whatever scope its clone is built in.
     return [term for term in terms if term.op.name.startswith(tuple(trainable_scopes))]
+
+
+def decay_in_loss(options: OptimizerOptions) -> list[tf.Tensor]:
+    """The terms of weight decay that the loss holds, scalars: none where the optimiser decays weights itself."""
+    return [] if options.decouples_weight_decay else regularization_losses(options.trainable_scopes)
 
 
 def variables_to_restore(
