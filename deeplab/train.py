@@ -431,9 +431,8 @@ def build_train_step(
     variables = train_utils.trained_variables(options.optimizer.trainable_scopes)
     regularization = train_utils.decay_in_loss(options.optimizer)
     scale = loss_scaling.LossScale() if options.precision == 'float16' else None
-    total_loss, gradients = model_deploy.optimize_clones(
-        clones, losses, regularization, variables, scale.factor if scale else None
-    )
+    factor = scale.factor if scale else None
+    total_loss, gradients = model_deploy.optimize_clones(clones, losses, regularization, variables, factor)
     updates = layers.moving_updates(clones[0].scope)
     if micro_batches is not None:
         total_loss, gradients, updates = micro_batches.mean(accumulation.Step(total_loss, gradients, updates))
@@ -465,7 +464,7 @@ def build_train_step(
         learning_rate,
         global_step,
         tf.concat(names, 0) if names else None,
-        loss_scale=scale.factor if scale else None,
+        loss_scale=factor,
         variable_norms=session.norms_where_skipped(is_applied, gradients),
         variable_names=tuple(variable.op.name for _, variable in gradients),
         micro_batches=micro_batches,
