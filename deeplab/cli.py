@@ -1542,6 +1542,41 @@ _EXPORT = Program(
     aliases=('export',),
 )
 
+
+def server_options(values: Values) -> options.ServerOptions:
+    """The options of server."""
+    return options.ServerOptions(
+        values['job_name'], values['task'], values.names('worker_hosts') or (), values.names('ps_hosts') or ()
+    )
+
+
+_SERVER = Program(
+    name='server',
+    module='deeplab.server',
+    summary='Serve as one machine of several that train together.',
+    example='--job_name=ps --task=0 --ps_hosts=one:2222 --worker_hosts=one:2223,two:2223',
+    groups=(
+        Group(
+            'Cluster',
+            (
+                Flag(
+                    'job_name',
+                    'enum',
+                    'worker',
+                    'What this server is: ps holds weights, worker computes.',
+                    options.JOBS,
+                ),
+                Flag('task', 'integer', 0, 'Its number among the servers of its kind.'),
+                Flag('worker_hosts', 'string', None, 'HOST:PORT of all that compute, with commas between them.'),
+                Flag('ps_hosts', 'string', None, 'HOST:PORT of all that hold weights; not set: none.'),
+            ),
+        ),
+        _LOG,
+    ),
+    to_options=server_options,
+    required=('worker_hosts',),
+)
+
 PROGRAMS = (
     _DEMO,
     _BUILD_VOC,
@@ -1556,6 +1591,7 @@ PROGRAMS = (
     _NETWORKS,
     _CHECKPOINT,
     _PRESETS,
+    _SERVER,
 )
 
 # Programs of the original that are still to come, and what they will do.

@@ -23,3 +23,7 @@ class CheckpointError(UserError):
 
 class NonFiniteError(UserError):
     """A loss or gradient is infinite or not a number."""
+
+
+class MachineError(UserError):
+    """A server of a training on several machines is missing, has gone, or is not what the flags say."""

@@ -38,7 +38,7 @@ from deeplab.core import (
     shapes,
 )
 from deeplab.datasets import descriptor, record_check, record_index, segmentation_dataset
-from deeplab.deployment import model_deploy
+from deeplab.deployment import model_deploy, replicas
 from deeplab.errors import DataError, OptionError
 from deeplab.options import CloneOptions, TrainOptions
 from deeplab.utils import (
@@ -126,9 +126,9 @@ def run(options: TrainOptions) -> Result:
       UserError: for whatever the user can mend: options, data, checkpoints, a loss that is not finite.
     """
     check_options(options)
-    checkpoints.remove_leftovers(options.train_logdir)
-    resumed = session.newest_whole(options.train_logdir)
-    first_step = session.step_of(resumed) if resumed else 0
+    if options.clones.master:  # a server has a working folder of its own
+        options = dataclasses.replace(options, train_logdir=os.path.abspath(options.train_logdir))
+    resumed, first_step = _newest(options) if options.clones.is_chief else (None, 0)
     if first_step >= options.number_of_steps and not validation.is_pending(options, first_step):
         return Result(
             f'Nothing to train: {resumed} is at step {first_step}, and --training_number_of_steps is '
@@ -136,27 +136,41 @@ def run(options: TrainOptions) -> Result:
             first_step,
             checkpoint=resumed,
         )
-    if resumed is None:
+    if resumed is None and options.clones.is_chief:
         _check_initial_checkpoint(options)
     data = open_data(options)
     options = _with_label_weights(options, data)
-    os.makedirs(options.train_logdir, exist_ok=True)  # not before the data is known to be good
-    if not first_step:
-        train_checks.warn(options, data.descriptor, data.verdict)
-    _write_receipt(options, data, first_step)
     bar = train_hooks.ProgressHook(options.number_of_steps, options.batch_size)
-    metrics = metrics_file.MetricsHook(options.train_logdir, options.log_steps, options.batch_size)
-    validator = validation.ValidationHook(options, bar, metrics) if options.validation.is_on else None
-    hooks = [metrics] if validator is None else [metrics, validator]
+    hooks: list[session.Hook] = []
+    validator = None
+    if options.clones.is_chief:
+        os.makedirs(options.train_logdir, exist_ok=True)  # not before the data is known to be good
+        if not first_step:
+            train_checks.warn(options, data.descriptor, data.verdict)
+        _write_receipt(options, data, first_step)
+        metrics = metrics_file.MetricsHook(options.train_logdir, options.log_steps, options.batch_size)
+        validator = validation.ValidationHook(options, bar, metrics) if options.validation.is_on else None
+        hooks = [metrics] if validator is None else [metrics, validator]
     with tf.Graph().as_default():
         tf.compat.v1.set_random_seed(options.seed)
         with input_generator.explain_input_errors(data.reader):
             result = _train(options, data, resumed, first_step, bar, hooks)
-    return Result(_report(result, validator), result.step, result.loss, result.checkpoint, result.status)
+    report = _report(options, result, validator)
+    return Result(report, result.step, result.loss, result.checkpoint, result.status)
 
 
-def _report(result: session.LoopResult, validator: validation.ValidationHook | None) -> str:
+def _newest(options: TrainOptions) -> tuple[str | None, int]:
+    """The checkpoint from which training goes on, and its step; None and 0 for a new run."""
+    checkpoints.remove_leftovers(options.train_logdir)
+    path = session.newest_whole(options.train_logdir)
+    return path, session.step_of(path) if path else 0
+
+
+def _report(options: TrainOptions, result: session.LoopResult, validator: validation.ValidationHook | None) -> str:
     """How training ended, for people."""
+    if not options.clones.is_chief:
+        ended = 'Stopped' if result.status else 'Ended'
+        return f'{ended} at step {result.step}, as task {options.clones.task} of {options.clones.num_replicas}.'
     best = '' if validator is None else validator.report()
     if result.status:
         return f'Stopped at step {result.step}; the same command goes on from {result.checkpoint}.{best}'
@@ -169,7 +183,6 @@ def check_options(options: TrainOptions) -> None:
     """Raises `OptionError` for what cannot work; warns of what hardly can."""
     model.check_options(options.model)
     validation.check(options)
-    _check_machines(options.clones)
     scale_losses.check_label_weights(options.loss.label_weights, options.model.num_classes)
     if options.model.crop_size is None:
         raise OptionError('Training needs a crop size; set --train_crop_size=513,513')
@@ -192,18 +205,6 @@ def _check_initial_checkpoint(options: TrainOptions) -> None:
             'values.',
             ','.join(options.optimizer.trainable_scopes),
         )
-
-
-def _check_machines(clones: CloneOptions) -> None:
-    """Raises `OptionError` for a training on several machines."""
-    default = CloneOptions()
-    for flag in ('master', 'task', 'num_replicas', 'num_ps_tasks'):
-        value = getattr(clones, flag)
-        if value != getattr(default, flag):
-            raise OptionError(
-                f'--{flag}={value}: training on several machines is not built yet; leave the flag away. Several GPUs '
-                'of one machine work with --num_clones'
-            )
 
 
 def open_data(options: TrainOptions) -> Data:
@@ -263,30 +264,33 @@ def _train(
     hooks: Sequence[session.Hook],
 ) -> session.LoopResult:
     """Builds the graph in the current one, and runs it with `hooks` beside its own."""
-    config = model_deploy.deployment_config(options.clones.num_clones, options.clones.clone_on_cpu)
-    with tf.device('/device:CPU:0'):
+    machines = options.clones
+    config = _deployment(machines)
+    fed = replicas.FedInput(config, options.batch_size) if machines.master else None
+    with config.host_scope():
         global_step = tf.compat.v1.train.get_or_create_global_step()
-        pipeline = _build_input(options, data, first_step)
-        is_looked_at = watch_hooks.due(global_step, options.log_steps)
         micro_batches = _micro_batches(options)
-    # A micro-batch takes one batch for each clone: the queue need not hold all of a step.
-    queue = model_deploy.prefetch(pipeline.samples, QUEUED_BATCHES * config.num_clones)
-    queue.begin_step([is_looked_at])
+    with tf.device('/device:CPU:0'):
+        pipeline = _build_input(options, data, fed.first_position if fed else first_step * options.batch_size)
+    watched = None if fed else _Watched(options, pipeline, config, global_step)
+    queue = watched.queue if watched else fed.take(pipeline)
     build = functools.partial(_build_deeplab, queue, options, data.ignore_label, global_step)
     clones = model_deploy.create_clones(config, build)
-    with tf.device('/device:CPU:0'):
+    with config.host_scope():
         learning_rate = _learning_rate(options, global_step)
         averages = _moving_averages(options, global_step)
         step = build_train_step(clones, options, learning_rate, global_step, averages, micro_batches)
-        step = dataclasses.replace(step, waiting_seconds=queue.waiting_seconds())
-        watch = _watch(clones[0], is_looked_at, options, data.descriptor, bar)
-        merged = _merged_summaries(options, clones[0], step)
-        writer = session.CheckpointWriter(options.train_logdir, KEPT_CHECKPOINTS)
+        if watched:
+            step = dataclasses.replace(step, waiting_seconds=watched.queue.waiting_seconds())
+            hooks = [*hooks, _watch(clones[0], watched.is_looked_at, options, data.descriptor, bar)]
+        merged = _merged_summaries(options, clones[0], step) if machines.is_chief else None
+        writer = _checkpoint_writer(options)
         start = tf.compat.v1.global_variables_initializer()
-    init_fn = _init_fn(options)
+        group = replicas.Group(machines, step, options.number_of_steps)
+    init_fn = _init_fn(options) if machines.is_chief else None
 
     def initialise(running: tf.compat.v1.Session) -> None:
-        running.run([start, pipeline.initializer])
+        running.run(start if fed else [start, pipeline.initializer])
         if resumed:
             variables = running.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
             moving_average.resume(running, resumed, loss_scaling.restorable(variables, resumed), averages)
@@ -298,30 +302,50 @@ def _train(
         if averages is not None:
             running.run(averages.start)
 
-    session.write_graph(tf.compat.v1.get_default_graph(), options.train_logdir)
+    if machines.is_chief:
+        session.write_graph(tf.compat.v1.get_default_graph(), options.train_logdir)
     return session.train(
-        step,
+        group.step,
         options.number_of_steps,
         writer,
-        initialise,
-        [*_hooks(options, merged, bar), *hooks, watch],
+        functools.partial(group.initialise, initialise),
+        [*_hooks(options, merged, bar), *hooks, *([fed] if fed else [])],
         options.save_interval_secs,
         cpu_devices=config.cpu_devices,
+        remote=group.remote,
         most_skips=MOST_SKIPS if options.on_nan == 'skip' else 0,
     )
 
 
-def input_steps(options: TrainOptions, data: Data) -> dict[str, input_preprocess.Step]:
-    """What happens to a sample before the network sees it, by the names in `input_preprocess`."""
-    assert options.model.crop_size is not None
-    return input_preprocess.named_train_steps(
-        options.model.crop_size,
-        options.resize,
-        options.augment,
-        feature_extractor.mean_pixel(options.model.model_variant, options.model.input_channels),
-        data.ignore_label,
-        data.verdict.class_pixels,
-    )
+class _Watched:
+    """The queue of batches of this process, and whether the step that takes from it is to be looked at."""
+
+    def __init__(
+        self,
+        options: TrainOptions,
+        pipeline: input_generator.Pipeline,
+        config: model_deploy.DeploymentConfig,
+        global_step: tf.Variable,
+    ):
+        with config.host_scope():
+            self.is_looked_at = watch_hooks.due(global_step, options.log_steps)
+        # A micro-batch takes one batch for each clone: the queue need not hold all of a step.
+        self.queue = model_deploy.prefetch(pipeline.samples, QUEUED_BATCHES * config.num_clones)
+        self.queue.begin_step([self.is_looked_at])
+
+
+def _deployment(machines: CloneOptions) -> model_deploy.DeploymentConfig:
+    """Where things go: on this machine, or in the cluster of a server."""
+    if machines.master:
+        return replicas.connect(machines)
+    return model_deploy.deployment_config(machines.num_clones, machines.clone_on_cpu)
+
+
+def _checkpoint_writer(options: TrainOptions) -> session.CheckpointWriter | session.NoCheckpoints:
+    """What writes the checkpoints of this process, if it is for it to write any."""
+    if options.clones.is_chief:
+        return session.CheckpointWriter(options.train_logdir, KEPT_CHECKPOINTS)
+    return session.NoCheckpoints()
 
 
 def _init_fn(options: TrainOptions) -> Callable[[tf.compat.v1.Session], None] | None:
@@ -341,8 +365,21 @@ def _init_fn(options: TrainOptions) -> Callable[[tf.compat.v1.Session], None] | 
     return init_fn
 
 
-def _build_input(options: TrainOptions, data: Data, first_step: int) -> input_generator.Pipeline:
-    """The batches of one clone each, from the sample position on that follows from the step."""
+def input_steps(options: TrainOptions, data: Data) -> dict[str, input_preprocess.Step]:
+    """What happens to a sample before the network sees it, by the names in `input_preprocess`."""
+    assert options.model.crop_size is not None
+    return input_preprocess.named_train_steps(
+        options.model.crop_size,
+        options.resize,
+        options.augment,
+        feature_extractor.mean_pixel(options.model.model_variant, options.model.input_channels),
+        data.ignore_label,
+        data.verdict.class_pixels,
+    )
+
+
+def _build_input(options: TrainOptions, data: Data, first_position: int | tf.Tensor) -> input_generator.Pipeline:
+    """The batches of one clone each, from a sample position on."""
     return input_generator.get(
         data.reader,
         list(input_steps(options, data).values()),
@@ -350,7 +387,8 @@ def _build_input(options: TrainOptions, data: Data, first_step: int) -> input_ge
         is_training=True,
         records=data.records,
         seed=options.seed,
-        first_position=first_step * options.batch_size,
+        first_position=first_position,
+        is_taken=replicas.is_mine(options.clones, options.batch_size),
     )
 
 
@@ -501,13 +539,11 @@ def _merged_summaries(options: TrainOptions, clone: model_deploy.Clone, step: se
     return tf.compat.v1.summary.merge(found)
 
 
-def _hooks(options: TrainOptions, merged: tf.Tensor, bar: train_hooks.ProgressHook) -> list[session.Hook]:
-    """What happens between the steps."""
-    hooks = [
-        train_hooks.LogHook(options.log_steps, bar),
-        bar,
-        train_hooks.SummaryHook(options.train_logdir, merged, options.save_summaries_secs),
-    ]
+def _hooks(options: TrainOptions, merged: tf.Tensor | None, bar: train_hooks.ProgressHook) -> list[session.Hook]:
+    """What happens between the steps; `merged` None for no summaries."""
+    hooks: list[session.Hook] = [train_hooks.LogHook(options.log_steps, bar), bar]
+    if merged is not None:
+        hooks.append(train_hooks.SummaryHook(options.train_logdir, merged, options.save_summaries_secs))
     if options.profile_logdir:
         hooks.append(train_hooks.ProfileHook(options.profile_logdir))
     return hooks

@@ -26,6 +26,7 @@ LAYERS = {
     'deeplab.deployment': 4,
     'deeplab.utils': 4,
     'deeplab.train': 5,
+    'deeplab.server': 5,
     'deeplab.preview': 5,
     'deeplab.eval': 5,
     'deeplab.vis': 5,

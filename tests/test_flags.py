@@ -79,6 +79,7 @@ REQUIRED = {
     'vis': ['--checkpoint_dir=logs', '--vis_logdir=vis', '--dataset_dir=records'],
     'export_model': ['--checkpoint_path=logs/model.ckpt-1', '--export_path=graph.pb'],
     'checkpoint': ['--file=logs/model.ckpt-1'],
+    'server': ['--worker_hosts=a:1,b:1,c:1', '--ps_hosts=a:2'],
 }
 
 
@@ -126,6 +127,7 @@ def test_required_flags():
         'vis': {'checkpoint_dir', 'vis_logdir', 'dataset_dir'},
         'export_model': {'checkpoint_path', 'export_path'},
         'checkpoint': {'file'},
+        'server': {'worker_hosts'},
     }
 
 
@@ -165,6 +167,12 @@ NEEDS_IN_TRAIN = dict.fromkeys(
 NEEDS_IN_TRAIN |= dict.fromkeys(
     ('eval_split', 'eval_every', 'eval_crop_size', 'early_stop_evals'), '--eval_split=val --eval_every=5'
 )
+SERVER = '--master=grpc://here:1'
+NEEDS_IN_TRAIN |= {
+    'num_ps_tasks': SERVER,
+    'num_replicas': f'{SERVER} --num_ps_tasks=1',
+    'task': f'{SERVER} --num_ps_tasks=1 --num_replicas=3',
+}
 OTHER_VALUES = {
     'atrous_rates': '6',
     'blur_probability': '0.25',
@@ -172,11 +180,14 @@ OTHER_VALUES = {
     'dataset': 'cityscapes',
     'image_bits': '16',
     'loss': 'focal',
+    'master': 'grpc://there:1',
     'min_scale_factor': '0.25',
     'output_stride': '32',
     'preset': 'edgetpu_deeplab',
     'preview_path': 'other.png',
+    'ps_hosts': 'b:2',
     'train_batch_size': '4',
+    'worker_hosts': 'a:1,b:1',
 }
 OTHER_VALUES_OF_KINDS = {'string': 'other', 'integer': '2', 'float': '0.5', 'list': '4,2'}
 OTHER_VALUES_OF_KINDS |= {'repeated integer': '2', 'repeated float': '0.5'}

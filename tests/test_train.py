@@ -16,14 +16,7 @@ from deeplab.core import checkpoints, label_weights, moving_average
 from deeplab.core.backbones import registry
 from deeplab.datasets import record_check, segmentation_dataset
 from deeplab.errors import CheckpointError, DataError, NonFiniteError, OptionError
-from deeplab.options import (
-    OPTIMIZERS,
-    AugmentOptions,
-    CloneOptions,
-    LearningRateOptions,
-    LossOptions,
-    OptimizerOptions,
-)
+from deeplab.options import OPTIMIZERS, AugmentOptions, LearningRateOptions, LossOptions, OptimizerOptions
 from deeplab.utils import train_hooks
 from tests import training_setup
 from tests.datasets import files
@@ -252,20 +245,6 @@ class TestNotFinite:
 
 
 class TestBadInput:
-    @pytest.mark.parametrize(
-        ('clones', 'flag'),
-        [
-            (CloneOptions(master='grpc://here:2222'), '--master=grpc://here:2222'),
-            (CloneOptions(task=1), '--task=1'),
-            (CloneOptions(num_replicas=2), '--num_replicas=2'),
-            (CloneOptions(num_ps_tasks=1), '--num_ps_tasks=1'),
-        ],
-    )
-    def test_several_machines(self, data, tmp_path, clones, flag):
-        with pytest.raises(OptionError, match=f'{flag}: training on several machines is not built yet'):
-            train.run(training_setup.options(data, tmp_path / 'log', clones=clones))
-        assert not (tmp_path / 'log').exists()
-
     def test_unknown_variant(self, data, tmp_path):
         options = training_setup.options(data, tmp_path / 'log')
         options = dataclasses.replace(options, model=dataclasses.replace(options.model, model_variant='vgg'))

@@ -389,6 +389,15 @@ class CheckpointWriter:
         return path
 
 
+class NoCheckpoints:
+    """In the place of a `CheckpointWriter` where another process writes the checkpoints."""
+
+    last_path: str | None = None
+
+    def save(self, session: tf.compat.v1.Session, step: int) -> None:
+        """Does nothing."""
+
+
 def remove_leftovers(directory: str) -> None:
     """Removes what a killed process may have left of a checkpoint that it had not finished."""
     escaped = glob.escape(directory)

@@ -22,6 +22,7 @@ from absl import logging
 from deeplab.core import accumulation, checkpoints
 from deeplab.core.checkpoints import (
     CheckpointWriter,
+    NoCheckpoints,
     RestoreReport,
     newest,
     newest_whole,
@@ -30,12 +31,16 @@ from deeplab.core.checkpoints import (
     step_of,
 )
 from deeplab.core.signals import Interrupts
-from deeplab.errors import NonFiniteError
+from deeplab.errors import MachineError, NonFiniteError
+
+POLL_SECS = 1.0
 
 __all__ = [
     'CheckpointWriter',
     'Hook',
     'LoopResult',
+    'NoCheckpoints',
+    'Remote',
     'RestoreReport',
     'StepResult',
     'TrainStep',
@@ -64,7 +69,7 @@ def config(cpu_devices: int = 1) -> tf.compat.v1.ConfigProto:
 
 @contextlib.contextmanager
 def open_session(
-    graph: tf.Graph | None = None, cpu_devices: int = 1, master: str = ''
+    graph: tf.Graph | None = None, cpu_devices: int = 1, master: str = '', device_filters: Sequence[str] = ()
 ) -> Iterator[tf.compat.v1.Session]:
     """A session on `graph` (the current one if None) that closes with the `with` block.
 
@@ -72,9 +77,12 @@ def open_session(
       graph: the graph to run.
       cpu_devices: see `config`.
       master: address of a TensorFlow server, empty for this process.
+      device_filters: jobs and tasks of that server's cluster to which the session keeps; empty for all.
     """
     graph = graph or tf.compat.v1.get_default_graph()
-    with tf.compat.v1.Session(master, graph=graph, config=config(cpu_devices)) as session:
+    proto = config(cpu_devices)
+    proto.device_filters.extend(device_filters)
+    with tf.compat.v1.Session(master, graph=graph, config=proto) as session:
         yield session
 
 
@@ -92,6 +100,7 @@ class TrainStep:
       variable_norms: what `norms_where_skipped` gives; None where nobody asks.
       variable_names: of the variables that it is about.
       global_step: the variable that counts updates, int64.
+      steps_done: scalar int64, the counter after the update; None where nobody else counts with it.
       loss_scale: scalar float32, the factor of a loss that is differentiated in float16 (`loss_scaling`); None for
         none. A step that overflows while it is above 1 is no error: it is left out.
       micro_batches: of the step; None where one run of the graph is a whole step. Image names and waiting are those of
@@ -109,6 +118,7 @@ class TrainStep:
     variable_norms: tf.Tensor | None = None
     variable_names: tuple[str, ...] = ()
     micro_batches: accumulation.MicroBatches | None = None
+    steps_done: tf.Tensor | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,6 +147,10 @@ class Hook:
         """Tensors to run together with the step that makes `step` steps; they must be in the graph already."""
         return {}
 
+    def feeds(self, step: int) -> dict[tf.Tensor, Any]:
+        """Values of placeholders for the step that makes `step` steps."""
+        return {}
+
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
         """Called after every step with what `fetches` asked for."""
 
@@ -153,6 +167,21 @@ class Hook:
 
     def end(self, step: int) -> None:
         """Called once at the end, after an error too."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Remote:
+    """Servers that compute in the place of this process.
+
+    Attributes:
+      master: address of the one that runs the steps.
+      device_filters: see `open_session`.
+      is_ready: asked every second, after `initialise`, until it says that training may begin.
+    """
+
+    master: str
+    device_filters: tuple[str, ...] = ()
+    is_ready: Callable[[tf.compat.v1.Session], bool] = lambda session: True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -253,12 +282,12 @@ def norms_where_skipped(is_applied: tf.Tensor, gradients: Sequence[tuple[tf.Tens
 def train(
     step: TrainStep,
     number_of_steps: int,
-    writer: CheckpointWriter,
+    writer: CheckpointWriter | NoCheckpoints,
     initialise: Callable[[tf.compat.v1.Session], None],
     hooks: Sequence[Hook] = (),
     save_interval_secs: float = 1200,
     cpu_devices: int = 1,
-    master: str = '',
+    remote: Remote | None = None,
     most_skips: int = 0,
 ) -> LoopResult:
     """Runs `step` in the current graph until `number_of_steps` are done.
@@ -274,7 +303,7 @@ def train(
       hooks: what else happens.
       save_interval_secs: time between two checkpoints, in seconds.
       cpu_devices: see `config`.
-      master: see `open_session`.
+      remote: the servers that compute; None for this process.
       most_skips: how many batches in a row may be left out because the loss or a gradient is not finite. `step` must
         count them as steps where that is not 0.
 
@@ -284,16 +313,42 @@ def train(
     Raises:
       NonFiniteError: at a loss or gradient that is not finite, unless `step.loss_scale` may be to blame or it may be
         skipped; weights and checkpoints stay as they were.
+      MachineError: a server has gone.
     """
     graph = tf.compat.v1.get_default_graph()
-    with open_session(graph, cpu_devices, master) as session, Interrupts() as interrupts:
+    master, filters = (remote.master, remote.device_filters) if remote else ('', ())
+    with (
+        _lost_servers_explained(master, writer),
+        open_session(graph, cpu_devices, master, filters) as session,
+        Interrupts() as interrupts,
+    ):
         initialise(session)
         graph.finalize()
+        while remote is not None and not remote.is_ready(session):
+            time.sleep(POLL_SECS)
+            if interrupts.received is not None:
+                return LoopResult(0, None, 0.0, None, interrupts.received)
         done = int(session.run(step.global_step))
         writer.save(session, done)
         with _input_running(session):
             loop = _Loop(session, step, writer, hooks, save_interval_secs, most_skips)
             return loop.run(done, number_of_steps, interrupts)
+
+
+@contextlib.contextmanager
+def _lost_servers_explained(master: str, writer: CheckpointWriter | NoCheckpoints) -> Iterator[None]:
+    """Turns what TensorFlow raises when a server stops, or starts anew, into a `MachineError`."""
+    try:
+        yield
+    except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.FailedPreconditionError) as error:
+        if not master:
+            raise
+        reason = (error.message or type(error).__name__).strip().splitlines()[0]
+        last = f' The last checkpoint is {writer.last_path}.' if writer.last_path else ''
+        raise MachineError(
+            f'--master={master}: a server of the cluster has gone, or has lost its variables ({reason}).{last} Start '
+            'it again, then task 0 by the same command, then the other tasks'
+        ) from error
 
 
 class _Loop:
@@ -303,7 +358,7 @@ class _Loop:
         self,
         session: tf.compat.v1.Session,
         step: TrainStep,
-        writer: CheckpointWriter,
+        writer: CheckpointWriter | NoCheckpoints,
         hooks: Sequence[Hook],
         save_interval_secs: float,
         most_skips: int = 0,
@@ -330,6 +385,8 @@ class _Loop:
             self._fetches['waiting_seconds'] = step.waiting_seconds
         if step.variable_norms is not None:
             self._fetches['variable_norms'] = step.variable_norms
+        if step.steps_done is not None:
+            self._fetches['steps_done'] = step.steps_done
 
     def run(self, done: int, number_of_steps: int, interrupts: Interrupts) -> LoopResult:
         started = last_save = time.monotonic()
@@ -339,8 +396,8 @@ class _Loop:
                 hook.begin(self._session, done)
             self._show_checkpoint(done, interrupts)  # what a run that was stopped here has left undone
             while done < number_of_steps and interrupts.received is None and self._stop_reason() is None:
-                loss = self._one_step(done)
-                done += 1
+                result = self._one_step(done)
+                done, loss = result.step, result.loss
                 if time.monotonic() - last_save >= self._save_interval_secs:
                     self._writer.save(self._session, done)
                     last_save = time.monotonic()
@@ -353,9 +410,8 @@ class _Loop:
         stopped_by = interrupts.received if done < number_of_steps else None
         if stopped_by is not None:
             name = signal.Signals(stopped_by).name
-            logging.warning(
-                'Stopped by %s at step %d, saved %s. The same command goes on from there.', name, done, path
-            )
+            saved = f', saved {path}' if path else ''
+            logging.warning('Stopped by %s at step %d%s. The same command goes on from there.', name, done, saved)
         stop_reason = self._stop_reason() if done < number_of_steps and stopped_by is None else None
         return LoopResult(done, loss, time.monotonic() - started, path, stopped_by, stop_reason)
 
@@ -370,18 +426,19 @@ class _Loop:
         """Why a hook wants the end; None where none does."""
         return next((reason for hook in self._hooks if (reason := hook.stop_reason()) is not None), None)
 
-    def _one_step(self, done: int) -> float:
-        """Runs the step after `done` steps and returns its loss."""
+    def _one_step(self, done: int) -> StepResult:
+        """Runs the step after `done` steps."""
         extra = [hook.fetches(done + 1) for hook in self._hooks]
         start = time.monotonic()
-        values, fetched = self._run_step(extra)
+        feeds = {tensor: value for hook in self._hooks for tensor, value in hook.feeds(done + 1).items()}
+        values, fetched = self._run_step(extra, feeds)
         seconds = time.monotonic() - start
         if not values['is_applied']:
             self._excuse(done + 1, values)
         else:
             self._skipped_in_a_row = 0
         result = StepResult(
-            done + 1,
+            int(values.get('steps_done', done + 1)),
             float(values['loss']),
             float(values['learning_rate']),
             seconds,
@@ -390,17 +447,19 @@ class _Loop:
         )
         for hook, tensors in zip(self._hooks, fetched, strict=True):
             hook.after_step(result, tensors)
-        return result.loss
+        return result
 
-    def _run_step(self, extra: list[dict[str, tf.Tensor]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Performs a step; gives what is fetched of it and what `extra` asks for.
+    def _run_step(
+        self, extra: list[dict[str, tf.Tensor]], feeds: dict[tf.Tensor, Any]
+    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Performs a step; gives what is fetched of it and what `extra` asks for. `feeds` are for its only run.
 
         Of several micro-batches the last one performs it, and gives all but the image names and the waiting, which are
         those of all together.
         """
         batches = self._micro_batches
         if batches is None:
-            values, fetched = self._session.run([self._fetches, extra])
+            values, fetched = self._session.run([self._fetches, extra], feeds or None)
             return values, fetched
         wanted = {key: self._fetches[key] for key in ('image_names', 'waiting_seconds') if key in self._fetches}
         parts = []

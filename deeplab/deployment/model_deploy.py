@@ -1,4 +1,4 @@
-"""Clones: copies of one network that share its variables and split a batch.
+"""Clones: copies of one network that share its variables and split a batch; where they compute, where variables live.
 
 Each clone computes on its own device; the variables live on the CPU, under the same names for any number of clones.
 The loss of each clone is divided by their number and the gradients are summed, so that n clones of batch b make the
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -21,7 +21,7 @@ from absl import logging
 Gradient = tuple[tf.Tensor, tf.Variable]
 
 _VARIABLE_OPS = frozenset(('VarHandleOp', 'Variable', 'VariableV2'))
-_VARIABLE_DEVICE = '/device:CPU:0'
+_CPU = '/device:CPU:0'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,19 +31,53 @@ class DeploymentConfig:
     Attributes:
       num_clones: number of clones.
       use_gpus: whether clone i computes on GPU i; else it does on CPU device i.
+      worker: job and task of the machine that computes, such as /job:worker/task:1; empty where there is but one.
+      num_ps_tasks: parameter servers that hold the variables in turn; 0 for none: the worker's CPU holds them.
     """
 
     num_clones: int = 1
     use_gpus: bool = False
+    worker: str = ''
+    num_ps_tasks: int = 0
 
     @property
     def cpu_devices(self) -> int:
         """CPU devices that the session must have."""
         return 1 if self.use_gpus else self.num_clones
 
+    @property
+    def host_device(self) -> str:
+        """The worker's CPU: reading, updates and checkpoints."""
+        return self.worker + _CPU
+
     def clone_device(self, index: int) -> str:
         """Device on which clone `index` computes."""
-        return f'/device:{"GPU" if self.use_gpus else "CPU"}:{index}'
+        return f'{self.worker}/device:{"GPU" if self.use_gpus else "CPU"}:{index}'
+
+    def variable_device(self, number: int) -> str:
+        """Device of the variable that is made after `number` others."""
+        return f'/job:ps/task:{number % self.num_ps_tasks}{_CPU}' if self.num_ps_tasks else self.host_device
+
+    @contextlib.contextmanager
+    def host_scope(self) -> Iterator[None]:
+        """Puts what is built inside on the worker's CPU, and variables where they belong."""
+        with tf.device(self.host_device):
+            if self.num_ps_tasks:
+                with tf.compat.v1.device(self.placement(None)):
+                    yield
+            else:
+                yield
+
+    def placement(self, device: str | None) -> Callable[[tf.Operation], str]:
+        """A device function: `device` (None for what the operation has) for everything but variables."""
+
+        def place(operation: tf.Operation) -> str:
+            if operation.type in _VARIABLE_OPS:
+                # Their number does not depend on the process: each that builds this graph finds each where it is.
+                return self.variable_device(len(tf.compat.v1.global_variables()))
+            return operation.device if device is None else device
+
+        return place
 
     def clone_scope(self, index: int) -> str:
         """Name scope of clone `index`; empty where there is one clone."""
@@ -64,12 +98,23 @@ class Clone(NamedTuple):
     device: str
 
 
-def deployment_config(num_clones: int, clone_on_cpu: bool) -> DeploymentConfig:
-    """The configuration for this machine: GPUs where there are any, unless `clone_on_cpu`."""
-    gpus = 0 if clone_on_cpu else len(tf.config.list_physical_devices('GPU'))
+def deployment_config(
+    num_clones: int, clone_on_cpu: bool, worker: str = '', num_ps_tasks: int = 0, gpus: int | None = None
+) -> DeploymentConfig:
+    """The configuration for the machine that computes: GPUs where there are any, unless `clone_on_cpu`.
+
+    Args:
+      num_clones: number of clones.
+      clone_on_cpu: whether they compute on CPUs although there are GPUs.
+      worker: see `DeploymentConfig`.
+      num_ps_tasks: see `DeploymentConfig`.
+      gpus: number of the machine's GPUs; None to ask this process's own machine.
+    """
+    if gpus is None:
+        gpus = 0 if clone_on_cpu else len(tf.config.list_physical_devices('GPU'))
     if 0 < gpus < num_clones:
         logging.warning('--num_clones=%d but this machine has %d GPUs: some clones will share one.', num_clones, gpus)
-    return DeploymentConfig(num_clones, use_gpus=gpus > 0)
+    return DeploymentConfig(num_clones, gpus > 0 and not clone_on_cpu, worker, num_ps_tasks)
 
 
 def prefetch(samples: dict[str, tf.Tensor], capacity: int) -> OrderedQueue:
@@ -78,7 +123,7 @@ def prefetch(samples: dict[str, tf.Tensor], capacity: int) -> OrderedQueue:
     level = logger.level
     logger.setLevel('ERROR')  # TensorFlow advises against queue runners, at length
     try:
-        with tf.device(_VARIABLE_DEVICE):
+        with tf.device(_CPU):
             return OrderedQueue(slim.prefetch_queue.prefetch_queue(samples, capacity=capacity))
     finally:
         logger.setLevel(level)
@@ -98,7 +143,7 @@ class OrderedQueue:
 
     def begin_step(self, before: Sequence[tf.Tensor] = ()) -> None:
         """Lets the first batch of a step wait until `before` is computed, and notes when it is asked for."""
-        with tf.control_dependencies(list(before)), tf.device(_VARIABLE_DEVICE):
+        with tf.control_dependencies(list(before)), tf.device(_CPU):
             self._asked = tf.timestamp()
         self._last = self._asked.op
 
@@ -106,12 +151,12 @@ class OrderedQueue:
         """How long a step waits until its last batch is there: scalar float64; None without `begin_step`."""
         if self._asked is None or self._last is None or self._last.graph is not self._asked.graph:
             return None
-        with tf.control_dependencies([self._last]), tf.device(_VARIABLE_DEVICE):
+        with tf.control_dependencies([self._last]), tf.device(_CPU):
             return tf.timestamp() - self._asked
 
     def dequeue(self) -> dict[str, tf.Tensor]:
         """The next batch, by the names under which it was enqueued."""
-        with tf.control_dependencies([self._last] if self._last is not None else []), tf.device(_VARIABLE_DEVICE):
+        with tf.control_dependencies([self._last] if self._last is not None else []), tf.device(_CPU):
             batch = self._queue.dequeue()
         self._last = next(iter(batch.values())).op
         return batch
@@ -132,16 +177,11 @@ def create_clones(config: DeploymentConfig, build: Callable[[], Any]) -> list[Cl
         device, scope = config.clone_device(index), config.clone_scope(index)
         with (
             tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=True if index else None),
-            tf.compat.v1.device(_variables_on_cpu(device)),
+            tf.compat.v1.device(config.placement(device)),
             tf.name_scope(f'{scope}/') if scope else contextlib.nullcontext(),
         ):
             clones.append(Clone(build(), scope, device))
     return clones
-
-
-def _variables_on_cpu(device: str) -> Callable[[tf.Operation], str]:
-    """A device function: `device` for everything but variables."""
-    return lambda operation: _VARIABLE_DEVICE if operation.type in _VARIABLE_OPS else device
 
 
 def optimize_clones(
@@ -170,7 +210,7 @@ def optimize_clones(
             shares.append(share)
             target = share if index or not regularization_losses else share + tf.add_n(list(regularization_losses))
             gradients.append(tf.gradients(target, list(variables), None if loss_scale is None else [loss_scale]))
-    with tf.device(_VARIABLE_DEVICE):
+    with tf.device(_CPU):
         total_loss = tf.add_n(shares + list(regularization_losses), name='total_loss')
         summed = sum_gradients(gradients, variables)
         if loss_scale is not None:

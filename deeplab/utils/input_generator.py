@@ -10,7 +10,7 @@ import concurrent.futures
 import contextlib
 import functools
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -133,10 +133,11 @@ def get(
     is_training: bool,
     records: Sequence[int] | None = None,
     seed: int = 0,
-    first_position: int = 0,
+    first_position: int | tf.Tensor = 0,
     with_label: bool = True,
     num_parallel: int | None = None,
     prefetch_batches: int = 2,
+    is_taken: Callable[[tf.Tensor], tf.Tensor] | None = None,
 ) -> Pipeline:
     """Builds the input pipeline in the present graph.
 
@@ -149,10 +150,11 @@ def get(
         batch filled up with its last record (`common.VALID` tells).
       records: numbers of the records to take; None for all.
       seed: seed of order and random steps.
-      first_position: sample position to start at, in training.
+      first_position: sample position to start at, in training; a scalar int64 tensor is evaluated by `initializer`.
       with_label: whether to decode masks.
       num_parallel: samples to work on at the same time; None to let tf.data choose.
       prefetch_batches: finished batches that may wait.
+      is_taken: of a scalar int64 position, in training: whether it is taken or left to others; None for all.
 
     Returns:
       The pipeline. Its iterator has to be initialised, and its first dimension is `batch_size`.
@@ -166,6 +168,8 @@ def get(
     batches = None if is_training else -(-len(chosen) // batch_size)
     last = np.iinfo(np.int64).max if batches is None else batches * batch_size
     data = tf.data.Dataset.range(first_position if is_training else 0, last)
+    if is_taken is not None:
+        data = data.filter(is_taken)
     load = _training_loader(reader, chosen, seed) if is_training else _ordered_loader(reader, chosen)
 
     def sample_at(position: tf.Tensor) -> input_preprocess.Sample:

@@ -21,11 +21,14 @@ class LogHook(Hook):
         self._every_steps = every_steps
         self._bar = bar
         self._seconds: list[float] = []
+        self._last_step: int | None = None
 
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
         """Writes the line where one is due."""
         self._seconds.append(result.seconds)
-        if result.step % self._every_steps:
+        # Where others count too, a step may be several further than the one before.
+        before, self._last_step = self._last_step, result.step
+        if result.step // self._every_steps == (result.step - 1 if before is None else before) // self._every_steps:
             return
         mean = sum(self._seconds) / len(self._seconds)
         self._seconds.clear()

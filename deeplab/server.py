@@ -1,0 +1,43 @@
+"""One TensorFlow server of a cluster, for training on several machines: `deeplab server --job_name=ps ...`."""
+
+from __future__ import annotations
+
+import threading
+
+import tensorflow as tf
+from absl import logging
+
+from deeplab.core import session
+from deeplab.errors import MachineError
+from deeplab.options import ServerOptions
+
+
+def start(options: ServerOptions) -> tf.distribute.Server:
+    """Starts the server, which runs in threads of this process until the process ends.
+
+    Raises:
+      MachineError: it cannot listen at its address.
+    """
+    cluster = {'worker': list(options.worker_hosts)}
+    if options.ps_hosts:
+        cluster['ps'] = list(options.ps_hosts)
+    try:
+        return tf.distribute.Server(
+            cluster, job_name=options.job_name, task_index=options.task, protocol='grpc', config=session.config()
+        )
+    except tf.errors.OpError as error:
+        raise MachineError(
+            f'{options.job_name} {options.task} cannot listen at {options.address}. Is the port taken, perhaps by a '
+            'server that still runs? Or is the address not one of this machine?'
+        ) from error
+
+
+def run(options: ServerOptions) -> None:
+    """Serves until the process is ended (Ctrl-C).
+
+    Raises:
+      MachineError: see `start`.
+    """
+    server = start(options)
+    logging.info('%s %d serves at %s. Ctrl-C ends it.', options.job_name, options.task, server.target)
+    threading.Event().wait()  # a server's own join() would be deaf to Ctrl-C

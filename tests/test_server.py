@@ -1,0 +1,78 @@
+"""One server of a cluster: its options, and that it serves."""
+
+import pytest
+import tensorflow as tf
+
+from deeplab import cli, server
+from deeplab.core import session
+from deeplab.errors import MachineError, OptionError
+from deeplab.options import CloneOptions, ServerOptions
+from tests import cluster
+
+
+def test_it_computes_for_others():
+    (master,) = cluster.start(workers=1, parameter_servers=0)
+    with tf.Graph().as_default(), session.open_session(master=master) as running:
+        assert running.run(tf.constant(2) * 3) == 6
+
+
+def test_a_port_that_is_taken():
+    (master,) = cluster.start(workers=1, parameter_servers=0)
+    address = master.removeprefix('grpc://')
+    with pytest.raises(MachineError, match=f'worker 0 cannot listen at {address}. Is the port taken'):
+        server.start(ServerOptions('worker', 0, (address,)))
+
+
+def test_the_line():
+    words = ['--job_name=ps', '--task=1', '--ps_hosts=a:1,b:2', '--worker_hosts=c:3']
+    options = cli.options_of('server', words)
+    assert options == ServerOptions('ps', 1, ('c:3',), ('a:1', 'b:2'))
+    assert options.address == 'b:2'
+
+
+@pytest.mark.parametrize(
+    ('words', 'message'),
+    [
+        (['--task=1'], '--task=1 is not allowed: --worker_hosts has the servers 0 to 0.'),
+        (['--job_name=ps'], '--ps_hosts is empty: give HOST:PORT of each ps.'),
+        (
+            ['--ps_hosts=grpc://a:1'],
+            '--ps_hosts=grpc://a:1 is not allowed: write HOST:PORT, with commas between several.',
+        ),
+    ],
+)
+def test_bad_input_of_a_server(words, message):
+    with pytest.raises(OptionError) as error:
+        cli.options_of('server', ['--worker_hosts=c:3', *words])
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ('changes', 'message'),
+    [
+        ({'task': 1}, '--task=1 is not allowed: it is 0 unless --num_replicas says that there are several machines.'),
+        (
+            {'task': 2, 'num_replicas': 2, 'num_ps_tasks': 1, 'master': 'grpc://a:1'},
+            '--task=2 is not allowed: --num_replicas=2 machines have the numbers 0 to 1.',
+        ),
+        (
+            {'master': 'here:2222'},
+            '--master=here:2222 is not allowed: it must be the address of a running server, grpc://HOST:PORT.',
+        ),
+        (
+            {'num_replicas': 2, 'master': 'grpc://a:1'},
+            '--num_replicas=2 is not allowed: machines that train together need parameter servers to share the '
+            'weights; set --num_ps_tasks.',
+        ),
+        (
+            {'num_ps_tasks': 1},
+            '--num_ps_tasks=1 is not allowed: parameter servers are reached through --master=grpc://HOST:PORT, the '
+            'server of this machine.',
+        ),
+        ({'startup_delay_steps': -1}, '--startup_delay_steps=-1 is not allowed: it must be 0 or more.'),
+    ],
+)
+def test_bad_input_of_a_training_on_several_machines(changes, message):
+    with pytest.raises(OptionError) as error:
+        CloneOptions(**changes)
+    assert str(error.value) == message

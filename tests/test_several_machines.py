@@ -1,0 +1,141 @@
+"""Training on several machines: servers in this process, a training in a thread for each replica."""
+
+import dataclasses
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from deeplab import train
+from deeplab.core import checkpoints, session
+from deeplab.core.backbones import registry
+from deeplab.deployment import replicas
+from deeplab.errors import MachineError
+from deeplab.options import CloneOptions
+from tests import cluster, training_setup
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def tiny_network(monkeypatch):
+    registry.names()
+    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
+    monkeypatch.setattr(session, 'POLL_SECS', 0.05)
+    registry.register(training_setup.TINY)
+
+
+@pytest.fixture
+def data(tmp_path):
+    return training_setup.write_data(tmp_path / 'records')
+
+
+def values_of(path):
+    reader = checkpoints.open_reader(str(path))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def test_one_server_computes_what_this_process_computes(data, tmp_path):
+    """No replicas: a server that computes gets what it needs; a resume goes on where it was."""
+    (master,) = cluster.start(workers=1, parameter_servers=0)
+    rate = dataclasses.replace(training_setup.RATE.learning_rate, decay_steps=3)
+    rate = dataclasses.replace(training_setup.RATE, learning_rate=rate)
+    here = train.run(training_setup.options(data, tmp_path / 'here', 3, optimizer=rate))
+    away = CloneOptions(master=master)
+    train.run(training_setup.options(data, tmp_path / 'there', 2, clones=away, optimizer=rate))
+    there = train.run(training_setup.options(data, tmp_path / 'there', 3, clones=away, optimizer=rate))
+    assert there.step == 3
+    expected, values = values_of(here.checkpoint), values_of(there.checkpoint)
+    assert values.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(values[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_two_replicas_and_two_parameter_servers(data, tmp_path, caplog):
+    masters = cluster.start(workers=2, parameter_servers=2)
+    steps = 12
+
+    def train_one(task):
+        clones = CloneOptions(
+            task=task, num_replicas=2, num_ps_tasks=2, master=masters[task], startup_delay_steps=2 * task
+        )
+        return train.run(training_setup.options(data, tmp_path / f'log{task}', steps, clones=clones))
+
+    ended = []
+    # A daemon: it would wait for ever for a task 0 that fails.
+    thread = threading.Thread(target=lambda: ended.append(train_one(1)), daemon=True)
+    with caplog.at_level('INFO'):
+        thread.start()
+        chief = train_one(0)
+        thread.join(60)
+    (other,) = ended
+    assert chief.status == other.status == 0
+    assert chief.step >= steps
+    assert other.step >= steps
+    assert other.report == f'Ended at step {other.step}, as task 1 of 2.'
+    assert other.checkpoint is None
+    assert not (tmp_path / 'log1').exists()
+    names = {path.name for path in (tmp_path / 'log0').iterdir()}
+    assert {'checkpoint', 'graph.pbtxt', 'model.ckpt-0.index', f'model.ckpt-{chief.step}.index'} <= names
+    assert any(name.startswith('events.out') for name in names)
+    before, after = values_of(tmp_path / 'log0' / 'model.ckpt-0'), values_of(chief.checkpoint)
+    assert after['global_step'] >= steps
+    for name, value in after.items():
+        assert np.isfinite(value).all(), name
+    assert (after['tiny/conv1/weights'] != before['tiny/conv1/weights']).any()
+    assert (after['tiny/conv1/BatchNorm/moving_mean'] != before['tiny/conv1/BatchNorm/moving_mean']).any()
+    assert 'replicas/is_ready' not in after
+    assert 'Task 1 waits for task 0, and for step 2.' in caplog.text
+
+
+def test_a_server_that_is_not_there(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(replicas, 'PATIENCE_SECS', 0.1)
+    with pytest.raises(MachineError, match='--master=grpc://localhost:1: nobody listens there'):
+        train.run(training_setup.options(data, tmp_path / 'log', clones=CloneOptions(master='grpc://localhost:1')))
+    assert not list((tmp_path / 'log').glob('*.index'))
+
+
+def run_program(name, *words):
+    return subprocess.Popen(
+        [sys.executable, '-m', 'deeplab', name, *words],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env={**os.environ, 'PYTHONPATH': str(ROOT)},
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_programs_themselves(data, tmp_path):
+    """Three servers and two trainings, each a process of its own; then the same line has nothing left to do."""
+    ps, *workers = cluster.free_addresses(3)
+    hosts = [f'--ps_hosts={ps}', f'--worker_hosts={",".join(workers)}']
+    common = [
+        f'--dataset={data.name}', f'--dataset_dir={data.directory}', f'--train_logdir={tmp_path / "log"}',
+        '--train_crop_size=33,33', '--train_batch_size=2', '--depth_multiplier=0.25', '--training_number_of_steps=6',
+        '--num_replicas=2', '--num_ps_tasks=1', '--startup_delay_steps=1', '--log_steps=1',
+    ]  # fmt: skip
+    servers = [run_program('server', '--job_name=ps', *hosts)]
+    servers += [run_program('server', '--job_name=worker', f'--task={task}', *hosts) for task in (0, 1)]
+    try:
+        trainings = [
+            run_program('train', *common, f'--master=grpc://{address}', f'--task={task}')
+            for task, address in enumerate(workers)
+        ]
+        logs = [process.communicate(timeout=300)[0] for process in trainings]
+        assert [process.returncode for process in trainings] == [0, 0], logs
+        assert re.search(r'Trained to step \d+ in ', logs[0])
+        assert re.search(r'Ended at step \d+, as task 1 of 2\.', logs[1])
+        assert all('global step ' in log for log in logs)
+        again = run_program('train', *common, f'--master=grpc://{workers[0]}')
+        assert 'Nothing to train' in again.communicate(timeout=100)[0]
+    finally:
+        for process in servers:
+            process.send_signal(signal.SIGINT)
+        assert [process.wait(30) for process in servers] == [130, 130, 130]
+        for process in servers:
+            process.stdout.close()
