@@ -222,7 +222,7 @@ def open_data(options: TrainOptions) -> Data:
         options.model.num_classes,
         ignore_label,
         skip_corrupt_records=options.dataset.skip_corrupt_records,
-        cache_dir=options.train_logdir,
+        cache_dir=options.train_logdir if options.clones.is_chief else None,
         index=index,
     )
     logging.info('Training on %d images of %s, split %s.', len(verdict.records), options.dataset.name, dataset.split)

@@ -69,7 +69,11 @@ def config(cpu_devices: int = 1) -> tf.compat.v1.ConfigProto:
 
 @contextlib.contextmanager
 def open_session(
-    graph: tf.Graph | None = None, cpu_devices: int = 1, master: str = '', device_filters: Sequence[str] = ()
+    graph: tf.Graph | None = None,
+    cpu_devices: int = 1,
+    master: str = '',
+    device_filters: Sequence[str] = (),
+    places_what_it_runs: bool = False,
 ) -> Iterator[tf.compat.v1.Session]:
     """A session on `graph` (the current one if None) that closes with the `with` block.
 
@@ -78,10 +82,12 @@ def open_session(
       cpu_devices: see `config`.
       master: address of a TensorFlow server, empty for this process.
       device_filters: jobs and tasks of that server's cluster to which the session keeps; empty for all.
+      places_what_it_runs: whether operations that never run here may be on devices that are not here.
     """
     graph = graph or tf.compat.v1.get_default_graph()
     proto = config(cpu_devices)
     proto.device_filters.extend(device_filters)
+    proto.graph_options.place_pruned_graph = places_what_it_runs
     with tf.compat.v1.Session(master, graph=graph, config=proto) as session:
         yield session
 

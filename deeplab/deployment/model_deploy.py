@@ -75,6 +75,8 @@ class DeploymentConfig:
             if operation.type in _VARIABLE_OPS:
                 # Their number does not depend on the process: each that builds this graph finds each where it is.
                 return self.variable_device(len(tf.compat.v1.global_variables()))
+            if operation.type == 'VarIsInitializedOp':  # can only be asked where the variable is
+                return operation.inputs[0].device
             return operation.device if device is None else device
 
         return place

@@ -126,7 +126,9 @@ class StartSign:
         with tf.device('/job:ps/task:0/device:CPU:0'):
             self._sign = tf.compat.v1.get_variable(
                 READY,
-                initializer=False,
+                [],
+                tf.bool,
+                tf.compat.v1.zeros_initializer(),
                 trainable=False,
                 collections=[tf.compat.v1.GraphKeys.LOCAL_VARIABLES],
             )
@@ -253,7 +255,7 @@ class FedInput(session.Hook):
 
     def begin(self, running: tf.compat.v1.Session, step: int) -> None:
         """Starts reading where `step` steps end."""
-        self._local = self._open.enter_context(session.open_session(running.graph))
+        self._local = self._open.enter_context(session.open_session(running.graph, places_what_it_runs=True))
         self._local.run(self._pipeline.initializer, {self.first_position: step * self._batch_size})
 
     def feeds(self, step: int) -> dict[tf.Tensor, Any]:
