@@ -836,13 +836,13 @@ class TrainOptions:
         """Raises `OptionError` unless the images of a step fall into equal micro-batches, on one machine."""
         steps, clones = self.accumulation_steps, self.clones.num_clones
         _require_positive('accumulation_steps', steps)
-        # Another machine would change the weights between two micro-batches, and add to the same sums.
+        # Another machine would change the weights between two micro-batches, and add to the same sums; and what is fed
+        # to a server is a whole step.
         _require(
-            steps == 1 or (self.clones.num_replicas == 1 and self.clones.num_ps_tasks == 0),
+            steps == 1 or not self.clones.master,
             'accumulation_steps',
             steps,
-            'a step has several micro-batches on one machine alone. Leave it away, or --num_replicas and '
-            '--num_ps_tasks',
+            'a step has several micro-batches in this process alone. Leave it away, or --master',
         )
         images = self.batch_size // clones
         good = ', '.join(str(number) for number in range(1, images + 1) if images % number == 0)

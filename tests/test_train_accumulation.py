@@ -147,9 +147,9 @@ def test_the_images_of_all_micro_batches_are_named(data, tmp_path):
             '--train_batch_size to a multiple of 8.',
         ),
         (
-            {'accumulation_steps': 2, 'clones': CloneOptions(num_replicas=2)},
-            '--accumulation_steps=2 is not allowed: a step has several micro-batches on one machine alone. Leave it '
-            'away, or --num_replicas and --num_ps_tasks.',
+            {'accumulation_steps': 2, 'clones': CloneOptions(master='grpc://here:1')},
+            '--accumulation_steps=2 is not allowed: a step has several micro-batches in this process alone. Leave it '
+            'away, or --master.',
         ),
     ],
 )
