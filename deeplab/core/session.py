@@ -238,7 +238,8 @@ def gated_update(
       global_step: the counter of updates.
       moving_updates: called inside the gate; makes the operations that update moving averages.
       skipped_updates: called for the other case; makes what happens where nothing is applied.
-      afterwards: the same for operations that read what all those have changed, and the step before it counts.
+      afterwards: called inside the gate; makes operations that read what all those have changed, and the step before
+        it counts.
       clip_norm: L2 norm of all gradients beyond which they are scaled down to it; None for none.
 
     Returns:
