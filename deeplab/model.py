@@ -15,7 +15,7 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab import common
-from deeplab.core import decoder, feature_extractor, layers, shapes
+from deeplab.core import decoder, feature_extractor, layers, shapes, summation
 from deeplab.core.backbones import registry as backbones
 from deeplab.core.heads import registry as heads
 from deeplab.errors import OptionError
@@ -120,7 +120,7 @@ def _logits(features: tf.Tensor, classes: int, output: str, options: ModelOption
                     scope=f'{output}_{i}' if i else output,
                 )
             )
-        return branches[0] if len(branches) == 1 else tf.add_n(branches)
+        return summation.in_order(branches)
 
 
 def _single_scale_logits(images: tf.Tensor, options: ModelOptions) -> dict[str, tf.Tensor]:
@@ -172,7 +172,7 @@ def _merge(logits: Sequence[tf.Tensor], method: str) -> tf.Tensor:
         for other in logits[1:]:
             merged = tf.maximum(merged, other)
         return merged
-    return tf.add_n(list(logits)) / float(len(logits))
+    return summation.in_order(logits) / float(len(logits))
 
 
 def _logits_stride(options: ModelOptions) -> int:
@@ -316,7 +316,7 @@ def predict_labels_multi_scale(
                 probabilities[output].append(tf.nn.softmax(logits))
     predictions = {}
     for output, values in probabilities.items():
-        average = tf.add_n(values) / float(len(values))  # [n, h, w, classes]
+        average = summation.in_order(values) / float(len(values))  # [n, h, w, classes]
         predictions[output] = _argmax(average)
         predictions[output + common.PROBABILITY_SUFFIX] = average
     return predictions

@@ -36,6 +36,7 @@ from deeplab.core import (
     moving_average,
     session,
     shapes,
+    summation,
 )
 from deeplab.datasets import descriptor, record_check, record_index, segmentation_dataset
 from deeplab.deployment import model_deploy, replicas
@@ -465,7 +466,7 @@ def build_train_step(
       averages: of the weights, which follow them in each step; None for none.
       micro_batches: those of a step, over which all is averaged; None where there is but one.
     """
-    losses = [tf.add_n(list(clone.outputs.losses.values())) for clone in clones]
+    losses = [summation.in_order(list(clone.outputs.losses.values())) for clone in clones]
     variables = train_utils.trained_variables(options.optimizer.trainable_scopes)
     regularization = train_utils.decay_in_loss(options.optimizer)
     scale = loss_scaling.LossScale() if options.precision == 'float16' else None
@@ -489,7 +490,7 @@ def build_train_step(
         gradients,
         train_utils.make_optimizer(options.optimizer, learning_rate),
         global_step,
-        lambda: [layers.apply_moving_update(update) for update in updates] + (scale.grow() if scale else []),
+        lambda: layers.apply_moving_updates(updates) + (scale.grow() if scale else []),
         skipped_updates,
         averages.update if averages else tuple,
         options.optimizer.clip_gradient_norm,
@@ -520,7 +521,7 @@ def _watch(
     outputs: CloneOutputs = clone.outputs
     classes = options.model.num_classes
     with tf.device(clone.device):
-        loss = tf.add_n(list(outputs.losses.values()))
+        loss = summation.in_order(list(outputs.losses.values()))
         labels = outputs.batch[common.LABEL]
         looked = watch_hooks.look(is_looked_at, outputs.logits, labels, loss, classes, dataset.ignore_label)
     return watch_hooks.WatchHook(looked, options.log_steps, [dataset.class_name(i) for i in range(classes)], bar)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -421,10 +421,19 @@ def moving_updates(scope: str | None = None) -> list[MovingUpdate]:
     return [update for update in updates if update.batch_value.op.name.startswith(prefix)]
 
 
-def apply_moving_update(update: MovingUpdate) -> tf.Operation:
-    """The op that moves a statistic towards its batch's value: variable -= (variable - value) * (1 - decay)."""
-    step = (update.variable - update.batch_value) * (1.0 - update.decay)
-    return update.variable.assign_sub(step, read_value=False)
+def apply_moving_updates(updates: Sequence[MovingUpdate]) -> list[tf.Operation]:
+    """The ops that move statistics towards their batch's values: variable -= (variable - value) * (1 - decay).
+
+    A statistic with several updates (one for each scale of an image pyramid) takes them in their order, so that every
+    run ends in the same value.
+    """
+    last: dict[str, tf.Operation] = {}
+    for update in updates:
+        name = update.variable.op.name
+        with tf.control_dependencies([last[name]] if name in last else []):
+            step = (update.variable.read_value() - update.batch_value) * (1.0 - update.decay)
+            last[name] = update.variable.assign_sub(step, read_value=False)
+    return list(last.values())
 
 
 def _clone_and_place(name_scope: str) -> tuple[int, str]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 from absl import logging
+from tensorflow.core.protobuf import rewriter_config_pb2
 
 from deeplab.core import accumulation, checkpoints
 from deeplab.core.checkpoints import (
@@ -56,14 +57,18 @@ __all__ = [
 ]
 
 
-def config(cpu_devices: int = 1) -> tf.compat.v1.ConfigProto:
+def config(cpu_devices: int = 1, keeps_sums: bool = False) -> tf.compat.v1.ConfigProto:
     """The configuration of every session.
 
     Args:
       cpu_devices: number of CPU devices, 1 or more; several let clones run on one CPU.
+      keeps_sums: whether sums stay the pairs that `summation` makes of them, so that two runs give the same bytes.
+        TensorFlow would join them to one AddN each, among other things that a training step gains nothing from.
     """
     proto = tf.compat.v1.ConfigProto(allow_soft_placement=True, device_count={'CPU': cpu_devices})
     proto.gpu_options.allow_growth = True
+    if keeps_sums:
+        proto.graph_options.rewrite_options.arithmetic_optimization = rewriter_config_pb2.RewriterConfig.OFF
     return proto
 
 
@@ -74,6 +79,7 @@ def open_session(
     master: str = '',
     device_filters: Sequence[str] = (),
     places_what_it_runs: bool = False,
+    keeps_sums: bool = False,
 ) -> Iterator[tf.compat.v1.Session]:
     """A session on `graph` (the current one if None) that closes with the `with` block.
 
@@ -83,9 +89,10 @@ def open_session(
       master: address of a TensorFlow server, empty for this process.
       device_filters: jobs and tasks of that server's cluster to which the session keeps; empty for all.
       places_what_it_runs: whether operations that never run here may be on devices that are not here.
+      keeps_sums: see `config`.
     """
     graph = graph or tf.compat.v1.get_default_graph()
-    proto = config(cpu_devices)
+    proto = config(cpu_devices, keeps_sums)
     proto.device_filters.extend(device_filters)
     proto.graph_options.place_pruned_graph = places_what_it_runs
     with tf.compat.v1.Session(master, graph=graph, config=proto) as session:
@@ -326,7 +333,7 @@ def train(
     master, filters = (remote.master, remote.device_filters) if remote else ('', ())
     with (
         _lost_servers_explained(master, writer),
-        open_session(graph, cpu_devices, master, filters) as session,
+        open_session(graph, cpu_devices, master, filters, keeps_sums=True) as session,
         Interrupts() as interrupts,
     ):
         initialise(session)

@@ -17,6 +17,8 @@ import tensorflow as tf
 import tf_slim as slim
 from absl import logging
 
+from deeplab.core import summation
+
 # A gradient and the variable that it belongs to.
 Gradient = tuple[tf.Tensor, tf.Variable]
 
@@ -210,14 +212,22 @@ def optimize_clones(
         with tf.device(clone.device), tf.name_scope(f'{clone.scope}_gradients' if clone.scope else 'gradients'):
             share = loss / len(clones) if len(clones) > 1 else loss
             shares.append(share)
-            target = share if index or not regularization_losses else share + tf.add_n(list(regularization_losses))
-            gradients.append(tf.gradients(target, list(variables), None if loss_scale is None else [loss_scale]))
+            target = share if index or not regularization_losses else share + _total(regularization_losses)
+            seed = None if loss_scale is None else [loss_scale]
+            gradients.append(
+                tf.gradients(target, list(variables), seed, aggregation_method=summation.GRADIENT_AGGREGATION)
+            )
     with tf.device(_CPU):
-        total_loss = tf.add_n(shares + list(regularization_losses), name='total_loss')
+        total_loss = _total([*shares, *regularization_losses], 'total_loss')
         summed = sum_gradients(gradients, variables)
         if loss_scale is not None:
             summed = [(gradient / loss_scale, variable) for gradient, variable in summed]
         return total_loss, summed
+
+
+def _total(losses: Sequence[tf.Tensor], name: str | None = None) -> tf.Tensor:
+    """The sum of scalars."""
+    return tf.reduce_sum(tf.stack(losses), name=name)
 
 
 def sum_gradients(gradients: Sequence[Sequence[tf.Tensor | None]], variables: Sequence[tf.Variable]) -> list[Gradient]:
@@ -231,5 +241,5 @@ def sum_gradients(gradients: Sequence[Sequence[tf.Tensor | None]], variables: Se
     for variable, *parts in zip(variables, *gradients, strict=True):
         known = [tf.convert_to_tensor(part) for part in parts if part is not None]
         if known:
-            summed.append((known[0] if len(known) == 1 else tf.add_n(known), variable))
+            summed.append((summation.in_order(known), variable))
     return summed

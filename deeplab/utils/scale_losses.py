@@ -8,7 +8,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from deeplab import common
-from deeplab.core import losses, region_losses, resize, shapes
+from deeplab.core import losses, region_losses, resize, shapes, summation
 from deeplab.errors import OptionError
 from deeplab.options import PIXEL_LOSSES, LossOptions
 
@@ -70,7 +70,7 @@ def losses_of_scales(
 def _weighted_sum(terms: Mapping[str, tf.Tensor], options: LossOptions) -> tf.Tensor:
     """The sum of the terms, each times its weight, scalar float32."""
     weighted = [terms[term.name] if term.weight == 1.0 else term.weight * terms[term.name] for term in options.terms]
-    return weighted[0] if len(weighted) == 1 else tf.add_n(weighted)
+    return summation.in_order(weighted)
 
 
 def _terms_of_one_scale(

@@ -35,7 +35,7 @@ class Toy:
             self.mean.gradients,
             optimizer,
             self.step,
-            lambda: [layers.apply_moving_update(update) for update in self.mean.moving_updates],
+            lambda: layers.apply_moving_updates(self.mean.moving_updates),
         )
         names = tf.reshape(tf.strings.as_string(self.x, precision=0), [1])
         self.train_step = session.TrainStep(

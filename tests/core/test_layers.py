@@ -59,11 +59,22 @@ def test_batch_norm_in_training_against_numpy(graph):
         np.testing.assert_allclose(result, (inputs - mean) / np.sqrt(variance + 1e-3), rtol=0, atol=1e-5)
         # The run changed nothing; the updates do.
         np.testing.assert_array_equal(session.run(updates[0].variable), np.zeros(5))
-        session.run([layers.apply_moving_update(update) for update in updates])
+        session.run(layers.apply_moving_updates(updates))
         moved = session.run([update.variable for update in updates])
     unbiased = variance * 24 / 23
     np.testing.assert_allclose(moved[0], mean * (1 - decay), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(moved[1], decay + unbiased * (1 - decay), rtol=1e-5)
+
+
+def test_two_updates_of_one_statistic_follow_in_order(graph):
+    variable = tf.compat.v1.get_variable('moving', [], initializer=tf.zeros_initializer(), trainable=False)
+    values = [tf.constant(value) for value in (16.0, 32.0, 64.0)]
+    with tf.compat.v1.Session() as session:
+        moved = layers.apply_moving_updates([layers.MovingUpdate(variable, value, 0.5) for value in values])
+        for _ in range(20):
+            session.run(tf.compat.v1.global_variables_initializer())
+            session.run(moved)
+            assert session.run(variable) == 42.0  # ((16 / 2 + 32) / 2 + 64) / 2; other orders give other values
 
 
 def test_frozen_batch_norm_uses_moving_statistics_and_still_trains(graph):

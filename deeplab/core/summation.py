@@ -1,0 +1,26 @@
+"""Sums of several tensors whose last bits do not depend on the moment.
+
+TensorFlow's AddN adds in the memory of whichever of its inputs nobody else holds at that moment, and begins with that
+one: with three inputs or more, two runs of one graph on one batch can differ in their last bits. Two numbers add up to
+the same in either order, so here everything is added in pairs. A session must leave those pairs alone, too (see
+`session.config`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+# For tf.gradients: what flows back to one tensor from several sides is added in pairs.
+GRADIENT_AGGREGATION = tf.AggregationMethod.EXPERIMENTAL_TREE
+
+
+def in_order(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """The sum of tensors of one shape and type, from the first to the last; the only one itself.
+
+    Args:
+      tensors: one or more.
+    """
+    return functools.reduce(tf.add, tensors)
