@@ -1,4 +1,4 @@
-"""A batch norm that adds up as the original's did: one value after the other, in float32.
+"""A batch norm that rounds as the original's did: it adds one value after the other, in float32.
 
 TensorFlow 1.15 took a channel's mean, variance and gradients by adding all pixels in order to one float32, whose
 rounding grows with their number. Today's TensorFlow adds in pairs, and `core/batch_statistics.py` in blocks; both are
@@ -6,14 +6,15 @@ nearer to the exact sums: against the same step in float64, the first loss of th
 there and by less than 1e-6 here. A network in training mode makes percents of single gradients out of that
 difference, so the original's numbers can only be met by a batch norm that rounds as it did. This one is that, for
 tests alone.
+
+With frozen statistics it multiplies by one factor a channel and adds one shift, which is nearer to the original's
+slots than today's kernel is: 1e-3 instead of 5e-3 of their deviation after two steps, 0.01 instead of 0.05 after ten.
 """
 
 import numpy as np
 import tensorflow as tf
 
 from deeplab.core import batch_statistics
-
-_fused_batch_norm = tf.compat.v1.nn.fused_batch_norm
 
 
 def _sum_in_order(values):
@@ -24,7 +25,8 @@ def _sum_in_order(values):
 def batch_norm(inputs, scale, offset, mean=None, variance=None, epsilon=1e-3, is_training=True):
     """In the place of `tf.compat.v1.nn.fused_batch_norm`, with its formula (arXiv:1502.03167, section 3)."""
     if not is_training:
-        return _fused_batch_norm(inputs, scale, offset, mean, variance, epsilon, is_training=False)
+        factor = scale / tf.sqrt(variance + epsilon)
+        return (inputs * factor + (offset - mean * factor),)
     epsilon = np.float32(max(epsilon, batch_statistics.SMALLEST_EPSILON))
     channels = int(inputs.shape[-1])
 
