@@ -67,12 +67,14 @@ NETWORKS = {
     'mobilenet_edgetpu': {},
     'resnet_v1_18': {'decoder': DecoderOptions((4,), 32)},
     'xception_41': {'aspp': _ASPP, 'output_stride': 8},
-    'nas_hnasnet': {'crop_size': (65, 65)},
+    'nas_hnasnet': {'output_stride': 8, 'crop_size': (65, 65)},
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('name', NETWORKS)
+@pytest.mark.parametrize(
+    'name',
+    [pytest.param(n, marks=pytest.mark.long if n == 'nas_hnasnet' else pytest.mark.slow) for n in NETWORKS],
+)
 def test_every_kind_of_network(data, tmp_path, name):
     network = {'crop_size': (97, 129), **NETWORKS[name]}
     model = ModelOptions({'semantic': 3}, model_variant=name, **network)

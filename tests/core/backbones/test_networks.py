@@ -21,6 +21,8 @@ _CENTRED = (65, 97)  # 32 * k + 1: every stride finds a centre
 _ANY = (45, 62)  # explicit padding needs none
 _TRAINED = (49, 67)
 _EXPLICIT_PADDING = ('resnet', 'xception')
+# Deeper, of the same units as a smaller one of their family.
+_DEEPER = ('resnet_v1_50_beta', 'resnet_v1_101', 'resnet_v1_101_beta', 'xception_65', 'xception_71')
 
 
 def _session():
@@ -54,8 +56,8 @@ def _strides(name):
     return [stride for stride in (8, 16, 32) if stride in registry.get(name).output_strides]
 
 
-def _case(name, *more, quick=_QUICK):
-    marks = () if name in quick else pytest.mark.slow
+def _case(name, *more, quick=_QUICK, is_long=False):
+    marks = () if name in quick else pytest.mark.long if is_long else pytest.mark.slow
     return pytest.param(name, *more, marks=marks, id='-'.join([name, *map(str, more)]))
 
 
@@ -68,9 +70,9 @@ def _laws():
             continue
         strides = _strides(name)
         for dense, strided in zip(strides, strides[1:], strict=False):
-            yield _case(name, dense, strided, _CENTRED)
+            yield _case(name, dense, strided, _CENTRED, is_long=name in _DEEPER)
         if name.startswith(_EXPLICIT_PADDING):
-            yield _case(name, *strides[:2], _ANY)
+            yield _case(name, *strides[:2], _ANY, is_long=name in _DEEPER)
 
 
 @pytest.mark.parametrize(('name', 'dense', 'strided', 'size'), list(_laws()))
@@ -95,7 +97,11 @@ class _Batch:
 
 @pytest.mark.parametrize(
     ('name', 'stride'),
-    [_case(name, stride, quick=('mobilenet_v2',)) for name in registry.names() for stride in _strides(name)],
+    [
+        _case(name, stride, quick=('mobilenet_v2',), is_long=stride > 8 and name in (*_DEEPER, 'nas_pnasnet'))
+        for name in registry.names()
+        for stride in _strides(name)
+    ],
 )
 def test_trains_a_step_on_an_odd_crop(name, stride):
     network = _options(name, stride, crop_size=_TRAINED)
