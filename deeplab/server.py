@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 
 import tensorflow as tf
@@ -33,11 +35,21 @@ def start(options: ServerOptions) -> tf.distribute.Server:
 
 
 def run(options: ServerOptions) -> None:
-    """Serves until the process is ended (Ctrl-C).
+    """Serves until Ctrl-C, which ends the process at once, with status 130.
 
     Raises:
       MachineError: see `start`.
     """
     server = start(options)
     logging.info('%s %d serves at %s. Ctrl-C ends it.', options.job_name, options.task, server.target)
-    threading.Event().wait()  # a server's own join() would be deaf to Ctrl-C
+    try:
+        threading.Event().wait()  # a server's own join() would be deaf to Ctrl-C
+    except KeyboardInterrupt:
+        logging.info('Ended by Ctrl-C.')
+        logging.flush()
+        _end_process(128 + signal.SIGINT)
+
+
+def _end_process(status: int) -> None:
+    """Ends the process as it stands: TensorFlow cannot stop a server, and Python's own end waits for its threads."""
+    os._exit(status)

@@ -1,5 +1,7 @@
 """One server of a cluster: its options, and that it serves."""
 
+import types
+
 import pytest
 import tensorflow as tf
 
@@ -21,6 +23,20 @@ def test_a_port_that_is_taken():
     address = master.removeprefix('grpc://')
     with pytest.raises(MachineError, match=f'worker 0 cannot listen at {address}. Is the port taken'):
         server.start(ServerOptions('worker', 0, (address,)))
+
+
+def test_ctrl_c_ends_the_process(monkeypatch):
+    """At once: Python's own end can wait for TensorFlow's threads for ever."""
+    statuses = []
+
+    def wait():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(server, 'threading', types.SimpleNamespace(Event=lambda: types.SimpleNamespace(wait=wait)))
+    monkeypatch.setattr(server, 'start', lambda options: types.SimpleNamespace(target='grpc://here:1'))
+    monkeypatch.setattr(server, '_end_process', statuses.append)
+    server.run(ServerOptions('worker', 0, ('here:1',)))
+    assert statuses == [130]
 
 
 def test_the_line():
