@@ -51,5 +51,5 @@ def run(options: ServerOptions) -> None:
 
 
 def _end_process(status: int) -> None:
-    """Ends the process as it stands: TensorFlow cannot stop a server, and Python's own end waits for its threads."""
+    """Ends the process as it stands: TensorFlow cannot stop a server, and an orderly end has taken half a minute."""
     os._exit(status)
