@@ -41,11 +41,15 @@ def _all_networks():
         'no head': _with(aspp=AsppOptions(rates=(1, 2), with_batch_norm=False), image_pyramid=(0.5, 1.0)),
         'searched head': _with(dense_prediction_cell_json=CELL),
     }
-    same = {'resnet_v1_50_beta', 'resnet_v1_101', 'resnet_v1_101_beta', 'xception_65', 'xception_71', 'nas_hnasnet'}
-    for name in sorted({*registry.names()} - same):  # which are made of the same operations
-        slow[name] = _with(model_variant=name, depth_multiplier=1.0, output_stride=16)
-    return [pytest.param(options, id=name) for name, options in quick.items()] + [
-        pytest.param(options, id=name, marks=pytest.mark.slow) for name, options in slow.items()
+    deeper = {'resnet_v1_50_beta', 'resnet_v1_101', 'resnet_v1_101_beta', 'xception_65', 'xception_71'}
+    for name in sorted(set(registry.names()) - deeper):  # which are made of the same operations
+        stride = 8 if name == 'nas_hnasnet' else 16
+        slow[name] = _with(model_variant=name, depth_multiplier=1.0, output_stride=stride)
+    long = {'nas_hnasnet': slow.pop('nas_hnasnet')}  # cells of the same operations as nas_pnasnet's
+    return [
+        pytest.param(options, id=name, marks=marks)
+        for marks, networks in (((), quick), (pytest.mark.slow, slow), (pytest.mark.long, long))
+        for name, options in networks.items()
     ]
 
 

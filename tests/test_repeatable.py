@@ -67,19 +67,19 @@ NETWORKS = {
     'mobilenet_edgetpu': {},
     'resnet_v1_18': {'decoder': DecoderOptions((4,), 32)},
     'xception_41': {'aspp': _ASPP, 'output_stride': 8},
-    'nas_hnasnet': {'output_stride': 8, 'crop_size': (65, 65)},
+    'nas_hnasnet': {'output_stride': 8},
+    'nas_pnasnet': {},
 }
 
 
 @pytest.mark.parametrize(
     'name',
-    [pytest.param(n, marks=pytest.mark.long if n == 'nas_hnasnet' else pytest.mark.slow) for n in NETWORKS],
+    [pytest.param(n, marks=pytest.mark.long if n.startswith('nas_') else pytest.mark.slow) for n in NETWORKS],
 )
 def test_every_kind_of_network(data, tmp_path, name):
-    network = {'crop_size': (97, 129), **NETWORKS[name]}
-    model = ModelOptions({'semantic': 3}, model_variant=name, **network)
+    model = ModelOptions({'semantic': 3}, crop_size=(97, 129), model_variant=name, **NETWORKS[name])
     runs = []
     for folder in 'ab':
-        options = training_setup.options(data, tmp_path / folder, 2, batch_size=4)
+        options = training_setup.options(data, tmp_path / folder, 3, batch_size=4)
         runs.append(train.run(dataclasses.replace(options, model=model)))
     assert_same_bytes(runs[0].checkpoint, runs[1].checkpoint)

@@ -426,6 +426,11 @@ def apply_moving_updates(updates: Sequence[MovingUpdate]) -> list[tf.Operation]:
 
     A statistic with several updates (one for each scale of an image pyramid) takes them in their order, so that every
     run ends in the same value.
+
+    Args:
+      updates: of one clone, [channels] float32 each; see `moving_updates`.
+
+    Source: arXiv:1502.03167, section 3.1 (moving averages of the statistics).
     """
     last: dict[str, tf.Operation] = {}
     for update in updates:

@@ -21,6 +21,9 @@ def in_order(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
     """The sum of tensors of one shape and type, from the first to the last; the only one itself.
 
     Args:
-      tensors: one or more.
+      tensors: one or more, of any shape.
+
+    Returns:
+      a tensor of that shape and type.
     """
     return functools.reduce(tf.add, tensors)

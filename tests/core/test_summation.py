@@ -20,7 +20,7 @@ def test_it_adds_from_the_first_to_the_last():
 
 
 def _gradient_operations(keeps_sums):
-    """Types of what a session really runs where three branches flow back to one tensor."""
+    """The additions that a session really runs where three branches flow back to one tensor."""
     with tf.Graph().as_default(), session.open_session(keeps_sums=keeps_sums) as running:
         trunk = tf.tanh(tf.compat.v1.placeholder(tf.float32, [8, 8], 'inputs'))
         weights = [tf.Variable(tf.ones([8, 8])) for _ in range(3)]

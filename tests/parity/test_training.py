@@ -147,8 +147,9 @@ class Bounds:
 NARROW = Bounds((1e-5,) * 2 + (1e-3,) * 8, {'1': 1e-5, '10': 1e-3}, {'1': 1e-3, '10': 1.5})
 # Few of a ReLU's kinks lie on the other side, and with frozen statistics nothing spreads that.
 FROZEN = Bounds((1e-6,) * 3 + (1e-4,) * 7, {'1': 1e-5, '2': 1e-5, '10': 1e-3}, {'1': 3e-3, '2': 1e-2, '10': 0.1})
-# After the first step 3 of 104 slots lie between 1e-3 and 2e-3: one ReLU (block4/unit_2/conv1) whose input is zero but
-# for rounding opens there and not here, and its gradient flows into everything below.
+# After the first step 3 of 104 slots lie between 1e-3 and 2e-3. Everything below block4/unit_2/conv2 differs and
+# hardly anything above, and some orders of the same arithmetic give 4e-6: it looks like one ReLU whose input is zero
+# but for rounding.
 FROZEN_NARROW = dataclasses.replace(FROZEN, slots={'1': 2e-3, '2': 1e-3, '10': 0.02})
 MOMENTUM = Bounds((1e-5, 5e-5) + (3e-3,) * 8, {'1': 1e-5, '2': 5e-5, '10': 2e-3}, {'1': 0.3, '2': 0.9, '10': 3.0})
 # Adam's first step is the rate times the sign of each gradient, also of a gradient that is rounding alone: two runs of
