@@ -1,28 +1,34 @@
-"""Convolutions and batch norms that round as the original's did where the goldens were computed.
+"""Arithmetic that rounds as the original's did where the goldens were computed.
 
 A network in training mode makes percents of single gradients out of noise in the last place, so the original's numbers
 can only be met by arithmetic that rounds as its did. TensorFlow 1.15 rounded so, on a processor of Intel's with two
-cores; each line was found by comparing with its kernels and with the goldens, whose logits this meets to the last bit
-(`test_original_arithmetic.py`):
+threads; each line was found by comparing with its kernels and with the goldens, whose logits this meets to the last
+bit (`test_original_arithmetic.py`):
 
 - A convolution is one matrix product over patches, which adds `a * b` to one float32 after the other, with one rounding
-  for both (a fused multiply-add). More than 320 products are split into equal blocks, whose sums are added.
-- A batch norm adds up pixel after pixel in one float32.
+  for both (a fused multiply-add). More than 320 products are split into equal blocks, whose sums are added. So is the
+  gradient of its input; that of its weights adds up pixels, half of them on each thread where a product is long and
+  its result small.
+- A batch norm adds up pixel after pixel in one float32; backwards, each thread adds up half of a large layer.
 - A reciprocal root is the processor's estimate of 12 bits, improved by one step of Newton's; what is left over of a
   vector of eight takes a true root.
+- A softmax takes the exponentials of its sum from the C library, and those that it divides from a polynomial.
 
 NumPy computes this in float64, rounds after each step, and so gives the same bits on every processor. It is slow and
-for tests alone. Gradients of convolutions are TensorFlow's own.
+for tests alone. What else a network needs (depthwise convolutions, resizing, pooling) rounds today as it did there,
+and so does the gradient of a kernel larger than 1x1, nearly.
 """
 
 import numpy as np
 import tensorflow as tf
 
-from deeplab.core import batch_statistics, resize, shapes
+from deeplab.core import batch_statistics, losses, resize, shapes
 
 BLOCK = 320  # products that are added before their sum is set aside
 CACHED = 1 << 15  # results at a time, so that the work stays in the cache
 LANES = 8  # numbers in a vector register
+LONG_SUM, SMALL_RESULT = 1000, 1024  # a product with more terms and fewer results is shared by two threads
+LARGE_LAYER = 200_000  # values of which two threads take half each, backwards through a batch norm
 _MANTISSA_BITS, _INTERVAL_BITS, _ESTIMATE_BITS = 23, 10, 12
 
 
@@ -47,22 +53,46 @@ def reciprocal_root(values: np.ndarray) -> np.ndarray:
     return roots
 
 
+def _rounded_up(count: int) -> int:
+    return -(-count // LANES) * LANES
+
+
+def _block(count: int) -> int:
+    """Of how many products a block is that has `count` to share out."""
+    return _rounded_up(count // -(-count // BLOCK))
+
+
 def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """`left @ right` of float32 [..., k] and [k, m] as the original rounded it: [..., m] float32."""
     rows = left.reshape(-1, left.shape[-1])
-    count = rows.shape[1]
-    step = -(-(count // -(-count // BLOCK)) // LANES) * LANES
+    return _sums(rows, right, _block(rows.shape[1])).reshape(*left.shape[:-1], right.shape[1])
+
+
+def weight_gradient(patches: np.ndarray, outer: np.ndarray) -> np.ndarray:
+    """`patches.T @ outer` of float32 [..., k] and [..., m] as the original rounded it: [k, m] float32."""
+    left = np.ascontiguousarray(patches.reshape(-1, patches.shape[-1]).T)
+    right = outer.reshape(-1, outer.shape[-1])
+    count = right.shape[0]
+    if count <= LONG_SUM or left.shape[0] * right.shape[1] > SMALL_RESULT:
+        return _sums(left, right, -(-count // -(-count // BLOCK)))
+    half = _rounded_up(-(-count // 2))
+    step = _block(half)
+    return _sums(left[:, :half], right[:half], step) + _sums(left[:, half:], right[half:], step)
+
+
+def _sums(left: np.ndarray, right: np.ndarray, step: int) -> np.ndarray:
+    """`left @ right` of [n, k] and [k, m], in blocks of `step` products."""
     wide = right.astype(np.float64)
-    results = np.empty((rows.shape[0], right.shape[1]), np.float32)
+    results = np.empty((left.shape[0], right.shape[1]), np.float32)
     height = max(1, CACHED // right.shape[1])
-    for first in range(0, rows.shape[0], height):
-        factors = rows[first : first + height].T.astype(np.float64)[:, :, np.newaxis]  # [k, height, 1]
+    for first in range(0, left.shape[0], height):
+        factors = left[first : first + height].T.astype(np.float64)[:, :, np.newaxis]  # [k, height, 1]
         results[first : first + height] = _blocks(factors, wide, step)
-    return results.reshape(*left.shape[:-1], right.shape[1])
+    return results
 
 
 def _blocks(factors: np.ndarray, wide: np.ndarray, step: int) -> np.ndarray:
-    """Sums of blocks of `step` products, added up; `product` of a few rows."""
+    """Sums of blocks of `step` products, added up; `_sums` of a few rows."""
     exact = np.empty((factors.shape[1], wide.shape[1]))
     total = None
     for start in range(0, len(wide), step):
@@ -75,25 +105,37 @@ def _blocks(factors: np.ndarray, wide: np.ndarray, step: int) -> np.ndarray:
     return total
 
 
+def _call(function, inputs, shape) -> tf.Tensor:
+    return tf.ensure_shape(tf.numpy_function(function, inputs, tf.float32, stateful=False), shape)
+
+
 def _convolution(own):
-    """The convolution `own` with the original's rounding: forwards ours, backwards TensorFlow's."""
+    """The convolution `own` with the original's rounding."""
 
     def convolve(inputs, weights, stride, padding, dilations):
         height, width, depth, filters = weights.shape.as_list()
+        flat_shape = [height * width * depth, filters]
 
         @tf.custom_gradient
         def rounded(inputs, weights):
             outputs = own(inputs, weights, stride, padding, dilations)
-            if int(np.prod(outputs.shape[:3])) > 1:  # one row alone takes another way there, which is today's too
-                patches = tf.image.extract_patches(
-                    inputs, [1, height, width, 1], [1, stride, stride, 1], [1, dilations, dilations, 1], padding
-                )
-                flat = tf.reshape(weights, [height * width * depth, filters])
-                values = tf.numpy_function(product, [patches, flat], tf.float32, stateful=False)
-                outputs = tf.ensure_shape(values, outputs.shape)
+            patches = tf.image.extract_patches(
+                inputs, [1, height, width, 1], [1, stride, stride, 1], [1, dilations, dilations, 1], padding
+            )
+            flat = tf.reshape(weights, flat_shape)
+            # One row alone takes another way there, which is today's too.
+            is_rounded = int(np.prod(outputs.shape[:3])) > 1
+            if is_rounded:
+                outputs = _call(product, [patches, flat], outputs.shape)
 
             def gradient(outer):
-                return tf.gradients(own(inputs, weights, stride, padding, dilations), [inputs, weights], [outer])
+                own_outputs = own(inputs, weights, stride, padding, dilations)
+                to_inputs, to_weights = tf.gradients(own_outputs, [inputs, weights], [outer])
+                if is_rounded and height == width == stride == 1:
+                    to_inputs = _call(product, [outer, tf.transpose(flat)], inputs.shape)
+                if is_rounded and (height == 1 or depth == 3):
+                    to_weights = tf.reshape(_call(weight_gradient, [patches, outer], flat_shape), weights.shape)
+                return to_inputs, to_weights
 
             return outputs, gradient
 
@@ -107,6 +149,27 @@ def _sum_in_order(values: tf.Tensor) -> tf.Tensor:
     return tf.cumsum(values, axis=0)[-1]
 
 
+def _sum_of_threads(values: tf.Tensor) -> tf.Tensor:
+    """The same where two threads share a large layer."""
+    count, channels = values.shape.as_list()
+    if count * channels < LARGE_LAYER:
+        return _sum_in_order(values)
+    return _sum_in_order(values[: count // 2]) + _sum_in_order(values[count // 2 :])
+
+
+def _roots_by_place(values: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Reciprocal roots of [channels] at each of `count` pixels, [count, channels].
+
+    Backwards a batch norm runs over all values in vectors of eight. Where one holds the end of a pixel and the
+    beginning of the next, its roots are true ones.
+    """
+    channels = values.size
+    padded = np.pad(values, (0, -channels % LANES), constant_values=1)
+    starts = np.arange(count * channels).reshape(count, channels) // LANES * LANES % channels
+    true = np.float32(1) / np.sqrt(values)
+    return np.where(starts > channels - LANES, true, reciprocal_root(padded)[:channels])
+
+
 def batch_norm(inputs, scale, offset, mean=None, variance=None, epsilon=1e-3, is_training=True):
     """In the place of `tf.compat.v1.nn.fused_batch_norm`, with its formula (arXiv:1502.03167, section 3)."""
     epsilon = np.float32(max(epsilon, batch_statistics.SMALLEST_EPSILON))
@@ -116,24 +179,27 @@ def batch_norm(inputs, scale, offset, mean=None, variance=None, epsilon=1e-3, is
 
     @tf.custom_gradient
     def normalize(inputs, scale, offset, *statistics):
-        pixels = tf.reshape(inputs, [-1, channels])
+        pixels = tf.ensure_shape(tf.reshape(inputs, [-1, channels]), [count, channels])
         mean = _sum_in_order(pixels) * share if is_training else statistics[0]
         centred = pixels - mean
         variance = _sum_in_order(centred * centred) * share if is_training else statistics[1]
-        inverse = tf.numpy_function(reciprocal_root, [variance + epsilon], tf.float32, stateful=False)
-        inverse = tf.ensure_shape(inverse, [channels])
+        inverse = _call(reciprocal_root, [variance + epsilon], [channels])
         outputs = tf.reshape(centred * (inverse * scale) + offset, tf.shape(inputs))
 
         def gradient(outer, *_):
-            outer = tf.reshape(outer, [-1, channels])
-            total = _sum_in_order(outer)
-            product_sum = _sum_in_order(outer * centred)
+            outer = tf.ensure_shape(tf.reshape(outer, [-1, channels]), [count, channels])
             if not is_training:
                 inner = tf.reshape(outer * (scale * inverse), tf.shape(inputs))
-                return inner, product_sum * inverse, total, None, None
-            slope = (inverse * inverse) * (product_sum / np.float32(count))
-            inner = (scale * inverse) * ((outer - total * share) - centred * slope)
-            return tf.reshape(inner, tf.shape(inputs)), _sum_in_order(outer * (centred * inverse)), total
+                return inner, _sum_in_order(outer * centred) * inverse, _sum_in_order(outer), None, None
+            total = _sum_of_threads(outer)
+            # TensorFlow would make of a division by a constant a product with its reciprocal.
+            divisor = tf.numpy_function(lambda: np.float32(count), [], tf.float32)
+            slope = (inverse * inverse) * (_sum_of_threads(outer * centred) / divisor)
+            by_place = inverse
+            if channels % LANES:
+                by_place = _call(_roots_by_place, [variance + epsilon, count], [count, channels])
+            inner = (scale * by_place) * ((outer - total * share) - centred * slope)
+            return tf.reshape(inner, tf.shape(inputs)), _sum_of_threads(outer * (centred * by_place)), total
 
         unbiased = variance * (np.float32(count) / np.float32(max(count - 1, 1)))
         return ((outputs, mean, unbiased) if is_training else outputs), gradient
@@ -143,10 +209,100 @@ def batch_norm(inputs, scale, offset, mean=None, variance=None, epsilon=1e-3, is
     return (normalize(inputs, scale, offset, mean, variance),)
 
 
+def exponential(values: np.ndarray) -> np.ndarray:
+    """`exp` of float32 of any shape, by the polynomial of the Cephes library as the original's kernels had it."""
+    values = values.astype(np.float32)
+    power = np.floor(values * np.float32(1.44269504088896341) + np.float32(0.5))
+    rest = values - power * np.float32(0.693359375) - power * np.float32(-2.12194440e-4)
+    result = np.full_like(values, 1.9875691500e-4)
+    for factor in (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1):
+        result = result * rest + np.float32(factor)
+    result = result * (rest * rest) + rest + np.float32(1)
+    return np.ldexp(result, power.astype(np.int32))
+
+
+def _library_exponential(values: np.ndarray) -> np.ndarray:
+    """`expf` of float32 as the GNU C library has it: 2**(i/32) from a table, the rest from a cubic, in float64."""
+    scaled = values.astype(np.float64) * float.fromhex('0x1.71547652b82fep+0') * 32
+    whole = np.rint(scaled)
+    rest = scaled - whole
+    cubic = float.fromhex('0x1.c6af84b912394p-5') / 32**3
+    square = float.fromhex('0x1.ebfce50fac4f3p-3') / 32**2
+    line = float.fromhex('0x1.62e42ff0c52d6p-1') / 32
+    polynomial = (cubic * rest + square) * (rest * rest) + (line * rest + 1)
+    return (polynomial * np.exp2(whole / 32)).astype(np.float32)
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """The probabilities of float32 [pixels, classes] as the original rounded them."""
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    terms = _library_exponential(shifted)
+    total = terms[:, 0]
+    for column in terms.T[1:]:
+        total = total + column
+    return exponential(shifted) / total[:, np.newaxis]
+
+
+def cross_entropy(logits, labels, label_smoothing=0.0):
+    """In the place of `losses._cross_entropy`."""
+    if label_smoothing:
+        raise NotImplementedError('the goldens have no label smoothing')
+    truth = tf.one_hot(labels, int(logits.shape[-1]))
+
+    @tf.custom_gradient
+    def values_of(logits):
+        values = tf.nn.softmax_cross_entropy_with_logits(labels=truth, logits=logits)
+        return values, lambda outer: (_call(softmax, [logits], logits.shape) - truth) * outer[:, tf.newaxis]
+
+    return values_of(logits)
+
+
+def kernels_round_alike() -> bool:
+    """Whether TensorFlow's depthwise convolution rounds here as it did there.
+
+    It does as the wheels for x86 have it; with oneDNN, which some processors take by default
+    (TF_ENABLE_ONEDNN_OPTS=0 prevents it), and on other processors it does not.
+    """
+    random = np.random.RandomState(0)
+    image = random.normal(size=(1, 9, 9, 24)).astype(np.float32)
+    weights = random.normal(size=(3, 3, 24, 1)).astype(np.float32)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        given = tf.compat.v1.placeholder(tf.float32, image.shape)
+        outputs = session.run(tf.nn.depthwise_conv2d(given, weights, [1, 1, 1, 1], 'VALID'), {given: image})
+    expected = np.zeros((1, 7, 7, 24), np.float32)
+    for row in range(3):
+        for column in range(3):
+            expected = expected + image[:, row : row + 7, column : column + 7] * weights[row, column, :, 0]
+    return bool((outputs == expected).all())
+
+
 def _resized(images, size):
     if images.shape.as_list()[1:3] == list(size):
         return images
     return tf.compat.v1.image.resize_bilinear(images, size, align_corners=True)
+
+
+def _repeated(own):
+    """The resizing `own`, where one position becomes many: its gradient adds up one after the other."""
+
+    def resize(images, size):
+        if images.shape.as_list()[1:3] != [1, 1]:
+            return own(images, size)
+
+        @tf.custom_gradient
+        def repeat(images):
+            outputs = own(images, size)
+            height, width = outputs.shape.as_list()[1:3]
+
+            def gradient(outer):
+                positions = tf.reshape(outer, [-1, height * width, outer.shape[3]])
+                return tf.cumsum(positions, axis=1)[:, -1][:, tf.newaxis, tf.newaxis]
+
+            return outputs, gradient
+
+        return repeat(images)
+
+    return resize
 
 
 def _mean(values):
@@ -154,8 +310,7 @@ def _mean(values):
 
 
 def install(monkeypatch) -> None:
-    """Lets every convolution and batch norm that is built round this way, and takes TensorFlow's kernels for what the
-    project has faster ways for."""
+    """Lets what is built from here on round this way; where the project has faster ways, TensorFlow's kernels do."""
     own, own_atrous = tf.nn.conv2d, tf.nn.atrous_conv2d
     plain = _convolution(
         lambda inputs, weights, stride, padding, rate: own(inputs, weights, stride, padding, dilations=rate)
@@ -172,5 +327,7 @@ def install(monkeypatch) -> None:
     monkeypatch.setattr(tf.nn, 'atrous_conv2d', atrous_conv2d)
     monkeypatch.setattr(tf.compat.v1.nn, 'fused_batch_norm', batch_norm)
     monkeypatch.setattr(batch_statistics, 'pays', lambda *_: False)
+    monkeypatch.setattr(losses, '_cross_entropy', cross_entropy)
     monkeypatch.setattr(resize, 'bilinear', _resized)
+    monkeypatch.setattr(shapes, 'resize_bilinear', _repeated(shapes.resize_bilinear))
     monkeypatch.setattr(shapes, 'spatial_mean', _mean)
