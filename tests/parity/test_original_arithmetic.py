@@ -11,15 +11,12 @@ from tests.parity import goldens, network_options, original_arithmetic, test_net
 
 # Networks of four families, with and without a decoder and atrous convolutions.
 EXACT = ['mobilenet_v2', 'resnet_v1_18']
-SLOW = [
-    'mobilenet_edgetpu',
-    'mobilenet_v2_aspp_decoder',
-    'mobilenet_v2_half_os8',
-    'nas_pnasnet',
-    'resnet_v1_50',
-    'resnet_v1_50_beta_multi_grid',
-    'xception_41',
-    'xception_65_aspp_decoder',
+SLOW = ['mobilenet_edgetpu', 'mobilenet_v2_aspp_decoder', 'mobilenet_v2_half_os8']
+LONG = ['nas_pnasnet', 'resnet_v1_50', 'resnet_v1_50_beta_multi_grid', 'xception_41', 'xception_65_aspp_decoder']
+CASES = [
+    *EXACT,
+    *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW),
+    *(pytest.param(name, marks=pytest.mark.long) for name in LONG),
 ]
 
 
@@ -107,7 +104,7 @@ def test_gradients_of_weights_add_up_in_shares(count, results, parts):
     assert gradient[0, 0] == (totals[0] if len(totals) == 1 else totals[0] + totals[1])
 
 
-@pytest.mark.parametrize('name', [*EXACT, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+@pytest.mark.parametrize('name', CASES)
 def test_logits_to_the_last_bit(name, monkeypatch, request):
     found = {golden.name: golden for golden in goldens.find(goldens.directory(request.config), 'networks')}
     if name not in found:
