@@ -51,5 +51,5 @@ def run(options: ServerOptions) -> None:
 
 
 def _end_process(status: int) -> None:
-    """Ends the process as it stands: TensorFlow cannot stop a server, and an orderly end has taken half a minute."""
+    """Ends the process as it stands: TensorFlow cannot stop a server."""
     os._exit(status)

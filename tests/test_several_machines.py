@@ -102,10 +102,12 @@ def test_a_server_that_is_not_there(data, tmp_path, monkeypatch):
 
 
 def run_program(name, *words):
+    # A shell that starts the tests in its background has them ignore Ctrl-C, and a program would inherit that.
     return subprocess.Popen(
         [sys.executable, '-m', 'deeplab', name, *words],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env={**os.environ, 'PYTHONPATH': str(ROOT)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
 
 
