@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 
 import tensorflow as tf
@@ -35,21 +33,11 @@ def start(options: ServerOptions) -> tf.distribute.Server:
 
 
 def run(options: ServerOptions) -> None:
-    """Serves until Ctrl-C, which ends the process at once, with status 130.
+    """Serves until the process is ended (Ctrl-C).
 
     Raises:
       MachineError: see `start`.
     """
     server = start(options)
     logging.info('%s %d serves at %s. Ctrl-C ends it.', options.job_name, options.task, server.target)
-    try:
-        threading.Event().wait()  # a server's own join() would be deaf to Ctrl-C
-    except KeyboardInterrupt:
-        logging.info('Ended by Ctrl-C.')
-        logging.flush()
-        _end_process(128 + signal.SIGINT)
-
-
-def _end_process(status: int) -> None:
-    """Ends the process as it stands: TensorFlow cannot stop a server."""
-    os._exit(status)
+    threading.Event().wait()  # a server's own join() would be deaf to Ctrl-C

@@ -133,6 +133,8 @@ def _convolution(own):
                 to_inputs, to_weights = tf.gradients(own_outputs, [inputs, weights], [outer])
                 if is_rounded and height == width == stride == 1:
                     to_inputs = _call(product, [outer, tf.transpose(flat)], inputs.shape)
+                # A larger kernel's gradients went through sums that are not emulated; that of a network's first
+                # convolution, which has the image's three channels, is as plain as a 1x1 kernel's.
                 if is_rounded and (height == 1 or depth == 3):
                     to_weights = tf.reshape(_call(weight_gradient, [patches, outer], flat_shape), weights.shape)
                 return to_inputs, to_weights

@@ -1,9 +1,9 @@
 """Ten training steps against the original's: losses, learning rates, and every variable, slots too.
 
 A network whose batch norms are in training mode amplifies rounding: noise of one unit in the last place makes percents
-of single gradients within two steps, wherever a ReLU's input is near its kink. So each case runs twice: with forward
-passes that round as the original's did (`original_arithmetic.py`), which must give its step within narrow bounds; and
-as the program trains, whose sums are more exact and whose steps therefore differ by what the original's rounding grew
+of single gradients within two steps, wherever a ReLU's input is near its kink. So each case runs twice: with arithmetic
+that rounds as the original's did (`original_arithmetic.py`), which must give its step within narrow bounds; and as the
+program trains, whose sums are more exact and whose steps therefore differ by what the original's rounding grew
 to. A slot whose true gradient is zero (a shift in front of another batch norm) holds rounding alone, and is not
 compared.
 """
@@ -159,7 +159,7 @@ ADAM = Bounds((1e-5, 5e-5) + (3e-3,) * 8, {'1': 5e-4, '2': 1e-3, '10': 1e-2}, {'
 
 def bounds_of(options, rounding) -> Bounds:
     if rounding == 'original' and not original_arithmetic.kernels_round_alike():
-        rounding = 'own'
+        rounding = 'own'  # what is not emulated rounds otherwise on this processor, and noise grows from that too
     if not options['fine_tune_batch_norm']:
         return FROZEN_NARROW if rounding == 'original' else FROZEN
     if options['optimizer'] == 'adam':
