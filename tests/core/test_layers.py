@@ -77,6 +77,16 @@ def test_two_updates_of_one_statistic_follow_in_order(graph):
             assert session.run(variable) == 42.0  # ((16 / 2 + 32) / 2 + 64) / 2; other orders give other values
 
 
+def test_statistics_move_by_what_float32_leaves_of_the_decay(graph):
+    variable = tf.compat.v1.get_variable('moving', [], initializer=tf.zeros_initializer(), trainable=False)
+    with tf.compat.v1.Session() as session:
+        session.run(tf.compat.v1.global_variables_initializer())
+        session.run(layers.apply_moving_updates([layers.MovingUpdate(variable, tf.constant(1000.0), 0.997)]))
+        moved = session.run(variable)
+    assert moved == np.float32(1000) * (np.float32(1) - np.float32(0.997))
+    assert moved != np.float32(1000 * (1 - 0.997))
+
+
 def test_frozen_batch_norm_uses_moving_statistics_and_still_trains(graph):
     inputs = tf.constant(_random(1, 2, 2, 3))
     outputs = layers.batch_norm(inputs, is_training=False, epsilon=0.25)
