@@ -5,30 +5,31 @@ can only be met by arithmetic that rounds as its did. TensorFlow 1.15 rounded so
 threads; each line was found by comparing with its kernels and with the goldens, whose logits this meets to the last
 bit (`test_original_arithmetic.py`):
 
-- A convolution is one matrix product over patches, which adds `a * b` to one float32 after the other, with one rounding
-  for both (a fused multiply-add). More than 320 products are split into equal blocks, whose sums are added. So is the
-  gradient of its input; that of its weights adds up pixels, half of them on each thread where a product is long and
-  its result small.
-- A batch norm adds up pixel after pixel in one float32; backwards, each thread adds up half of a large layer.
+- A convolution is one matrix product over patches, and so are its gradients: `original_products.py`.
+- A batch norm adds up pixel after pixel in one float32; backwards, each thread adds up half of a large layer of few
+  channels.
 - A reciprocal root is the processor's estimate of 12 bits, improved by one step of Newton's; what is left over of a
   vector of eight takes a true root.
 - A softmax takes the exponentials of its sum from the C library, and those that it divides from a polynomial.
+- Adam's square root is the product of a number and its reciprocal root.
+- With an image pyramid, what flows back to one tensor from several sides is added from the side that was built last to
+  the first. (Its AddN began with another one where a thread still held that: at the first step of the goldens' Adam,
+  it did for one of the kernels.)
 
 NumPy computes this in float64, rounds after each step, and so gives the same bits on every processor. It is slow and
-for tests alone. What else a network needs (depthwise convolutions, resizing, pooling) rounds today as it did there,
-and so does the gradient of a kernel larger than 1x1, nearly.
+for tests alone. What else a network needs (depthwise convolutions, resizing, pooling) rounds today as it did there.
 """
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.ops import gradients_util
 
 from deeplab.core import batch_statistics, losses, resize, shapes
+from tests.parity import original_products
 
-BLOCK = 320  # products that are added before their sum is set aside
-CACHED = 1 << 15  # results at a time, so that the work stays in the cache
-LANES = 8  # numbers in a vector register
-LONG_SUM, SMALL_RESULT = 1000, 1024  # a product with more terms and fewer results is shared by two threads
-LARGE_LAYER = 200_000  # values of which two threads take half each, backwards through a batch norm
+LANES = original_products.LANES
+LARGE_LAYER, FEW_CHANNELS = 120_000, 64  # values of so few channels that two threads take half each, backwards
+SMALLEST = np.finfo(np.float32).tiny
 _MANTISSA_BITS, _INTERVAL_BITS, _ESTIMATE_BITS = 23, 10, 12
 
 
@@ -53,56 +54,15 @@ def reciprocal_root(values: np.ndarray) -> np.ndarray:
     return roots
 
 
-def _rounded_up(count: int) -> int:
-    return -(-count // LANES) * LANES
-
-
-def _block(count: int) -> int:
-    """Of how many products a block is that has `count` to share out."""
-    return _rounded_up(count // -(-count // BLOCK))
-
-
-def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """`left @ right` of float32 [..., k] and [k, m] as the original rounded it: [..., m] float32."""
-    rows = left.reshape(-1, left.shape[-1])
-    return _sums(rows, right, _block(rows.shape[1])).reshape(*left.shape[:-1], right.shape[1])
-
-
-def weight_gradient(patches: np.ndarray, outer: np.ndarray) -> np.ndarray:
-    """`patches.T @ outer` of float32 [..., k] and [..., m] as the original rounded it: [k, m] float32."""
-    left = np.ascontiguousarray(patches.reshape(-1, patches.shape[-1]).T)
-    right = outer.reshape(-1, outer.shape[-1])
-    count = right.shape[0]
-    if count <= LONG_SUM or left.shape[0] * right.shape[1] > SMALL_RESULT:
-        return _sums(left, right, -(-count // -(-count // BLOCK)))
-    half = _rounded_up(-(-count // 2))
-    step = _block(half)
-    return _sums(left[:, :half], right[:half], step) + _sums(left[:, half:], right[half:], step)
-
-
-def _sums(left: np.ndarray, right: np.ndarray, step: int) -> np.ndarray:
-    """`left @ right` of [n, k] and [k, m], in blocks of `step` products."""
-    wide = right.astype(np.float64)
-    results = np.empty((left.shape[0], right.shape[1]), np.float32)
-    height = max(1, CACHED // right.shape[1])
-    for first in range(0, left.shape[0], height):
-        factors = left[first : first + height].T.astype(np.float64)[:, :, np.newaxis]  # [k, height, 1]
-        results[first : first + height] = _blocks(factors, wide, step)
-    return results
-
-
-def _blocks(factors: np.ndarray, wide: np.ndarray, step: int) -> np.ndarray:
-    """Sums of blocks of `step` products, added up; `_sums` of a few rows."""
-    exact = np.empty((factors.shape[1], wide.shape[1]))
-    total = None
-    for start in range(0, len(wide), step):
-        rounded = np.zeros(exact.shape, np.float32)
-        for factor, row in zip(factors[start : start + step], wide[start : start + step], strict=True):
-            np.multiply(factor, row, out=exact)
-            exact += rounded
-            rounded[...] = exact
-        total = rounded if total is None else total + rounded
-    return total
+def square_root(values: np.ndarray) -> np.ndarray:
+    """The square roots of float32 of any shape that are not negative, as the original's kernels rounded them."""
+    flat = values.ravel()
+    estimate = _estimated_reciprocal_root(np.maximum(flat, SMALLEST))
+    roots = flat * (estimate * (np.float32(1.5) - flat * np.float32(0.5) * (estimate * estimate)))
+    roots[flat < SMALLEST] = 0
+    whole = flat.size // LANES * LANES
+    roots[whole:] = np.sqrt(flat[whole:])
+    return roots.reshape(values.shape)
 
 
 def _call(function, inputs, shape) -> tf.Tensor:
@@ -112,32 +72,26 @@ def _call(function, inputs, shape) -> tf.Tensor:
 def _convolution(own):
     """The convolution `own` with the original's rounding."""
 
-    def convolve(inputs, weights, stride, padding, dilations):
+    def convolve(inputs, weights, stride, padding):
         height, width, depth, filters = weights.shape.as_list()
         flat_shape = [height * width * depth, filters]
+        gathering = original_products.PATCH_CYCLES if (height, width, stride) != (1, 1, 1) else 0.0
 
         @tf.custom_gradient
         def rounded(inputs, weights):
-            outputs = own(inputs, weights, stride, padding, dilations)
-            patches = tf.image.extract_patches(
-                inputs, [1, height, width, 1], [1, stride, stride, 1], [1, dilations, dilations, 1], padding
-            )
-            flat = tf.reshape(weights, flat_shape)
+            outputs = own(inputs, weights, stride, padding)
             # One row alone takes another way there, which is today's too.
-            is_rounded = int(np.prod(outputs.shape[:3])) > 1
-            if is_rounded:
-                outputs = _call(product, [patches, flat], outputs.shape)
+            if int(np.prod(outputs.shape[:3])) == 1:
+                return outputs, lambda outer: tf.gradients(outputs, [inputs, weights], [outer])
+            patches = _patches(inputs, (height, width), stride, padding)
+            flat = tf.reshape(weights, flat_shape)
+            outputs = _call(original_products.of_patches, [patches, flat, gathering], outputs.shape)
 
             def gradient(outer):
-                own_outputs = own(inputs, weights, stride, padding, dilations)
-                to_inputs, to_weights = tf.gradients(own_outputs, [inputs, weights], [outer])
-                if is_rounded and height == width == stride == 1:
-                    to_inputs = _call(product, [outer, tf.transpose(flat)], inputs.shape)
-                # A larger kernel's gradients went through sums that are not emulated; that of a network's first
-                # convolution, which has the image's three channels, is as plain as a 1x1 kernel's.
-                if is_rounded and (height == 1 or depth == 3):
-                    to_weights = tf.reshape(_call(weight_gradient, [patches, outer], flat_shape), weights.shape)
-                return to_inputs, to_weights
+                to_patches = _call(original_products.input_gradient, [outer, flat], patches.shape)
+                to_inputs = _overlapped(to_patches, inputs.shape.as_list(), (height, width), stride, padding)
+                to_weights = _call(original_products.weight_gradient, [patches, outer], flat_shape)
+                return to_inputs, tf.reshape(to_weights, weights.shape)
 
             return outputs, gradient
 
@@ -146,15 +100,48 @@ def _convolution(own):
     return convolve
 
 
+def _patches(inputs, size, stride, padding) -> tf.Tensor:
+    if size == (1, 1) and stride == 1:
+        return inputs
+    strides = [1, stride, stride, 1]
+    return tf.image.extract_patches(inputs, [1, *size, 1], strides, [1, 1, 1, 1], padding)
+
+
+def _overlapped(patches, shape, size, stride, padding) -> tf.Tensor:
+    """Adds patches [n, h, w, rows * columns * depth] up where they lie in inputs of `shape`, from first to last."""
+    if size == (1, 1) and stride == 1:
+        return patches
+
+    def add_up(patches):
+        (images, height, width), depth = patches.shape[:3], shape[3]
+        parts = patches.reshape(images, height, width, *size, depth)
+        margins = [
+            max((positions - 1) * stride + reach - length, 0) if padding == 'SAME' else 0
+            for positions, reach, length in zip((height, width), size, shape[1:3], strict=True)
+        ]
+        padded = [length + margin for length, margin in zip(shape[1:3], margins, strict=True)]
+        total = np.zeros((images, *padded, depth), np.float32)
+        # An input lies in earlier patches with its later rows and columns.
+        for row in reversed(range(size[0])):
+            for column in reversed(range(size[1])):
+                rows = slice(row, row + (height - 1) * stride + 1, stride)
+                columns = slice(column, column + (width - 1) * stride + 1, stride)
+                total[:, rows, columns] += parts[:, :, :, row, column]
+        top, left = (margin // 2 for margin in margins)
+        return np.ascontiguousarray(total[:, top : top + shape[1], left : left + shape[2]])
+
+    return _call(add_up, [patches], shape)
+
+
 def _sum_in_order(values: tf.Tensor) -> tf.Tensor:
     """Sum over the first axis of [n, channels], added from the first to the last."""
     return tf.cumsum(values, axis=0)[-1]
 
 
 def _sum_of_threads(values: tf.Tensor) -> tf.Tensor:
-    """The same where two threads share a large layer."""
+    """The same where two threads may share a layer."""
     count, channels = values.shape.as_list()
-    if count * channels < LARGE_LAYER:
+    if count * channels < LARGE_LAYER or channels > FEW_CHANNELS:
         return _sum_in_order(values)
     return _sum_in_order(values[: count // 2]) + _sum_in_order(values[count // 2 :])
 
@@ -192,7 +179,7 @@ def batch_norm(inputs, scale, offset, mean=None, variance=None, epsilon=1e-3, is
             outer = tf.ensure_shape(tf.reshape(outer, [-1, channels]), [count, channels])
             if not is_training:
                 inner = tf.reshape(outer * (scale * inverse), tf.shape(inputs))
-                return inner, _sum_in_order(outer * centred) * inverse, _sum_in_order(outer), None, None
+                return inner, _sum_of_threads(outer * centred) * inverse, _sum_of_threads(outer), None, None
             total = _sum_of_threads(outer)
             # TensorFlow would make of a division by a constant a product with its reciprocal.
             divisor = tf.numpy_function(lambda: np.float32(count), [], tf.float32)
@@ -311,19 +298,76 @@ def _mean(values):
     return tf.nn.avg_pool2d(values, values.shape[1:3].as_list(), 1, 'VALID')
 
 
-def install(monkeypatch) -> None:
-    """Lets what is built from here on round this way; where the project has faster ways, TensorFlow's kernels do."""
-    own, own_atrous = tf.nn.conv2d, tf.nn.atrous_conv2d
-    plain = _convolution(
-        lambda inputs, weights, stride, padding, rate: own(inputs, weights, stride, padding, dilations=rate)
-    )
-    atrous = _convolution(lambda inputs, weights, stride, padding, rate: own_atrous(inputs, weights, rate, padding))
+class Adam(tf.compat.v1.train.AdamOptimizer):
+    """In the place of TensorFlow's (arXiv:1412.6980, end of section 2)."""
+
+    def _resource_apply_dense(self, grad, var):
+        first, second = self.get_slot(var, 'm'), self.get_slot(var, 'v')
+        powers = self._get_beta_accumulators()
+        factors = [tf.cast(self._lr_t, tf.float32), *powers, self._beta1_t, self._beta2_t, self._epsilon_t]
+        inputs = [var.read_value(), first.read_value(), second.read_value(), grad, *factors]
+        values = tf.numpy_function(_adam_step, inputs, [tf.float32] * 3)
+        variables = (var, first, second)
+        return tf.group(
+            [
+                variable.assign(tf.ensure_shape(value, var.shape))
+                for variable, value in zip(variables, values, strict=True)
+            ]
+        )
+
+
+def _adam_step(weights, first, second, gradient, rate, beta1_power, beta2_power, beta1, beta2, epsilon):
+    one = np.float32(1)
+    corrected = rate * np.sqrt(one - beta2_power) / (one - beta1_power)
+    first = first + (gradient - first) * (one - beta1)
+    second = second + (gradient * gradient - second) * (one - beta2)
+    return weights - first * corrected / (square_root(second) + epsilon), first, second
+
+
+def _latest_first(own):
+    """`own`, which adds up the gradients that reach an operation, with those of later operations first."""
+
+    def aggregate(grads, op, *arguments, **keywords):
+        for parts in gradients_util._GetGrads(grads, op) or ():
+            if isinstance(parts, list) and len(parts) > 2:
+                places = {operation.name: number for number, operation in enumerate(op.graph.get_operations())}
+                parts.sort(key=lambda gradient: _place(gradient.op.name, places), reverse=True)
+        return own(grads, op, *arguments, **keywords)
+
+    return aggregate
+
+
+def _place(name: str, places: dict[str, int]) -> int:
+    """When the operation was built whose gradient is SCOPES/OPERATION_grad/..."""
+    operation = name.partition('_grad/')[0]
+    if '/Regularizer/' in operation:
+        return -1  # there, weight decay was built with the variable
+    while operation not in places:
+        operation = operation.split('/', 1)[1]
+    return places[operation]
+
+
+def install(monkeypatch, has_pyramid: bool = False) -> None:
+    """Lets what is built from here on round this way; where the project has faster ways, TensorFlow's kernels do.
+
+    Args:
+      monkeypatch: pytest's.
+      has_pyramid: whether the network is built for several scales of an image.
+    """
+    own = tf.nn.conv2d
+    plain = _convolution(lambda inputs, weights, stride, padding: own(inputs, weights, stride, padding))
 
     def conv2d(inputs, weights, stride, padding, dilations=1, name=None):
-        return plain(inputs, weights, stride, padding, dilations)
+        if dilations == 1:
+            return plain(inputs, weights, stride, padding)
+        size = weights.shape[:2].as_list()
+        # With holes, it convolves what lies a rate apart as images of their own.
+        return tf.compat.v1.nn.with_space_to_batch(
+            inputs, [dilations] * 2, padding, lambda apart, *_: plain(apart, weights, 1, 'VALID'), filter_shape=size
+        )
 
     def atrous_conv2d(inputs, weights, rate, padding, name=None):
-        return atrous(inputs, weights, 1, padding, rate)
+        return conv2d(inputs, weights, 1, padding, rate)
 
     monkeypatch.setattr(tf.nn, 'conv2d', conv2d)
     monkeypatch.setattr(tf.nn, 'atrous_conv2d', atrous_conv2d)
@@ -333,3 +377,6 @@ def install(monkeypatch) -> None:
     monkeypatch.setattr(resize, 'bilinear', _resized)
     monkeypatch.setattr(shapes, 'resize_bilinear', _repeated(shapes.resize_bilinear))
     monkeypatch.setattr(shapes, 'spatial_mean', _mean)
+    monkeypatch.setattr(tf.compat.v1.train, 'AdamOptimizer', Adam)
+    if has_pyramid:
+        monkeypatch.setattr(gradients_util, '_AggregatedGrads', _latest_first(gradients_util._AggregatedGrads))

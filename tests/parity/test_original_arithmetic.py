@@ -7,12 +7,19 @@ import pytest
 import tensorflow as tf
 
 from deeplab.core import session
-from tests.parity import goldens, network_options, original_arithmetic, test_networks
+from tests.parity import goldens, network_options, original_arithmetic, original_products, test_networks
 
 # Networks of four families, with and without a decoder and atrous convolutions.
-EXACT = ['mobilenet_v2', 'resnet_v1_18']
+EXACT = ['mobilenet_v2', 'mobilenet_v2_image_pyramid_max', 'resnet_v1_18']
 SLOW = ['mobilenet_edgetpu', 'mobilenet_v2_aspp_decoder', 'mobilenet_v2_half_os8']
-LONG = ['nas_pnasnet', 'resnet_v1_50', 'resnet_v1_50_beta_multi_grid', 'xception_41', 'xception_65_aspp_decoder']
+LONG = [
+    'nas_pnasnet',
+    'resnet_v1_50',
+    'resnet_v1_50_beta_multi_grid',
+    'resnet_v1_101_beta_os8',
+    'xception_41',
+    'xception_65_aspp_decoder',
+]
 CASES = [
     *EXACT,
     *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW),
@@ -45,21 +52,162 @@ def _exact_sum(left, right):
     return total
 
 
-@pytest.mark.parametrize(('count', 'blocks'), [(7, [7]), (320, [320]), (321, [160, 160, 1]), (960, [320] * 3)])
-def test_a_product_rounds_after_each_term_and_each_block(count, blocks):
-    random = np.random.RandomState(count)
-    left = random.normal(size=(2, count)).astype(np.float32)
-    right = random.normal(size=(count, 3)).astype(np.float32)
-    result = original_arithmetic.product(left, right)
-    edges = np.cumsum([0, *blocks])
-    assert edges[-1] == count
-    for row in range(2):
-        for column in range(3):
-            sums = [_exact_sum(left[row, a:b], right[a:b, column]) for a, b in zip(edges, edges[1:], strict=False)]
-            expected = sums[0]
-            for part in sums[1:]:
-                expected = expected + part
-            assert result[row, column] == expected
+def test_square_root_is_near_the_true_one():
+    values = np.concatenate([[0, 1e-40], np.exp(np.linspace(-40, 12, 4096))]).astype(np.float32).reshape(-1, 3)
+    roots = original_arithmetic.square_root(values)
+    assert roots.shape == values.shape
+    assert roots.ravel()[0] == roots.ravel()[1] == 0  # numbers too small for a mantissa are none there
+    true = np.sqrt(values.ravel()[2:].astype(np.float64))
+    assert 1e-7 < np.abs(roots.ravel()[2:] / true - 1).max() < 4 * 2.0**-24
+
+
+# Each met in a golden, whose bits change with the cut.
+SHARDS = [
+    ((7, 3, 2), [[7]]),
+    ((384, 64, 25), [[384]]),
+    ((384, 64, 81), [[192], [192]]),
+    ((576, 160, 25), [[288], [288]]),
+    ((960, 160, 25), [[240, 240], [240, 240]]),
+    ((960, 320, 25), [[320, 320, 320]]),
+    ((728, 728, 162), [[248, 248, 232]]),
+    ((728, 256, 9), [[368, 360]]),
+    ((1428, 72, 12), [[480, 480, 468]]),
+    ((1428, 12, 72), [[240, 240, 240], [240, 240, 228]]),
+    ((2178, 32, 27), [[280, 280, 280, 256], [272, 272, 272, 266]]),
+    ((2048, 256, 50), [[296, 296, 296, 296, 296, 296, 272]]),
+]
+
+
+@pytest.mark.parametrize(('sizes', 'lengths'), SHARDS)
+def test_products_are_cut_by_their_size(sizes, lengths):
+    shards = original_products.eigen_shards(*sizes)
+    assert [[end - start for start, end in shard] for shard in shards] == lengths
+    edges = [edge for shard in shards for edge in shard]
+    assert edges[0][0] == 0
+    assert edges[-1][1] == sizes[0]
+    assert all(before[1] == after[0] for before, after in zip(edges, edges[1:], strict=False))
+
+
+def test_patches_make_more_threads_pay():
+    assert len(original_products.eigen_shards(360, 64, 50)) == 1
+    assert len(original_products.eigen_shards(360, 64, 50, original_products.PATCH_CYCLES)) == 2
+
+
+@pytest.mark.parametrize(
+    ('length', 'parts'), [(384, [384]), (396, [198, 198]), (769, [384, 193, 192]), (1000, [384, 308, 308])]
+)
+def test_long_blocks_are_cut_once_more(length, parts):
+    blocks = original_products.library_blocks(10, 10 + length)
+    assert [end - start for start, end in blocks] == parts
+    assert blocks[0][0] == 10
+
+
+@pytest.mark.parametrize(('terms', 'columns', 'rows'), [(7, 3, 2), (396, 3, 2), (1428, 8, 12), (960, 160, 25)])
+def test_a_product_rounds_after_each_term_and_each_block(terms, columns, rows):
+    random = np.random.RandomState(terms)
+    left = random.normal(size=(rows, terms)).astype(np.float32)
+    right = random.normal(size=(terms, columns)).astype(np.float32)
+    result = original_products.contraction(left, right)
+    for row, column in ((0, 0), (rows - 1, columns - 1)):
+        shard_sums = []
+        for shard in original_products.eigen_shards(terms, columns, rows):
+            blocks = [part for block in shard for part in original_products.library_blocks(*block)]
+            shard_sums.append(_in_order([_exact_sum(left[row, a:b], right[a:b, column]) for a, b in blocks]))
+        assert result[row, column] == _in_order(shard_sums)
+
+
+def _in_order(parts):
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+@pytest.mark.parametrize(
+    ('shape', 'terms'),
+    [((2, 3, 4, 8), 5), ((2, 9, 9, 256), 900), ((2, 1, 1, 200), 1000), ((1, 1, 1, 100), 7)],
+    ids=['together', 'image by image', 'one pixel each', 'one pixel'],
+)
+def test_input_gradients_are_products(shape, terms):
+    random = np.random.RandomState(0)
+    outer = random.normal(size=shape).astype(np.float32)
+    kernel = random.normal(size=(terms, shape[3])).astype(np.float32)
+    gradient = original_products.input_gradient(outer, kernel)
+    assert gradient.dtype == np.float32
+    np.testing.assert_allclose(gradient, outer.astype(np.float64) @ kernel.T.astype(np.float64), rtol=1e-3, atol=1e-4)
+
+
+def test_a_single_pixel_adds_up_sixteen_products_at_a_time():
+    random = np.random.RandomState(0)
+    outer = random.normal(size=(1, 1, 1, 200)).astype(np.float32)
+    kernel = random.normal(size=(3, 200)).astype(np.float32)
+    blocks = []
+    for first in range(0, 200, 16):
+        total = np.float32(0)
+        for factor, weight in zip(outer[0, 0, 0, first : first + 16], kernel[1, first : first + 16], strict=True):
+            total = total + factor * weight
+        blocks.append(total)
+    assert original_products.input_gradient(outer, kernel)[0, 0, 0, 1] == _in_order(blocks)
+
+
+def test_images_of_a_large_kernel_come_in_shares():
+    random = np.random.RandomState(0)
+    patches = random.normal(size=(3, 2, 2, 2000)).astype(np.float32)
+    outer = random.normal(size=(3, 2, 2, 2000)).astype(np.float32)  # 4 million weights: two images at a time
+    gradient = original_products.weight_gradient(patches, outer)
+    flat, flat_outer = patches[..., 0].reshape(-1), outer[..., 0].reshape(-1)
+    expected = _exact_sum(flat[:8], flat_outer[:8]) + _exact_sum(flat[8:], flat_outer[8:])
+    assert gradient[0, 0] == expected
+
+
+@pytest.mark.parametrize('padding', ['SAME', 'VALID'])
+@pytest.mark.parametrize(('size', 'stride', 'rate'), [(1, 1, 1), (1, 2, 1), (3, 1, 1), (3, 2, 1), (3, 1, 2)])
+def test_convolutions_and_gradients_are_tensorflows_but_for_rounding(size, stride, rate, padding, monkeypatch):
+    random = np.random.RandomState(0)
+    image = random.normal(size=(2, 9, 10, 5)).astype(np.float32)
+    kernel = random.normal(size=(size, size, 5, 4)).astype(np.float32)
+    results = []
+    for is_original in (False, True):
+        if is_original:
+            original_arithmetic.install(monkeypatch)
+        with tf.Graph().as_default(), tf.compat.v1.Session() as running:
+            given, weights = tf.constant(image), tf.constant(kernel)
+            if rate == 1:
+                outputs = tf.nn.conv2d(given, weights, stride, padding)
+            else:
+                outputs = tf.nn.atrous_conv2d(given, weights, rate, padding)
+            factors = tf.reshape(tf.range(tf.size(outputs), dtype=tf.float32), tf.shape(outputs)) / 100
+            fetches = [outputs, *tf.gradients(tf.reduce_sum(outputs * factors), [given, weights])]
+            results.append(running.run(fetches))
+    for value, expected in zip(results[1], results[0], strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-3)
+
+
+def test_adam_is_tensorflows_but_for_rounding():
+    random = np.random.RandomState(0)
+    gradients = random.normal(size=(3, 20)).astype(np.float32)
+    values = []
+    for kind in (tf.compat.v1.train.AdamOptimizer, original_arithmetic.Adam):
+        with tf.Graph().as_default(), tf.compat.v1.Session() as running:
+            weights = tf.compat.v1.get_variable('weights', initializer=tf.ones([20]), use_resource=True)
+            given = tf.compat.v1.placeholder(tf.float32, [20])
+            step = kind(0.1).apply_gradients([(given, weights)])
+            running.run(tf.compat.v1.global_variables_initializer())
+            for gradient in gradients:
+                running.run(step, {given: gradient})
+            values.append(running.run(tf.compat.v1.global_variables()))
+    for value, expected in zip(*values, strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_with_a_pyramid_later_sides_come_first(monkeypatch):
+    original_arithmetic.install(monkeypatch, has_pyramid=True)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as running:
+        value = tf.identity(tf.constant(1.0))
+        sides = [value * tf.constant(factor) for factor in (1e8, 1.0, -1e8)]
+        gradient = tf.gradients(tf.add_n(sides), value, aggregation_method=tf.AggregationMethod.EXPERIMENTAL_TREE)
+        # (-1e8 + 1) + 1e8 loses the one; 1e8 - 1e8 before it would not.
+        assert running.run(gradient) == [0.0]
 
 
 def test_exponentials():
@@ -80,28 +228,6 @@ def test_softmax_sums_to_one():
     probabilities = original_arithmetic.softmax(logits)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-6)
     assert (probabilities.argmax(axis=1) == logits.argmax(axis=1)).all()
-
-
-@pytest.mark.parametrize(
-    ('count', 'results', 'parts'),
-    [(396, 4, [198, 198]), (1428, 4, [240, 240, 240, 240, 240, 228]), (1428, 1025, [286] * 4 + [284])],
-)
-def test_gradients_of_weights_add_up_in_shares(count, results, parts):
-    random = np.random.RandomState(count)
-    patches = random.normal(size=(count, 1)).astype(np.float32)
-    outer = random.normal(size=(count, results)).astype(np.float32)
-    gradient = original_arithmetic.weight_gradient(patches, outer)
-    edges = np.cumsum([0, *parts])
-    assert edges[-1] == count
-    sums = [_exact_sum(patches[a:b, 0], outer[a:b, 0]) for a, b in zip(edges, edges[1:], strict=False)]
-    halves = [sums[:3], sums[3:]] if results == 4 and count > 1000 else [sums]
-    totals = []
-    for half in halves:
-        total = half[0]
-        for part in half[1:]:
-            total = total + part
-        totals.append(total)
-    assert gradient[0, 0] == (totals[0] if len(totals) == 1 else totals[0] + totals[1])
 
 
 @pytest.mark.parametrize('name', CASES)

@@ -145,12 +145,13 @@ class Bounds:
     slots: dict[str, float]
 
 
-# With the original's rounding, ten steps agree to what the last bits of a few gradients make.
-FROZEN_NARROW = Bounds((1e-6,) * 10, {'1': 1e-9, '2': 1e-9, '10': 1e-5}, {'1': 1e-4, '2': 1e-4, '10': 0.05})
-NARROW = Bounds((2e-6,) * 10, {'1': 5e-6, '2': 5e-6, '10': 5e-5}, {'1': 5e-6, '2': 5e-6, '10': 5e-5})
-# Adam's first step is the rate times the sign of each gradient, also of a gradient that is rounding alone: two runs of
-# the original differ too. Its slots after the first step are therefore compared no more.
-ADAM_NARROW = Bounds((1e-6, 1e-5) + (1e-3,) * 8, {'1': 2e-4, '2': 2e-4, '10': 1e-3}, {'1': 1e-3})
+# With the original's rounding, ten steps agree to the last bit of every variable and slot; a loss is a sum of terms
+# that were added in another order.
+EXACT = Bounds((1e-6,) * 10, {'1': 1e-12, '2': 1e-12, '10': 1e-12}, {'1': 1e-12, '2': 1e-12, '10': 1e-12})
+# Adam's first step is the rate times the sign of each gradient, also of a gradient that is rounding alone, and with an
+# image pyramid the order of some sums was that of the original's threads: two runs of the original agree to 1e-5 until
+# step 4 and to 3e-4 at step 10. Slots are compared as long as that has not grown.
+PYRAMID = Bounds((1e-6, 1e-6, 1e-5, 1e-5) + (3e-4,) * 6, {'1': 2e-6, '2': 1e-4, '10': 5e-4}, {'1': 1e-6, '2': 1e-3})
 # As the program trains. Few of a ReLU's kinks lie on the other side, and with frozen statistics nothing spreads that.
 FROZEN = Bounds((1e-6,) * 3 + (1e-4,) * 7, {'1': 1e-5, '2': 1e-5, '10': 1e-3}, {'1': 3e-3, '2': 1e-2, '10': 0.1})
 MOMENTUM = Bounds((1e-5, 5e-5) + (3e-3,) * 8, {'1': 1e-5, '2': 5e-5, '10': 2e-3}, {'1': 0.3, '2': 0.9, '10': 3.0})
@@ -160,11 +161,11 @@ ADAM = Bounds((1e-5, 5e-5) + (3e-3,) * 8, {'1': 5e-4, '2': 1e-3, '10': 1e-2}, {'
 def bounds_of(options, rounding) -> Bounds:
     if rounding == 'original' and not original_arithmetic.kernels_round_alike():
         rounding = 'own'  # what is not emulated rounds otherwise on this processor, and noise grows from that too
+    if rounding == 'original':
+        return PYRAMID if 'image_pyramid' in options else EXACT
     if not options['fine_tune_batch_norm']:
-        return FROZEN_NARROW if rounding == 'original' else FROZEN
-    if options['optimizer'] == 'adam':
-        return ADAM_NARROW if rounding == 'original' else ADAM
-    return NARROW if rounding == 'original' else MOMENTUM
+        return FROZEN
+    return ADAM if options['optimizer'] == 'adam' else MOMENTUM
 
 
 def difference(value, expected) -> float:
@@ -183,7 +184,7 @@ def test_steps(golden, rounding, without_dropout, monkeypatch):
     facts = golden.facts
     bounds = bounds_of(facts['options'], rounding)
     if rounding == 'original':
-        original_arithmetic.install(monkeypatch)
+        original_arithmetic.install(monkeypatch, has_pyramid='image_pyramid' in facts['options'])
     result = run_steps(facts, golden.arrays)
     assert result.regularization == pytest.approx(facts['steps'][0]['regularization_loss'], rel=1e-6)
     for number, step in enumerate(facts['steps']):
