@@ -437,7 +437,7 @@ def apply_moving_updates(updates: Sequence[MovingUpdate]) -> list[tf.Operation]:
     for update in updates:
         name = update.variable.op.name
         with tf.control_dependencies([last[name]] if name in last else []):
-            # In float32, as the original had it: of 0.997, 7 millionths more than the number itself leaves.
+            # In float32, as the original had it: 1 - 0.997 is 0.00300002 there, 7 millionths of itself above 0.003.
             share = np.float32(1) - np.float32(update.decay)
             step = (update.variable.read_value() - update.batch_value) * share
             last[name] = update.variable.assign_sub(step, read_value=False)

@@ -3,14 +3,20 @@
 TensorFlow 1.15 gave its convolutions to the tensor contraction of the library Eigen, which cut a product into blocks
 of terms by its size and by the threads that it took, and each block to MKL-DNN, which cut what was longer than it liked
 once more. Within a block, `a * b` is added to one float32 after the other with one rounding for both (a fused
-multiply-add); the blocks' sums are added in order. A small input gradient went to MKL-DNN at once.
+multiply-add); the blocks' sums are added in order. The input gradient of small images went to MKL-DNN at once, and that
+of single pixels to a product of Eigen's that rounds twice.
 
-The rules below are Eigen's (`TensorContractionThreadPool.h`, `GeneralBlockPanelKernel.h` and `TensorCostModel.h` among
-the headers of the 1.15 package) for a build with AVX, a first cache of 48 KiB and two threads, as the goldens' logits
-and gradients confirm to the last bit (`test_original_arithmetic.py`); MKL-DNN's limit was found from the goldens.
-A product is `[rows, terms] @ [terms, columns]`. NumPy computes it in float64 and rounds after each step, so that every
-processor gives the same bits. It is slow and for tests alone.
+What is known of Eigen's rules is from the headers in the 1.15 package (each function names its source); the build has
+AVX, the processor a first cache of 48 KiB, and there are two threads. MKL-DNN's limit and how many images the gradients
+of convolutions take at a time were found from the goldens, whose logits (`test_original_arithmetic.py`) and gradients
+(`test_training.py`) confirm all of it to the last bit. Left out is that Eigen shares no terms whose sums are larger
+than the last cache: no golden has such.
+
+A product is `[rows, terms] @ [terms, columns]`. NumPy computes it in float64 and rounds once after each step, so that
+every processor gives the same bits. It is slow and for tests alone.
 """
+
+import fractions
 
 import numpy as np
 
@@ -21,30 +27,33 @@ THREADS = 2
 LANES = 8  # numbers in a vector register
 PANEL = 4  # rows that Eigen's kernel takes at a time; it takes two registers of columns
 FIRST_CACHE = 48 << 10  # bytes
-LARGEST_SHARED_BLOCK = 320  # terms, where there is more than one thread
-LARGEST_LIBRARY_BLOCK = 384  # terms, in MKL-DNN
+LONGEST_SHARED_BLOCK = 320  # terms, where there is more than one thread
+LONGEST_LIBRARY_BLOCK = 384  # terms, in MKL-DNN
 SMALLEST_SHARD = 12 * LANES  # terms
-WORKING_SET = (30 << 20) // 4  # numbers: so many images at a time as have them in their three matrices, at least
-LARGE_MATRIX = 1 << 16  # numbers in the three matrices for each thread, from where two threads share an image's product
+WORKING_SET = (30 << 20) // 4  # numbers in the three matrices of the images that are multiplied together, at least
+LARGE_IMAGE = 1 << 16  # numbers in an image's three matrices, for each thread; from here on its product is its own
+LONG_VECTOR, VECTOR_BLOCK = 128, 16  # terms of a single row's product, from where it adds up blocks
 TRANSFER = 11 / 64  # cycles for a byte
 TO_START = 100_000  # cycles until other threads work
 CACHED = 1 << 15  # results at a time, so that the work stays in the cache
-# Cycles to find a pixel of a patch: three divisions of 24 and 14 products, for a register of numbers.
-PATCH_CYCLES = (3 * 24 + 14) / LANES
+_SHORTER_MANTISSA = 64 - 29  # a shift that leaves of float64 what float32 has no room for
+_HALF = np.iinfo(np.int64).min  # of the last place in float32
 
 
 def _rounded_up(count: int, unit: int = LANES) -> int:
     return -(-count // unit) * unit
 
 
-def _block(terms: int, columns: int, rows: int, threads: int) -> int:
-    """Terms of Eigen's blocks: as many as the cache takes, made even."""
-    panel = 2 * LANES + PANEL
-    fitting = (FIRST_CACHE - 2 * LANES * PANEL * 4) // (panel * 4) // LANES * LANES
+def _block(terms: int, threads: int) -> int:
+    """Terms of Eigen's blocks: as many as the cache takes, made even.
+
+    Source: `evaluateProductBlockingSizesHeuristic` in GeneralBlockPanelKernel.h.
+    """
     longest = terms
+    fitting = (FIRST_CACHE - 2 * LANES * PANEL * 4) // ((2 * LANES + PANEL) * 4) // LANES * LANES
     if threads > 1:
-        longest = min(terms, fitting, LARGEST_SHARED_BLOCK)
-    elif terms > fitting and max(terms, columns, rows) >= 48:
+        longest = min(terms, LONGEST_SHARED_BLOCK)
+    elif terms > fitting:
         rest = terms % fitting
         spare = (fitting - 1 - rest) // (LANES * (terms // fitting + 1)) if rest else 0
         longest = fitting - LANES * spare
@@ -52,7 +61,10 @@ def _block(terms: int, columns: int, rows: int, threads: int) -> int:
 
 
 def _shares_rows(columns: int, rows: int) -> bool:
-    """Whether the threads share the rows, which is usual, and not the columns."""
+    """Whether the threads share the rows, which is usual, and not the columns.
+
+    Source: `shardByCol` in TensorContractionThreadPool.h, whose columns are rows here.
+    """
     own_columns, own_rows, unit = columns // THREADS, rows // THREADS, THREADS * PANEL
     if own_columns >= PANEL:
         if own_rows < PANEL:
@@ -62,27 +74,33 @@ def _shares_rows(columns: int, rows: int) -> bool:
     return own_rows >= 16 * PANEL or columns <= rows * 32
 
 
-def _threads(terms: int, columns: int, rows: int, gathering: float) -> int:
-    """How many threads pay if they share the results. `gathering`: cycles to find one number of the left matrix."""
-    step = _block(terms, columns, rows, THREADS)
+def _threads(terms: int, columns: int, rows: int) -> int:
+    """How many threads pay if they share the results.
+
+    Source: `contractionCost` in TensorContractionThreadPool.h and `numThreads` in TensorCostModel.h.
+    """
+    if rows == 1:
+        return 1
+    step = _block(terms, THREADS)
     slowness = 2 if columns < PANEL or rows < 2 * LANES else 1
-    shares_rows = _shares_rows(columns, rows)
-    reading_right = 0 if shares_rows else 4 * TRANSFER
-    reading_left = gathering + (4 * TRANSFER if shares_rows else 0)
-    each = step * slowness / LANES + 4 * TRANSFER + reading_right * step / rows + reading_left * step / columns
+    reading = step / columns if _shares_rows(columns, rows) else step / rows
+    each = step * slowness / LANES + 4 * TRANSFER * (1 + reading)
     return 2 if columns * rows * each >= TO_START * (1 + THREADS - 0.9) else 1
 
 
-def _threads_by_terms(terms: int, columns: int, rows: int, gathering: float) -> int:
-    """How many threads pay if they share the terms, and add up what each has got."""
+def _threads_by_terms(terms: int, columns: int, rows: int) -> int:
+    """How many threads pay if they share the terms, and add up what each has got.
+
+    Source: `numThreadsInnerDim` in TensorContractionThreadPool.h.
+    """
     slowness = 2 if rows < PANEL or columns < 2 * LANES else 1
-    each = slowness * columns * rows / LANES + 4 * TRANSFER + (gathering + 4 * TRANSFER) * rows
-    alone = terms * each
+    alone = terms * (slowness * columns * rows / LANES + 4 * TRANSFER * (1 + rows))
     adding = columns * rows * (3 * TRANSFER + 1 / LANES)
     return 2 if alone / THREADS + TO_START + THREADS * (adding + 3000) < alone else 1
 
 
 def _are_terms_shared(terms: int, columns: int, rows: int, threads: int, threads_by_terms: int) -> bool:
+    """Source: `shardByInnerDim` in TensorContractionThreadPool.h."""
     own = terms // threads_by_terms
     if rows == 1 or threads_by_terms < 2 or threads_by_terms < threads or own < 2 * PANEL:
         return False
@@ -95,22 +113,22 @@ def _cut(start: int, stop: int, step: int) -> Shard:
     return [(first, min(stop, first + step)) for first in range(start, stop, step)]
 
 
-def eigen_shards(terms: int, columns: int, rows: int, gathering: float = 0.0) -> list[Shard]:
+def eigen_shards(terms: int, columns: int, rows: int) -> list[Shard]:
     """How Eigen split a product.
 
     Args:
       terms: numbers in a row of the left matrix.
       columns: of the right matrix.
       rows: of the left matrix.
-      gathering: cycles that finding a number of the left matrix costs: 0, or PATCH_CYCLES.
+
+    Source: `evalProductImpl` and `EvalShardedByInnerDimContext` in TensorContractionThreadPool.h.
     """
-    threads = _threads(terms, columns, rows, gathering)
-    by_terms = _threads_by_terms(terms, columns, rows, gathering)
-    if _are_terms_shared(terms, columns, rows, threads, by_terms):
-        share = min(terms, max(SMALLEST_SHARD, _rounded_up(-(-terms // by_terms))))
-        number = -(-terms // share)
-        return [_cut(start, stop, _block(stop - start, columns, rows, number)) for start, stop in _cut(0, terms, share)]
-    return [_cut(0, terms, _block(terms, columns, rows, threads))]
+    threads, by_terms = _threads(terms, columns, rows), _threads_by_terms(terms, columns, rows)
+    if not _are_terms_shared(terms, columns, rows, threads, by_terms):
+        return [_cut(0, terms, _block(terms, threads))]
+    share = min(terms, max(SMALLEST_SHARD, _rounded_up(-(-terms // by_terms))))
+    number = -(-terms // share)
+    return [_cut(start, stop, _block(stop - start, number)) for start, stop in _cut(0, terms, share)]
 
 
 def library_blocks(start: int, stop: int) -> Shard:
@@ -118,24 +136,24 @@ def library_blocks(start: int, stop: int) -> Shard:
     blocks = []
     while start < stop:
         length = stop - start
-        if length >= 2 * LARGEST_LIBRARY_BLOCK:
-            length = LARGEST_LIBRARY_BLOCK
-        elif length > LARGEST_LIBRARY_BLOCK:
+        if length >= 2 * LONGEST_LIBRARY_BLOCK:
+            length = LONGEST_LIBRARY_BLOCK
+        elif length > LONGEST_LIBRARY_BLOCK:
             length = (length + 1) // 2
         blocks.append((start, start + length))
         start += length
     return blocks
 
 
-def contraction(left: np.ndarray, right: np.ndarray, gathering: float = 0.0) -> np.ndarray:
+def contraction(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """`left @ right` of float32 [rows, terms] and [terms, columns] by Eigen: [rows, columns] float32."""
-    shards = eigen_shards(left.shape[1], right.shape[1], left.shape[0], gathering)
+    shards = eigen_shards(left.shape[1], right.shape[1], left.shape[0])
     return _sums(left, right, [[part for block in shard for part in library_blocks(*block)] for shard in shards])
 
 
-def of_patches(patches: np.ndarray, kernel: np.ndarray, gathering: float) -> np.ndarray:
+def of_patches(patches: np.ndarray, kernel: np.ndarray) -> np.ndarray:
     """A convolution: float32 [n, h, w, terms] and [terms, filters] make [n, h, w, filters]."""
-    result = contraction(patches.reshape(-1, patches.shape[-1]), kernel, gathering)
+    result = contraction(patches.reshape(-1, patches.shape[-1]), kernel)
     return result.reshape(*patches.shape[:-1], kernel.shape[1])
 
 
@@ -154,7 +172,7 @@ def input_gradient(outer: np.ndarray, kernel: np.ndarray) -> np.ndarray:
     pixels = height * width
     right = np.ascontiguousarray(kernel.T)
     flat = outer.reshape(images, pixels, filters)
-    if images > 1 and (pixels * filters + terms * filters + pixels * terms) // THREADS < LARGE_MATRIX:
+    if images > 1 and (pixels * filters + terms * filters + pixels * terms) // THREADS < LARGE_IMAGE:
         result = _sums(flat.reshape(-1, filters), right, [library_blocks(0, filters)])
     else:
         multiply = _vector_product if pixels == 1 else contraction
@@ -175,10 +193,13 @@ def weight_gradient(patches: np.ndarray, outer: np.ndarray) -> np.ndarray:
 
 
 def _vector_product(vector: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The product of a single row, [1, terms]: rounded after each product, too, and in blocks of 16 terms."""
+    """The product of a single row, [1, terms], rounded after each product, too: long ones in blocks.
+
+    Source: `general_matrix_vector_product` in GeneralMatrixVector.h.
+    """
     terms = right.shape[0]
     total = np.zeros(right.shape[1], np.float32)
-    for first, end in _cut(0, terms, terms if terms < 128 else 16):
+    for first, end in _cut(0, terms, terms if terms < LONG_VECTOR else VECTOR_BLOCK):
         block = np.zeros_like(total)
         for factor, row in zip(vector[0, first:end], right[first:end], strict=True):
             block = block + row * factor
@@ -200,15 +221,31 @@ def _sums(left: np.ndarray, right: np.ndarray, shards: list[Shard]) -> np.ndarra
 def _shard_sum(factors: np.ndarray, wide: np.ndarray, blocks: Shard) -> np.ndarray:
     """The sum of one shard, of float64 [terms, rows, 1] and [terms, columns]: float32 [rows, columns]."""
     exact = np.empty((factors.shape[1], wide.shape[1]))
+    tails = np.empty(exact.shape, np.int64)
     sums = []
     for start, stop in blocks:
         rounded = np.zeros(exact.shape, np.float32)
         for factor, row in zip(factors[start:stop], wide[start:stop], strict=True):
             np.multiply(factor, row, out=exact)
             exact += rounded
+            np.left_shift(exact.view(np.int64), _SHORTER_MANTISSA, out=tails)
+            if tails.min() == _HALF:
+                _leave_the_middle(exact, factor, row, rounded, np.argwhere(tails == _HALF))
             rounded[...] = exact
         sums.append(rounded)
     return _added(sums)
+
+
+def _leave_the_middle(exact, factor, row, rounded, places) -> None:
+    """Moves float64 sums that lie in the middle of two float32 to the side of the true sum, which float64 lost.
+
+    One of some ten thousand million is rounded twice otherwise, and ten steps of a large network show that.
+    """
+    for line, column in places:
+        product = fractions.Fraction(factor[line, 0]) * fractions.Fraction(row[column])
+        error = product + fractions.Fraction(float(rounded[line, column])) - fractions.Fraction(exact[line, column])
+        if error:
+            exact[line, column] = np.nextafter(exact[line, column], np.inf if error > 0 else -np.inf)
 
 
 def _added(parts: list[np.ndarray]) -> np.ndarray:

@@ -9,7 +9,7 @@ import tensorflow as tf
 from deeplab.core import session
 from tests.parity import goldens, network_options, original_arithmetic, original_products, test_networks
 
-# Networks of four families, with and without a decoder and atrous convolutions.
+# Networks of four families, with and without a decoder, atrous convolutions and an image pyramid.
 EXACT = ['mobilenet_v2', 'mobilenet_v2_image_pyramid_max', 'resnet_v1_18']
 SLOW = ['mobilenet_edgetpu', 'mobilenet_v2_aspp_decoder', 'mobilenet_v2_half_os8']
 LONG = [
@@ -63,7 +63,9 @@ def test_square_root_is_near_the_true_one():
 
 # Each met in a golden, whose bits change with the cut.
 SHARDS = [
-    ((7, 3, 2), [[7]]),
+    ((72, 12, 1089), [[72]]),
+    ((256, 4, 1250), [[128], [128]]),
+    ((256, 21, 289), [[256]]),
     ((384, 64, 25), [[384]]),
     ((384, 64, 81), [[192], [192]]),
     ((576, 160, 25), [[288], [288]]),
@@ -71,6 +73,9 @@ SHARDS = [
     ((960, 320, 25), [[320, 320, 320]]),
     ((728, 728, 162), [[248, 248, 232]]),
     ((728, 256, 9), [[368, 360]]),
+    ((728, 256, 25), [[248, 248, 232]]),
+    ((1280, 256, 18), [[320, 320, 320, 320]]),
+    ((2048, 256, 18), [[296, 296, 296, 296, 296, 296, 272]]),
     ((1428, 72, 12), [[480, 480, 468]]),
     ((1428, 12, 72), [[240, 240, 240], [240, 240, 228]]),
     ((2178, 32, 27), [[280, 280, 280, 256], [272, 272, 272, 266]]),
@@ -88,9 +93,15 @@ def test_products_are_cut_by_their_size(sizes, lengths):
     assert all(before[1] == after[0] for before, after in zip(edges, edges[1:], strict=False))
 
 
-def test_patches_make_more_threads_pay():
-    assert len(original_products.eigen_shards(360, 64, 50)) == 1
-    assert len(original_products.eigen_shards(360, 64, 50, original_products.PATCH_CYCLES)) == 2
+def test_a_product_rounds_once():
+    assert original_products.eigen_shards(2, 1, 1) == [[(0, 2)]]
+    # 1 + 2**-24 + 2**-60: float64 would lose the last, and float32 round what is left to the even neighbour, 1.
+    left = np.array([[1, 2**-24 * (1 + 2**-12)]], np.float32)
+    right = np.array([[1], [1 - 2**-12 + 2**-24]], np.float32)
+    assert original_products.contraction(left, right)[0, 0] == 1 + 2**-23
+    assert original_products.contraction(-left, right)[0, 0] == -1 - 2**-23
+    right[1] = 1 - 2**-12  # less than the half
+    assert original_products.contraction(left, right)[0, 0] == 1
 
 
 @pytest.mark.parametrize(
@@ -200,14 +211,46 @@ def test_adam_is_tensorflows_but_for_rounding():
         np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_with_a_pyramid_later_sides_come_first(monkeypatch):
-    original_arithmetic.install(monkeypatch, has_pyramid=True)
+def _sum_of_sides(early_decay=()):
+    """What flows back from 1, 1e8 and a term of weight decay, -1e8: all depends on their order."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as running:
+        tf.compat.v1.train.get_or_create_global_step()
         value = tf.identity(tf.constant(1.0))
-        sides = [value * tf.constant(factor) for factor in (1e8, 1.0, -1e8)]
+        sides = [value * tf.constant(1.0), value * tf.constant(1e8)]
+        with tf.name_scope('kernel/Regularizer/'):
+            sides.append(value * tf.constant(-1e8))
         gradient = tf.gradients(tf.add_n(sides), value, aggregation_method=tf.AggregationMethod.EXPERIMENTAL_TREE)
-        # (-1e8 + 1) + 1e8 loses the one; 1e8 - 1e8 before it would not.
-        assert running.run(gradient) == [0.0]
+        running.run(tf.compat.v1.global_variables_initializer())
+        return running.run(gradient)[0]
+
+
+def test_with_a_pyramid_later_sides_come_first(monkeypatch):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as running:
+        results = []
+        for has_pyramid in (False, True):
+            original_arithmetic.install(monkeypatch, has_pyramid)
+            value = tf.identity(tf.constant(1.0))
+            sides = [value * tf.constant(factor) for factor in (1.0, 1e8, -1e8)]
+            (gradient,) = tf.gradients(
+                tf.add_n(sides), value, aggregation_method=tf.AggregationMethod.EXPERIMENTAL_TREE
+            )
+            results.append(running.run(gradient))
+    assert results == [0.0, 1.0]  # (1 + 1e8) - 1e8 and (-1e8 + 1e8) + 1
+
+
+def test_weight_decay_comes_last_but_where_it_came_early(monkeypatch):
+    original_arithmetic.install(monkeypatch, has_pyramid=True)
+    assert _sum_of_sides() == 0.0  # (1e8 + 1) - 1e8
+    monkeypatch.undo()
+    original_arithmetic.install(monkeypatch, has_pyramid=True, early_decay=['kernel'])
+    assert _sum_of_sides() == 1.0  # (1e8 - 1e8) + 1
+
+
+def test_a_gradient_of_nothing_has_no_place():
+    assert original_arithmetic._place('gradients/a/b_grad/mul', {'a/b': 7}) == 7
+    assert original_arithmetic._place('gradients/b_gradient_sum/AddN', {'b': 3}) == 3
+    with pytest.raises(ValueError, match='gradients/c_grad/mul is the gradient of no operation'):
+        original_arithmetic._place('gradients/c_grad/mul', {'b': 3})
 
 
 def test_exponentials():

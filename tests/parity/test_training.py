@@ -4,8 +4,8 @@ A network whose batch norms are in training mode amplifies rounding: noise of on
 of single gradients within two steps, wherever a ReLU's input is near its kink. So each case runs twice: with arithmetic
 that rounds as the original's did (`original_arithmetic.py`), which must give its step within narrow bounds; and as the
 program trains, whose sums are more exact and whose steps therefore differ by what the original's rounding grew
-to. A slot whose true gradient is zero (a shift in front of another batch norm) holds rounding alone, and is not
-compared.
+to. There, a slot whose true gradient is zero (a shift in front of another batch norm) holds rounding alone, and slots
+that vary as little as those, most second moments of Adam among them, are not compared.
 """
 
 import dataclasses
@@ -39,9 +39,9 @@ def pytest_generate_tests(metafunc):
         for golden in found:
             for rounding in ('original', 'own'):
                 # The largest network takes minutes, and so does rounding for another large one.
-                is_slow = 'xception' in golden.name or ('resnet' in golden.name and rounding == 'original')
-                name = f'{golden.name}-{rounding}'
-                cases.append(pytest.param(golden, rounding, marks=[pytest.mark.slow] if is_slow else [], id=name))
+                slowness = ('xception' in golden.name) + (rounding == 'original' and 'mobilenet' not in golden.name)
+                marks = ([], [pytest.mark.slow], [pytest.mark.long])[slowness]
+                cases.append(pytest.param(golden, rounding, marks=marks, id=f'{golden.name}-{rounding}'))
         metafunc.parametrize(('golden', 'rounding'), cases)
 
 
@@ -133,25 +133,31 @@ def without_dropout(monkeypatch):
 
 
 SLOTS = ('Momentum', 'Adam', 'Adam_1')
-NO_GRADIENT = 1e-5  # a slot that varies less than this holds rounding alone
 
 
 @dataclasses.dataclass(frozen=True)
 class Bounds:
-    """Largest differences: relative ones of losses by step, and in standard deviations of variables after a step."""
+    """Largest differences: relative ones of losses by step, and in standard deviations of variables after a step.
+
+    Slots that vary less than `least_slot` are not compared.
+    """
 
     losses: tuple[float, ...]
     variables: dict[str, float]
     slots: dict[str, float]
+    least_slot: float = 1e-5
 
 
-# With the original's rounding, ten steps agree to the last bit of every variable and slot; a loss is a sum of terms
-# that were added in another order.
-EXACT = Bounds((1e-6,) * 10, {'1': 1e-12, '2': 1e-12, '10': 1e-12}, {'1': 1e-12, '2': 1e-12, '10': 1e-12})
-# Adam's first step is the rate times the sign of each gradient, also of a gradient that is rounding alone, and with an
-# image pyramid the order of some sums was that of the original's threads: two runs of the original agree to 1e-5 until
-# step 4 and to 3e-4 at step 10. Slots are compared as long as that has not grown.
-PYRAMID = Bounds((1e-6, 1e-6, 1e-5, 1e-5) + (3e-4,) * 6, {'1': 2e-6, '2': 1e-4, '10': 5e-4}, {'1': 1e-6, '2': 1e-3})
+# Of the golden's first step, found from its slots.
+EARLY_DECAY = {'xception_41_pyramid_adam': ('aspp3_pointwise/weights', 'xception_41/entry_flow/conv1_1/weights')}
+# With the original's rounding, ten steps agree to the last bit in all that the goldens hold of a variable or slot
+# (mean, deviation, first values), also where it is rounding alone. A loss is a sum of terms that were added in another
+# order.
+BITS = {'1': 1e-14, '2': 1e-14, '10': 1e-14}
+EXACT = Bounds((1e-6,) * 10, BITS, BITS, least_slot=0.0)
+# A moving statistic of two scales takes both updates in the order that threads had there, and so does the sum of the
+# gradients of one kernel at the last step.
+PYRAMID = Bounds((1e-6,) * 10, {'1': 1e-6, '2': 2e-6, '10': 5e-6}, BITS | {'10': 1e-8}, least_slot=0.0)
 # As the program trains. Few of a ReLU's kinks lie on the other side, and with frozen statistics nothing spreads that.
 FROZEN = Bounds((1e-6,) * 3 + (1e-4,) * 7, {'1': 1e-5, '2': 1e-5, '10': 1e-3}, {'1': 3e-3, '2': 1e-2, '10': 0.1})
 MOMENTUM = Bounds((1e-5, 5e-5) + (3e-3,) * 8, {'1': 1e-5, '2': 5e-5, '10': 2e-3}, {'1': 0.3, '2': 0.9, '10': 3.0})
@@ -159,10 +165,8 @@ ADAM = Bounds((1e-5, 5e-5) + (3e-3,) * 8, {'1': 5e-4, '2': 1e-3, '10': 1e-2}, {'
 
 
 def bounds_of(options, rounding) -> Bounds:
-    if rounding == 'original' and not original_arithmetic.kernels_round_alike():
-        rounding = 'own'  # what is not emulated rounds otherwise on this processor, and noise grows from that too
     if rounding == 'original':
-        return PYRAMID if 'image_pyramid' in options else EXACT
+        return PYRAMID if options.get('image_pyramid') else EXACT
     if not options['fine_tune_batch_norm']:
         return FROZEN
     return ADAM if options['optimizer'] == 'adam' else MOMENTUM
@@ -184,7 +188,10 @@ def test_steps(golden, rounding, without_dropout, monkeypatch):
     facts = golden.facts
     bounds = bounds_of(facts['options'], rounding)
     if rounding == 'original':
-        original_arithmetic.install(monkeypatch, has_pyramid='image_pyramid' in facts['options'])
+        if not original_arithmetic.kernels_round_alike():
+            pytest.skip('depthwise convolutions round in another way here; is TF_ENABLE_ONEDNN_OPTS=0?')
+        early = EARLY_DECAY.get(golden.name, ())
+        original_arithmetic.install(monkeypatch, bool(facts['options'].get('image_pyramid')), early)
     result = run_steps(facts, golden.arrays)
     assert result.regularization == pytest.approx(facts['steps'][0]['regularization_loss'], rel=1e-6)
     for number, step in enumerate(facts['steps']):
@@ -196,6 +203,6 @@ def test_steps(golden, rounding, without_dropout, monkeypatch):
         for name, numbers in expected.items():
             is_slot = name.rpartition('/')[2] in SLOTS
             bound = (bounds.slots if is_slot else bounds.variables).get(number)
-            if bound is None or (is_slot and numbers['std'] < NO_GRADIENT):
+            if bound is None or (is_slot and numbers['std'] < bounds.least_slot):
                 continue
             assert difference(values[name], numbers) <= bound, f'{name} after step {number}'
