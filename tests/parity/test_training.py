@@ -38,9 +38,11 @@ def pytest_generate_tests(metafunc):
         cases = []
         for golden in found:
             for rounding in ('original', 'own'):
-                # The largest network takes minutes, and so does rounding for another large one.
-                slowness = ('xception' in golden.name) + (rounding == 'original' and 'mobilenet' not in golden.name)
-                marks = ([], [pytest.mark.slow], [pytest.mark.long])[slowness]
+                # The largest network takes a minute, and what rounds as the original did takes several for all but the
+                # smallest.
+                marks = [pytest.mark.slow] if 'xception' in golden.name else []
+                if rounding == 'original' and 'mobilenet' not in golden.name:
+                    marks = [pytest.mark.long]
                 cases.append(pytest.param(golden, rounding, marks=marks, id=f'{golden.name}-{rounding}'))
         metafunc.parametrize(('golden', 'rounding'), cases)
 
