@@ -43,6 +43,8 @@ def pytest_generate_tests(metafunc):
                 marks = [pytest.mark.slow] if 'xception' in golden.name else []
                 if rounding == 'original' and 'mobilenet' not in golden.name:
                     marks = [pytest.mark.long]
+                if metafunc.config.getoption('--goldens'):
+                    marks = []  # whoever names a folder wants all of it
                 cases.append(pytest.param(golden, rounding, marks=marks, id=f'{golden.name}-{rounding}'))
         metafunc.parametrize(('golden', 'rounding'), cases)
 
@@ -161,14 +163,29 @@ EXACT = Bounds((1e-6,) * 10, BITS, BITS, least_slot=0.0)
 # gradients of one kernel at the last step.
 PYRAMID = Bounds((1e-6,) * 10, {'1': 1e-6, '2': 2e-6, '10': 5e-6}, BITS | {'10': 1e-8}, least_slot=0.0)
 # As the program trains. Few of a ReLU's kinks lie on the other side, and with frozen statistics nothing spreads that.
-FROZEN = Bounds((1e-6,) * 3 + (1e-4,) * 7, {'1': 1e-5, '2': 1e-5, '10': 1e-3}, {'1': 3e-3, '2': 1e-2, '10': 0.1})
+FROZEN = Bounds((1e-6,) * 3 + (1e-4,) * 7, {'1': 1e-5, '2': 1e-5, '10': 1e-3}, {'1': 1e-3, '2': 1e-2, '10': 0.1})
+# Slots behind such a kink, already after the first step with frozen statistics; their bound is 2e-3.
+AT_A_KINK = (
+    'resnet_v1_18/block1/unit_2/lite_bottleneck_v1/conv1/weights/Momentum',
+    'resnet_v1_18/block3/unit_1/lite_bottleneck_v1/conv1/BatchNorm/gamma/Momentum',
+    'resnet_v1_18/block3/unit_1/lite_bottleneck_v1/conv1/weights/Momentum',
+)
 MOMENTUM = Bounds((1e-5, 5e-5) + (3e-3,) * 8, {'1': 1e-5, '2': 5e-5, '10': 2e-3}, {'1': 0.3, '2': 0.9, '10': 3.0})
 ADAM = Bounds((1e-5, 5e-5) + (3e-3,) * 8, {'1': 5e-4, '2': 1e-3, '10': 1e-2}, {'1': 0.3})
 
 
-def bounds_of(options, rounding) -> Bounds:
+# With the original's rounding; any other golden that --goldens brings has to be met within OTHERS.
+TO_THE_BIT = {
+    'mobilenet_v2_half_momentum_poly': EXACT,
+    'resnet_v1_18_decoder_frozen_bn_hard_pixels': EXACT,
+    'xception_41_pyramid_adam': PYRAMID,
+}
+OTHERS = Bounds((1e-5,) * 2 + (1e-3,) * 8, {'1': 1e-5, '2': 1e-4, '10': 1e-3}, {'1': 1e-3, '2': 1e-2, '10': 0.1})
+
+
+def bounds_of(name, options, rounding) -> Bounds:
     if rounding == 'original':
-        return PYRAMID if options.get('image_pyramid') else EXACT
+        return TO_THE_BIT.get(name, OTHERS)
     if not options['fine_tune_batch_norm']:
         return FROZEN
     return ADAM if options['optimizer'] == 'adam' else MOMENTUM
@@ -188,7 +205,7 @@ def difference(value, expected) -> float:
 
 def test_steps(golden, rounding, without_dropout, monkeypatch):
     facts = golden.facts
-    bounds = bounds_of(facts['options'], rounding)
+    bounds = bounds_of(golden.name, facts['options'], rounding)
     if rounding == 'original':
         if not original_arithmetic.kernels_round_alike():
             pytest.skip('depthwise convolutions round in another way here; is TF_ENABLE_ONEDNN_OPTS=0?')
@@ -207,4 +224,6 @@ def test_steps(golden, rounding, without_dropout, monkeypatch):
             bound = (bounds.slots if is_slot else bounds.variables).get(number)
             if bound is None or (is_slot and numbers['std'] < bounds.least_slot):
                 continue
+            if bounds is FROZEN and number == '1' and name in AT_A_KINK:
+                bound = 2e-3
             assert difference(values[name], numbers) <= bound, f'{name} after step {number}'
