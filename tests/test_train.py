@@ -123,7 +123,10 @@ def test_same_seed_same_bytes_and_other_seed_other_weights(data, tmp_path):
     assert (values_of(other.checkpoint)[name] != values_of(results[0].checkpoint)[name]).any()
 
 
-@pytest.mark.parametrize('optimizer', OPTIMIZERS)
+@pytest.mark.parametrize(
+    'optimizer',
+    [name if name in ('momentum', 'adam') else pytest.param(name, marks=pytest.mark.slow) for name in OPTIMIZERS],
+)
 def test_resume_is_exact(data, tmp_path, caplog, optimizer):
     chosen = dataclasses.replace(training_setup.RATE, name=optimizer)
     rate = dataclasses.replace(chosen.learning_rate, decay_steps=6)  # so that 3 steps and 6 share their rates

@@ -18,6 +18,7 @@ from tests.parity import copies, goldens, network_options
 AGREEMENT = 0.999  # of the labels
 TOLERANCE = 2e-3  # of the probabilities
 FEW_PARAMETERS = 1_000_000  # networks with more are left to the slow tests
+DEEPER = ('resnet_v1_101_beta_os8', 'xception_71_dpc')  # of the same parts as others
 
 
 def pytest_generate_tests(metafunc):
@@ -25,6 +26,7 @@ def pytest_generate_tests(metafunc):
         cases = []
         for golden in goldens.find(goldens.directory(metafunc.config), 'networks'):
             marks = [pytest.mark.slow] if golden.facts['parameters'] >= FEW_PARAMETERS else []
+            marks = [pytest.mark.long] if golden.name in DEEPER else marks
             cases.append(pytest.param(golden, id=golden.name, marks=marks))
         metafunc.parametrize('golden', cases)
 

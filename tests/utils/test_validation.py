@@ -153,6 +153,7 @@ def test_the_best_is_kept_and_is_a_folder_of_its_own(data, tmp_path, monkeypatch
     assert {each.name for each in best.iterdir()} == names
 
 
+@pytest.mark.slow
 def test_a_resume_remembers_the_best_and_the_count(data, tmp_path, monkeypatch):
     asked = use_figures(monkeypatch, {1: 0.2, 2: 0.6, 3: 0.5, 4: 0.55, 5: 0.58, 6: 0.9})
     logdir = tmp_path / 'log'
