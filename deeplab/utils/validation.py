@@ -25,7 +25,7 @@ from deeplab.core.signals import Interrupts
 from deeplab.datasets import segmentation_dataset
 from deeplab.errors import DataError
 from deeplab.options import DatasetOptions, NasOptions, PredictionOptions, TrainOptions
-from deeplab.utils import evaluation_loop, evaluation_rounds
+from deeplab.utils import evaluation_loop, evaluation_rounds, train_checks
 from deeplab.utils.metrics_file import MetricsHook
 from deeplab.utils.train_hooks import ProgressHook
 
@@ -144,6 +144,7 @@ class ValidationHook(Hook):
         self._split = evaluation_loop.open_split(
             'eval', _dataset(options), network, options.resize, True, self._logdir, chooses_crop=True
         )
+        self._warn_of_labels()
         network = dataclasses.replace(network, crop_size=self._split.crop_size)
         self._network = evaluation_loop.Network(network, _PREDICTION, BATCH_SIZE)
         self._writer: tf.compat.v1.summary.FileWriter | None = None
@@ -157,6 +158,15 @@ class ValidationHook(Hook):
             *self._split.crop_size,
             options.validation.every,
         )
+
+    def _warn_of_labels(self) -> None:
+        """Warns of masks on which any figure is false, unless an earlier run or the check of the training has."""
+        options = self._options
+        if options.validation.split == options.dataset.split or _known(options, options.number_of_steps):
+            return
+        split = str(options.validation.split)
+        for line in train_checks.validation_labels(self._split.descriptor, self._split.verdict, split):
+            logging.warning('%s', line)
 
     @property
     def best_folder(self) -> str:

@@ -21,10 +21,12 @@ NAMES = ['background', 'road', 'tree', 'car']
 PLAIN = LossOptions()
 
 
-def findings(pixels, ignored=0, ignore_label=255, loss=PLAIN, names=NAMES):
+def findings(pixels, ignored=0, ignore_label=255, loss=PLAIN, names=NAMES, validates=False):
     descriptor = DatasetDescriptor('own', len(pixels), ignore_label, class_names=names[: len(pixels)])
     known = {field.name: None for field in dataclasses.fields(Verdict)}
     verdict = Verdict(**{**known, 'records': np.arange(8), 'class_pixels': np.array(pixels), 'ignored_pixels': ignored})
+    if validates:
+        return train_checks.validation_labels(descriptor, verdict, 'val')
     return train_checks.labels(descriptor, verdict, 'train', loss)
 
 
@@ -97,6 +99,37 @@ class TestLabels:
     def test_one_class_alone(self):
         (line,) = findings([0, 300, 0], ignored=7)
         assert line.endswith('Class ids are 0 to 2; mend the masks and build the records again.')
+
+
+class TestLabelsOfAValidation:
+    def found(self, pixels, **keywords):
+        return findings(pixels, validates=True, **keywords)
+
+    def test_rare_frequent_and_missing_classes_are_no_matter(self):
+        assert self.found([99_990, 9, 0, 1]) == []
+        assert self.found([0, 10, 90], ignored=800) == []
+
+    def test_masks_of_0_and_255(self):
+        (line,) = self.found([900, 0], ignored=100)
+        assert line == (
+            "The masks of split 'val' hold the ids 0 and 255 alone, and 255 is ignored: the object class is read as "
+            'ignored, and a network that says 0 everywhere has an mIoU of 1, which no better one can beat. Write 1 for '
+            'the object (mask // 255) and build the records again.'
+        )
+
+    def test_one_class_alone(self):
+        (line,) = self.found([0, 300, 0])
+        assert line.startswith(
+            "Of 3 classes only 'road' (id 1) occurs in split 'val': a network that says 1 everywhere has an mIoU of 1,"
+        )
+
+    def test_pixels_that_are_ignored(self):
+        (line,) = self.found([40, 30, 20], ignored=910)
+        assert line.startswith(
+            "91.0% of the pixels of split 'val' have the id 255, which is ignored: nothing of what is there is measured"
+        )
+        (line,) = self.found([0, 0], ignored=10)
+        assert line.startswith("Every pixel of split 'val' has the id 255, which is ignored: there is nothing to measu")
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from deeplab.core.backbones import registry
 from deeplab.core.metrics import ConfusionMatrix
 from deeplab.errors import DataError, OptionError
 from deeplab.options import EvalOptions, ValidationOptions, WaitOptions
-from deeplab.utils import evaluation_rounds, validation
+from deeplab.utils import evaluation_loop, evaluation_rounds, validation
 from tests import training_setup
 from tests.datasets import files
 
@@ -281,6 +281,20 @@ def test_the_bar_shows_it(data, tmp_path, monkeypatch):
     train.run(options(data, tmp_path / 'log', 4))
     assert asked == [2, 4]
     assert notes == ['', 'mIoU 0.5000 (best 0.5000)', 'mIoU 0.2500 (best 0.5000)']
+
+
+def test_masks_on_which_every_figure_is_false(data, tmp_path, monkeypatch, caplog):
+    """They are spoken of while the hook is made, which is before the first step, and not again."""
+    mask = files.ids(18, 40, classes=2) * 255
+    files.write_split(pathlib.Path(data.directory), 'val', [[files.record(0, 18, 40, label=files.png(mask))]])
+    monkeypatch.setattr(evaluation_loop, 'Network', lambda *arguments: None)
+    chosen = options(data, tmp_path / 'log')
+    validation.ValidationHook(chosen)
+    line = "The masks of split 'val' hold the ids 0 and 255 alone"
+    assert caplog.text.count(line) == 1
+    (tmp_path / 'log' / 'eval' / 'metrics-2.json').write_text('{"global_step": 2, "miou": 1.0, "split": "val"}')
+    validation.ValidationHook(chosen)
+    assert caplog.text.count(line) == 1
 
 
 class TestBadInput:
