@@ -28,6 +28,12 @@ RATE_TOLERANCE = 2.0  # times the published rate, scaled to the batch
 LARGEST_ADAM_RATE = 0.01
 SMALLEST_LARS_RATE = 0.05
 
+ONE_CLASS = (
+    'The data set has one class (num_classes: 1): softmax can say nothing else, its loss is always 0, and nothing is '
+    'learned. Background is a class: set num_classes to 2 in the description of the data set, with masks of 0 '
+    '(background) and 1.'
+)
+
 _LOGITS_WEIGHTS = f'{common.LOGITS_SCOPE}/{common.OUTPUT_TYPE}/weights'
 
 
@@ -86,6 +92,8 @@ def labels(descriptor: DatasetDescriptor, verdict: Verdict, split: str, loss: Lo
     Returns:
       A line for each finding.
     """
+    if descriptor.num_classes == 1:
+        return [ONE_CLASS]
     pixels = np.asarray(verdict.class_pixels, np.int64)
     where = f"split '{split}'"
     if not pixels.sum():
@@ -109,6 +117,8 @@ def validation_labels(descriptor: DatasetDescriptor, verdict: Verdict, split: st
     Returns:
       A line for each finding.
     """
+    if descriptor.num_classes == 1:  # `labels` has said all that there is to say
+        return []
     where = f"split '{split}'"
     if not np.any(verdict.class_pixels):
         return _nothing(descriptor, where, _OF_VALIDATION)
@@ -150,7 +160,7 @@ def _ignored_share(verdict: Verdict) -> float:
 def _one_class(descriptor: DatasetDescriptor, verdict: Verdict, where: str, consequences: _Consequences) -> list[str]:
     """What to say where a single class occurs among several."""
     present = np.flatnonzero(verdict.class_pixels)
-    if len(present) != 1 or descriptor.num_classes == 1:
+    if len(present) != 1:
         return []
     only, ignored = int(present[0]), int(verdict.ignored_pixels)
     always = consequences.always.format(only)

@@ -35,7 +35,16 @@ class TestLabels:
         assert findings([500, 300, 190, 10], ignored=8000) == []
         assert findings([9400, 500, 50, 50]) == []
         assert findings([0, 500, 300, 200], ignored=90, ignore_label=0) == []  # as in ADE20K: 0 is no class there
-        assert findings([100], names=['all']) == []
+
+    def test_a_data_set_of_one_class(self):
+        """Who has one object counts it alone; softmax over one class is 1, and no loss of it moves a weight."""
+        for ignored in (0, 9900):
+            (line,) = findings([100], ignored=ignored, names=['all'])
+            assert line.startswith(
+                'The data set has one class (num_classes: 1): softmax can say nothing else, its loss'
+            )
+            assert 'set num_classes to 2 in the description of the data set, with masks of 0 (background) and 1' in line
+        assert findings([0], ignored=10, names=['all']) == [line]
 
     def test_a_class_that_never_occurs(self):
         (line,) = findings([500, 0, 400, 0])
@@ -108,6 +117,7 @@ class TestLabelsOfAValidation:
     def test_rare_frequent_and_missing_classes_are_no_matter(self):
         assert self.found([99_990, 9, 0, 1]) == []
         assert self.found([0, 10, 90], ignored=800) == []
+        assert self.found([100], ignored=9900) == []  # one class is spoken of once
 
     def test_masks_of_0_and_255(self):
         (line,) = self.found([900, 0], ignored=100)
