@@ -175,6 +175,11 @@ def _one_class(descriptor: DatasetDescriptor, verdict: Verdict, where: str, cons
             f'{text}, and id 0 is ignored: {always}. If 0 is background, set ignore_label to 255 in the description of '
             'the data set, so that it is a class.'
         ]
+    if ignored:
+        always += (
+            f'. {_ignored_share(verdict):.1%} of the pixels have the id {descriptor.ignore_label}, which is ignored: '
+            'if that is background, write 0 there'
+        )
     return [
         f'{text}: {always}. Class ids are 0 to {descriptor.num_classes - 1}; mend the masks and build the records '
         'again.'

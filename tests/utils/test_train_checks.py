@@ -108,6 +108,16 @@ class TestLabels:
     def test_one_class_alone(self):
         (line,) = findings([0, 300, 0], ignored=7)
         assert line.endswith('Class ids are 0 to 2; mend the masks and build the records again.')
+        (line,) = findings([0, 300, 0])
+        assert 'ignored' not in line
+
+    def test_background_written_as_255(self):
+        (line,) = findings([0, 300], ignored=700)
+        assert line == (
+            "Of 2 classes only 'road' (id 1) occurs in split 'train': the network learns to say 1 everywhere. 70.0% of "
+            'the pixels have the id 255, which is ignored: if that is background, write 0 there. Class ids are 0 to 1; '
+            'mend the masks and build the records again.'
+        )
 
 
 class TestLabelsOfAValidation:
@@ -280,7 +290,9 @@ class TestDataAsUsersBringIt:
         assert 'the ids 0 and 255 alone' in line
         assert 'Write 1 for the object (mask // 255)' in line
 
-        with pytest.raises(DataError, match='id 255 on 30 pixels.*Set num_classes or ignore_label.*or mend the masks'):
+        with pytest.raises(
+            DataError, match=r'id 255 on 30 pixels.* Mend the masks, .*: write 1 for the object \(mask // 255\)'
+        ):
             self.train(tmp_path / 'b', masks, {'num_classes': 2, 'ignore_label': 0}, caplog)
 
         ones = [mask // 255 for mask in masks]
