@@ -20,14 +20,14 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab.core import checkpoints
-from deeplab.core.session import Hook
+from deeplab.core.session import Hook, StepResult
 from deeplab.core.signals import Interrupts
 from deeplab.datasets import segmentation_dataset
 from deeplab.errors import DataError
 from deeplab.options import DatasetOptions, NasOptions, PredictionOptions, TrainOptions
 from deeplab.utils import evaluation_loop, evaluation_rounds, train_checks
 from deeplab.utils.metrics_file import MetricsHook
-from deeplab.utils.train_hooks import ProgressHook
+from deeplab.utils.train_hooks import ProgressHook, passes_multiple
 
 EVAL_FOLDER = 'eval'
 BEST_FOLDER = 'best'
@@ -149,6 +149,7 @@ class ValidationHook(Hook):
         self._network = evaluation_loop.Network(network, _PREDICTION, BATCH_SIZE)
         self._writer: tf.compat.v1.summary.FileWriter | None = None
         self._known: dict[int, float | None] = {}
+        self._last_step = self._previous_step = 0
         self.score = Score()
         self.last: evaluation_rounds.Round | None = None
         logging.info(
@@ -176,17 +177,24 @@ class ValidationHook(Hook):
     def begin(self, session: tf.compat.v1.Session, step: int) -> None:
         """Recalls what earlier runs found."""
         self._known = _known(self._options, step)
+        # One that was due with a checkpoint and broken off is due again, though the step may be behind the multiple.
+        self._last_step, self._previous_step = step, max(self._known, default=step - 1)
         for validated, miou in self._known.items():
             self.score.add(validated, miou)
         if self._known and checkpoints.newest(self.best_folder) is None:  # somebody took it away
             self.score.best = self.score.best_step = None
         self._show()
 
+    def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
+        """Notes how far the step has come, which is several steps where others count too."""
+        self._previous_step, self._last_step = self._last_step, result.step
+
     def needs_checkpoint(self, step: int) -> bool:
         """Whether a validation is due: every so many steps, and at the last one."""
         every = self._options.validation.every
         assert every is not None
-        is_due = step > 0 and (step % every == 0 or step >= self._options.number_of_steps)
+        is_multiple = passes_multiple(self._previous_step, step, every)
+        is_due = step > 0 and (is_multiple or step >= self._options.number_of_steps)
         return is_due and step not in self._known
 
     def after_checkpoint(self, path: str, step: int, interrupts: Interrupts) -> None:
@@ -211,6 +219,8 @@ class ValidationHook(Hook):
                 logging.warning('The validation of step %d was broken off; the next run repeats it.', step)
                 return
             self._publish(result)
+            # Others may have counted on before the checkpoint was written; its figures are filed under its own step.
+            self._known[step] = result.metrics.miou
             gc.collect()  # graphs refer to themselves, and this one's holds all weights as constants
         self._show()
 

@@ -14,6 +14,7 @@ from deeplab import train
 from deeplab.core import checkpoints
 from deeplab.core.backbones import registry
 from deeplab.core.metrics import ConfusionMatrix
+from deeplab.core.session import StepResult
 from deeplab.errors import DataError, OptionError
 from deeplab.options import EvalOptions, ValidationOptions, WaitOptions
 from deeplab.utils import evaluation_loop, evaluation_rounds, validation
@@ -266,6 +267,54 @@ def test_a_signal_breaks_a_validation_off(data, tmp_path, monkeypatch, caplog):
     assert 'The validation of step 2 was broken off; the next run repeats it.' in caplog.text
     assert hook.last is None
     assert hook.needs_checkpoint(2)
+
+
+def new_hook(chosen, monkeypatch):
+    """A hook without a network, for validations that find what `use_figures` says."""
+    monkeypatch.setattr(evaluation_loop, 'Network', lambda *arguments: None)
+    return validation.ValidationHook(chosen)
+
+
+def validate(hook, monkeypatch, steps, behind=0):
+    """Takes a hook through these steps; each checkpoint is of a step so far behind the one that is asked for."""
+    monkeypatch.setattr(checkpoints, 'step_of', lambda path: int(path) + behind)
+    monkeypatch.setattr(validation, 'keep_copy', lambda *arguments: None)
+    asked = []
+    for step in steps:
+        hook.after_step(StepResult(step, 1.0, 0.1, 1.0), {})
+        if hook.needs_checkpoint(step):
+            asked.append(step)
+            hook.after_checkpoint(str(step), step, Quiet())
+            assert not hook.needs_checkpoint(step)
+    return asked
+
+
+class Quiet:
+    received = None
+
+
+def test_steps_that_others_count_too(data, tmp_path, monkeypatch):
+    """A validation is due at the first step that comes behind a multiple, whatever step the checkpoint says."""
+    use_figures(monkeypatch, dict.fromkeys(range(50), 0.5))
+    chosen = options(data, tmp_path / 'log', 31, every=10)
+    hook = new_hook(chosen, monkeypatch)
+    hook.begin(None, 0)
+    assert not hook.needs_checkpoint(0)
+    assert validate(hook, monkeypatch, [3, 8, 11, 14, 19, 32], behind=2) == [11, 32]
+    assert list(figures(tmp_path / 'log')) == [13, 34]
+    assert not validation.is_pending(chosen, 34)
+
+
+def test_a_validation_that_was_broken_off_behind_its_multiple(data, tmp_path, monkeypatch):
+    use_figures(monkeypatch, dict.fromkeys(range(50), 0.5))
+    chosen = options(data, tmp_path / 'log', 50, every=10)
+    hook = new_hook(chosen, monkeypatch)
+    hook.begin(None, 0)
+    assert validate(hook, monkeypatch, [12]) == [12]
+    for step, is_due in ((19, False), (23, True)):
+        hook = new_hook(chosen, monkeypatch)
+        hook.begin(None, step)
+        assert hook.needs_checkpoint(step) is is_due
 
 
 def test_the_bar_shows_it(data, tmp_path, monkeypatch):
