@@ -23,7 +23,7 @@ from deeplab.core import checkpoints
 from deeplab.core.session import Hook, StepResult
 from deeplab.core.signals import Interrupts
 from deeplab.datasets import segmentation_dataset
-from deeplab.errors import DataError
+from deeplab.errors import CheckpointError, DataError
 from deeplab.options import DatasetOptions, NasOptions, PredictionOptions, TrainOptions
 from deeplab.utils import evaluation_loop, evaluation_rounds, train_checks
 from deeplab.utils.metrics_file import MetricsHook
@@ -179,11 +179,25 @@ class ValidationHook(Hook):
         self._known = _known(self._options, step)
         # One that was due with a checkpoint and broken off is due again, though the step may be behind the multiple.
         self._last_step, self._previous_step = step, max(self._known, default=step - 1)
+        counted = self._counted_from()
         for validated, miou in self._known.items():
-            self.score.add(validated, miou)
-        if self._known and checkpoints.newest(self.best_folder) is None:  # somebody took it away
-            self.score.best = self.score.best_step = None
+            if counted is not None and validated >= counted:
+                self.score.add(validated, miou)
         self._show()
+
+    def _counted_from(self) -> int | None:
+        """The validation from which on the score counts: that of best/, should somebody have taken an older one away.
+
+        None where there is no good best/ any more: then the next validation is the best, and begins the count.
+        """
+        best = checkpoints.newest(self.best_folder)
+        if best is None:
+            return None
+        try:
+            step = checkpoints.step_of(best)
+        except CheckpointError:
+            return None
+        return step if step in self._known else 0
 
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
         """Notes how far the step has come, which is several steps where others count too."""

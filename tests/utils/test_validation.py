@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -171,6 +172,37 @@ def test_a_resume_remembers_the_best_and_the_count(data, tmp_path, monkeypatch):
     assert checkpoints.newest(str(logdir / 'best')).endswith('model.ckpt-6')
 
 
+def test_who_takes_the_best_away_begins_anew(data, tmp_path, monkeypatch):
+    """Both the figure to beat and the count of validations that did not, now and after the next stop."""
+    use_figures(monkeypatch, {1: 0.2, 2: 0.6, 3: 0.5, 4: 0.4, 5: 0.45, 6: 0.3, 7: 0.2})
+    monkeypatch.setattr(evaluation_loop, 'Network', lambda *arguments: None)
+    chosen = options(data, tmp_path / 'log', 9, every=1, early_stop=2)
+    best = tmp_path / 'log' / 'best'
+
+    def validate(*steps):
+        hook = validation.ValidationHook(chosen)
+        hook.begin(None, steps[0] - 1)
+        for step in steps:
+            assert hook.stop_reason() is None
+            path = str(tmp_path / f'model.ckpt-{step}')
+            with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+                counter = tf.compat.v1.get_variable('global_step', initializer=np.int64(step))
+                session.run(counter.initializer)
+                tf.compat.v1.train.Saver().save(session, path, write_meta_graph=False)
+            hook.after_checkpoint(path, step, Quiet())
+        return hook
+
+    assert 'the best was 0.6000 at step 2' in validate(1, 2, 3, 4).stop_reason()
+    shutil.rmtree(best)
+    assert validate(5, 6).score.best_step == 5
+    assert checkpoints.newest(str(best)) == str(best / 'model.ckpt-5')
+    assert 'the best was 0.4500 at step 5' in validate(7).stop_reason()
+    (best / 'model.ckpt-5.index').write_bytes(b'damaged')
+    hook = validation.ValidationHook(chosen)
+    hook.begin(None, 7)
+    assert hook.score.best is None and hook.stop_reason() is None
+
+
 def test_another_split_starts_anew(data, tmp_path, monkeypatch):
     found = {1: 0.9}
     use_figures(monkeypatch, found)
@@ -180,6 +212,10 @@ def test_another_split_starts_anew(data, tmp_path, monkeypatch):
     chosen = options(data, logdir, 2, every=1)
     train.run(dataclasses.replace(chosen, validation=dataclasses.replace(chosen.validation, split='train')))
     assert checkpoints.newest(str(logdir / 'best')).endswith('model.ckpt-2')
+
+
+class Quiet:
+    received = None
 
 
 class KilledError(BaseException):
@@ -287,10 +323,6 @@ def validate(hook, monkeypatch, steps, behind=0):
             hook.after_checkpoint(str(step), step, Quiet())
             assert not hook.needs_checkpoint(step)
     return asked
-
-
-class Quiet:
-    received = None
 
 
 def test_steps_that_others_count_too(data, tmp_path, monkeypatch):
