@@ -1093,9 +1093,12 @@ _PATH_FIELD = re.compile(r'(_folder|_dir|_root|^workdir)$')
 def _plain_options(kind: type) -> Callable[[Values], Any]:
     """Returns a function that fills the options class `kind`, whose fields are named as the flags."""
 
+    def value_of(values: Values, name: str) -> Any:
+        # A folder that is left empty on the line stays the empty text: these fields are texts, never None.
+        return values.path(name) or '' if _PATH_FIELD.search(name) else values[name]
+
     def to_options(values: Values) -> Any:
-        names = [field.name for field in dataclasses.fields(kind)]
-        return kind(**{name: values.path(name) if _PATH_FIELD.search(name) else values[name] for name in names})
+        return kind(**{field.name: value_of(values, field.name) for field in dataclasses.fields(kind)})
 
     return to_options
 

@@ -18,10 +18,10 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, TypeVar
 
-import numpy as np
 import tqdm
 
 from deeplab.datasets import example, images, segmentation_dataset, tfrecord
+from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError
 
 Given = TypeVar('Given')
@@ -101,7 +101,7 @@ def write_split(
     _require_no_other_set(folder, split, num_shards)
     names = [f'{split}-{shard:05d}-of-{num_shards:05d}.tfrecord' for shard in range(num_shards)]
     shards = tuple(str(folder / name) for name in names)
-    allowed = _allowed_ids(num_classes, ignore_label)
+    allowed = None if num_classes is None else MaskIds(num_classes, ignore_label)
     with _made_folder(folder), _atomic(shards) as unfinished, contextlib.ExitStack() as stack:
         records = in_order(lambda item: _record(item, allowed), items, num_workers)
         records = stack.enter_context(contextlib.closing(records))
@@ -228,7 +228,7 @@ def _require_no_other_set(folder: pathlib.Path, split: str, num_shards: int) -> 
             )
 
 
-def _record(item: Item, allowed: np.ndarray | None) -> bytes:
+def _record(item: Item, allowed: MaskIds | None) -> bytes:
     """Reads and checks the files of an item; its framed record."""
     content = _contents(item.image)
     with _naming(item.image):
@@ -249,7 +249,7 @@ def _record(item: Item, allowed: np.ndarray | None) -> bytes:
     )
 
 
-def _check_mask(mask: images.Mask, header: images.Header, image: str, allowed: np.ndarray | None) -> None:
+def _check_mask(mask: images.Mask, header: images.Header, image: str, allowed: MaskIds | None) -> None:
     if (mask.height, mask.width) != (header.height, header.width):
         raise DataError(
             f"it is {mask.height} x {mask.width} pixels (height x width), its image '{image}' "
@@ -257,23 +257,14 @@ def _check_mask(mask: images.Mask, header: images.Header, image: str, allowed: n
         )
     if allowed is None or mask.counts is None:
         return
-    outside = np.flatnonzero((mask.counts > 0) & ~allowed)
+    outside = allowed.outside(mask.counts)
     if len(outside):
         shown = ', '.join(f'{value} on {mask.counts[value]} pixels' for value in outside[:_SHOWN])
         more = f' and {len(outside) - _SHOWN} more' if len(outside) > _SHOWN else ''
-        raise DataError(
-            f'it holds ids that are neither classes nor the ignore label: {shown}{more}; set --num_classes or '
-            '--ignore_label, or mend the mask'
-        )
-
-
-def _allowed_ids(num_classes: int | None, ignore_label: int) -> np.ndarray | None:
-    if num_classes is None:
-        return None
-    allowed = np.zeros(256, bool)
-    allowed[:num_classes] = True
-    allowed[ignore_label] = True
-    return allowed
+        mend = 'set --num_classes or --ignore_label, or mend the mask'
+        if pattern := allowed.mend(mask.counts):
+            mend = f'mend the masks, {pattern}; or else set --num_classes or --ignore_label'
+        raise DataError(f'it holds ids that are neither classes nor the ignore label: {shown}{more}; {mend}')
 
 
 def _contents(path: str) -> bytes:

@@ -20,6 +20,7 @@ import tqdm
 from absl import logging
 
 from deeplab.datasets import example, images, record_index
+from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.segmentation_dataset import SegmentationDataset
 from deeplab.errors import DataError
 
@@ -60,13 +61,14 @@ class Verdict:
 class _Found:
     """What a chunk of records showed.
 
-    `counts` are the pixels of each id, `pixels_beside` all those of the masks that hold the id, less the ignored ones;
-    `wrong` has (key of `_MENDS`, text) of images and masks, `corrupt` what cannot be read, `cut_to_8_bits` counts
-    images that lose bits.
+    `all_counts` are the pixels of each id in every mask that can be read; `counts` those of the good ones alone, and
+    `pixels_beside` all those of the good masks that hold the id, less the ignored ones. `wrong` has (key of `_MENDS`,
+    text) of images and masks, `corrupt` what cannot be read, `cut_to_8_bits` counts images that lose bits.
     """
 
     records: list[int] = dataclasses.field(default_factory=list)
     sizes: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    all_counts: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(256, np.int64))
     counts: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(256, np.int64))
     pixels_beside: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(256, np.int64))
     wrong: list[tuple[str, str]] = dataclasses.field(default_factory=list)
@@ -77,6 +79,7 @@ class _Found:
         """Takes over what `other` found."""
         self.records += other.records
         self.sizes += other.sizes
+        self.all_counts += other.all_counts
         self.counts += other.counts
         self.pixels_beside += other.pixels_beside
         self.wrong += other.wrong
@@ -128,7 +131,7 @@ def check(
     inspector = _Inspector(index, num_classes, ignore_label, skip_corrupt_records, needs_labels, channels, bits)
     found = _inspect_all(inspector, len(index), f'checking {dataset.split}', num_workers)
     if found.wrong:
-        raise DataError(_message(dataset, found.wrong, len(index), num_classes, ignore_label))
+        raise DataError(_message(dataset, found, len(index), MaskIds(num_classes, ignore_label)))
     _report_lost_bits(dataset, found.cut_to_8_bits, len(index))
     corrupt = (*index.damaged, *found.corrupt)
     if not found.records:
@@ -240,9 +243,7 @@ class _Inspector:
         self._skip_corrupt = skip_corrupt
         self._needs_labels = needs_labels
         self._ignore_label = ignore_label
-        self._allowed = np.zeros(256, bool)
-        self._allowed[:num_classes] = True
-        self._allowed[ignore_label] = True
+        self._allowed = MaskIds(num_classes, ignore_label)
 
     def inspect(self, records: Iterable[int]) -> _Found:
         """What the records show, together.
@@ -259,6 +260,8 @@ class _Inspector:
                     raise
                 found.corrupt.append(str(error))
                 continue
+            if mask is not None and mask.counts is not None:
+                found.all_counts += mask.counts
             wrong = self._what_is_wrong_with_image(header)
             if wrong is None and self._needs_labels:
                 wrong = self._what_is_wrong(header, mask)
@@ -296,7 +299,7 @@ class _Inspector:
             return 'channels', f': {mask.mode}'
         if (mask.height, mask.width) != (header.height, header.width):
             return 'size', f': image {header.height} x {header.width}, mask {mask.height} x {mask.width}'
-        outside = np.flatnonzero((mask.counts > 0) & ~self._allowed)
+        outside = self._allowed.outside(mask.counts)
         if len(outside):
             shown = ', '.join(f'id {value} on {mask.counts[value]} pixels' for value in outside[:_SHOWN])
             return 'ids', f': {shown}' + (f' and {len(outside) - _SHOWN} more' if len(outside) > _SHOWN else '')
@@ -353,18 +356,26 @@ _MENDS = {
     ),
 }
 
+_OR_ANOTHER_DESCRIPTION = (
+    'Only if all these ids are meant, set num_classes or ignore_label in the description of the data set (--dataset).'
+)
 
-def _message(
-    dataset: SegmentationDataset, wrong: list[tuple[str, str]], total: int, num_classes: int, ignore_label: int
-) -> str:
+
+def _message(dataset: SegmentationDataset, found: _Found, total: int, allowed: MaskIds) -> str:
     """One message about all wrong records: each kind with its first cases and its mend."""
     parts = []
     for kind, (sentence, mend) in _MENDS.items():
-        cases = [text for found, text in wrong if found == kind]
+        cases = [text for wrong, text in found.wrong if wrong == kind]
         if not cases:
             continue
-        channels = dataset.descriptor.image_channels
-        what = sentence.format(num_classes=num_classes, last=num_classes - 1, ignore=ignore_label, channels=channels)
+        what = sentence.format(
+            num_classes=allowed.num_classes,
+            last=allowed.num_classes - 1,
+            ignore=allowed.ignore_label,
+            channels=dataset.descriptor.image_channels,
+        )
+        if kind == 'ids' and (pattern := allowed.mend(found.all_counts)):
+            mend = f'Mend the masks, {pattern}; and build the records again. {_OR_ANOTHER_DESCRIPTION}'
         more = f'; and {len(cases) - _SHOWN} more' if len(cases) > _SHOWN else ''
         parts.append(
             f"{len(cases)} of {total} records of split '{dataset.split}' {what}: "

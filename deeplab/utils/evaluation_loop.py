@@ -35,14 +35,19 @@ class Split:
     Attributes:
       descriptor: of the data set.
       reader: reads its records.
-      records: numbers of the good records, ascending.
+      verdict: what the check of its records found.
       crop_size: height and width that hold each of its images.
     """
 
     descriptor: DatasetDescriptor
     reader: input_generator.RecordReader
-    records: np.ndarray
+    verdict: record_check.Verdict
     crop_size: tuple[int, int]
+
+    @property
+    def records(self) -> np.ndarray:
+        """Numbers of the good records, ascending."""
+        return self.verdict.records
 
     @property
     def num_images(self) -> int:
@@ -103,7 +108,7 @@ def open_split(
         crop_size = _smallest_crop(verdict, network.output_stride, resized)
     record_check.require_fit(verdict, index, crop_size, f'{program}_crop_size', network.output_stride, resized)
     reader = input_generator.RecordReader(index, descriptor.image_channels, descriptor.image_bits)
-    return Split(descriptor, reader, verdict.records, crop_size)
+    return Split(descriptor, reader, verdict, crop_size)
 
 
 def require_channels(network: ModelOptions, descriptor: DatasetDescriptor) -> None:

@@ -18,6 +18,7 @@ from absl import logging
 
 from deeplab.core import checkpoints
 from deeplab.core.session import Hook, StepResult
+from deeplab.utils.train_hooks import passes_multiple
 
 FILE = 'metrics.jsonl'
 
@@ -64,10 +65,12 @@ class MetricsHook(Hook):
         self._every_steps = every_steps
         self._batch_size = batch_size
         self._results: list[StepResult] = []
+        self._last_step = 0
         self._validated: set[tuple[int, str]] = set()
 
     def begin(self, session: tf.compat.v1.Session, step: int) -> None:
         """Drops what later steps have left in the file, and what is not whole."""
+        self._last_step = step
         lines = [line for line in read(self._path) if line['step'] <= step]
         self._validated = {(line['step'], line.get('eval_split', '')) for line in lines if 'miou' in line}
         text = ''.join(text_of(line) for line in lines)
@@ -83,7 +86,8 @@ class MetricsHook(Hook):
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
         """Writes the line where one is due."""
         self._results.append(result)
-        if result.step % self._every_steps:
+        before, self._last_step = self._last_step, result.step
+        if not passes_multiple(before, result.step, self._every_steps):
             return
         seconds = sum(each.seconds for each in self._results)
         steps = len(self._results)

@@ -6,6 +6,7 @@ Everything here may be right all the same, so nothing is refused. What cannot wo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from absl import logging
@@ -26,6 +27,12 @@ PUBLISHED_RATE, PUBLISHED_BATCH = 0.007, 16
 RATE_TOLERANCE = 2.0  # times the published rate, scaled to the batch
 LARGEST_ADAM_RATE = 0.01
 SMALLEST_LARS_RATE = 0.05
+
+ONE_CLASS = (
+    'The data set has one class (num_classes: 1): softmax can say nothing else, its loss is always 0, and nothing is '
+    'learned. Background is a class: set num_classes to 2 in the description of the data set, with masks of 0 '
+    '(background) and 1.'
+)
 
 _LOGITS_WEIGHTS = f'{common.LOGITS_SCOPE}/{common.OUTPUT_TYPE}/weights'
 
@@ -53,8 +60,28 @@ def warn_of_restore(options: TrainOptions, variables: Iterable[str]) -> None:
             logging.warning('%s', line)
 
 
+class _Consequences(NamedTuple):
+    """What comes of masks that are not good; `always` of a single class, `unseen` of pixels that are ignored."""
+
+    nothing: str
+    always: str
+    unseen: str
+
+
+_OF_TRAINING = _Consequences(
+    'there is nothing to learn',
+    'the network learns to say {} everywhere',
+    'the network learns nothing of what is there',
+)
+_OF_VALIDATION = _Consequences(
+    'there is nothing to measure',
+    'a network that says {} everywhere has an mIoU of 1, which no better one can beat',
+    'nothing of what is there is measured',
+)
+
+
 def labels(descriptor: DatasetDescriptor, verdict: Verdict, split: str, loss: LossOptions) -> list[str]:
-    """What the histogram of a split's masks says.
+    """What the histogram of the masks says that are trained on.
 
     Args:
       descriptor: of the data set.
@@ -65,24 +92,38 @@ def labels(descriptor: DatasetDescriptor, verdict: Verdict, split: str, loss: Lo
     Returns:
       A line for each finding.
     """
+    if descriptor.num_classes == 1:
+        return [ONE_CLASS]
     pixels = np.asarray(verdict.class_pixels, np.int64)
-    ignored, labelled = int(verdict.ignored_pixels), int(pixels.sum())
     where = f"split '{split}'"
-    if not labelled:
-        return [
-            f'Every pixel of {where} has the id {descriptor.ignore_label}, which is ignored: there is nothing to '
-            'learn. Mend the masks, or ignore_label in the description of the data set.'
-        ]
-    found = _one_class(descriptor, pixels, ignored, where) or _missing(descriptor, pixels, len(verdict.records), where)
-    if ignored > IGNORED_SHARE * (ignored + labelled):
-        found.append(
-            f'{ignored / (ignored + labelled):.1%} of the pixels of {where} have the id {descriptor.ignore_label}, '
-            'which is ignored: the network learns nothing of what is there. If they are background, give that a class '
-            "of its own, or set another ignore_label in the data set's description."
-        )
+    if not pixels.sum():
+        return _nothing(descriptor, where, _OF_TRAINING)
+    found = _one_class(descriptor, verdict, where, _OF_TRAINING)
+    found = found or _missing(descriptor, pixels, len(verdict.records), where)
+    found += _ignored(descriptor, verdict, where, _OF_TRAINING)
     if not _evens_classes_out(loss):
         found += _uneven(descriptor, pixels, where)
     return found
+
+
+def validation_labels(descriptor: DatasetDescriptor, verdict: Verdict, split: str) -> list[str]:
+    """What makes a figure that is measured on these masks worth nothing; classes may be rare or missing there.
+
+    Args:
+      descriptor: of the data set.
+      verdict: on the records, with the number of pixels of each class.
+      split: name of the split.
+
+    Returns:
+      A line for each finding.
+    """
+    if descriptor.num_classes == 1:  # `labels` has said all that there is to say
+        return []
+    where = f"split '{split}'"
+    if not np.any(verdict.class_pixels):
+        return _nothing(descriptor, where, _OF_VALIDATION)
+    one_class = _one_class(descriptor, verdict, where, _OF_VALIDATION)
+    return one_class + _ignored(descriptor, verdict, where, _OF_VALIDATION)
 
 
 def _evens_classes_out(loss: LossOptions) -> bool:
@@ -90,27 +131,58 @@ def _evens_classes_out(loss: LossOptions) -> bool:
     return bool(loss.label_weights) or loss.auto_label_weights or loss.formula != LossOptions().formula
 
 
-def _one_class(descriptor: DatasetDescriptor, pixels: np.ndarray, ignored: int, where: str) -> list[str]:
-    """What to say where a single class occurs among several."""
-    present = np.flatnonzero(pixels)
-    if len(present) != 1 or descriptor.num_classes == 1:
+def _nothing(descriptor: DatasetDescriptor, where: str, consequences: _Consequences) -> list[str]:
+    """What to say where no pixel counts."""
+    return [
+        f'Every pixel of {where} has the id {descriptor.ignore_label}, which is ignored: {consequences.nothing}. Mend '
+        'the masks, or ignore_label in the description of the data set.'
+    ]
+
+
+def _ignored(descriptor: DatasetDescriptor, verdict: Verdict, where: str, consequences: _Consequences) -> list[str]:
+    """What to say where hardly a pixel counts."""
+    share = _ignored_share(verdict)
+    if share <= IGNORED_SHARE:
         return []
-    only = int(present[0])
+    return [
+        f'{share:.1%} of the pixels of {where} have the id {descriptor.ignore_label}, which is ignored: '
+        f'{consequences.unseen}. If they are background, give that a class of its own, or set another ignore_label in '
+        "the data set's description."
+    ]
+
+
+def _ignored_share(verdict: Verdict) -> float:
+    """Share of all pixels of the masks."""
+    ignored = int(verdict.ignored_pixels)
+    return ignored / max(ignored + int(np.sum(verdict.class_pixels)), 1)
+
+
+def _one_class(descriptor: DatasetDescriptor, verdict: Verdict, where: str, consequences: _Consequences) -> list[str]:
+    """What to say where a single class occurs among several."""
+    present = np.flatnonzero(verdict.class_pixels)
+    if len(present) != 1:
+        return []
+    only, ignored = int(present[0]), int(verdict.ignored_pixels)
+    always = consequences.always.format(only)
     if only == 0 and ignored and descriptor.ignore_label == 255:
         return [
             f'The masks of {where} hold the ids 0 and 255 alone, and 255 is ignored: the object class is read as '
-            'ignored, and the network learns to say 0 everywhere. Write 1 for the object (mask // 255) and build the '
-            'records again.'
+            f'ignored, and {always}. Write 1 for the object (mask // 255) and build the records again.'
         ]
     text = f"Of {descriptor.num_classes} classes only '{descriptor.class_name(only)}' (id {only}) occurs in {where}"
     if descriptor.ignore_label == 0 and ignored:
         return [
-            f'{text}, and id 0 is ignored: the network learns to say {only} everywhere. If 0 is background, set '
-            'ignore_label to 255 in the description of the data set, so that it is a class.'
+            f'{text}, and id 0 is ignored: {always}. If 0 is background, set ignore_label to 255 in the description of '
+            'the data set, so that it is a class.'
         ]
+    if ignored:
+        always += (
+            f'. {_ignored_share(verdict):.1%} of the pixels have the id {descriptor.ignore_label}, which is ignored: '
+            'if that is background, write 0 there'
+        )
     return [
-        f'{text}: the network learns to say {only} everywhere. Class ids are 0 to {descriptor.num_classes - 1}; mend '
-        'the masks and build the records again.'
+        f'{text}: {always}. Class ids are 0 to {descriptor.num_classes - 1}; mend the masks and build the records '
+        'again.'
     ]
 
 

@@ -14,6 +14,14 @@ from absl import logging
 from deeplab.core.session import Hook, StepResult
 
 
+def passes_multiple(before: int, step: int, every_steps: int) -> bool:
+    """Whether a step that comes after `before` is the first at or behind a multiple of `every_steps`.
+
+    Where others count too, a step may be several further than the one before, and miss every multiple.
+    """
+    return step // every_steps != before // every_steps
+
+
 class LogHook(Hook):
     """Writes `global step 1050: loss = 0.5795 (0.741 sec/step)` every few steps; seconds are those steps' mean."""
 
@@ -26,9 +34,8 @@ class LogHook(Hook):
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
         """Writes the line where one is due."""
         self._seconds.append(result.seconds)
-        # Where others count too, a step may be several further than the one before.
         before, self._last_step = self._last_step, result.step
-        if result.step // self._every_steps == (result.step - 1 if before is None else before) // self._every_steps:
+        if not passes_multiple(result.step - 1 if before is None else before, result.step, self._every_steps):
             return
         mean = sum(self._seconds) / len(self._seconds)
         self._seconds.clear()

@@ -20,14 +20,14 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab.core import checkpoints
-from deeplab.core.session import Hook
+from deeplab.core.session import Hook, StepResult
 from deeplab.core.signals import Interrupts
 from deeplab.datasets import segmentation_dataset
-from deeplab.errors import DataError
+from deeplab.errors import CheckpointError, DataError
 from deeplab.options import DatasetOptions, NasOptions, PredictionOptions, TrainOptions
-from deeplab.utils import evaluation_loop, evaluation_rounds
+from deeplab.utils import evaluation_loop, evaluation_rounds, train_checks
 from deeplab.utils.metrics_file import MetricsHook
-from deeplab.utils.train_hooks import ProgressHook
+from deeplab.utils.train_hooks import ProgressHook, passes_multiple
 
 EVAL_FOLDER = 'eval'
 BEST_FOLDER = 'best'
@@ -144,10 +144,12 @@ class ValidationHook(Hook):
         self._split = evaluation_loop.open_split(
             'eval', _dataset(options), network, options.resize, True, self._logdir, chooses_crop=True
         )
+        self._warn_of_labels()
         network = dataclasses.replace(network, crop_size=self._split.crop_size)
         self._network = evaluation_loop.Network(network, _PREDICTION, BATCH_SIZE)
         self._writer: tf.compat.v1.summary.FileWriter | None = None
         self._known: dict[int, float | None] = {}
+        self._last_step = self._previous_step = 0
         self.score = Score()
         self.last: evaluation_rounds.Round | None = None
         logging.info(
@@ -158,6 +160,15 @@ class ValidationHook(Hook):
             options.validation.every,
         )
 
+    def _warn_of_labels(self) -> None:
+        """Warns of masks on which any figure is false, unless an earlier run or the check of the training has."""
+        options = self._options
+        if options.validation.split == options.dataset.split or _known(options, options.number_of_steps):
+            return
+        split = str(options.validation.split)
+        for line in train_checks.validation_labels(self._split.descriptor, self._split.verdict, split):
+            logging.warning('%s', line)
+
     @property
     def best_folder(self) -> str:
         """Folder of the best checkpoint."""
@@ -166,17 +177,38 @@ class ValidationHook(Hook):
     def begin(self, session: tf.compat.v1.Session, step: int) -> None:
         """Recalls what earlier runs found."""
         self._known = _known(self._options, step)
+        # One that was due with a checkpoint and broken off is due again, though the step may be behind the multiple.
+        self._last_step, self._previous_step = step, max(self._known, default=step - 1)
+        counted = self._counted_from()
         for validated, miou in self._known.items():
-            self.score.add(validated, miou)
-        if self._known and checkpoints.newest(self.best_folder) is None:  # somebody took it away
-            self.score.best = self.score.best_step = None
+            if counted is not None and validated >= counted:
+                self.score.add(validated, miou)
         self._show()
+
+    def _counted_from(self) -> int | None:
+        """The validation from which on the score counts: that of best/, should somebody have taken an older one away.
+
+        None where there is no good best/ any more: then the next validation is the best, and begins the count.
+        """
+        best = checkpoints.newest(self.best_folder)
+        if best is None:
+            return None
+        try:
+            step = checkpoints.step_of(best)
+        except CheckpointError:
+            return None
+        return step if step in self._known else 0
+
+    def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
+        """Notes how far the step has come, which is several steps where others count too."""
+        self._previous_step, self._last_step = self._last_step, result.step
 
     def needs_checkpoint(self, step: int) -> bool:
         """Whether a validation is due: every so many steps, and at the last one."""
         every = self._options.validation.every
         assert every is not None
-        is_due = step > 0 and (step % every == 0 or step >= self._options.number_of_steps)
+        is_multiple = passes_multiple(self._previous_step, step, every)
+        is_due = step > 0 and (is_multiple or step >= self._options.number_of_steps)
         return is_due and step not in self._known
 
     def after_checkpoint(self, path: str, step: int, interrupts: Interrupts) -> None:
@@ -201,6 +233,8 @@ class ValidationHook(Hook):
                 logging.warning('The validation of step %d was broken off; the next run repeats it.', step)
                 return
             self._publish(result)
+            # Others may have counted on before the checkpoint was written; its figures are filed under its own step.
+            self._known[step] = result.metrics.miou
             gc.collect()  # graphs refer to themselves, and this one's holds all weights as constants
         self._show()
 

@@ -17,6 +17,7 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab.core.session import Hook, StepResult
+from deeplab.utils import train_checks
 from deeplab.utils.train_hooks import ProgressHook
 
 # A network that has just begun may well say one class for a while: it takes this long until that counts.
@@ -110,6 +111,7 @@ class WatchHook(Hook):
         self._looked = looked
         self._every_steps = every_steps
         self._class_names = class_names
+        self._has_one_class = len(class_names) == 1
         self._bar = bar or ProgressHook(1, 1)
         self._warned: set[str] = set()
         self._collapsed = _Streak()
@@ -146,10 +148,11 @@ class WatchHook(Hook):
                 'crops large enough to hold labelled pixels (--train_crop_size).',
             )
         if self._zero.lasts(step, seen.loss == 0 and seen.labelled_pixels > 0):
+            why = train_checks.ONE_CLASS if self._has_one_class else 'Is each of --label_weights 0?'
             self._warn(
                 'zero',
                 f'The loss without regularisation has been exactly 0 since step {self._zero.since}, although there are '
-                'labels: nothing is learned. Is each of --label_weights 0?',
+                f'labels: nothing is learned. {why}',
             )
         if self._collapsed.lasts(step, seen.predicted_share == 1.0 and seen.label_classes > 1):
             name = self._class_names[int(seen.predicted_class)]
@@ -162,7 +165,9 @@ class WatchHook(Hook):
             )
 
     def _judge_loss(self, result: StepResult) -> None:
-        """Notices a loss that does not move by a bit."""
+        """Notices a loss that does not move by a bit; of one class, `_judge_look` has the reason."""
+        if self._has_one_class:
+            return
         if result.loss != self._last_loss:
             self._last_loss, self._constant_since = result.loss, result.step
         elif self._constant_since is not None and result.step - self._constant_since >= CONSTANT_STEPS:

@@ -118,6 +118,12 @@ IMAGE, MASK = files.png(files.pixels(8, 8, 2)), files.png(files.ids(8, 8))
             "^Cannot use '{label}': it holds ids that are neither classes nor the ignore label: 77 on 64 pixels; set "
             '--num_classes or --ignore_label, or mend the mask.$',
         ),
+        (
+            IMAGE,
+            files.png(files.ids(8, 8) + np.uint8(1)),
+            r'3 on \d+ pixels; mend the masks, whose ids begin with 1 and must begin with 0: subtract 1; or else set '
+            '--num_classes or --ignore_label.$',
+        ),
     ],
 )
 @pytest.mark.parametrize('workers', [1, 3])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from deeplab import cli
 from deeplab.datasets import (
     build_ade20k_data,
     build_cityscapes_data,
@@ -107,6 +108,21 @@ def test_voc_no_masks_at_all_is_a_mistake_unless_asked_for(tmp_path):
     )
     summary = build_voc2012_data.run(dataclasses.replace(options, semantic_segmentation_folder=''))
     assert not any(split['labelled'] for split in summary['splits'].values())
+
+
+def line_of(arguments, **changes):
+    """A command line of the VOC builder."""
+    return ['build_voc2012_data', *(f'--{flag}={value}' for flag, value in {**arguments, **changes}.items())]
+
+
+def test_voc_a_folder_left_empty_on_the_line(tmp_path, capsys):
+    """As the message above tells users to."""
+    arguments = files.write_voc(tmp_path, LISTS) | {'num_shards': 1}
+    assert cli.main(line_of(arguments, semantic_segmentation_folder='')) == 0
+    assert {record.label_bytes for record in records(arguments['output_dir'], 'train')} == {None}
+    for flag in ('image_folder', 'list_folder'):
+        assert cli.main(line_of(arguments, **{flag: ''})) == 1
+        assert f"The folder '' does not exist. Set --{flag}." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize('flag', ['image_folder', 'semantic_segmentation_folder', 'list_folder'])

@@ -65,6 +65,18 @@ def test_ids_outside_the_classes_are_named(tmp_path):
     )
 
 
+def test_ids_that_show_what_went_wrong(tmp_path):
+    """The masks of all records together do, where one alone may not; another num_classes comes last."""
+    levels = [np.full((6, 8), level, np.uint8) for level in (0, 127, 254)]
+    records = [files.record(seed, label=files.png(label)) for seed, label in enumerate(levels)]
+    assert message(dataset_of(tmp_path, records), 3, 255).endswith(
+        "image 'image_1': id 127 on 48 pixels; train-00000-of-00001.tfrecord, record 2, image 'image_2': id 254 on 48 "
+        'pixels. Mend the masks, which look like pictures, a grey level for each class (0, 127, 254): write the ids 0 '
+        'to 2 in their place; and build the records again. Only if all these ids are meant, set num_classes or '
+        'ignore_label in the description of the data set (--dataset).'
+    )
+
+
 def test_many_problems_are_counted_and_the_first_shown(tmp_path):
     bad = [files.record(seed, label=files.png(np.full((6, 8), 9, np.uint8))) for seed in range(5)]
     small = files.record(5, label=files.png(files.ids(3, 8)))

@@ -39,6 +39,15 @@ def test_a_line_holds_the_means_since_the_one_before(tmp_path):
     assert 'waiting_share' not in second
 
 
+def test_steps_that_others_count_too(tmp_path):
+    metrics = hook(tmp_path, 5)
+    metrics.begin(None, 4)
+    for step in (6, 9, 11, 13, 27):
+        metrics.after_step(StepResult(step, 1.5, 0.1, 1.0), {})
+    lines = metrics_file.read(str(tmp_path / 'metrics.jsonl'))
+    assert [line['step'] for line in lines] == [6, 11, 27]
+
+
 def test_validations_stand_in_lines_of_their_own_once(tmp_path):
     metrics = hook(tmp_path)
     metrics.begin(None, 0)

@@ -21,10 +21,12 @@ NAMES = ['background', 'road', 'tree', 'car']
 PLAIN = LossOptions()
 
 
-def findings(pixels, ignored=0, ignore_label=255, loss=PLAIN, names=NAMES):
+def findings(pixels, ignored=0, ignore_label=255, loss=PLAIN, names=NAMES, validates=False):
     descriptor = DatasetDescriptor('own', len(pixels), ignore_label, class_names=names[: len(pixels)])
     known = {field.name: None for field in dataclasses.fields(Verdict)}
     verdict = Verdict(**{**known, 'records': np.arange(8), 'class_pixels': np.array(pixels), 'ignored_pixels': ignored})
+    if validates:
+        return train_checks.validation_labels(descriptor, verdict, 'val')
     return train_checks.labels(descriptor, verdict, 'train', loss)
 
 
@@ -33,7 +35,16 @@ class TestLabels:
         assert findings([500, 300, 190, 10], ignored=8000) == []
         assert findings([9400, 500, 50, 50]) == []
         assert findings([0, 500, 300, 200], ignored=90, ignore_label=0) == []  # as in ADE20K: 0 is no class there
-        assert findings([100], names=['all']) == []
+
+    def test_a_data_set_of_one_class(self):
+        """Who has one object counts it alone; softmax over one class is 1, and no loss of it moves a weight."""
+        for ignored in (0, 9900):
+            (line,) = findings([100], ignored=ignored, names=['all'])
+            assert line.startswith(
+                'The data set has one class (num_classes: 1): softmax can say nothing else, its loss'
+            )
+            assert 'set num_classes to 2 in the description of the data set, with masks of 0 (background) and 1' in line
+        assert findings([0], ignored=10, names=['all']) == [line]
 
     def test_a_class_that_never_occurs(self):
         (line,) = findings([500, 0, 400, 0])
@@ -97,6 +108,48 @@ class TestLabels:
     def test_one_class_alone(self):
         (line,) = findings([0, 300, 0], ignored=7)
         assert line.endswith('Class ids are 0 to 2; mend the masks and build the records again.')
+        (line,) = findings([0, 300, 0])
+        assert 'ignored' not in line
+
+    def test_background_written_as_255(self):
+        (line,) = findings([0, 300], ignored=700)
+        assert line == (
+            "Of 2 classes only 'road' (id 1) occurs in split 'train': the network learns to say 1 everywhere. 70.0% of "
+            'the pixels have the id 255, which is ignored: if that is background, write 0 there. Class ids are 0 to 1; '
+            'mend the masks and build the records again.'
+        )
+
+
+class TestLabelsOfAValidation:
+    def found(self, pixels, **keywords):
+        return findings(pixels, validates=True, **keywords)
+
+    def test_rare_frequent_and_missing_classes_are_no_matter(self):
+        assert self.found([99_990, 9, 0, 1]) == []
+        assert self.found([0, 10, 90], ignored=800) == []
+        assert self.found([100], ignored=9900) == []  # one class is spoken of once
+
+    def test_masks_of_0_and_255(self):
+        (line,) = self.found([900, 0], ignored=100)
+        assert line == (
+            "The masks of split 'val' hold the ids 0 and 255 alone, and 255 is ignored: the object class is read as "
+            'ignored, and a network that says 0 everywhere has an mIoU of 1, which no better one can beat. Write 1 for '
+            'the object (mask // 255) and build the records again.'
+        )
+
+    def test_one_class_alone(self):
+        (line,) = self.found([0, 300, 0])
+        assert line.startswith(
+            "Of 3 classes only 'road' (id 1) occurs in split 'val': a network that says 1 everywhere has an mIoU of 1,"
+        )
+
+    def test_pixels_that_are_ignored(self):
+        (line,) = self.found([40, 30, 20], ignored=910)
+        assert line.startswith(
+            "91.0% of the pixels of split 'val' have the id 255, which is ignored: nothing of what is there is measured"
+        )
+        (line,) = self.found([0, 0], ignored=10)
+        assert line.startswith("Every pixel of split 'val' has the id 255, which is ignored: there is nothing to measu")
 
 
 @pytest.fixture
@@ -237,7 +290,9 @@ class TestDataAsUsersBringIt:
         assert 'the ids 0 and 255 alone' in line
         assert 'Write 1 for the object (mask // 255)' in line
 
-        with pytest.raises(DataError, match='id 255 on 30 pixels.*Set num_classes or ignore_label.*or mend the masks'):
+        with pytest.raises(
+            DataError, match=r'id 255 on 30 pixels.* Mend the masks, .*: write 1 for the object \(mask // 255\)'
+        ):
             self.train(tmp_path / 'b', masks, {'num_classes': 2, 'ignore_label': 0}, caplog)
 
         ones = [mask // 255 for mask in masks]

@@ -21,6 +21,15 @@ def test_log_line(caplog):
     assert [record.getMessage() for record in caplog.records] == ['global step 1050: loss = 0.5795 (0.741 sec/step)']
 
 
+def test_a_step_that_jumps_over_a_multiple():
+    steps = [1, 4, 9, 11, 12, 15, 16, 31]
+    passed = [
+        step for before, step in zip([0, *steps], steps, strict=False) if train_hooks.passes_multiple(before, step, 5)
+    ]
+    assert passed == [9, 11, 15, 31]
+    assert [step for step in range(1, 10) if train_hooks.passes_multiple(step - 1, step, 3)] == [3, 6, 9]
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True

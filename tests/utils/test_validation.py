@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -14,9 +15,10 @@ from deeplab import train
 from deeplab.core import checkpoints
 from deeplab.core.backbones import registry
 from deeplab.core.metrics import ConfusionMatrix
+from deeplab.core.session import StepResult
 from deeplab.errors import DataError, OptionError
 from deeplab.options import EvalOptions, ValidationOptions, WaitOptions
-from deeplab.utils import evaluation_rounds, validation
+from deeplab.utils import evaluation_loop, evaluation_rounds, validation
 from tests import training_setup
 from tests.datasets import files
 
@@ -171,6 +173,37 @@ def test_a_resume_remembers_the_best_and_the_count(data, tmp_path, monkeypatch):
     assert checkpoints.newest(str(logdir / 'best')).endswith('model.ckpt-6')
 
 
+def test_who_takes_the_best_away_begins_anew(data, tmp_path, monkeypatch):
+    """Both the figure to beat and the count of validations that did not, now and after the next stop."""
+    use_figures(monkeypatch, {1: 0.2, 2: 0.6, 3: 0.5, 4: 0.4, 5: 0.45, 6: 0.3, 7: 0.2})
+    monkeypatch.setattr(evaluation_loop, 'Network', lambda *arguments: None)
+    chosen = options(data, tmp_path / 'log', 9, every=1, early_stop=2)
+    best = tmp_path / 'log' / 'best'
+
+    def validate(*steps):
+        hook = validation.ValidationHook(chosen)
+        hook.begin(None, steps[0] - 1)
+        for step in steps:
+            assert hook.stop_reason() is None
+            path = str(tmp_path / f'model.ckpt-{step}')
+            with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+                counter = tf.compat.v1.get_variable('global_step', initializer=np.int64(step))
+                session.run(counter.initializer)
+                tf.compat.v1.train.Saver().save(session, path, write_meta_graph=False)
+            hook.after_checkpoint(path, step, Quiet())
+        return hook
+
+    assert 'the best was 0.6000 at step 2' in validate(1, 2, 3, 4).stop_reason()
+    shutil.rmtree(best)
+    assert validate(5, 6).score.best_step == 5
+    assert checkpoints.newest(str(best)) == str(best / 'model.ckpt-5')
+    assert 'the best was 0.4500 at step 5' in validate(7).stop_reason()
+    (best / 'model.ckpt-5.index').write_bytes(b'damaged')
+    hook = validation.ValidationHook(chosen)
+    hook.begin(None, 7)
+    assert hook.score.best is None and hook.stop_reason() is None
+
+
 def test_another_split_starts_anew(data, tmp_path, monkeypatch):
     found = {1: 0.9}
     use_figures(monkeypatch, found)
@@ -180,6 +213,10 @@ def test_another_split_starts_anew(data, tmp_path, monkeypatch):
     chosen = options(data, logdir, 2, every=1)
     train.run(dataclasses.replace(chosen, validation=dataclasses.replace(chosen.validation, split='train')))
     assert checkpoints.newest(str(logdir / 'best')).endswith('model.ckpt-2')
+
+
+class Quiet:
+    received = None
 
 
 class KilledError(BaseException):
@@ -269,6 +306,50 @@ def test_a_signal_breaks_a_validation_off(data, tmp_path, monkeypatch, caplog):
     assert hook.needs_checkpoint(2)
 
 
+def new_hook(chosen, monkeypatch):
+    """A hook without a network, for validations that find what `use_figures` says."""
+    monkeypatch.setattr(evaluation_loop, 'Network', lambda *arguments: None)
+    return validation.ValidationHook(chosen)
+
+
+def validate(hook, monkeypatch, steps, behind=0):
+    """Takes a hook through these steps; each checkpoint is of a step so far behind the one that is asked for."""
+    monkeypatch.setattr(checkpoints, 'step_of', lambda path: int(path) + behind)
+    monkeypatch.setattr(validation, 'keep_copy', lambda *arguments: None)
+    asked = []
+    for step in steps:
+        hook.after_step(StepResult(step, 1.0, 0.1, 1.0), {})
+        if hook.needs_checkpoint(step):
+            asked.append(step)
+            hook.after_checkpoint(str(step), step, Quiet())
+            assert not hook.needs_checkpoint(step)
+    return asked
+
+
+def test_steps_that_others_count_too(data, tmp_path, monkeypatch):
+    """A validation is due at the first step that comes behind a multiple, whatever step the checkpoint says."""
+    use_figures(monkeypatch, dict.fromkeys(range(50), 0.5))
+    chosen = options(data, tmp_path / 'log', 31, every=10)
+    hook = new_hook(chosen, monkeypatch)
+    hook.begin(None, 0)
+    assert not hook.needs_checkpoint(0)
+    assert validate(hook, monkeypatch, [3, 8, 11, 14, 19, 32], behind=2) == [11, 32]
+    assert list(figures(tmp_path / 'log')) == [13, 34]
+    assert not validation.is_pending(chosen, 34)
+
+
+def test_a_validation_that_was_broken_off_behind_its_multiple(data, tmp_path, monkeypatch):
+    use_figures(monkeypatch, dict.fromkeys(range(50), 0.5))
+    chosen = options(data, tmp_path / 'log', 50, every=10)
+    hook = new_hook(chosen, monkeypatch)
+    hook.begin(None, 0)
+    assert validate(hook, monkeypatch, [12]) == [12]
+    for step, is_due in ((19, False), (23, True)):
+        hook = new_hook(chosen, monkeypatch)
+        hook.begin(None, step)
+        assert hook.needs_checkpoint(step) is is_due
+
+
 def test_the_bar_shows_it(data, tmp_path, monkeypatch):
     asked = use_figures(monkeypatch, {2: 0.5, 4: 0.25})
     notes = []
@@ -282,6 +363,20 @@ def test_the_bar_shows_it(data, tmp_path, monkeypatch):
     train.run(options(data, tmp_path / 'log', 4))
     assert asked == [2, 4]
     assert notes == ['', 'mIoU 0.5000 (best 0.5000)', 'mIoU 0.2500 (best 0.5000)']
+
+
+def test_masks_on_which_every_figure_is_false(data, tmp_path, monkeypatch, caplog):
+    """They are spoken of while the hook is made, which is before the first step, and not again."""
+    mask = files.ids(18, 40, classes=2) * 255
+    files.write_split(pathlib.Path(data.directory), 'val', [[files.record(0, 18, 40, label=files.png(mask))]])
+    monkeypatch.setattr(evaluation_loop, 'Network', lambda *arguments: None)
+    chosen = options(data, tmp_path / 'log')
+    validation.ValidationHook(chosen)
+    line = "The masks of split 'val' hold the ids 0 and 255 alone"
+    assert caplog.text.count(line) == 1
+    (tmp_path / 'log' / 'eval' / 'metrics-2.json').write_text('{"global_step": 2, "miou": 1.0, "split": "val"}')
+    validation.ValidationHook(chosen)
+    assert caplog.text.count(line) == 1
 
 
 class TestBadInput:

@@ -11,7 +11,7 @@ from deeplab.core.session import StepResult
 from deeplab.deployment import model_deploy
 from deeplab.errors import NonFiniteError
 from deeplab.options import LearningRateOptions, OptimizerOptions
-from deeplab.utils import metrics_file, watch_hooks
+from deeplab.utils import metrics_file, train_checks, watch_hooks
 from tests import training_setup
 from tests.core.test_session import Toy
 
@@ -51,9 +51,14 @@ class TestLook:
 GOOD = watch_hooks.Look(1000, 3, 0.5, 1, 0.7)
 
 
-def run_hook(steps, caplog, look=lambda step: GOOD, loss=lambda step: 1 / step, waiting=0.0, every=10, first=0):
+NAMES = ('sky', 'road', 'tree')
+
+
+def run_hook(
+    steps, caplog, look=lambda step: GOOD, loss=lambda step: 1 / step, waiting=0.0, every=10, first=0, names=NAMES
+):
     """Gives a hook that many steps; returns what it warned of."""
-    hook = watch_hooks.WatchHook(None, every, ['sky', 'road', 'tree'])
+    hook = watch_hooks.WatchHook(None, every, list(names))
     hook.begin(None, first)
     caplog.clear()
     for step in range(first + 1, first + steps + 1):
@@ -101,6 +106,12 @@ class TestDeadLoss:
         (line,) = run_hook(500, caplog, lambda step: GOOD._replace(loss=0.0))
         assert 'has been exactly 0 since step 10, although there are labels' in line
         assert '--label_weights' in line
+
+    def test_a_data_set_of_one_class(self, caplog):
+        """There, neither the learning rate nor the label weights are to blame."""
+        look = GOOD._replace(label_classes=1, predicted_share=1.0, predicted_class=0, loss=0.0)
+        (line,) = run_hook(500, caplog, lambda step: look, loss=lambda step: 0.25, names=['object'])
+        assert line.endswith(f'although there are labels: nothing is learned. {train_checks.ONE_CLASS}')
 
 
 class TestInput:
