@@ -12,7 +12,9 @@ from absl import logging
 from deeplab.core.reasons import reason_of
 from deeplab.errors import DataError, OptionError
 
-FAILURES = (OSError, tf.errors.OpError)  # what Python and TensorFlow raise where a file cannot be written
+# What Python and TensorFlow raise where a file cannot be written. The last two are what the writer of event files makes
+# of a full disk and of a file that is too large.
+FAILURES = (OSError, tf.errors.OpError, RuntimeError, IndexError)
 
 
 def make_folder(path: str) -> str:

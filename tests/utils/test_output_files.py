@@ -45,6 +45,7 @@ class TestRequireFolder:
     [
         OSError(28, 'No space left on device', 'a'),
         tf.errors.ResourceExhaustedError(None, None, 'No space left on device'),
+        RuntimeError('No space left on device\n\tFailed to flush 2 events'),
     ],
 )
 class TestFailures:
