@@ -150,10 +150,11 @@ def run(options: TrainOptions) -> Result:
         output_files.make_folder(options.train_logdir)  # not before the data is known to be good
         if not first_step:
             train_checks.warn(options, data.descriptor, data.verdict)
-        _write_receipt(options, data, first_step)
+        run_now = _receipt(options, data, first_step)
         metrics = metrics_file.MetricsHook(options.train_logdir, options.log_steps, options.batch_size)
         validator = validation.ValidationHook(options, bar, metrics) if options.validation.is_on else None
-        hooks = [metrics] if validator is None else [metrics, validator]
+        write = functools.partial(_write_receipt, options, run_now)
+        hooks = [train_hooks.BeginHook(write), metrics, *([validator] if validator else [])]
     with tf.Graph().as_default():
         tf.compat.v1.set_random_seed(options.seed)
         with input_generator.explain_input_errors(data.reader):
@@ -260,12 +261,17 @@ def _with_label_weights(options: TrainOptions, data: Data) -> TrainOptions:
     return dataclasses.replace(options, loss=loss)
 
 
-def _write_receipt(options: TrainOptions, data: Data, first_step: int) -> None:
-    """Notes what is run; says what differs where an earlier run is repeated."""
+def _receipt(options: TrainOptions, data: Data, first_step: int) -> receipt.Run:
+    """What is run; says what differs where an earlier run is repeated."""
     run_now = receipt.describe(options, data.reader.index, len(data.records), first_step)
     if options.repeats:
         for difference in receipt.differences(receipt.load(options.repeats), run_now):
             logging.warning('%s', difference)
+    return run_now
+
+
+def _write_receipt(options: TrainOptions, run_now: receipt.Run) -> None:
+    """Notes what is run, once it is sure to run: --from repeats the newest entry."""
     with output_files.writing_to(options.train_logdir, 'train_logdir'):
         receipt.write(options.train_logdir, run_now)
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -14,6 +14,17 @@ from absl import logging
 
 from deeplab.core.session import Hook, StepResult
 from deeplab.utils import output_files
+
+
+class BeginHook(Hook):
+    """Does something once, when all is ready for the first step."""
+
+    def __init__(self, do: Callable[[], None]):
+        self._do = do
+
+    def begin(self, session: tf.compat.v1.Session, step: int) -> None:
+        """Does it."""
+        self._do()
 
 
 class LogHook(Hook):

@@ -12,7 +12,7 @@ from deeplab import cli, train
 from deeplab.command_words import UsageError
 from deeplab.core.backbones import registry
 from deeplab.datasets.record_index import RecordIndex
-from deeplab.errors import OptionError
+from deeplab.errors import OptionError, UserError
 from deeplab.utils import receipt
 from tests import training_setup
 from tests.datasets import files
@@ -86,6 +86,18 @@ def test_a_resume_adds_a_run(data, tmp_path):
     assert second['options']['number_of_steps'] == 3
     assert first['records'] == second['records']
     assert not [path.name for path in logdir.iterdir() if 'tmp' in path.name]
+
+
+def test_a_run_that_is_refused_is_not_in_it(data, tmp_path):
+    logdir = tmp_path / 'log'
+    with pytest.raises(UserError, match='no_such_scope'):
+        train.run(options_of(*words(data, logdir, '--trainable_scopes=no_such_scope')))
+    assert not (logdir / 'run.json').exists()
+    train.run(options_of(*words(data, logdir)))
+    with pytest.raises(UserError, match='does not fit this network'):
+        train.run(options_of(*words(data, logdir, '--training_number_of_steps=3', '--optimizer=adam')))
+    assert len(json.loads((logdir / 'run.json').read_text())['runs']) == 1
+    assert options_of(f'--from={logdir}').optimizer.name == 'momentum'
 
 
 def test_it_is_repeated(data, tmp_path, caplog):
