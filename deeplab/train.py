@@ -150,9 +150,9 @@ def run(options: TrainOptions) -> Result:
         output_files.make_folder(options.train_logdir)  # not before the data is known to be good
         if not first_step:
             train_checks.warn(options, data.descriptor, data.verdict)
-        run_now = _receipt(options, data, first_step)
         metrics = metrics_file.MetricsHook(options.train_logdir, options.log_steps, options.batch_size)
         validator = validation.ValidationHook(options, bar, metrics) if options.validation.is_on else None
+        run_now = _receipt(options, data, first_step, validator)
         write = functools.partial(_write_receipt, options, run_now)
         hooks = [train_hooks.BeginHook(write), metrics, *([validator] if validator else [])]
     with tf.Graph().as_default():
@@ -261,9 +261,14 @@ def _with_label_weights(options: TrainOptions, data: Data) -> TrainOptions:
     return dataclasses.replace(options, loss=loss)
 
 
-def _receipt(options: TrainOptions, data: Data, first_step: int) -> receipt.Run:
+def _receipt(
+    options: TrainOptions, data: Data, first_step: int, validator: validation.ValidationHook | None
+) -> receipt.Run:
     """What is run; says what differs where an earlier run is repeated."""
-    run_now = receipt.describe(options, data.reader.index, len(data.records), first_step)
+    validated = (validator.split.reader.index, validator.split.num_images) if validator else None
+    initial = options.initial_checkpoint if not first_step else None
+    initial = checkpoints.check_path(initial) if initial else None
+    run_now = receipt.describe(options, data.reader.index, len(data.records), first_step, validated, initial)
     if options.repeats:
         for difference in receipt.differences(receipt.load(options.repeats), run_now):
             logging.warning('%s', difference)

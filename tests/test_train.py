@@ -1,6 +1,7 @@
 """The train program, whole, on a tiny network and seven tiny images."""
 
 import dataclasses
+import functools
 import pathlib
 import re
 import signal
@@ -302,16 +303,16 @@ class TestBadInput:
         with pytest.raises(OptionError, match=f'^--{flag}: the folder .*/{place}.* cannot be made: .* is no folder'):
             train.run(known)
 
-    @pytest.mark.parametrize('step', ['write', 'write_graph'])
-    def test_a_folder_that_cannot_be_written(self, data, tmp_path, monkeypatch, step):
+    def test_a_folder_that_cannot_be_written(self, data, tmp_path, monkeypatch):
         def fail(*arguments):
             raise OSError(28, 'No space left on device', 'run.json.tmp1')
 
-        monkeypatch.setattr(receipt if step == 'write' else session, step, fail)
-        with pytest.raises(
-            OptionError, match=r"--train_logdir: the folder .*log' cannot be written \(No space left on"
-        ):
-            train.run(training_setup.options(data, tmp_path / 'log'))
+        monkeypatch.setattr(receipt, 'write', fail)
+        monkeypatch.setattr(session, 'write_graph', fail)
+        options = training_setup.options(data, tmp_path / 'log')
+        for write in (functools.partial(train._write_receipt, options, {}), lambda: train._write_graph(options)):
+            with pytest.raises(OptionError, match=r"--train_logdir: the folder .*log' cannot be written \(No space"):
+                write()
 
     def test_resume_with_another_network(self, data, tmp_path):
         train.run(training_setup.options(data, tmp_path / 'log', 1))

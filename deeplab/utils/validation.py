@@ -165,6 +165,11 @@ class ValidationHook(Hook):
         )
 
     @property
+    def split(self) -> evaluation_loop.Split:
+        """The split that is measured on."""
+        return self._split
+
+    @property
     def best_folder(self) -> str:
         """Folder of the best checkpoint."""
         return os.path.join(self._options.train_logdir, BEST_FOLDER)
