@@ -157,6 +157,55 @@ def test_another_folder_finds_the_same_files(data, tmp_path, monkeypatch):
     assert options_of('--from=../log').dataset.name == 'cityscapes'
 
 
+def repeat(folder, monkeypatch, data, line, *more):
+    """The options of a run whose line was given in `folder`, repeated from a folder below it."""
+    (folder / 'run.json').write_text(
+        json.dumps({'runs': [{'command': words(data, 'log', *line), 'folder': str(folder)}]})
+    )
+    (folder / 'elsewhere').mkdir(exist_ok=True)
+    monkeypatch.chdir(folder / 'elsewhere')
+    return options_of('--from=../run.json', *more)
+
+
+def test_a_map_of_names_is_found_where_it_is_a_file(data, tmp_path, monkeypatch):
+    (tmp_path / 'map.json').write_text('{"a": "b"}')
+    (tmp_path / 'a=b').write_text('no map')
+    line = ['--tf_initial_checkpoint=model.ckpt', '--checkpoint_rename_map=map.json']
+    assert repeat(tmp_path, monkeypatch, data, line).restore.rename_map == f'{tmp_path}/map.json'
+    line[1] = '--checkpoint_rename_map=a=b'
+    assert repeat(tmp_path, monkeypatch, data, line).restore.rename_map == 'a=b'
+
+
+def test_a_folder_of_a_data_set_s_name_is_not_the_data_set(data, tmp_path, monkeypatch):
+    (tmp_path / 'camvid').mkdir()
+    named = dataclasses.replace(data, name='camvid', directory='camvid')
+    found = repeat(tmp_path, monkeypatch, named, []).dataset
+    assert (found.name, found.directory) == ('camvid', f'{tmp_path}/camvid')
+
+
+def test_a_flag_can_be_taken_away(data, tmp_path, monkeypatch):
+    line = ['--clip_gradient_norm=1', '--atrous_rates=6', '--atrous_rates=12', '--eval_split=val', '--eval_every=5']
+    assert repeat(tmp_path, monkeypatch, data, line).optimizer.clip_gradient_norm == 1
+    more = ['--clip_gradient_norm=', '-atrous_rates=', '--eval_split=', '--eval_every=', '--seed=3']
+    chosen = repeat(tmp_path, monkeypatch, data, line, *more)
+    plain = options_of(*words(data, f'{tmp_path}/log', '--seed=3'))
+    assert dataclasses.replace(chosen, repeats=None, command=()) == dataclasses.replace(plain, command=())
+    assert not [word for word in chosen.command if 'clip' in word or 'rates' in word]
+    for value in ('none', 'Null'):
+        with pytest.raises(UsageError) as error:
+            repeat(tmp_path, monkeypatch, data, line, f'--clip_gradient_norm={value}')
+        assert str(error.value) == (
+            f'--clip_gradient_norm={value}: there is no such value; write --clip_gradient_norm= beside --from for '
+            "'not set'."
+        )
+    with pytest.raises(UsageError, match='--train_batch_size= is not allowed: it must be a whole number'):
+        repeat(tmp_path, monkeypatch, data, line, '--train_batch_size=')
+
+
+def test_an_empty_split_is_no_validation(data):
+    assert not options_of(*words(data, 'log', '--eval_split=')).validation.is_on
+
+
 def test_other_records_versions_and_code_are_told(data, tmp_path, caplog):
     train.run(options_of(*words(data, tmp_path / 'log')))
     path = tmp_path / 'log' / 'run.json'
