@@ -36,6 +36,7 @@ from absl import flags, logging  # noqa: TID251 (this is the one file that may)
 import deeplab
 from deeplab import common, options, presets
 from deeplab.command_words import Flag, Group, UsageError, check_words, normalised, parse_number, with_named
+from deeplab.core import scopes
 from deeplab.datasets import descriptor
 from deeplab.errors import UserError
 from deeplab.utils import receipt
@@ -513,7 +514,8 @@ _TRAIN_LOGS = Group(
             'string',
             None,
             'Repeat the run that this receipt (the run.json of a --train_logdir) tells of: its flags count, but for '
-            'those that stand on this line, such as another --train_logdir. Not set: nothing is repeated.',
+            'those that stand on this line, such as another --train_logdir; --NAME= with nothing behind it sets a flag '
+            'to "not set" again. Not set: nothing is repeated.',
         ),
     ),
 )
@@ -959,24 +961,30 @@ def _clone_options(values: Values) -> options.CloneOptions:
 
 def _validation_options(values: Values) -> options.ValidationOptions:
     return options.ValidationOptions(
-        split=values['eval_split'],
+        split=values['eval_split'] or None,
         every=values['eval_every'],
         crop_size=values.size('eval_crop_size'),
         early_stop=values['early_stop_evals'],
     )
 
 
-# Flags whose value is a path; what training reads, and what it writes.
-_READ_PATHS = ('dataset_dir', 'dataset', 'tf_initial_checkpoint', 'dense_prediction_cell_json')
+# Flags whose value is a path; what training reads (some of it by another name too, which only its ending tells from a
+# file), and what it writes.
+_READ_PATHS = ('dataset_dir', 'tf_initial_checkpoint', 'dense_prediction_cell_json')
+_READ_FILES = {'dataset': descriptor.FILE_SUFFIXES, 'checkpoint_rename_map': scopes.FILE_SUFFIXES}
 _WRITTEN_PATHS = ('train_logdir', 'profile_logdir')
 
 
 def _with_repeated(words: Sequence[str]) -> list[str]:
-    """Lets the flags of the run that --from=FILE names stand before those of the line; one that it has wins."""
+    """Lets the flags of the run that --from=FILE names stand before those of the line; one that it has wins.
+
+    One that it has without a value, and that may be not set, stands on neither.
+    """
     known = find_program('train').flags
     given = dict(normalised(words, known))
     if 'from' not in given:
         return list(words)
+    unset = {name for name, value in given.items() if not value and name in known and known[name].default is None}
     run = receipt.load(os.path.expanduser(given['from']))
     if not run['command']:
         raise UsageError(f'--from={given["from"]}: that run was started from Python; there is no line to repeat.')
@@ -985,14 +993,15 @@ def _with_repeated(words: Sequence[str]) -> list[str]:
         for name, value in normalised(run['command'], known)
         if name not in given
     ]
-    return [*repeated, *words]
+    empty = {f'{dashes}{name}=' for name in unset for dashes in ('-', '--')}
+    return [*repeated, *(word for word in words if word not in empty)]
 
 
 def _seen_from_here(name: str, value: str, folder: str) -> str:
     """The value of a flag on a line that was given in `folder`: a relative path becomes one that leads there."""
     there = os.path.join(folder, os.path.expanduser(value))
     is_path = name in _WRITTEN_PATHS
-    if name in _READ_PATHS:
+    if name in _READ_PATHS or value.endswith(_READ_FILES.get(name, ())):
         is_path = os.path.exists(there) or os.path.exists(f'{there}.index')
     return there if value and is_path and folder != os.getcwd() else value
 

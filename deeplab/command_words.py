@@ -100,9 +100,10 @@ def check_words(
     """
     read = list(_read_words(words, known))
     _refuse_unknown(read, program, known, owners)
+    repeats = any(word.flag is not None and word.flag.name == 'from' for word in read)
     for word in read:
         if word.flag is not None and word.value is not None:
-            _check_value(word.flag, word.value)
+            _check_value(word.flag, word.value, repeats)
     _refuse_company(read, known)
 
 
@@ -222,12 +223,13 @@ def _next_value(flag: Flag, rest: list[str], known: Mapping[str, Flag]) -> str:
     return rest.pop(0)
 
 
-def _check_value(flag: Flag, value: str) -> None:
-    """Raises `UsageError` unless `value` is one that `flag` can have."""
+def _check_value(flag: Flag, value: str, repeats: bool) -> None:
+    """Raises `UsageError` unless `value` is one that `flag` can have; `repeats`: on a line with --from."""
     shown = f'--{flag.name}={value}'
     nullable = flag.kind != 'string' or flag.name in ('tf_initial_checkpoint', 'dense_prediction_cell_json')
     if nullable and value.strip().lower() in ('none', 'null'):
-        raise UsageError(f"{shown}: there is no such value; leave the flag away for 'not set'.")
+        mend = f'write --{flag.name}= beside --from' if repeats and flag.default is None else 'leave the flag away'
+        raise UsageError(f"{shown}: there is no such value; {mend} for 'not set'.")
     if flag.holds_numbers and value.strip()[:1] in ('{', '[', '('):
         _refuse_brackets(flag, value)
     if flag.name in ('tf_initial_checkpoint', 'checkpoint_dir', 'checkpoint_path'):

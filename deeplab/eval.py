@@ -22,7 +22,7 @@ from absl import logging
 
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.options import EvalOptions
-from deeplab.utils import checkpoint_rounds, evaluation_loop, evaluation_rounds
+from deeplab.utils import checkpoint_rounds, evaluation_loop, evaluation_rounds, output_files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,7 @@ def run(options: EvalOptions) -> Result:
         'eval', options.dataset, options.model, options.resize, needs_labels=True, cache_dir=options.eval_logdir
     )
     evaluation_loop.warn_of_flips(options.prediction)
-    evaluation_loop.make_folder(options.eval_logdir)
+    output_files.make_folder(options.eval_logdir)
     network = evaluation_loop.Network(options.model, options.prediction, options.batch_size)
     rounds = []
     for checkpoint in checkpoint_rounds.rounds(options.checkpoint_dir, options.wait):

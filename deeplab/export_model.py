@@ -28,7 +28,7 @@ from deeplab import common
 from deeplab.core import checkpoints, moving_average, session
 from deeplab.errors import CheckpointError
 from deeplab.options import ExportOptions
-from deeplab.utils import evaluation_loop, export_files, export_graph
+from deeplab.utils import evaluation_loop, export_files, export_graph, output_files
 
 INFERENCE_GRAPH = 'inference_graph.pbtxt'
 
@@ -96,7 +96,7 @@ def run(options: ExportOptions) -> Result:
     if not np.all(np.isfinite(probabilities)):
         raise CheckpointError(f"The weights of '{checkpoint}' give probabilities that are not numbers. Take another.")
     write = export_files.write_saved_model if is_folder else export_files.write_frozen_graph
-    folder = evaluation_loop.make_folder(os.path.dirname(path) or '.')
+    folder = output_files.make_folder(os.path.dirname(path) or '.')
     with export_files.beside(path) as temporary:
         write(frozen, temporary)
         agreement, difference = compare(export_files.run(temporary, image), (labels[0], probabilities[0]))

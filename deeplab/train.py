@@ -46,6 +46,7 @@ from deeplab.utils import (
     evaluation_loop,
     input_generator,
     metrics_file,
+    output_files,
     receipt,
     scale_losses,
     summaries,
@@ -137,6 +138,7 @@ def run(options: TrainOptions) -> Result:
             first_step,
             checkpoint=resumed,
         )
+    _require_folders(options)
     if resumed is None and options.clones.is_chief:
         _check_initial_checkpoint(options)
     data = open_data(options)
@@ -145,13 +147,14 @@ def run(options: TrainOptions) -> Result:
     hooks: list[session.Hook] = []
     validator = None
     if options.clones.is_chief:
-        os.makedirs(options.train_logdir, exist_ok=True)  # not before the data is known to be good
+        output_files.make_folder(options.train_logdir)  # not before the data is known to be good
         if not first_step:
             train_checks.warn(options, data.descriptor, data.verdict)
-        _write_receipt(options, data, first_step)
         metrics = metrics_file.MetricsHook(options.train_logdir, options.log_steps, options.batch_size)
         validator = validation.ValidationHook(options, bar, metrics) if options.validation.is_on else None
-        hooks = [metrics] if validator is None else [metrics, validator]
+        run_now = _receipt(options, data, first_step, validator)
+        write = functools.partial(_write_receipt, options, run_now)
+        hooks = [train_hooks.BeginHook(write), metrics, *([validator] if validator else [])]
     with tf.Graph().as_default():
         tf.compat.v1.set_random_seed(options.seed)
         with input_generator.explain_input_errors(data.reader):
@@ -160,9 +163,20 @@ def run(options: TrainOptions) -> Result:
     return Result(report, result.step, result.loss, result.checkpoint, result.status)
 
 
+def _require_folders(options: TrainOptions) -> None:
+    """Raises `OptionError` where a folder of the run cannot be made or written; the record check may take long."""
+    if options.profile_logdir:
+        output_files.require_folder(options.profile_logdir, 'profile_logdir')
+    if options.clones.is_chief:
+        output_files.require_folder(options.train_logdir, 'train_logdir')
+        for folder in validation.folders(options):
+            output_files.require_folder(folder, 'eval_split')
+
+
 def _newest(options: TrainOptions) -> tuple[str | None, int]:
     """The checkpoint from which training goes on, and its step; None and 0 for a new run."""
-    checkpoints.remove_leftovers(options.train_logdir)
+    with output_files.writing_to(options.train_logdir, 'train_logdir'):
+        checkpoints.remove_leftovers(options.train_logdir)
     path = session.newest_whole(options.train_logdir)
     return path, session.step_of(path) if path else 0
 
@@ -247,13 +261,24 @@ def _with_label_weights(options: TrainOptions, data: Data) -> TrainOptions:
     return dataclasses.replace(options, loss=loss)
 
 
-def _write_receipt(options: TrainOptions, data: Data, first_step: int) -> None:
-    """Notes what is run; says what differs where an earlier run is repeated."""
-    run_now = receipt.describe(options, data.reader.index, len(data.records), first_step)
+def _receipt(
+    options: TrainOptions, data: Data, first_step: int, validator: validation.ValidationHook | None
+) -> receipt.Run:
+    """What is run; says what differs where an earlier run is repeated."""
+    validated = (validator.split.reader.index, validator.split.num_images) if validator else None
+    initial = options.initial_checkpoint if not first_step else None
+    initial = checkpoints.check_path(initial) if initial else None
+    run_now = receipt.describe(options, data.reader.index, len(data.records), first_step, validated, initial)
     if options.repeats:
         for difference in receipt.differences(receipt.load(options.repeats), run_now):
             logging.warning('%s', difference)
-    receipt.write(options.train_logdir, run_now)
+    return run_now
+
+
+def _write_receipt(options: TrainOptions, run_now: receipt.Run) -> None:
+    """Notes what is run, once it is sure to run: --from repeats the newest entry."""
+    with output_files.writing_to(options.train_logdir, 'train_logdir'):
+        receipt.write(options.train_logdir, run_now)
 
 
 def _train(
@@ -304,7 +329,7 @@ def _train(
             running.run(averages.start)
 
     if machines.is_chief:
-        session.write_graph(tf.compat.v1.get_default_graph(), options.train_logdir)
+        _write_graph(options)
     return session.train(
         group.step,
         options.number_of_steps,
@@ -316,6 +341,12 @@ def _train(
         remote=group.remote,
         most_skips=MOST_SKIPS if options.on_nan == 'skip' else 0,
     )
+
+
+def _write_graph(options: TrainOptions) -> None:
+    """Puts the present graph into the run's folder."""
+    with output_files.writing_to(options.train_logdir, 'train_logdir'):
+        session.write_graph(tf.compat.v1.get_default_graph(), options.train_logdir)
 
 
 class _Watched:

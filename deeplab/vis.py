@@ -30,7 +30,7 @@ from deeplab.core import checkpoints
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
 from deeplab.options import ResizeOptions, VisOptions
-from deeplab.utils import checkpoint_rounds, evaluation_loop, get_dataset_colormap, save_annotation
+from deeplab.utils import checkpoint_rounds, evaluation_loop, get_dataset_colormap, output_files, save_annotation
 
 PICTURES = 'segmentation_results'
 RAW_PREDICTIONS = 'raw_segmentation_results'
@@ -89,10 +89,10 @@ def run(options: VisOptions) -> Result:
     )
     colormap = choose_colormap(options.colormap_type, split.descriptor)
     evaluation_loop.warn_of_flips(options.prediction)
-    pictures_dir = evaluation_loop.make_folder(os.path.join(options.vis_logdir, PICTURES))
+    pictures_dir = output_files.make_folder(os.path.join(options.vis_logdir, PICTURES))
     raw_dir = None
     if options.also_save_raw_predictions:
-        raw_dir = evaluation_loop.make_folder(os.path.join(options.vis_logdir, RAW_PREDICTIONS))
+        raw_dir = output_files.make_folder(os.path.join(options.vis_logdir, RAW_PREDICTIONS))
     network = evaluation_loop.Network(options.model, options.prediction, options.batch_size)
     rounds = []
     for checkpoint in checkpoint_rounds.rounds(options.checkpoint_dir, options.wait):

@@ -1,6 +1,7 @@
 """The train program, whole, on a tiny network and seven tiny images."""
 
 import dataclasses
+import functools
 import pathlib
 import re
 import signal
@@ -12,12 +13,19 @@ import pytest
 import tensorflow as tf
 
 from deeplab import train
-from deeplab.core import checkpoints, label_weights, moving_average
+from deeplab.core import checkpoints, label_weights, moving_average, session
 from deeplab.core.backbones import registry
 from deeplab.datasets import record_check, segmentation_dataset
 from deeplab.errors import CheckpointError, DataError, NonFiniteError, OptionError
-from deeplab.options import OPTIMIZERS, AugmentOptions, LearningRateOptions, LossOptions, OptimizerOptions
-from deeplab.utils import train_hooks
+from deeplab.options import (
+    OPTIMIZERS,
+    AugmentOptions,
+    LearningRateOptions,
+    LossOptions,
+    OptimizerOptions,
+    ValidationOptions,
+)
+from deeplab.utils import receipt, train_hooks
 from tests import training_setup
 from tests.datasets import files
 
@@ -285,6 +293,29 @@ class TestBadInput:
         with pytest.raises(CheckpointError, match=f"Give the checkpoint's path without the ending: {path}"):
             train.run(training_setup.options(data, tmp_path / 'b', initial_checkpoint=f'{path}.index'))
         assert not (tmp_path / 'b').exists()
+
+    @pytest.mark.parametrize('place', ['log', 'log/eval', 'log/best', 'profile'])
+    def test_a_file_in_the_place_of_a_folder_is_told_before_the_data_is_read(self, data, tmp_path, monkeypatch, place):
+        monkeypatch.setattr(train, 'open_data', lambda options: pytest.fail('the data is read first'))
+        file = tmp_path / place
+        file.parent.mkdir(exist_ok=True)
+        file.write_text('mine')
+        flag = {'log': 'train_logdir', 'profile': 'profile_logdir'}.get(place, 'eval_split')
+        known = training_setup.options(data, tmp_path / 'log', profile_logdir=str(tmp_path / 'profile' / 'a'))
+        known = dataclasses.replace(known, validation=ValidationOptions('train', 2))
+        with pytest.raises(OptionError, match=f'^--{flag}: the folder .*/{place}.* cannot be made: .* is no folder'):
+            train.run(known)
+
+    def test_a_folder_that_cannot_be_written(self, data, tmp_path, monkeypatch):
+        def fail(*arguments):
+            raise OSError(28, 'No space left on device', 'run.json.tmp1')
+
+        monkeypatch.setattr(receipt, 'write', fail)
+        monkeypatch.setattr(session, 'write_graph', fail)
+        options = training_setup.options(data, tmp_path / 'log')
+        for write in (functools.partial(train._write_receipt, options, {}), lambda: train._write_graph(options)):
+            with pytest.raises(OptionError, match=r"--train_logdir: the folder .*log' cannot be written \(No space"):
+                write()
 
     def test_resume_with_another_network(self, data, tmp_path):
         train.run(training_setup.options(data, tmp_path / 'log', 1))

@@ -6,6 +6,7 @@ one for 21. Every restore of this project goes through `restore_all` or `restore
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import re
@@ -16,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from deeplab.core.reasons import reason_of
 from deeplab.core.scopes import shortened
 from deeplab.errors import CheckpointError
 
@@ -123,9 +125,7 @@ def open_reader(path: str) -> Any:
     try:
         return tf.train.load_checkpoint(path)
     except _UNREADABLE as error:
-        raise CheckpointError(
-            f"The checkpoint '{path}' cannot be read: it is damaged ({_first_line(error)})"
-        ) from error
+        raise CheckpointError(f"The checkpoint '{path}' cannot be read: it is damaged ({reason_of(error)})") from error
 
 
 def entries(path: str) -> dict[str, Entry]:
@@ -164,7 +164,7 @@ def damage(path: str) -> str | None:
     except CheckpointError as error:
         return str(error)
     except _UNREADABLE as error:
-        return f"The checkpoint '{path}' is damaged ({_first_line(error)})"
+        return f"The checkpoint '{path}' is damaged ({reason_of(error)})"
     return None
 
 
@@ -216,10 +216,6 @@ def _step_in_name(path: str) -> int:
     """The step with which a checkpoint's name ends, -1 without one."""
     match = re.search(r'-(\d+)$', path)
     return int(match.group(1)) if match else -1
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 def _disagreement(name: str, variable: tf.Variable, entry: Entry) -> str | None:
@@ -339,7 +335,7 @@ def _load(
             convert = (conversions or {}).get(variable.op.name)
             values[variable.initializer.inputs[1]] = value if convert is None else convert(value)
     except _UNREADABLE as error:
-        raise CheckpointError(f"The checkpoint '{path}' is damaged ({_first_line(error)})") from error
+        raise CheckpointError(f"The checkpoint '{path}' is damaged ({reason_of(error)})") from error
     session.run([variable.initializer for variable in variables], values)
 
 
@@ -382,7 +378,7 @@ class CheckpointWriter:
             )
         except (tf.errors.OpError, ValueError, OSError) as error:
             raise CheckpointError(
-                f"The checkpoint of step {step} cannot be written to '{self._directory}' ({_first_line(error)}). "
+                f"The checkpoint of step {step} cannot be written to '{self._directory}' ({reason_of(error)}). "
                 f'Is the disk full, or the folder read-only? The last good checkpoint is {self.last_path}'
             ) from error
         self.last_path, self.last_step = path, step
@@ -412,7 +408,15 @@ def remove_leftovers(directory: str) -> None:
 
 
 def write_beside(path: str, write: Callable[[str], None]) -> None:
-    """Calls `write` with the name of a new file and then puts that file in the place of `path`."""
+    """Calls `write` with the name of a new file and then puts that file in the place of `path`.
+
+    Where either fails, what there is of the new file goes.
+    """
     temporary = f'{path}.tmp{os.getpid()}'
-    write(temporary)
-    os.replace(temporary, path)
+    try:
+        write(temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.remove(temporary)
+        raise

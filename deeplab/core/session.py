@@ -31,6 +31,7 @@ from deeplab.core.checkpoints import (
     restore_matching,
     step_of,
 )
+from deeplab.core.reasons import reason_of
 from deeplab.core.signals import Interrupts
 from deeplab.errors import MachineError, NonFiniteError
 
@@ -357,11 +358,10 @@ def _lost_servers_explained(master: str, writer: CheckpointWriter | NoCheckpoint
     except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.FailedPreconditionError) as error:
         if not master:
             raise
-        reason = (error.message or type(error).__name__).strip().splitlines()[0]
         last = f' The last checkpoint is {writer.last_path}.' if writer.last_path else ''
         raise MachineError(
-            f'--master={master}: a server of the cluster has gone, or has lost its variables ({reason}).{last} Start '
-            'it again, then task 0 by the same command, then the other tasks'
+            f'--master={master}: a server of the cluster has gone, or has lost its variables '
+            f'({reason_of(error)}).{last} Start it again, then task 0 by the same command, then the other tasks'
         ) from error
 
 

@@ -26,6 +26,7 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab.core import session
+from deeplab.core.reasons import reason_of
 from deeplab.deployment import model_deploy
 from deeplab.errors import MachineError
 from deeplab.options import CloneOptions
@@ -110,8 +111,9 @@ def _devices_of(master: str, filters: tuple[str, ...]) -> list[str]:
         if thread.is_alive():
             logging.info('Waiting for %s, or for servers of its cluster that it waits for.', master)
     if isinstance(answer[0], tf.errors.OpError):
-        reason = (answer[0].message or type(answer[0]).__name__).strip().splitlines()[0]
-        raise MachineError(f'--master={master}: no TensorFlow server answers there ({reason})') from answer[0]
+        raise MachineError(
+            f'--master={master}: no TensorFlow server answers there ({reason_of(answer[0])})'
+        ) from answer[0]
     return answer[0]
 
 

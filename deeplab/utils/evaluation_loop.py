@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -19,7 +18,7 @@ from deeplab.core.backbones import registry as backbones
 from deeplab.datasets import record_check, segmentation_dataset
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_index import RecordIndex
-from deeplab.errors import DataError, OptionError
+from deeplab.errors import OptionError
 from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, ResizeOptions
 from deeplab.utils import input_generator, train_utils
 
@@ -135,19 +134,6 @@ def _resized(resize: ResizeOptions, height: int, width: int) -> tuple[int, int]:
         return height, width
     sides = preprocess_utils.size_in_range(height, width, resize.min_value, resize.max_value, resize.factor)
     return int(sides[0]), int(sides[1])
-
-
-def make_folder(path: str) -> str:
-    """Makes a folder, with those above it, unless it is there; returns `path`.
-
-    Raises:
-      DataError: It cannot be made.
-    """
-    try:
-        os.makedirs(path, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"Cannot make the folder '{path}': {error.strerror}. Give another one.") from None
-    return path
 
 
 def warn_of_crop_size(flag: str, crop_size: tuple[int, int], output_stride: int) -> None:

@@ -18,6 +18,7 @@ from absl import logging
 
 from deeplab.core import checkpoints
 from deeplab.core.session import Hook, StepResult
+from deeplab.utils import output_files
 from deeplab.utils.train_hooks import passes_multiple
 
 FILE = 'metrics.jsonl'
@@ -51,7 +52,7 @@ def text_of(line: Line) -> str:
 
 
 class MetricsHook(Hook):
-    """Writes a line every few steps."""
+    """Writes a line every few steps; where the file cannot be written, training goes on without."""
 
     def __init__(self, directory: str, every_steps: int, batch_size: int) -> None:
         """Writes nothing yet.
@@ -62,6 +63,7 @@ class MetricsHook(Hook):
           batch_size: images in one step.
         """
         self._path = os.path.join(directory, FILE)
+        self._output = output_files.Dispensable(self._path)
         self._every_steps = every_steps
         self._batch_size = batch_size
         self._results: list[StepResult] = []
@@ -80,8 +82,9 @@ class MetricsHook(Hook):
                     return
         except OSError:  # a new file
             return
-        checkpoints.write_beside(self._path, lambda beside: _append(beside, text))
-        logging.info('%s: dropped the lines of steps after step %d, which come again.', self._path, step)
+        self._output.attempt(lambda: checkpoints.write_beside(self._path, lambda beside: _append(beside, text)))
+        if self._output.is_on:
+            logging.info('%s: dropped the lines of steps after step %d, which come again.', self._path, step)
 
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
         """Writes the line where one is due."""
@@ -104,7 +107,7 @@ class MetricsHook(Hook):
         if waited:
             line['waiting_share'] = round(min(sum(waited) / max(seconds, 1e-9), 1.0), 4)
         self._results.clear()
-        _append(self._path, text_of(line))
+        self._write(line)
 
     def add_validation(self, step: int, miou: float | None, split: str) -> None:
         """Writes the line of a validation, unless it is there already.
@@ -117,7 +120,11 @@ class MetricsHook(Hook):
         if (step, split) in self._validated:
             return
         self._validated.add((step, split))
-        _append(self._path, text_of({'step': step, 'time': round(time.time(), 3), 'miou': miou, 'eval_split': split}))
+        self._write({'step': step, 'time': round(time.time(), 3), 'miou': miou, 'eval_split': split})
+
+    def _write(self, line: Line) -> None:
+        """Adds a line to the file."""
+        self._output.attempt(lambda: _append(self._path, text_of(line)))
 
 
 def _append(path: str, text: str) -> None:

@@ -31,6 +31,8 @@ from deeplab.options import TrainOptions
 
 FILE = 'run.json'
 FORMAT = 1
+VALIDATION_RECORDS = 'validation_records'
+INITIAL_CHECKPOINT = 'initial_checkpoint'
 _PACKAGES = ('tensorflow', 'tf-slim', 'numpy', 'pillow')
 _GIT_SECS = 10
 
@@ -56,7 +58,15 @@ def load(path: str) -> Run:
         ) from None
     if not runs:
         raise OptionError(f"--from={path}: '{file}' is no receipt. Give the run.json of a --train_logdir")
-    return runs[-1]
+    newest = runs[-1]
+    if newest.get('first_step') and INITIAL_CHECKPOINT in newest:  # it went on from an earlier run's own checkpoint
+        newest[INITIAL_CHECKPOINT] = next((run[INITIAL_CHECKPOINT] for run in reversed(runs) if _began(run)), None)
+    return newest
+
+
+def _began(run: Run) -> bool:
+    """Whether a run read the initial checkpoint that it names."""
+    return not run.get('first_step') and bool(run.get(INITIAL_CHECKPOINT))
 
 
 def _runs(text: str) -> list[Run]:
@@ -70,7 +80,14 @@ def _runs(text: str) -> list[Run]:
     return list(runs) if good else []
 
 
-def describe(options: TrainOptions, index: RecordIndex, images: int, first_step: int) -> Run:
+def describe(
+    options: TrainOptions,
+    index: RecordIndex,
+    images: int,
+    first_step: int,
+    validated: tuple[RecordIndex, int] | None = None,
+    initial_checkpoint: str | None = None,
+) -> Run:
     """What there is to say about a run, before its first step.
 
     Args:
@@ -78,7 +95,12 @@ def describe(options: TrainOptions, index: RecordIndex, images: int, first_step:
       index: where its records lie.
       images: records that are good.
       first_step: steps done by earlier runs.
+      validated: the records of the validation split, and how many of them are good; None without validation.
+      initial_checkpoint: path of what a new run starts from; None for nothing.
     """
+    validation_records = None
+    if validated is not None:
+        validation_records = {**records(validated[0]), 'split': options.validation.split, 'images': validated[1]}
     return {
         'started': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
         'command': list(options.command),
@@ -90,6 +112,8 @@ def describe(options: TrainOptions, index: RecordIndex, images: int, first_step:
         'versions': versions(),
         'git': git_revision(pathlib.Path(deeplab.__file__).parent),
         'records': {**records(index), 'split': options.dataset.split, 'images': images},
+        VALIDATION_RECORDS: validation_records,
+        INITIAL_CHECKPOINT: None if initial_checkpoint is None else checkpoint(initial_checkpoint),
         'machine': machine(),
     }
 
@@ -188,6 +212,21 @@ def records(index: RecordIndex) -> dict[str, Any]:
     return {'digest': f'sha256:{digest.hexdigest()}', 'shards': sizes}
 
 
+def checkpoint(path: str) -> dict[str, Any]:
+    """A checkpoint's path and digest.
+
+    The digest is the SHA-256 of its index, which has a checksum of each tensor; of all of it where it is a single file.
+
+    Args:
+      path: of the checkpoint, as TensorFlow wants it.
+    """
+    found: dict[str, Any] = {'path': path, 'digest': None}
+    for name in (f'{path}.index', path):
+        with contextlib.suppress(OSError), open(name, 'rb') as file:
+            return {**found, 'digest': f'sha256:{hashlib.file_digest(file, "sha256").hexdigest()}'}
+    return found
+
+
 def machine() -> dict[str, Any]:
     """What computes: cores that this process may use, memory, processor, GPUs, system."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
@@ -243,6 +282,7 @@ def differences(old: Run, new: Run) -> list[str]:
             f'The records are not those of the run that is repeated: {old_records.get("images")} images then '
             f'({_short(old_records.get("digest"))}), {new_records["images"]} now ({_short(new_records["digest"])}).'
         )
+    found += _other_inputs(old, new)
     old_versions, new_versions = old.get('versions', {}), new['versions']
     changed = [
         f'{name} {old_versions.get(name, "missing")} then, {new_versions.get(name, "missing")} now'
@@ -260,6 +300,30 @@ def differences(old: Run, new: Run) -> list[str]:
     elif old_git.get('is_changed') or new_git.get('is_changed'):
         found.append('The code had changes that no revision holds, then or now; it may differ from the run repeated.')
     return found
+
+
+def _other_inputs(old: Run, new: Run) -> list[str]:
+    """What there is to say of the records that are validated and the initial checkpoint, where both runs have them."""
+    found = []
+    then, now = old.get(VALIDATION_RECORDS) or {}, new.get(VALIDATION_RECORDS) or {}
+    if _differ(then, now):
+        found.append(
+            f'The validation records are not those of the run that is repeated: {then["images"]} images of split '
+            f'{then["split"]} then ({_short(then["digest"])}), {now["images"]} of split {now["split"]} now '
+            f'({_short(now["digest"])}). So its mIoU cannot be compared.'
+        )
+    then, now = old.get(INITIAL_CHECKPOINT) or {}, new.get(INITIAL_CHECKPOINT) or {}
+    if _differ(then, now):
+        found.append(
+            f'The initial checkpoint is not that of the run that is repeated: {then["path"]} then '
+            f'({_short(then["digest"])}), {now["path"]} now ({_short(now["digest"])}).'
+        )
+    return found
+
+
+def _differ(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether two digests are known, and are not equal."""
+    return bool(old.get('digest') and new.get('digest')) and old['digest'] != new['digest']
 
 
 def _short(digest: str | None) -> str:

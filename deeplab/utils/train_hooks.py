@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
 from deeplab.core.session import Hook, StepResult
+from deeplab.utils import output_files
+
+
+class BeginHook(Hook):
+    """Does something once, when all is ready for the first step."""
+
+    def __init__(self, do: Callable[[], None]):
+        self._do = do
+
+    def begin(self, session: tf.compat.v1.Session, step: int) -> None:
+        """Does it."""
+        self._do()
 
 
 def passes_multiple(before: int, step: int, every_steps: int) -> bool:
@@ -95,10 +108,14 @@ class ProgressHook(Hook):
 
 
 class SummaryHook(Hook):
-    """Writes the merged summaries at the first step and then every so many seconds, and the speed beside them."""
+    """Writes the merged summaries at the first step and then every so many seconds, and the speed beside them.
+
+    Where the event file cannot be written, training goes on without.
+    """
 
     def __init__(self, directory: str, merged: tf.Tensor, interval_secs: float):
         self._directory = directory
+        self._output = output_files.Dispensable(os.path.join(directory, 'events.out.tfevents.*'))
         self._merged = merged
         self._interval_secs = interval_secs
         self._writer: tf.compat.v1.summary.FileWriter | None = None
@@ -107,21 +124,28 @@ class SummaryHook(Hook):
 
     def begin(self, session: tf.compat.v1.Session, step: int) -> None:
         """Opens the event file."""
-        with session.graph.as_default():
-            self._writer = tf.compat.v1.summary.FileWriter(self._directory)
         self._last_step = step
+        with session.graph.as_default():
+            self._output.attempt(self._open)
+
+    def _open(self) -> None:
+        self._writer = tf.compat.v1.summary.FileWriter(self._directory)
 
     def fetches(self, step: int) -> dict[str, tf.Tensor]:
         """Asks for the summaries where they are due."""
-        if self._last_time is not None and time.monotonic() - self._last_time < self._interval_secs:
+        waits = self._last_time is not None and time.monotonic() - self._last_time < self._interval_secs
+        if waits or not self._output.is_on:
             return {}
         return {'summary': self._merged}
 
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
         """Writes what came."""
-        if 'summary' not in fetched or self._writer is None:
-            return
-        self._writer.add_summary(fetched['summary'], result.step)
+        if 'summary' in fetched:
+            self._output.attempt(lambda: self._write(result, fetched['summary']))
+
+    def _write(self, result: StepResult, summary: bytes) -> None:
+        assert self._writer is not None
+        self._writer.add_summary(summary, result.step)
         now = time.monotonic()
         if self._last_time is not None:
             speed = (result.step - self._last_step) / max(now - self._last_time, 1e-9)
@@ -133,14 +157,18 @@ class SummaryHook(Hook):
     def end(self, step: int) -> None:
         """Closes the event file."""
         if self._writer is not None:
-            self._writer.close()
+            self._output.attempt(self._writer.close)
 
 
 class ProfileHook(Hook):
-    """Writes a TensorFlow profile of a few steps, once the first ones (which compile and warm up) are over."""
+    """Writes a TensorFlow profile of a few steps, once the first ones (which compile and warm up) are over.
+
+    Where it cannot be written, training goes on without.
+    """
 
     def __init__(self, directory: str, skipped_steps: int = 10, profiled_steps: int = 5):
         self._directory = directory
+        self._output = output_files.Dispensable(directory)
         self._skipped_steps = skipped_steps
         self._profiled_steps = profiled_steps
         self._steps = 0
@@ -150,8 +178,8 @@ class ProfileHook(Hook):
         """Starts or stops the profile."""
         self._steps += 1
         if self._steps == self._skipped_steps:
-            tf.profiler.experimental.start(self._directory)
-            self._is_running = True
+            self._output.attempt(lambda: tf.profiler.experimental.start(self._directory))
+            self._is_running = self._output.is_on
         elif self._is_running and self._steps == self._skipped_steps + self._profiled_steps:
             self._stop()
 
@@ -162,5 +190,6 @@ class ProfileHook(Hook):
 
     def _stop(self) -> None:
         self._is_running = False
-        tf.profiler.experimental.stop()
-        logging.info('Wrote a profile of %d steps to %s.', self._profiled_steps, self._directory)
+        self._output.attempt(tf.profiler.experimental.stop)
+        if self._output.is_on:
+            logging.info('Wrote a profile of %d steps to %s.', self._profiled_steps, self._directory)

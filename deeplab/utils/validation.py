@@ -25,7 +25,7 @@ from deeplab.core.signals import Interrupts
 from deeplab.datasets import segmentation_dataset
 from deeplab.errors import CheckpointError, DataError
 from deeplab.options import DatasetOptions, NasOptions, PredictionOptions, TrainOptions
-from deeplab.utils import evaluation_loop, evaluation_rounds, train_checks
+from deeplab.utils import evaluation_loop, evaluation_rounds, output_files, train_checks
 from deeplab.utils.metrics_file import MetricsHook
 from deeplab.utils.train_hooks import ProgressHook, passes_multiple
 
@@ -45,6 +45,12 @@ def check(options: TrainOptions) -> None:
             segmentation_dataset.get_dataset(dataset.name, dataset.split, dataset.directory)
         except DataError as error:
             raise DataError(f'--eval_split={dataset.split}: {error}') from None
+
+
+def folders(options: TrainOptions) -> list[str]:
+    """The folders that validations write to; none where there are none."""
+    names = (EVAL_FOLDER, BEST_FOLDER) if options.validation.is_on else ()
+    return [os.path.join(options.train_logdir, name) for name in names]
 
 
 def is_pending(options: TrainOptions, step: int) -> bool:
@@ -170,6 +176,11 @@ class ValidationHook(Hook):
             logging.warning('%s', line)
 
     @property
+    def split(self) -> evaluation_loop.Split:
+        """The split that is measured on."""
+        return self._split
+
+    @property
     def best_folder(self) -> str:
         """Folder of the best checkpoint."""
         return os.path.join(self._options.train_logdir, BEST_FOLDER)
@@ -232,7 +243,8 @@ class ValidationHook(Hook):
             except _StoppedError:
                 logging.warning('The validation of step %d was broken off; the next run repeats it.', step)
                 return
-            self._publish(result)
+            with output_files.writing_to(self._options.train_logdir, 'train_logdir'):
+                self._publish(result)
             # Others may have counted on before the checkpoint was written; its figures are filed under its own step.
             self._known[step] = result.metrics.miou
             gc.collect()  # graphs refer to themselves, and this one's holds all weights as constants
@@ -278,7 +290,7 @@ class ValidationHook(Hook):
             logging.info('The best so far, kept in %s.', self.best_folder)
         else:
             logging.info('The best so far is %s at step %s.', _shown(self.score.best), self.score.best_step)
-        evaluation_loop.make_folder(self._logdir)
+        output_files.make_folder(self._logdir)
         if self._writer is None:
             with tf.Graph().as_default():
                 self._writer = tf.compat.v1.summary.FileWriter(self._logdir)
@@ -313,7 +325,7 @@ def keep_copy(checkpoint: str, folder: str, figures: dict[str, object]) -> None:
       folder: where to.
       figures: content of its metrics-STEP.json; the path of the checkpoint becomes the copy's.
     """
-    evaluation_loop.make_folder(folder)
+    output_files.make_folder(folder)
     name = os.path.basename(checkpoint)
     copy = os.path.join(folder, name)
     files = sorted(glob.glob(f'{glob.escape(checkpoint)}.data-*')) + [f'{checkpoint}.index']

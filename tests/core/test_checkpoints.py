@@ -277,3 +277,4 @@ def test_write_beside_leaves_the_old_file_when_writing_fails(tmp_path):
     with pytest.raises(OSError, match='full'):
         checkpoints.write_beside(str(path), fail)
     assert path.read_text() == 'old'
+    assert list(tmp_path.iterdir()) == [path]

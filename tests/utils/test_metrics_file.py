@@ -109,3 +109,28 @@ def test_training_writes_it_and_a_resume_goes_on(tmp_path, monkeypatch, caplog):
     ]
     assert all(line['gradient_norm'] > 0 and line['seconds_per_step'] > 0 for line in lines)
     assert all(line['learning_rate'] > 0 for line in lines)
+
+
+def test_a_file_that_cannot_be_written_is_told_once_and_left_alone(tmp_path, caplog):
+    (tmp_path / 'metrics.jsonl').mkdir()
+    metrics = hook(tmp_path)
+    metrics.begin(None, 0)
+    for step in (2, 4):
+        metrics.after_step(StepResult(step, 1.0, 0.1, 1.0), {})
+    metrics.add_validation(4, 0.5, 'val')
+    assert caplog.messages == [
+        f"'{tmp_path}/metrics.jsonl' cannot be written (Is a directory). Training goes on, and writes nothing more "
+        'there.'
+    ]
+
+
+def test_later_lines_that_cannot_be_dropped(tmp_path, monkeypatch, caplog):
+    write(tmp_path, metrics_file.text_of({'step': 8, 'loss': 1.0}))
+
+    def fail(path, text):
+        raise OSError(28, 'No space left on device')
+
+    monkeypatch.setattr(metrics_file, '_append', fail)
+    hook(tmp_path).begin(None, 4)
+    assert len(caplog.messages) == 1
+    assert 'cannot be written (No space left on device)' in caplog.text

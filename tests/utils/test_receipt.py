@@ -10,9 +10,10 @@ import pytest
 
 from deeplab import cli, train
 from deeplab.command_words import UsageError
+from deeplab.core import session
 from deeplab.core.backbones import registry
 from deeplab.datasets.record_index import RecordIndex
-from deeplab.errors import OptionError
+from deeplab.errors import CheckpointError, OptionError
 from deeplab.utils import receipt
 from tests import training_setup
 from tests.datasets import files
@@ -88,6 +89,30 @@ def test_a_resume_adds_a_run(data, tmp_path):
     assert not [path.name for path in logdir.iterdir() if 'tmp' in path.name]
 
 
+def begin_only(monkeypatch, error=None):
+    """Lets training come to its first step and no further; or to `error`, before it."""
+
+    def begin(options, data, resumed, first_step, bar, hooks):
+        if error is not None:
+            raise error
+        for hook in hooks:
+            hook.begin(None, first_step)
+        return session.LoopResult(first_step, None, 0.0, None)
+
+    monkeypatch.setattr(train, '_train', begin)
+
+
+def test_a_run_that_is_refused_is_not_in_it(data, tmp_path, monkeypatch):
+    logdir = tmp_path / 'log'
+    begin_only(monkeypatch)
+    train.run(options_of(*words(data, logdir)))
+    begin_only(monkeypatch, CheckpointError('it does not fit this network'))
+    with pytest.raises(CheckpointError):
+        train.run(options_of(*words(data, logdir, '--optimizer=adam')))
+    assert len(json.loads((logdir / 'run.json').read_text())['runs']) == 1
+    assert options_of(f'--from={logdir}').optimizer.name == 'momentum'
+
+
 def test_it_is_repeated(data, tmp_path, caplog):
     first = train.run(options_of(*words(data, tmp_path / 'log', '--seed=9')))
     repeated = options_of(f'--from={tmp_path}/log/run.json', f'--train_logdir={tmp_path}/again')
@@ -132,6 +157,55 @@ def test_another_folder_finds_the_same_files(data, tmp_path, monkeypatch):
     assert options_of('--from=../log').dataset.name == 'cityscapes'
 
 
+def repeat(folder, monkeypatch, data, line, *more):
+    """The options of a run whose line was given in `folder`, repeated from a folder below it."""
+    (folder / 'run.json').write_text(
+        json.dumps({'runs': [{'command': words(data, 'log', *line), 'folder': str(folder)}]})
+    )
+    (folder / 'elsewhere').mkdir(exist_ok=True)
+    monkeypatch.chdir(folder / 'elsewhere')
+    return options_of('--from=../run.json', *more)
+
+
+def test_a_map_of_names_is_found_where_it_is_a_file(data, tmp_path, monkeypatch):
+    (tmp_path / 'map.json').write_text('{"a": "b"}')
+    (tmp_path / 'a=b').write_text('no map')
+    line = ['--tf_initial_checkpoint=model.ckpt', '--checkpoint_rename_map=map.json']
+    assert repeat(tmp_path, monkeypatch, data, line).restore.rename_map == f'{tmp_path}/map.json'
+    line[1] = '--checkpoint_rename_map=a=b'
+    assert repeat(tmp_path, monkeypatch, data, line).restore.rename_map == 'a=b'
+
+
+def test_a_folder_of_a_data_set_s_name_is_not_the_data_set(data, tmp_path, monkeypatch):
+    (tmp_path / 'camvid').mkdir()
+    named = dataclasses.replace(data, name='camvid', directory='camvid')
+    found = repeat(tmp_path, monkeypatch, named, []).dataset
+    assert (found.name, found.directory) == ('camvid', f'{tmp_path}/camvid')
+
+
+def test_a_flag_can_be_taken_away(data, tmp_path, monkeypatch):
+    line = ['--clip_gradient_norm=1', '--atrous_rates=6', '--atrous_rates=12', '--eval_split=val', '--eval_every=5']
+    assert repeat(tmp_path, monkeypatch, data, line).optimizer.clip_gradient_norm == 1
+    more = ['--clip_gradient_norm=', '-atrous_rates=', '--eval_split=', '--eval_every=', '--seed=3']
+    chosen = repeat(tmp_path, monkeypatch, data, line, *more)
+    plain = options_of(*words(data, f'{tmp_path}/log', '--seed=3'))
+    assert dataclasses.replace(chosen, repeats=None, command=()) == dataclasses.replace(plain, command=())
+    assert not [word for word in chosen.command if 'clip' in word or 'rates' in word]
+    for value in ('none', 'Null'):
+        with pytest.raises(UsageError) as error:
+            repeat(tmp_path, monkeypatch, data, line, f'--clip_gradient_norm={value}')
+        assert str(error.value) == (
+            f'--clip_gradient_norm={value}: there is no such value; write --clip_gradient_norm= beside --from for '
+            "'not set'."
+        )
+    with pytest.raises(UsageError, match='--train_batch_size= is not allowed: it must be a whole number'):
+        repeat(tmp_path, monkeypatch, data, line, '--train_batch_size=')
+
+
+def test_an_empty_split_is_no_validation(data):
+    assert not options_of(*words(data, 'log', '--eval_split=')).validation.is_on
+
+
 def test_other_records_versions_and_code_are_told(data, tmp_path, caplog):
     train.run(options_of(*words(data, tmp_path / 'log')))
     path = tmp_path / 'log' / 'run.json'
@@ -147,6 +221,70 @@ def test_other_records_versions_and_code_are_told(data, tmp_path, caplog):
     assert ', 2 now (' in told[0]
     assert told[1].startswith('Versions differ from the run that is repeated: tensorflow 1.15 then, 2.')
     assert told[2].startswith('The code differs from the run that is repeated: revision ffffffffffff then, ')
+
+
+class TestInitialCheckpointAndValidation:
+    def run_of(self, digest, **changes):
+        found = {'path': 'model.ckpt', 'digest': digest}
+        known = {
+            'records': {'digest': 'a'},
+            'git': None,
+            'versions': {},
+            'initial_checkpoint': found,
+            'validation_records': None,
+        }
+        return {'command': ['--seed=1'], **known, **changes}
+
+    def test_the_digest_follows_the_index(self, tmp_path):
+        path = tmp_path / 'model.ckpt'
+        assert receipt.checkpoint(str(path))['digest'] is None
+        pathlib.Path(f'{path}.index').write_text('1')
+        first = receipt.checkpoint(str(path))
+        pathlib.Path(f'{path}.index').write_text('2')
+        assert first['path'] == str(path)
+        assert first['digest'].startswith('sha256:')
+        assert first['digest'] != receipt.checkpoint(str(path))['digest']
+
+    def test_others_are_told(self):
+        old, new = self.run_of('sha256:abc'), self.run_of('sha256:def')
+        assert receipt.differences(old, old) == []
+        assert receipt.differences(old, new) == [
+            'The initial checkpoint is not that of the run that is repeated: model.ckpt then (abc), model.ckpt now '
+            '(def).'
+        ]
+        records = [{'digest': digest, 'images': 3, 'split': 'val'} for digest in ('sha256:1', 'sha256:2')]
+        old, new = (self.run_of('a', validation_records=each) for each in records)
+        assert receipt.differences(old, new) == [
+            'The validation records are not those of the run that is repeated: 3 images of split val then (1), 3 of '
+            'split val now (2). So its mIoU cannot be compared.'
+        ]
+
+    @pytest.mark.parametrize('old', [{}, {'initial_checkpoint': None}, {'initial_checkpoint': {'digest': None}}])
+    def test_nothing_is_said_of_what_was_not_noted(self, old):
+        new = self.run_of('b', validation_records={'digest': 'c', 'images': 3, 'split': 'val'})
+        assert receipt.differences({'records': {'digest': 'a'}, **old}, new) == []
+
+    def test_a_run_that_went_on_has_that_of_the_first(self, tmp_path):
+        resumed = self.run_of(None, initial_checkpoint=None, first_step=2)
+        for number, earlier in enumerate([[self.run_of('a', first_step=0)], []]):
+            path = tmp_path / f'{number}.json'
+            path.write_text(json.dumps({'runs': [*earlier, resumed, resumed]}))
+            found = receipt.load(str(path))['initial_checkpoint']
+            assert found == (earlier[0]['initial_checkpoint'] if earlier else None)
+
+    def test_training_notes_them(self, data, tmp_path, monkeypatch):
+        begin_only(monkeypatch)
+        monkeypatch.setattr(train, '_check_initial_checkpoint', lambda options: None)
+        files.write_split(pathlib.Path(data.directory), 'val', [[files.record(40)]])
+        (tmp_path / 'model.ckpt-7.index').write_text('tensors')
+        train.run(options_of(*words(data, tmp_path / 'log', f'--tf_initial_checkpoint={tmp_path}')))
+        run = receipt.load(str(tmp_path / 'log'))
+        assert run['initial_checkpoint'] == receipt.checkpoint(f'{tmp_path}/model.ckpt-7')
+        assert run['validation_records'] is None
+        train.run(options_of(*words(data, tmp_path / 'log', '--eval_split=val', '--eval_every=2')))
+        run = receipt.load(str(tmp_path / 'log'))
+        assert run['initial_checkpoint'] is None
+        assert (run['validation_records']['split'], run['validation_records']['images']) == ('val', 1)
 
 
 class TestDigest:

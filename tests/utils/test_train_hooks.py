@@ -102,3 +102,56 @@ def test_profile_of_a_run_that_ends_too_early(tmp_path):
     hook.after_step(StepResult(1, 1.0, 0.1, 0.1), {})
     hook.end(1)
     assert list(tmp_path.rglob('*.xplane.pb'))
+
+
+def test_a_profile_that_cannot_be_written_is_told_once(tmp_path, caplog):
+    (tmp_path / 'file').write_text('mine')
+    hook = train_hooks.ProfileHook(str(tmp_path / 'file'), skipped_steps=1, profiled_steps=2)
+    for step in range(1, 6):
+        hook.after_step(StepResult(step, 1.0, 0.1, 0.1), {})
+    hook.end(5)
+    told = [record.getMessage() for record in caplog.records if record.levelname == 'WARNING']
+    assert len(told) == 1
+    assert told[0].startswith(f"'{tmp_path}/file' cannot be written (")
+    assert 'Wrote a profile' not in caplog.text
+    tf.profiler.experimental.start(str(tmp_path))  # none is left running
+    tf.profiler.experimental.stop(save=False)
+
+
+def summary_hook(tmp_path, monkeypatch, writer):
+    monkeypatch.setattr(tf.compat.v1.summary, 'FileWriter', writer)
+    with tf.Graph().as_default(), session.open_session() as running:
+        hook = train_hooks.SummaryHook(str(tmp_path), tf.constant(b''), 0)
+        hook.begin(running, 0)
+    return hook
+
+
+def test_summaries_that_cannot_be_written_are_told_once_and_asked_for_no_more(tmp_path, monkeypatch, caplog):
+    class Writer:
+        def __init__(self, directory):
+            pass
+
+        def add_summary(self, summary, step):
+            raise tf.errors.ResourceExhaustedError(None, None, 'No space left on device')
+
+        close = add_summary
+
+    hook = summary_hook(tmp_path, monkeypatch, Writer)
+    hook.after_step(StepResult(1, 1.0, 0.1, 0.1), {'summary': b''})
+    assert hook.fetches(2) == {}
+    hook.after_step(StepResult(2, 1.0, 0.1, 0.1), {'summary': b''})
+    hook.end(2)
+    assert caplog.messages == [
+        f"'{tmp_path}/events.out.tfevents.*' cannot be written (No space left on device). Training goes on, and writes "
+        'nothing more there.'
+    ]
+
+
+def test_an_event_file_that_cannot_be_made(tmp_path, monkeypatch, caplog):
+    def fail(directory):
+        raise tf.errors.PermissionDeniedError(None, None, 'a; Permission denied')
+
+    hook = summary_hook(tmp_path, monkeypatch, fail)
+    assert hook.fetches(1) == {}
+    hook.end(1)
+    assert len(caplog.messages) == 1

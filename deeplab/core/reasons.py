@@ -1,0 +1,31 @@
+"""Why something failed, in the few words that a message has room for."""
+
+from __future__ import annotations
+
+import re
+
+_GRAPH_ERROR = 'Graph execution error'
+_SEVERAL = re.compile(r'\d+ root error\(s\) found\.')
+_NUMBER_OF_ERROR = re.compile(r'^\(\d+\) ')
+
+
+def reason_of(error: BaseException) -> str:
+    """The line of an error that names the cause; the error's kind where it says nothing.
+
+    TensorFlow begins with where in the program the failed operation was made, and puts the cause behind the
+    operation's name.
+
+    Args:
+      error: of TensorFlow, of the system, or another.
+    """
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    lines = [line.strip() for line in str(getattr(error, 'message', None) or error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    if lines[0].startswith(_GRAPH_ERROR):
+        nodes = [number for number, line in enumerate(lines) if line.startswith("Node: '")]
+        lines = (lines[nodes[-1] + 1 :] if nodes else lines[1:]) or lines
+        if _SEVERAL.match(lines[0]):
+            lines = lines[1:] or lines
+    return _NUMBER_OF_ERROR.sub('', lines[0])
