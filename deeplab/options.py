@@ -509,6 +509,12 @@ def parse_loss(formula: str) -> tuple[LossTerm, ...]:
         weight_text, star, name = (text.strip() for text in part.rpartition('*'))
         known = (*PIXEL_LOSSES, *REGION_LOSSES)
         _require(
+            name in known or weight_text not in known,
+            'loss',
+            formula,
+            f"'{part.strip()}' has its weight at the end; write it first, such as 0.5*{weight_text}",
+        )
+        _require(
             name in known,
             'loss',
             formula,

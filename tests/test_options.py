@@ -42,7 +42,11 @@ WEIGHT = 'a weight is a number greater than 0, such as 0.5*dice.'
         ({'formula': 'crossentropy'}, f"--loss=crossentropy is not allowed: there is no loss 'crossentropy'. {KNOWN}"),
         ({'formula': 'softmax,dice'}, f"--loss=softmax,dice is not allowed: there is no loss 'softmax,dice'. {KNOWN}"),
         ({'formula': 'softmax+'}, f"--loss=softmax+ is not allowed: there is no loss ''. {KNOWN}"),
-        ({'formula': 'dice*0.5'}, f"--loss=dice*0.5 is not allowed: there is no loss '0.5'. {KNOWN}"),
+        (
+            {'formula': 'softmax+dice*0.5'},
+            "--loss=softmax+dice*0.5 is not allowed: 'dice*0.5' has its weight at the end; write it first, such as "
+            '0.5*dice.',
+        ),
         ({'formula': 'a*dice'}, f"--loss=a*dice is not allowed: 'a' is no weight for dice; {WEIGHT}"),
         ({'formula': '*dice'}, f"--loss=*dice is not allowed: '' is no weight for dice; {WEIGHT}"),
         ({'formula': '0*dice'}, f"--loss=0*dice is not allowed: '0' is no weight for dice; {WEIGHT}"),

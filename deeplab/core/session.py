@@ -517,9 +517,11 @@ class _Loop:
     def _describe(self, step: int, values: dict[str, Any]) -> str:
         row = f' It is number {self._skipped_in_a_row} in a row.' if self._most_skips else ''
         shorter = ', set --precision=bfloat16' if 'loss_scale' in values else ''
+        # Where steps may be left out, it may have been written after some of them.
+        good = '' if self._most_skips or 'loss_scale' in values else 'good '
         return (
             f'{self._facts(step, values)}{row} Lower the learning rate (--base_learning_rate, --adam_learning_rate)'
-            f'{shorter}, or look at these images and their labels. The last good checkpoint stays: '
+            f'{shorter}, or look at these images and their labels. The last {good}checkpoint stays: '
             f'{self._writer.last_path}'
         )
 

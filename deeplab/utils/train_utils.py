@@ -32,10 +32,12 @@ def crop_advice(crop_size: Sequence[int], output_stride: int, flag: str) -> str 
         return None
     below = [max((side - 1) // output_stride, 1) * output_stride + 1 for side in crop_size]
     above = [-((1 - side) // output_stride) * output_stride + 1 for side in crop_size]
+    nearest = f'sizes are {below[0]},{below[1]} and {above[0]},{above[1]}'
+    if below == above:  # there is none below
+        nearest = f'size is {above[0]},{above[1]}'
     return (
         f'--{flag}={crop_size[0]},{crop_size[1]} is not a multiple of --output_stride={output_stride} plus 1, so '
-        f'features and pixels do not quite align. The nearest good sizes are {below[0]},{below[1]} and '
-        f'{above[0]},{above[1]}.'
+        f'features and pixels do not quite align. The nearest good {nearest}.'
     )
 
 

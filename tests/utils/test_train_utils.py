@@ -421,5 +421,8 @@ class TestCropAdvice:
         assert advice.startswith('--train_crop_size=512,768 is not a multiple of --output_stride=16 plus 1, so')
         assert advice.endswith('The nearest good sizes are 497,753 and 513,769.')
 
+    def test_a_crop_below_the_smallest_good_size(self):
+        assert train_utils.crop_advice((3, 3), 16, 'crop').endswith('The nearest good size is 17,17.')
+
     def test_one_good_side(self):
         assert '497,513 and 513,513.' in train_utils.crop_advice((500, 513), 16, 'crop')
