@@ -65,6 +65,11 @@ def _require_share(flag: str, value: float) -> None:
     _require(0.0 < value <= 1.0, flag, value, 'it must be greater than 0 and at most 1')
 
 
+def _require_seed(seed: int, least: int = -(2**63)) -> None:
+    """Raises `OptionError` unless `seed` is an integer of 64 bits, `least` or more."""
+    _require(least <= seed < 2**63, 'seed', seed, f'it must be an integer from {least} to {2**63 - 1}')
+
+
 def check_size(flag: str, size: Sequence[int] | None) -> None:
     """Raises `OptionError` unless `size` is None or two positive integers, height and width."""
     if size is None:
@@ -411,10 +416,13 @@ class LearningRateOptions:
         _require_choice('slow_start_burnin_type', self.slow_start_burnin_type, SLOW_START_BURNIN_TYPES)
         if self.policy == 'exponential':  # no power of a negative number is a rate
             _require_positive('learning_rate_decay_factor', self.decay_factor)
+        _require_not_negative('learning_rate_decay_factor', self.decay_factor)
         _require_not_negative('base_learning_rate', self.base)
         _require_not_negative('end_learning_rate', self.end)
         _require_positive('learning_rate_decay_step', self.decay_step)
+        _require_not_negative('learning_power', self.power)
         _require_not_negative('slow_start_step', self.slow_start_steps)
+        _require_not_negative('slow_start_learning_rate', self.slow_start_rate)
         if self.decay_steps is not None:
             _require_positive('decay_steps', self.decay_steps)
 
@@ -455,7 +463,9 @@ class OptimizerOptions:
 
     def __post_init__(self) -> None:
         _require_choice('optimizer', self.name, OPTIMIZERS)
+        _require_not_negative('adam_learning_rate', self.adam_learning_rate)
         _require_not_negative('weight_decay', self.weight_decay)
+        _require_not_negative('last_layer_gradient_multiplier', self.last_layer_gradient_multiplier)
         _require_positive('adam_epsilon', self.adam_epsilon)
         for flag in ('momentum', 'rmsprop_decay'):
             value = getattr(self, flag)
@@ -498,6 +508,12 @@ def parse_loss(formula: str) -> tuple[LossTerm, ...]:
     for part in formula.split('+'):
         weight_text, star, name = (text.strip() for text in part.rpartition('*'))
         known = (*PIXEL_LOSSES, *REGION_LOSSES)
+        _require(
+            name in known or weight_text not in known,
+            'loss',
+            formula,
+            f"'{part.strip()}' has its weight at the end; write it first, such as 0.5*{weight_text}",
+        )
         _require(
             name in known,
             'loss',
@@ -554,10 +570,10 @@ class LossOptions:
         _require_share('top_k_percent_pixels', self.top_k_percent_pixels)
         _require_not_negative('hard_example_mining_step', self.hard_example_mining_step)
         _require(
-            all(weight >= 0 for weight in self.label_weights or ()),
+            all(weight >= 0 for weight in self.label_weights or ()) and any(self.label_weights or (1.0,)),
             'label_weights',
             self.label_weights,
-            'weights must be 0 or more',
+            'weights must be 0 or more, and one of them at least greater than 0',
         )
         _require(
             not (self.auto_label_weights and self.label_weights),
@@ -798,6 +814,9 @@ class TrainOptions:
         _require_positive('train_batch_size', self.batch_size)
         _require_positive('training_number_of_steps', self.number_of_steps)
         _require_positive('log_steps', self.log_steps)
+        _require_not_negative('save_interval_secs', self.save_interval_secs)
+        _require_not_negative('save_summaries_secs', self.save_summaries_secs)
+        _require_seed(self.seed)
         decay = self.moving_average_decay
         _require(
             decay is None or 0.0 < decay < 1.0,
@@ -1214,3 +1233,4 @@ class DemoOptions:
     def __post_init__(self) -> None:
         if self.steps is not None:
             _require_positive('steps', self.steps)
+        _require_seed(self.seed, least=0)

@@ -510,11 +510,6 @@ def build_train_step(
         options.optimizer.last_layer_scopes, options.optimizer.last_layer_gradient_multiplier
     )
 
-    def skipped_updates() -> list[tf.Operation]:
-        # A step that is left out counts too: its batch does not come again, here or in a run that goes on from here.
-        counted = [global_step.assign_add(1, read_value=False)] if scale or options.on_nan == 'skip' else []
-        return [*(scale.shrink() if scale else ()), *counted]
-
     gradients = train_utils.multiply_gradients(gradients, multipliers)
     is_applied, norm = session.gated_update(
         total_loss,
@@ -522,7 +517,7 @@ def build_train_step(
         train_utils.make_optimizer(options.optimizer, learning_rate),
         global_step,
         lambda: layers.apply_moving_updates(updates) + (scale.grow() if scale else []),
-        skipped_updates,
+        functools.partial(_skipped_updates, options.on_nan, total_loss, global_step, scale),
         averages.update if averages else tuple,
         options.optimizer.clip_gradient_norm,
     )
@@ -539,6 +534,21 @@ def build_train_step(
         variable_names=tuple(variable.op.name for _, variable in gradients),
         micro_batches=micro_batches,
     )
+
+
+def _skipped_updates(
+    on_nan: str, loss: tf.Tensor, global_step: tf.Variable, scale: loss_scaling.LossScale | None
+) -> list[tf.Operation]:
+    """What happens where a step is not applied.
+
+    One that is left out counts too: its batch does not come again, here or in a run that goes on from here. One that
+    ends training does not.
+    """
+    is_counted = tf.constant(on_nan == 'skip')
+    if scale is None:
+        return [global_step.assign_add(tf.cast(is_counted, tf.int64), read_value=False)]
+    is_counted |= scale.has_overflowed(loss)
+    return [global_step.assign_add(tf.cast(is_counted, tf.int64), read_value=False), *scale.shrink(loss)]
 
 
 def _watch(

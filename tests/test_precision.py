@@ -204,6 +204,35 @@ class TestTraining:
         with pytest.raises(NonFiniteError, match='Step 1: the loss is .* --precision=bfloat16'):
             tiny('log', precision='float16')
 
+    def test_a_loss_that_is_not_finite_is_an_error_at_any_scale(self, tiny, monkeypatch):
+        monkeypatch.setattr(layers, 'ones', lambda shape, seed: tf.ones(shape) * 1e6)  # a gamma beyond float16
+        with pytest.raises(NonFiniteError) as error:
+            tiny('log', precision='float16')
+        message = str(error.value)
+        assert message.startswith('Step 1: the loss is nan')
+        assert 'on the images image_' in message
+        assert 'Gradients by layer: ' in message
+
+    def test_a_loss_that_is_not_finite_is_skipped_at_any_scale(self, tiny, monkeypatch, caplog):
+        """It takes but one micro-batch of one clone, and leaves the loss scale as it is."""
+        mean = losses.mean_of_counted
+        number = iter(range(2))
+
+        def spoiled(pixels):
+            micro_batch = tf.compat.v1.get_collection('micro_batches')[0].number
+            is_first = tf.equal(tf.compat.v1.train.get_global_step(), 0) & tf.equal(micro_batch, 0)
+            bad = np.float32(0 if next(number) else np.nan)
+            return mean(pixels) + tf.where(is_first, bad, 0)
+
+        monkeypatch.setattr(losses, 'mean_of_counted', spoiled)
+        parts = {'clones': training_setup.two_clones(), 'batch_size': 4, 'accumulation_steps': 2}
+        result = tiny('log', 2, precision='float16', on_nan='skip', **parts)
+        assert 'Its batch is left out (--on_nan=skip): 1 so far, 1 in a row.' in caplog.text
+        assert 'overflowed' not in caplog.text
+        values = values_of(result.checkpoint)
+        assert [values[f'loss_scale/{name}'] for name in ('factor', 'good_steps')] == [2.0**15, 1]
+        assert values['global_step'] == 2
+
     def test_resume_is_exact_and_keeps_the_scale(self, tiny, monkeypatch):
         monkeypatch.setattr(loss_scaling, 'FIRST_FACTOR', 2.0**24)
         rate = training_setup.RATE.learning_rate

@@ -126,7 +126,7 @@ class TestInitialCheckpoint:
         [
             (
                 {'rename_map': 'tiny/conv1=tiny/conv9'},
-                'does not give every variable a value: it lacks 5 of 27 variables',
+                r'does not give every variable a value.* It lacks 5 of 27 variables \(tiny: 5 of 10\): tiny/conv1/w',
             ),
             ({'rename_map': 'nothing/=tiny/'}, "'nothing/=tiny/' fits nothing in the checkpoint"),
             ({'rename_map': 'tiny/conv1=tiny/conv2'}, "would both become 'tiny/conv2/BatchNorm/beta"),

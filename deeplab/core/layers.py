@@ -350,6 +350,11 @@ def separable_conv2d(
     )
 
 
+def _is_frozen(place: str, trained_scopes: tuple[str, ...]) -> bool:
+    """Whether what is at `place` among the variables lies outside `trained_scopes`; see `training_scope`."""
+    return bool(trained_scopes) and not f'{place}/'.startswith(trained_scopes)
+
+
 @slim.add_arg_scope
 def batch_norm(
     inputs: tf.Tensor,
@@ -389,8 +394,7 @@ def batch_norm(
         beta = _variable('beta', shape, zeros)
         moving_mean = _variable('moving_mean', shape, zeros, trainable=False)
         moving_variance = _variable('moving_variance', shape, ones, trainable=False)
-        place = tf.compat.v1.get_variable_scope().name
-        if not is_training or (trained_scopes and not place.startswith(trained_scopes)):
+        if not is_training or _is_frozen(tf.compat.v1.get_variable_scope().name, trained_scopes):
             return tf.compat.v1.nn.fused_batch_norm(
                 inputs, gamma, beta, moving_mean, moving_variance, epsilon, is_training=False
             )[0]
@@ -462,7 +466,14 @@ def _step_seed(name_scope: str) -> tf.Tensor:
 
 
 @slim.add_arg_scope
-def dropout(inputs: tf.Tensor, keep_probability: float, *, scope: str, is_training: bool = False) -> tf.Tensor:
+def dropout(
+    inputs: tf.Tensor,
+    keep_probability: float,
+    *,
+    scope: str,
+    is_training: bool = False,
+    trained_scopes: tuple[str, ...] = (),
+) -> tf.Tensor:
     """Zeroes a share of the values and scales the others up; the identity unless `is_training`.
 
     The mask follows from the graph's seed, the name scope, the clone and the global step: a run that resumes draws
@@ -471,12 +482,15 @@ def dropout(inputs: tf.Tensor, keep_probability: float, *, scope: str, is_traini
     Args:
       inputs: any shape, float.
       keep_probability: share of the values that stay, in (0, 1].
-      scope: name of the operation.
+      scope: name of the operation; NAME_dropout belongs to the layer NAME.
       is_training: whether to drop at all.
+      trained_scopes: see `training_scope`.
 
     Source: Srivastava et al., JMLR 15 (2014), section 4.
     """
-    if not is_training or keep_probability == 1.0:
+    outer = tf.compat.v1.get_variable_scope().name
+    layer = scope.removesuffix('_dropout')
+    if not is_training or keep_probability == 1.0 or _is_frozen(f'{outer}/{layer}'.lstrip('/'), trained_scopes):
         return inputs
     with tf.name_scope(scope) as name_scope:
         seed = _step_seed(name_scope)
@@ -488,7 +502,12 @@ def dropout(inputs: tf.Tensor, keep_probability: float, *, scope: str, is_traini
 
 @slim.add_arg_scope
 def drop_path(
-    inputs: tf.Tensor, keep_probability: float | tf.Tensor, *, scope: str, is_training: bool = False
+    inputs: tf.Tensor,
+    keep_probability: float | tf.Tensor,
+    *,
+    scope: str,
+    is_training: bool = False,
+    trained_scopes: tuple[str, ...] = (),
 ) -> tf.Tensor:
     """Zeroes a share of the images whole and scales the others up; the identity unless `is_training`.
 
@@ -499,13 +518,14 @@ def drop_path(
       keep_probability: share of the images that stay, in (0, 1]; a number or a scalar float32 tensor.
       scope: name of the operation.
       is_training: whether to drop at all.
+      trained_scopes: see `training_scope`.
 
     Returns:
       [n, h, w, c], of the type of `inputs`.
 
     Source: arXiv:1605.07648, section 4 (drop path); arXiv:1707.07012 (scheduled over training).
     """
-    if not is_training:
+    if not is_training or _is_frozen(tf.compat.v1.get_variable_scope().name, trained_scopes):
         return inputs
     with tf.name_scope(scope) as name_scope:
         chance = tf.random.stateless_uniform([tf.shape(inputs)[0], 1, 1, 1], _step_seed(name_scope))
@@ -550,12 +570,12 @@ def mode_scope(
 
 
 def training_scope(trained_scopes: tuple[str, ...]) -> contextlib.AbstractContextManager[Any]:
-    """Keeps the batch norms outside `trained_scopes` as they are, whatever the mode; empty scopes leave all as it is.
+    """Keeps what lies outside `trained_scopes` as it is, whatever the mode; empty scopes leave all as it is.
 
     A part of a network that does not train shall give what it gives in prediction: its batch norms normalise with
-    their moving statistics and move none.
+    their moving statistics and move none, and its dropout and drop path drop nothing.
     """
-    return slim.arg_scope([batch_norm], trained_scopes=tuple(trained_scopes))
+    return slim.arg_scope([batch_norm, dropout, drop_path], trained_scopes=tuple(trained_scopes))
 
 
 @contextlib.contextmanager

@@ -2,7 +2,8 @@
 
 The smallest float16 is 6e-8, and much of what flows back through a network is smaller. So the loss is differentiated
 times a large factor, and the gradients of the (float32) variables are divided by it. A factor that is too large shows
-as an infinite gradient: that step is left out, and the factor halved.
+as an infinite gradient: that step is left out, and the factor halved. The loss itself is measured before it is
+multiplied: one that is not finite says nothing of the factor, and no other factor would mend it.
 
 Source: arXiv:1710.03740, sections 3.2 and 4.
 """
@@ -42,10 +43,22 @@ class LossScale:
             self._good_steps.assign(tf.where(is_due, 0, steps), read_value=False),
         ]
 
-    def shrink(self) -> list[tf.Operation]:
-        """What a step does whose gradients are not finite: it halves the factor, down to 1."""
+    def has_overflowed(self, loss: tf.Tensor) -> tf.Tensor:
+        """Whether the factor may be to blame for gradients that are not finite, scalar bool.
+
+        Args:
+          loss: scalar float32, total loss of the step.
+        """
+        return tf.math.is_finite(loss) & (self.factor > SMALLEST_FACTOR)
+
+    def shrink(self, loss: tf.Tensor) -> list[tf.Operation]:
+        """What a step does whose gradients are not finite: it halves the factor, down to 1, where `loss` is finite."""
+        is_finite = tf.math.is_finite(loss)
         smaller = tf.maximum(self.factor / 2.0, SMALLEST_FACTOR)
-        return [self._factor.assign(smaller, read_value=False), self._good_steps.assign(0, read_value=False)]
+        return [
+            self._factor.assign(tf.where(is_finite, smaller, self.factor), read_value=False),
+            self._good_steps.assign(tf.where(is_finite, 0, self._good_steps), read_value=False),
+        ]
 
 
 def restorable(variables: Iterable[tf.Variable], path: str) -> list[tf.Variable]:

@@ -116,7 +116,7 @@ class TrainStep:
       global_step: the variable that counts updates, int64.
       steps_done: scalar int64, the counter after the update; None where nobody else counts with it.
       loss_scale: scalar float32, the factor of a loss that is differentiated in float16 (`loss_scaling`); None for
-        none. A step that overflows while it is above 1 is no error: it is left out.
+        none. Gradients that overflow while it is above 1 and the loss is finite are no error: the step is left out.
       micro_batches: of the step; None where one run of the graph is a whole step. Image names and waiting are those of
         one run.
     """
@@ -490,7 +490,7 @@ class _Loop:
     def _excuse(self, step: int, values: dict[str, Any]) -> None:
         """Says why the batch of `step` was left out; raises `NonFiniteError` where it may not be."""
         scale = values.get('loss_scale', 1.0)
-        if scale > 1.0:
+        if scale > 1.0 and math.isfinite(values['loss']):  # LossScale.has_overflowed
             logging.info('Step %d left out: float16 overflowed at loss scale %g, which is halved.', step, scale)
             return
         self._skipped += 1
@@ -517,9 +517,11 @@ class _Loop:
     def _describe(self, step: int, values: dict[str, Any]) -> str:
         row = f' It is number {self._skipped_in_a_row} in a row.' if self._most_skips else ''
         shorter = ', set --precision=bfloat16' if 'loss_scale' in values else ''
+        # Where steps may be left out, it may have been written after some of them.
+        good = '' if self._most_skips or 'loss_scale' in values else 'good '
         return (
             f'{self._facts(step, values)}{row} Lower the learning rate (--base_learning_rate, --adam_learning_rate)'
-            f'{shorter}, or look at these images and their labels. The last good checkpoint stays: '
+            f'{shorter}, or look at these images and their labels. The last {good}checkpoint stays: '
             f'{self._writer.last_path}'
         )
 

@@ -70,7 +70,7 @@ def _is_of_split(file: str, split: str) -> bool:
 
 
 def _no_shard_message(dataset: descriptor_lib.DatasetDescriptor, split: str, directory: str, files: list[str]) -> str:
-    message = f"There is no shard '{split}-*' in '{directory}'. "
+    message = f"There is no shard '{split}-*' in '{directory}'. " if split else 'The name of the split is empty. '
     there = sorted({match['split'] for file in files if (match := SHARD_NAME.fullmatch(file))})
     if there:
         message += f'Splits with shards there: {", ".join(there)}.'

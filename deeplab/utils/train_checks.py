@@ -5,7 +5,7 @@ Everything here may be right all the same, so nothing is refused. What cannot wo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from absl import logging
 
 from deeplab import common
 from deeplab.core import checkpoints
+from deeplab.core.backbones import registry
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_check import Verdict
 from deeplab.options import LossOptions, TrainOptions
@@ -45,7 +46,7 @@ def warn(options: TrainOptions, descriptor: DatasetDescriptor, verdict: Verdict)
 
 
 def warn_of_restore(options: TrainOptions, variables: Iterable[str]) -> None:
-    """Warns of what `last_layers` finds in the initial checkpoint.
+    """Warns of what `backbone` and `last_layers` find in the initial checkpoint.
 
     Args:
       options: of the training.
@@ -54,10 +55,14 @@ def warn_of_restore(options: TrainOptions, variables: Iterable[str]) -> None:
     Raises:
       CheckpointError: there is no such checkpoint, or it cannot be read.
     """
-    is_told_apart = bool(options.restore.exclude_scopes or options.restore.rename_map)  # the user knows what comes
-    if options.initial_checkpoint and options.initialize_last_layer and not is_told_apart:
-        for line in last_layers(options, list(variables), checkpoints.entries(options.initial_checkpoint)):
-            logging.warning('%s', line)
+    if not options.initial_checkpoint or options.restore.rename_map:  # with a map, what is missing is refused
+        return
+    names, held = list(variables), checkpoints.entries(options.initial_checkpoint)
+    found = backbone(options, names, held)
+    if options.initialize_last_layer and not options.restore.exclude_scopes:  # else the user knows what comes
+        found += last_layers(options, names, held)
+    for line in found:
+        logging.warning('%s', line)
 
 
 class _Consequences(NamedTuple):
@@ -264,6 +269,34 @@ def learning_rate(options: TrainOptions) -> list[str]:
         f'--base_learning_rate={rate:g} is {rate / known:.2g} times what is known to work with a batch of {batch}: '
         f'{known:.2g}, in proportion to the published {PUBLISHED_RATE:g} for a batch of {PUBLISHED_BATCH}. Should the '
         'loss jump or not fall, try that.'
+    ]
+
+
+def backbone(options: TrainOptions, variables: Sequence[str], held: Collection[str]) -> list[str]:
+    """What to say of an initial checkpoint with some of the network's variables, but none of its backbone's.
+
+    Networks share the names of what stands behind their backbones, so some of another network's always fit.
+
+    Args:
+      options: of the training.
+      variables: names of the network's variables.
+      held: names of what the checkpoint holds.
+    """
+    variant = options.model.model_variant
+    scope = registry.get(variant).scope
+    ours = {name for name in variables if name.startswith(f'{scope}/')}
+    excluded = {name for name in ours if name.startswith(options.restore.exclude_scopes)}
+    if ours == excluded or not ours.isdisjoint(held) or set(variables).isdisjoint(held):
+        return []
+    there = {name.partition('/')[0] for name in held}
+    known = [name for name in registry.names() if registry.get(name).scope in there]
+    mend = 'Set the --model_variant that the checkpoint was made with (deeplab checkpoint FILE tells)'
+    if known:
+        has = ' and '.join(sorted({registry.get(name).scope for name in known}))
+        mend = f'The checkpoint has {has}, which is --model_variant={" or ".join(known)}. Set that'
+    return [
+        f'Nothing of the backbone {variant} is in the initial checkpoint, so all of it starts anew. {mend}, or name '
+        f'{scope} in --checkpoint_exclude_scopes if this is meant.'
     ]
 
 

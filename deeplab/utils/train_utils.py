@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,10 +33,12 @@ def crop_advice(crop_size: Sequence[int], output_stride: int, flag: str) -> str 
         return None
     below = [max((side - 1) // output_stride, 1) * output_stride + 1 for side in crop_size]
     above = [-((1 - side) // output_stride) * output_stride + 1 for side in crop_size]
+    nearest = f'sizes are {below[0]},{below[1]} and {above[0]},{above[1]}'
+    if below == above:  # there is none below
+        nearest = f'size is {above[0]},{above[1]}'
     return (
         f'--{flag}={crop_size[0]},{crop_size[1]} is not a multiple of --output_stride={output_stride} plus 1, so '
-        f'features and pixels do not quite align. The nearest good sizes are {below[0]},{below[1]} and '
-        f'{above[0]},{above[1]}.'
+        f'features and pixels do not quite align. The nearest good {nearest}.'
     )
 
 
@@ -246,23 +249,34 @@ def _require_something(path: str, report: checkpoints.RestoreReport, slots: set[
 
 
 def _require_everything(path: str, report: checkpoints.RestoreReport, slots: set[str], is_renamed: bool) -> None:
-    """Raises `CheckpointError`, with all their names, if model variables would stay without a value."""
+    """Raises `CheckpointError`, the mends first, if model variables would stay without a value."""
     missing, mismatched = _names_and_lines(report, slots)
     if not missing and not mismatched:
         return
-    parts = []
-    if missing:
-        wanted = len(missing) + len(mismatched) + sum(name not in slots for name in report.restored)
-        parts.append(f'it lacks {len(missing)} of {wanted} variables ({", ".join(missing)})')
-    if mismatched:
-        parts.append(f'{len(mismatched)} variables differ ({"; ".join(mismatched)})')
     names = f', names as --{scopes.RENAME_FLAG} makes them,' if is_renamed else ''
     mends = [f'add entries to --{scopes.RENAME_FLAG}'] if is_renamed else []
     mends += ['name what shall start anew in --checkpoint_exclude_scopes', 'set --ignore_missing_vars=true']
+    parts = []
+    if missing:
+        differing = [line.split(':')[0] for line in mismatched]
+        wanted = [*missing, *differing, *(name for name in report.restored if name not in slots)]
+        parts.append(
+            f'It lacks {len(missing)} of {len(wanted)} variables ({_counts_by_scope(missing, wanted)}): '
+            f'{checkpoints.shortened(missing, 3)}'
+        )
+    if mismatched:
+        parts.append(f'{len(mismatched)} variables differ: {checkpoints.shortened(mismatched, 3)}')
     raise CheckpointError(
-        f"The initial checkpoint '{path}'{names} does not give every variable a value: {'; '.join(parts)}. "
-        f'{", or ".join([", ".join(mends[:-1]), mends[-1]]).capitalize()} to let all of them start anew'
+        f"The initial checkpoint '{path}'{names} does not give every variable a value. "
+        f'{", or ".join([", ".join(mends[:-1]), mends[-1]]).capitalize()} to let all of them start anew. '
+        f'{". ".join(parts)}'
     )
+
+
+def _counts_by_scope(names: Sequence[str], of: Sequence[str]) -> str:
+    """How many of each outermost scope `names` holds, as in 'MobilenetV2: 255 of 255, logits: 1 of 2'."""
+    counts, totals = (collections.Counter(name.partition('/')[0] for name in group) for group in (names, of))
+    return checkpoints.shortened([f'{scope}: {count} of {totals[scope]}' for scope, count in counts.items()])
 
 
 def _report_restore(path: str, report: checkpoints.RestoreReport, slots: set[str], input_channels: int) -> None:

@@ -245,6 +245,19 @@ def test_dropout_is_the_identity_outside_training(graph):
     assert layers.dropout(values, 0.9, scope='drop') is values
 
 
+@pytest.mark.parametrize(
+    ('trained', 'drops'),
+    [((), True), (('net/head',), True), (('net/head/',), True), (('other', 'net'), True), (('net/head/b',), False)],
+)
+def test_what_does_not_train_drops_nothing(graph, trained, drops):
+    values = tf.ones([1, 2, 2, 1])
+    with layers.mode_scope(is_training=True, fine_tune_batch_norm=True), layers.training_scope(trained):
+        with tf.compat.v1.variable_scope('net'):
+            assert (layers.dropout(values, 0.9, scope='head_dropout') is not values) == drops
+            with tf.compat.v1.variable_scope('head'):
+                assert (layers.drop_path(values, 0.9, scope='path') is not values) == drops
+
+
 def test_arg_scope_reaches_layers(graph):
     with slim.arg_scope([layers.conv2d], activation=None, initializer=layers.ones):
         outputs = layers.conv2d(-tf.ones([1, 1, 1, 2]), 1, 1, normalize=False, scope='a')

@@ -15,7 +15,7 @@ def test_it_halves_on_overflow_and_doubles_after_enough_good_steps(monkeypatch):
     monkeypatch.setattr(loss_scaling, 'STEPS_TO_GROW', 3)
     with tf.Graph().as_default(), session.open_session() as running:
         scale = loss_scaling.LossScale()
-        grow, shrink = tf.group(scale.grow()), tf.group(scale.shrink())
+        grow, shrink = tf.group(scale.grow()), tf.group(scale.shrink(tf.constant(0.5)))
         running.run(tf.compat.v1.global_variables_initializer())
         assert values_of(running) == {'loss_scale/factor': 2.0**15, 'loss_scale/good_steps': 0}
         seen = []
@@ -31,10 +31,32 @@ def test_it_has_bounds(monkeypatch, first, method, last):
     monkeypatch.setattr(loss_scaling, 'FIRST_FACTOR', first)
     monkeypatch.setattr(loss_scaling, 'STEPS_TO_GROW', 1)
     with tf.Graph().as_default(), session.open_session() as running:
-        update = tf.group(getattr(loss_scaling.LossScale(), method)())
+        scale = loss_scaling.LossScale()
+        update = tf.group(scale.grow() if method == 'grow' else scale.shrink(tf.constant(0.5)))
         running.run(tf.compat.v1.global_variables_initializer())
         running.run(update)
         assert values_of(running)['loss_scale/factor'] == last
+
+
+@pytest.mark.parametrize('loss', [np.nan, np.inf, -np.inf])
+def test_it_is_not_to_blame_for_a_loss_that_is_not_finite(loss):
+    with tf.Graph().as_default(), session.open_session() as running:
+        scale = loss_scaling.LossScale()
+        grow, shrink = tf.group(scale.grow()), tf.group(scale.shrink(tf.constant(loss, tf.float32)))
+        blamed = [scale.has_overflowed(tf.constant(value, tf.float32)) for value in (0.5, loss)]
+        running.run(tf.compat.v1.global_variables_initializer())
+        running.run(grow)
+        running.run(shrink)
+        assert values_of(running) == {'loss_scale/factor': 2.0**15, 'loss_scale/good_steps': 1}
+        assert running.run(blamed) == [True, False]
+
+
+def test_the_smallest_factor_is_not_to_blame(monkeypatch):
+    monkeypatch.setattr(loss_scaling, 'FIRST_FACTOR', 1.0)
+    with tf.Graph().as_default(), session.open_session() as running:
+        blamed = loss_scaling.LossScale().has_overflowed(tf.constant(0.5))
+        running.run(tf.compat.v1.global_variables_initializer())
+        assert not running.run(blamed)
 
 
 def test_a_checkpoint_of_another_precision_lacks_it(tmp_path):

@@ -52,6 +52,13 @@ def test_unknown_split(tmp_path):
     )
 
 
+def test_empty_split(tmp_path):
+    touch(tmp_path, 'val-00000-of-00001.tfrecord')
+    assert message(lambda: segmentation_dataset.get_dataset('camvid', '', str(tmp_path))) == (
+        "The name of the split is empty. Splits with shards there: val. Splits of 'camvid': train, val, test."
+    )
+
+
 def test_empty_and_missing_folder(tmp_path):
     assert message(lambda: segmentation_dataset.get_dataset('camvid', 'val', str(tmp_path))) == (
         f"There is no shard 'val-*' in '{tmp_path}'. The folder is empty; build the records first. "

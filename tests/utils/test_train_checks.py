@@ -12,9 +12,9 @@ from deeplab.core.backbones import registry
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_check import Verdict
 from deeplab.errors import DataError
-from deeplab.options import CloneOptions, LearningRateOptions, LossOptions, OptimizerOptions
+from deeplab.options import CloneOptions, LearningRateOptions, LossOptions, OptimizerOptions, RestoreOptions
 from deeplab.utils import train_checks
-from tests import training_setup
+from tests import checkpoint_files, training_setup
 from tests.datasets import files
 
 NAMES = ['background', 'road', 'tree', 'car']
@@ -213,6 +213,45 @@ class TestLearningRate:
         (line,) = self.found(plain, 2, name=name, learning_rate=LearningRateOptions(base=bad))
         assert line.startswith(f'--base_learning_rate={bad:g} is ')
         assert name in line
+
+
+class TestBackbone:
+    OURS = ('resnet_v1_18/conv1/weights', 'resnet_v1_18/block1/weights', 'aspp0/weights', 'logits/semantic/weights')
+
+    def found(self, plain, *held, **restore):
+        model = dataclasses.replace(plain.model, model_variant='resnet_v1_18')
+        restore = {'initial_checkpoint': 'a/model.ckpt', 'restore': RestoreOptions(**restore)}
+        return train_checks.backbone(dataclasses.replace(plain, model=model, **restore), self.OURS, held)
+
+    def test_a_forgotten_model_variant(self, plain):
+        assert self.found(plain, 'MobilenetV2/Conv/weights', 'aspp0/weights') == [
+            'Nothing of the backbone resnet_v1_18 is in the initial checkpoint, so all of it starts anew. The '
+            'checkpoint has MobilenetV2, which is --model_variant=mobilenet_v2. Set that, or name resnet_v1_18 in '
+            '--checkpoint_exclude_scopes if this is meant.'
+        ]
+
+    def test_a_scope_that_several_have_and_one_that_none_has(self, plain):
+        (several,) = self.found(plain, 'resnet_v1_50/conv1/weights', 'aspp0/weights', 'beta1_power')
+        assert 'has resnet_v1_50, which is --model_variant=resnet_v1_50 or resnet_v1_50_beta. Set that, ' in several
+        (none,) = self.found(plain, 'model/conv1/weights', 'aspp0/weights')
+        assert 'anew. Set the --model_variant that the checkpoint was made with (deeplab checkpoint FILE tells)' in none
+
+    def test_nothing_to_say(self, plain):
+        assert self.found(plain, 'resnet_v1_18/conv1/weights') == []
+        assert self.found(plain, 'aspp0/weights', exclude_scopes=('logits', 'resnet')) == []
+        assert self.found(plain, 'MobilenetV2/Conv/weights') == []  # nothing in common is an error
+
+    @pytest.mark.parametrize('initialize_last_layer', [False, True])
+    def test_it_is_said_of_a_checkpoint(self, plain, tiny_network, tmp_path, caplog, initialize_last_layer):
+        path = checkpoint_files.write(tmp_path / 'a' / 'model.ckpt', {'MobilenetV2/w': [1.0], 'tiny': [1.0]})
+        train_checks.warn_of_restore(
+            dataclasses.replace(plain, initial_checkpoint=path, initialize_last_layer=initialize_last_layer),
+            ['tiny/conv1/weights', 'tiny'],
+        )
+        assert 'Nothing of the backbone tiny is in the initial checkpoint' in caplog.text
+
+    def test_other_scopes_that_start_anew_change_nothing(self, plain):
+        assert len(self.found(plain, 'MobilenetV2/Conv/weights', 'aspp0/weights', exclude_scopes=('logits',))) == 1
 
 
 class TestLastLayers:

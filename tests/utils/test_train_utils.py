@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import inflation, layers, schedules, session
+from deeplab.core import checkpoints, inflation, layers, schedules, session
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.options import LEARNING_POLICIES, LearningRateOptions, LossOptions, OptimizerOptions
 from deeplab.utils import train_utils
@@ -125,18 +125,29 @@ class TestInitialRestore:
     def test_missing_variables_can_be_refused(self, tmp_path):
         path = save_network(tmp_path, **{'decoder/weights': None})
         init_fn = train_utils.get_model_init_fn(str(tmp_path / 'log'), path, True, SCOPES, ignore_missing_vars=False)
-        with pytest.raises(CheckpointError, match=r'it lacks 1 of 5 variables \(decoder/weights\)'):
+        with pytest.raises(CheckpointError, match=r'It lacks 1 of 5 variables \(decoder: 1 of 1\): decoder/weights$'):
             restored_by(init_fn)
 
-    def test_what_is_missing_is_listed_whole_with_the_mend(self, tmp_path):
+    def test_what_is_missing_is_counted_behind_the_mend(self, tmp_path):
         path = save_network(tmp_path, **{'decoder/weights': None, 'logits/weights': [21]})
         init_fn = train_utils.get_model_init_fn(str(tmp_path / 'log'), path, True, SCOPES, ignore_missing_vars=False)
         with pytest.raises(CheckpointError) as error:
             restored_by(init_fn)
         assert str(error.value) == (
-            f"The initial checkpoint '{path}' does not give every variable a value: it lacks 1 of 5 variables "
-            '(decoder/weights); 1 variables differ (logits/weights: [4] here, [21] in the checkpoint). Name what shall '
-            'start anew in --checkpoint_exclude_scopes, or set --ignore_missing_vars=true to let all of them start anew'
+            f"The initial checkpoint '{path}' does not give every variable a value. Name what shall start anew in "
+            '--checkpoint_exclude_scopes, or set --ignore_missing_vars=true to let all of them start anew. It lacks 1 '
+            'of 5 variables (decoder: 1 of 1): decoder/weights. 1 variables differ: logits/weights: [4] here, [21] in '
+            'the checkpoint'
+        )
+
+    def test_many_that_are_missing_make_no_long_line(self):
+        names = [f'net/conv{number}/weights' for number in range(255)]
+        report = checkpoints.RestoreReport(('logits/weights',), (*names, 'logits/biases'), ())
+        with pytest.raises(CheckpointError) as error:
+            train_utils._require_everything('a', report, set(), False)
+        assert str(error.value).endswith(
+            ' It lacks 256 of 257 variables (net: 255 of 255, logits: 1 of 2): net/conv0/weights, net/conv1/weights, '
+            'net/conv2/weights and 253 more'
         )
 
     @pytest.mark.parametrize('arguments', [(False, ()), (True, ('decoder', 'logits'))])
@@ -241,9 +252,9 @@ class TestRenaming:
             restored_by(init_fn)
         assert str(error.value) == (
             f"The initial checkpoint '{path}', names as --checkpoint_rename_map makes them, does not give every "
-            'variable a value: it lacks 2 of 5 variables (net/weights, net/biases). Add entries to '
-            '--checkpoint_rename_map, name what shall start anew in --checkpoint_exclude_scopes, or set '
-            '--ignore_missing_vars=true to let all of them start anew'
+            'variable a value. Add entries to --checkpoint_rename_map, name what shall start anew in '
+            '--checkpoint_exclude_scopes, or set --ignore_missing_vars=true to let all of them start anew. It lacks 2 '
+            'of 5 variables (net: 2 of 2): net/weights, net/biases'
         )
 
     def test_last_layers_that_start_anew_need_no_entry(self, tmp_path):
@@ -253,7 +264,7 @@ class TestRenaming:
     def test_the_old_name_is_no_longer_a_value(self, tmp_path):
         init_fn = self.init_fn(tmp_path, self.save(tmp_path), 'decoder=net,model/head=logits')
         with pytest.raises(
-            CheckpointError, match=r'lacks 2 of 5 variables \(net/biases, decoder/weights\); 1 variables'
+            CheckpointError, match=r'lacks 2 of 5 variables \(net: 1 of 2, decoder: 1 of 1\): net/biases, d.*\. 1 var'
         ):
             restored_by(self.init_fn(tmp_path, self.save(tmp_path), 'decoder=net,model/head=logits',
                                      ignore_missing_vars=False))  # fmt: skip
@@ -420,6 +431,9 @@ class TestCropAdvice:
         advice = train_utils.crop_advice((512, 768), 16, 'train_crop_size')
         assert advice.startswith('--train_crop_size=512,768 is not a multiple of --output_stride=16 plus 1, so')
         assert advice.endswith('The nearest good sizes are 497,753 and 513,769.')
+
+    def test_a_crop_below_the_smallest_good_size(self):
+        assert train_utils.crop_advice((3, 3), 16, 'crop').endswith('The nearest good size is 17,17.')
 
     def test_one_good_side(self):
         assert '497,513 and 513,513.' in train_utils.crop_advice((500, 513), 16, 'crop')
