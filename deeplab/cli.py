@@ -504,8 +504,10 @@ _TRAIN_LOGS = Group(
             '--checkpoint_rename_map it is refused unless this flag is given.',
         ),
         _CHECKPOINT_RENAME_MAP,
-        Flag('save_interval_secs', 'integer', 1200, 'Seconds between two checkpoints.'),
-        Flag('save_summaries_secs', 'integer', 600, 'Seconds between two summaries for TensorBoard.'),
+        Flag(
+            'save_interval_secs', 'integer', 1200, 'Seconds between two checkpoints; 0: the first and the last alone.'
+        ),
+        Flag('save_summaries_secs', 'integer', 600, 'Seconds between two summaries for TensorBoard; 0: none.'),
         Flag('save_summaries_images', 'boolean', False, 'Put images, labels and predictions into the summaries.'),
         Flag('log_steps', 'integer', 10, 'Steps between two lines of the log.'),
         Flag('profile_logdir', 'string', None, 'Folder for a profile of some steps; not set: none is made.'),
@@ -1032,8 +1034,8 @@ def train_options(values: Values) -> options.TrainOptions:
         initialize_last_layer=values['initialize_last_layer'],
         restore=_restore_options(values),
         log_steps=values['log_steps'],
-        save_interval_secs=values['save_interval_secs'],
-        save_summaries_secs=values['save_summaries_secs'],
+        save_interval_secs=values['save_interval_secs'] or None,
+        save_summaries_secs=values['save_summaries_secs'] or None,
         save_summaries_images=values['save_summaries_images'],
         profile_logdir=values.path('profile_logdir'),
         seed=values['seed'],

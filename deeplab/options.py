@@ -795,8 +795,8 @@ class TrainOptions:
     initialize_last_layer: bool = True
     restore: RestoreOptions = RestoreOptions()
     log_steps: int = 10
-    save_interval_secs: float = 1200
-    save_summaries_secs: float = 600
+    save_interval_secs: float | None = 1200
+    save_summaries_secs: float | None = 600
     save_summaries_images: bool = False
     profile_logdir: str | None = None
     seed: int = 0
@@ -814,8 +814,8 @@ class TrainOptions:
         _require_positive('train_batch_size', self.batch_size)
         _require_positive('training_number_of_steps', self.number_of_steps)
         _require_positive('log_steps', self.log_steps)
-        _require_not_negative('save_interval_secs', self.save_interval_secs)
-        _require_not_negative('save_summaries_secs', self.save_summaries_secs)
+        _require_not_negative('save_interval_secs', self.save_interval_secs or 0)
+        _require_not_negative('save_summaries_secs', self.save_summaries_secs or 0)
         _require_seed(self.seed)
         decay = self.moving_average_decay
         _require(

@@ -584,7 +584,7 @@ def _merged_summaries(options: TrainOptions, clone: model_deploy.Clone, step: se
 def _hooks(options: TrainOptions, merged: tf.Tensor | None, bar: train_hooks.ProgressHook) -> list[session.Hook]:
     """What happens between the steps; `merged` None for no summaries."""
     hooks: list[session.Hook] = [train_hooks.LogHook(options.log_steps, bar), bar]
-    if merged is not None:
+    if merged is not None and options.save_summaries_secs is not None:
         hooks.append(train_hooks.SummaryHook(options.train_logdir, merged, options.save_summaries_secs))
     if options.profile_logdir:
         hooks.append(train_hooks.ProfileHook(options.profile_logdir))

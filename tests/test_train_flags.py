@@ -5,6 +5,7 @@ the flag; several flags share one graph, each with a number of its own that occu
 only. What concerns files and logs is shown by one short training.
 """
 
+import dataclasses
 import functools
 import json
 import pathlib
@@ -258,9 +259,11 @@ def test_flags_that_are_not_built_say_so(line, name):
 def test_flags_of_files_and_logs(line, tmp_path, caplog):
     """One training with all of them; the profile is one that TensorBoard opens."""
     profile = tmp_path / 'profile'
-    words = ['--training_number_of_steps=17', '--log_steps=5', '--save_interval_secs=0', '--save_summaries_secs=0']
+    words = ['--training_number_of_steps=17', '--log_steps=5', '--save_interval_secs=1', '--save_summaries_secs=1']
     with caplog.at_level('INFO'):
-        first = train.run(line(*words, f'--profile_logdir={profile}'))
+        options = line(*words, f'--profile_logdir={profile}')
+        assert (options.save_interval_secs, options.save_summaries_secs) == (1, 1)
+        first = train.run(dataclasses.replace(options, save_interval_secs=0, save_summaries_secs=0))  # at every step
     lines = [match[1] for match in map(re.compile(r'global step (\d+):').match, caplog.messages) if match]
     assert lines == ['5', '10', '15']
     checkpoints = {path.name for path in (tmp_path / 'log').glob('*.index')}
@@ -270,6 +273,10 @@ def test_flags_of_files_and_logs(line, tmp_path, caplog):
     assert steps == set(range(1, 18))
     (plane,) = profile.glob('plugins/profile/*/*.xplane.pb')
     assert plane.stat().st_size > 1000
+    seldom = line('--training_number_of_steps=2', '--save_interval_secs=0', '--save_summaries_secs=0')
+    train.run(dataclasses.replace(seldom, train_logdir=str(tmp_path / 'seldom')))  # 0 on the line: none between
+    assert {path.name for path in (tmp_path / 'seldom').glob('*.index')} == {'model.ckpt-0.index', 'model.ckpt-2.index'}
+    assert not list((tmp_path / 'seldom').glob('events.out.tfevents.*'))
     caplog.clear()
     started = [f'--tf_initial_checkpoint={first.checkpoint}', f'--train_logdir={tmp_path / "next"}']
     with caplog.at_level('INFO'):

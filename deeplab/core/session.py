@@ -300,7 +300,7 @@ def train(
     writer: CheckpointWriter | NoCheckpoints,
     initialise: Callable[[tf.compat.v1.Session], None],
     hooks: Sequence[Hook] = (),
-    save_interval_secs: float = 1200,
+    save_interval_secs: float | None = 1200,
     cpu_devices: int = 1,
     remote: Remote | None = None,
     most_skips: int = 0,
@@ -316,7 +316,7 @@ def train(
       writer: writes the checkpoints.
       initialise: gives every variable its value, in the new session.
       hooks: what else happens.
-      save_interval_secs: time between two checkpoints, in seconds.
+      save_interval_secs: time between two checkpoints, in seconds; None for the first and the last alone.
       cpu_devices: see `config`.
       remote: the servers that compute; None for this process.
       most_skips: how many batches in a row may be left out because the loss or a gradient is not finite. `step` must
@@ -374,7 +374,7 @@ class _Loop:
         step: TrainStep,
         writer: CheckpointWriter | NoCheckpoints,
         hooks: Sequence[Hook],
-        save_interval_secs: float,
+        save_interval_secs: float | None,
         most_skips: int = 0,
     ):
         self._session = session
@@ -383,7 +383,7 @@ class _Loop:
         self._variable_names = step.variable_names
         self._writer = writer
         self._hooks = hooks
-        self._save_interval_secs = save_interval_secs
+        self._save_interval_secs = math.inf if save_interval_secs is None else save_interval_secs
         self._micro_batches = step.micro_batches
         self._fetches = {
             'is_applied': step.is_applied,
