@@ -192,7 +192,7 @@ def numbers_of(graph):
 def text_of(graph):
     """A graph as text that does not depend on how often one was built before."""
     graph.library.function.sort(key=lambda function: function.signature.name)
-    return re.sub(r'(?<=[a-z])[-_]\d{3,}\b|(?<=pyfunc_)\d+', '', str(graph))
+    return re.sub(r'(?<=pyfunc)_\d+|(?<=[a-z])[-_]\d{3,}\b', '', str(graph))
 
 
 @functools.cache
