@@ -74,7 +74,10 @@ NETWORKS = {
 
 @pytest.mark.parametrize(
     'name',
-    [pytest.param(n, marks=pytest.mark.long if n.startswith('nas_') else pytest.mark.slow) for n in NETWORKS],
+    [
+        pytest.param(n, marks=pytest.mark.long if n.startswith(('nas_', 'mobilenet_v3')) else pytest.mark.slow)
+        for n in NETWORKS
+    ],
 )
 def test_every_kind_of_network(data, tmp_path, name):
     model = ModelOptions({'semantic': 3}, crop_size=(97, 129), model_variant=name, **NETWORKS[name])

@@ -18,7 +18,7 @@ from tests.parity import copies, goldens, network_options
 AGREEMENT = 0.999  # of the labels
 TOLERANCE = 2e-3  # of the probabilities
 FEW_PARAMETERS = 1_000_000  # networks with more are left to the slow tests
-DEEPER = ('resnet_v1_101_beta_os8', 'xception_71_dpc')  # of the same parts as others
+DEEPER = ('nas_hnasnet', 'resnet_v1_101_beta_os8', 'xception_71_dpc')  # of the same parts as others
 
 
 def pytest_generate_tests(metafunc):
