@@ -777,6 +777,8 @@ class TrainOptions:
       xla: whether XLA compiles what it can of the graph.
       accumulation_steps: micro-batches in which each clone takes its images of a step, one after the other.
       on_nan: 'stop' or 'skip', what follows a loss or gradient that is not finite.
+      save_interval_secs: seconds between two checkpoints; 0 for one at each step, None for the first and the last.
+      save_summaries_secs: seconds between two summaries; 0 for one at each step, None for none.
     """
 
     model: ModelOptions
