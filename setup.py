@@ -33,5 +33,5 @@ setuptools.setup(
         'test': ['pytest>=8.0', 'pytest-xdist>=3.5', 'pyyaml>=6.0'],
         'dev': ['mypy>=1.11', 'pytest>=8.0', 'pytest-xdist>=3.5', 'pyyaml>=6.0', 'ruff>=0.6'],
     },
-    entry_points={'console_scripts': ['deeplab = deeplab.cli:main']},
+    entry_points={'console_scripts': ['deeplab = deeplab.start:main']},
 )

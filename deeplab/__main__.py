@@ -2,7 +2,7 @@
 
 import sys
 
-from deeplab import cli
+from deeplab import start
 
 if __name__ == '__main__':
-    sys.exit(cli.main(sys.argv[1:]))
+    sys.exit(start.main(sys.argv[1:]))

@@ -34,7 +34,7 @@ from typing import Any
 from absl import flags, logging  # noqa: TID251 (this is the one file that may)
 
 import deeplab
-from deeplab import common, options, presets
+from deeplab import common, options, presets, start
 from deeplab.command_words import Flag, Group, UsageError, check_words, normalised, parse_number, with_named
 from deeplab.core import scopes
 from deeplab.datasets import descriptor
@@ -45,7 +45,7 @@ HELP_WORDS = ('--help', '-h', '-help', '--helpfull', '--helpshort', '-?')
 HELP_WIDTH = 100
 USAGE_STATUS = 2
 ERROR_STATUS = 1
-INTERRUPTED_STATUS = 130
+INTERRUPTED_STATUS = start.INTERRUPTED_STATUS
 PREVIEW_FILE = 'preview.png'
 
 _NVIDIA_DRIVER = '/proc/driver/nvidia'
@@ -1803,6 +1803,7 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
     try:
         with _without_import_chatter():
             run = importlib.import_module(program.module).run
+        start.begin_to_run()
         result = run(program_options, run_program) if program.runs_others else run(program_options)
     except UserError as error:
         return _fail(f'deeplab {program.name}', error, ERROR_STATUS)

@@ -9,11 +9,11 @@ if __name__ == '__main__':  # first, so that help and mistakes need not wait for
     import pathlib
     import sys
 
-    if not __package__:  # started as `python deeplab/eval.py`: the folder above deeplab/ takes the place of deeplab/
+    if not __package__:  # started by its path: the folder above deeplab/ takes the place of this file's own
         sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-    from deeplab import cli
+    from deeplab import start
 
-    sys.exit(cli.main(['eval', *sys.argv[1:]]))
+    sys.exit(start.main(['eval', *sys.argv[1:]]))
 
 import dataclasses
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-if __name__ == '__main__':
-    # The command line imports this file again, as a module, when all flags are understood: help and mistakes in a
-    # line need not wait for TensorFlow.
+if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
     import pathlib
     import sys
 
-    if not __package__:  # python deeplab/train.py: the folder above deeplab/ takes the place of deeplab/ itself
+    if not __package__:  # started by its path: the folder above deeplab/ takes the place of this file's own
         sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-    from deeplab import cli
+    from deeplab import start
 
-    sys.exit(cli.main(['train', *sys.argv[1:]]))
+    sys.exit(start.main(['train', *sys.argv[1:]]))
 
 import contextlib
 import dataclasses

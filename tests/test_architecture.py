@@ -7,10 +7,12 @@ import sys
 
 import pytest
 
+from deeplab import cli
+
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGE = ROOT / 'deeplab'
 SOURCES = sorted(PACKAGE.rglob('*.py'))
-LIBRARIES = [path for path in SOURCES if path.name not in ('cli.py', 'command_words.py', '__main__.py')]
+LIBRARIES = [path for path in SOURCES if path.name not in ('cli.py', 'command_words.py', 'start.py', '__main__.py')]
 LONGEST_FUNCTION = 60
 
 # The layers of docs/architecture.md; the longest matching name counts. A module imports its own layer and lower ones.
@@ -37,12 +39,13 @@ LAYERS = {
     'deeplab.demo': 5,
     'deeplab.command_words': 6,
     'deeplab.cli': 6,
+    'deeplab.start': 6,
+    'deeplab.checkpoint': 6,
+    'deeplab.demo.__main__': 6,
     'deeplab.__main__': 6,
 }
-# Files that are run by themselves. The builders and remove_gt_colormap stand among the data sets.
-PROGRAMS = {'deeplab.train', 'deeplab.eval', 'deeplab.vis', 'deeplab.export_model'}
-PROGRAMS |= {'deeplab.datasets.remove_gt_colormap'}
-PROGRAMS |= {f'deeplab.datasets.build_{name}_data' for name in ('voc2012', 'cityscapes', 'ade20k')}
+# Files that are run by themselves.
+PROGRAMS = {program.module for program in cli.PROGRAMS} | {'deeplab.checkpoint', 'deeplab.demo.__main__'}
 NEITHER_SEES_THE_OTHER = ('deeplab.core', 'deeplab.datasets')
 
 
@@ -105,9 +108,9 @@ def test_imports_go_down_the_layers(path):
 @pytest.mark.parametrize('path', LIBRARIES, ids=_module)
 def test_only_programs_reach_for_the_command_line_and_only_when_they_are_run(path):
     tree = _tree(path)
-    assert 'deeplab.cli' not in set(_imports(tree))
+    assert not {'deeplab.cli', 'deeplab.start'} & set(_imports(tree))
     if _module(path) in PROGRAMS:
-        assert 'deeplab.cli' in set(_imports(tree, with_guarded=True))
+        assert 'deeplab.start' in set(_imports(tree, with_guarded=True))
     else:
         assert not any(_is_main_guard(node) for node in tree.body), 'only programs are run'
 
@@ -189,7 +192,15 @@ def test_architecture_page_shows_the_layers():
 
 @pytest.mark.parametrize(
     'module',
-    ['deeplab', 'deeplab.common', 'deeplab.errors', 'deeplab.options', 'deeplab.cli', 'deeplab.datasets.descriptor'],
+    [
+        'deeplab',
+        'deeplab.start',
+        'deeplab.common',
+        'deeplab.errors',
+        'deeplab.options',
+        'deeplab.cli',
+        'deeplab.datasets.descriptor',
+    ],
 )
 def test_light_modules_load_no_tensorflow(module):
     """And change nothing: neither the environment, nor the global flags."""

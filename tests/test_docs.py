@@ -45,6 +45,12 @@ def test_pages_have_commands():
     assert programs >= {'demo', 'build_voc2012_data', 'train', 'eval', 'vis'}
 
 
+def test_the_table_of_programs_in_the_readme_has_each_once():
+    table = (ROOT / 'README.md').read_text(encoding='utf-8').partition('| program |')[2].partition('\n\n')[0]
+    named = [name for row in table.splitlines() for name in re.findall(r'`deeplab (\w+)`', row.partition(' | ')[0])]
+    assert sorted(named) == sorted(program.name for program in cli.PROGRAMS)
+
+
 def test_the_tutorial_s_data_set(with_rooms):
     rooms = descriptor.load('rooms.json')
     assert (rooms.num_classes, rooms.ignore_label, rooms.class_name(3)) == (4, 255, 'lamp')

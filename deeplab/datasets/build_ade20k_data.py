@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
+    import pathlib
+    import sys
+
+    if not __package__:  # started by its path: the folder above deeplab/ takes the place of this file's own
+        sys.path[0] = str(pathlib.Path(__file__).resolve().parents[2])
+    from deeplab import start
+
+    sys.exit(start.main(['build_ade20k_data', *sys.argv[1:]]))
+
 import pathlib
 import random
 import sys
@@ -92,9 +102,3 @@ def _images(folder: str, image_format: str) -> list[str]:
             return build_data.list_images(folder, 'jpg')
         except DataError:
             raise DataError(f"There is neither *.png nor *.jpg in '{folder}'.") from None
-
-
-if __name__ == '__main__':
-    from deeplab import cli
-
-    sys.exit(cli.main(['build_ade20k_data', *sys.argv[1:]]))

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
+    import pathlib
+    import sys
+
+    if not __package__:  # started by its path: the folder above deeplab/ takes the place of this file's own
+        sys.path[0] = str(pathlib.Path(__file__).resolve().parents[2])
+    from deeplab import start
+
+    sys.exit(start.main(['build_cityscapes_data', *sys.argv[1:]]))
+
 import pathlib
 import sys
 from typing import Any
@@ -110,9 +120,3 @@ def _items(
     return [
         build_data.Item(str(path), str(label), name) for path, label, name in zip(paths, labels, names, strict=True)
     ]
-
-
-if __name__ == '__main__':
-    from deeplab import cli
-
-    sys.exit(cli.main(['build_cityscapes_data', *sys.argv[1:]]))

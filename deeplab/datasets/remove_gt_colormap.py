@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
+    import pathlib
+    import sys
+
+    if not __package__:  # started by its path: the folder above deeplab/ takes the place of this file's own
+        sys.path[0] = str(pathlib.Path(__file__).resolve().parents[2])
+    from deeplab import start
+
+    sys.exit(start.main(['remove_gt_colormap', *sys.argv[1:]]))
+
 import contextlib
 import functools
 import os
@@ -85,9 +95,3 @@ def convert_file(path: str, output_dir: str) -> None:
         raise DataError(f"Cannot write '{target}': {error.strerror}.") from None
     finally:
         unfinished.unlink(missing_ok=True)
-
-
-if __name__ == '__main__':
-    from deeplab import cli
-
-    sys.exit(cli.main(['remove_gt_colormap', *sys.argv[1:]]))

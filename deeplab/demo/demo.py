@@ -6,6 +6,16 @@ typing. How a program is run comes from the command line (`run_program`), so tha
 
 from __future__ import annotations
 
+if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
+    import pathlib
+    import sys
+
+    if not __package__:  # started by its path: the folder above deeplab/ takes the place of this file's own
+        sys.path[0] = str(pathlib.Path(__file__).resolve().parents[2])
+    from deeplab import start
+
+    sys.exit(start.main(['demo', *sys.argv[1:]]))
+
 import dataclasses
 import json
 import os

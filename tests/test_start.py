@@ -1,0 +1,93 @@
+"""Every program, in every spelling of its call; and Ctrl-C before it runs."""
+
+import pathlib
+import runpy
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import deeplab
+from deeplab import cli, start
+
+ROOT = pathlib.Path(__file__).parent.parent
+MODULES = [(program.name, program.module) for program in cli.PROGRAMS]
+MODULES += [('demo', 'deeplab.demo'), ('checkpoint', 'deeplab.checkpoint')]
+FILES = [(name, ROOT / f'{module.replace(".", "/")}.py') for name, module in MODULES if module != 'deeplab.demo']
+FILES += [('demo', ROOT / 'deeplab' / 'demo')]
+
+
+@pytest.fixture
+def called(monkeypatch):
+    """Calls what is given for help, as a new process without TensorFlow would."""
+
+    def call(run, what):
+        monkeypatch.setattr(sys, 'argv', [str(what), '--help'])
+        monkeypatch.setattr(sys, 'path', ['the folder of the program', *sys.path])
+        monkeypatch.setitem(sys.modules, 'tensorflow', None)  # cannot be imported
+        monkeypatch.delitem(sys.modules, str(what), raising=False)
+        with pytest.raises(SystemExit) as end:
+            run(str(what), run_name='__main__')
+        return end.value.code
+
+    handler = signal.getsignal(signal.SIGINT)
+    yield call
+    signal.signal(signal.SIGINT, handler)
+
+
+@pytest.mark.parametrize('name', [program.name for program in cli.PROGRAMS])
+def test_a_program_by_its_name(name, capsys):
+    assert cli.main([name, '--help']) == 0
+    assert capsys.readouterr().out.startswith(f'deeplab {name}: ')
+
+
+@pytest.mark.parametrize(('name', 'module'), MODULES)
+def test_a_program_as_a_module(called, name, module, capsys):
+    assert called(runpy.run_module, module) == 0
+    assert capsys.readouterr().out == cli.program_help(cli.find_program(name)) + '\n'
+
+
+@pytest.mark.parametrize(('name', 'path'), FILES)
+def test_a_program_as_a_file(called, name, path, capsys):
+    assert called(runpy.run_path, path) == 0
+    assert capsys.readouterr().out == cli.program_help(cli.find_program(name)) + '\n'
+    assert str(ROOT) in sys.path  # this package is found, whatever else is installed
+
+
+@pytest.mark.parametrize('seconds', [0.0, 0.05, 0.1])
+def test_ctrl_c_before_a_program_runs_is_one_line(seconds):
+    """The signal comes as soon as the first line of ours has run, while modules are imported."""
+    code = (
+        'import os, signal, sys; from deeplab import start; set_handler = signal.signal\n'
+        'set_handler(signal.SIGINT, signal.default_int_handler)\n'  # the tests may run in the background
+        'def signalled(number, handler):\n'
+        '    old = set_handler(number, handler); os.write(1, b"now"); return old\n'
+        'signal.signal = signalled; sys.exit(start.main(["preview", "--dataset_dir=nowhere"]))'
+    )
+    command = [sys.executable, '-c', code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout.read(3) == b'now'
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == start.INTERRUPTED_STATUS
+    assert error == b'deeplab: interrupted\n'
+
+
+def test_ctrl_c_raises_once_a_program_runs():
+    before = signal.signal(signal.SIGINT, start._QuitAtOnce())
+    try:
+        start.begin_to_run()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # nohup: what somebody else has set stays
+        start.begin_to_run()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_the_installed_command_starts_there():
+    assert "'deeplab = deeplab.start:main'" in (ROOT / 'setup.py').read_text()
+    assert deeplab.start.main is start.main
