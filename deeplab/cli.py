@@ -777,8 +777,8 @@ class Values:
         return None if self[name] is None else tuple(self[name])
 
     def size(self, name: str) -> Any:
-        """Height and width, or None where they are not set."""
-        size = self.numbers(name)
+        """Height and width, or None where they are not set, or set to nothing."""
+        size = self.numbers(name) or None
         if size is not None and len(size) == 1:
             raise UsageError(
                 f'--{name}={size[0]} is one number, but a size is height and width: write --{name}={size[0]},{size[0]}.'

@@ -36,8 +36,12 @@ def train_steps(
     mean_pixel: Sequence[float],
     ignore_label: int,
     class_pixels: Sequence[int] | None = None,
-) -> list[Step]:
-    """Returns the steps of training: resize to range, scale, pad, crop, flip; and what else `augment` asks for.
+) -> dict[str, Step]:
+    """The steps of training by name, in order: resize to range, scale, pad, crop, flip; what else `augment` asks for.
+
+    Only sides smaller than the crop are padded, and only larger ones are cropped, so the two commute: cropping comes
+    first, while there is less to copy. For the same reason types are changed after it. Colours change before anything
+    puts the mean pixel into the image, and rotation comes before the crop, which then shows what was around it.
 
     Args:
       crop_size: rows and columns that the network sees.
@@ -48,23 +52,6 @@ def train_steps(
       class_pixels: pixels of each class in the split, for crops at rare classes; None: each image counts its own.
 
     Source: arXiv:1706.05587, section 4 (data augmentation).
-    """
-    return list(named_train_steps(crop_size, resize, augment, mean_pixel, ignore_label, class_pixels).values())
-
-
-def named_train_steps(
-    crop_size: tuple[int, int],
-    resize: ResizeOptions,
-    augment: AugmentOptions,
-    mean_pixel: Sequence[float],
-    ignore_label: int,
-    class_pixels: Sequence[int] | None = None,
-) -> dict[str, Step]:
-    """Returns the same steps by name, in their order; a change that is off has no step.
-
-    Only sides smaller than the crop are padded, and only larger ones are cropped, so the two commute: cropping comes
-    first, while there is less to copy. For the same reason types are changed after it. Colours change before anything
-    puts the mean pixel into the image, and rotation comes before the crop, which then shows what was around it.
     """
     crop = scale_and_crop_randomly(augment, crop_size)
     if augment.rare_class_sampling:

@@ -949,6 +949,10 @@ class WaitOptions:
     max_rounds: int | None = None
     timeout_secs: float | None = None
 
+    def __post_init__(self) -> None:
+        _require_not_negative('eval_interval_secs', self.interval_secs)
+        _require_not_negative('timeout_secs', self.timeout_secs or 0)
+
 
 @dataclasses.dataclass(frozen=True)
 class EvalOptions:

@@ -32,6 +32,7 @@ from deeplab.core import (
     layers,
     loss_scaling,
     moving_average,
+    schedules,
     session,
     shapes,
     summation,
@@ -398,7 +399,7 @@ def _init_fn(options: TrainOptions) -> Callable[[tf.compat.v1.Session], None] | 
 def input_steps(options: TrainOptions, data: Data) -> dict[str, input_preprocess.Step]:
     """What happens to a sample before the network sees it, by the names in `input_preprocess`."""
     assert options.model.crop_size is not None
-    return input_preprocess.named_train_steps(
+    return input_preprocess.train_steps(
         options.model.crop_size,
         options.resize,
         options.augment,
@@ -462,7 +463,7 @@ def _learning_rate(options: TrainOptions, global_step: tf.Variable) -> tf.Tensor
     """The optimiser's rate at the step, scalar float32."""
     if options.optimizer.name == 'adam':
         return tf.constant(options.optimizer.adam_learning_rate, tf.float32)
-    return train_utils.learning_rate_tensor(global_step, options.optimizer.learning_rate, options.number_of_steps)
+    return schedules.learning_rate(global_step, options.optimizer.learning_rate, options.number_of_steps)
 
 
 def _moving_averages(options: TrainOptions, global_step: tf.Variable) -> moving_average.MovingAverages | None:

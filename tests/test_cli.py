@@ -271,6 +271,19 @@ def test_code_words_of_the_flags_become_none():
     assert cli.options_of('vis', VIS).wait.max_rounds is None
 
 
+@pytest.mark.parametrize('name', ['image_pooling_crop_size', 'eval_crop_size'])
+def test_an_emptied_size_is_not_set(name):
+    made, plain = cli.options_of('train', [*TRAIN, f'--{name}=']), cli.options_of('train', TRAIN)
+    assert (made.model, made.validation) == (plain.model, plain.validation)
+
+
+@pytest.mark.parametrize('word', ['--eval_interval_secs=-1', '--timeout_secs=-0.5'])
+@pytest.mark.parametrize(('program', 'words'), [('eval', EVAL), ('vis', VIS)])
+def test_negative_waits_are_refused(program, words, word):
+    with pytest.raises(OptionError, match=f'{word} is not allowed: it must be 0 or more'):
+        cli.options_of(program, [*words, word])
+
+
 def test_batch_norm_decay_counts_only_when_it_is_given():
     assert cli.options_of('train', TRAIN).model.batch_norm_decay is None
     assert cli.options_of('train', [*TRAIN, '--batch_norm_decay=0.9997']).model.batch_norm_decay == 0.9997

@@ -24,7 +24,7 @@ def sample_of(height, width, number=0, with_label=True):
 
 
 def trained(sample, crop_size=(6, 8), augment=STILL):
-    steps = input_preprocess.train_steps(crop_size, ResizeOptions(), augment, MEAN, 255)
+    steps = list(input_preprocess.train_steps(crop_size, ResizeOptions(), augment, MEAN, 255).values())
     return input_preprocess.apply_steps(sample, steps)
 
 
@@ -74,7 +74,9 @@ def test_scale_crop_and_flip_are_drawn_independently():
 
 
 def test_training_resizes_to_the_range_first():
-    steps = input_preprocess.train_steps((4, 4), ResizeOptions(min_value=4, max_value=4), STILL, MEAN, 255)
+    steps = list(
+        input_preprocess.train_steps((4, 4), ResizeOptions(min_value=4, max_value=4), STILL, MEAN, 255).values()
+    )
     out = input_preprocess.apply_steps(sample_of(7, 10), steps)
     rows = (out[common.LABEL].numpy()[..., 0] != 255).all(axis=1).sum()
     assert rows == 2  # 7x10 becomes 2x4
@@ -132,7 +134,7 @@ ALL_ON = AugmentOptions(
 
 def test_a_plain_training_is_what_it_always_was():
     """The five steps of old, written out: each draws from the sample's seed, and its number, what it always drew."""
-    assert list(input_preprocess.named_train_steps((6, 8), ResizeOptions(), AugmentOptions(), MEAN, 255)) == [
+    assert list(input_preprocess.train_steps((6, 8), ResizeOptions(), AugmentOptions(), MEAN, 255)) == [
         'resize_to_range',
         'scale_and_crop',
         'to_numbers',
@@ -155,7 +157,7 @@ def test_a_plain_training_is_what_it_always_was():
 
 
 def test_each_change_is_a_step():
-    names = list(input_preprocess.named_train_steps((6, 8), ResizeOptions(), ALL_ON, MEAN, 255))
+    names = list(input_preprocess.train_steps((6, 8), ResizeOptions(), ALL_ON, MEAN, 255))
     assert names == [
         'resize_to_range',
         'colors',
@@ -172,7 +174,7 @@ def test_each_change_is_a_step():
 def changed_by(name, **changes):
     """What a training with one change, and without any, makes of 12 samples."""
     augment = dataclasses.replace(STILL, **changes)
-    assert name in input_preprocess.named_train_steps((9, 12), ResizeOptions(), augment, MEAN, 255)
+    assert name in input_preprocess.train_steps((9, 12), ResizeOptions(), augment, MEAN, 255)
     samples = [sample_of(9, 12, number) for number in range(12)]
     return [(trained(sample, (9, 12), augment), trained(sample, (9, 12))) for sample in samples]
 
@@ -227,7 +229,7 @@ def rare_samples(share, with_rare=True):
     augment = AugmentOptions(min_scale_factor=1.0, max_scale_factor=2.0, rare_class_sampling=share)
     label = np.zeros((20, 30, 1), np.uint8)
     label[4, 25] = int(with_rare)
-    steps = input_preprocess.train_steps((6, 8), ResizeOptions(), augment, MEAN, 255, [10**9, 1])
+    steps = list(input_preprocess.train_steps((6, 8), ResizeOptions(), augment, MEAN, 255, [10**9, 1]).values())
     for number in range(60):
         image = tf.constant(np.repeat(label * 200, 3, axis=2))
         sample = {

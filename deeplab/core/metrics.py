@@ -55,10 +55,6 @@ class ConfusionMatrix:
         self.ignore_label = ignore_label
         self.counts: Counts = np.zeros((num_classes, num_classes), np.int64)
 
-    def reset(self) -> None:
-        """Forgets every pixel."""
-        self.counts = np.zeros_like(self.counts)
-
     def update(self, labels: npt.ArrayLike, predictions: npt.ArrayLike) -> None:
         """Counts the pixels of some images.
 

@@ -32,16 +32,20 @@ def without_shadows(variables: Iterable[tf.Variable]) -> list[tf.Variable]:
     return [variable for variable in variables if not is_shadow(variable.op.name)]
 
 
-def ramped_decay(step: int, decay: float) -> float:
+def ramped_decay(step: tf.Tensor | int, decay: float) -> tf.Tensor:
     """The decay of the update that follows `step` steps: `min(decay, (1 + step) / (10 + step))`.
 
     A young average has little worth keeping, so it begins fast (0.1 at step 0).
 
     Args:
-      step: steps done before, 0 or more.
+      step: steps done before, scalar integer, 0 or more.
       decay: share of the old average that stays in the end, in (0, 1).
+
+    Returns:
+      scalar float32.
     """
-    return min(decay, (1 + step) / (10 + step))
+    step = tf.cast(step, tf.float32)
+    return tf.minimum(decay, (1.0 + step) / (10.0 + step))
 
 
 class MovingAverages:
@@ -68,8 +72,7 @@ class MovingAverages:
 
         Source: Polyak and Juditsky, "Acceleration of stochastic approximation by averaging" (the idea).
         """
-        step = tf.cast(self._global_step, tf.float32)
-        share = 1.0 - tf.minimum(self._decay, (1.0 + step) / (10.0 + step))
+        share = 1.0 - ramped_decay(self._global_step, self._decay)
         return [shadow.assign_sub((shadow - variable) * share, read_value=False) for variable, shadow in self._pairs]
 
 

@@ -1,8 +1,10 @@
-"""Learning rates as pure functions of the step. No TensorFlow; `utils/train_utils.py` has the same in a graph."""
+"""Learning rates as functions of the step, in a graph or outside of one."""
 
 from __future__ import annotations
 
 import math
+
+import tensorflow as tf
 
 from deeplab.options import LearningRateOptions
 
@@ -14,7 +16,7 @@ def decay_steps(options: LearningRateOptions, number_of_steps: int) -> float:
     return float(max(number_of_steps - options.slow_start_steps, 1))
 
 
-def learning_rate(step: int, options: LearningRateOptions, number_of_steps: int) -> float:
+def learning_rate(step: tf.Tensor | int, options: LearningRateOptions, number_of_steps: int) -> tf.Tensor:
     """The learning rate at `step`.
 
     With `s = max(step - slow_start_steps, 0)`, `total = decay_steps(...)` and `done = min(s, total) / total`:
@@ -28,25 +30,35 @@ def learning_rate(step: int, options: LearningRateOptions, number_of_steps: int)
     `base` instead.
 
     Args:
-      step: steps done before, 0 or more.
+      step: steps done before, scalar integer, 0 or more.
       options: policy and its numbers.
       number_of_steps: length of the whole training, in steps.
 
     Returns:
-      the rate, 0 or more.
+      the rate, scalar float32, 0 or more.
 
     Source: arXiv:1606.00915, section 4.1 (poly); arXiv:1608.03983, equation 5 (cosine, without restarts).
     """
-    if step < options.slow_start_steps:
-        if options.slow_start_burnin_type == 'none':
-            return options.slow_start_rate
-        return options.slow_start_rate + (options.base - options.slow_start_rate) * step / options.slow_start_steps
-    since_start = step - options.slow_start_steps
-    if options.policy == 'step':
-        return float(options.base * options.decay_factor ** (since_start // options.decay_step))
-    if options.policy == 'exponential':
-        return float(options.base * options.decay_factor ** (since_start / options.decay_step))
+    step = tf.cast(step, tf.int64)
+    rate = _policy_rate(tf.maximum(step - options.slow_start_steps, 0), options, number_of_steps)
+    if not options.slow_start_steps:
+        return rate
+    slow = tf.constant(options.slow_start_rate, tf.float32)
+    if options.slow_start_burnin_type == 'linear':
+        slow += (options.base - options.slow_start_rate) * tf.cast(step, tf.float32) / options.slow_start_steps
+    return tf.where(step < options.slow_start_steps, slow, rate)
+
+
+def _policy_rate(since_start: tf.Tensor, options: LearningRateOptions, number_of_steps: int) -> tf.Tensor:
+    """The policy's rate `since_start` steps (int64) after the slow start, scalar float32."""
+    if options.policy in ('step', 'exponential'):
+        if options.policy == 'step':
+            drops = tf.cast(since_start // options.decay_step, tf.float32)
+        else:
+            drops = tf.cast(since_start, tf.float32) / options.decay_step
+        return options.base * tf.pow(tf.constant(options.decay_factor, tf.float32), drops)
     total = decay_steps(options, number_of_steps)
-    done = min(since_start, total) / total
-    share = (1 + math.cos(math.pi * done)) / 2 if options.policy == 'cosine' else (1 - done) ** options.power
-    return float((options.base - options.end) * share + options.end)
+    done = tf.minimum(tf.cast(since_start, tf.float32), total) / total
+    if options.policy == 'cosine':
+        return (options.base - options.end) * 0.5 * (1.0 + tf.cos(math.pi * done)) + options.end
+    return (options.base - options.end) * tf.pow(1.0 - done, options.power) + options.end

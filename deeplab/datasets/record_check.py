@@ -50,12 +50,6 @@ class Verdict:
     ignored_pixels: int
     corrupt: tuple[str, ...] = ()
 
-    @property
-    def largest_size(self) -> tuple[int, int]:
-        """Largest height and largest width, maybe of different images."""
-        height, width = self.sizes.max(axis=0)
-        return int(height), int(width)
-
 
 @dataclasses.dataclass
 class _Found:
@@ -180,25 +174,6 @@ def require_fit(
         f'--{flag}={crop_size[0]},{crop_size[1]}; {counts[too_large].sum()} of {len(verdict.records)} images are. '
         f'Set --{flag}={good[0]},{good[1]}.'
     )
-
-
-def find_undecodable(index: record_index.RecordIndex, records: Iterable[int]) -> str | None:
-    """Looks for the record that a decoder has just stumbled over.
-
-    Args:
-      index: of the split.
-      records: numbers of the records that may be it.
-
-    Returns:
-      What is wrong with the first one that cannot be read or decoded whole, its file, number and image named; None
-      where all can.
-    """
-    for record in records:
-        try:
-            _read(index, int(record), decode_image=True, needs_labels=True)
-        except DataError as error:
-            return str(error)
-    return None
 
 
 def _read(

@@ -81,7 +81,7 @@ def _knock(master: str) -> None:
         try:
             socket.create_connection((host.strip('[]'), int(port)), timeout=PATIENCE_SECS).close()
             return
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, OverflowError) as error:
             if time.monotonic() < given_up:
                 time.sleep(min(1.0, PATIENCE_SECS))
                 continue
@@ -100,7 +100,7 @@ def _devices_of(master: str, filters: tuple[str, ...]) -> list[str]:
         try:
             with session.open_session(tf.Graph(), master=master, device_filters=filters) as running:
                 answer.append([device.name for device in running.list_devices()])
-        except tf.errors.OpError as error:
+        except Exception as error:  # it is raised where somebody waits for the answer
             answer.append(error)
 
     # TensorFlow waits for missing servers without an end, deaf to Ctrl-C: in a thread of its own it may.
@@ -110,7 +110,7 @@ def _devices_of(master: str, filters: tuple[str, ...]) -> list[str]:
         thread.join(PATIENCE_SECS)
         if thread.is_alive():
             logging.info('Waiting for %s, or for servers of its cluster that it waits for.', master)
-    if isinstance(answer[0], tf.errors.OpError):
+    if isinstance(answer[0], Exception):
         raise MachineError(
             f'--master={master}: no TensorFlow server answers there ({reason_of(answer[0])})'
         ) from answer[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import tensorflow as tf
@@ -320,7 +319,7 @@ def get_model_learning_rate(
     end_learning_rate: float = 0.0,
     global_step: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """The learning rate of the graph's global step, scalar float32; see `schedules.learning_rate` for the formula.
+    """`schedules.learning_rate` of the graph's global step, under the name and arguments that the original has for it.
 
     Args:
       learning_policy: one of `options.LEARNING_POLICIES`.
@@ -353,34 +352,7 @@ def get_model_learning_rate(
     )
     if global_step is None:
         global_step = tf.compat.v1.train.get_or_create_global_step()
-    return learning_rate_tensor(global_step, options, training_number_of_steps)
-
-
-def learning_rate_tensor(global_step: tf.Tensor, options: LearningRateOptions, number_of_steps: int) -> tf.Tensor:
-    """`schedules.learning_rate` in a graph, with the same arguments: scalar float32."""
-    step = tf.cast(global_step, tf.int64)
-    rate = _policy_rate(tf.maximum(step - options.slow_start_steps, 0), options, number_of_steps)
-    if not options.slow_start_steps:
-        return rate
-    slow = tf.constant(options.slow_start_rate, tf.float32)
-    if options.slow_start_burnin_type == 'linear':
-        slow += (options.base - options.slow_start_rate) * tf.cast(step, tf.float32) / options.slow_start_steps
-    return tf.where(step < options.slow_start_steps, slow, rate)
-
-
-def _policy_rate(since_start: tf.Tensor, options: LearningRateOptions, number_of_steps: int) -> tf.Tensor:
-    """The policy's rate `since_start` steps (int64) after the slow start, scalar float32."""
-    if options.policy in ('step', 'exponential'):
-        if options.policy == 'step':
-            drops = tf.cast(since_start // options.decay_step, tf.float32)
-        else:
-            drops = tf.cast(since_start, tf.float32) / options.decay_step
-        return options.base * tf.pow(tf.constant(options.decay_factor, tf.float32), drops)
-    total = schedules.decay_steps(options, number_of_steps)
-    done = tf.minimum(tf.cast(since_start, tf.float32), total) / total
-    if options.policy == 'cosine':
-        return (options.base - options.end) * 0.5 * (1.0 + tf.cos(math.pi * done)) + options.end
-    return (options.base - options.end) * tf.pow(1.0 - done, options.power) + options.end
+    return schedules.learning_rate(global_step, options, training_number_of_steps)
 
 
 def make_optimizer(options: OptimizerOptions, learning_rate: tf.Tensor) -> tf.compat.v1.train.Optimizer:

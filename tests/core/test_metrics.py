@@ -58,12 +58,6 @@ def test_merged_parts_equal_one_run():
     assert first.result() == matrix_of(labels, predictions).result()
 
 
-def test_reset_forgets():
-    matrix = matrix_of(LABELS, PREDICTIONS)
-    matrix.reset()
-    assert matrix.result() == ConfusionMatrix(4, 255).result()
-
-
 def test_no_pixel_gives_no_figure():
     metrics = matrix_of([255, 255], [0, 3]).result()
     assert metrics.class_iou == (None,) * 4

@@ -307,7 +307,7 @@ def test_camvid_is_built_and_found_good(tmp_path):
     assert digests[0] == digests[1] == digests[2]
     verdict = record_check.check(segmentation_dataset.get_dataset('camvid', 'val', str(output)), 11, 255)
     assert len(verdict.records) == 101
-    assert verdict.largest_size == (360, 480)
+    assert verdict.sizes.max(axis=0).tolist() == [360, 480]
     assert verdict.class_pixels.sum() + verdict.ignored_pixels == 101 * 360 * 480
 
 

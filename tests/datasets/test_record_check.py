@@ -34,7 +34,6 @@ def test_good_records(tmp_path):
     assert verdict.class_image_pixels.tolist() == [3 + 10, 3, 18, 0]
     assert verdict.ignored_pixels == 1
     assert verdict.corrupt == ()
-    assert verdict.largest_size == (5, 9)
 
 
 def test_an_ignored_class_counts_as_ignored(tmp_path):
@@ -245,17 +244,6 @@ def test_images_beyond_the_crop_are_named(tmp_path):
         '--vis_crop_size=33,32; 2 of 3 images are. Set --vis_crop_size=57,33.'
     )
     record_check.require_fit(verdict, index, (25, 17), resized=lambda height, width: (height // 2, width // 2))
-
-
-def test_find_undecodable(tmp_path):
-    cut = files.jpeg(files.pixels(40, 40))[:-30]
-    dataset = dataset_of(tmp_path, [files.record(0), files.record(1, 40, 40, image=cut), files.record(2)])
-    index = record_index.RecordIndex.walk(dataset.shards)
-    assert len(record_check.check(dataset, 3, 255).records) == 3  # headers alone were read
-    assert record_check.find_undecodable(index, [0, 2]) is None
-    found = record_check.find_undecodable(index, [2, 1, 0])
-    assert found.startswith("Cannot use the image of train-00000-of-00001.tfrecord, record 1 (image 'image_1'): ")
-    assert 'truncated' in found
 
 
 def dataset_for(folder, channels, bits, *contents):

@@ -164,11 +164,23 @@ class TestConnect:
         with pytest.raises(MachineError, match='has parameter servers. Set --num_ps_tasks to their number'):
             replicas.connect(CloneOptions(master=masters[0]))
 
-    @pytest.mark.parametrize('address', ['localhost:1', 'localhost', 'localhost:port'])
+    @pytest.mark.parametrize('address', ['localhost:1', 'localhost', 'localhost:port', 'localhost:99999'])
     def test_nobody_there(self, address, monkeypatch):
         monkeypatch.setattr(replicas, 'PATIENCE_SECS', 0.1)
         with pytest.raises(MachineError, match=f'--master=grpc://{address}: nobody listens there .*deeplab server'):
             replicas.connect(CloneOptions(master=f'grpc://{address}'))
+
+    @pytest.mark.parametrize(
+        'failure', [RuntimeError('no more threads'), tf.errors.InternalError(None, None, 'broken')]
+    )
+    def test_whatever_fails_while_it_connects(self, failure, monkeypatch):
+        def fail(*arguments, **more):
+            raise failure
+
+        monkeypatch.setattr(replicas, '_knock', lambda master: None)
+        monkeypatch.setattr(session, 'open_session', fail)
+        with pytest.raises(MachineError, match=r'--master=grpc://here:1: .* \((no more threads|broken)\)'):
+            replicas.connect(CloneOptions(master='grpc://here:1'))
 
     def test_it_says_so_while_it_waits_for_the_rest_of_the_cluster(self, monkeypatch, caplog):
         monkeypatch.setattr(replicas, 'PATIENCE_SECS', 0.1)

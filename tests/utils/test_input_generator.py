@@ -57,7 +57,7 @@ def batches_of(reader, count=None, **arguments):
 
 
 def training_batches(reader, count, first_position=0, **arguments):
-    steps = input_preprocess.train_steps((6, 6), ResizeOptions(), AugmentOptions(), MEAN, 255)
+    steps = list(input_preprocess.train_steps((6, 6), ResizeOptions(), AugmentOptions(), MEAN, 255).values())
     return batches_of(
         reader, count, steps=steps, batch_size=3, is_training=True, first_position=first_position, **arguments
     )
@@ -79,7 +79,9 @@ def test_random_changes_follow_from_the_position(reader, num_parallel):
         cutout_size=2,
         rare_class_sampling=0.5,
     )
-    steps = input_preprocess.train_steps((6, 6), ResizeOptions(), changes, MEAN, 255, [10, 20, 30, 40, 50, 60, 70])
+    steps = list(
+        input_preprocess.train_steps((6, 6), ResizeOptions(), changes, MEAN, 255, [10, 20, 30, 40, 50, 60, 70]).values()
+    )
     arguments = {'steps': steps, 'batch_size': 3, 'is_training': True, 'seed': 5}
     straight = batches_of(reader, 6, num_parallel=2, **arguments)
     resumed = batches_of(reader, 3, num_parallel=num_parallel, first_position=9, **arguments)
@@ -225,7 +227,7 @@ def test_no_record_is_read_far_ahead(reader):
     read = []
     original = reader.read
     reader.read = lambda record: read.append(record) or original(record)
-    steps = input_preprocess.train_steps((6, 6), ResizeOptions(), AugmentOptions(), MEAN, 255)
+    steps = list(input_preprocess.train_steps((6, 6), ResizeOptions(), AugmentOptions(), MEAN, 255).values())
     arguments = {'steps': steps, 'batch_size': 3, 'is_training': True, 'num_parallel': 2, 'prefetch_batches': 1}
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         pipeline = input_generator.get(reader, **arguments)

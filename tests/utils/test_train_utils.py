@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import checkpoints, inflation, layers, schedules, session
+from deeplab.core import checkpoints, inflation, layers, session
 from deeplab.errors import CheckpointError, OptionError
-from deeplab.options import LEARNING_POLICIES, LearningRateOptions, LossOptions, OptimizerOptions
+from deeplab.options import LossOptions, OptimizerOptions
 from deeplab.utils import train_utils
 
 SCOPES = ('logits', 'decoder')
@@ -374,29 +374,6 @@ class TestLearningRate:
             OptionError, match='--learning_policy=root is not allowed: it must be one of poly, step, cos'
         ):
             train_utils.get_model_learning_rate('root', 0.1, 10, 0.5, 100, 1.0, 0, 0.0, global_step=tf.constant(0))
-
-    @pytest.mark.parametrize('slow_start', ['', 'none', 'linear'])
-    @pytest.mark.parametrize('policy', LEARNING_POLICIES)
-    def test_graph_and_pure_function_agree(self, policy, slow_start):
-        options = LearningRateOptions(
-            policy,
-            base=0.3,
-            end=0.02,
-            power=0.9,
-            decay_factor=0.7,
-            decay_step=13,
-            slow_start_steps=7 if slow_start else 0,
-            slow_start_rate=0.01,
-            slow_start_burnin_type=slow_start or 'none',
-        )
-        steps = range(120)
-        with tf.Graph().as_default(), session.open_session() as running:
-            fed = tf.compat.v1.placeholder(tf.int64, [])
-            rate = train_utils.learning_rate_tensor(fed, options, 100)
-            assert rate.dtype == tf.float32
-            in_graph = [running.run(rate, {fed: step}) for step in steps]
-        expected = [schedules.learning_rate(step, options, 100) for step in steps]
-        np.testing.assert_allclose(in_graph, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(
