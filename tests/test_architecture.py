@@ -225,3 +225,19 @@ def test_no_file_names_a_machine_s_own_folders():
     for path in [*SOURCES, *(ROOT / 'tests').rglob('*.py'), *(ROOT / 'docs').rglob('*.md'), *ROOT.glob('*.md')]:
         text = path.read_text(encoding='utf-8')
         assert not any(f'{lead}{folder}' in text for folder in folders for lead in (' ', '"', "'", '`', '=', '('))
+
+
+def test_no_path_is_read_as_a_pattern():
+    """Functions that take a pattern get an escaped path; those of TensorFlow that search for one are avoided."""
+    searching = {
+        'load_checkpoint', 'load_variable', 'list_variables', 'checkpoint_exists', 'latest_checkpoint',
+        'get_matching_files', 'remove_checkpoint', 'list_files', 'match_filenames_once', 'NewCheckpointReader',
+    }  # fmt: skip
+    for path in SOURCES:
+        for name, node in _calls(_tree(path)):
+            last = name.rpartition('.')[2]
+            assert last not in searching or _module(path) == 'deeplab.core.checkpoint_reader', f'{path}: {name}'
+            if name in ('glob.glob', 'glob.iglob'):
+                assert 'escape' in ast.unparse(node), f'{path.name}, line {node.lineno}: escape the path'
+            elif last in ('glob', 'rglob') and isinstance(node.args[0], ast.JoinedStr):
+                assert 'escape' in ast.unparse(node), f'{path.name}, line {node.lineno}: escape what is put in'

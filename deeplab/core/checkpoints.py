@@ -11,12 +11,13 @@ import glob
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from deeplab.core.checkpoint_reader import UNREADABLE, Reader, files_of, is_access_failure
 from deeplab.core.reasons import reason_of
 from deeplab.core.scopes import shortened
 from deeplab.errors import CheckpointError
@@ -30,6 +31,7 @@ __all__ = [
     'check_path',
     'damage',
     'entries',
+    'files_of',
     'find',
     'newest',
     'newest_whole',
@@ -39,14 +41,16 @@ __all__ = [
     'restore_matching',
     'shortened',
     'step_of',
+    'unreadable',
     'write_beside',
+    'write_state',
 ]
 
 BASENAME = 'model.ckpt'
 GLOBAL_STEP = 'global_step'
 _SUFFIX = re.compile(r'\.(index|meta|data-\d{5}-of-\d{5})$')
-# What TensorFlow's reader raises on damaged files, by what is damaged.
-_UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, OSError, IndexError)
+_OWN_NAME = re.compile(rf'{re.escape(BASENAME)}-(\d+)')  # of a checkpoint that training wrote
+_STATE_FILE = 'checkpoint'
 
 
 # Makes a value of a checkpoint fit a variable of another shape.
@@ -115,17 +119,26 @@ def find(path: str) -> str:
     return check_path(_SUFFIX.sub('', path))
 
 
-def open_reader(path: str) -> Any:
+def open_reader(path: str) -> Reader:
     """A reader of the checkpoint at `path`.
 
     Raises:
       CheckpointError: if there is none (see `check_path`), or its index cannot be read.
     """
     path = check_path(path)
+    reader = Reader(path)
     try:
-        return tf.train.load_checkpoint(path)
-    except _UNREADABLE as error:
-        raise CheckpointError(f"The checkpoint '{path}' cannot be read: it is damaged ({reason_of(error)})") from error
+        return reader.open()
+    except CheckpointError:
+        raise
+    except UNREADABLE as error:
+        raise CheckpointError(_unreadable_message(path, reader.reason(error))) from error
+
+
+def _unreadable_message(path: str, reason: str) -> str:
+    """Says that the checkpoint at `path` cannot be read, and whether that is damage."""
+    damaged = '' if is_access_failure(reason) else ': it is damaged'
+    return f"The checkpoint '{path}' cannot be read{damaged} ({reason})"
 
 
 def entries(path: str) -> dict[str, Entry]:
@@ -152,20 +165,53 @@ def step_of(path: str) -> int:
     return max(_step_in_name(check_path(path)), 0)
 
 
+def unreadable(path: str) -> dict[str, str]:
+    """Which tensors of the checkpoint at `path` cannot be read, by name, and why.
+
+    Reads every tensor, so that their checksums are compared.
+
+    Raises:
+      CheckpointError: its index cannot be read.
+    """
+    reader = open_reader(path)
+    found = {}
+    for name in sorted(reader.get_variable_to_shape_map()):
+        try:
+            reader.get_tensor(name)
+        except UNREADABLE as error:
+            found[name] = reader.reason(error)
+    return found
+
+
 def damage(path: str) -> str | None:
     """Why the checkpoint at `path` cannot be used, in a few words; None if all of it can be read.
 
     Reads every tensor, so that their checksums are compared.
     """
+    problem = _problem(path)
+    return None if problem is None else problem.text
+
+
+class _Problem(NamedTuple):
+    """Why a checkpoint cannot be used; `is_damage` unless its files merely cannot be accessed."""
+
+    text: str
+    is_damage: bool
+
+
+def _problem(path: str) -> _Problem | None:
+    """See `damage`."""
     try:
-        reader = open_reader(path)
-        for name in reader.get_variable_to_shape_map():
-            reader.get_tensor(name)
+        found = unreadable(path)
     except CheckpointError as error:
-        return str(error)
-    except _UNREADABLE as error:
-        return f"The checkpoint '{path}' is damaged ({reason_of(error)})"
-    return None
+        cause = error.__cause__
+        return _Problem(str(error), cause is not None and not is_access_failure(reason_of(cause)))
+    if not found:
+        return None
+    reason = next(iter(found.values()))
+    is_damage = not is_access_failure(reason)
+    what = 'is damaged' if is_damage else 'cannot be read'
+    return _Problem(f"The checkpoint '{path}' {what} ({shortened(list(found))}: {reason})", is_damage)
 
 
 def newest(directory: str) -> str | None:
@@ -180,36 +226,54 @@ def newest_whole(directory: str) -> str | None:
     Says which newer ones are damaged, as a machine that stopped in the middle of a write may leave them.
 
     Raises:
-      CheckpointError: if there are checkpoints, and all are damaged.
+      CheckpointError: if there are checkpoints, and none can be read.
     """
-    found = _newest_first(directory)
-    for path in found:
-        problem = damage(path)
+    return _first_whole(directory, _newest_first(directory))
+
+
+def _first_whole(directory: str, paths: Sequence[str]) -> str | None:
+    """The first of some checkpoints in `directory` that can be read to the end; see `newest_whole`."""
+    problems = []
+    for path in paths:
+        problem = _problem(path)
         if problem is None:
             return path
-        logging.warning('%s. Going back to the one before.', problem)
-    if found:
+        problems.append(problem)
+        logging.warning('%s. Going back to the one before.', problem.text)
+    if not problems:
+        return None
+    if all(problem.is_damage for problem in problems):
         raise CheckpointError(
-            f"All {len(found)} checkpoints in '{directory}' are damaged. Move them away to start from the beginning"
+            f"All {len(problems)} checkpoints in '{directory}' are damaged. Move them away to start from the beginning"
         )
-    return None
+    raise CheckpointError(f"None of the {len(problems)} checkpoints in '{directory}' can be used. {problems[0].text}")
 
 
 def _newest_first(directory: str) -> list[str]:
     """Checkpoints in `directory`: those that the state file lists, newest first, then the others by falling step."""
-    listed: list[str] = []
+    listed = _listed(directory)
+    others = sorted(_on_disk(directory), key=_step_in_name, reverse=True)
+    return list(dict.fromkeys([*listed, *others]))
+
+
+def _listed(directory: str) -> list[str]:
+    """Checkpoints that are there and that the state file of `directory` lists, newest first."""
     try:
         state = tf.train.get_checkpoint_state(directory)
-    except _UNREADABLE:
+    except UNREADABLE:
         state = None
-    if state is not None:
-        named = [state.model_checkpoint_path, *reversed(state.all_model_checkpoint_paths)]
-        # A folder that was moved still names its old place.
-        listed = [os.path.join(directory, os.path.basename(path)) for path in named]
-    on_disk = [path[: -len('.index')] for path in glob.glob(os.path.join(glob.escape(directory), '*.index'))]
-    others = sorted(on_disk, key=_step_in_name, reverse=True)
-    existing = [path for path in listed if path in on_disk or _exists(path)]
-    return list(dict.fromkeys(existing + others))
+    if state is None:
+        return []
+    named = [state.model_checkpoint_path, *reversed(state.all_model_checkpoint_paths)]
+    # A folder that was moved still names its old place.
+    paths = [os.path.join(directory, os.path.basename(path)) for path in named]
+    return [path for path in dict.fromkeys(paths) if _exists(path)]
+
+
+def _on_disk(directory: str) -> list[str]:
+    """Checkpoints whose index is in `directory`."""
+    indices = glob.glob(os.path.join(glob.escape(directory), '*.index'))
+    return [path.removesuffix('.index') for path in indices]
 
 
 def _step_in_name(path: str) -> int:
@@ -334,8 +398,8 @@ def _load(
             value = reader.get_tensor(_name_held(variable, names))
             convert = (conversions or {}).get(variable.op.name)
             values[variable.initializer.inputs[1]] = value if convert is None else convert(value)
-    except _UNREADABLE as error:
-        raise CheckpointError(f"The checkpoint '{path}' is damaged ({reason_of(error)})") from error
+    except UNREADABLE as error:
+        raise CheckpointError(_unreadable_message(path, reader.reason(error))) from error
     session.run([variable.initializer for variable in variables], values)
 
 
@@ -349,19 +413,17 @@ class CheckpointWriter:
     def __init__(self, directory: str, keep: int = 5, variables: Sequence[tf.Variable] | None = None):
         """Adds the saving operations to the current graph; `variables` None for all global ones."""
         self._directory = directory
-        self._saver = tf.compat.v1.train.Saver(
-            variables,
-            max_to_keep=keep,
-            save_relative_paths=True,
-            keep_checkpoint_every_n_hours=10000,
-        )
+        self._keep = keep
+        # TensorFlow's own removal of old checkpoints takes their paths for patterns, so it is not asked for.
+        self._saver = tf.compat.v1.train.Saver(variables, max_to_keep=None)
+        self._written: list[str] = []  # names of those to keep, the oldest first
         self.last_path: str | None = None
         self.last_step: int | None = None
 
     def adopt(self, path: str, step: int) -> None:
-        """Takes over the folder's checkpoints: `path` was just restored, older ones count among the kept."""
-        older = [p for p in reversed(_newest_first(self._directory)) if _step_in_name(p) <= step]
-        self._saver.set_last_checkpoints_with_time([(p, os.path.getmtime(f'{p}.index')) for p in older])
+        """Takes over the checkpoints of an earlier run: `path` was just restored, older ones count among the kept."""
+        names = [os.path.basename(listed) for listed in reversed(_listed(self._directory))]
+        self._written = [name for name in names if _OWN_NAME.fullmatch(name) and _step_in_name(name) <= step]
         self.last_path, self.last_step = path, step
 
     def save(self, session: tf.compat.v1.Session, step: int) -> str:
@@ -372,17 +434,42 @@ class CheckpointWriter:
         """
         if self.last_step == step and self.last_path is not None:
             return self.last_path
+        prefix = os.path.join(self._directory, BASENAME)
         try:
-            path = self._saver.save(
-                session, os.path.join(self._directory, BASENAME), global_step=step, write_meta_graph=False
-            )
+            path: str = self._saver.save(session, prefix, global_step=step, write_meta_graph=False, write_state=False)
+            name = os.path.basename(path)
+            names = [*(other for other in self._written if other != name), name]
+            self._written = names[-self._keep :]
+            write_state(self._directory, self._written)
         except (tf.errors.OpError, ValueError, OSError) as error:
             raise CheckpointError(
                 f"The checkpoint of step {step} cannot be written to '{self._directory}' ({reason_of(error)}). "
                 f'Is the disk full, or the folder read-only? The last good checkpoint is {self.last_path}'
             ) from error
         self.last_path, self.last_step = path, step
+        for old in names[: -self._keep]:
+            _remove(os.path.join(self._directory, old))
         return path
+
+
+def write_state(directory: str, names: Sequence[str]) -> None:
+    """Writes the state file of `directory`, which lists its checkpoints `names`, the newest last."""
+    state = tf.compat.v1.train.generate_checkpoint_state_proto('/', names[-1], list(names))
+
+    def write(beside: str) -> None:
+        with open(beside, 'w', encoding='utf-8') as file:
+            file.write(str(state))
+
+    write_beside(os.path.join(directory, _STATE_FILE), write)
+
+
+def _remove(prefix: str) -> None:
+    """Removes the files of the checkpoint at `prefix`, the index first: what is left is no checkpoint."""
+    try:
+        for path in reversed(files_of(prefix)):
+            os.remove(path)
+    except OSError as error:
+        logging.warning("The old checkpoint '%s' cannot be removed (%s).", prefix, reason_of(error))
 
 
 class NoCheckpoints:

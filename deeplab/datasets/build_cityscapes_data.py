@@ -12,6 +12,7 @@ if __name__ == '__main__':  # first, so that help and mistakes need not wait for
 
     sys.exit(start.main(['build_cityscapes_data', *sys.argv[1:]]))
 
+import glob
 import pathlib
 import sys
 from typing import Any
@@ -78,7 +79,8 @@ def find_items(options: BuildCityscapesOptions) -> dict[str, list[build_data.Ite
     build_data.require_folder(options.cityscapes_root, 'cityscapes_root')
     root = pathlib.Path(options.cityscapes_root)
     pattern = f'*/*{_IMAGE_SUFFIX}.{options.image_format}'
-    images = {folder: sorted((root / 'leftImg8bit' / folder).glob(pattern)) for folder in FOLDERS}
+    escaped = f'*/*{_IMAGE_SUFFIX}.{glob.escape(options.image_format)}'
+    images = {folder: sorted((root / 'leftImg8bit' / folder).glob(escaped)) for folder in FOLDERS}
     if not any(images.values()):
         hint = ''
         for city in sorted((root / 'leftImg8bit').glob('*/*')):

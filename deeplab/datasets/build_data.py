@@ -174,7 +174,7 @@ def list_images(folder: str, extension: str) -> list[str]:
       DataError: The folder is missing or holds no such file.
     """
     require_folder(folder)
-    paths = sorted(glob.glob(os.path.join(glob.escape(folder), f'*.{extension}')))
+    paths = sorted(glob.glob(os.path.join(glob.escape(folder), f'*.{glob.escape(extension)}')))
     if not paths:
         raise DataError(f"There is no *.{extension} in '{folder}'.{hint_format(folder, extension)}")
     return paths

@@ -14,6 +14,7 @@ if __name__ == '__main__':  # first, so that help and mistakes need not wait for
 
 import contextlib
 import functools
+import glob
 import os
 import pathlib
 import sys
@@ -51,7 +52,8 @@ def run(options: RemoveColormapOptions) -> dict[str, Any]:
             'another folder.'
         )
     extension = options.segmentation_format.removeprefix('.')
-    paths = sorted(str(path) for path in pathlib.Path(options.original_gt_folder).glob(f'*.{extension}'))
+    pattern = f'*.{glob.escape(extension)}'
+    paths = sorted(str(path) for path in pathlib.Path(options.original_gt_folder).glob(pattern))
     if not paths:
         raise DataError(
             f"There is no *.{extension} in '{options.original_gt_folder}'. Set --original_gt_folder or "

@@ -328,18 +328,12 @@ def keep_copy(checkpoint: str, folder: str, figures: dict[str, object]) -> None:
     output_files.make_folder(folder)
     name = os.path.basename(checkpoint)
     copy = os.path.join(folder, name)
-    files = sorted(glob.glob(f'{glob.escape(checkpoint)}.data-*')) + [f'{checkpoint}.index']
+    files = checkpoints.files_of(checkpoint)
     for file in files:
         checkpoints.write_beside(copy + file.removeprefix(checkpoint), lambda beside, file=file: _link(file, beside))
     metrics = os.path.join(folder, f'metrics-{figures["global_step"]}.json')
     evaluation_rounds.write_json({**figures, 'checkpoint': copy}, metrics)
-    state = f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
-
-    def write_state(beside: str) -> None:
-        with open(beside, 'w', encoding='utf-8') as file:
-            file.write(state)
-
-    checkpoints.write_beside(os.path.join(folder, 'checkpoint'), write_state)
+    checkpoints.write_state(folder, [name])
     kept = {'checkpoint', os.path.basename(metrics), *(os.path.basename(file) for file in files)}
     for other in sorted(set(os.listdir(folder)) - kept):
         if other.startswith((checkpoints.BASENAME, 'checkpoint.tmp')) or _FIGURES.match(other):

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import tempfile
 
 import numpy as np
 import pytest
@@ -119,6 +120,70 @@ class TestReading:
         with pytest.raises(CheckpointError, match='is damaged'):
             checkpoints.entries(path)
 
+    def test_unreadable_names_what_is_damaged(self, tmp_path):
+        path = write(tmp_path, a=np.arange(100.0), b=np.ones(3))
+        assert checkpoints.unreadable(path) == {}
+        data = pathlib.Path(f'{path}.data-00000-of-00001')
+        content = bytearray(data.read_bytes())
+        content[5] ^= 0xFF
+        data.write_bytes(content)
+        found = checkpoints.unreadable(path)
+        assert list(found) == ['a']
+        assert 'Checksum' in found['a']
+
+
+ODD_FOLDERS = ('br[1]x', 'st*r', 'back\\slash[?')
+
+
+@pytest.mark.parametrize('folder', ODD_FOLDERS)
+class TestOddPaths:
+    """A path is never a pattern: neither in our code nor in what TensorFlow makes of it."""
+
+    def test_everything_is_found_and_read(self, tmp_path, folder):
+        odd = tmp_path / folder
+        write(odd, 1, a=1.0)
+        path = write(odd, 2, a=np.arange(100.0))
+        assert checkpoints.newest_whole(str(odd)) == checkpoints.newest(str(odd)) == path
+        assert checkpoints.step_of(path) == 2
+        assert checkpoints.entries(str(odd))['a'].shape == (100,)
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            variables = make_variables(a=[100])
+            variables[0] = tf.compat.v1.get_variable('b', initializer=np.zeros(100))
+            checkpoints.restore_all(session, path, variables[:1], {'b': 'a'})
+            assert session.run(variables[0])[99] == 99.0
+
+    def test_damage_is_told_with_the_real_path(self, tmp_path, folder):
+        path = write(tmp_path / folder, a=np.arange(100.0))
+        os.truncate(f'{path}.data-00000-of-00001', 50)
+        assert f"'{path}' is damaged (a" in checkpoints.damage(path)
+
+    def test_old_checkpoints_go_and_those_of_other_folders_stay(self, tmp_path, folder):
+        """What a pattern in place of the path would match: `br[1]x` also means the folder `br1x`."""
+        others = [tmp_path / name for name in ('br1x', 'star')]
+        for other in others:
+            write(other, 1)
+        with tf.Graph().as_default():
+            tf.compat.v1.train.get_or_create_global_step()
+            writer = checkpoints.CheckpointWriter(str(tmp_path / folder), keep=1)
+            with tf.compat.v1.Session() as session:
+                session.run(tf.compat.v1.global_variables_initializer())
+                for step in (1, 2, 3):
+                    writer.save(session, step)
+        expected = ['checkpoint', 'model.ckpt-3.data-00000-of-00001', 'model.ckpt-3.index']
+        assert sorted(file.name for file in (tmp_path / folder).iterdir()) == expected
+        for other in others:
+            assert (other / 'model.ckpt-1.index').exists()
+            assert (other / 'model.ckpt-1.data-00000-of-00001').exists()
+
+
+def test_a_name_of_a_checkpoint_is_no_pattern_either(tmp_path, monkeypatch):
+    path = write(tmp_path, a=2.0)
+    odd = str(tmp_path / 'mo[d]el.ckpt')
+    for ending in ('.index', '.data-00000-of-00001'):
+        os.replace(path + ending, odd + ending)
+    monkeypatch.setattr(tempfile, 'tempdir', str(tmp_path / '[1]'))
+    assert checkpoints.open_reader(odd).get_tensor('a') == 2.0
+
 
 class TestNewest:
     def test_none(self, tmp_path):
@@ -153,6 +218,17 @@ class TestNewest:
             assert checkpoints.newest_whole(str(tmp_path)) == good
         assert f"'{bad}' is damaged" in caplog.text
         assert 'Going back to the one before.' in caplog.text
+
+    def test_files_that_cannot_be_opened_are_not_called_damaged(self, tmp_path, monkeypatch):
+        write(tmp_path, 1, a=1.0)
+
+        def refuse(path):
+            raise tf.errors.OpError(None, None, f'{path}.index; Permission denied', 2)
+
+        monkeypatch.setattr(tf.train, 'load_checkpoint', refuse)
+        with pytest.raises(CheckpointError, match='Permission denied') as error:
+            checkpoints.newest_whole(str(tmp_path))
+        assert 'damaged' not in str(error.value)
 
     def test_all_damaged(self, tmp_path):
         write(tmp_path, 1, a=1.0)
@@ -222,6 +298,7 @@ class TestWriter:
     def test_adopted_checkpoints_count_among_the_kept(self, tmp_path):
         write(tmp_path, 1)
         path = write(tmp_path, 2)
+        checkpoints.write_state(str(tmp_path), ['model.ckpt-1', 'model.ckpt-2'])
         with tf.Graph().as_default():
             tf.compat.v1.train.get_or_create_global_step()
             writer = checkpoints.CheckpointWriter(str(tmp_path), keep=2)

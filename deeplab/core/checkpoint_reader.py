@@ -1,0 +1,127 @@
+r"""Reading a checkpoint's tensors, whatever characters its path has.
+
+TensorFlow's reader looks for a checkpoint as for a pattern: in a folder `br[1]x` or `a\b` it finds nothing, or what
+lies in another folder. Such a checkpoint is read through links in a temporary folder that has a plain name.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from deeplab.core.reasons import reason_of
+from deeplab.errors import CheckpointError
+
+__all__ = ['UNREADABLE', 'Reader', 'files_of', 'is_access_failure']
+
+# What TensorFlow's reader raises on damaged files, by what is damaged.
+UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, OSError, IndexError)
+
+_PATTERN_SIGNS = frozenset('*?[\\')
+_PLAIN_FOLDERS = ('/tmp', '/var/tmp', '/dev/shm')
+# What is said of a file that may be whole, but cannot be opened or read now, or has gone.
+_ACCESS_FAILURES = (
+    'Failed to find any matching files',
+    'Permission denied',
+    'Operation not permitted',
+    'Too many open files',
+    'Input/output error',
+    'Cannot allocate memory',
+    'Stale file handle',
+    'Connection timed out',
+)
+
+
+def is_access_failure(reason: str) -> bool:
+    """Whether a reason (see `reason_of`) is that files cannot be accessed, which says nothing about their content."""
+    return any(words in reason for words in _ACCESS_FAILURES)
+
+
+def files_of(prefix: str) -> list[str]:
+    """Paths of the files of the checkpoint at `prefix`: its data files in order, then its index.
+
+    The single file of the first format is the only one of its checkpoint.
+    """
+    folder, name = os.path.split(prefix)
+    names = sorted(os.listdir(folder or '.'))
+    data = [other for other in names if other.startswith(f'{name}.data-') and '.tempstate' not in other]
+    found = [*data, *(other for other in (f'{name}.index', name) if other in names)]
+    return [os.path.join(folder, other) for other in found]
+
+
+class Reader:
+    """The tensors of one checkpoint, with the methods of TensorFlow's own reader."""
+
+    def __init__(self, prefix: str) -> None:
+        """Notes the path of the checkpoint, which must exist; `open` comes before anything else."""
+        self._prefix = self._opened = prefix
+        self._reader: Any = None
+
+    def open(self) -> Reader:
+        """Reads the index; returns this reader.
+
+        Raises:
+          CheckpointError: there is no temporary folder to link the files in.
+          Exception: one of `UNREADABLE`; the index cannot be read.
+        """
+        if _PATTERN_SIGNS.intersection(self._prefix):
+            self._opened = _linked(self._prefix)
+            weakref.finalize(self, shutil.rmtree, os.path.dirname(self._opened), ignore_errors=True)
+        self._reader = tf.train.load_checkpoint(self._opened)
+        return self
+
+    def reason(self, error: BaseException) -> str:
+        """Why something could not be read, with the checkpoint's own path; see `reason_of`."""
+        return reason_of(error).replace(self._opened, self._prefix)
+
+    def has_tensor(self, name: str) -> bool:
+        """Whether there is a tensor of that name."""
+        return bool(self._reader.has_tensor(name))
+
+    def get_tensor(self, name: str) -> np.ndarray:
+        """The value of a tensor, after its checksum was compared."""
+        value: np.ndarray = self._reader.get_tensor(name)
+        return value
+
+    def get_variable_to_shape_map(self) -> dict[str, list[int]]:
+        """Shapes by name."""
+        shapes: dict[str, list[int]] = self._reader.get_variable_to_shape_map()
+        return shapes
+
+    def get_variable_to_dtype_map(self) -> dict[str, tf.DType]:
+        """Types by name."""
+        types: dict[str, tf.DType] = self._reader.get_variable_to_dtype_map()
+        return types
+
+
+def _linked(prefix: str) -> str:
+    """The checkpoint at `prefix` under a path without a sign of a pattern, in a new temporary folder."""
+    folder = _plain_folder(prefix)
+    linked = os.path.join(folder, 'checkpoint')
+    for path in files_of(prefix):
+        target = linked + path.removeprefix(prefix)
+        try:
+            os.symlink(os.path.abspath(path), target)
+        except (OSError, NotImplementedError):  # a file system without links
+            shutil.copyfile(path, target)
+    return linked
+
+
+def _plain_folder(prefix: str) -> str:
+    """A new temporary folder whose path has no sign of a pattern."""
+    for parent in (tempfile.gettempdir(), *_PLAIN_FOLDERS):
+        if not _PATTERN_SIGNS.intersection(parent):
+            try:
+                return tempfile.mkdtemp(prefix='deeplab-', dir=parent)
+            except OSError:
+                continue
+    raise CheckpointError(
+        f"The checkpoint '{prefix}' has one of {' '.join(sorted(_PATTERN_SIGNS))} in its path, so that it is read "
+        'through links in a temporary folder, and there is none that can be written. Set TMPDIR to one'
+    )
