@@ -20,7 +20,7 @@ from typing import Any
 if not __package__:  # run by its path: the folder of the script gives way to that of the package
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[2])
 
-from deeplab.datasets import build_data
+from deeplab.datasets import build_data, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildAde20kOptions
 
@@ -57,7 +57,7 @@ def run(options: BuildAde20kOptions) -> dict[str, Any]:
     return build_data.summarize(options.output_dir, summaries)
 
 
-def find_items(options: BuildAde20kOptions) -> dict[str, list[build_data.Item]]:
+def find_items(options: BuildAde20kOptions) -> dict[str, list[pairs.Item]]:
     """The records of both splits, in their shuffled order.
 
     Args:
@@ -77,7 +77,7 @@ def find_items(options: BuildAde20kOptions) -> dict[str, list[build_data.Item]]:
     }
 
 
-def _items(split: str, image_folder: str, label_folder: str, options: BuildAde20kOptions) -> list[build_data.Item]:
+def _items(split: str, image_folder: str, label_folder: str, options: BuildAde20kOptions) -> list[pairs.Item]:
     """The records of one split."""
     paths = _images(image_folder, options.image_format)
     random.Random(options.seed).shuffle(paths)
@@ -88,7 +88,7 @@ def _items(split: str, image_folder: str, label_folder: str, options: BuildAde20
         len(labels),
         str(pathlib.Path(label_folder) / f'NAME.{options.label_format}'),
     )
-    return [build_data.Item(path, str(label), path) for path, label in zip(paths, labels, strict=True)]
+    return [pairs.Item(path, str(label), path) for path, label in zip(paths, labels, strict=True)]
 
 
 def _images(folder: str, image_format: str) -> list[str]:

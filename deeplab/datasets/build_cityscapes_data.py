@@ -22,7 +22,7 @@ if not __package__:  # run by its path: the folder of the script gives way to th
 
 from absl import logging
 
-from deeplab.datasets import build_data
+from deeplab.datasets import build_data, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildCityscapesOptions
 
@@ -64,7 +64,7 @@ def run(options: BuildCityscapesOptions) -> dict[str, Any]:
     return build_data.summarize(options.output_dir, summaries)
 
 
-def find_items(options: BuildCityscapesOptions) -> dict[str, list[build_data.Item]]:
+def find_items(options: BuildCityscapesOptions) -> dict[str, list[pairs.Item]]:
     """The records of every split whose images are there, sorted by city and name.
 
     Args:
@@ -100,7 +100,7 @@ def find_items(options: BuildCityscapesOptions) -> dict[str, list[build_data.Ite
 
 def _items(
     folder: str, paths: list[pathlib.Path], root: pathlib.Path, options: BuildCityscapesOptions
-) -> list[build_data.Item]:
+) -> list[pairs.Item]:
     """The records of one split."""
     names = [path.stem.removesuffix(_IMAGE_SUFFIX) for path in paths]
     labels = [
@@ -110,7 +110,7 @@ def _items(
     missing = [str(label) for label in labels if not label.is_file()]
     if folder == 'test' and len(missing) == len(labels):
         logging.warning('The test split has no masks: its records can be visualised, not evaluated.')
-        return [build_data.Item(str(path), None, name) for path, name in zip(paths, names, strict=True)]
+        return [pairs.Item(str(path), None, name) for path, name in zip(paths, names, strict=True)]
     build_data.require_files(
         folder + SPLIT_SUFFIX,
         missing,
@@ -119,6 +119,4 @@ def _items(
         ' cityscapesscripts makes them: CITYSCAPES_DATASET=ROOT csCreateTrainIdLabelImgs, or its script '
         'createTrainIdLabelImgs.py.',
     )
-    return [
-        build_data.Item(str(path), str(label), name) for path, label, name in zip(paths, labels, names, strict=True)
-    ]
+    return [pairs.Item(str(path), str(label), name) for path, label, name in zip(paths, labels, names, strict=True)]

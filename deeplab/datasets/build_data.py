@@ -1,7 +1,8 @@
 """Writes images and masks into the shards of a split, in parallel: what all builders share.
 
-Files are kept as they are, byte for byte, and checked on the way. Which record goes where depends on the order of the
-items alone, so the shards are the same for any number of workers. A split appears whole or not at all.
+Files are checked on the way, and kept byte for byte where `pairs` need not change them. Which record goes where depends
+on the order of the items alone, so the shards are the same for any number of workers. A split appears whole or not at
+all.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from typing import Any, TypeVar
 
 import tqdm
 
-from deeplab.datasets import example, images, segmentation_dataset, tfrecord
+from deeplab.datasets import pairs, segmentation_dataset
 from deeplab.datasets.mask_ids import MaskIds
+from deeplab.datasets.pairs import Item
 from deeplab.errors import DataError
 
 Given = TypeVar('Given')
@@ -29,21 +31,6 @@ Made = TypeVar('Made')
 
 _AHEAD = 4  # records a worker that may wait to be written; bounds the memory
 _SHOWN = 3  # files that a message names
-
-
-@dataclasses.dataclass(frozen=True)
-class Item:
-    """One record to be.
-
-    Attributes:
-      image: path of the image.
-      label: path of its mask; None for a split without masks.
-      name: what `image/filename` will say.
-    """
-
-    image: str
-    label: str | None
-    name: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,10 +90,13 @@ def write_split(
     shards = tuple(str(folder / name) for name in names)
     allowed = None if num_classes is None else MaskIds(num_classes, ignore_label)
     with _made_folder(folder), _atomic(shards) as unfinished, contextlib.ExitStack() as stack:
-        records = in_order(lambda item: _record(item, allowed), items, num_workers)
-        records = stack.enter_context(contextlib.closing(records))
-        progress = tqdm.tqdm(records, split, len(items), unit='image', leave=False, disable=not sys.stderr.isatty())
-        _write_shards(iter(stack.enter_context(contextlib.closing(progress))), len(items), unfinished)
+        read = in_order(lambda item: pairs.read(item, allowed), items, num_workers)
+        read = stack.enter_context(contextlib.closing(read))
+        progress = tqdm.tqdm(read, split, len(items), unit='image', leave=False, disable=not sys.stderr.isatty())
+        progress = stack.enter_context(contextlib.closing(progress))
+        tally = pairs.Tally()
+        _write_shards(tally.records(progress), len(items), unfinished)
+    tally.log_turns(split, len(items))
     return Summary(split, len(items), items[0].label is not None, shards, time.monotonic() - start)
 
 
@@ -226,61 +216,6 @@ def _require_no_other_set(folder: pathlib.Path, split: str, num_shards: int) -> 
                 f"'{folder}' holds shards of an older '{split}' split, such as {path.name}, which would be read "
                 f'together with the {num_shards} new ones. Remove them, or set another --output_dir.'
             )
-
-
-def _record(item: Item, allowed: MaskIds | None) -> bytes:
-    """Reads and checks the files of an item; its framed record."""
-    content = _contents(item.image)
-    with _naming(item.image):
-        header = images.read_whole(content)
-        if (header.format, header.channels, header.bits) == ('npy', 3, 8):
-            content = images.encode_png(images.read_array(content))
-            header = dataclasses.replace(header, format='png')
-    label = None
-    if item.label is not None:
-        given = _contents(item.label)
-        with _naming(item.label):
-            label = images.mask_as_grey_png(given)
-            _check_mask(images.read_mask(label), header, item.image, allowed)
-    # Of a JPEG or PNG the record has always said what a reader makes of it.
-    channels = header.channels if header.format == 'npy' else 3
-    return tfrecord.framed(
-        example.encode(content, header.format, item.name, header.height, header.width, channels, label, 'png')
-    )
-
-
-def _check_mask(mask: images.Mask, header: images.Header, image: str, allowed: MaskIds | None) -> None:
-    if (mask.height, mask.width) != (header.height, header.width):
-        raise DataError(
-            f"it is {mask.height} x {mask.width} pixels (height x width), its image '{image}' "
-            f'{header.height} x {header.width}'
-        )
-    if allowed is None or mask.counts is None:
-        return
-    outside = allowed.outside(mask.counts)
-    if len(outside):
-        shown = ', '.join(f'{value} on {mask.counts[value]} pixels' for value in outside[:_SHOWN])
-        more = f' and {len(outside) - _SHOWN} more' if len(outside) > _SHOWN else ''
-        mend = 'set --num_classes or --ignore_label, or mend the mask'
-        if pattern := allowed.mend(mask.counts):
-            mend = f'mend the masks, {pattern}; or else set --num_classes or --ignore_label'
-        raise DataError(f'it holds ids that are neither classes nor the ignore label: {shown}{more}; {mend}')
-
-
-def _contents(path: str) -> bytes:
-    try:
-        return pathlib.Path(path).read_bytes()
-    except OSError as error:
-        raise DataError(f"Cannot read '{path}': {error.strerror}.") from None
-
-
-@contextlib.contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Puts the file's name before what is wrong with it."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(f"Cannot use '{path}': {error}.") from None
 
 
 def _write_shards(records: Iterator[bytes], total: int, paths: Sequence[str]) -> None:

@@ -21,7 +21,7 @@ if not __package__:  # run by its path: the folder of the script gives way to th
 
 from absl import logging
 
-from deeplab.datasets import build_data
+from deeplab.datasets import build_data, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildVocOptions
 
@@ -59,7 +59,7 @@ def run(options: BuildVocOptions) -> dict[str, Any]:
     return build_data.summarize(options.output_dir, summaries)
 
 
-def find_items(options: BuildVocOptions) -> dict[str, list[build_data.Item]]:
+def find_items(options: BuildVocOptions) -> dict[str, list[pairs.Item]]:
     """The records of every split, in the order of the lists.
 
     Args:
@@ -111,7 +111,7 @@ def _existing_masks(names: list[str], options: BuildVocOptions) -> set[str]:
     return {name for name in names if (folder / f'{name}.{options.label_format}').is_file()}
 
 
-def _items(split: str, names: list[str], masks: set[str], options: BuildVocOptions) -> list[build_data.Item]:
+def _items(split: str, names: list[str], masks: set[str], options: BuildVocOptions) -> list[pairs.Item]:
     """The records of one split."""
     image_folder, label_folder = pathlib.Path(options.image_folder), pathlib.Path(options.semantic_segmentation_folder)
     image_paths = [str(image_folder / f'{name}.{options.image_format}') for name in names]
@@ -125,7 +125,7 @@ def _items(split: str, names: list[str], masks: set[str], options: BuildVocOptio
         build_data.require_files(split, missing, len(names), pattern, hint)
     if not masks:
         logging.warning("Split '%s' has no masks: its records can be visualised, not trained on or evaluated.", split)
-        return [build_data.Item(path, None, name) for path, name in zip(image_paths, names, strict=True)]
+        return [pairs.Item(path, None, name) for path, name in zip(image_paths, names, strict=True)]
     label_paths = [str(label_folder / f'{name}.{options.label_format}') for name in names]
     build_data.require_files(
         split,
@@ -133,4 +133,4 @@ def _items(split: str, names: list[str], masks: set[str], options: BuildVocOptio
         len(names),
         str(label_folder / f'NAME.{options.label_format}'),
     )
-    return [build_data.Item(*paths) for paths in zip(image_paths, label_paths, names, strict=True)]
+    return [pairs.Item(*paths) for paths in zip(image_paths, label_paths, names, strict=True)]

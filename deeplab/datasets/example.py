@@ -148,8 +148,20 @@ def decode(serialized: Any, with_label: bool = True, channels: int = 3, bits: in
         common.WIDTH: size[1],
     }
     if with_label:
-        sample[common.LABEL] = tf.io.decode_png(parsed[LABEL_ENCODED_KEY], channels=1)  # [h, w, 1]
+        sample[common.LABEL] = _decode_label(parsed[LABEL_ENCODED_KEY])  # [h, w, 1]
     return sample
+
+
+def _decode_label(content: Any) -> Any:
+    """A mask as [h, w, 1] uint8 ids: the samples as they are stored, also those of 1, 2 or 4 bits."""
+    import tensorflow as tf
+
+    label = tf.io.decode_png(content, channels=1)
+    # The operation repeats the bits of grey samples of 1, 2 or 4 bits until they fill 8; the first bits are the sample.
+    head = tf.io.decode_raw(tf.strings.substr(content, 0, 26), tf.uint8)
+    is_png, bits, is_grey = tf.equal(head[0], 0x89), head[24], tf.equal(head[25], 0)
+    surplus = tf.where(is_png & is_grey & (bits < 8), 8 - bits, tf.zeros_like(bits))
+    return tf.bitwise.right_shift(label, surplus)
 
 
 def _decode_image(content: Any, channels: int, bits: int) -> Any:

@@ -16,12 +16,15 @@ from typing import Any
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from deeplab.datasets import orientation
 from deeplab.errors import DataError
 
 _PNG_MAGIC = b'\x89PNG\r\n\x1a\n'
 _JPEG_MAGIC = b'\xff\xd8\xff'
 ARRAY_MAGIC = b'\x93NUMPY'
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}  # by colour type; a palette holds colours
+_PNG_GREY = 0
+_GREY_STEPS = (1, 255, 85, 1, 17, 1, 1, 1, 1)  # by bits a pixel, 0 to 8: what decoders multiply a grey sample by
 _SIXTEEN_BIT_MODES = ('I', 'I;16', 'I;16B', 'I;16L')
 
 
@@ -35,6 +38,7 @@ class Header:
       width: columns.
       channels: channels that are stored; 3 for a palette.
       bits: 16 or 8 a channel; 8 for fewer, too.
+      orientation: EXIF orientation, 1 to 8; height and width are those of the stored pixels.
     """
 
     format: str
@@ -42,6 +46,12 @@ class Header:
     width: int
     channels: int = 3
     bits: int = 8
+    orientation: int = orientation.UPRIGHT
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width."""
+        return self.height, self.width
 
     def reads_as(self, channels: int) -> bool:
         """Whether `example.decode` makes an image of so many channels of it.
@@ -62,13 +72,21 @@ class Mask:
       mode: Pillow's name for how the file stores pixels: 'L' single channel of 8 bits, 'P' palette, 'RGB', 'I;16'...
       height: rows.
       width: columns.
-      counts: [256] int64, pixels of each value; None where the file has several channels or 16 bits.
+      counts: [256] int64, pixels of each id (index into the palette, or sample as it is stored, also where it has fewer
+        than 8 bits); None where the file has several channels or 16 bits.
+      orientation: EXIF orientation, 1 to 8; height and width are those of the stored pixels.
     """
 
     mode: str
     height: int
     width: int
     counts: np.ndarray | None
+    orientation: int = orientation.UPRIGHT
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width."""
+        return self.height, self.width
 
     @property
     def is_palette(self) -> bool:
@@ -108,14 +126,14 @@ def read_header(content: bytes) -> Header:
     image_format = content_format(content)
     if image_format == 'npy':
         return _array_header(content)[0]
+    turn = orientation.read(content)
     with _opened(content) as image:
         if image_format == 'jpeg':
-            return Header(image_format, image.height, image.width, Image.getmodebands(image.mode))
-        # Pillow makes 8 bits of 16 where there are several channels; the first chunk says what is stored.
-        depth, color_type = content[24], content[25]
-        return Header(
-            image_format, image.height, image.width, _PNG_CHANNELS.get(color_type, 3), 16 if depth == 16 else 8
-        )
+            channels, bits = Image.getmodebands(image.mode), 8
+        else:  # Pillow makes 8 bits of 16 where there are several channels; the first chunk says what is stored.
+            depth, color_type = content[24], content[25]
+            channels, bits = _PNG_CHANNELS.get(color_type, 3), 16 if depth == 16 else 8
+        return Header(image_format, image.height, image.width, channels, bits, turn)
 
 
 def read_whole(content: bytes) -> Header:
@@ -195,16 +213,17 @@ def read_mask(content: bytes) -> Mask:
         raise DataError('it is a JPEG, whose lossy pixels hold no ids; masks are PNG')
     with _opened(content) as image:
         _load(image, content)
-        counts = _counts(image) if image.mode in ('1', 'L', 'P') else None
-        return Mask(image.mode, image.height, image.width, counts)
+        counts = _counts(image, content) if image.mode in ('1', 'L', 'P') else None
+        return Mask(image.mode, image.height, image.width, counts, orientation.read(content))
 
 
-def mask_as_grey_png(content: bytes) -> bytes:
-    """The ids of a mask as a PNG of one channel with 8 bits.
+def mask_as_grey_png(content: bytes, turn: int = orientation.UPRIGHT) -> bytes:
+    """The ids of a mask as a PNG of one channel with 8 bits, without an EXIF orientation.
 
     Args:
-      content: a PNG with one channel or a palette. The indices into a palette are the ids. 16 bits are taken where
-        each id is below 256.
+      content: a PNG with one channel or a palette. The indices into a palette are the ids, and so are the samples of a
+        grey file of 1, 2 or 4 bits. 16 bits are taken where each id is below 256.
+      turn: EXIF orientation to apply to the pixels.
 
     Returns:
       `content` itself where nothing needs to change.
@@ -214,15 +233,17 @@ def mask_as_grey_png(content: bytes) -> bytes:
     """
     mask = read_mask(content)
     with _opened(content) as image:
-        if image.mode == 'L':
-            return content
+        step = _grey_step(content)
+        if image.mode == 'L' and step == 1 and turn == orientation.UPRIGHT:
+            return orientation.reset(content)
         if image.mode in _SIXTEEN_BIT_MODES:
             wide = np.asarray(image)
             if wide.max(initial=0) > 255:
                 raise DataError(f'it has 16 bits and holds the id {wide.max()}; ids end at 255')
         elif mask.counts is None:
             raise DataError(several_channels(mask))
-        return encode_png(np.asarray(image).astype(np.uint8) * (255 if image.mode == '1' else 1))
+        ids = np.asarray(image).astype(np.uint8)  # of mode '1' 0 and 1
+        return encode_png(orientation.turned_pixels(ids // (1 if image.mode == '1' else step), turn))
 
 
 def several_channels(mask: Mask) -> str:
@@ -244,9 +265,16 @@ def encode_png(pixels: np.ndarray) -> bytes:
     return stream.getvalue()
 
 
-def _counts(image: Image.Image) -> np.ndarray:
-    # For 1 bit a pixel, Pillow counts 0 and 255, as TensorFlow decodes it.
-    return np.array(image.histogram()[:256], np.int64)
+def _counts(image: Image.Image, content: bytes) -> np.ndarray:
+    """Pixels of each id: [256]."""
+    found = np.array(image.histogram()[: 256 : _grey_step(content)], np.int64)
+    return np.pad(found, (0, 256 - len(found)))
+
+
+def _grey_step(content: bytes) -> int:
+    """What decoders multiply the samples of a PNG by so that they fill 8 bits: more than 1 for grey of few bits."""
+    depth, color_type = content[24], content[25]
+    return _GREY_STEPS[depth] if color_type == _PNG_GREY and depth < len(_GREY_STEPS) else 1
 
 
 def _opened(content: bytes) -> Image.Image:

@@ -19,14 +19,14 @@ import numpy as np
 import tqdm
 from absl import logging
 
-from deeplab.datasets import example, images, record_index
+from deeplab.datasets import example, images, orientation, record_index
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.segmentation_dataset import SegmentationDataset
 from deeplab.errors import DataError
 
 _CHUNK = 32  # records that a thread takes at a time
 _SHOWN = 3  # problems that a message names
-_VERSION = 2  # of the kept verdicts; change it with what they hold
+_VERSION = 3  # of the kept verdicts; change it with what they hold
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -57,7 +57,8 @@ class _Found:
 
     `all_counts` are the pixels of each id in every mask that can be read; `counts` those of the good ones alone, and
     `pixels_beside` all those of the good masks that hold the id, less the ignored ones. `wrong` has (key of `_MENDS`,
-    text) of images and masks, `corrupt` what cannot be read, `cut_to_8_bits` counts images that lose bits.
+    text) of images and masks, `corrupt` what cannot be read, `cut_to_8_bits` counts images that lose bits,
+    `oriented` those with an EXIF orientation.
     """
 
     records: list[int] = dataclasses.field(default_factory=list)
@@ -68,6 +69,7 @@ class _Found:
     wrong: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     corrupt: list[str] = dataclasses.field(default_factory=list)
     cut_to_8_bits: int = 0
+    oriented: int = 0
 
     def add(self, other: _Found) -> None:
         """Takes over what `other` found."""
@@ -79,6 +81,7 @@ class _Found:
         self.wrong += other.wrong
         self.corrupt += other.corrupt
         self.cut_to_8_bits += other.cut_to_8_bits
+        self.oriented += other.oriented
 
 
 def check(
@@ -127,6 +130,7 @@ def check(
     if found.wrong:
         raise DataError(_message(dataset, found, len(index), MaskIds(num_classes, ignore_label)))
     _report_lost_bits(dataset, found.cut_to_8_bits, len(index))
+    _report_orientations(dataset, found.oriented, len(index))
     corrupt = (*index.damaged, *found.corrupt)
     if not found.records:
         raise DataError(
@@ -247,6 +251,7 @@ class _Inspector:
             found.records.append(record)
             found.sizes.append((header.height, header.width))
             found.cut_to_8_bits += header.bits > self._bits
+            found.oriented += header.orientation != orientation.UPRIGHT
             if mask is not None and mask.counts is not None:
                 found.counts += mask.counts
                 found.pixels_beside[mask.counts > 0] += mask.counts.sum() - mask.counts[self._ignore_label]
@@ -272,8 +277,11 @@ class _Inspector:
             return 'palette', ''
         if mask.counts is None:
             return 'channels', f': {mask.mode}'
-        if (mask.height, mask.width) != (header.height, header.width):
-            return 'size', f': image {header.height} x {header.width}, mask {mask.height} x {mask.width}'
+        if mask.size != header.size:
+            turns = (header.size, header.orientation, mask.size, mask.orientation)
+            explained = 'orientation' if orientation.decide(*turns) else 'size'
+            sizes = f': image {header.height} x {header.width}, mask {mask.height} x {mask.width}'
+            return explained, sizes + orientation.explanation(*turns)
         outside = self._allowed.outside(mask.counts)
         if len(outside):
             shown = ', '.join(f'id {value} on {mask.counts[value]} pixels' for value in outside[:_SHOWN])
@@ -323,6 +331,10 @@ _MENDS = {
         'have a mask that is not one channel of 8 bits',
         'Turn the masks into single-channel ids (where colours stand for classes, map each colour to its id) and build '
         'the records again.',
+    ),
+    'orientation': (
+        'have an EXIF orientation, which is not applied to records, and a mask that does not fit without it',
+        'Build the records again: the builders turn such images and masks upright.',
     ),
     'size': ('have a mask of another size than the image', 'Mend these masks and build the records again.'),
     'ids': (
@@ -380,6 +392,18 @@ def _report_lost_bits(dataset: SegmentationDataset, images_cut: int, total: int)
             "%d of %d images of split '%s' have 16 bits, of which the 8 lower ones are lost. To keep them set "
             '"image_bits": 16 in the description of the data set (--dataset).',
             images_cut,
+            total,
+            dataset.split,
+        )
+
+
+def _report_orientations(dataset: SegmentationDataset, oriented: int, total: int) -> None:
+    if oriented:
+        logging.warning(
+            "%d of %d images of split '%s' have an EXIF orientation, which is not applied to records: the network sees "
+            'the stored pixels, other than viewers show them. Where masks were drawn in a viewer, build the records '
+            'again: the builders turn such images upright.',
+            oriented,
             total,
             dataset.split,
         )

@@ -26,13 +26,13 @@ if not __package__:  # run by its path: the folder of the script gives way to th
 
 import tqdm
 
-from deeplab.datasets import build_data, images
+from deeplab.datasets import build_data, images, orientation
 from deeplab.errors import DataError
 from deeplab.options import RemoveColormapOptions
 
 
 def run(options: RemoveColormapOptions) -> dict[str, Any]:
-    """Converts every mask of a folder; masks that hold plain ids already are copied.
+    """Converts every mask of a folder; masks that hold plain ids already are copied. EXIF orientations are applied.
 
     Args:
       options: what to read and where to write.
@@ -85,7 +85,7 @@ def convert_file(path: str, output_dir: str) -> None:
     except OSError as error:
         raise DataError(f"Cannot read '{path}': {error.strerror}.") from None
     try:
-        ids = images.mask_as_grey_png(content)
+        ids = images.mask_as_grey_png(content, orientation.read(content))
     except DataError as error:
         raise DataError(f"Cannot use '{path}': {error}.") from None
     target = pathlib.Path(output_dir, f'{pathlib.Path(path).stem}.png')

@@ -44,22 +44,43 @@ def palette_png(array: np.ndarray) -> bytes:
     return encoded(image, 'PNG')
 
 
+def few_bit_png(array: np.ndarray, bits: int, colors: bool = False) -> bytes:
+    """Samples of 1, 2 or 4 bits, grey or with a palette; values below 2**bits."""
+    weights = 2 ** np.arange(bits - 1, -1, -1)
+    planes = (array[..., np.newaxis] // weights % 2).reshape(len(array), -1)  # [h, w * bits]
+    rows = b''.join(b'\0' + row.tobytes() for row in np.packbits(planes.astype(np.uint8), axis=1))
+    palette = bytes(PALETTE[: 3 * 2**bits]) if colors else None
+    return _png_of(struct.pack('>IIBBBBB', *array.shape[::-1], bits, 3 if colors else 0, 0, 0, 0), rows, palette)
+
+
 def four_bit_png(array: np.ndarray) -> bytes:
-    """Grey with 4 bits a pixel, which Pillow cannot write; an even width, values below 16."""
-    rows = b''.join(b'\0' + bytes((row[0::2] << 4 | row[1::2]).tolist()) for row in array)
-    return _png_of(struct.pack('>IIBBBBB', array.shape[1], array.shape[0], 4, 0, 0, 0, 0), rows)
+    """Grey with 4 bits a pixel; values below 16."""
+    return few_bit_png(array, 4)
 
 
-def _png_of(header: bytes, rows: bytes) -> bytes:
-    parts = [
-        (b'IHDR', header),
-        (b'IDAT', zlib.compress(rows)),
-        (b'IEND', b''),
-    ]
-    chunks = [
-        struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data)) for kind, data in parts
-    ]
-    return b'\x89PNG\r\n\x1a\n' + b''.join(chunks)
+def exif(orientation: int, order: str = '<', kind: int = 3) -> bytes:
+    """EXIF data, in TIFF's format, that holds an orientation behind another entry."""
+    mark = b'II*\0' if order == '<' else b'MM\0*'
+    value = struct.pack(f'{order}HH', orientation, 0) if kind == 3 else struct.pack(f'{order}I', orientation)
+    entries = struct.pack(f'{order}HHHII', 2, 0x0100, 4, 1, 77) + struct.pack(f'{order}HHI', 0x0112, kind, 1) + value
+    return mark + struct.pack(f'{order}I', 8) + entries + bytes(4)
+
+
+def with_exif(content: bytes, data: bytes) -> bytes:
+    """A JPEG or PNG with EXIF data."""
+    if content.startswith(b'\xff\xd8'):
+        return content[:2] + b'\xff\xe1' + struct.pack('>H', len(data) + 8) + b'Exif\0\0' + data + content[2:]
+    return content[:33] + _chunk(b'eXIf', data) + content[33:]  # behind the first chunk
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+
+
+def _png_of(header: bytes, rows: bytes, palette: bytes | None = None) -> bytes:
+    parts = [(b'IHDR', header), *([(b'PLTE', palette)] if palette else [])]
+    parts += [(b'IDAT', zlib.compress(rows)), (b'IEND', b'')]
+    return b'\x89PNG\r\n\x1a\n' + b''.join(_chunk(kind, data) for kind, data in parts)
 
 
 def deep_png(array: np.ndarray) -> bytes:

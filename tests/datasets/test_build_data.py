@@ -1,3 +1,4 @@
+import io
 import os
 import pathlib
 import re
@@ -6,8 +7,9 @@ import time
 
 import numpy as np
 import pytest
+from PIL import Image, ImageOps
 
-from deeplab.datasets import build_data, example, images, record_index
+from deeplab.datasets import build_data, example, images, orientation, pairs, record_index, wire
 from deeplab.errors import DataError
 from tests.datasets import files
 
@@ -19,7 +21,7 @@ def make_items(folder, count=7, image_format='png'):
         image, label = folder / f'{seed}.{image_format}', folder / f'{seed}_mask.png'
         image.write_bytes(encode(files.pixels(6 + seed, 8, seed)))
         label.write_bytes(files.png(files.ids(6 + seed, 8, seed=seed)))
-        items.append(build_data.Item(str(image), str(label), f'name_{seed}'))
+        items.append(pairs.Item(str(image), str(label), f'name_{seed}'))
     return items
 
 
@@ -49,7 +51,7 @@ def test_every_key_tells_the_truth(tmp_path):
     tf = pytest.importorskip('tensorflow')
     (tmp_path / 'a.png').write_bytes(files.jpeg(files.pixels(4, 9)))  # the extension does not
     (tmp_path / 'm.png').write_bytes(files.png(files.ids(4, 9)))
-    item = build_data.Item(str(tmp_path / 'a.png'), str(tmp_path / 'm.png'), 'a')
+    item = pairs.Item(str(tmp_path / 'a.png'), str(tmp_path / 'm.png'), 'a')
     summary = build_data.write_split([item], 'val', str(tmp_path / 'out'), 1)
     message = tf.train.Example.FromString(record_index.RecordIndex.walk(summary.shards).read(0))
     feature = message.features.feature
@@ -73,7 +75,7 @@ def test_more_shards_than_images(tmp_path):
 
 
 def test_a_split_without_masks(tmp_path):
-    items = [build_data.Item(item.image, None, item.name) for item in make_items(tmp_path, 2)]
+    items = [pairs.Item(item.image, None, item.name) for item in make_items(tmp_path, 2)]
     summary = build_data.write_split(items, 'test', str(tmp_path / 'out'), 1)
     assert not summary.labelled
     assert [record.label_bytes for record in read_all(summary)] == [None, None]
@@ -205,3 +207,101 @@ def test_in_order_cancels_what_has_not_begun_when_it_is_left():
     next(mapped)
     mapped.close()
     assert len(done) < 20
+
+
+def build_one(folder, image, label, **arguments):
+    """The record of an image and its mask, and the sizes that it states."""
+    (folder / 'image').write_bytes(image)
+    (folder / 'mask').write_bytes(label or b'')
+    item = pairs.Item(str(folder / 'image'), str(folder / 'mask') if label else None, 'name')
+    summary = build_data.write_split([item], 'train', str(folder / 'out'), 1, **arguments)
+    content = record_index.RecordIndex.walk(summary.shards).read(0)
+    features = wire.read_features(content)
+    return example.parse(content), (features['image/height'], features['image/width'])
+
+
+def array(content):
+    return np.asarray(Image.open(io.BytesIO(content)))
+
+
+@pytest.mark.parametrize('encode', [files.png, files.jpeg])
+@pytest.mark.parametrize('value', range(2, 9))
+def test_images_are_turned_as_viewers_show_them(tmp_path, caplog, encode, value):
+    caplog.set_level('INFO')
+    rows, columns = np.mgrid[:16, :24]
+    pixels = np.stack([rows * 9, columns * 9, rows + columns], axis=2).astype(np.uint8)
+    image = files.with_exif(encode(pixels), files.exif(value))
+    wanted = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(image)))).astype(int)
+    label = files.png(files.ids(*wanted.shape[:2]))
+    record, size = build_one(tmp_path, image, label)
+    assert np.abs(array(record.image_bytes) - wanted).max() <= (8 if encode is files.jpeg else 0)
+    assert orientation.read(record.image_bytes) == 1
+    assert record.label_bytes == label
+    assert size == wanted.shape[:2]
+    (line,) = [each.getMessage() for each in caplog.records if 'EXIF' in each.getMessage()]
+    assert line.startswith("Split 'train': 1 of 1 images") and ('1 JPEG files' in line) == (encode is files.jpeg)
+
+
+def test_stored_pixels_are_kept_where_they_alone_fit_the_mask(tmp_path, caplog):
+    caplog.set_level('INFO')
+    plain = files.jpeg(files.pixels(6, 8))
+    record, size = build_one(tmp_path, files.with_exif(plain, files.exif(6)), files.png(files.ids(6, 8)))
+    assert record.image_bytes == files.with_exif(plain, files.exif(1))  # no byte changes but the orientation
+    assert size == (6, 8)
+    assert '1 keep their stored pixels' in caplog.text
+
+
+def test_masks_are_turned_too(tmp_path):
+    label = files.ids(6, 8)
+    image = files.png(np.repeat(np.rot90(label, -1)[..., np.newaxis], 3, axis=2))
+    for content in (files.png(label), files.palette_png(label), files.few_bit_png(label, 2)):
+        record, _ = build_one(tmp_path, image, files.with_exif(content, files.exif(6)), num_classes=3)
+        np.testing.assert_array_equal(array(record.label_bytes), np.rot90(label, -1))
+        assert record.image_bytes == image
+
+
+def test_images_without_masks_are_turned(tmp_path):
+    pixels = files.pixels(6, 8)
+    record, size = build_one(tmp_path, files.with_exif(files.png(pixels), files.exif(8)), None)
+    np.testing.assert_array_equal(array(record.image_bytes), np.rot90(pixels))
+    assert size == (8, 6)
+
+
+def test_an_orientation_of_1_changes_no_byte(tmp_path, caplog):
+    caplog.set_level('INFO')
+    image = files.with_exif(files.jpeg(files.pixels(6, 8)), files.exif(1))
+    record, _ = build_one(tmp_path, image, files.png(files.ids(6, 8)))
+    assert record.image_bytes == image
+    assert 'EXIF' not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ('value', 'mask', 'parts'),
+    [
+        (6, (5, 8), ['5 x 8', '6 x 8', 'the image has EXIF orientation 6', '8 x 6']),
+        (3, (8, 6), ['the image has EXIF orientation 3', '6 x 8']),
+        (1, (8, 6), ['lost the EXIF orientation']),
+    ],
+)
+def test_sizes_that_differ_name_the_orientation(tmp_path, value, mask, parts):
+    image = files.with_exif(files.png(files.pixels(6, 8)), files.exif(value))
+    with pytest.raises(DataError) as caught:
+        build_one(tmp_path, image, files.png(files.ids(*mask)))
+    for part in parts:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize('bits', [1, 2, 4])
+def test_masks_of_few_bits_hold_ids(tmp_path, bits):
+    label = files.ids(6, 8, classes=2**bits)
+    record, _ = build_one(tmp_path, files.png(files.pixels()), files.few_bit_png(label, bits), num_classes=2**bits)
+    np.testing.assert_array_equal(array(record.label_bytes), label)
+
+
+def test_unsure_orientations_beside_kept_ones_are_warned_of(tmp_path, caplog):
+    items = make_items(tmp_path, 2)
+    for item, value in zip(items, (6, 3), strict=True):
+        path = pathlib.Path(item.image)
+        path.write_bytes(files.with_exif(path.read_bytes(), files.exif(value)))
+    build_data.write_split(items, 'train', str(tmp_path / 'out'), 1)
+    assert [each.levelname for each in caplog.records if 'build again' in each.getMessage()] == ['WARNING']

@@ -180,3 +180,10 @@ class TestOtherImages:
         assert operations(channels=3, bits=8) == operations()
         assert operations().count('DecodeJpeg') == 1
         assert not {'If', 'StatelessIf', 'Switch', 'PyFunc', 'EagerPyFunc'} & set(operations())
+
+
+@pytest.mark.parametrize('bits', [1, 2, 4])
+def test_masks_of_few_bits_hold_ids(bits):
+    label = files.ids(5, 7, classes=2**bits)
+    sample = decoded(example.encode(files.png(files.pixels(5, 7)), 'png', 'n', 5, 7, 3, files.few_bit_png(label, bits)))
+    np.testing.assert_array_equal(sample[common.LABEL], label[..., None])

@@ -174,10 +174,20 @@ def test_several_channels_are_refused(channels, mode):
         images.mask_as_grey_png(files.png(array))
 
 
-def test_few_bits_a_pixel_are_read_as_tensorflow_reads_them():
-    two_levels = files.encoded(Image.fromarray(files.ids(classes=2) == 1), 'PNG')
-    four_bits = files.four_bit_png(files.ids(classes=16))
-    for content in (two_levels, four_bits):
-        theirs = tf.io.decode_png(content, channels=1)[..., 0].numpy()
-        np.testing.assert_array_equal(images.read_mask(content).counts, np.bincount(theirs.ravel(), minlength=256))
-        np.testing.assert_array_equal(tf.io.decode_png(images.mask_as_grey_png(content), channels=1)[..., 0], theirs)
+@pytest.mark.parametrize('colors', [False, True])
+@pytest.mark.parametrize('bits', [1, 2, 4])
+def test_samples_of_few_bits_are_ids(bits, colors):
+    label = files.ids(5, 7, classes=2**bits)
+    content = files.few_bit_png(label, bits, colors)
+    np.testing.assert_array_equal(images.read_mask(content).counts, np.bincount(label.ravel(), minlength=256))
+    np.testing.assert_array_equal(read_png(images.mask_as_grey_png(content)), label)
+
+
+def test_masks_are_turned_as_their_orientation_says():
+    label = files.ids(5, 7)
+    for content in (files.png(label), files.palette_png(label), files.few_bit_png(label, 2)):
+        turned = images.mask_as_grey_png(files.with_exif(content, files.exif(6)), 6)
+        np.testing.assert_array_equal(read_png(turned), np.rot90(label, -1))
+        assert images.read_mask(turned).orientation == 1
+    kept = images.mask_as_grey_png(files.with_exif(files.png(label), files.exif(6)))
+    assert kept == files.with_exif(files.png(label), files.exif(1))

@@ -307,3 +307,24 @@ class TestImages:
         (tmp_path / 'it.json').write_text('{"num_classes": 3, "image_channels": 2}')
         other = segmentation_dataset.get_dataset(str(tmp_path / 'it.json'), 'train', str(tmp_path))
         assert 'does not give 2 channels' in message(other, 3, 255, cache_dir=str(tmp_path))
+
+
+def test_samples_of_few_bits_are_ids(tmp_path):
+    label = np.array([[0, 1, 1]], np.uint8)
+    records = [files.record(0, 1, 3, label=files.few_bit_png(label, bits)) for bits in (1, 2, 4)]
+    assert record_check.check(dataset_of(tmp_path, records), 2, 255).class_pixels.tolist() == [3, 6]
+
+
+def test_an_orientation_that_explains_a_size_is_named(tmp_path):
+    turned = files.with_exif(files.jpeg(files.pixels(6, 8)), files.exif(6))
+    records = [files.record(0), files.record(1, image=turned, label=files.png(files.ids(8, 6)))]
+    text = message(dataset_of(tmp_path, records), 3, 255)
+    for part in ("image 'image_1': image 6 x 8, mask 8 x 6", 'EXIF orientation 6', '8 x 6', 'Build the records again'):
+        assert part in text
+
+
+def test_orientations_in_records_are_warned_of(tmp_path, caplog):
+    turned = files.with_exif(files.jpeg(files.pixels(6, 8)), files.exif(3))
+    record_check.check(dataset_of(tmp_path, [files.record(0), files.record(1, image=turned)]), 3, 255)
+    (line,) = [each.getMessage() for each in caplog.records if 'EXIF' in each.getMessage()]
+    assert line.startswith("1 of 2 images of split 'train'")

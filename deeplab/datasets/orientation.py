@@ -1,0 +1,244 @@
+"""EXIF orientation of JPEG and PNG files: read without decoding pixels, applied, reset.
+
+Cameras store pixels as the sensor gives them and note in the EXIF tag 274 how a viewer has to turn them. TensorFlow
+and Pillow ignore the tag, so the builders apply it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import struct
+import zlib
+from collections.abc import Iterator
+
+import numpy as np
+from PIL import Image
+
+from deeplab.errors import DataError
+
+UPRIGHT = 1
+JPEG_QUALITY = 95
+
+_TAG = 0x0112
+_SHORT, _LONG = 3, 4
+_PNG_MAGIC = b'\x89PNG\r\n\x1a\n'
+_JPEG_MAGIC = b'\xff\xd8'
+_EXIF_MARK = b'Exif\0\0'
+_KEPT_INFO = ('icc_profile', 'transparency', 'gamma')
+
+Size = tuple[int, int]
+
+# By orientation: what a viewer does with the stored pixels. Source: EXIF 2.32 (CIPA DC-008), 4.6.4 A, Orientation.
+_TRANSPOSES = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Tag:
+    """An orientation in a file: its value, where its bytes are and how they are packed, and the PNG chunk around it."""
+
+    value: int
+    offset: int
+    packing: str
+    chunk: tuple[int, int] | None  # offset and length of the PNG chunk's data; None in a JPEG
+
+    @property
+    def turns(self) -> bool:
+        """Whether viewers turn the stored pixels; values that are not in the standard do nothing."""
+        return self.value in _TRANSPOSES
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """Which of an image and its mask are turned as their tags say; what is not turned keeps its stored pixels.
+
+    Attributes:
+      turn_image: whether the image is turned.
+      turn_mask: whether the mask is turned.
+      is_certain: whether no other choice gives an image and a mask of equal size that agree differently.
+    """
+
+    turn_image: bool
+    turn_mask: bool
+    is_certain: bool
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether both keep their stored pixels."""
+        return not (self.turn_image or self.turn_mask)
+
+
+def read(content: bytes) -> int:
+    """The EXIF orientation of a JPEG or PNG file, 1 to 8; 1 where it has none or an invalid one.
+
+    Only the headers in front of the pixels are read (in a PNG those behind them too).
+    """
+    tag = next(_tags(content), None)
+    return tag.value if tag and tag.turns else UPRIGHT
+
+
+def reset(content: bytes) -> bytes:
+    """`content` with orientation 1 in place of every other; nothing else changes, and no byte where it has none."""
+    tags = [tag for tag in _tags(content) if tag.turns]
+    if not tags:
+        return content
+    changed = bytearray(content)
+    for tag in tags:
+        struct.pack_into(tag.packing, changed, tag.offset, UPRIGHT)
+        if tag.chunk:
+            start, length = tag.chunk
+            struct.pack_into('>I', changed, start + length, zlib.crc32(changed[start - 4 : start + length]))
+    return bytes(changed)
+
+
+def shown_size(size: Size, value: int) -> Size:
+    """Height and width that a viewer shows of stored pixels of the given height and width."""
+    return size[::-1] if value >= 5 else size
+
+
+def decide(image_size: Size, image_value: int, mask_size: Size, mask_value: int) -> Decision | None:
+    """Chooses what to turn so that an image and its mask have one size.
+
+    Both as a viewer shows them is preferred, then both as stored, then one of each.
+
+    Args:
+      image_size: stored height and width of the image.
+      image_value: its orientation.
+      mask_size: stored height and width of the mask.
+      mask_value: its orientation.
+
+    Returns:
+      The decision; None where the sizes agree in no way.
+    """
+    fitting = [
+        (turn_image, turn_mask)
+        for turn_image, turn_mask in ((True, True), (False, False), (True, False), (False, True))
+        if (shown_size(image_size, image_value) if turn_image else image_size)
+        == (shown_size(mask_size, mask_value) if turn_mask else mask_size)
+    ]
+    if not fitting:
+        return None
+    turn_image, turn_mask = fitting[0]
+    is_kept = not (turn_image or turn_mask)
+    return Decision(turn_image, turn_mask, is_kept or (False, False) not in fitting or image_value == mask_value)
+
+
+def explanation(image_size: Size, image_value: int, mask_size: Size, mask_value: int) -> str:
+    """What EXIF orientations have to do with different sizes of an image and its mask; goes on from the sizes."""
+    text = ''
+    for what, size, value in (('image', image_size, image_value), ('mask', mask_size, mask_value)):
+        if value != UPRIGHT:
+            height, width = shown_size(size, value)
+            text += f'; the {what} has EXIF orientation {value}, so viewers show it as {height} x {width}'
+    if not text and image_size == mask_size[::-1]:
+        text = '; one is the other turned, as when a program has lost the EXIF orientation of a photo'
+    return text
+
+
+def turned_pixels(pixels: np.ndarray, value: int) -> np.ndarray:
+    """Pixels [h, w] or [h, w, channels] as a viewer shows them."""
+    if value >= 5:
+        pixels = np.swapaxes(pixels, 0, 1)
+    rows = -1 if value in (3, 4, 7, 8) else 1
+    columns = -1 if value in (2, 3, 6, 7) else 1
+    return np.ascontiguousarray(pixels[::rows, ::columns])
+
+
+def turned(content: bytes, value: int) -> bytes:
+    """An image file whose stored pixels are what a viewer shows of `content`, without an orientation.
+
+    A PNG loses nothing. A JPEG is encoded again, at quality 95 with full colour resolution.
+
+    Args:
+      content: a whole JPEG or PNG.
+      value: its orientation, 2 to 8.
+
+    Raises:
+      DataError: It is a PNG of 16 bits a channel with several channels.
+    """
+    stream = io.BytesIO()
+    with Image.open(io.BytesIO(content), formats=('JPEG', 'PNG')) as image:
+        if content.startswith(_PNG_MAGIC) and content[24] == 16 and Image.getmodebands(image.mode) > 1:
+            raise DataError(  # Pillow reads such a file with 8 bits
+                f'its EXIF orientation is {value}, and a PNG of 16 bits with several channels cannot be turned here '
+                'without loss; save it upright, without an orientation'
+            )
+        upright = image.transpose(_TRANSPOSES[value])
+        upright.info = {key: image.info[key] for key in _KEPT_INFO if key in image.info}
+        if content.startswith(_PNG_MAGIC):
+            upright.save(stream, 'PNG')
+        else:
+            profile = image.info.get('icc_profile')
+            upright.save(stream, 'JPEG', quality=JPEG_QUALITY, subsampling=0, icc_profile=profile)
+    return stream.getvalue()
+
+
+def _tags(content: bytes) -> Iterator[_Tag]:
+    """The orientations in a file, the one that counts first."""
+    if content.startswith(_PNG_MAGIC):
+        blocks = _png_blocks(content)
+    elif content.startswith(_JPEG_MAGIC):
+        blocks = _jpeg_blocks(content)
+    else:
+        return
+    for start, end, chunk in blocks:
+        tag = _tag_in(content, start, end, chunk)
+        if tag is not None:
+            yield tag
+
+
+def _jpeg_blocks(content: bytes) -> Iterator[tuple[int, int, None]]:
+    """Where EXIF data begins and ends in a JPEG."""
+    position = len(_JPEG_MAGIC)
+    while position + 4 <= len(content):
+        marker, length = struct.unpack_from('>HH', content, position)
+        if marker == 0xFFFF:  # padding
+            position += 1
+            continue
+        if marker < 0xFF00 or marker in (0xFFDA, 0xFFD9) or length < 2:
+            return
+        if marker == 0xFFE1 and content.startswith(_EXIF_MARK, position + 4):
+            yield position + 4 + len(_EXIF_MARK), min(position + 2 + length, len(content)), None
+        position += 2 + length
+
+
+def _png_blocks(content: bytes) -> Iterator[tuple[int, int, tuple[int, int]]]:
+    """Where EXIF data begins and ends in a PNG, with offset and length of its chunk's data."""
+    position = len(_PNG_MAGIC)
+    while position + 12 <= len(content):
+        length, kind = struct.unpack_from('>I4s', content, position)
+        start = position + 8
+        if start + length + 4 > len(content):
+            return
+        if kind == b'eXIf':
+            mark = len(_EXIF_MARK) if content.startswith(_EXIF_MARK, start) else 0
+            yield start + mark, start + length, (start, length)
+        position = start + length + 4
+
+
+def _tag_in(content: bytes, start: int, end: int, chunk: tuple[int, int] | None) -> _Tag | None:
+    """The orientation in EXIF data, whatever its value. Source: TIFF 6.0, section 2."""
+    order = {b'II*\0': '<', b'MM\0*': '>'}.get(content[start : start + 4])
+    if order is None or start + 8 > end:
+        return None
+    directory = start + struct.unpack_from(f'{order}I', content, start + 4)[0]
+    if directory + 2 > end:
+        return None
+    (entries,) = struct.unpack_from(f'{order}H', content, directory)
+    for entry in range(directory + 2, min(directory + 2 + 12 * entries, end - 11), 12):
+        name, kind, count = struct.unpack_from(f'{order}HHI', content, entry)
+        if name == _TAG:
+            if kind not in (_SHORT, _LONG) or count != 1:
+                return None
+            packing = f'{order}{"H" if kind == _SHORT else "I"}'
+            (value,) = struct.unpack_from(packing, content, entry + 8)
+            return _Tag(value, entry + 8, packing, chunk)
+    return None

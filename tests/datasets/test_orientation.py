@@ -1,0 +1,116 @@
+"""EXIF orientation, against Pillow's own reading of it."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+from deeplab.datasets import orientation
+from deeplab.errors import DataError
+from tests.datasets import files
+
+TURNS = range(2, 9)
+
+
+def pillow(content):
+    return Image.open(io.BytesIO(content))
+
+
+@pytest.mark.parametrize('order', ['<', '>'])
+@pytest.mark.parametrize('kind', [3, 4])
+@pytest.mark.parametrize('encode', [files.png, files.jpeg])
+def test_the_tag_is_read_and_reset_without_touching_anything_else(encode, kind, order):
+    plain = encode(files.pixels())
+    for value in range(1, 9):
+        content = files.with_exif(plain, files.exif(value, order, kind))
+        assert orientation.read(content) == value == pillow(content).getexif()[0x0112]
+        assert orientation.reset(content) == files.with_exif(plain, files.exif(1, order, kind))
+
+
+@pytest.mark.parametrize(
+    'data',
+    [files.exif(0), files.exif(9), files.exif(6)[:9], files.exif(6)[:20], b'', b'II*\0\xff\xff\xff\xff', b'text'],
+)
+def test_what_says_nothing_of_value_is_upright(data):
+    for encode in (files.png, files.jpeg):
+        content = files.with_exif(encode(files.pixels()), data)
+        assert orientation.read(content) == 1
+        assert orientation.reset(content) is content
+
+
+def test_files_without_a_tag_or_cut():
+    for content in (files.png(files.pixels()), files.jpeg(files.pixels()), files.npy(files.pixels()), b''):
+        assert orientation.read(content) == 1
+        assert orientation.reset(content) is content
+    for encode in (files.png, files.jpeg):
+        content = files.with_exif(encode(files.pixels()), files.exif(6))
+        for cut in range(len(content)):
+            assert orientation.read(content[:cut]) in (1, 6)
+
+
+def test_the_first_of_two_tags_counts_and_both_are_reset():
+    content = files.with_exif(files.with_exif(files.jpeg(files.pixels()), files.exif(6)), files.exif(3))
+    assert orientation.read(content) == 3
+    assert orientation.reset(content).count(files.exif(1)) == 2
+
+
+@pytest.mark.parametrize('value', TURNS)
+def test_pixels_are_turned_as_viewers_do(value):
+    for pixels, kind in ((files.pixels(5, 7), 'RGB'), (files.ids(5, 7), 'L')):
+        content = files.with_exif(files.png(pixels), files.exif(value))
+        wanted = np.asarray(ImageOps.exif_transpose(pillow(content)))
+        np.testing.assert_array_equal(orientation.turned_pixels(pixels, value), wanted)
+        turned = orientation.turned(content, value)
+        assert pillow(turned).mode == kind
+        np.testing.assert_array_equal(np.asarray(pillow(turned)), wanted)
+        assert orientation.read(turned) == 1
+        assert orientation.shown_size((5, 7), value) == wanted.shape[:2]
+
+
+def test_a_palette_and_16_bits_of_grey_survive():
+    label = files.ids(5, 7)
+    turned = pillow(orientation.turned(files.palette_png(label), 6))
+    assert turned.mode == 'P'
+    np.testing.assert_array_equal(np.asarray(turned.convert('RGB'))[0, 0], files.PALETTE[3 * label[-1, 0] :][:3])
+    deep = np.random.RandomState(0).randint(0, 65536, (5, 7, 1)).astype(np.uint16)
+    np.testing.assert_array_equal(
+        np.asarray(pillow(orientation.turned(files.deep_png(deep), 8))), np.rot90(deep[..., 0])
+    )
+    with pytest.raises(DataError, match='EXIF orientation is 8.*16 bits'):
+        orientation.turned(files.deep_png(np.repeat(deep, 3, axis=2)), 8)
+
+
+@pytest.mark.parametrize('mode', ['RGB', 'L', 'CMYK'])
+def test_a_jpeg_is_turned_at_good_quality(mode):
+    rows, columns = np.mgrid[:60, :90]
+    smooth = np.stack([rows * 4, columns * 2, 255 - rows - columns], axis=2).astype(np.uint8)
+    content = files.with_exif(files.encoded(Image.fromarray(smooth).convert(mode), 'JPEG'), files.exif(6))
+    turned = orientation.turned(content, 6)
+    assert orientation.read(turned) == 1
+    assert pillow(turned).mode == mode
+    wanted = np.rot90(np.asarray(pillow(content)), -1).astype(int)
+    assert np.abs(np.asarray(pillow(turned)) - wanted).max() <= 4
+
+
+TALL, WIDE = (8, 6), (6, 8)
+
+
+@pytest.mark.parametrize(
+    ('image', 'mask', 'wanted'),
+    [
+        ((WIDE, 6), (TALL, 1), (True, True, True)),  # the mask is upright
+        ((WIDE, 6), (WIDE, 1), (False, False, True)),  # the mask was drawn on the stored pixels
+        ((WIDE, 6), (WIDE, 6), (True, True, True)),
+        ((WIDE, 6), (TALL, 6), (True, False, True)),  # the mask has the image's tag, but upright pixels
+        ((WIDE, 1), (TALL, 8), (True, True, True)),
+        ((WIDE, 1), (WIDE, 8), (False, False, True)),
+        ((TALL, 1), (TALL, 3), (True, True, False)),
+        ((WIDE, 3), (WIDE, 1), (True, True, False)),
+        ((WIDE, 3), (TALL, 1), None),
+        (((6, 6), 6), ((6, 6), 1), (True, True, False)),
+    ],
+)
+def test_sizes_decide(image, mask, wanted):
+    decision = orientation.decide(*image, *mask)
+    assert decision == (wanted and orientation.Decision(*wanted))
