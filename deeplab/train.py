@@ -156,8 +156,7 @@ def run(options: TrainOptions) -> Result:
         hooks = [train_hooks.BeginHook(write), metrics, *([validator] if validator else [])]
     with tf.Graph().as_default():
         tf.compat.v1.set_random_seed(options.seed)
-        with input_generator.explain_input_errors(data.reader):
-            result = _train(options, data, resumed, first_step, bar, hooks)
+        result = _train(options, data, resumed, first_step, bar, hooks)
     report = _report(options, result, validator)
     return Result(report, result.step, result.loss, result.checkpoint, result.status)
 
@@ -329,17 +328,18 @@ def _train(
 
     if machines.is_chief:
         _write_graph(options)
-    return session.train(
-        group.step,
-        options.number_of_steps,
-        writer,
-        functools.partial(group.initialise, initialise),
-        [*_hooks(options, merged, bar), *hooks, *([fed] if fed else [])],
-        options.save_interval_secs,
-        cpu_devices=config.cpu_devices,
-        remote=group.remote,
-        most_skips=MOST_SKIPS if options.on_nan == 'skip' else 0,
-    )
+    with input_generator.explain_input_errors(data.reader, lambda: writer.last_path):
+        return session.train(
+            group.step,
+            options.number_of_steps,
+            writer,
+            functools.partial(group.initialise, initialise),
+            [*_hooks(options, merged, bar), *hooks, *([fed] if fed else [])],
+            options.save_interval_secs,
+            cpu_devices=config.cpu_devices,
+            remote=group.remote,
+            most_skips=MOST_SKIPS if options.on_nan == 'skip' else 0,
+        )
 
 
 def _write_graph(options: TrainOptions) -> None:

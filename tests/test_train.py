@@ -25,7 +25,7 @@ from deeplab.options import (
     OptimizerOptions,
     ValidationOptions,
 )
-from deeplab.utils import receipt, train_hooks
+from deeplab.utils import input_generator, receipt, train_hooks
 from tests import training_setup
 from tests.datasets import files
 
@@ -287,6 +287,19 @@ class TestBadInput:
         files.write_split(pathlib.Path(data.directory), 'broken', [[broken]])
         with pytest.raises(DataError, match='image_0'):
             train.run(training_setup.options(dataclasses.replace(data, split='broken'), tmp_path / 'log'))
+
+    def test_image_that_breaks_in_the_middle_loses_no_step(self, data, tmp_path):
+        """Header and end are good, and so is the checksum of the record: nothing shows before it is decoded."""
+        _, last = input_generator.record_at(6, 7, 3)  # the seventh that is taken: the fourth step needs it
+        records = [files.record(seed) for seed in range(7)]
+        records[last] = files.record(9, 40, 40, image=files.broken_png(40, 40))
+        files.write_split(pathlib.Path(data.directory), 'broken', [records])
+        with pytest.raises(DataError) as error:
+            train.run(training_setup.options(dataclasses.replace(data, split='broken'), tmp_path / 'log'))
+        newest = str(tmp_path / 'log' / 'model.ckpt-3')
+        assert f'record {last} (image image_9)' in str(error.value)
+        assert newest in str(error.value)
+        assert values_of(newest)['global_step'] == 3
 
     def test_checkpoint_given_by_one_of_its_files(self, data, tmp_path):
         path = train.run(training_setup.options(data, tmp_path / 'a', 1)).checkpoint

@@ -33,9 +33,12 @@ from deeplab.core.checkpoints import (
 )
 from deeplab.core.reasons import reason_of
 from deeplab.core.signals import Interrupts
-from deeplab.errors import MachineError, NonFiniteError
+from deeplab.errors import CheckpointError, MachineError, NonFiniteError
 
 POLL_SECS = 1.0
+
+# What a step raises where its batch is missing: what feeds the queue has ended.
+_INPUT_ENDED = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
 
 __all__ = [
     'CheckpointWriter',
@@ -307,8 +310,8 @@ def train(
 ) -> LoopResult:
     """Runs `step` in the current graph until `number_of_steps` are done.
 
-    The graph is finalised first. A checkpoint is written before the first step, every `save_interval_secs`, and at
-    the end; SIGINT and SIGTERM end training after the current step.
+    The graph is finalised first. A checkpoint is written before the first step, every `save_interval_secs`, at the
+    end, and where the input fails; SIGINT and SIGTERM end training after the current step.
 
     Args:
       step: what to run.
@@ -444,8 +447,10 @@ class _Loop:
         """Runs the step after `done` steps."""
         extra = [hook.fetches(done + 1) for hook in self._hooks]
         start = time.monotonic()
-        feeds = {tensor: value for hook in self._hooks for tensor, value in hook.feeds(done + 1).items()}
-        values, fetched = self._run_step(extra, feeds)
+        with self._saved_before(tf.errors.OpError, done):
+            feeds = {tensor: value for hook in self._hooks for tensor, value in hook.feeds(done + 1).items()}
+        with self._saved_before(_INPUT_ENDED, done):
+            values, fetched = self._run_step(extra, feeds)
         seconds = time.monotonic() - start
         if not values['is_applied']:
             self._excuse(done + 1, values)
@@ -462,6 +467,20 @@ class _Loop:
         for hook, tensors in zip(self._hooks, fetched, strict=True):
             hook.after_step(result, tensors)
         return result
+
+    @contextlib.contextmanager
+    def _saved_before(self, errors: type[BaseException] | tuple[type[BaseException], ...], done: int) -> Iterator[None]:
+        """Saves the `done` steps before one of `errors`, which leave the weights as they are, ends training."""
+        try:
+            yield
+        except errors:
+            try:
+                path = self._writer.save(self._session, done)
+            except (CheckpointError, tf.errors.OpError) as failure:
+                logging.error('%s', failure)
+            else:
+                logging.info('The input failed behind step %d. Saved %s.', done, path)
+            raise
 
     def _run_step(
         self, extra: list[dict[str, tf.Tensor]], feeds: dict[tf.Tensor, Any]
@@ -556,7 +575,7 @@ def _input_running(session: tf.compat.v1.Session) -> Iterator[None]:
     threads = [thread for runner in runners for thread in runner.create_threads(session, coordinator, True, True)]
     try:
         yield
-    except (tf.errors.OutOfRangeError, tf.errors.CancelledError) as empty:
+    except _INPUT_ENDED as empty:
         coordinator.request_stop()
         coordinator.join(threads, stop_grace_period_secs=10)  # raises what ended the input
         raise empty

@@ -136,6 +136,23 @@ def read_header(content: bytes) -> Header:
         return Header(image_format, image.height, image.width, channels, bits, turn)
 
 
+def read_ends(content: bytes) -> Header:
+    """Size and format of an image whose last bytes are there too, without decoding it.
+
+    Args:
+      content: the image's file.
+
+    Raises:
+      DataError: It is no image that is known here, or truncated.
+    """
+    header = read_header(content)
+    if header.format == 'npy':
+        _require_values(content)
+    elif not (header.format == 'jpeg' and content.endswith(b'\xff')):  # decoders do without a JPEG's very last byte
+        _require_end(content)
+    return header
+
+
 def read_whole(content: bytes) -> Header:
     """Size and format of an image, after decoding all of it.
 
@@ -166,14 +183,20 @@ def read_array(content: bytes) -> np.ndarray:
     Raises:
       DataError: It is something else, or cut.
     """
-    header, is_column_wise, kind, start = _array_header(content)
+    header, is_column_wise, kind, start = _require_values(content)
     shape = (header.height, header.width, header.channels)
-    missing = start + math.prod(shape) * kind.itemsize - len(content)
-    if missing > 0:
-        raise DataError(f'it cannot be decoded (array file is truncated, {missing} bytes are missing)')
     values = np.frombuffer(content, kind, math.prod(shape), start)
     values = values.reshape(shape[::-1]).T if is_column_wise else values.reshape(shape)
     return np.ascontiguousarray(values, np.uint8 if kind.itemsize == 1 else np.uint16)
+
+
+def _require_values(content: bytes) -> tuple[Header, bool, np.dtype, int]:
+    """What `_array_header` gives; raises `DataError` where values are missing."""
+    header, is_column_wise, kind, start = _array_header(content)
+    missing = start + header.height * header.width * header.channels * kind.itemsize - len(content)
+    if missing > 0:
+        raise DataError(f'it cannot be decoded (array file is truncated, {missing} bytes are missing)')
+    return header, is_column_wise, kind, start
 
 
 def _array_header(content: bytes) -> tuple[Header, bool, np.dtype, int]:
@@ -284,6 +307,11 @@ def _opened(content: bytes) -> Image.Image:
 
 def _load(image: Image.Image, content: bytes) -> None:
     _guarded(image.load)
+    _require_end(content)
+
+
+def _require_end(content: bytes) -> None:
+    """Raises `DataError` for a truncated JPEG or PNG; bytes behind the end do no harm."""
     # Pillow lets some files pass whose last bytes are missing, TensorFlow does not.
     if not (_has_png_end(content) if content.startswith(_PNG_MAGIC) else _has_jpeg_end(content)):
         raise DataError('it cannot be decoded (image file is truncated)')

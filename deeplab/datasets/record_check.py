@@ -101,7 +101,7 @@ def check(
       num_classes: masks may hold 0 to num_classes - 1.
       ignore_label: and this id.
       skip_corrupt_records: whether records that cannot be read or decoded are left out and counted. Images are then
-        decoded whole, else their headers alone are read.
+        decoded whole, else their headers and ends alone are looked at.
       needs_labels: whether there must be masks; without it they are not looked at.
       cache_dir: folder that keeps the verdict; None for none.
       index: the index of the split's shards, where the caller has it already.
@@ -194,7 +194,7 @@ def _read(
     try:
         parsed = example.parse(content)
         what = 'the image'
-        header = (images.read_whole if decode_image else images.read_header)(parsed.image_bytes)
+        header = (images.read_whole if decode_image else images.read_ends)(parsed.image_bytes)
         what = 'the mask'
         mask = images.read_mask(parsed.label_bytes) if needs_labels and parsed.label_bytes is not None else None
         return parsed, header, mask

@@ -236,11 +236,14 @@ def _decode(
 
 
 @contextlib.contextmanager
-def explain_input_errors(reader: RecordReader) -> Iterator[None]:
+def explain_input_errors(
+    reader: RecordReader, last_checkpoint: Callable[[], str | None] = lambda: None
+) -> Iterator[None]:
     """Turns an error of the pipeline into one that names file, record and image.
 
     Args:
       reader: the pipeline's.
+      last_checkpoint: gives the path of the newest one of a training, for the message.
 
     Raises:
       DataError: A TensorFlow error arose inside, and a record cannot be read or decoded. Any other error passes.
@@ -248,9 +251,9 @@ def explain_input_errors(reader: RecordReader) -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        if reader.failure is not None:
-            raise reader.failure from None
-        found = reader.find_undecodable()
+        found = str(reader.failure) if reader.failure is not None else reader.find_undecodable()
         if found is None:
             raise
-        raise DataError(found) from error
+        path = last_checkpoint()
+        saved = f' No step is lost: {path} is saved, and the same command goes on from there.' if path else ''
+        raise DataError(f'{found}{saved}') from (None if reader.failure is not None else error)

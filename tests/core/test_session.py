@@ -204,6 +204,22 @@ class TestLoop:
         saved = f'saved {result.checkpoint}. The same command goes on from there.'
         assert f'Stopped by {name} at step {result.step}, {saved}' in caplog.text
 
+    def test_where_the_input_ends_the_steps_so_far_are_saved(self, tmp_path):
+        with tf.Graph().as_default(), pytest.raises(tf.errors.OutOfRangeError):
+            train(Toy([1.0, 1.0]), tmp_path, 5)
+        assert values_of(str(tmp_path / 'model.ckpt-2'))['m'] == 1.0
+
+    def test_where_what_is_fed_fails_the_steps_so_far_are_saved(self, tmp_path):
+        class Feeder(session.Hook):
+            def feeds(self, step):
+                if step == 2:
+                    raise tf.errors.InvalidArgumentError(None, None, 'the input is bad')
+                return {}
+
+        with tf.Graph().as_default(), pytest.raises(tf.errors.InvalidArgumentError, match='the input is bad'):
+            train(Toy([1.0, 1.0]), tmp_path, 5, hooks=[Feeder()])
+        assert values_of(str(tmp_path / 'model.ckpt-1'))['global_step'] == 1
+
     def test_error_of_the_input_thread_comes_out(self, tmp_path):
         with tf.Graph().as_default():
             queue = tf.queue.FIFOQueue(2, [tf.float32], [[]])

@@ -53,6 +53,13 @@ def few_bit_png(array: np.ndarray, bits: int, colors: bool = False) -> bytes:
     return _png_of(struct.pack('>IIBBBBB', *array.shape[::-1], bits, 3 if colors else 0, 0, 0, 0), rows, palette)
 
 
+def broken_png(height: int, width: int) -> bytes:
+    """A PNG whose header and end are good, and one byte of whose pixels is not."""
+    content = bytearray(png(pixels(height, width)))
+    content[len(content) // 2] ^= 0xFF
+    return bytes(content)
+
+
 def four_bit_png(array: np.ndarray) -> bytes:
     """Grey with 4 bits a pixel; values below 16."""
     return few_bit_png(array, 4)

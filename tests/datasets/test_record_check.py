@@ -157,6 +157,13 @@ def test_corrupt_records_stop_the_check(tmp_path):
             files.record(3, image=b'\xff\xd8\xff'),
             "Cannot use the image of train-00000-of-00001.tfrecord, record 0 (image 'image_3'): its header is broken.",
         ),
+        *(
+            (
+                files.record(3, image=encode(files.pixels(60, 80))[:-5]),
+                "Cannot use the image of train-00000-of-00001.tfrecord, record 0 (image 'image_3'): it cannot be",
+            )
+            for encode in (files.png, files.jpeg, files.npy)
+        ),
         (
             files.record(3, label=files.png(files.ids())[:-20]),
             "Cannot use the mask of train-00000-of-00001.tfrecord, record 0 (image 'image_3'): it cannot be decoded",
