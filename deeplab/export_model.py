@@ -78,6 +78,8 @@ def run(options: ExportOptions) -> Result:
     is_folder = options.export_format == 'saved_model'
     path = os.path.normpath(options.export_path) if is_folder else options.export_path
     export_files.check_target(path, is_folder)
+    if options.save_inference_graph:
+        export_files.check_inference_graph(os.path.join(os.path.dirname(path), INFERENCE_GRAPH))
     checkpoint = find_checkpoint(options.checkpoint_path)
     model = options.model
     evaluation_loop.warn_of_crop_size('crop_size', model.crop_size, model.output_stride)

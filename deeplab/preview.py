@@ -25,7 +25,7 @@ from deeplab import common, input_preprocess, train
 from deeplab.core import session
 from deeplab.errors import OptionError
 from deeplab.options import AugmentOptions, PreviewOptions, TrainOptions
-from deeplab.utils import drawing, input_generator, preview_sheet
+from deeplab.utils import drawing, input_generator, output_files, preview_sheet
 
 # Data sets with more classes than this show those alone that occur in the samples.
 _MOST_CLASSES_SHOWN = 40
@@ -67,10 +67,12 @@ def run(options: PreviewOptions) -> Result:
     """Draws the sheet.
 
     Raises:
-      UserError: what training would refuse too: its options, the data; or the sheet cannot be written.
+      UserError: what training would refuse too: its options, the data; or the sheet cannot be written, or something
+        else is in its place.
     """
     training = options.train
     train.check_options(training)
+    output_files.require_own(options.path, 'preview_path', 'a sheet of deeplab preview', drawing.is_sheet)
     data = train.open_data(training)
     columns = views(training, data)
     with tf.Graph().as_default(), input_generator.explain_input_errors(data.reader):

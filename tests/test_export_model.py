@@ -257,7 +257,8 @@ def test_the_same_checkpoint_gives_the_same_bytes(small_network, checkpoint, tmp
 
 
 def test_inference_graph(small_network, checkpoint, tmp_path):
-    result = export_model.run(_options(checkpoint, tmp_path, save_inference_graph=True))
+    for _ in range(2):
+        result = export_model.run(_options(checkpoint, tmp_path, save_inference_graph=True))
     assert _written(tmp_path) == ['g.pb', 'inference_graph.pbtxt']
     text = (tmp_path / 'out' / 'inference_graph.pbtxt').read_text()
     assert 'name: "SemanticPredictions"' in text
@@ -390,6 +391,44 @@ def test_paths_that_are_taken(checkpoint, tmp_path):
         export_files.check_target(str(folder), is_folder=True)
     (folder / 'cat.jpg').unlink()
     export_files.check_target(str(folder), is_folder=True)
+
+
+OTHER_GRAPH = tf.compat.v1.GraphDef(node=[{'name': 'a', 'op': 'NoOp'}]).SerializeToString()
+
+
+@pytest.mark.parametrize('content', [b'all:\n\tdeeplab demo\n', OTHER_GRAPH], ids=['text', 'graph'])
+@pytest.mark.parametrize('kind', ['frozen_graph', 'saved_model', 'inference_graph'])
+def test_a_file_that_is_no_export_is_never_overwritten(content, kind, small_network, checkpoint, tmp_path):
+    changes = {'export_path': str(tmp_path / 'mk.py')}
+    path = tmp_path / 'mk.py'
+    if kind == 'saved_model':
+        changes = {'export_path': str(tmp_path / 'theirs'), 'export_format': kind}
+        path = tmp_path / 'theirs' / 'saved_model.pb'
+        path.parent.mkdir()
+    if kind == 'inference_graph':
+        changes = {'export_path': str(tmp_path / 'graph.pb'), 'save_inference_graph': True}
+        path = tmp_path / export_model.INFERENCE_GRAPH
+    path.write_bytes(content)
+    with pytest.raises(OptionError, match=f"'{path}' exists and is not"):
+        export_model.run(_options(checkpoint, tmp_path, **changes))
+    assert path.read_bytes() == content
+    assert {each.name for each in tmp_path.iterdir()} == {'train', path.relative_to(tmp_path).parts[0]}
+
+
+def test_a_device_is_not_replaced(checkpoint, tmp_path):
+    with pytest.raises(OptionError, match="'/dev/null' exists and is not"):
+        export_model.run(_options(checkpoint, tmp_path, export_path='/dev/null'))
+
+
+def test_an_export_of_another_program_and_an_empty_file_may_be_replaced(tmp_path):
+    path = tmp_path / 'frozen_inference_graph.pb'
+    path.write_bytes(b'')
+    export_files.check_target(str(path), is_folder=False)
+    graph = tf.compat.v1.GraphDef()
+    for name in ('ImageTensor', 'Cast', 'SemanticPredictions'):
+        graph.node.add(name=name, op='Placeholder')
+    path.write_bytes(graph.SerializeToString())
+    export_files.check_target(str(path), is_folder=False)
 
 
 def test_a_folder_that_cannot_be_made(small_network, checkpoint, tmp_path):

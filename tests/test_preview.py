@@ -271,6 +271,18 @@ def test_a_path_that_cannot_be_written(data, tmp_path):
         preview.run(options(data, tmp_path, AugmentOptions(), path=path, samples=1, images=1))
 
 
+def test_only_a_sheet_is_overwritten(data, tmp_path):
+    path = tmp_path / 'photo.png'
+    path.write_bytes(files.png(files.pixels()))
+    made = options(data, tmp_path, AugmentOptions(), path=str(path), samples=1, images=1)
+    with pytest.raises(OptionError, match=f"--preview_path: '{path}' exists and is not a sheet"):
+        preview.run(made)
+    assert path.read_bytes() == files.png(files.pixels())
+    path.unlink()
+    preview.run(made)
+    preview.run(made)
+
+
 def test_the_verdict_on_the_records_is_used_again(data, tmp_path, monkeypatch):
     made = options(data, tmp_path, AugmentOptions(), samples=1, images=1)
     preview.run(made)

@@ -17,9 +17,6 @@ import pathlib
 import sys
 from typing import Any
 
-if not __package__:  # run by its path: the folder of the script gives way to that of the package
-    sys.path[0] = str(pathlib.Path(__file__).resolve().parents[2])
-
 from absl import logging
 
 from deeplab.datasets import build_data, pairs

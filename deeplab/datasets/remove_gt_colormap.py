@@ -21,9 +21,6 @@ import sys
 import time
 from typing import Any
 
-if not __package__:  # run by its path: the folder of the script gives way to that of the package
-    sys.path[0] = str(pathlib.Path(__file__).resolve().parents[2])
-
 import tqdm
 
 from deeplab.datasets import build_data, images, orientation
@@ -91,9 +88,25 @@ def convert_file(path: str, output_dir: str) -> None:
     target = pathlib.Path(output_dir, f'{pathlib.Path(path).stem}.png')
     unfinished = target.with_name(f'{target.name}.partial')
     try:
+        if target.exists() and not _is_plain_mask(target.read_bytes()):
+            raise DataError(
+                f"'{target}' exists and is not a mask of one channel, so it is not overwritten. Set another "
+                '--output_dir.'
+            )
         unfinished.write_bytes(ids)
         os.replace(unfinished, target)
     except OSError as error:
         raise DataError(f"Cannot write '{target}': {error.strerror}.") from None
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _is_plain_mask(content: bytes) -> bool:
+    """Whether a file is what this program writes: a PNG with one channel of 8 bits; or empty."""
+    if not content:
+        return True
+    try:
+        header = images.read_header(content)
+    except DataError:
+        return False
+    return (header.format, header.channels, header.bits) == ('png', 1, 8)

@@ -35,6 +35,17 @@ def write(path: str | os.PathLike[str], sheet: Image.Image) -> None:
     os.replace(beside, path)
 
 
+def is_sheet(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a picture that was drawn here: a PNG whose four corners are the paper."""
+    try:
+        with Image.open(path, formats=('PNG',)) as image:
+            right, bottom = image.width - 1, image.height - 1
+            corners = [image.getpixel(place) for place in ((0, 0), (right, 0), (0, bottom), (right, bottom))]
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        return False
+    return all(corner == PAPER for corner in corners)
+
+
 def coloured(ids: np.ndarray, palette: Palette) -> np.ndarray:
     """Colours of class ids: [h, w] to [h, w, 3] uint8. Ids without a class get the colour of ignored pixels."""
     table = np.full((256, 3), IGNORED_COLOUR, np.uint8)

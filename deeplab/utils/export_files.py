@@ -9,10 +9,12 @@ from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf import message as protobuf_message
+from tensorflow.core.protobuf import saved_model_pb2
 
 from deeplab.core import session
 from deeplab.errors import DataError
-from deeplab.utils import export_graph
+from deeplab.utils import export_graph, output_files
 
 SIGNATURE = 'serving_default'
 SIGNATURE_IMAGE = 'image'
@@ -20,7 +22,8 @@ SIGNATURE_PREDICTIONS = 'predictions'
 SIGNATURE_PROBABILITIES = 'probabilities'
 
 _SERVING_TAG = 'serve'
-_OF_A_SAVED_MODEL = {'saved_model.pb', 'saved_model.pbtxt', 'fingerprint.pb', 'variables', 'assets', 'assets.extra'}
+_OF_A_SAVED_MODEL = {'saved_model.pb', 'fingerprint.pb', 'variables'}
+_FROZEN_NODES = {export_graph.IMAGE, export_graph.PREDICTIONS}
 
 
 def check_target(path: str, is_folder: bool) -> None:
@@ -29,6 +32,10 @@ def check_target(path: str, is_folder: bool) -> None:
     Args:
       path: where the export is to lie.
       is_folder: whether it will be a folder (a SavedModel) rather than a file.
+
+    Raises:
+      DataError: a file is in the place of a folder or the other way round, or a folder holds other things.
+      OptionError: a file there is no frozen graph, or no SavedModel that was exported here.
     """
     if not is_folder:
         if os.path.isdir(path) or path.endswith(os.sep):
@@ -36,6 +43,7 @@ def check_target(path: str, is_folder: bool) -> None:
                 f"--export_path='{path}' is a folder, but a frozen graph is one file. Give a file's path, such as "
                 f'{os.path.join(path, "frozen_inference_graph.pb")}; or add --export_format=saved_model.'
             )
+        output_files.require_own(path, 'export_path', 'an exported graph', _is_frozen_graph)
         return
     if os.path.isfile(path):
         raise DataError(
@@ -49,6 +57,44 @@ def check_target(path: str, is_folder: bool) -> None:
             f'SavedModel would replace. Give a folder that does not exist yet, such as '
             f'{os.path.join(path, "saved_model")}.'
         )
+    output_files.require_own(
+        os.path.join(path, 'saved_model.pb'), 'export_path', 'a SavedModel of this program', _is_saved_model
+    )
+
+
+def check_inference_graph(path: str) -> None:
+    """Raises OptionError where the graph with variables would replace a file that is no such graph."""
+    output_files.require_own(path, 'save_inference_graph', 'a graph as text', _is_graph_text)
+
+
+def _is_frozen_graph(path: str) -> bool:
+    """Whether a file is a graph with the names that all exports have, those of other programs for DeepLab too."""
+    with open(path, 'rb') as file:
+        content = file.read()
+    try:
+        graph_def = tf.compat.v1.GraphDef.FromString(content)
+    except protobuf_message.DecodeError:
+        return False
+    return _FROZEN_NODES <= {node.name for node in graph_def.node}
+
+
+def _is_saved_model(path: str) -> bool:
+    """Whether a file saved_model.pb is one that `write_saved_model` wrote."""
+    with open(path, 'rb') as file:
+        content = file.read()
+    try:
+        model = saved_model_pb2.SavedModel.FromString(content)
+    except protobuf_message.DecodeError:
+        return False
+    signatures = [graph.signature_def[SIGNATURE] for graph in model.meta_graphs if SIGNATURE in graph.signature_def]
+    return any(SIGNATURE_IMAGE in each.inputs and SIGNATURE_PREDICTIONS in each.outputs for each in signatures)
+
+
+def _is_graph_text(path: str) -> bool:
+    """Whether a file is a graph as text with the input that all exports have."""
+    with open(path, 'rb') as file:
+        content = file.read()
+    return content.startswith(b'node {') and f'name: "{export_graph.IMAGE}"'.encode() in content
 
 
 @contextlib.contextmanager

@@ -55,6 +55,28 @@ def require_folder(path: str, flag: str) -> None:
         )
 
 
+def require_own(path: str, flag: str, kind: str, is_own: Callable[[str], bool]) -> None:
+    """Looks whether `path` is free for a file of ours, or holds an earlier one, which is replaced, or nothing.
+
+    Args:
+      path: of the file.
+      flag: name of the flag that it comes from.
+      kind: what is written there, with its article.
+      is_own: of the path of a file with content, whether it is such a file.
+
+    Raises:
+      OptionError: something else is there.
+    """
+    if not os.path.exists(path):
+        return
+    with contextlib.suppress(OSError):  # what cannot be read is not known to be one
+        if os.path.isfile(path) and (not os.path.getsize(path) or is_own(path)):
+            return
+    raise OptionError(
+        f"--{flag}: '{path}' exists and is not {kind}, so it is not overwritten. Give another path, or move it away"
+    )
+
+
 @contextlib.contextmanager
 def writing_to(path: str, flag: str) -> Iterator[None]:
     """Turns a failure to write into the folder `path`, which comes from the flag named `flag`, into one line.

@@ -277,6 +277,20 @@ def test_remove_gt_colormap_mistakes(tmp_path):
     assert 'is the folder of the original masks' in failure(lambda: remove_gt_colormap.run(same))
 
 
+def test_remove_gt_colormap_overwrites_masks_alone(tmp_path):
+    (tmp_path / 'palette').mkdir()
+    (tmp_path / 'photos').mkdir()
+    (tmp_path / 'palette' / 'a.png').write_bytes(files.palette_png(files.ids()))
+    photo = tmp_path / 'photos' / 'a.png'
+    photo.write_bytes(files.png(files.pixels()))
+    options = RemoveColormapOptions(str(tmp_path / 'palette'), 'png', str(tmp_path / 'photos'))
+    assert f"'{photo}' exists and is not a mask" in failure(lambda: remove_gt_colormap.run(options))
+    assert photo.read_bytes() == files.png(files.pixels())
+    photo.unlink()
+    for _ in range(2):
+        assert remove_gt_colormap.run(options)['masks'] == 1
+
+
 @pytest.mark.parametrize('options', [BuildVocOptions, BuildCityscapesOptions, BuildAde20kOptions])
 def test_options_check_themselves(options):
     for field, value in (('image_format', 'gif'), ('num_shards', 0), ('num_workers', -1), ('num_classes', 0)):
