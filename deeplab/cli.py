@@ -36,7 +36,7 @@ from absl import flags, logging  # noqa: TID251 (this is the one file that may)
 import deeplab
 from deeplab import common, options, presets, start
 from deeplab.command_words import Flag, Group, UsageError, check_words, normalised, parse_number, with_named
-from deeplab.core import scopes
+from deeplab.core import scopes, signals
 from deeplab.datasets import descriptor
 from deeplab.errors import UserError
 from deeplab.utils import receipt
@@ -1760,7 +1760,8 @@ def main(argv: Sequence[str] | None = None) -> int:
       argv: the words behind `deeplab`; None for those that this process was called with.
 
     Returns:
-      The exit status: 0, 1 for an error while running, 2 for a line that cannot be understood, 130 when interrupted.
+      The exit status: 0, 1 for an error while running, 2 for a line that cannot be understood, 128 and a signal's
+      number where that ended it (130 for Ctrl-C).
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -1804,11 +1805,12 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
         with _without_import_chatter():
             run = importlib.import_module(program.module).run
         start.begin_to_run()
-        result = run(program_options, run_program) if program.runs_others else run(program_options)
+        with signals.raised():
+            result = run(program_options, run_program) if program.runs_others else run(program_options)
     except UserError as error:
         return _fail(f'deeplab {program.name}', error, ERROR_STATUS)
-    except KeyboardInterrupt:
-        return _fail(f'deeplab {program.name}', 'interrupted', INTERRUPTED_STATUS)
+    except KeyboardInterrupt as error:
+        return _fail(f'deeplab {program.name}', str(error) or 'interrupted', signals.status_of(error))
     report = _report(result)
     if report:
         _say(report)

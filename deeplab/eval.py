@@ -20,6 +20,7 @@ import dataclasses
 import tensorflow as tf
 from absl import logging
 
+from deeplab import unfinished
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.options import EvalOptions
 from deeplab.utils import checkpoint_rounds, evaluation_loop, evaluation_rounds, output_files
@@ -54,7 +55,7 @@ def run(options: EvalOptions) -> Result:
         'eval', options.dataset, options.model, options.resize, needs_labels=True, cache_dir=options.eval_logdir
     )
     evaluation_loop.warn_of_flips(options.prediction)
-    output_files.make_folder(options.eval_logdir)
+    unfinished.remove_left(output_files.make_folder(options.eval_logdir), r'metrics-.+\.json')
     network = evaluation_loop.Network(options.model, options.prediction, options.batch_size)
     rounds = []
     for checkpoint in checkpoint_rounds.rounds(options.checkpoint_dir, options.wait):

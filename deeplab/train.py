@@ -174,7 +174,8 @@ def _require_folders(options: TrainOptions) -> None:
 def _newest(options: TrainOptions) -> tuple[str | None, int]:
     """The checkpoint from which training goes on, and its step; None and 0 for a new run."""
     with output_files.writing_to(options.train_logdir, 'train_logdir'):
-        checkpoints.remove_leftovers(options.train_logdir)
+        for folder in (options.train_logdir, *validation.folders(options)):
+            checkpoints.remove_leftovers(folder)
     path = session.newest_whole(options.train_logdir)
     return path, session.step_of(path) if path else 0
 

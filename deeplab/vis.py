@@ -25,7 +25,7 @@ from collections.abc import Callable
 import numpy as np
 from absl import logging
 
-from deeplab import common, input_preprocess
+from deeplab import common, input_preprocess, unfinished
 from deeplab.core import checkpoints
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
@@ -93,6 +93,8 @@ def run(options: VisOptions) -> Result:
     raw_dir = None
     if options.also_save_raw_predictions:
         raw_dir = output_files.make_folder(os.path.join(options.vis_logdir, RAW_PREDICTIONS))
+    for folder in (pictures_dir, *([raw_dir] if raw_dir else [])):
+        unfinished.remove_left(folder, r'.+\.png')
     network = evaluation_loop.Network(options.model, options.prediction, options.batch_size)
     rounds = []
     for checkpoint in checkpoint_rounds.rounds(options.checkpoint_dir, options.wait):

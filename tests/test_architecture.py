@@ -21,6 +21,7 @@ LAYERS = {
     'deeplab.common': 1,
     'deeplab.errors': 1,
     'deeplab.options': 1,
+    'deeplab.unfinished': 1,
     'deeplab.core': 2,
     'deeplab.datasets': 2,
     'deeplab.model': 3,

@@ -595,7 +595,7 @@ def test_v_rules_the_log_of_one_run_alone(stand_in, capsys):
     ('result', 'status', 'message'),
     [
         (DataError('No such folder.'), cli.ERROR_STATUS, 'deeplab demo: error: No such folder.\n'),
-        (KeyboardInterrupt(), cli.INTERRUPTED_STATUS, 'deeplab demo: error: interrupted\n'),
+        (KeyboardInterrupt(), 130, 'deeplab demo: error: interrupted\n'),
     ],
 )
 def test_an_error_of_the_user_s_has_no_stack_trace(stand_in, capsys, result, status, message):

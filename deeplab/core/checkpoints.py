@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from deeplab import unfinished
 from deeplab.core.checkpoint_reader import UNREADABLE, Reader, files_of, is_access_failure
 from deeplab.core.reasons import reason_of
 from deeplab.core.scopes import shortened
@@ -48,6 +49,8 @@ __all__ = [
 
 BASENAME = 'model.ckpt'
 GLOBAL_STEP = 'global_step'
+# What else is written with `write_beside` into a folder of checkpoints.
+_WRITTEN_BESIDE = r'checkpoint|model\.ckpt.*|.+\.(json|jsonl|pbtxt)'
 _SUFFIX = re.compile(r'\.(index|meta|data-\d{5}-of-\d{5})$')
 _OWN_NAME = re.compile(rf'{re.escape(BASENAME)}-(\d+)')  # of a checkpoint that training wrote
 _STATE_FILE = 'checkpoint'
@@ -482,7 +485,7 @@ class NoCheckpoints:
 
 
 def remove_leftovers(directory: str) -> None:
-    """Removes what a killed process may have left of a checkpoint that it had not finished."""
+    """Removes what a killed process may have left of a checkpoint, or of a file beside it, that it had not finished."""
     escaped = glob.escape(directory)
     leftovers = glob.glob(os.path.join(escaped, f'{BASENAME}-*.tempstate*'))
     leftovers += glob.glob(os.path.join(escaped, 'checkpoint.tmp*'))
@@ -490,8 +493,9 @@ def remove_leftovers(directory: str) -> None:
         if not os.path.exists(_SUFFIX.sub('', data) + '.index') and '.tempstate' not in data:
             leftovers.append(data)
     for path in leftovers:
-        logging.info('Removing %s, left by a run that was stopped while writing it.', path)
         os.remove(path)
+    for path in (*leftovers, *unfinished.remove_left(directory, _WRITTEN_BESIDE)):
+        logging.info('Removed %s, left by a run that was stopped while writing it.', path)
 
 
 def write_beside(path: str, write: Callable[[str], None]) -> None:
@@ -499,7 +503,7 @@ def write_beside(path: str, write: Callable[[str], None]) -> None:
 
     Where either fails, what there is of the new file goes.
     """
-    temporary = f'{path}.tmp{os.getpid()}'
+    temporary = unfinished.name_for(path)
     try:
         write(temporary)
         os.replace(temporary, path)

@@ -311,7 +311,7 @@ def train(
     """Runs `step` in the current graph until `number_of_steps` are done.
 
     The graph is finalised first. A checkpoint is written before the first step, every `save_interval_secs`, at the
-    end, and where the input fails; SIGINT and SIGTERM end training after the current step.
+    end, and where the input fails; SIGINT, SIGTERM and SIGHUP end training after the current step.
 
     Args:
       step: what to run.

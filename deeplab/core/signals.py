@@ -1,19 +1,80 @@
-"""Ctrl-C and SIGTERM, noticed at once and obeyed between two steps."""
+"""Ctrl-C, SIGTERM and SIGHUP: obeyed between two training steps, or raised so that temporary files are removed."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from types import FrameType, TracebackType
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# A signal that comes again within this time is the same one, delivered twice: `timeout` and others signal a process and
+# then its whole group.
+REPEAT_SECS = 0.1
+
+
+class StoppedError(KeyboardInterrupt):
+    """A signal other than Ctrl-C asked the process to end; `number` is the signal's."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f'stopped by {signal.Signals(number).name}')
+        self.number = number
+
+
+def heeded() -> tuple[signal.Signals, ...]:
+    """The signals that end a run in good order. SIGHUP is not one of them where it is ignored, as under nohup."""
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, 'SIGHUP') and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    return tuple(numbers)
+
+
+@contextlib.contextmanager
+def raised() -> Iterator[None]:
+    """Makes SIGTERM and SIGHUP raise `StoppedError`, as SIGINT raises `KeyboardInterrupt`, so that clean-up code runs.
+
+    While that code runs, more of them are ignored; another Ctrl-C is not. Outside the main thread, and for a signal
+    with a handler that somebody else has set, it does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    first: float | None = None
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal first
+        is_first, now = first is None, time.monotonic()
+        is_repeat = first is not None and now - first < REPEAT_SECS
+        if first is None:
+            first = now
+        if number == signal.SIGINT and not is_repeat:
+            raise KeyboardInterrupt
+        if is_first:
+            raise StoppedError(number)
+
+    defaults = (signal.SIG_DFL, signal.default_int_handler)
+    old = {number: signal.getsignal(number) for number in heeded()}
+    taken = [number for number in old if old[number] in defaults]
+    for number in taken:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, old[number])
+
+
+def status_of(error: KeyboardInterrupt) -> int:
+    """The exit status of a process that `error` ended: 128 and the signal's number."""
+    return 128 + (error.number if isinstance(error, StoppedError) else signal.SIGINT)
 
 
 class Interrupts:
-    """While active, SIGINT and SIGTERM are noted in `received` instead of raising; a second Ctrl-C ends the process.
+    """While active, signals are noted in `received` instead of raising; a second Ctrl-C ends the process.
 
     Python runs its signal handlers only between two operations of the main thread, and one training step is a single
     operation of seconds. So a thread reads the signals from a pipe that Python's C handler writes to, answers at once,
@@ -24,6 +85,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.received: int | None = None
+        self._received_at = 0.0
         self._old_handlers: dict[int, object] = {}
         self._ends: tuple[socket.socket, socket.socket] | None = None
         self._old_wakeup = -1
@@ -37,7 +99,7 @@ class Interrupts:
             end.setblocking(False)
         self._ends[0].setblocking(True)
         self._old_wakeup = signal.set_wakeup_fd(self._ends[1].fileno(), warn_on_full_buffer=False)
-        for number in SIGNALS:
+        for number in heeded():
             self._old_handlers[number] = signal.signal(number, _ignore)
         self._thread = threading.Thread(target=self._watch, name='deeplab-signals', daemon=True)
         self._thread.start()
@@ -64,15 +126,15 @@ class Interrupts:
             if not numbers:
                 return
             for number in numbers:
-                if number in SIGNALS:
+                if number in self._old_handlers:
                     self._note(number)
 
     def _note(self, number: int) -> None:
         if self.received is None:
-            self.received = number
+            self.received, self._received_at = number, time.monotonic()
             again = ' Ctrl-C again quits at once.' if number == signal.SIGINT else ''
             _tell(f'{signal.Signals(number).name}: finishing this step and saving a checkpoint.{again}')
-        elif number == signal.SIGINT:
+        elif number == signal.SIGINT and time.monotonic() - self._received_at >= REPEAT_SECS:
             _tell('SIGINT again: quitting without a checkpoint of this step.')
             os._exit(128 + number)
 

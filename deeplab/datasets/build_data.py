@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 import tqdm
 
+from deeplab import unfinished
 from deeplab.datasets import pairs, segmentation_dataset
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.pairs import Item
@@ -89,13 +90,14 @@ def write_split(
     names = [f'{split}-{shard:05d}-of-{num_shards:05d}.tfrecord' for shard in range(num_shards)]
     shards = tuple(str(folder / name) for name in names)
     allowed = None if num_classes is None else MaskIds(num_classes, ignore_label)
-    with _made_folder(folder), _atomic(shards) as unfinished, contextlib.ExitStack() as stack:
+    unfinished.remove_left(output_dir, segmentation_dataset.SHARD_NAME)
+    with _made_folder(folder), _atomic(shards) as temporaries, contextlib.ExitStack() as stack:
         read = in_order(lambda item: pairs.read(item, allowed), items, num_workers)
         read = stack.enter_context(contextlib.closing(read))
         progress = tqdm.tqdm(read, split, len(items), unit='image', leave=False, disable=not sys.stderr.isatty())
         progress = stack.enter_context(contextlib.closing(progress))
         tally = pairs.Tally()
-        _write_shards(tally.records(progress), len(items), unfinished)
+        _write_shards(tally.records(progress), len(items), temporaries)
     tally.log_turns(split, len(items))
     return Summary(split, len(items), items[0].label is not None, shards, time.monotonic() - start)
 
@@ -247,14 +249,14 @@ def _made_folder(folder: pathlib.Path) -> Iterator[None]:
 @contextlib.contextmanager
 def _atomic(paths: Sequence[str]) -> Iterator[list[str]]:
     """Names to write under; the files get their own names when all went well, and vanish when not."""
-    unfinished = [f'{path}.partial' for path in paths]
+    temporaries = [unfinished.name_for(path) for path in paths]
     try:
-        yield unfinished
-        for temporary, path in zip(unfinished, paths, strict=True):
+        yield temporaries
+        for temporary, path in zip(temporaries, paths, strict=True):
             os.replace(temporary, path)
     except OSError as error:
         raise DataError(f"Cannot write '{error.filename or paths[0]}': {error.strerror}.") from None
     finally:
-        for temporary in unfinished:
+        for temporary in temporaries:
             with contextlib.suppress(FileNotFoundError):
                 os.remove(temporary)

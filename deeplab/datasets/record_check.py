@@ -7,6 +7,7 @@ The verdict can be kept in a folder; it is used again for as long as the shards 
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -19,6 +20,7 @@ import numpy as np
 import tqdm
 from absl import logging
 
+from deeplab import unfinished
 from deeplab.datasets import example, images, orientation, record_index
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.segmentation_dataset import SegmentationDataset
@@ -463,10 +465,14 @@ class _KeptVerdict:
             'ignored_pixels': verdict.ignored_pixels,
             'corrupt': list(verdict.corrupt),
         }
-        unfinished = self._folder / f'{self._name}.{os.getpid()}.partial'
+        temporary = unfinished.name_for(str(self._folder / self._name))
+        unfinished.remove_left(str(self._folder), r'record_check-.+\.json')
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            unfinished.write_text(json.dumps(content), 'utf-8')
-            os.replace(unfinished, self._folder / self._name)
+            pathlib.Path(temporary).write_text(json.dumps(content), 'utf-8')
+            os.replace(temporary, self._folder / self._name)
         except OSError as error:
             logging.warning('The verdict on the records could not be kept in %s: %s', self._folder, error)
+        finally:
+            with contextlib.suppress(OSError):
+                unfinished.remove(temporary)

@@ -23,6 +23,7 @@ from typing import Any
 
 import tqdm
 
+from deeplab import unfinished
 from deeplab.datasets import build_data, images, orientation
 from deeplab.errors import DataError
 from deeplab.options import RemoveColormapOptions
@@ -60,6 +61,7 @@ def run(options: RemoveColormapOptions) -> dict[str, Any]:
         os.makedirs(options.output_dir, exist_ok=True)
     except OSError as error:
         raise DataError(f"Cannot make the folder '{options.output_dir}': {error.strerror}.") from None
+    unfinished.remove_left(options.output_dir, r'.+\.png')
     convert = functools.partial(convert_file, output_dir=options.output_dir)
     with contextlib.closing(build_data.in_order(convert, paths, options.num_workers)) as done:
         for _ in tqdm.tqdm(done, 'masks', len(paths), leave=False, disable=not sys.stderr.isatty()):
@@ -86,19 +88,19 @@ def convert_file(path: str, output_dir: str) -> None:
     except DataError as error:
         raise DataError(f"Cannot use '{path}': {error}.") from None
     target = pathlib.Path(output_dir, f'{pathlib.Path(path).stem}.png')
-    unfinished = target.with_name(f'{target.name}.partial')
+    temporary = pathlib.Path(unfinished.name_for(str(target)))
     try:
         if target.exists() and not _is_plain_mask(target.read_bytes()):
             raise DataError(
                 f"'{target}' exists and is not a mask of one channel, so it is not overwritten. Set another "
                 '--output_dir.'
             )
-        unfinished.write_bytes(ids)
-        os.replace(unfinished, target)
+        temporary.write_bytes(ids)
+        os.replace(temporary, target)
     except OSError as error:
         raise DataError(f"Cannot write '{target}': {error.strerror}.") from None
     finally:
-        unfinished.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _is_plain_mask(content: bytes) -> bool:

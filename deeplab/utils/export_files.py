@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+import re
 from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 from google.protobuf import message as protobuf_message
 from tensorflow.core.protobuf import saved_model_pb2
 
+from deeplab import unfinished
 from deeplab.core import session
 from deeplab.errors import DataError
 from deeplab.utils import export_graph, output_files
@@ -24,6 +26,7 @@ SIGNATURE_PROBABILITIES = 'probabilities'
 _SERVING_TAG = 'serve'
 _OF_A_SAVED_MODEL = {'saved_model.pb', 'fingerprint.pb', 'variables'}
 _FROZEN_NODES = {export_graph.IMAGE, export_graph.PREDICTIONS}
+_OLD = '.old'  # behind the name of an export that is being replaced
 
 
 def check_target(path: str, is_folder: bool) -> None:
@@ -106,14 +109,26 @@ def beside(path: str) -> Iterator[str]:
     Raises:
       DataError: it cannot be written there.
     """
-    temporary = f'{path}.tmp{os.getpid()}'
+    temporary = unfinished.name_for(path)
+    _recover(path)
     try:
         yield temporary
         _replace(temporary, path)
     except OSError as error:
         raise DataError(f"Cannot write '{path}': {error.strerror or error}. Give another --export_path.") from error
     finally:
-        _remove(temporary)
+        unfinished.remove(temporary)
+
+
+def _recover(path: str) -> None:
+    """Brings back an export that a process was replacing when it was killed; removes what else such processes left."""
+    folder, name = os.path.split(os.path.abspath(path))
+    if not os.path.lexists(path):
+        olds = unfinished.left(folder, re.escape(f'{name}{_OLD}'))
+        if olds:
+            os.rename(max(olds, key=os.path.getmtime), path)
+    for left in unfinished.remove_left(folder, re.escape(name) + f'({re.escape(_OLD)})?'):
+        logging.info('Removed %s, left by an export that was stopped.', left)
 
 
 def _replace(temporary: str, path: str) -> None:
@@ -121,22 +136,17 @@ def _replace(temporary: str, path: str) -> None:
     if not os.path.isdir(path):
         os.replace(temporary, path)
         return
-    old = f'{path}.old{os.getpid()}'
-    os.rename(path, old)
+    old = unfinished.name_for(path + _OLD)
     try:
+        os.rename(path, old)
         os.rename(temporary, path)
-    except OSError:
-        os.rename(old, path)
+    except BaseException:
+        if os.path.lexists(old) and not os.path.lexists(path):
+            os.rename(old, path)
         raise
-    _remove(old)
-
-
-def _remove(path: str) -> None:
-    """Removes a file or a folder, if it is there."""
-    if os.path.isdir(path):
-        shutil.rmtree(path)
-    elif os.path.exists(path):
-        os.remove(path)
+    finally:
+        if os.path.lexists(path):
+            unfinished.remove(old)
 
 
 def size_of(path: str) -> int:

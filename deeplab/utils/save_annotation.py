@@ -7,6 +7,7 @@ import os
 import numpy as np
 from PIL import Image
 
+from deeplab import unfinished
 from deeplab.errors import DataError
 from deeplab.utils import get_dataset_colormap
 
@@ -59,14 +60,13 @@ def save_image(pixels: np.ndarray, save_dir: str, filename: str) -> str:
       DataError: The file cannot be written.
     """
     path = os.path.join(save_dir, f'{filename}.png')
-    unfinished = f'{path}.partial'
+    temporary = unfinished.name_for(path)
     try:
         try:
-            Image.fromarray(pixels).save(unfinished, 'PNG')
-            os.replace(unfinished, path)
+            Image.fromarray(pixels).save(temporary, 'PNG')
+            os.replace(temporary, path)
         finally:
-            if os.path.exists(unfinished):
-                os.remove(unfinished)
+            unfinished.remove(temporary)
     except OSError as error:
         raise DataError(f"Cannot write '{path}': {error.strerror or error}.") from None
     return path

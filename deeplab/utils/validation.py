@@ -336,7 +336,7 @@ def keep_copy(checkpoint: str, folder: str, figures: dict[str, object]) -> None:
     checkpoints.write_state(folder, [name])
     kept = {'checkpoint', os.path.basename(metrics), *(os.path.basename(file) for file in files)}
     for other in sorted(set(os.listdir(folder)) - kept):
-        if other.startswith((checkpoints.BASENAME, 'checkpoint.tmp')) or _FIGURES.match(other):
+        if other.startswith((checkpoints.BASENAME, 'checkpoint.')) or _FIGURES.match(other):
             os.remove(os.path.join(folder, other))
 
 

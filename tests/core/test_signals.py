@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from deeplab.core.signals import Interrupts
+from deeplab.core.signals import REPEAT_SECS, Interrupts, StoppedError, raised, status_of
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -22,7 +22,7 @@ def wait_until(condition, seconds=10):
     assert condition()
 
 
-@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signal_is_noted_and_handlers_come_back(number):
     before = signal.getsignal(number)
     with Interrupts() as interrupts:
@@ -31,6 +31,54 @@ def test_signal_is_noted_and_handlers_come_back(number):
         wait_until(lambda: interrupts.received == number)
     assert signal.getsignal(number) is before
     assert signal.set_wakeup_fd(-1) == -1
+
+
+@pytest.fixture
+def sighup_ignored():
+    """As under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+def test_under_nohup_sighup_stays_ignored(sighup_ignored):
+    with Interrupts() as interrupts, raised():
+        os.kill(os.getpid(), signal.SIGHUP)
+        time.sleep(0.05)
+        assert interrupts.received is None
+
+
+def test_a_signal_delivered_twice_is_one():
+    """A second Ctrl-C would end the process here and now."""
+    with Interrupts() as interrupts:
+        for _ in range(3):
+            os.kill(os.getpid(), signal.SIGINT)
+            wait_until(lambda: interrupts.received is not None)
+    assert interrupts.received == signal.SIGINT
+
+
+@pytest.mark.parametrize(
+    ('number', 'kind', 'status'),
+    [
+        (signal.SIGINT, KeyboardInterrupt, 130),
+        (signal.SIGTERM, StoppedError, 143),
+        (signal.SIGHUP, StoppedError, 129),
+    ],
+)
+def test_a_signal_raises_once_so_that_clean_up_runs_to_its_end(number, kind, status):
+    before, cleaned = signal.getsignal(number), []
+    with pytest.raises(kind) as raised_error, raised():
+        try:
+            os.kill(os.getpid(), number)
+            time.sleep(10)
+        finally:
+            os.kill(os.getpid(), number)
+            os.kill(os.getpid(), signal.SIGTERM)
+            cleaned.append(True)
+    assert cleaned
+    assert raised_error.type is kind
+    assert status_of(raised_error.value) == status
+    assert signal.getsignal(number) is before
 
 
 def test_repeated_sigterm_does_not_end_the_process():
@@ -63,7 +111,7 @@ def test_second_ctrl_c_ends_a_busy_process_at_once():
         'with Interrupts() as interrupts:\n'
         '    print("ready", flush=True)\n'
         '    end = time.monotonic() + 30\n'
-        '    while time.monotonic() < end: sum(range(10 ** 8))\n'  # the main thread does not look at signals in here
+        '    while time.monotonic() < end: sum(range(10 ** 7))\n'  # the main thread does not look at signals in here
     )
     process = subprocess.Popen(
         [sys.executable, '-c', code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -73,5 +121,6 @@ def test_second_ctrl_c_ends_a_busy_process_at_once():
         process.send_signal(signal.SIGINT)
         assert process.stderr.readline() == '\n'
         assert process.stderr.readline().startswith('SIGINT: finishing this step and saving a checkpoint. Ctrl-C again')
+        time.sleep(2 * REPEAT_SECS)  # sooner, it would be taken for the same one
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=20) == 130

@@ -5,6 +5,8 @@ import io
 import os
 import pathlib
 import re
+import signal
+import time
 
 import numpy as np
 import pytest
@@ -38,6 +40,27 @@ def failure(call):
         call()
     assert '\n' not in str(caught.value)
     return str(caught.value)
+
+
+@pytest.mark.parametrize(('number', 'status'), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
+def test_a_signal_ends_a_builder_in_one_line_and_leaves_nothing_half_written(
+    tmp_path, monkeypatch, capsys, number, status
+):
+    folders = files.write_voc(tmp_path, LISTS)
+    read = images.read_whole
+
+    def interrupted(content):
+        os.kill(os.getpid(), number)
+        time.sleep(0.05)
+        return read(content)
+
+    monkeypatch.setattr(images, 'read_whole', interrupted)
+    words = [f'--{name}={path}' for name, path in folders.items()]
+    assert cli.main(['build_voc2012_data', *words, '--num_workers=1']) == status
+    said = capsys.readouterr().err.splitlines()
+    assert said[-1].startswith('deeplab build_voc2012_data: error: ')
+    assert not any('Traceback' in line for line in said)
+    assert not os.path.exists(folders['output_dir'])
 
 
 LISTS = {'train': ['b', 'a', 'c'], 'val': ['d', 'e'], 'trainval': ['b', 'a', 'c', 'd', 'e']}
