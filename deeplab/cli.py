@@ -973,7 +973,7 @@ def _validation_options(values: Values) -> options.ValidationOptions:
 # Flags whose value is a path; what training reads (some of it by another name too, which only its ending tells from a
 # file), and what it writes.
 _READ_PATHS = ('dataset_dir', 'tf_initial_checkpoint', 'dense_prediction_cell_json')
-_READ_FILES = {'dataset': descriptor.FILE_SUFFIXES, 'checkpoint_rename_map': scopes.FILE_SUFFIXES}
+_READ_FILES = {'dataset': descriptor.PATH_SUFFIXES, 'checkpoint_rename_map': scopes.FILE_SUFFIXES}
 _WRITTEN_PATHS = ('train_logdir', 'profile_logdir')
 
 

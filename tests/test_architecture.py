@@ -19,6 +19,7 @@ LONGEST_FUNCTION = 60
 LAYERS = {
     'deeplab': 1,  # the package itself: its version
     'deeplab.common': 1,
+    'deeplab.documents': 1,
     'deeplab.errors': 1,
     'deeplab.options': 1,
     'deeplab.unfinished': 1,

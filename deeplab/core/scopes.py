@@ -8,11 +8,11 @@ TensorFlow.
 from __future__ import annotations
 
 import collections
-import json
 import pathlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from deeplab import documents
 from deeplab.errors import CheckpointError, OptionError
 
 FILE_SUFFIXES = ('.json', '.yaml', '.yml')
@@ -96,11 +96,12 @@ def _pairs_of_line(text: str) -> list[tuple[str, str]]:
 def _pairs_of_file(path: pathlib.Path) -> list[tuple[str, str]]:
     """The entries of a map in a file."""
     try:
-        content = path.read_text('utf-8')
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else 'it is not text'
-        raise OptionError(f"--{RENAME_FLAG}: the file '{path}' cannot be read: {reason}") from None
-    pairs = _parsed_json(content, path) if path.suffix == '.json' else _parsed_yaml(content, path)
+        pairs = documents.load(path, keeps_pairs=True)
+    except FileNotFoundError:
+        raise OptionError(f"--{RENAME_FLAG}: the file '{path}' does not exist") from None
+    except documents.DocumentError as error:
+        raise OptionError(f"--{RENAME_FLAG}: the file '{path}' {error}") from None
+    pairs = list(pairs.items()) if isinstance(pairs, Mapping) else pairs  # of YAML
     good = isinstance(pairs, list) and pairs and all(_is_pair_of_texts(pair) for pair in pairs)
     if not good:
         raise OptionError(
@@ -112,29 +113,6 @@ def _pairs_of_file(path: pathlib.Path) -> list[tuple[str, str]]:
 
 def _is_pair_of_texts(pair: Any) -> bool:
     return isinstance(pair, tuple) and all(isinstance(name, str) for name in pair)
-
-
-def _parsed_json(content: str, path: pathlib.Path) -> Any:
-    """The pairs of a JSON object (keys that occur twice stay), or whatever else there is."""
-    try:
-        return json.loads(content, object_pairs_hook=list)
-    except json.JSONDecodeError as error:
-        raise OptionError(f"--{RENAME_FLAG}: '{path}' is not JSON: {error}") from None
-
-
-def _parsed_yaml(content: str, path: pathlib.Path) -> Any:
-    """The pairs of a YAML mapping, or whatever else there is."""
-    try:
-        import yaml
-    except ModuleNotFoundError:
-        raise OptionError(
-            f"--{RENAME_FLAG}: reading '{path}' needs pyyaml. Run: pip install 'deeplab[yaml]'. Or use JSON"
-        ) from None
-    try:
-        parsed = yaml.safe_load(content)
-    except yaml.YAMLError as error:
-        raise OptionError(f"--{RENAME_FLAG}: '{path}' is not YAML: {' '.join(str(error).split())}") from None
-    return list(parsed.items()) if isinstance(parsed, Mapping) else parsed
 
 
 def new_name(name: str, rename_map: RenameMap) -> str:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import json
 import pathlib
 import pkgutil
 import re
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from deeplab.datasets import palettes
+from deeplab import documents
+from deeplab.datasets import palettes, user_module
 from deeplab.errors import OptionError
 
 PACKAGE = 'deeplab.datasets'
 FILE_SUFFIXES = ('.json', '.yaml', '.yml')
+PATH_SUFFIXES = (*FILE_SUFFIXES, user_module.SUFFIX)  # of names that are paths
 IMAGE_BITS = (8, 16)
 MOST_CHANNELS = 1000
 
@@ -31,7 +33,7 @@ class DatasetDescriptor:
       num_classes: number of classes; ids run from 0 to num_classes - 1.
       ignore_label: id of pixels that count nowhere, 0 to 255; it may be one of the classes.
       splits: images of each split that is known; None where the number is not. Other splits may exist.
-      class_names: one name for each class; None for numbers.
+      class_names: one name for each class, each another; None for numbers.
       palette: [n, 3] uint8, one colour for each class; None for the PASCAL VOC colours.
       eval_ids: the id for each class that the data set's own evaluation wants; None for the class's own.
       image_channels: channels of the images that the network sees: 1 for grey, 3 for red, green and blue, or more.
@@ -62,6 +64,8 @@ class DatasetDescriptor:
             if values is not None:
                 good = _is_list(values) and len(values) == self.num_classes and all(check(value) for value in values)
                 self._require(good, key, f'a list of {self.num_classes} {kind}, one for each class')
+                if key == 'class_names':
+                    self._require_unlike(values)
                 object.__setattr__(self, key, tuple(values))
         object.__setattr__(self, 'splits', dict(self.splits))
         object.__setattr__(self, 'palette', self._checked_palette())
@@ -87,6 +91,15 @@ class DatasetDescriptor:
             colors = given.astype(np.uint8)
         colors.setflags(write=False)
         return colors
+
+    def _require_unlike(self, names: Sequence[str]) -> None:
+        """Raises `OptionError` where two classes have one name, under which figures are reported."""
+        for class_id, name in enumerate(names):
+            if (first := names.index(name)) < class_id:
+                raise OptionError(
+                    f"Data set '{self.name}': class_names has '{name}' twice, for the classes {first} and {class_id}; "
+                    'each class must have a name of its own.'
+                )
 
     def _require(self, condition: bool, key: str, allowed: str) -> None:
         if not condition:
@@ -129,8 +142,9 @@ def load(name: str) -> DatasetDescriptor:
     """Finds a data set.
 
     Args:
-      name: the name of a data set that comes with the package, a dotted module that defines `DATASET`, or the path
-        of a JSON or YAML file with the attributes of `DatasetDescriptor` as keys.
+      name: the name of a data set that comes with the package; a module that defines `DATASET`, as the path of its
+        file, by its name from the current folder, or by a dotted name that Python can import; or the path of a JSON
+        or YAML file with the attributes of `DatasetDescriptor` as keys.
 
     Returns:
       The descriptor.
@@ -142,21 +156,23 @@ def load(name: str) -> DatasetDescriptor:
         return _from_file(pathlib.Path(name))
     known = known_names()
     if name in known:
-        return _from_module(f'{PACKAGE}.{name}')
+        return _of_module(importlib.import_module(f'{PACKAGE}.{name}'), name)
+    if path := user_module.find(name):
+        return _of_module(user_module.run_file(path), str(path))
     if '.' in name and all(part.isidentifier() for part in name.split('.')):
-        try:
-            return _from_module(name)
-        except ModuleNotFoundError as error:
-            # A module that exists but lacks something that it imports is another mistake, and shows as it is.
-            if error.name is None or not f'{name}.'.startswith(f'{error.name}.'):
-                raise
+        module = user_module.import_by_name(name)
+        if module is not None:
+            return _of_module(module, name)
+    if name.endswith(user_module.SUFFIX):
+        raise OptionError(f"The module of the data set, '{name}', does not exist.")
     raise OptionError(
-        f"Unknown dataset '{name}'. Known: {', '.join(known)}. Or pass a module path or a JSON/YAML file."
+        f"Unknown dataset '{name}'. Known: {', '.join(known)}. Or pass a Python module that defines DATASET (by its "
+        'name, or as a file), or a JSON or YAML file.'
     )
 
 
-def _from_module(name: str) -> DatasetDescriptor:
-    dataset = getattr(importlib.import_module(name), 'DATASET', None)
+def _of_module(module: types.ModuleType, name: str) -> DatasetDescriptor:
+    dataset = getattr(module, 'DATASET', None)
     if not isinstance(dataset, DatasetDescriptor):
         raise OptionError(
             f"Module '{name}' does not describe a data set: it must define DATASET = descriptor.DatasetDescriptor(...)."
@@ -165,7 +181,12 @@ def _from_module(name: str) -> DatasetDescriptor:
 
 
 def _from_file(path: pathlib.Path) -> DatasetDescriptor:
-    content = _parsed(path)
+    try:
+        content = documents.load(path)
+    except FileNotFoundError:
+        raise OptionError(f"The file of the data set, '{path}', does not exist.") from None
+    except documents.DocumentError as error:
+        raise OptionError(f'{path} {error}.') from None
     fields = {field.name: field for field in dataclasses.fields(DatasetDescriptor)}
     if not isinstance(content, Mapping):
         raise OptionError(f'{path}: it must hold one object with the keys {", ".join(fields)}.')
@@ -196,30 +217,5 @@ def _palette_of(name: str, path: pathlib.Path) -> np.ndarray:
         raise OptionError(
             f"{path}: palette '{name}' is unknown. Give a list of [red, green, blue] or one of: {', '.join(known)}."
         )
-    colors = _from_module(f'{PACKAGE}.{name}').palette
+    colors = load(name).palette
     return np.pad(colors, ((0, 256 - len(colors)), (0, 0)))
-
-
-def _parsed(path: pathlib.Path) -> Any:
-    """The content of a JSON or YAML file."""
-    try:
-        text = path.read_text('utf-8')
-    except FileNotFoundError:
-        raise OptionError(f"The file of the data set, '{path}', does not exist.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"The file of the data set, '{path}', cannot be read: {error}.") from None
-    if path.suffix == '.json':
-        try:
-            return json.loads(text)
-        except json.JSONDecodeError as error:
-            raise OptionError(f'{path} is not JSON: {error}.') from None
-    try:
-        import yaml
-    except ModuleNotFoundError:
-        raise OptionError(
-            f"{path}: reading YAML needs pyyaml. Run: pip install 'deeplab[yaml]'. Or use JSON."
-        ) from None
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise OptionError(f'{path} is not YAML: {" ".join(str(error).split())}.') from None

@@ -20,7 +20,7 @@ import numpy as np
 import tqdm
 from absl import logging
 
-from deeplab import unfinished
+from deeplab import documents, unfinished
 from deeplab.datasets import example, images, orientation, record_index
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.segmentation_dataset import SegmentationDataset
@@ -438,7 +438,7 @@ class _KeptVerdict:
         if self._folder is None:
             return None
         try:
-            content = json.loads((self._folder / self._name).read_text('utf-8'))
+            content = documents.load(self._folder / self._name)
             if content['key'] != self._key:
                 return None
             return Verdict(

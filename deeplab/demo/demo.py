@@ -32,6 +32,7 @@ import tqdm
 from absl import logging
 from PIL import Image
 
+from deeplab import documents
 from deeplab.demo import dataset, scenes, sheet
 from deeplab.errors import DataError, OptionError
 from deeplab.options import DemoOptions
@@ -234,7 +235,7 @@ def _claim(workdir: pathlib.Path, wanted: dict[str, Any], options: DemoOptions) 
     try:
         workdir.mkdir(parents=True, exist_ok=True)
         if note.exists():
-            _compare(json.loads(note.read_text('utf-8')), wanted, workdir)
+            _compare(documents.load(note), wanted, workdir)
             logging.info('Going on with the demo in %s; what is there is used again.', workdir)
             return
         if any(path.name != f'{SETTINGS_FILE}.part' for path in workdir.iterdir()):
@@ -245,6 +246,8 @@ def _claim(workdir: pathlib.Path, wanted: dict[str, Any], options: DemoOptions) 
         beside = note.with_name(f'{SETTINGS_FILE}.part')
         beside.write_text(json.dumps(wanted, indent=2) + '\n', 'utf-8')
         os.replace(beside, note)
+    except documents.DocumentError as error:
+        raise OptionError(f'{note} {error}. Give another --workdir, or remove that folder to start anew.') from None
     except OSError as error:
         raise OptionError(
             f'--workdir={options.workdir} cannot be used: {error.strerror}. Give another folder.'

@@ -25,6 +25,7 @@ from typing import Any
 from absl import logging
 
 import deeplab
+from deeplab import documents
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import OptionError
 from deeplab.options import TrainOptions
@@ -50,7 +51,7 @@ def load(path: str) -> Run:
     """
     file = os.path.join(path, FILE) if os.path.isdir(path) else path
     try:
-        runs = _runs(pathlib.Path(file).read_text('utf-8'))
+        runs = _runs(pathlib.Path(file).read_text('utf-8-sig', 'replace'))
     except OSError as error:
         raise OptionError(
             f"--from={path}: '{file}' cannot be read ({error.strerror}). Give the run.json that training writes into "
@@ -72,8 +73,8 @@ def _began(run: Run) -> bool:
 def _runs(text: str) -> list[Run]:
     """The runs in a receipt's text; empty where it is none."""
     try:
-        content = json.loads(text)
-    except ValueError:
+        content = documents.parse_json(text)
+    except documents.DocumentError:
         return []
     runs = content.get('runs') if isinstance(content, dict) else None
     good = isinstance(runs, list) and all(isinstance(run, dict) and 'command' in run for run in runs)
@@ -128,7 +129,7 @@ def write(directory: str, run: Run) -> None:
     path = pathlib.Path(directory, FILE)
     earlier: list[Run] = []
     with contextlib.suppress(OSError):
-        earlier = _runs(path.read_text('utf-8'))
+        earlier = _runs(path.read_text('utf-8-sig', 'replace'))
         if not earlier:
             os.replace(path, f'{path}.unreadable')
             logging.warning('%s is no receipt of a training; it is kept as %s.unreadable.', path, FILE)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import gc
 import glob
-import json
 import os
 import re
 import shutil
@@ -19,6 +18,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
+from deeplab import documents
 from deeplab.core import checkpoints
 from deeplab.core.session import Hook, StepResult
 from deeplab.core.signals import Interrupts
@@ -84,9 +84,8 @@ def _takes_averages(options: TrainOptions) -> bool:
 def _read_json(path: str) -> dict[str, Any]:
     """The content of a file of figures; empty where it is something else."""
     try:
-        with open(path, encoding='utf-8') as file:
-            content = json.load(file)
-    except (OSError, ValueError):
+        content = documents.load(path)
+    except (OSError, documents.DocumentError):
         return {}
     return content if isinstance(content, dict) and {'miou', 'global_step'} <= content.keys() else {}
 

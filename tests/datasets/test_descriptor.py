@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import sys
 
@@ -58,7 +59,7 @@ def test_class_name_falls_back_to_the_number():
 def test_unknown_name():
     message = (
         "Unknown dataset 'voc'. Known: ade20k, camvid, cityscapes, pascal_voc_seg. "
-        'Or pass a module path or a JSON/YAML file.'
+        'Or pass a Python module that defines DATASET (by its name, or as a file), or a JSON or YAML file.'
     )
     with pytest.raises(OptionError, match=f'^{re.escape(message)}$'):
         descriptor.load('voc')
@@ -83,8 +84,80 @@ def test_module_by_its_path(tmp_path, monkeypatch):
         OptionError, match="^Module 'my_birds.empty' does not describe a data set: it must define DATASET"
     ):
         descriptor.load('my_birds.empty')
-    with pytest.raises(ModuleNotFoundError, match='a_module_that_is_not_there'):
+    with pytest.raises(OptionError, match=r"broken.py, line 1: ModuleNotFoundError: .*'a_module_that_is_not_there'"):
         descriptor.load('my_birds.broken')
+
+
+MODULE = 'from deeplab.datasets.descriptor import DatasetDescriptor\nDATASET = DatasetDescriptor("birds", 2)\n'
+
+
+@pytest.mark.parametrize(
+    'name', ['birds', 'birds.py', './birds.py', 'data.birds', 'data/birds.py', '{folder}/birds.py']
+)
+def test_a_module_in_the_current_folder(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    for folder in (tmp_path, tmp_path / 'data'):
+        folder.mkdir(exist_ok=True)
+        (folder / 'birds.py').write_text(f'import {folder.name}_beside\n{MODULE}')
+        (folder / f'{folder.name}_beside.py').write_text('')
+    path = list(sys.path)
+    assert descriptor.load(name.format(folder=tmp_path)).name == 'birds'
+    assert sys.path == path
+
+
+def test_a_module_that_changes_is_run_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for classes, changed in ((2, 10), (3, 20)):
+        (tmp_path / 'birds.py').write_text(MODULE.replace('2', str(classes)))
+        os.utime('birds.py', (changed, changed))
+        assert descriptor.load('birds').num_classes == classes
+        assert descriptor.load('birds') is descriptor.load('./birds.py')
+
+
+def test_names_of_the_package_come_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'camvid.py').write_text(MODULE)
+    assert descriptor.load('camvid').name == 'camvid'
+    assert descriptor.load('camvid.py').name == 'birds'
+
+
+@pytest.mark.parametrize(
+    ('text', 'parts'),
+    [
+        ('\n1 / 0\n', ['birds.py, line 2: ZeroDivisionError: division by zero']),
+        ('a = (\n', ['birds.py, line 1: SyntaxError']),
+        (MODULE.replace('2', '-5'), ['birds.py, line 2: ', 'num_classes is -5', '1 to 256']),
+        ('import numpy\nnumpy.zeros(-1)\n', ['birds.py, line 2: ValueError']),
+        ('import json\njson.loads("{")\n', ['birds.py, line 2: JSONDecodeError']),
+        ('import birds_helper\n', ['birds_helper.py, line 3: KeyError']),
+        ('', ["'birds.py' does not describe a data set"]),
+    ],
+)
+def test_an_error_inside_a_module_names_file_and_line(tmp_path, monkeypatch, text, parts):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'birds.py').write_text(text)
+    (tmp_path / 'birds_helper.py').write_text('\n\n{}[1]\n')
+    with pytest.raises(OptionError) as caught:
+        descriptor.load('birds')
+    assert '\n' not in str(caught.value)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_a_module_file_that_is_not_there():
+    with pytest.raises(OptionError, match="'nowhere/birds.py', does not exist"):
+        descriptor.load('nowhere/birds.py')
+
+
+def test_names_of_classes_that_are_alike_are_refused(tmp_path):
+    with pytest.raises(OptionError, match="class_names has 'a' twice, for the classes 0 and 2"):
+        descriptor.load(write(tmp_path, {'num_classes': 4, 'class_names': ['a', 'b', 'a', 'b']}))
+
+
+def test_a_byte_order_mark_and_deep_nesting(tmp_path):
+    assert descriptor.load(write(tmp_path, '\ufeff{"num_classes": 2}')).num_classes == 2
+    with pytest.raises(OptionError, match='birds.json is not usable: it is nested more than'):
+        descriptor.load(write(tmp_path, '{"palette": ' + '[' * 10_000))
 
 
 def write(tmp_path, content, name='birds.json'):
@@ -152,7 +225,7 @@ def test_yaml_without_pyyaml(tmp_path, monkeypatch):
         ({'num_class': 2}, "unknown key 'num_class'. Allowed: name, num_classes, ignore_label, splits, class_names"),
         ({}, "the key 'num_classes' is missing"),
         ([], 'it must hold one object with the keys name, num_classes'),
-        ('{', 'is not JSON: Expecting property name'),
+        ('{', 'is not JSON: line 1, column 2: Expecting property name'),
         ({'num_classes': '2'}, "num_classes is '2', it must be a whole number from 1 to 256"),
         ({'num_classes': True}, 'num_classes is True'),
         ({'num_classes': 2, 'name': 5}, "'name' is 5, it must be a text"),
@@ -182,5 +255,5 @@ def test_missing_file(tmp_path):
     with pytest.raises(OptionError, match="^The file of the data set, 'none.json', does not exist.$"):
         descriptor.load('none.json')
     (tmp_path / 'folder.json').mkdir()
-    with pytest.raises(OptionError, match='cannot be read'):
+    with pytest.raises(OptionError, match='folder.json cannot be read'):
         descriptor.load(str(tmp_path / 'folder.json'))

@@ -152,6 +152,13 @@ def test_settings_of_another_version_are_refused(tmp_path):
         demo.run(options(tmp_path), FakePrograms(), dataclasses.replace(TINY, width=64))
 
 
+def test_settings_that_are_damaged_are_named(tmp_path):
+    demo.run(options(tmp_path), FakePrograms(), TINY)
+    (tmp_path / 'work' / demo.SETTINGS_FILE).write_text('{')
+    with pytest.raises(OptionError, match=f'{demo.SETTINGS_FILE} is not JSON: .*Give another --workdir'):
+        demo.run(options(tmp_path), FakePrograms(), TINY)
+
+
 def test_a_folder_that_is_not_a_demos_is_left_alone(tmp_path):
     (tmp_path / 'work').mkdir()
     (tmp_path / 'work/thesis.txt').touch()

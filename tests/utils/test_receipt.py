@@ -339,11 +339,18 @@ class TestBadInput:
         with pytest.raises(OptionError, match=r"--from=.*: '.*none' cannot be read \(No such file.*Give the run.json"):
             options_of(f'--from={tmp_path}/none')
 
-    @pytest.mark.parametrize('text', ['', '{', '[]', '{"runs": []}', '{"runs": [1]}', '{"runs": [{}]}'])
+    @pytest.mark.parametrize('text', ['', '{', '[]', '{"runs": []}', '{"runs": [1]}', '{"runs": [{}]}', '[' * 10_000])
     def test_something_else(self, tmp_path, text):
         (tmp_path / 'run.json').write_text(text)
         with pytest.raises(OptionError, match=r'is no receipt. Give the run.json of a --train_logdir'):
             options_of(f'--from={tmp_path}')
+
+    def test_a_byte_order_mark_is_skipped_and_other_bytes_are_no_receipt(self, tmp_path):
+        (tmp_path / 'run.json').write_text('\ufeff{"runs": [{"command": []}]}', 'utf-8')
+        assert receipt.load(str(tmp_path)) == {'command': []}
+        (tmp_path / 'run.json').write_bytes(b'\xff\xd8')
+        with pytest.raises(OptionError, match='is no receipt'):
+            receipt.load(str(tmp_path))
 
     def test_a_run_without_a_line(self, tmp_path):
         (tmp_path / 'run.json').write_text('{"runs": [{"command": []}]}')

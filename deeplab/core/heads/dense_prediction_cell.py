@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from absl import logging
 
-from deeplab import common
+from deeplab import common, documents
 from deeplab.core import layers, shapes
 from deeplab.core.heads import registry
 from deeplab.errors import OptionError
@@ -142,13 +142,10 @@ def load(path: str) -> tuple[Branch, ...]:
     """
     reader = _Reader(path)
     try:
-        entries = json.loads(find(path).read_text(encoding='utf-8'))
-    except json.JSONDecodeError as error:
-        raise OptionError(
-            f'--dense_prediction_cell_json={path} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}.'
-        ) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f'--dense_prediction_cell_json={path} cannot be read as JSON: {error}.') from error
+        entries = documents.load(find(path))
+    except (OSError, documents.DocumentError) as error:
+        reason = error if isinstance(error, documents.DocumentError) else f'cannot be read: {error.strerror}'
+        raise OptionError(f'--dense_prediction_cell_json={path} {reason}.') from error
     good = isinstance(entries, list) and bool(entries)
     reader.require(good, 'the whole', entries, 'it must be a list of at least one branch')
     return tuple(reader.branch(entry, number) for number, entry in enumerate(entries))

@@ -1,0 +1,82 @@
+"""Python modules that users write: found by name or path, run, and their errors told by file and line."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import os
+import pathlib
+import sys
+import traceback
+import types
+
+from deeplab.errors import OptionError
+
+SUFFIX = '.py'
+
+
+def find(name: str) -> pathlib.Path | None:
+    """The file of a module that is named by its path, or by its dotted name from the current folder; None without one.
+
+    Args:
+      name: such as 'birds', 'birds.py', './birds.py', 'data.birds' or 'data/birds.py'.
+    """
+    paths = [pathlib.Path(name)] if name.endswith(SUFFIX) else []
+    if all(part.isidentifier() for part in name.split('.')):
+        paths.append(pathlib.Path(*name.split('.')).with_suffix(SUFFIX))
+    return next((path for path in paths if path.is_file()), None)
+
+
+def run_file(path: pathlib.Path) -> types.ModuleType:
+    """Runs the module in a file, once for each state of the file. Its folder comes first where it imports others.
+
+    Raises:
+      OptionError: it raises an error; the message names file and line.
+    """
+    return _run_file(os.path.realpath(path), str(path), os.stat(path).st_mtime_ns)
+
+
+@functools.cache
+def _run_file(path: str, shown: str, changed: int) -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, path)
+    assert spec is not None and spec.loader is not None  # it ends in .py
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, os.path.dirname(path))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise OptionError(f'The data set {shown} cannot be loaded: {_where(error)}.') from error
+    finally:
+        sys.path.remove(os.path.dirname(path))
+    return module
+
+
+def import_by_name(name: str) -> types.ModuleType | None:
+    """Imports a module that Python finds by its dotted name; None where there is none.
+
+    Raises:
+      OptionError: it raises an error; the message names file and line.
+    """
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        is_missing = isinstance(error, ModuleNotFoundError) and error.name is not None
+        if is_missing and f'{name}.'.startswith(f'{error.name}.'):
+            return None
+        raise OptionError(f"The data set's module '{name}' cannot be loaded: {_where(error)}.") from error
+
+
+def _where(error: Exception) -> str:
+    """File and line of the user's own code that an error left last, and the error."""
+    said = str(error).strip().rstrip('.').splitlines()
+    what = f'{type(error).__name__}: {said[0]}' if said else type(error).__name__
+    if isinstance(error, OptionError):  # complete by itself
+        what = said[0]
+    if isinstance(error, SyntaxError) and error.filename:
+        return f'{error.filename}, line {error.lineno}: {type(error).__name__}: {error.msg}'
+    package = str(pathlib.Path(__file__).parents[1])
+    libraries = (package, os.path.dirname(os.__file__), '<')  # '<' of frozen and generated code
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(libraries)]
+    own = [frame for frame in frames if 'site-packages' not in frame.filename]
+    return f'{own[-1].filename}, line {own[-1].lineno}: {what}' if own else what
