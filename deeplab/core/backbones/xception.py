@@ -33,7 +33,7 @@ class Block(NamedTuple):
       shortcut: 'conv' (a 1x1 convolution), 'sum' (the input itself) or 'none'.
       units: number of modules.
       inner_activation: whether the activation stands behind both parts of each separable convolution, instead of
-        once in front of it.
+        once in front of it. Bounded activations clip both parts of the others to +-6.
       multi_grid: whether --multi_grid multiplies the rates of its three convolutions.
     """
 
@@ -69,16 +69,20 @@ _NETWORKS = {
 }
 
 
-def _bounded(values: tf.Tensor, options: ModelOptions) -> tf.Tensor:
-    """Values within +-6 where activations are bounded."""
-    return tf.clip_by_value(values, -BOUND, BOUND) if options.use_bounded_activation else values
+def _bounded(values: tf.Tensor) -> tf.Tensor:
+    """Clips `values` to +-6."""
+    return tf.clip_by_value(values, -BOUND, BOUND)
 
 
 def _residual(
     inputs: tf.Tensor, block: Block, stride: int, rates: Sequence[int], options: ModelOptions
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Three separable convolutions; the last one strides. Gives their end points too, by scope."""
+    """Three separable convolutions; the last one strides. Gives their end points too, by scope.
+
+    With bounded activations a stride pads as TensorFlow's SAME does, as published checkpoints were trained.
+    """
     activation = registry.activation(options)
+    inner = activation if block.inner_activation else _bounded if options.use_bounded_activation else None
     net = inputs
     end_points = {}
     for i, (filters, rate) in enumerate(zip(block.filters, rates, strict=True), start=1):
@@ -90,8 +94,8 @@ def _residual(
             3,
             stride=stride if i == CONVOLUTIONS else 1,
             rate=rate,
-            fixed_padding=True,
-            activation=activation if block.inner_activation else None,
+            fixed_padding=not options.use_bounded_activation,
+            activation=inner,
             scope=f'separable_conv{i}',
         )  # [n, h, w, filters]; the last [n, h / stride, w / stride, filters]
         end_points[f'separable_conv{i}_pointwise'] = net
@@ -108,8 +112,9 @@ def _module(
     shortcut = inputs
     if block.shortcut == 'conv':
         shortcut = layers.conv2d(inputs, block.filters[-1], 1, stride=stride, activation=None, scope='shortcut')
-    net = tf.add(_bounded(net, options), _bounded(shortcut, options), name='add')
-    return (tf.nn.relu6(net) if options.use_bounded_activation else net), end_points
+    if options.use_bounded_activation:
+        return tf.nn.relu6(tf.add(_bounded(net), _bounded(shortcut), name='add')), end_points
+    return tf.add(net, shortcut, name='add'), end_points
 
 
 def _rates(block: Block, rate: int, options: ModelOptions) -> tuple[int, ...]:

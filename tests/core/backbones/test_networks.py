@@ -155,8 +155,8 @@ def test_channels_under_a_depth_multiplier(channels, multiplier, expected):
     assert mobilenet_v2.scaled_channels(channels, options) == expected
 
 
-def _tiny_xception(**arguments):
-    """Features of an Xception of two narrow blocks, output stride 8 made dense from 16."""
+def _build_tiny_xception(**arguments):
+    """Features and end points of an Xception of four narrow blocks, made dense at output stride 4."""
     options = ModelOptions({'semantic': 3}, model_variant='xception_41', output_stride=4, **arguments)
     blocks = (
         xception.Block('entry_flow/block1', (4, 4, 4), stride=2),
@@ -165,8 +165,13 @@ def _tiny_xception(**arguments):
         xception.Block('exit_flow/block2', (4, 4, 4), shortcut='none', inner_activation=True, multi_grid=True),
     )
     images = np.random.RandomState(0).uniform(-9, 9, [1, 33, 33, 3]).astype(np.float32)
+    return xception.build(tf.constant(images), options, scope='x', blocks=blocks)
+
+
+def _tiny_xception(**arguments):
+    """Values of the features, and of what the middle flow gives."""
     with tf.Graph().as_default(), _session() as session:
-        features, end_points = xception.build(tf.constant(images), options, scope='x', blocks=blocks)
+        features, end_points = _build_tiny_xception(**arguments)
         variables = tf.compat.v1.model_variables()
         session.run([v.initializer for v in variables], goldens.initial_values(variables, 3.0))
         return session.run([features, end_points['middle_flow/block1/unit_1/xception_module']])
@@ -184,8 +189,41 @@ def test_multi_grid_of_the_wrong_length():
         _tiny_xception(multi_grid=(1, 2))
 
 
+@functools.cache
+def _operations(**arguments):
+    """The operations of the tiny Xception: (name, type, padding)."""
+    with tf.Graph().as_default() as graph:
+        _build_tiny_xception(**arguments)
+        return [
+            (o.name, o.type, o.get_attr('padding').decode() if 'padding' in o.node_def.attr else '')
+            for o in graph.get_operations()
+        ]
+
+
+def _kinds(scope, **arguments):
+    """The operations below a scope of the tiny Xception: (type, padding)."""
+    return {(kind, padding) for name, kind, padding in _operations(**arguments) if name.startswith(f'x/{scope}')}
+
+
 def test_bounded_activations():
     _, free = _tiny_xception()
     _, bounded = _tiny_xception(use_bounded_activation=True)
     assert free.min() < 0 and free.max() > 6
     assert bounded.min() == 0 and bounded.max() <= 6
+
+
+@pytest.mark.parametrize('part', ['depthwise', 'pointwise'])
+@pytest.mark.parametrize('block', ['entry_flow/block1', 'middle_flow/block1', 'exit_flow/block1', 'exit_flow/block2'])
+def test_bounded_activations_clip_both_parts_of_separable_convolutions(block, part):
+    scope = f'{block}/unit_1/xception_module/separable_conv2_{part}'
+    has_activation = block == 'exit_flow/block2'
+    assert (('Relu', '') in _kinds(scope)) == has_activation
+    bounded = {kind for kind, _ in _kinds(scope, use_bounded_activation=True)}
+    assert ('Minimum' in bounded) != has_activation
+    assert ('Relu6' in bounded) == has_activation
+
+
+def test_bounded_activations_pad_strides_as_same():
+    scope = 'entry_flow/block1/unit_1/xception_module/separable_conv3_depthwise'
+    assert ('DepthwiseConv2dNative', 'VALID') in _kinds(scope)
+    assert ('DepthwiseConv2dNative', 'SAME') in _kinds(scope, use_bounded_activation=True)
