@@ -32,6 +32,7 @@ from deeplab.core import (
     layers,
     loss_scaling,
     moving_average,
+    run_checkpoints,
     schedules,
     session,
     shapes,
@@ -138,6 +139,10 @@ def run(options: TrainOptions) -> Result:
             checkpoint=resumed,
         )
     _require_folders(options)
+    if options.initial_checkpoint and options.clones.is_chief:
+        run_checkpoints.require_not_overwritten(
+            options.train_logdir, options.initial_checkpoint, first_step if resumed else None, options.number_of_steps
+        )
     if resumed is None and options.clones.is_chief:
         _check_initial_checkpoint(options)
     data = open_data(options)
@@ -176,7 +181,7 @@ def _newest(options: TrainOptions) -> tuple[str | None, int]:
     with output_files.writing_to(options.train_logdir, 'train_logdir'):
         for folder in (options.train_logdir, *validation.folders(options)):
             checkpoints.remove_leftovers(folder)
-    path = session.newest_whole(options.train_logdir)
+    path = run_checkpoints.newest_of_run(options.train_logdir, options.initial_checkpoint)
     return path, session.step_of(path) if path else 0
 
 

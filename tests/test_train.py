@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -238,6 +239,21 @@ def test_initial_checkpoint_of_other_classes(data, tmp_path, caplog):
         'Not restored, as shapes differ: logits/semantic/weights: [1, 1, 8, 5] here, [1, 1, 8, 3] in the checkpoint'
     )
     assert expected in caplog.text
+
+
+def test_initial_checkpoint_in_the_folder_of_the_run(data, tmp_path, caplog):
+    """It is started from, not resumed from, and neither overwritten nor removed."""
+    first = train.run(training_setup.options(data, tmp_path / 'a', 1))
+    logdir = tmp_path / 'log'
+    logdir.mkdir()
+    for ending in ('.index', '.data-00000-of-00001'):
+        shutil.copy(first.checkpoint + ending, logdir / f'model.ckpt{ending}')
+    options = training_setup.options(data, logdir, 1, initial_checkpoint=str(logdir / 'model.ckpt'))
+    assert train.run(options).step == 1
+    restored, given = values_of(logdir / 'model.ckpt-0'), values_of(first.checkpoint)
+    np.testing.assert_array_equal(restored['tiny/conv1/weights'], given['tiny/conv1/weights'])
+    assert train.run(options).report.startswith(f'Nothing to train: {logdir}/model.ckpt-1 ')
+    assert (logdir / 'model.ckpt.index').exists()
 
 
 class TestNotFinite:

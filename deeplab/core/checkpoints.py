@@ -34,13 +34,18 @@ __all__ = [
     'entries',
     'files_of',
     'find',
+    'first_whole',
+    'is_own_name',
+    'listed_in',
     'newest',
     'newest_whole',
+    'on_disk',
     'open_reader',
     'remove_leftovers',
     'restore_all',
     'restore_matching',
     'shortened',
+    'step_in_name',
     'step_of',
     'unreadable',
     'write_beside',
@@ -165,7 +170,7 @@ def step_of(path: str) -> int:
     reader = open_reader(path)
     if reader.has_tensor(GLOBAL_STEP):
         return int(reader.get_tensor(GLOBAL_STEP))
-    return max(_step_in_name(check_path(path)), 0)
+    return max(step_in_name(check_path(path)), 0)
 
 
 def unreadable(path: str) -> dict[str, str]:
@@ -231,10 +236,15 @@ def newest_whole(directory: str) -> str | None:
     Raises:
       CheckpointError: if there are checkpoints, and none can be read.
     """
-    return _first_whole(directory, _newest_first(directory))
+    return first_whole(directory, _newest_first(directory))
 
 
-def _first_whole(directory: str, paths: Sequence[str]) -> str | None:
+def is_own_name(path: str) -> bool:
+    """Whether a checkpoint is named as training names those that it writes."""
+    return _OWN_NAME.fullmatch(os.path.basename(path)) is not None
+
+
+def first_whole(directory: str, paths: Sequence[str]) -> str | None:
     """The first of some checkpoints in `directory` that can be read to the end; see `newest_whole`."""
     problems = []
     for path in paths:
@@ -254,12 +264,12 @@ def _first_whole(directory: str, paths: Sequence[str]) -> str | None:
 
 def _newest_first(directory: str) -> list[str]:
     """Checkpoints in `directory`: those that the state file lists, newest first, then the others by falling step."""
-    listed = _listed(directory)
-    others = sorted(_on_disk(directory), key=_step_in_name, reverse=True)
+    listed = listed_in(directory)
+    others = sorted(on_disk(directory), key=step_in_name, reverse=True)
     return list(dict.fromkeys([*listed, *others]))
 
 
-def _listed(directory: str) -> list[str]:
+def listed_in(directory: str) -> list[str]:
     """Checkpoints that are there and that the state file of `directory` lists, newest first."""
     try:
         state = tf.train.get_checkpoint_state(directory)
@@ -273,13 +283,13 @@ def _listed(directory: str) -> list[str]:
     return [path for path in dict.fromkeys(paths) if _exists(path)]
 
 
-def _on_disk(directory: str) -> list[str]:
+def on_disk(directory: str) -> list[str]:
     """Checkpoints whose index is in `directory`."""
     indices = glob.glob(os.path.join(glob.escape(directory), '*.index'))
     return [path.removesuffix('.index') for path in indices]
 
 
-def _step_in_name(path: str) -> int:
+def step_in_name(path: str) -> int:
     """The step with which a checkpoint's name ends, -1 without one."""
     match = re.search(r'-(\d+)$', path)
     return int(match.group(1)) if match else -1
@@ -424,9 +434,12 @@ class CheckpointWriter:
         self.last_step: int | None = None
 
     def adopt(self, path: str, step: int) -> None:
-        """Takes over the checkpoints of an earlier run: `path` was just restored, older ones count among the kept."""
-        names = [os.path.basename(listed) for listed in reversed(_listed(self._directory))]
-        self._written = [name for name in names if _OWN_NAME.fullmatch(name) and _step_in_name(name) <= step]
+        """Takes over the checkpoints that an earlier run has written and listed in the state file.
+
+        `path` was just restored; older ones count among the kept, and no other file will ever be removed.
+        """
+        names = [os.path.basename(listed) for listed in reversed(listed_in(self._directory))]
+        self._written = [name for name in names if is_own_name(name) and step_in_name(name) <= step]
         self.last_path, self.last_step = path, step
 
     def save(self, session: tf.compat.v1.Session, step: int) -> str:
@@ -485,11 +498,15 @@ class NoCheckpoints:
 
 
 def remove_leftovers(directory: str) -> None:
-    """Removes what a killed process may have left of a checkpoint, or of a file beside it, that it had not finished."""
+    """Removes what a killed process may have left of a checkpoint, or of a file beside it, that it had not finished.
+
+    Data files without an index are removed only where a state file shows that training has written here.
+    """
     escaped = glob.escape(directory)
     leftovers = glob.glob(os.path.join(escaped, f'{BASENAME}-*.tempstate*'))
     leftovers += glob.glob(os.path.join(escaped, 'checkpoint.tmp*'))
-    for data in glob.glob(os.path.join(escaped, f'{BASENAME}-*.data-*')):
+    has_run = os.path.exists(os.path.join(directory, _STATE_FILE))
+    for data in glob.glob(os.path.join(escaped, f'{BASENAME}-*.data-*')) if has_run else ():
         if not os.path.exists(_SUFFIX.sub('', data) + '.index') and '.tempstate' not in data:
             leftovers.append(data)
     for path in leftovers:

@@ -11,7 +11,17 @@ import tf_slim as slim
 from absl import logging
 
 from deeplab import common
-from deeplab.core import checkpoints, inflation, layers, loss_scaling, moving_average, optimizers, schedules, scopes
+from deeplab.core import (
+    checkpoints,
+    inflation,
+    layers,
+    loss_scaling,
+    moving_average,
+    optimizers,
+    run_checkpoints,
+    schedules,
+    scopes,
+)
 from deeplab.deployment.model_deploy import Gradient
 from deeplab.errors import CheckpointError
 from deeplab.options import LearningRateOptions, LossOptions, OptimizerOptions
@@ -184,7 +194,7 @@ def get_model_init_fn(
     """
     if not tf_initial_checkpoint:
         return None
-    if checkpoints.newest(train_logdir):
+    if run_checkpoints.of_run(train_logdir, tf_initial_checkpoint):
         logging.info('%s holds a checkpoint, so %s is not read again.', train_logdir, tf_initial_checkpoint)
         return None
     path = checkpoints.check_path(tf_initial_checkpoint)
