@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from deeplab import common, input_preprocess, train
+from deeplab import common, input_preprocess, names, train
 from deeplab.core import session
 from deeplab.errors import OptionError
 from deeplab.options import AugmentOptions, PreviewOptions, TrainOptions
@@ -30,6 +30,7 @@ from deeplab.utils import drawing, input_generator, output_files, preview_sheet
 # Data sets with more classes than this show those alone that occur in the samples.
 _MOST_CLASSES_SHOWN = 40
 _IGNORED = 'does not count'
+_LONGEST_NAME = 60  # characters of an image's name that a caption may have
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,7 +190,7 @@ def _seen(batch: dict[str, np.ndarray]) -> _Seen:
     channels = image.shape[-1]
     image = image[..., :3] if channels >= 3 else np.repeat(image[..., :1], 3, axis=2)
     pixels = np.clip(np.rint(image), 0, 255).astype(np.uint8)
-    name = batch[common.IMAGE_NAME][0].decode('utf-8', 'replace')
+    name = names.shown(batch[common.IMAGE_NAME][0], _LONGEST_NAME)
     return _Seen(name, preview_sheet.Cell(pixels, batch[common.LABEL][0, ..., 0]))
 
 

@@ -25,7 +25,7 @@ from collections.abc import Callable
 import numpy as np
 from absl import logging
 
-from deeplab import common, input_preprocess, unfinished
+from deeplab import common, input_preprocess, names, unfinished
 from deeplab.core import checkpoints
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
@@ -34,7 +34,6 @@ from deeplab.utils import checkpoint_rounds, evaluation_loop, get_dataset_colorm
 
 PICTURES = 'segmentation_results'
 RAW_PREDICTIONS = 'raw_segmentation_results'
-_IMAGE_SUFFIXES = ('.jpg', '.jpeg', '.png', '.npy')
 _WAITING_PER_THREAD = 4  # images that may wait to be written
 
 
@@ -257,19 +256,22 @@ class Writer:
 
     def _free_name(self, image_name: bytes) -> str:
         """A file name for the image that no other image of this round has."""
-        name = file_name(image_name.decode('utf-8', 'replace')) or f'{self._count:06d}'
-        if name in self._names:
-            logging.warning("Several images are called '%s'; number %06d gets its number too.", name, self._count)
+        name, is_changed = names.file_name(image_name)
+        is_taken = name in self._names
+        if is_changed or is_taken or not name:
+            name = f'{name}_{self._count:06d}' if name else f'{self._count:06d}'
+        while name in self._names:
             name = f'{name}_{self._count:06d}'
+        if is_changed or is_taken:
+            logging.warning(
+                "Image number %06d is called '%s', %s: its file is called '%s'.",
+                self._count,
+                names.shown(image_name),
+                'as another one is' if is_taken else 'which no file can be called',
+                names.shown(name),
+            )
         self._names.add(name)
         return name
-
-
-def file_name(image_name: str) -> str:
-    """What a record calls its image, without folders and without the extension of an image file."""
-    name = image_name.replace('\\', '/').rpartition('/')[2]
-    stem, suffix = os.path.splitext(name)
-    return stem if suffix.lower() in _IMAGE_SUFFIXES else name
 
 
 def _report(result: Round, pictures_dir: str, raw_dir: str | None) -> str:

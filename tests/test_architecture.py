@@ -23,6 +23,7 @@ LAYERS = {
     'deeplab.errors': 1,
     'deeplab.options': 1,
     'deeplab.unfinished': 1,
+    'deeplab.names': 1,
     'deeplab.core': 2,
     'deeplab.datasets': 2,
     'deeplab.model': 3,

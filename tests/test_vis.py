@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from deeplab import common
 from deeplab import vis as vis_program
 from deeplab.core import preprocess_utils
 from deeplab.datasets import descriptor
 from deeplab.errors import DataError, OptionError
 from deeplab.options import ResizeOptions, VisOptions, WaitOptions
+from deeplab.utils import save_annotation
 from tests import checkpoint_files
 from tests import evaluation_setup as setup
 
@@ -149,3 +151,32 @@ def test_the_file_can_be_called_from_its_own_folder():
     done = subprocess.run([sys.executable, file.name, '--help'], cwd=file.parent, capture_output=True, text=True)
     assert done.returncode == 0
     assert '--vis_crop_size' in done.stdout
+
+
+HOSTILE_NAMES = [
+    b'a\0b',
+    b'a\nb',
+    b'\x1b[31ma',
+    b'x' * 248,
+    b'x' * 5000,
+    b'a',
+    b'a',
+    b'a_000006',
+    b'a_000006',
+    b'',
+    b'caf\xe9',
+]
+
+
+def test_any_name_of_an_image_gives_a_file_of_its_own(tmp_path, caplog):
+    def write(number, name, sample):
+        save_annotation.save_image(np.full((2, 2), number, np.uint8), str(tmp_path), name)
+
+    with vis_program.Writer(write) as writer:
+        writer.add({common.IMAGE_NAME: np.array(HOSTILE_NAMES, object)})
+    files = sorted(tmp_path.iterdir())
+    assert sorted(np.asarray(Image.open(path))[0, 0] for path in files) == list(range(len(HOSTILE_NAMES)))
+    assert {'a_b_000000.png', 'a_b_000001.png', 'a.png', 'a_000006.png', '000009.png'} <= {path.name for path in files}
+    assert all(path.name.isprintable() for path in files)
+    assert all(record.getMessage().isprintable() and len(record.getMessage()) < 400 for record in caplog.records)
+    assert r"'a\x00b'" in caplog.text

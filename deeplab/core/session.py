@@ -20,6 +20,7 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.core.protobuf import rewriter_config_pb2
 
+from deeplab import names
 from deeplab.core import accumulation, checkpoints
 from deeplab.core.checkpoints import (
     CheckpointWriter,
@@ -525,8 +526,8 @@ class _Loop:
 
     def _facts(self, step: int, values: dict[str, Any]) -> str:
         """What is known of a step whose update was not applied."""
-        names = [name.decode(errors='replace') for name in values.get('image_names', ())]
-        images = checkpoints.shortened(names, 16) or 'given'
+        shown = [names.shown(name) for name in values.get('image_names', ())]
+        images = checkpoints.shortened(shown, 16) or 'given'
         layers = _norms_by_layer(self._variable_names, values.get('variable_norms', ()))
         return (
             f'Step {step}: the loss is {values["loss"]} and the norm of the gradients {values["gradient_norm"]}, at '
@@ -545,15 +546,15 @@ class _Loop:
         )
 
 
-def _norms_by_layer(names: Sequence[str], norms: Sequence[float]) -> str:
+def _norms_by_layer(variables: Sequence[str], norms: Sequence[float]) -> str:
     """Which layers have gradients that are not finite, and the largest of the others; empty where nothing is known.
 
     Args:
-      names: of variables, in the network's order.
+      variables: their names, in the network's order.
       norms: of their gradients.
     """
     squares: dict[str, float] = {}
-    for name, norm in zip(names, norms, strict=False):
+    for name, norm in zip(variables, norms, strict=False):
         layer = name.rpartition('/')[0] or name
         squares[layer] = squares.get(layer, 0.0) + float(norm) ** 2
     bad = [layer for layer, square in squares.items() if not math.isfinite(square)]

@@ -68,7 +68,7 @@ def encode(
     """
     features: dict[str, wire.Value] = {
         ENCODED_KEY: image_bytes,
-        FILENAME_KEY: filename.encode(),
+        FILENAME_KEY: filename.encode('utf-8', 'surrogateescape'),  # a file's name may be any bytes
         FORMAT_KEY: image_format.encode(),
         HEIGHT_KEY: height,
         WIDTH_KEY: width,

@@ -20,7 +20,7 @@ import numpy as np
 import tqdm
 from absl import logging
 
-from deeplab import documents, unfinished
+from deeplab import documents, names, unfinished
 from deeplab.datasets import example, images, orientation, record_index
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.segmentation_dataset import SegmentationDataset
@@ -175,7 +175,7 @@ def require_fit(
     needed = np.maximum(seen.max(axis=0), crop_size)
     good = [int(-(-(side - 1) // output_stride) * output_stride + 1) for side in needed]
     raise DataError(
-        f"Image '{example.parse(index.read(record)).image_name}' ({index.name_of(record)}) is "
+        f"Image '{names.shown(example.parse(index.read(record)).image_name)}' ({index.name_of(record)}) is "
         f'{seen[place][0]} x {seen[place][1]} pixels (height x width), larger than '
         f'--{flag}={crop_size[0]},{crop_size[1]}; {counts[too_large].sum()} of {len(verdict.records)} images are. '
         f'Set --{flag}={good[0]},{good[1]}.'
@@ -201,7 +201,7 @@ def _read(
         mask = images.read_mask(parsed.label_bytes) if needs_labels and parsed.label_bytes is not None else None
         return parsed, header, mask
     except DataError as error:
-        image = f" (image '{parsed.image_name}')" if parsed else ''
+        image = f" (image '{names.shown(parsed.image_name)}')" if parsed else ''
         raise DataError(f'Cannot use {what} of {index.name_of(record)}{image}: {error}.') from None
 
 
@@ -248,7 +248,8 @@ class _Inspector:
                 wrong = self._what_is_wrong(header, mask)
             if wrong is not None:
                 kind, detail = wrong
-                found.wrong.append((kind, f"{self._index.name_of(record)}, image '{parsed.image_name}'{detail}"))
+                name = names.shown(parsed.image_name)
+                found.wrong.append((kind, f"{self._index.name_of(record)}, image '{name}'{detail}"))
                 continue
             found.records.append(record)
             found.sizes.append((header.height, header.width))

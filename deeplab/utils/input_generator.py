@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from deeplab import common, input_preprocess
+from deeplab import common, input_preprocess, names
 from deeplab.datasets import example
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import DataError
@@ -95,8 +95,9 @@ class RecordReader:
             except (tf.errors.OpError, DataError) as error:
                 text = str(error) if isinstance(error, DataError) else error.message or ''
                 reason = text.split('\n')[0].rstrip('.')
+                name = names.shown(content.image_name)
                 return (
-                    f'Cannot decode {self.index.name_of(record)} (image {content.image_name}): {reason}. Build the '
+                    f'Cannot decode {self.index.name_of(record)} (image {name}): {reason}. Build the '
                     'records again from a whole file, or leave the record out with --skip_corrupt_records.'
                 )
         return None

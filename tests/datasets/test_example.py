@@ -25,6 +25,11 @@ def test_encode_gives_tensorflows_bytes():
     }
 
 
+def test_a_file_s_name_that_is_no_utf8_is_kept_as_it_is():
+    name = b'caf\xe9'.decode('utf-8', 'surrogateescape')  # as Python reads it from a folder
+    assert b'caf\xe9' in example.encode(b'image', 'png', name, 2, 2)
+
+
 def test_a_record_without_mask_has_no_mask_keys():
     message = tf.train.Example.FromString(example.encode(b'x', 'png', 'n', 1, 1))
     assert not [key for key in message.features.feature if 'segmentation' in key]

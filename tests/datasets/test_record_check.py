@@ -4,7 +4,7 @@ import os
 import numpy as np
 import pytest
 
-from deeplab.datasets import record_check, record_index, segmentation_dataset
+from deeplab.datasets import example, record_check, record_index, segmentation_dataset
 from deeplab.errors import DataError
 from tests.datasets import files
 
@@ -172,6 +172,17 @@ def test_corrupt_records_stop_the_check(tmp_path):
 )
 def test_each_corrupt_record_is_named(tmp_path, record, text):
     assert message(dataset_of(tmp_path, [record]), 3, 255).startswith(text)
+
+
+def test_names_of_images_are_escaped_and_cut(tmp_path):
+    image = files.png(files.pixels())
+    bad = [
+        example.encode(image[:-9], 'png', name, 6, 8, 3, files.png(files.ids())) for name in ('a\n\x1b[2J', 'x' * 5000)
+    ]
+    found = record_check.check(dataset_of(tmp_path, [files.record(0), *bad]), 3, 255, skip_corrupt_records=True).corrupt
+    assert len(found) == 2
+    assert all(text.isprintable() and len(text) < 400 for text in found)
+    assert r"(image 'a\n\x1b[2J')" in found[0]
 
 
 def test_corrupt_records_are_skipped_and_counted(tmp_path, caplog):
