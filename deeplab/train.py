@@ -332,8 +332,7 @@ def _train(
         if averages is not None:
             running.run(averages.start)
 
-    if machines.is_chief:
-        _write_graph(options)
+    _write_graph(options)
     with input_generator.explain_input_errors(data.reader, lambda: writer.last_path):
         return session.train(
             group.step,
@@ -349,7 +348,9 @@ def _train(
 
 
 def _write_graph(options: TrainOptions) -> None:
-    """Puts the present graph into the run's folder."""
+    """Puts the present graph into the run's folder; it is for the chief to do so."""
+    if not options.clones.is_chief:
+        return
     with output_files.writing_to(options.train_logdir, 'train_logdir'):
         session.write_graph(tf.compat.v1.get_default_graph(), options.train_logdir)
 
