@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 
 LONGEST_SHOWN = 120  # characters
-# Bytes: a file's name may have 255, and gets .png, or .png.partial while it is written.
-LONGEST_FILE_NAME = 240
+# Bytes: a file's name may have 255, and gets .png, with .PID.partial behind it while it is written.
+LONGEST_FILE_NAME = 230
 
 _IMAGE_SUFFIXES = ('.jpg', '.jpeg', '.png', '.npy')
 _PARTING = '[...]'

@@ -44,11 +44,11 @@ def test_file_names_are_cleaned(name):
 def test_long_file_names_are_cut_between_characters(name, tmp_path):
     cleaned, is_changed = names.file_name(name)
     assert is_changed and cleaned and name.startswith(cleaned)
-    (tmp_path / f'{cleaned}_000123.png.partial').write_bytes(b'')
+    (tmp_path / f'{cleaned}_000123.png.4194304.partial').write_bytes(b'')
 
 
 def test_lengths_at_the_border_and_nothing_left():
-    assert names.file_name('x' * 240) == ('x' * 240, False)
-    assert names.file_name('x' * 241)[1]
+    assert names.file_name('x' * 230) == ('x' * 230, False)
+    assert names.file_name('x' * 231)[1]
     assert names.file_name('folder/') == ('', False)
     assert names.file_name('.png') == ('.png', False)
