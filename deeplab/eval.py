@@ -20,7 +20,7 @@ import dataclasses
 import tensorflow as tf
 from absl import logging
 
-from deeplab import unfinished
+from deeplab import folder_lock, unfinished
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.options import EvalOptions
 from deeplab.utils import checkpoint_rounds, evaluation_loop, evaluation_rounds, output_files
@@ -49,8 +49,15 @@ def run(options: EvalOptions) -> Result:
       The figures of every round; they are in the log, in metrics-STEP.json and in event files too.
 
     Raises:
-      UserError: Data set, network or checkpoint are missing or do not fit each other.
+      UserError: Data set, network or checkpoint are missing or do not fit each other, or another eval writes to the
+        folder.
     """
+    with folder_lock.held(options.eval_logdir, 'eval', 'eval_logdir'):
+        return _run(options)
+
+
+def _run(options: EvalOptions) -> Result:
+    """What `run` does, in a folder of its own."""
     split = evaluation_loop.open_split(
         'eval', options.dataset, options.model, options.resize, needs_labels=True, cache_dir=options.eval_logdir
     )

@@ -23,7 +23,7 @@ import tensorflow as tf
 import tf_slim as slim
 from absl import logging
 
-from deeplab import common, input_preprocess, model
+from deeplab import common, folder_lock, input_preprocess, model
 from deeplab.core import (
     accumulation,
     checkpoints,
@@ -130,6 +130,14 @@ def run(options: TrainOptions) -> Result:
     check_options(options)
     if options.clones.master:  # a server has a working folder of its own
         options = dataclasses.replace(options, train_logdir=os.path.abspath(options.train_logdir))
+    if not options.clones.is_chief:  # the folder is task 0's
+        return _run(options)
+    with folder_lock.held(options.train_logdir, 'train', 'train_logdir'):
+        return _run(options)
+
+
+def _run(options: TrainOptions) -> Result:
+    """What `run` does with options that are good, in a folder where no other training writes."""
     resumed, first_step = _newest(options) if options.clones.is_chief else (None, 0)
     if first_step >= options.number_of_steps and not validation.is_pending(options, first_step):
         return Result(

@@ -25,7 +25,7 @@ from collections.abc import Callable
 import numpy as np
 from absl import logging
 
-from deeplab import common, input_preprocess, names, unfinished
+from deeplab import common, folder_lock, input_preprocess, names, unfinished
 from deeplab.core import checkpoints
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
@@ -81,8 +81,15 @@ def run(options: VisOptions) -> Result:
       Where the pictures lie.
 
     Raises:
-      UserError: Data set, network or checkpoint are missing or do not fit each other, or a file cannot be written.
+      UserError: Data set, network or checkpoint are missing or do not fit each other, a file cannot be written, or
+        another vis writes to the folder.
     """
+    with folder_lock.held(options.vis_logdir, 'vis', 'vis_logdir'):
+        return _run(options)
+
+
+def _run(options: VisOptions) -> Result:
+    """What `run` does, in a folder of its own."""
     split = evaluation_loop.open_split(
         'vis', options.dataset, options.model, options.resize, needs_labels=False, cache_dir=options.vis_logdir
     )

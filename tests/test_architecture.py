@@ -24,6 +24,7 @@ LAYERS = {
     'deeplab.options': 1,
     'deeplab.unfinished': 1,
     'deeplab.names': 1,
+    'deeplab.folder_lock': 1,
     'deeplab.core': 2,
     'deeplab.datasets': 2,
     'deeplab.model': 3,

@@ -17,6 +17,7 @@ import random
 import sys
 from typing import Any
 
+from deeplab import folder_lock
 from deeplab.datasets import build_data, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildAde20kOptions
@@ -39,18 +40,19 @@ def run(options: BuildAde20kOptions) -> dict[str, Any]:
       DataError: A folder or file is missing, or a file is not good (`build_data.write_split`).
     """
     splits = find_items(options)
-    summaries = [
-        build_data.write_split(
-            items,
-            split,
-            options.output_dir,
-            options.num_shards or DEFAULT_NUM_SHARDS,
-            options.num_workers,
-            options.num_classes,
-            options.ignore_label,
-        )
-        for split, items in splits.items()
-    ]
+    with folder_lock.held(options.output_dir, 'builder', 'output_dir'):
+        summaries = [
+            build_data.write_split(
+                items,
+                split,
+                options.output_dir,
+                options.num_shards or DEFAULT_NUM_SHARDS,
+                options.num_workers,
+                options.num_classes,
+                options.ignore_label,
+            )
+            for split, items in splits.items()
+        ]
     return build_data.summarize(options.output_dir, summaries)
 
 

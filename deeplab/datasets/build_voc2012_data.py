@@ -18,6 +18,7 @@ from typing import Any
 
 from absl import logging
 
+from deeplab import folder_lock
 from deeplab.datasets import build_data, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildVocOptions
@@ -41,18 +42,19 @@ def run(options: BuildVocOptions) -> dict[str, Any]:
       DataError: A folder, list or file is missing, or a file is not good (`build_data.write_split`).
     """
     splits = find_items(options)
-    summaries = [
-        build_data.write_split(
-            items,
-            split,
-            options.output_dir,
-            options.num_shards or DEFAULT_NUM_SHARDS,
-            options.num_workers,
-            options.num_classes,
-            options.ignore_label,
-        )
-        for split, items in splits.items()
-    ]
+    with folder_lock.held(options.output_dir, 'builder', 'output_dir'):
+        summaries = [
+            build_data.write_split(
+                items,
+                split,
+                options.output_dir,
+                options.num_shards or DEFAULT_NUM_SHARDS,
+                options.num_workers,
+                options.num_classes,
+                options.ignore_label,
+            )
+            for split, items in splits.items()
+        ]
     return build_data.summarize(options.output_dir, summaries)
 
 

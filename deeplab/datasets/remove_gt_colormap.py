@@ -23,7 +23,7 @@ from typing import Any
 
 import tqdm
 
-from deeplab import unfinished
+from deeplab import folder_lock, unfinished
 from deeplab.datasets import build_data, images, orientation
 from deeplab.errors import DataError
 from deeplab.options import RemoveColormapOptions
@@ -57,6 +57,13 @@ def run(options: RemoveColormapOptions) -> dict[str, Any]:
             f"There is no *.{extension} in '{options.original_gt_folder}'. Set --original_gt_folder or "
             '--segmentation_format.'
         )
+    with folder_lock.held(options.output_dir, 'remove_gt_colormap', 'output_dir'):
+        _convert_all(paths, options)
+    return {'output_dir': options.output_dir, 'masks': len(paths), 'seconds': round(time.monotonic() - start, 3)}
+
+
+def _convert_all(paths: list[str], options: RemoveColormapOptions) -> None:
+    """Converts the files in threads."""
     try:
         os.makedirs(options.output_dir, exist_ok=True)
     except OSError as error:
@@ -66,7 +73,6 @@ def run(options: RemoveColormapOptions) -> dict[str, Any]:
     with contextlib.closing(build_data.in_order(convert, paths, options.num_workers)) as done:
         for _ in tqdm.tqdm(done, 'masks', len(paths), leave=False, disable=not sys.stderr.isatty()):
             pass
-    return {'output_dir': options.output_dir, 'masks': len(paths), 'seconds': round(time.monotonic() - start, 3)}
 
 
 def convert_file(path: str, output_dir: str) -> None:

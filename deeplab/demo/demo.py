@@ -32,7 +32,7 @@ import tqdm
 from absl import logging
 from PIL import Image
 
-from deeplab import documents
+from deeplab import documents, folder_lock
 from deeplab.demo import dataset, scenes, sheet
 from deeplab.errors import DataError, OptionError
 from deeplab.options import DemoOptions
@@ -149,6 +149,14 @@ def run(options: DemoOptions, run_program: RunProgram, settings: Settings | None
     if options.steps is not None:
         settings = dataclasses.replace(settings, steps=options.steps)
     workdir = pathlib.Path(options.workdir).expanduser().resolve()
+    with folder_lock.held(str(workdir), 'demo', 'workdir'):
+        return _run(options, run_program, settings, workdir, started)
+
+
+def _run(
+    options: DemoOptions, run_program: RunProgram, settings: Settings, workdir: pathlib.Path, started: float
+) -> Result:
+    """What `run` does, in a folder of its own."""
     _claim(workdir, {'seed': options.seed, **dataclasses.asdict(settings)}, options)
     paths = paths_in(workdir)
     _draw(paths.scenes, settings, options.seed)
@@ -238,7 +246,8 @@ def _claim(workdir: pathlib.Path, wanted: dict[str, Any], options: DemoOptions) 
             _compare(documents.load(note), wanted, workdir)
             logging.info('Going on with the demo in %s; what is there is used again.', workdir)
             return
-        if any(path.name != f'{SETTINGS_FILE}.part' for path in workdir.iterdir()):
+        own = (f'{SETTINGS_FILE}.part', os.path.basename(folder_lock.path_of('', 'demo')))
+        if any(path.name not in own for path in workdir.iterdir()):
             raise OptionError(
                 f'--workdir={options.workdir}: the folder is not empty, and what it holds is not from a demo. Give a '
                 'folder that is empty or does not exist yet.'

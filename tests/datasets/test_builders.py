@@ -295,7 +295,7 @@ def test_remove_gt_colormap_mistakes(tmp_path):
     assert failure(lambda: remove_gt_colormap.run(options)).startswith(f"There is no *.png in '{folder}'.")
     (folder / 'a.png').write_bytes(files.png(files.pixels()))
     assert "a.png': it has 3 channels (RGB)" in failure(lambda: remove_gt_colormap.run(options))
-    assert os.listdir(tmp_path / 'raw') == []
+    assert not (tmp_path / 'raw').exists()
     same = dataclasses.replace(options, output_dir=str(folder / '..' / 'painted'))
     assert 'is the folder of the original masks' in failure(lambda: remove_gt_colormap.run(same))
 
