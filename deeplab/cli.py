@@ -610,7 +610,11 @@ def _wait_flags(rounds: Flag) -> tuple[Flag, ...]:
         Flag('eval_interval_secs', 'integer', 300, 'Least number of seconds between the starts of two rounds.'),
         rounds,
         Flag(
-            'timeout_secs', 'float', None, 'Give up after this many seconds without a new checkpoint; not set: never.'
+            'timeout_secs',
+            'float',
+            None,
+            'Give up after this many seconds without a new checkpoint. Not set: with a number of rounds, when no '
+            'training runs in the folder, or begins there within 60 seconds; else never.',
         ),
     )
 

@@ -170,21 +170,6 @@ def test_images_are_measured_at_the_resized_size(options):
     assert sum(map(sum, result.rounds[0].metrics.confusion_matrix)) < sum(h * w - 1 for h, w in setup.SIZES)
 
 
-def test_no_checkpoint_within_the_time_given(options, caplog, tmp_path):
-    with pytest.raises(CheckpointError) as error:
-        eval_program.run(changed(options, wait=WaitOptions(timeout_secs=0.1)))
-    assert str(error.value) == (
-        f"No checkpoint came into '{options.checkpoint_dir}' within 0.1 seconds (--timeout_secs). Is --checkpoint_dir "
-        'the --train_logdir of a training that has saved one?'
-    )
-    waiting = f"Waiting for a first checkpoint in '{options.checkpoint_dir}' (for at most 0.1 seconds)."
-    assert waiting in logged(caplog)
-    with pytest.raises(CheckpointError):
-        eval_program.run(changed(options, checkpoint_dir=str(tmp_path / 'none'), wait=WaitOptions(timeout_secs=0.1)))
-    assert any('a folder that does not exist yet' in line for line in logged(caplog))
-    assert not list(pathlib.Path(options.eval_logdir).glob('metrics-*'))
-
-
 @pytest.mark.parametrize(
     ('checkpoint', 'message'),
     [
