@@ -16,14 +16,18 @@ if __name__ == '__main__':  # first, so that help and mistakes need not wait for
     sys.exit(start.main(['eval', *sys.argv[1:]]))
 
 import dataclasses
+import os
+import re
 
 import tensorflow as tf
 from absl import logging
 
 from deeplab import folder_lock, unfinished
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.options import EvalOptions
+from deeplab.options import EvalOptions, ResizeOptions
 from deeplab.utils import checkpoint_rounds, evaluation_loop, evaluation_rounds, output_files
+
+_DEFAULT_SPLIT = 'val'  # of --eval_split
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,17 +70,17 @@ def _run(options: EvalOptions) -> Result:
     network = evaluation_loop.Network(options.model, options.prediction, options.batch_size)
     rounds = []
     for checkpoint in checkpoint_rounds.rounds(options.checkpoint_dir, options.wait):
-        rounds.append(
-            evaluation_rounds.evaluate(
-                checkpoint,
-                network,
-                split,
-                options.resize,
-                options.eval_logdir,
-                options.master,
-                use_moving_average=options.use_moving_average,
-            )
+        found = evaluation_rounds.evaluate(
+            checkpoint,
+            network,
+            split,
+            options.resize,
+            options.eval_logdir,
+            options.master,
+            use_moving_average=options.use_moving_average,
         )
+        path = os.path.join(options.eval_logdir, figures_file(found.global_step, options))
+        rounds.append(dataclasses.replace(found, path=path))
         _publish(rounds[-1], split.descriptor, options)
     return Result(tuple(rounds), report(rounds[-1], split.descriptor) if rounds else '')
 
@@ -88,7 +92,44 @@ def _publish(result: evaluation_rounds.Round, descriptor: DatasetDescriptor, opt
         logging.info('%s', evaluation_rounds.log_line(tag, value))
     with tf.Graph().as_default(), tf.compat.v1.summary.FileWriter(options.eval_logdir) as writer:
         evaluation_rounds.add_summaries(writer, figures, result.global_step)
-    evaluation_rounds.write_json(evaluation_rounds.as_json(result, descriptor), result.path)
+    content = evaluation_rounds.as_json(result, descriptor) | {'flags': flags_of_figures(options)}
+    evaluation_rounds.write_json(content, result.path)
+
+
+def flags_of_figures(options: EvalOptions) -> dict[str, object]:
+    """The flags that decide what is measured, and how, by name."""
+    return {
+        'dataset': options.dataset.name,
+        'eval_split': options.dataset.split,
+        'eval_scales': list(options.prediction.scales),
+        'add_flipped_images': options.prediction.add_flipped_images,
+        'use_moving_average': options.use_moving_average,
+        'eval_crop_size': options.model.crop_size,
+        'min_resize_value': options.resize.min_value,
+        'max_resize_value': options.resize.max_value,
+        'resize_factor': options.resize.factor,
+    }
+
+
+def figures_file(step: int, options: EvalOptions) -> str:
+    """Name of the file of figures: metrics-STEP.json, with the flags in it that are not at their defaults.
+
+    So evaluations of one checkpoint that measure something else do not overwrite each other:
+    metrics-30000-test-scales_0.5_1.0-flipped.json.
+    """
+    parts = ['metrics', str(step)]
+    if options.dataset.split != _DEFAULT_SPLIT:
+        parts.append(re.sub(r'[^\w.]', '_', options.dataset.split))
+    if not options.prediction.is_single_scale:
+        parts.append('_'.join(['scales', *(str(float(scale)) for scale in options.prediction.scales)]))
+    if options.prediction.add_flipped_images:
+        parts.append('flipped')
+    if options.use_moving_average:
+        parts.append('moving_average')
+    resize = (options.resize.min_value, options.resize.max_value, options.resize.factor)
+    if options.resize != ResizeOptions():
+        parts.append('_'.join(['resized', *('-' if value is None else str(value) for value in resize)]))
+    return '-'.join(parts) + '.json'
 
 
 def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> str:

@@ -30,7 +30,14 @@ from deeplab.core import checkpoints
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
 from deeplab.options import ResizeOptions, VisOptions
-from deeplab.utils import checkpoint_rounds, evaluation_loop, get_dataset_colormap, output_files, save_annotation
+from deeplab.utils import (
+    checkpoint_rounds,
+    evaluation_loop,
+    get_dataset_colormap,
+    output_files,
+    save_annotation,
+    written_files,
+)
 
 PICTURES = 'segmentation_results'
 RAW_PREDICTIONS = 'raw_segmentation_results'
@@ -59,7 +66,7 @@ class Result:
     """What a run of the program gave.
 
     Attributes:
-      rounds: one for each checkpoint, in order; a later one writes over the pictures of an earlier one.
+      rounds: one for each checkpoint, in order; the pictures of a later one replace those of an earlier one.
       pictures_dir: folder of NUMBER_image.png and NUMBER_prediction.png.
       raw_dir: folder of NAME.png with class ids; None where they were not asked for.
       report: where everything lies, for people.
@@ -104,7 +111,8 @@ def _run(options: VisOptions) -> Result:
     network = evaluation_loop.Network(options.model, options.prediction, options.batch_size)
     rounds = []
     for checkpoint in checkpoint_rounds.rounds(options.checkpoint_dir, options.wait):
-        pictures = Pictures(pictures_dir, raw_dir, colormap, split.descriptor, options.resize)
+        written = written_files.WrittenFiles(options.vis_logdir, 'vis')
+        pictures = Pictures(pictures_dir, raw_dir, colormap, split.descriptor, options.resize, written)
         rounds.append(_visualize(checkpoint, network, split, pictures, options))
     return Result(tuple(rounds), pictures_dir, raw_dir, _report(rounds[-1], pictures_dir, raw_dir) if rounds else '')
 
@@ -187,6 +195,7 @@ class Pictures:
         colormap: np.ndarray,
         descriptor: DatasetDescriptor,
         resize: ResizeOptions,
+        written: written_files.WrittenFiles,
     ) -> None:
         """Notes where and how to write.
 
@@ -196,7 +205,9 @@ class Pictures:
           colormap: [n, 3] uint8.
           descriptor: of the data set; its `eval_ids` are what raw predictions hold.
           resize: how the images were resized.
+          written: the list of what vis wrote; what earlier runs wrote goes before the first file is written.
         """
+        self._written = written
         self._pictures_dir, self._raw_dir, self._colormap = pictures_dir, raw_dir, colormap
         self._eval_ids = None if descriptor.eval_ids is None else np.array(descriptor.eval_ids, np.uint8)
         self._undoes_resize = undoes_resize(resize)
@@ -214,7 +225,7 @@ class Pictures:
           sample: what `keys` and `evaluation_loop.PREDICTION` name, without a batch dimension.
 
         Raises:
-          DataError: A file cannot be written.
+          DataError: A file cannot be written, or one of an earlier run not be removed.
         """
         height, width = int(sample[common.HEIGHT]), int(sample[common.WIDTH])
         labels = sample[evaluation_loop.PREDICTION][:height, :width]
@@ -222,11 +233,18 @@ class Pictures:
             height, width = int(sample[common.ORIGINAL_HEIGHT]), int(sample[common.ORIGINAL_WIDTH])
             labels = nearest(labels, height, width)
         image = np.clip(np.rint(sample[self._image_key][:height, :width]), 0, 255).astype(np.uint8)
-        save_annotation.save_image(save_annotation.viewable(image), self._pictures_dir, f'{number:06d}_image')
-        save_annotation.save_annotation(labels, self._pictures_dir, f'{number:06d}_prediction', colormap=self._colormap)
+        self._written.begin()
+        paths = [save_annotation.save_image(save_annotation.viewable(image), self._pictures_dir, f'{number:06d}_image')]
+        paths.append(
+            save_annotation.save_annotation(
+                labels, self._pictures_dir, f'{number:06d}_prediction', colormap=self._colormap
+            )
+        )
         if self._raw_dir is not None:
             ids = labels if self._eval_ids is None else self._eval_ids[labels]
-            save_annotation.save_annotation(ids, self._raw_dir, name, add_colormap=False)
+            paths.append(save_annotation.save_annotation(ids, self._raw_dir, name, add_colormap=False))
+        for path in paths:
+            self._written.add(path)
 
 
 class Writer:

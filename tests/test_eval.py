@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from deeplab import cli
 from deeplab import eval as eval_program
 from deeplab.core.metrics import ConfusionMatrix
 from deeplab.errors import CheckpointError, DataError, OptionError
@@ -18,6 +19,7 @@ from deeplab.utils import evaluation_rounds
 from tests import checkpoint_files
 from tests import evaluation_setup as setup
 
+DEFAULT_LINE = ['--checkpoint_dir=logs', '--eval_logdir=eval', '--dataset_dir=records']
 ONCE = WaitOptions(interval_secs=0, max_rounds=1, timeout_secs=0)
 
 
@@ -77,7 +79,7 @@ def test_json_and_events_and_report(options):
     content = json.loads((logdir / 'metrics-10.json').read_text())
     assert set(content) == set(
         'miou class_iou pixel_accuracy mean_accuracy frequency_weighted_iou confusion_matrix images seconds checkpoint '
-        'global_step'.split()
+        'global_step flags'.split()
     )
     assert content['class_iou'].keys() == set(setup.CLASSES)
     assert content['class_iou']['road'] == 0.0
@@ -94,6 +96,34 @@ def test_json_and_events_and_report(options):
     assert re.search(r'^sky +\d+\.\d\d%  +0\.\d{4}$', result.report, re.M)
     assert f'mean IoU                         {content["miou"]:.4f}' in result.report
     assert str(logdir / 'metrics-10.json') in result.report
+
+
+def test_figures_of_other_flags_are_kept_apart_and_say_their_flags(options):
+    setup.write_checkpoint(options.checkpoint_dir)
+    eval_program.run(options)
+    eval_program.run(changed(options, prediction=PredictionOptions((0.5, 1.0), True)))
+    logdir = pathlib.Path(options.eval_logdir)
+    plain, other = (
+        json.loads((logdir / f'metrics-10{end}.json').read_text()) for end in ('', '-scales_0.5_1.0-flipped')
+    )
+    assert (plain['flags']['eval_scales'], plain['flags']['add_flipped_images']) == ([1.0], False)
+    assert (other['flags']['eval_scales'], other['flags']['add_flipped_images']) == ([0.5, 1.0], True)
+    assert plain['flags']['eval_split'] == 'val'
+
+
+def test_names_of_files_of_figures(options):
+    cases = {
+        '': {},
+        '-test': {'dataset': dataclasses.replace(options.dataset, split='test')},
+        '-a_b': {'dataset': dataclasses.replace(options.dataset, split='a-b')},
+        '-flipped': {'prediction': PredictionOptions((1.0,), True)},
+        '-moving_average': {'use_moving_average': True},
+        '-resized_-_17_16': {'resize': ResizeOptions(max_value=17, factor=16)},
+    }
+    for end, changes in cases.items():
+        assert eval_program.figures_file(7, changed(options, **changes)) == f'metrics-7{end}.json'
+    assert cli.options_of('eval', DEFAULT_LINE).dataset.split == 'val'
+    assert eval_program.figures_file(7, cli.options_of('eval', DEFAULT_LINE)) == 'metrics-7.json'
 
 
 def test_a_class_that_occurs_nowhere_is_null_and_has_no_summary(options):

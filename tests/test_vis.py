@@ -1,4 +1,5 @@
 import dataclasses
+import os
 import pathlib
 import subprocess
 import sys
@@ -67,6 +68,24 @@ def test_files_names_sizes_and_colours(options):
     assert result.raw_dir == str(pathlib.Path(options.vis_logdir) / 'raw_segmentation_results')
     assert result.report.startswith('5 images in ')
     assert result.raw_dir in result.report
+
+
+def test_a_smaller_split_replaces_all_that_a_larger_one_left(options, tmp_path):
+    setup.write_checkpoint(options.checkpoint_dir)
+    vis_program.run(options)
+    folder = pathlib.Path(options.vis_logdir)
+    for mine in ('segmentation_results/000009_image.png', 'raw_segmentation_results/mine.png', 'notes.txt'):
+        (folder / mine).write_text('mine')
+    smaller = setup.write_data(tmp_path / 'few', names=['x', 'y', 'z', 'u', 'v'])
+    os.remove(tmp_path / 'few' / 'val-00001-of-00002.tfrecord')
+    os.rename(tmp_path / 'few' / 'val-00000-of-00002.tfrecord', tmp_path / 'few' / 'val-00000-of-00001.tfrecord')
+    vis_program.run(dataclasses.replace(options, dataset=smaller))
+    pictures = {f'{number:06d}_{kind}.png' for number in range(3) for kind in ('image', 'prediction')}
+    assert set(os.listdir(folder / 'segmentation_results')) == pictures | {'000009_image.png'}
+    assert set(os.listdir(folder / 'raw_segmentation_results')) == {'x.png', 'y.png', 'z.png', 'mine.png'}
+    vis_program.run(dataclasses.replace(options, dataset=smaller, also_save_raw_predictions=False))
+    assert os.listdir(folder / 'raw_segmentation_results') == ['mine.png']
+    assert (folder / 'notes.txt').exists()
 
 
 def test_the_resize_is_undone_where_both_bounds_are_set(options):

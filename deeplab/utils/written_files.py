@@ -1,0 +1,95 @@
+"""A list of the files that a program wrote into a folder, so that its next run can replace them as a whole."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+
+from absl import logging
+
+from deeplab.errors import DataError
+
+
+class WrittenFiles:
+    """The files of one program in one folder. They are listed in FOLDER/.PROGRAM_files, a JSON array a line.
+
+    A file counts as written by the program as long as its size and time are those in the list: one that somebody has
+    put in its place since is not removed. Safe to use from several threads.
+    """
+
+    def __init__(self, folder: str, program: str) -> None:
+        """Reads and removes nothing yet."""
+        self._folder = folder
+        self._path = os.path.join(folder, f'.{program}_files')
+        self._lock = threading.Lock()
+        self._has_begun = False
+
+    def begin(self) -> None:
+        """Removes what earlier runs wrote; does so once.
+
+        Raises:
+          DataError: A file cannot be removed.
+        """
+        with self._lock:
+            if not self._has_begun:
+                self._remove_earlier()
+                self._has_begun = True
+
+    def add(self, path: str) -> None:
+        """Notes a file that was just written.
+
+        Raises:
+          DataError: The list cannot be written.
+        """
+        name = os.path.relpath(path, self._folder)
+        try:
+            stat = os.stat(path)
+            line = json.dumps([name, stat.st_size, stat.st_mtime_ns]) + '\n'
+            with self._lock, open(self._path, 'a', encoding='utf-8') as file:
+                file.write(line)
+        except OSError as error:
+            raise DataError(f"Cannot write '{self._path}': {error.strerror}.") from None
+
+    def _remove_earlier(self) -> None:
+        """Removes the files in the list that are still as they were written, then the list."""
+        removed, changed = 0, 0
+        try:
+            for name, stamp in self._read().items():
+                path = os.path.join(self._folder, name)
+                with contextlib.suppress(FileNotFoundError):
+                    stat = os.lstat(path)
+                    if (stat.st_size, stat.st_mtime_ns) == stamp:
+                        os.remove(path)
+                        removed += 1
+                    else:
+                        changed += 1
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(self._path)
+        except OSError as error:
+            raise DataError(f"Cannot remove '{error.filename}' of an earlier run: {error.strerror}.") from None
+        if removed:
+            logging.info("Removed %d files that an earlier run wrote to '%s'.", removed, self._folder)
+        if changed:
+            logging.warning(
+                "%d files in '%s' that an earlier run wrote were changed since, and are kept unless this run has files "
+                'of the same names.',
+                changed,
+                self._folder,
+            )
+
+    def _read(self) -> dict[str, tuple[int, int]]:
+        """Size and time by name; lines that are cut off are left out, and so is what lies outside of the folder."""
+        found: dict[str, tuple[int, int]] = {}
+        try:
+            with open(self._path, encoding='utf-8') as file:
+                lines = file.readlines()
+        except FileNotFoundError:
+            return found
+        for line in lines:
+            with contextlib.suppress(ValueError, TypeError):
+                name, size, time_ns = json.loads(line)
+                if not os.path.isabs(name) and '..' not in name.split(os.sep):
+                    found[name] = (size, time_ns)
+        return found
