@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from deeplab import flag_hints
 from deeplab.errors import OptionError
 
 _CURLY_QUOTES = '“”„‟‘’‚‛«»″′'
@@ -126,6 +127,31 @@ def with_named(words: Sequence[str], known: Mapping[str, Flag], name: str) -> li
         else:
             result.append(word.text)
     return result
+
+
+def without_undefined(words: Sequence[str], known: Mapping[str, Flag]) -> list[str]:
+    """A line without --undefok, and without those flags that it names and the program does not have.
+
+    Args:
+      words: what stands behind the program's name.
+      known: the program's flags by name.
+    """
+    end = list(words).index('--') if '--' in words else len(words)
+    rest = list(words[:end])
+    named: set[str] = set()
+    kept = []
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.lstrip('-').partition('=')
+        if not word.startswith('-') or name != 'undefok':
+            kept.append(word)
+            continue
+        if not equals and not rest:
+            raise UsageError('--undefok lacks its value: write --undefok=NAME,NAME.')
+        named.update(part.strip().lstrip('-') for part in (value if equals else rest.pop(0)).split(','))
+    named = (named | {f'no{name}' for name in named}) - set(known)
+    kept = [word for word in kept if not (word.startswith('-') and word.lstrip('-').partition('=')[0] in named)]
+    return [*kept, *words[end:]]
 
 
 def normalised(words: Sequence[str], known: Mapping[str, Flag]) -> list[tuple[str, str]]:
@@ -309,6 +335,8 @@ def _refuse_unknown(
 def _unknown_flag(name: str, program: str, known: Mapping[str, Flag], owners: Sequence[str]) -> str:
     """Says that `name` is unknown, and what may have been meant."""
     text = f'Unknown flag --{name}'
+    if (hint := flag_hints.find(name, known)) is not None:
+        return f'{text}: {hint}'
     near = difflib.get_close_matches(name.lower().replace('-', '_'), known, n=1, cutoff=0.7)
     if owners:
         text += f' (it belongs to {", ".join(owners)})'

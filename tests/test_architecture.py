@@ -12,7 +12,11 @@ from deeplab import cli
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGE = ROOT / 'deeplab'
 SOURCES = sorted(PACKAGE.rglob('*.py'))
-LIBRARIES = [path for path in SOURCES if path.name not in ('cli.py', 'command_words.py', 'start.py', '__main__.py')]
+LIBRARIES = [
+    path
+    for path in SOURCES
+    if path.name not in ('cli.py', 'command_words.py', 'start.py', 'log_files.py', '__main__.py')
+]
 LONGEST_FUNCTION = 60
 
 # The layers of docs/architecture.md; the longest matching name counts. A module imports its own layer and lower ones.
@@ -44,6 +48,8 @@ LAYERS = {
     'deeplab.command_words': 6,
     'deeplab.cli': 6,
     'deeplab.start': 6,
+    'deeplab.log_files': 6,
+    'deeplab.flag_hints': 6,
     'deeplab.checkpoint': 6,
     'deeplab.demo.__main__': 6,
     'deeplab.__main__': 6,
