@@ -34,8 +34,17 @@ from typing import Any
 from absl import flags, logging  # noqa: TID251 (this is the one file that may)
 
 import deeplab
-from deeplab import common, options, presets, start
-from deeplab.command_words import Flag, Group, UsageError, check_words, normalised, parse_number, with_named
+from deeplab import common, log_files, names, options, presets, start
+from deeplab.command_words import (
+    Flag,
+    Group,
+    UsageError,
+    check_words,
+    normalised,
+    parse_number,
+    with_named,
+    without_undefined,
+)
 from deeplab.core import scopes, signals
 from deeplab.datasets import descriptor
 from deeplab.errors import UserError
@@ -710,6 +719,14 @@ _LOG_FLAGS = (
     Flag('v', 'integer', None, 'How much is logged: 1 more, 0 as usual, -1 warnings and errors alone.'),
     Flag('verbosity', 'integer', None, 'The same as --v.'),
     Flag('showprefixforinfo', 'boolean', True, 'Begin each line of the log with time and place.'),
+    Flag('log_dir', 'string', None, 'Folder that gets a file with the log, too. Not set: no file.'),
+    Flag(
+        'stderrthreshold',
+        'string',
+        None,
+        'Least severity that reaches standard error: info, warning, error or fatal, or 0 to 3. Not set: all that is '
+        'logged.',
+    ),
 )
 _LOG = Group('Log', _LOG_FLAGS)
 
@@ -1647,7 +1664,7 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
     try:
         # Flags may stand in a file, --flagfile=FILE, one a line.
         words = values.read_flags_from_files(list(words), force_gnu=True)
-        words = program.prepare(words)
+        words = program.prepare(without_undefined(words, program.flags))
         if program.positional:
             words = with_named(words, program.flags, program.positional)
         check_words(words, program.name, program.flags, owners_of)
@@ -1655,6 +1672,7 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
     except flags.Error as error:
         raise UsageError(str(error).removeprefix('ERROR:: ') + '.') from error
     parsed = Values(values, words)
+    log_files.level_of(parsed['stderrthreshold'])
     if 'preset' in values and parsed['preset']:
         _apply_preset(parsed['preset'], program, values)
     _check_required(program, parsed)
@@ -1768,6 +1786,9 @@ def main(argv: Sequence[str] | None = None) -> int:
       number where that ended it (130 for Ctrl-C).
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, 'reconfigure'):
+            stream.reconfigure(errors='backslashreplace')  # an output that takes ASCII alone gets escapes
     try:
         return _dispatch(words)
     except BrokenPipeError:
@@ -1804,8 +1825,9 @@ def _dispatch(words: Sequence[str]) -> int:
 
 def _run(program: Program, values: Values, program_options: Any) -> int:
     """Runs `program` and says what came out of it; returns the exit status."""
-    start_logging(values)
     try:
+        start_logging(values)
+        log_files.start(program.name, values.path('log_dir'), values['stderrthreshold'])
         with _without_import_chatter():
             run = importlib.import_module(program.module).run
         start.begin_to_run()
@@ -1898,10 +1920,10 @@ def _report(result: Any) -> str:
 
 def _say(text: str) -> None:
     """Writes `text` on standard output."""
-    print(text, flush=True)
+    print(names.printable(text), flush=True)
 
 
 def _fail(who: str, message: Any, status: int) -> int:
     """Writes an error on standard error; returns `status`."""
-    print(f'{who}: error: {message}', file=sys.stderr, flush=True)
+    print(names.printable(f'{who}: error: {message}'), file=sys.stderr, flush=True)
     return status

@@ -6,6 +6,7 @@ A record can call its image anything: control characters, line breaks, thousands
 from __future__ import annotations
 
 import os
+import re
 
 LONGEST_SHOWN = 120  # characters
 # Bytes: a file's name may have 255, and gets .png, with .PID.partial behind it while it is written.
@@ -13,6 +14,8 @@ LONGEST_FILE_NAME = 230
 
 _IMAGE_SUFFIXES = ('.jpg', '.jpeg', '.png', '.npy')
 _PARTING = '[...]'
+# What moves the cursor, colours a terminal, or turns the direction of text; and what no encoding has.
+_CONTROLS = re.compile('[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]')
 
 
 def shown(name: str | bytes, longest: int = LONGEST_SHOWN) -> str:
@@ -30,6 +33,11 @@ def shown(name: str | bytes, longest: int = LONGEST_SHOWN) -> str:
     if sum(map(len, escaped)) <= longest:
         return ''.join(escaped)
     return ''.join(_start(escaped, half)) + _PARTING + ''.join(reversed(_start(escaped[::-1], half)))
+
+
+def printable(text: str) -> str:
+    """Text of any number of lines, all other control characters escaped."""
+    return _CONTROLS.sub(lambda found: found[0].encode('unicode_escape').decode(), text)
 
 
 def file_name(name: str | bytes) -> tuple[str, bool]:

@@ -70,7 +70,7 @@ NEW_CHOICES = {
     'learning_policy': ['cosine', 'exponential', 'polynomial'],
     'optimizer': ['adamw', 'rmsprop', 'lars', 'lamb'],
 }
-ABSL_LOGGING = {'logtostderr', 'alsologtostderr', 'v', 'verbosity', 'showprefixforinfo'}
+ABSL_LOGGING = {'logtostderr', 'alsologtostderr', 'v', 'verbosity', 'showprefixforinfo', 'log_dir', 'stderrthreshold'}
 CASES = [(BUILT[program], name, fact) for program in BUILT for name, fact in CONTRACT[program].items()]
 REQUIRED = {
     'train': ['--train_logdir=logs', '--dataset_dir=records'],
