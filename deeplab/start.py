@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Sequence
 from types import FrameType
 
@@ -14,13 +15,22 @@ INTERRUPTED_STATUS = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line `deeplab ARGV...`, see `cli.main`; None for the words that this process was called with."""
+    """Runs the command line `deeplab ARGV...`, see `cli.main`; None for the words that this process was called with.
+
+    Programs that compute run in a child process, see `watched_process`; `cli.main` runs them in this one.
+    """
     try:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a job in the background ignores it
             signal.signal(signal.SIGINT, _QuitAtOnce())
+        words = list(sys.argv[1:] if argv is None else argv)
+        from deeplab.utils import watched_process
+
+        status = watched_process.fork_for(words)
+        if status is not None:
+            return status
         from deeplab import cli
 
-        return cli.main(argv)
+        return cli.main(words)
     except KeyboardInterrupt:
         return _tell(2)
 

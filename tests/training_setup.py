@@ -1,7 +1,17 @@
 """A tiny split and a tiny network to train, for the tests of train; runs in a process of its own too.
 
-`python -m tests.training_setup RECORDS LOGDIR STEPS` trains slowly enough to be killed.
+`python -m tests.training_setup RECORDS LOGDIR STEPS` trains slowly enough to be killed, in a watched
+process as the programs are.
 """
+
+if __name__ == '__main__':
+    import sys
+
+    from deeplab.utils import watched_process
+
+    status = watched_process.fork('deeplab train', 'Do this.')
+    if status is not None:
+        sys.exit(status)
 
 import dataclasses
 import json
