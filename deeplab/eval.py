@@ -23,6 +23,7 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab import folder_lock, unfinished
+from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.options import EvalOptions, ResizeOptions
 from deeplab.utils import checkpoint_rounds, evaluation_loop, evaluation_rounds, output_files
@@ -66,6 +67,9 @@ def _run(options: EvalOptions) -> Result:
         'eval', options.dataset, options.model, options.resize, needs_labels=True, cache_dir=options.eval_logdir
     )
     evaluation_loop.warn_of_flips(options.prediction)
+    found = label_checks.validation_labels(split.descriptor, split.verdict, options.dataset.split)
+    for line in (*label_checks.ignored_class(split.descriptor), *found):
+        logging.warning('%s', line)
     unfinished.remove_left(output_files.make_folder(options.eval_logdir), r'metrics-.+\.json')
     network = evaluation_loop.Network(options.model, options.prediction, options.batch_size)
     rounds = []

@@ -23,6 +23,7 @@ from absl import logging
 
 from deeplab import common, input_preprocess, names, train
 from deeplab.core import session
+from deeplab.datasets import label_checks
 from deeplab.errors import OptionError
 from deeplab.options import AugmentOptions, PreviewOptions, TrainOptions
 from deeplab.utils import drawing, input_generator, output_files, preview_sheet
@@ -75,6 +76,8 @@ def run(options: PreviewOptions) -> Result:
     train.check_options(training)
     output_files.require_own(options.path, 'preview_path', 'a sheet of deeplab preview', drawing.is_sheet)
     data = train.open_data(training)
+    for line in label_checks.labels(data.descriptor, data.verdict, training.dataset.split, training.loss):
+        logging.warning('%s', line)
     columns = views(training, data)
     with tf.Graph().as_default(), input_generator.explain_input_errors(data.reader):
         seen = _look(options, data, [*(view.steps for view in columns), whole_steps(training, data)])

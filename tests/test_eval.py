@@ -5,6 +5,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ import tensorflow as tf
 from deeplab import cli
 from deeplab import eval as eval_program
 from deeplab.core.metrics import ConfusionMatrix
+from deeplab.datasets import descriptor, label_checks
 from deeplab.errors import CheckpointError, DataError, OptionError
 from deeplab.options import EvalOptions, PredictionOptions, ResizeOptions, WaitOptions
-from deeplab.utils import evaluation_rounds
+from deeplab.utils import evaluation_loop, evaluation_rounds
 from tests import checkpoint_files
 from tests import evaluation_setup as setup
 
@@ -59,6 +61,19 @@ def test_a_perfect_checkpoint(options, caplog):
     assert 'eval/miou_1.0_overall[1]' in lines
     assert 'eval/miou_1.0_class_3[1]' in lines
     assert any(re.fullmatch(r'5 images in \d+\.\d s \(\d+\.\d images/s\)\.', line) for line in lines)
+
+
+def test_masks_are_warned_of_before_a_checkpoint_is_waited_for(options, caplog, monkeypatch):
+    split = types.SimpleNamespace(
+        descriptor=descriptor.DatasetDescriptor('own', 4, 1),
+        verdict=label_checks.Counts(np.array([0, 0, 7, 0]), 3),
+    )
+    monkeypatch.setattr(evaluation_loop, 'open_split', lambda *_, **__: split)
+    with pytest.raises(CheckpointError):  # there is none
+        eval_program.run(options)
+    found = logged(caplog, logging.WARNING)
+    assert any('ignore_label is 1' in line for line in found)
+    assert any("only '2' (id 2) occurs in split 'val'" in line for line in found)
 
 
 def test_figures_equal_a_matrix_of_our_own(options):

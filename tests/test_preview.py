@@ -1,6 +1,7 @@
 """The preview program, whole, on seven tiny images: it draws what training would see, and refuses what it would."""
 
 import dataclasses
+import pathlib
 import types
 
 import numpy as np
@@ -60,6 +61,14 @@ def drawn_content(monkeypatch, made):
     compose = preview.preview_sheet.compose
     monkeypatch.setattr(preview.preview_sheet, 'compose', lambda content: seen.append(content) or compose(content))
     return preview.run(made), seen[0]
+
+
+def test_masks_are_warned_of_as_in_training(data, tmp_path, monkeypatch, caplog):
+    pathlib.Path(data.name).write_text('{"num_classes": 3, "ignore_label": 2}')
+    monkeypatch.setattr(preview, 'views', lambda *_: pytest.fail('the warning comes first'))
+    with pytest.raises(pytest.fail.Exception):
+        preview.run(options(data, tmp_path))
+    assert 'ignore_label is 2' in caplog.text
 
 
 def test_a_sheet_with_a_column_for_each_change(data, tmp_path, monkeypatch):

@@ -36,6 +36,7 @@ DATASET = descriptor.DatasetDescriptor(
     name='ade20k',
     num_classes=151,
     ignore_label=0,
+    ignore_label_is_class=True,
     splits={'train': 20210, 'val': 2000},
     class_names=tuple(name.strip() for name in CLASS_NAMES.replace('\n', ' ').split(',')),
     palette=np.frombuffer(bytes.fromhex(COLORS), np.uint8).reshape(-1, 3),

@@ -40,6 +40,8 @@ def run(options: BuildAde20kOptions) -> dict[str, Any]:
       DataError: A folder or file is missing, or a file is not good (`build_data.write_split`).
     """
     splits = find_items(options)
+    if options.ignore_label:  # 0 stands for what is in none of ADE20K's classes
+        build_data.warn_of_ignored_class(options.num_classes, options.ignore_label)
     with folder_lock.held(options.output_dir, 'builder', 'output_dir'):
         summaries = [
             build_data.write_split(

@@ -47,6 +47,7 @@ def run(options: BuildCityscapesOptions) -> dict[str, Any]:
       DataError: A folder or file is missing, or a file is not good (`build_data.write_split`).
     """
     splits = find_items(options)
+    build_data.warn_of_ignored_class(options.num_classes, options.ignore_label)
     with folder_lock.held(options.output_dir, 'builder', 'output_dir'):
         summaries = [
             build_data.write_split(

@@ -20,9 +20,10 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, TypeVar
 
 import tqdm
+from absl import logging
 
 from deeplab import unfinished
-from deeplab.datasets import pairs, segmentation_dataset
+from deeplab.datasets import label_checks, pairs, segmentation_dataset
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.pairs import Item
 from deeplab.errors import DataError
@@ -99,6 +100,8 @@ def write_split(
         tally = pairs.Tally()
         _write_shards(tally.records(progress), len(items), temporaries)
     tally.log_turns(split, len(items))
+    for line in label_checks.built(tally.counts, num_classes, ignore_label, split):
+        logging.warning('%s', line)
     return Summary(split, len(items), items[0].label is not None, shards, time.monotonic() - start)
 
 
@@ -124,6 +127,12 @@ def summarize(output_dir: str, summaries: Sequence[Summary]) -> dict[str, Any]:
             for summary in summaries
         },
     }
+
+
+def warn_of_ignored_class(num_classes: int | None, ignore_label: int) -> None:
+    """Warns where `label_checks.ignored_class_of_builder` finds something."""
+    for line in label_checks.ignored_class_of_builder(num_classes, ignore_label):
+        logging.warning('%s', line)
 
 
 def in_order(

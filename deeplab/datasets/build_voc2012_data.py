@@ -42,6 +42,7 @@ def run(options: BuildVocOptions) -> dict[str, Any]:
       DataError: A folder, list or file is missing, or a file is not good (`build_data.write_split`).
     """
     splits = find_items(options)
+    build_data.warn_of_ignored_class(options.num_classes, options.ignore_label)
     with folder_lock.held(options.output_dir, 'builder', 'output_dir'):
         summaries = [
             build_data.write_split(

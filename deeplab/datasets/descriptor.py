@@ -38,6 +38,7 @@ class DatasetDescriptor:
       eval_ids: the id for each class that the data set's own evaluation wants; None for the class's own.
       image_channels: channels of the images that the network sees: 1 for grey, 3 for red, green and blue, or more.
       image_bits: 16 where images of 16 bits shall keep all of them, else 8.
+      ignore_label_is_class: whether it is meant that ignore_label is one of the classes; nothing is warned of then.
     """
 
     name: str
@@ -49,12 +50,14 @@ class DatasetDescriptor:
     eval_ids: Sequence[int] | None = None
     image_channels: int = 3
     image_bits: int = 8
+    ignore_label_is_class: bool = False
 
     def __post_init__(self) -> None:
         self._require(_is_int(self.image_channels, 1, MOST_CHANNELS), 'image_channels', f'1 to {MOST_CHANNELS}')
         self._require(_is_int(self.image_bits, 8, 16) and self.image_bits in IMAGE_BITS, 'image_bits', '8 or 16')
         self._require(_is_int(self.num_classes, 1, 256), 'num_classes', 'a whole number from 1 to 256')
         self._require(_is_int(self.ignore_label, 0, 255), 'ignore_label', 'a whole number from 0 to 255')
+        self._require(isinstance(self.ignore_label_is_class, bool), 'ignore_label_is_class', 'true or false')
         self._require(_are_splits(self.splits), 'splits', 'a number of images (or null) for each name of a split')
         for key, kind, check in (
             ('class_names', 'names', _is_text),

@@ -22,10 +22,10 @@ from deeplab import documents
 from deeplab.core import checkpoints
 from deeplab.core.session import Hook, StepResult
 from deeplab.core.signals import Interrupts
-from deeplab.datasets import segmentation_dataset
+from deeplab.datasets import label_checks, segmentation_dataset
 from deeplab.errors import CheckpointError, DataError
 from deeplab.options import DatasetOptions, NasOptions, PredictionOptions, TrainOptions
-from deeplab.utils import evaluation_loop, evaluation_rounds, output_files, train_checks
+from deeplab.utils import evaluation_loop, evaluation_rounds, output_files
 from deeplab.utils.metrics_file import MetricsHook
 from deeplab.utils.train_hooks import ProgressHook, passes_multiple
 
@@ -171,7 +171,7 @@ class ValidationHook(Hook):
         if options.validation.split == options.dataset.split or _known(options, options.number_of_steps):
             return
         split = str(options.validation.split)
-        for line in train_checks.validation_labels(self._split.descriptor, self._split.verdict, split):
+        for line in label_checks.validation_labels(self._split.descriptor, self._split.verdict, split):
             logging.warning('%s', line)
 
     @property

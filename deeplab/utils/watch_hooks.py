@@ -17,7 +17,7 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab.core.session import Hook, StepResult
-from deeplab.utils import train_checks
+from deeplab.datasets import label_checks
 from deeplab.utils.train_hooks import ProgressHook
 
 # A network that has just begun may well say one class for a while: it takes this long until that counts.
@@ -148,7 +148,7 @@ class WatchHook(Hook):
                 'crops large enough to hold labelled pixels (--train_crop_size).',
             )
         if self._zero.lasts(step, seen.loss == 0 and seen.labelled_pixels > 0):
-            why = train_checks.ONE_CLASS if self._has_one_class else 'Is each of --label_weights 0?'
+            why = label_checks.ONE_CLASS if self._has_one_class else 'Is each of --label_weights 0?'
             self._warn(
                 'zero',
                 f'The loss without regularisation has been exactly 0 since step {self._zero.since}, although there are '

@@ -167,6 +167,18 @@ def test_voc_empty_lists(tmp_path):
     assert failure(lambda: build_voc2012_data.run(options)).startswith('There is no list *.txt in ')
 
 
+def test_voc_warns_of_masks_of_0_and_255_and_of_an_ignored_class(tmp_path, caplog):
+    arguments = files.write_voc(tmp_path, {'train': ['a', 'b']}) | {'num_shards': 1}
+    for path in pathlib.Path(arguments['semantic_segmentation_folder']).iterdir():
+        path.write_bytes(files.png(files.ids(classes=2) * np.uint8(255)))
+    build_voc2012_data.run(BuildVocOptions(**arguments, num_classes=2))
+    assert "The masks of split 'train' hold the ids 0 and 255 alone" in caplog.text
+    assert '--ignore_label' not in caplog.text
+    with pytest.raises(DataError):
+        build_voc2012_data.run(BuildVocOptions(**arguments, num_classes=2, ignore_label=1))
+    assert '--ignore_label=1 is one of the 2 classes' in caplog.text
+
+
 def write_cityscapes(root, splits=('train', 'val', 'test'), labels=('train', 'val', 'test')):
     for split in splits:
         for seed, name in enumerate(('ulm_000001_000019', 'aachen_000000_000019', 'aachen_000002_000019')):

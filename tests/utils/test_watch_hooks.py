@@ -8,10 +8,11 @@ from deeplab import train
 from deeplab.core import checkpoints, session
 from deeplab.core.backbones import registry
 from deeplab.core.session import StepResult
+from deeplab.datasets import label_checks
 from deeplab.deployment import model_deploy
 from deeplab.errors import NonFiniteError
 from deeplab.options import LearningRateOptions, OptimizerOptions
-from deeplab.utils import metrics_file, train_checks, watch_hooks
+from deeplab.utils import metrics_file, watch_hooks
 from tests import training_setup
 from tests.core.test_session import Toy
 
@@ -111,7 +112,7 @@ class TestDeadLoss:
         """There, neither the learning rate nor the label weights are to blame."""
         look = GOOD._replace(label_classes=1, predicted_share=1.0, predicted_class=0, loss=0.0)
         (line,) = run_hook(500, caplog, lambda step: look, loss=lambda step: 0.25, names=['object'])
-        assert line.endswith(f'although there are labels: nothing is learned. {train_checks.ONE_CLASS}')
+        assert line.endswith(f'although there are labels: nothing is learned. {label_checks.ONE_CLASS}')
 
 
 class TestInput:
