@@ -14,3 +14,14 @@ def goldens_directory(pytestconfig: pytest.Config) -> pathlib.Path:
     """Where the goldens lie: --goldens, else the copy beside the tests."""
     given = pytestconfig.getoption('--goldens')
     return pathlib.Path(given) if given else pathlib.Path(__file__).parent / 'goldens'
+
+
+@pytest.fixture
+def toy_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes `--model_variant=toy` known for one test."""
+    from deeplab.core.backbones import registry
+    from tests.toy_network import TOY
+
+    registry.names()  # loads the real ones first
+    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
+    registry.register(TOY)

@@ -11,7 +11,9 @@ from deeplab.errors import OptionError
 from deeplab.options import AsppOptions, DecoderOptions, ModelOptions
 
 _SIZE = (33, 49)
-_TINY = ModelOptions({'semantic': 3}, crop_size=_SIZE, depth_multiplier=0.25, aspp=AsppOptions(filters=8))
+_TINY = ModelOptions({'semantic': 3}, crop_size=_SIZE, model_variant='toy', aspp=AsppOptions(filters=8))
+
+pytestmark = pytest.mark.usefixtures('toy_network')
 
 
 def _with(**arguments):
@@ -35,7 +37,7 @@ def _variables(options, **arguments):
 
 
 def _behind_the_backbone(options):
-    return sorted(name for name in _variables(options) if not name.startswith('Mobilenet') and 'BatchNorm' not in name)
+    return sorted(name for name in _variables(options) if not name.startswith('toy') and 'BatchNorm' not in name)
 
 
 def test_scales_share_variables_and_have_keys():
@@ -228,7 +230,7 @@ def test_rates_beyond_the_features_warn(monkeypatch):
     monkeypatch.setattr(
         logging, 'log_first_n', lambda level, message, n, *arguments: messages.append(message % arguments)
     )
-    model.check_options(_with(depth_multiplier=1.0, aspp=AsppOptions(rates=(6,))))
+    model.check_options(_with(aspp=AsppOptions(rates=(6,))))
     (message,) = messages
     assert 'The atrous rate 6 reaches beyond the feature map (4 positions at output stride 16)' in message
 

@@ -19,7 +19,9 @@ SIZE = (33, 33)
 # The unit roundoff of each type, times what a network of many layers adds up.
 TOLERANCE = {'bfloat16': 0.1, 'float16': 0.02}
 
-_SMALL = ModelOptions({'semantic': 3}, crop_size=SIZE, depth_multiplier=0.25, aspp=AsppOptions(filters=8))
+_SMALL = ModelOptions({'semantic': 3}, crop_size=SIZE, model_variant='toy', aspp=AsppOptions(filters=8))
+
+pytestmark = pytest.mark.usefixtures('toy_network')
 
 
 def _with(**changes):
@@ -27,24 +29,23 @@ def _with(**changes):
 
 
 def _all_networks():
-    """A quick one; all that heads and decoder can be; every kind of backbone."""
+    """All that heads and decoder can be, on a toy backbone; every kind of backbone."""
     gated = AsppOptions(filters=8, with_squeeze_and_excitation=True)
     quick = {
         'gates and sums': _with(
-            model_variant='mobilenet_v3_small_seg',
             aspp=gated,
             decoder=DecoderOptions((4,), 3, use_sum_merge=True, output_is_logits=True),
         ),
+        'no head': _with(aspp=AsppOptions(rates=(1, 2), with_batch_norm=False), image_pyramid=(0.5, 1.0)),
     }
     slow = {
         'aspp and decoder': _with(aspp=AsppOptions(rates=(1, 2), filters=8), decoder=DecoderOptions((4,), 8)),
-        'no head': _with(aspp=AsppOptions(rates=(1, 2), with_batch_norm=False), image_pyramid=(0.5, 1.0)),
         'searched head': _with(dense_prediction_cell_json=CELL),
     }
     deeper = {'resnet_v1_50_beta', 'resnet_v1_101', 'resnet_v1_101_beta', 'xception_65', 'xception_71'}
     for name in sorted(set(registry.names()) - deeper):  # which are made of the same operations
         stride = 8 if name == 'nas_hnasnet' else 16
-        slow[name] = _with(model_variant=name, depth_multiplier=1.0, output_stride=stride)
+        slow[name] = _with(model_variant=name, output_stride=stride)
     long = {'nas_hnasnet': slow.pop('nas_hnasnet')}  # cells of the same operations as nas_pnasnet's
     return [
         pytest.param(options, id=name, marks=marks)

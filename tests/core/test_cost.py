@@ -13,6 +13,14 @@ from deeplab.errors import OptionError
 from tests.parity import network_options
 
 GOLDENS = pathlib.Path(__file__).parent.parent / 'goldens' / 'networks'
+# Of the same parts as other goldens.
+SAME_PARTS = (
+    'mobilenet_v2',
+    'mobilenet_v2_image_pyramid_max',
+    'mobilenet_v2_multi_scale_flip',
+    'mobilenet_v3_large_seg',
+    'resnet_v1_50',
+)
 BIG = ('xception', 'resnet_v1_101', 'nas')
 # Counts published for an input of 513x513, though the mean IoU beside them is for the whole image.
 SMALL_INPUT = ('edgetpu_deeplab', 'edgetpu_deeplab_slim')
@@ -90,7 +98,8 @@ def test_unknown_size():
 
 def _golden_cases():
     for path in sorted(GOLDENS.glob('*.json')):
-        yield pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem.startswith(BIG) else ())
+        is_slow = path.stem.startswith(BIG) or path.stem in SAME_PARTS
+        yield pytest.param(path, id=path.stem, marks=pytest.mark.slow if is_slow else ())
 
 
 @pytest.mark.parametrize('path', list(_golden_cases()))
