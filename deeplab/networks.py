@@ -7,11 +7,11 @@ scopes and normalisation are what the backbones say of themselves.
 from __future__ import annotations
 
 if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
-    import pathlib
+    import os
     import sys
 
     if not __package__:  # started by its path: the folder above deeplab/ takes the place of this file's own
-        sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+        sys.path[0] = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     from deeplab import start
 
     sys.exit(start.main(['networks', *sys.argv[1:]]))

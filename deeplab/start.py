@@ -8,13 +8,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
-from types import FrameType
 
 INTERRUPTED_STATUS = 130
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     """Runs the command line `deeplab ARGV...`, see `cli.main`; None for the words that this process was called with.
 
     Programs that compute run in a child process, see `watched_process`; `cli.main` runs them in this one.
@@ -50,7 +48,7 @@ class _QuitAtOnce:
         except OSError:  # there is no standard error
             self._console = -1
 
-    def __call__(self, number: int, frame: FrameType | None) -> None:
+    def __call__(self, number: int, frame: object) -> None:
         os._exit(_tell(self._console))
 
 
