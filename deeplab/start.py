@@ -49,6 +49,7 @@ class _QuitAtOnce:
             self._console = -1
 
     def __call__(self, number: int, frame: object) -> None:
+        signal.signal(number, signal.SIG_IGN)  # a terminal and a watching process may both send it
         os._exit(_tell(self._console))
 
 
