@@ -18,7 +18,7 @@ import sys
 from typing import Any
 
 from deeplab import folder_lock
-from deeplab.datasets import build_data, pairs
+from deeplab.datasets import build_data, folders, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildAde20kOptions
 
@@ -82,7 +82,9 @@ def _items(split: str, image_folder: str, label_folder: str, options: BuildAde20
     """The records of one split."""
     paths = _images(image_folder, options.image_format)
     random.Random(options.seed).shuffle(paths)
-    labels = [pathlib.Path(label_folder) / f'{pathlib.Path(path).stem}.{options.label_format}' for path in paths]
+    stems = [pathlib.Path(path).stem for path in paths]
+    search = folders.Search()
+    labels = [search.find(pathlib.Path(label_folder) / f'{stem}.{options.label_format}') for stem in stems]
     build_data.require_files(
         split,
         [str(label) for label in labels if not label.is_file()],
@@ -102,4 +104,4 @@ def _images(folder: str, image_format: str) -> list[str]:
         try:
             return build_data.list_images(folder, 'jpg')
         except DataError:
-            raise DataError(f"There is neither *.png nor *.jpg in '{folder}'.") from None
+            raise DataError(f"There is neither *.png nor *.jpg in '{folder}'. {folders.held(folder)}") from None

@@ -12,7 +12,6 @@ if __name__ == '__main__':  # first, so that help and mistakes need not wait for
 
     sys.exit(start.main(['build_cityscapes_data', *sys.argv[1:]]))
 
-import glob
 import pathlib
 import sys
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 from absl import logging
 
 from deeplab import folder_lock
-from deeplab.datasets import build_data, pairs
+from deeplab.datasets import build_data, folders, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildCityscapesOptions
 
@@ -79,8 +78,8 @@ def find_items(options: BuildCityscapesOptions) -> dict[str, list[pairs.Item]]:
     build_data.require_folder(options.cityscapes_root, 'cityscapes_root')
     root = pathlib.Path(options.cityscapes_root)
     pattern = f'*/*{_IMAGE_SUFFIX}.{options.image_format}'
-    escaped = f'*/*{_IMAGE_SUFFIX}.{glob.escape(options.image_format)}'
-    images = {folder: sorted((root / 'leftImg8bit' / folder).glob(escaped)) for folder in FOLDERS}
+    named = {folder: (root / 'leftImg8bit' / folder).glob(f'*/*{_IMAGE_SUFFIX}.*') for folder in FOLDERS}
+    images = {folder: folders.of_extension(paths, options.image_format) for folder, paths in named.items()}
     if not any(images.values()):
         hint = ''
         for city in sorted((root / 'leftImg8bit').glob('*/*')):
@@ -103,8 +102,9 @@ def _items(
 ) -> list[pairs.Item]:
     """The records of one split."""
     names = [path.stem.removesuffix(_IMAGE_SUFFIX) for path in paths]
+    search = folders.Search()
     labels = [
-        root / 'gtFine' / folder / path.parent.name / f'{name}{_LABEL_SUFFIX}.{options.label_format}'
+        search.find(root / 'gtFine' / folder / path.parent.name / f'{name}{_LABEL_SUFFIX}.{options.label_format}')
         for path, name in zip(paths, names, strict=True)
     ]
     missing = [str(label) for label in labels if not label.is_file()]

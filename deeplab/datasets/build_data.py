@@ -23,7 +23,7 @@ import tqdm
 from absl import logging
 
 from deeplab import unfinished
-from deeplab.datasets import label_checks, pairs, segmentation_dataset
+from deeplab.datasets import folders, label_checks, pairs, segmentation_dataset
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.pairs import Item
 from deeplab.errors import DataError
@@ -169,16 +169,19 @@ def list_images(folder: str, extension: str) -> list[str]:
 
     Args:
       folder: the folder.
-      extension: without the dot.
+      extension: without the dot, in any case.
 
     Raises:
       DataError: The folder is missing or holds no such file.
     """
     require_folder(folder)
-    paths = sorted(glob.glob(os.path.join(glob.escape(folder), f'*.{glob.escape(extension)}')))
+    entries = (path for path in pathlib.Path(folder).iterdir() if not path.name.startswith('.'))
+    paths = folders.of_extension(entries, extension)
     if not paths:
-        raise DataError(f"There is no *.{extension} in '{folder}'.{hint_format(folder, extension)}")
-    return paths
+        raise DataError(
+            f"There is no *.{extension} in '{folder}'. {folders.held(folder)}{hint_format(folder, extension)}"
+        )
+    return [str(path) for path in paths]
 
 
 def require_folder(folder: str, flag: str | None = None) -> None:
@@ -191,12 +194,11 @@ def require_folder(folder: str, flag: str | None = None) -> None:
 
 def hint_format(folder: str, extension: str, stem: str = '*') -> str:
     """A hint at --image_format where images of another extension lie in a folder, else ''."""
-    for other in ('jpg', 'jpeg', 'png', 'npy', 'JPG', 'JPEG', 'PNG'):
-        name = stem if stem == '*' else glob.escape(stem)
-        if other != extension and glob.glob(os.path.join(glob.escape(folder), f'{name}.{other}')):
-            if other.islower():
-                return f' There are .{other} files; did you mean --image_format={other}?'
-            return f' There are .{other} files; extensions are lower case, rename them.'
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    for other in ('jpg', 'jpeg', 'png', 'npy'):
+        fitting = (name for name in names if name.lower().endswith(f'.{other}') and other != extension)
+        if any(stem in ('*', os.path.splitext(name)[0]) for name in fitting):
+            return f' There are .{other} files; did you mean --image_format={other}?'
     return ''
 
 

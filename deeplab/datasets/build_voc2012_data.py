@@ -19,7 +19,7 @@ from typing import Any
 from absl import logging
 
 from deeplab import folder_lock
-from deeplab.datasets import build_data, pairs
+from deeplab.datasets import build_data, folders, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildVocOptions
 
@@ -75,20 +75,22 @@ def find_items(options: BuildVocOptions) -> dict[str, list[pairs.Item]]:
     build_data.require_folder(options.image_folder, 'image_folder')
     if options.semantic_segmentation_folder:
         build_data.require_folder(options.semantic_segmentation_folder, 'semantic_segmentation_folder')
-    lists = sorted(pathlib.Path(options.list_folder).glob('*.txt'))
+    lists = folders.of_extension(pathlib.Path(options.list_folder).iterdir(), 'txt')
     if not lists:
         raise DataError(
             f"There is no list *.txt in '{options.list_folder}'; each split needs one, a name without extension a line."
+            f' {folders.held(options.list_folder)}'
         )
     splits = {path.stem: _read_list(path) for path in lists}
-    masks = {split: _existing_masks(names, options) for split, names in splits.items()}
+    search = folders.Search()
+    masks = {split: _existing_masks(names, options, search) for split, names in splits.items()}
     if options.semantic_segmentation_folder and not any(masks.values()):
         raise DataError(
             f"No mask of any split is in '{options.semantic_segmentation_folder}', looked for as "
             f'NAME.{options.label_format}, such as {next(iter(splits.values()))[0]}.{options.label_format}. Set '
             '--semantic_segmentation_folder; leave it empty to build records without masks.'
         )
-    return {split: _items(split, names, masks[split], options) for split, names in splits.items()}
+    return {split: _items(split, names, masks[split], options, search) for split, names in splits.items()}
 
 
 def _read_list(path: pathlib.Path) -> list[str]:
@@ -103,18 +105,21 @@ def _read_list(path: pathlib.Path) -> list[str]:
     return names
 
 
-def _existing_masks(names: list[str], options: BuildVocOptions) -> set[str]:
-    """The names that have a mask."""
+def _existing_masks(names: list[str], options: BuildVocOptions, search: folders.Search) -> dict[str, str]:
+    """Path of the mask of each name that has one."""
     if not options.semantic_segmentation_folder:
-        return set()
+        return {}
     folder = pathlib.Path(options.semantic_segmentation_folder)
-    return {name for name in names if (folder / f'{name}.{options.label_format}').is_file()}
+    paths = {name: search.find(folder / f'{name}.{options.label_format}') for name in names}
+    return {name: str(path) for name, path in paths.items() if path.is_file()}
 
 
-def _items(split: str, names: list[str], masks: set[str], options: BuildVocOptions) -> list[pairs.Item]:
+def _items(
+    split: str, names: list[str], masks: dict[str, str], options: BuildVocOptions, search: folders.Search
+) -> list[pairs.Item]:
     """The records of one split."""
     image_folder, label_folder = pathlib.Path(options.image_folder), pathlib.Path(options.semantic_segmentation_folder)
-    image_paths = [str(image_folder / f'{name}.{options.image_format}') for name in names]
+    image_paths = [str(search.find(image_folder / f'{name}.{options.image_format}')) for name in names]
     missing = [path for path in image_paths if not pathlib.Path(path).is_file()]
     if missing:
         stem = pathlib.Path(missing[0]).name.removesuffix(f'.{options.image_format}')
@@ -126,11 +131,10 @@ def _items(split: str, names: list[str], masks: set[str], options: BuildVocOptio
     if not masks:
         logging.warning("Split '%s' has no masks: its records can be visualised, not trained on or evaluated.", split)
         return [pairs.Item(path, None, name) for path, name in zip(image_paths, names, strict=True)]
-    label_paths = [str(label_folder / f'{name}.{options.label_format}') for name in names]
     build_data.require_files(
         split,
-        [path for path, name in zip(label_paths, names, strict=True) if name not in masks],
+        [str(label_folder / f'{name}.{options.label_format}') for name in names if name not in masks],
         len(names),
         str(label_folder / f'NAME.{options.label_format}'),
     )
-    return [pairs.Item(*paths) for paths in zip(image_paths, label_paths, names, strict=True)]
+    return [pairs.Item(path, masks[name], name) for path, name in zip(image_paths, names, strict=True)]

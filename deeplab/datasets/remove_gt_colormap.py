@@ -14,7 +14,6 @@ if __name__ == '__main__':  # first, so that help and mistakes need not wait for
 
 import contextlib
 import functools
-import glob
 import os
 import pathlib
 import sys
@@ -24,7 +23,7 @@ from typing import Any
 import tqdm
 
 from deeplab import folder_lock, unfinished
-from deeplab.datasets import build_data, images, orientation
+from deeplab.datasets import build_data, folders, images, orientation
 from deeplab.errors import DataError
 from deeplab.options import RemoveColormapOptions
 
@@ -50,12 +49,11 @@ def run(options: RemoveColormapOptions) -> dict[str, Any]:
             'another folder.'
         )
     extension = options.segmentation_format.removeprefix('.')
-    pattern = f'*.{glob.escape(extension)}'
-    paths = sorted(str(path) for path in pathlib.Path(options.original_gt_folder).glob(pattern))
+    paths = [str(path) for path in folders.of_extension(pathlib.Path(options.original_gt_folder).iterdir(), extension)]
     if not paths:
         raise DataError(
-            f"There is no *.{extension} in '{options.original_gt_folder}'. Set --original_gt_folder or "
-            '--segmentation_format.'
+            f"There is no *.{extension} in '{options.original_gt_folder}'. {folders.held(options.original_gt_folder)} "
+            'Set --original_gt_folder or --segmentation_format.'
         )
     with folder_lock.held(options.output_dir, 'remove_gt_colormap', 'output_dir'):
         _convert_all(paths, options)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
 import re
+from collections.abc import Iterable
 
 from deeplab.datasets import descriptor as descriptor_lib
+from deeplab.datasets import folders
 from deeplab.errors import DataError
 
 # SPLIT-00000-of-00004.tfrecord; the extension is free.
@@ -51,7 +54,10 @@ def get_dataset(name: str, split: str, directory: str) -> SegmentationDataset:
     if not folder.is_dir():
         what = 'is not a folder' if folder.exists() else 'does not exist'
         raise DataError(f"The data set's folder '{directory}' {what}. Set --dataset_dir to the folder of the records.")
-    files = sorted(path.name for path in folder.iterdir() if _may_be_shard(path))
+    try:
+        files = sorted(path.name for path in folder.iterdir() if _may_be_shard(path))
+    except OSError as error:
+        raise DataError(f"The data set's folder '{directory}' cannot be read: {error.strerror}.") from None
     shards = [file for file in files if _is_of_split(file, split)]
     if not shards:
         raise DataError(_no_shard_message(dataset, split, directory, files))
@@ -71,16 +77,32 @@ def _is_of_split(file: str, split: str) -> bool:
 
 def _no_shard_message(dataset: descriptor_lib.DatasetDescriptor, split: str, directory: str, files: list[str]) -> str:
     message = f"There is no shard '{split}-*' in '{directory}'. " if split else 'The name of the split is empty. '
-    there = sorted({match['split'] for file in files if (match := SHARD_NAME.fullmatch(file))})
+    there = _splits(files)
     if there:
         message += f'Splits with shards there: {", ".join(there)}.'
-    elif files:
-        message += f'None of its {len(files)} files is a shard (SPLIT-00000-of-00004.tfrecord).'
     else:
-        message += 'The folder is empty; build the records first.'
+        message += _what_is_there(pathlib.Path(directory))
     if dataset.splits:
         message += f" Splits of '{dataset.name}': {', '.join(dataset.splits)}."
     return message
+
+
+def _splits(files: Iterable[str]) -> list[str]:
+    """Names of the splits of which there are shards."""
+    return sorted({match['split'] for file in files if (match := SHARD_NAME.fullmatch(file))})
+
+
+def _what_is_there(folder: pathlib.Path) -> str:
+    """What a folder without a shard holds, and what is to be done."""
+    held = folders.held(folder)
+    entries = sorted(folder.iterdir())
+    for inner in (path for path in entries if path.is_dir()):
+        with contextlib.suppress(OSError):
+            if splits := _splits(path.name for path in inner.iterdir() if _may_be_shard(path)):
+                return f'{held} Shards of {", ".join(splits)} are in its {inner.name}: set --dataset_dir={inner}.'
+    if left := [path.name for path in entries if path.name.endswith(_UNFINISHED) and path.is_file()]:
+        held += f' Unfinished files such as {left[0]} do not count: their build is still running or was interrupted.'
+    return f'{held} No file is a shard (SPLIT-00000-of-00004.tfrecord): build the records first, or set --dataset_dir.'
 
 
 def _check_complete(shards: list[str], split: str, directory: str) -> None:

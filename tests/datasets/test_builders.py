@@ -179,6 +179,46 @@ def test_voc_warns_of_masks_of_0_and_255_and_of_an_ignored_class(tmp_path, caplo
     assert '--ignore_label=1 is one of the 2 classes' in caplog.text
 
 
+def rename_extensions(*folders):
+    """Gives every file in folders its extension in capitals."""
+    for folder in folders:
+        for path in list(pathlib.Path(folder).rglob('*.*')):
+            path.rename(path.with_suffix(path.suffix.upper()))
+
+
+def test_voc_takes_extensions_in_any_case(tmp_path):
+    arguments = files.write_voc(tmp_path, LISTS) | {'num_shards': 1}
+    rename_extensions(*(arguments[f'{kind}_folder'] for kind in ('image', 'semantic_segmentation', 'list')))
+    summary = build_voc2012_data.run(BuildVocOptions(**arguments, num_classes=3))
+    assert {split: s['images'] for split, s in summary['splits'].items()} == {'train': 3, 'trainval': 5, 'val': 2}
+    pathlib.Path(arguments['list_folder'], 'val.txt').write_text('a\n')  # counts beside val.TXT, as it always did
+    assert build_voc2012_data.run(BuildVocOptions(**arguments))['splits']['val']['images'] == 1
+
+
+def test_voc_says_what_a_folder_without_lists_holds(tmp_path):
+    arguments = files.write_voc(tmp_path, LISTS)
+    for path in pathlib.Path(arguments['list_folder']).iterdir():
+        path.rename(path.with_suffix('.lst'))
+    message = failure(lambda: build_voc2012_data.run(BuildVocOptions(**arguments)))
+    assert 'no list *.txt' in message and '3 .lst' in message
+
+
+def test_ade20k_and_cityscapes_take_extensions_in_any_case(tmp_path):
+    options = write_ade20k(tmp_path / 'ade', 2)
+    rename_extensions(tmp_path / 'ade')
+    assert {split['images'] for split in build_ade20k_data.run(options)['splits'].values()} == {2}
+    options = write_cityscapes(tmp_path / 'city')
+    rename_extensions(tmp_path / 'city')
+    assert {split['images'] for split in build_cityscapes_data.run(options)['splits'].values()} == {3}
+
+
+def test_ade20k_says_what_a_folder_without_images_holds(tmp_path):
+    options = write_ade20k(tmp_path, 2)
+    for path in pathlib.Path(options.train_image_folder).iterdir():
+        path.rename(path.with_suffix('.tif'))
+    assert '2 .tif (2 files)' in failure(lambda: build_ade20k_data.run(options))
+
+
 def write_cityscapes(root, splits=('train', 'val', 'test'), labels=('train', 'val', 'test')):
     for split in splits:
         for seed, name in enumerate(('ulm_000001_000019', 'aachen_000000_000019', 'aachen_000002_000019')):
@@ -273,9 +313,8 @@ def test_ade20k_missing_things(tmp_path):
     assert failure(lambda: build_ade20k_data.run(lost)) == "The folder 'no' does not exist. Set --val_image_folder."
     (tmp_path / 'empty').mkdir()
     lost = dataclasses.replace(options, train_image_folder=str(tmp_path / 'empty'))
-    assert (
-        failure(lambda: build_ade20k_data.run(lost)) == f"There is neither *.png nor *.jpg in '{tmp_path / 'empty'}'."
-    )
+    message = failure(lambda: build_ade20k_data.run(lost))
+    assert message == f"There is neither *.png nor *.jpg in '{tmp_path / 'empty'}'. The folder is empty."
     lost = dataclasses.replace(options, image_format='jpeg')
     assert failure(lambda: build_ade20k_data.run(lost)).endswith('did you mean --image_format=jpg?')
     os.remove(f'{options.val_image_label_folder}/01.png')

@@ -1,0 +1,68 @@
+"""Finding the files of a data set in folders, whatever the case of their extensions, and telling what folders hold."""
+
+from __future__ import annotations
+
+import collections
+import os
+import pathlib
+from collections.abc import Iterable
+
+_SHOWN = 3  # names that a message lists
+_KINDS_SHOWN = 5
+
+
+def of_extension(paths: Iterable[pathlib.Path], extension: str) -> list[pathlib.Path]:
+    """The files among `paths` whose names end in `.extension` in any case, sorted: cameras write IMG_1.JPG.
+
+    Where two files differ in the case of their extension alone, the one with the extension as given counts.
+    """
+    ending = f'.{extension}'
+    found = sorted(path for path in paths if path.name.lower().endswith(ending.lower()))
+    exact = {path for path in found if path.name.endswith(ending)}
+    return [path for path in found if path in exact or _ending_in(path, ending) not in exact]
+
+
+def _ending_in(path: pathlib.Path, ending: str) -> pathlib.Path:
+    return path.with_name(path.name[: -len(ending)] + ending)
+
+
+class Search:
+    """Finds files whose extension may have another case, and lists each folder at most once for it."""
+
+    def __init__(self) -> None:
+        self._listings: dict[pathlib.Path, dict[str, str]] = {}
+
+    def find(self, path: pathlib.Path) -> pathlib.Path:
+        """The file at `path`, or else its namesake with an extension of another case; `path` where there is neither."""
+        if path.is_file():
+            return path
+        folder = path.parent
+        if folder not in self._listings:
+            names = sorted(os.listdir(folder)) if folder.is_dir() else []
+            self._listings[folder] = {_key(name): name for name in names}
+        name = self._listings[folder].get(_key(path.name))
+        return path if name is None else folder / name
+
+
+def _key(name: str) -> str:
+    stem, extension = os.path.splitext(name)
+    return stem + extension.lower()
+
+
+def held(folder: str | pathlib.Path) -> str:
+    """What a folder holds, as a sentence: numbers of files by extension, and names of folders; hidden ones aside."""
+    try:
+        entries = sorted(path for path in pathlib.Path(folder).iterdir() if not path.name.startswith('.'))
+    except OSError as error:
+        return f'It cannot be read ({error.strerror}).'
+    if not entries:
+        return 'The folder is empty.'
+    kinds = collections.Counter(entry.suffix or entry.name for entry in entries if entry.is_file())
+    parts = [f'{count} {kind}' for kind, count in kinds.most_common(_KINDS_SHOWN)]
+    if rest := sum(kinds.values()) - sum(count for _, count in kinds.most_common(_KINDS_SHOWN)):
+        parts.append(f'{rest} others')
+    text = f'{", ".join(parts)} ({sum(kinds.values())} files)' if kinds else 'no file'
+    if names := [entry.name for entry in entries if entry.is_dir()]:
+        more = f' and {len(names) - _SHOWN} more' if len(names) > _SHOWN else ''
+        text += f', and the folders {", ".join(names[:_SHOWN])}{more}'
+    return f'It holds {text}.'
