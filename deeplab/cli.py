@@ -47,7 +47,7 @@ from deeplab.command_words import (
 )
 from deeplab.core import scopes, signals
 from deeplab.datasets import descriptor
-from deeplab.errors import UserError
+from deeplab.errors import OutputError, UserError
 from deeplab.utils import receipt
 
 HELP_WORDS = ('--help', '-h', '-help', '--helpfull', '--helpshort', '-?')
@@ -1793,8 +1793,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _dispatch(words)
     except BrokenPipeError:
         # Whoever read our output has gone (`deeplab train --help | head`); nothing may be written at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
+    except OutputError as error:
+        return _fail('deeplab', error, ERROR_STATUS)
 
 
 def _dispatch(words: Sequence[str]) -> int:
@@ -1834,6 +1836,8 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
         with signals.raised():
             result = run(program_options, run_program) if program.runs_others else run(program_options)
     except UserError as error:
+        if isinstance(error, OutputError) and error.report:
+            _say(error.report)
         return _fail(f'deeplab {program.name}', error, ERROR_STATUS)
     except KeyboardInterrupt as error:
         return _fail(f'deeplab {program.name}', str(error) or 'interrupted', signals.status_of(error))
@@ -1887,12 +1891,15 @@ def _without_import_chatter() -> Iterator[None]:
 
     They come before any setting of theirs can be read, so this is the only place to stop them.
     """
-    try:
-        stderr = os.dup(2)
-    except OSError:  # there is no standard error
-        yield
-        return
-    with tempfile.TemporaryFile() as held:
+    with contextlib.ExitStack() as stack:
+        try:
+            held = stack.enter_context(tempfile.TemporaryFile())
+            stderr = os.dup(2)
+        except OSError:  # there is no standard error, or no folder for temporary files
+            held = None
+        if held is None:
+            yield
+            return
         os.dup2(held.fileno(), 2)
         try:
             yield
@@ -1901,8 +1908,8 @@ def _without_import_chatter() -> Iterator[None]:
             os.close(stderr)
             held.seek(0)
             for line in held:
-                if not _IMPORT_CHATTER.match(line):
-                    os.write(2, line)
+                with contextlib.suppress(OSError):
+                    os.write(2, b'' if _IMPORT_CHATTER.match(line) else line)
 
 
 def _report(result: Any) -> str:
@@ -1919,11 +1926,23 @@ def _report(result: Any) -> str:
 
 
 def _say(text: str) -> None:
-    """Writes `text` on standard output."""
-    print(names.printable(text), flush=True)
+    """Writes `text` on standard output; raises `OutputError` where that cannot be written, `BrokenPipeError` too."""
+    try:
+        print(names.printable(text), flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _drop_output()
+        raise OutputError(f'standard output cannot be written ({error.strerror}). Is the disk full?') from None
+
+
+def _drop_output() -> None:
+    """Lets what standard output still holds go nowhere: Python would try to write it once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(who: str, message: Any, status: int) -> int:
     """Writes an error on standard error; returns `status`."""
-    print(names.printable(f'{who}: error: {message}'), file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # the status tells where standard error cannot be written either
+        print(names.printable(f'{who}: error: {message}'), file=sys.stderr, flush=True)
     return status

@@ -27,3 +27,15 @@ class NonFiniteError(UserError):
 
 class MachineError(UserError):
     """A server of a training on several machines is missing, has gone, or is not what the flags say."""
+
+
+class OutputError(UserError):
+    """A result that cannot be written.
+
+    Attributes:
+      report: the result as a text, which the command line shows first; empty for none.
+    """
+
+    def __init__(self, message: str, report: str = '') -> None:
+        super().__init__(message)
+        self.report = report

@@ -25,6 +25,7 @@ from absl import logging
 from deeplab import folder_lock, unfinished
 from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.errors import OptionError, OutputError
 from deeplab.options import EvalOptions, ResizeOptions
 from deeplab.utils import checkpoint_rounds, evaluation_loop, evaluation_rounds, output_files
 
@@ -90,14 +91,24 @@ def _run(options: EvalOptions) -> Result:
 
 
 def _publish(result: evaluation_rounds.Round, descriptor: DatasetDescriptor, options: EvalOptions) -> None:
-    """Puts a round into the log, an event file and a JSON file."""
+    """Puts a round into the log, a JSON file and an event file.
+
+    Raises:
+      OutputError: A file cannot be written; the error has the table of the round with it.
+    """
     figures = evaluation_rounds.tagged_figures(result.metrics, options.prediction)
     for tag, value in figures.items():
         logging.info('%s', evaluation_rounds.log_line(tag, value))
-    with tf.Graph().as_default(), tf.compat.v1.summary.FileWriter(options.eval_logdir) as writer:
-        evaluation_rounds.add_summaries(writer, figures, result.global_step)
     content = evaluation_rounds.as_json(result, descriptor) | {'flags': flags_of_figures(options)}
-    evaluation_rounds.write_json(content, result.path)
+    told = dataclasses.replace(result, path='')
+    try:
+        with output_files.writing_to(options.eval_logdir, 'eval_logdir'):
+            evaluation_rounds.write_json(content, result.path)
+            told = result
+            with tf.Graph().as_default(), tf.compat.v1.summary.FileWriter(options.eval_logdir) as writer:
+                evaluation_rounds.add_summaries(writer, figures, result.global_step)
+    except OptionError as error:
+        raise OutputError(str(error), report(told, descriptor)) from error
 
 
 def flags_of_figures(options: EvalOptions) -> dict[str, object]:
@@ -156,7 +167,8 @@ def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> st
         lines.append(f'{name:{width}}          {_shown(value)}')
     lines.append(
         f'{result.images} images in {result.seconds:.1f} s ({result.images / result.seconds:.1f} images/s), '
-        f'checkpoint {result.checkpoint} (step {result.global_step}). All figures: {result.path}'
+        f'checkpoint {result.checkpoint} (step {result.global_step}).'
+        + (f' All figures: {result.path}' if result.path else '')
     )
     return '\n'.join(lines)
 

@@ -100,10 +100,12 @@ def run(options: ExportOptions) -> Result:
     write = export_files.write_saved_model if is_folder else export_files.write_frozen_graph
     folder = output_files.make_folder(os.path.dirname(path) or '.')
     with export_files.beside(path) as temporary:
-        write(frozen, temporary)
+        with output_files.writing_to(folder, 'export_path'):
+            write(frozen, temporary)
         agreement, difference = compare(export_files.run(temporary, image), (labels[0], probabilities[0]))
         if options.save_inference_graph:
-            _write_inference_graph(export.graph, folder)
+            with output_files.writing_to(folder, 'export_path'):
+                _write_inference_graph(export.graph, folder)
     facts = Result(
         path, checkpoint, checkpoints.step_of(checkpoint), export.parameters, export_files.size_of(path),
         agreement, difference, '',

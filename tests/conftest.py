@@ -1,6 +1,10 @@
 """Options that tests share."""
 
+import contextlib
 import pathlib
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -25,3 +29,19 @@ def toy_network(monkeypatch: pytest.MonkeyPatch) -> None:
     registry.names()  # loads the real ones first
     monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
     registry.register(TOY)
+
+
+@pytest.fixture
+def full_disk() -> Callable[[int], AbstractContextManager[None]]:
+    """Gives `full_disk(n)`, within which no file can be written beyond n bytes ("File too large")."""
+
+    @contextlib.contextmanager
+    def limited(size: int) -> Iterator[None]:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    return limited

@@ -14,7 +14,7 @@ from PIL import Image
 
 import deeplab
 from deeplab import cli, options
-from deeplab.errors import DataError, OptionError
+from deeplab.errors import DataError, OptionError, OutputError
 
 TRAIN = ['--train_logdir=logs', '--dataset_dir=records']
 EVAL = ['--checkpoint_dir=logs', '--eval_logdir=eval', '--dataset_dir=records']
@@ -640,6 +640,37 @@ def test_a_program_that_runs_another(tmp_path, capsys):
     assert [path.name for path in plain.iterdir()] == ['a.png']
     with pytest.raises(DataError, match=str(plain)):
         cli.run_program('remove_gt_colormap', [f'--original_gt_folder={plain}', f'--output_dir={plain}'])
+
+
+@pytest.mark.parametrize('words', [['--version'], ['eval', '--help'], ['networks']])
+def test_a_standard_output_that_is_full(monkeypatch, capsys, words):
+    module = types.ModuleType('deeplab.networks')
+    module.run = lambda *_: types.SimpleNamespace(report='a table')
+    monkeypatch.setitem(sys.modules, 'deeplab.networks', module)
+    with open('/dev/full', 'w') as full:
+        monkeypatch.setattr(sys, 'stdout', full)
+        assert cli.main(words) == cli.ERROR_STATUS
+    line = 'deeplab: error: standard output cannot be written (No space left on device). Is the disk full?\n'
+    assert capsys.readouterr().err == line
+
+
+def test_what_cannot_be_written_is_shown_before_the_error(monkeypatch, capsys):
+    def fail(*_):
+        raise OutputError('the folder is full', 'a table')
+
+    module = types.ModuleType('deeplab.networks')
+    module.run = fail
+    monkeypatch.setitem(sys.modules, 'deeplab.networks', module)
+    assert cli.main(['networks']) == cli.ERROR_STATUS
+    assert capsys.readouterr() == ('a table\n', 'deeplab networks: error: the folder is full\n')
+    monkeypatch.setattr(sys, 'stderr', open('/dev/full', 'w', buffering=1))
+    assert cli.main(['networks']) == cli.ERROR_STATUS
+
+
+def test_no_folder_for_temporary_files(monkeypatch):
+    monkeypatch.setattr(cli.tempfile, 'TemporaryFile', lambda: open('/nowhere/file'))
+    with cli._without_import_chatter():
+        pass
 
 
 def test_what_an_import_writes_is_kept_but_for_chatter(capfd):

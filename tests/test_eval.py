@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import logging
+import os
 import pathlib
 import re
 import subprocess
@@ -15,7 +16,7 @@ from deeplab import cli
 from deeplab import eval as eval_program
 from deeplab.core.metrics import ConfusionMatrix
 from deeplab.datasets import descriptor, label_checks
-from deeplab.errors import CheckpointError, DataError, OptionError
+from deeplab.errors import CheckpointError, DataError, OptionError, OutputError
 from deeplab.options import EvalOptions, PredictionOptions, ResizeOptions, WaitOptions
 from deeplab.utils import evaluation_loop, evaluation_rounds
 from tests import checkpoint_files
@@ -124,6 +125,26 @@ def test_figures_of_other_flags_are_kept_apart_and_say_their_flags(options):
     assert (plain['flags']['eval_scales'], plain['flags']['add_flipped_images']) == ([1.0], False)
     assert (other['flags']['eval_scales'], other['flags']['add_flipped_images']) == ([0.5, 1.0], True)
     assert plain['flags']['eval_split'] == 'val'
+
+
+def test_the_table_is_not_lost_where_its_files_cannot_be_written(options, full_disk, monkeypatch):
+    setup.write_checkpoint(options.checkpoint_dir)
+    with full_disk(100), pytest.raises(OutputError) as error:
+        eval_program.run(options)
+    for part in ('--eval_logdir', f"'{options.eval_logdir}'", 'File too large'):
+        assert part in str(error.value)
+    assert re.search(r'^mean IoU +1\.0000$', error.value.report, re.M)
+    assert 'metrics-10.json' not in error.value.report
+    assert not os.path.exists(options.eval_logdir)
+
+    def fail(*_):
+        raise IndexError('No space left on device')  # as the writer of event files puts it
+
+    monkeypatch.setattr(evaluation_rounds, 'add_summaries', fail)
+    with pytest.raises(OutputError, match='No space left on device') as error:
+        eval_program.run(options)
+    assert 'All figures: ' in error.value.report
+    assert (pathlib.Path(options.eval_logdir) / 'metrics-10.json').exists()
 
 
 def test_names_of_files_of_figures(options):

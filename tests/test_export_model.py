@@ -521,3 +521,24 @@ def test_it_runs_from_the_command_line(small_network, checkpoint, tmp_path, caps
     assert f'Frozen graph: {path} (0.0 MB)' in capsys.readouterr().out
     assert cli.main(['export', *words, '--num_classes=5']) == cli.ERROR_STATUS
     assert '--num_classes=5, but the checkpoint' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('name', ['g.pb', 'model'])
+def test_a_disk_that_is_full(small_network, checkpoint, tmp_path, full_disk, name):
+    kind = 'frozen_graph' if name == 'g.pb' else 'saved_model'
+    options = _options(checkpoint, tmp_path, export_format=kind, export_path=str(tmp_path / 'out' / name))
+    with full_disk(1000), pytest.raises(UserError) as error:
+        export_model.run(options)
+    for part in ('--export_path', 'out', 'File too large'):
+        assert part in str(error.value)
+    assert os.listdir(tmp_path / 'out') == []
+
+
+def test_a_disk_too_full_for_the_graph_as_text(small_network, checkpoint, tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise tf.errors.ResourceExhaustedError(None, None, 'No space left on device')
+
+    monkeypatch.setattr(tf.io, 'write_graph', fail)
+    with pytest.raises(UserError, match='--export_path.*No space left on device'):
+        export_model.run(_options(checkpoint, tmp_path, save_inference_graph=True))
+    assert os.listdir(tmp_path / 'out') == []

@@ -16,6 +16,7 @@ if __name__ == '__main__':  # first, so that help and mistakes need not wait for
 
     sys.exit(start.main(['demo', *sys.argv[1:]]))
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -24,7 +25,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -159,7 +160,8 @@ def _run(
     """What `run` does, in a folder of its own."""
     _claim(workdir, {'seed': options.seed, **dataclasses.asdict(settings)}, options)
     paths = paths_in(workdir)
-    _draw(paths.scenes, settings, options.seed)
+    with _writing(workdir):
+        _draw(paths.scenes, settings, options.seed)
     commands = commands_for(paths, settings, options.seed)
     for number, command in enumerate(commands, start=1):
         logging.info('Demo, command %d of %d: deeplab %s', number, len(commands), command.program)
@@ -169,9 +171,22 @@ def _run(
             report = f'The demo was stopped. The same command goes on: {_own_command(options, workdir)}'
             return Result(report, None, None, commands[:number], status)
     metrics = _metrics(paths, settings)
-    _write_sheet(paths, settings, options.seed, metrics)
+    with _writing(workdir):
+        _write_sheet(paths, settings, options.seed, metrics)
     report = _report(paths, settings, commands, metrics['miou'], time.monotonic() - started)
     return Result(report, metrics['miou'], str(paths.sheet), commands)
+
+
+@contextlib.contextmanager
+def _writing(workdir: pathlib.Path) -> Iterator[None]:
+    """Turns a failure to write into one line."""
+    try:
+        yield
+    except OSError as error:
+        raise OptionError(
+            f"--workdir: the folder '{workdir}' cannot be written ({error.strerror or error}). Is the disk full, or "
+            'the folder read-only? Make room, or give another path'
+        ) from error
 
 
 def paths_in(workdir: pathlib.Path) -> Paths:

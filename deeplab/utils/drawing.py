@@ -31,8 +31,11 @@ def write(path: str | os.PathLike[str], sheet: Image.Image) -> None:
     content = io.BytesIO()
     sheet.save(content, 'PNG')
     beside = path.with_name(f'{path.name}.part')
-    beside.write_bytes(content.getvalue())
-    os.replace(beside, path)
+    try:
+        beside.write_bytes(content.getvalue())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def is_sheet(path: str | os.PathLike[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 
 import numpy as np
@@ -63,7 +64,10 @@ def save_image(pixels: np.ndarray, save_dir: str, filename: str) -> str:
     temporary = unfinished.name_for(path)
     try:
         try:
-            Image.fromarray(pixels).save(temporary, 'PNG')
+            content = io.BytesIO()  # written by Pillow itself, a full disk is "encoder error -2"
+            Image.fromarray(pixels).save(content, 'PNG')
+            with open(temporary, 'wb') as file:
+                file.write(content.getvalue())
             os.replace(temporary, path)
         finally:
             unfinished.remove(temporary)

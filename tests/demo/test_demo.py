@@ -176,3 +176,12 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
 def test_figures_that_eval_did_not_write_are_missed(tmp_path):
     with pytest.raises(DataError, match=r'eval has not written .*metrics-5\.json'):
         demo.run(options(tmp_path, steps=5), FakePrograms(), TINY)
+
+
+def test_a_full_disk_is_told_in_one_line(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(28, 'No space left on device')
+
+    monkeypatch.setattr(demo.dataset, 'write_dataset', fail)
+    with pytest.raises(OptionError, match=r'--workdir: .*work.* cannot be written \(No space left on device\)'):
+        demo.run(options(tmp_path), lambda *_: None)

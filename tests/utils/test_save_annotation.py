@@ -68,3 +68,10 @@ def test_what_a_picture_shows_of_channels(channels, shape):
     shown = save_annotation.viewable(pixels)
     assert shown.shape == shape
     np.testing.assert_array_equal(shown.reshape(2, 3, -1), pixels[..., : 3 if channels >= 3 else 1])
+
+
+def test_a_disk_that_is_full(tmp_path, full_disk):
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+    with full_disk(1000), pytest.raises(DataError, match=r"Cannot write '.*a\.png': File too large\."):
+        save_annotation.save_image(noise, str(tmp_path), 'a')
+    assert list(tmp_path.iterdir()) == []
