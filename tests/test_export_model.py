@@ -13,6 +13,7 @@ from PIL import Image
 
 from deeplab import cli, common, export_model
 from deeplab.core import preprocess_utils
+from deeplab.datasets import example
 from deeplab.errors import CheckpointError, DataError, OptionError, UserError
 from deeplab.options import DecoderOptions, ExportOptions, ModelOptions, PredictionOptions, ResizeOptions
 from deeplab.utils import export_files, export_graph
@@ -279,6 +280,16 @@ def test_the_report_s_lines_run(kind, small_network, checkpoint, tmp_path, monke
     found = {}
     exec(example, found)
     np.testing.assert_array_equal(found['labels'], np.full((8, 8), 2))
+
+
+def test_the_report_s_lines_decode_as_records_do(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    noise = np.random.RandomState(0).randint(0, 256, (64, 64, 3), np.uint8)
+    for image_format in ('JPEG', 'PNG'):
+        Image.fromarray(noise).save('image.jpg', image_format)
+        record = example.encode(pathlib.Path('image.jpg').read_bytes(), 'jpeg', 'noise', 64, 64)
+        ours = eval(export_model._RGB_IMAGE, {'np': np, 'tf': tf})
+        np.testing.assert_array_equal(ours, example.decode(record, with_label=False)[common.IMAGE])
 
 
 def test_a_folder_gives_its_newest_checkpoint(small_network, checkpoint, tmp_path):
