@@ -7,11 +7,19 @@ from deeplab import model
 from deeplab.core import layers
 from tests.parity import goldens, network_options
 
+# Of the same layers as a smaller one; test_nas.py shows the decay of searched cells.
+SAME_LAYERS = ('nas_pnasnet', 'resnet_v1_50_beta')
+
 
 def pytest_generate_tests(metafunc):
     if 'row' in metafunc.fixturenames:
         table = goldens.table(goldens.directory(metafunc.config), 'weight_decay') or {}
-        metafunc.parametrize('row', table.values(), ids=list(table))
+        every = metafunc.config.getoption('--goldens')  # whoever names a folder wants all of it
+        cases = []
+        for name, row in table.items():
+            marks = [pytest.mark.slow] if name in SAME_LAYERS and not every else []
+            cases.append(pytest.param(row, marks=marks, id=name))
+        metafunc.parametrize('row', cases)
 
 
 def _variable_name(kernel: str) -> str:
