@@ -48,7 +48,7 @@ from deeplab.command_words import (
 from deeplab.core import scopes, signals
 from deeplab.datasets import descriptor
 from deeplab.errors import OutputError, UserError
-from deeplab.utils import receipt
+from deeplab.utils import receipt, run_flags
 
 HELP_WORDS = ('--help', '-h', '-help', '--helpfull', '--helpshort', '-?')
 HELP_WIDTH = 100
@@ -768,11 +768,13 @@ class Values:
 
     Attributes:
       words: the line itself, behind the program's name.
+      notes: lines for the log, once there is one.
     """
 
     def __init__(self, values: flags.FlagValues, words: Sequence[str] = ()) -> None:
         self._values = values
         self.words = tuple(words)
+        self.notes: list[str] = []
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name].value
@@ -1676,7 +1678,38 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
     if 'preset' in values and parsed['preset']:
         _apply_preset(parsed['preset'], program, values)
     _check_required(program, parsed)
+    _apply_run(program, values, parsed)
     return parsed
+
+
+def _apply_run(program: Program, values: flags.FlagValues, parsed: Values) -> None:
+    """Gives network flags that neither the line nor its preset has those of the training that wrote the checkpoint."""
+    path = next((parsed.path(name) for name in ('checkpoint_dir', 'checkpoint_path') if name in program.flags), None)
+    beside = run_flags.run_beside(path) if path else None
+    if beside is None:
+        return
+    file, run = beside
+    try:
+        trained = parse_flags(_TRAIN, run['command'])
+    except UserError as error:
+        parsed.notes.append(f'{file} has no flags that can be read here: {error}')
+        return
+    names = [flag.name for group in (_NETWORK, _HEAD) for flag in group.flags if trained.given(flag.name)]
+    found = {name: trained[name] for name in names if name not in ('preset', 'batch_norm_decay')}
+    if found.get('dense_prediction_cell_json'):
+        cell = found['dense_prediction_cell_json']
+        found['dense_prediction_cell_json'] = _seen_from_here(
+            'dense_prediction_cell_json', cell, run.get('folder') or ''
+        )
+    found |= run_flags.facts_of_data(run)
+    taken = []
+    for name, value in found.items():
+        if name in program.flags and not values[name].present and values[name].value != value:
+            values[name].value = value
+            shown = ','.join(str(part) for part in value) if isinstance(value, (list, tuple)) else value
+            taken.append(f'--{name}={str(shown).lower() if isinstance(shown, bool) else shown}')
+    if taken:
+        parsed.notes.append(f'Taken from {file}, as neither the line nor a preset has them: {" ".join(taken)}')
 
 
 def _apply_preset(name: str, program: Program, values: flags.FlagValues) -> None:
@@ -1830,6 +1863,8 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
     try:
         start_logging(values)
         log_files.start(program.name, values.path('log_dir'), values['stderrthreshold'])
+        for note in values.notes:
+            logging.info('%s', note)
         with _without_import_chatter():
             run = importlib.import_module(program.module).run
         start.begin_to_run()

@@ -21,6 +21,10 @@ class CheckpointError(UserError):
     """A checkpoint is missing, or does not fit the network."""
 
 
+class NetworkMismatchError(CheckpointError):
+    """A checkpoint is of another network."""
+
+
 class NonFiniteError(UserError):
     """A loss or gradient is infinite or not a number."""
 

@@ -26,9 +26,9 @@ from absl import logging
 
 from deeplab import common
 from deeplab.core import checkpoints, moving_average, session
-from deeplab.errors import CheckpointError
+from deeplab.errors import CheckpointError, NetworkMismatchError
 from deeplab.options import ExportOptions
-from deeplab.utils import evaluation_loop, export_files, export_graph, output_files
+from deeplab.utils import checkpoint_network, evaluation_loop, export_files, export_graph, output_files
 
 INFERENCE_GRAPH = 'inference_graph.pbtxt'
 
@@ -86,7 +86,8 @@ def run(options: ExportOptions) -> Result:
     evaluation_loop.warn_of_flips(options.prediction)
     export = export_graph.build(options)
     names = moving_average.shadow_of_each(checkpoint, export.variables) if options.use_moving_average else None
-    check_fit(checkpoint, export.variables, model.num_classes, names)
+    with checkpoint_network.explained(checkpoint, model):
+        check_fit(checkpoint, export.variables, model.num_classes, names)
     image = random_image(options)
     logging.info("Exporting '%s'.", checkpoint)
     with session.open_session(export.graph) as restored:
@@ -171,7 +172,7 @@ def check_fit(
         lines.append(f'It has {len(different)} variables in other shapes:')
         lines += [f'  {name} {list(shapes[name])} here, {list(held[name].shape)} there' for name in different]
     if lines:
-        raise CheckpointError('\n'.join(lines))
+        raise NetworkMismatchError('\n'.join(lines))
 
 
 def _may_count_classes(name: str, shape: tuple[int, ...], num_classes: int) -> bool:

@@ -17,11 +17,11 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from deeplab import common
-from deeplab.core import checkpoints, inflation, moving_average, scopes
+from deeplab.core import checkpoints, inflation, loss_scaling, moving_average, scopes
 from deeplab.errors import CheckpointError
 from deeplab.options import CheckpointOptions, ModelOptions
 from deeplab.utils import checkpoint_network
@@ -66,13 +66,14 @@ class Result:
 
     Attributes:
       path: of the checkpoint.
-      step: its global step.
+      step: its global step; -1 where that is damaged, and the path does not tell.
       variables: shapes of the network's variables by name.
-      slots: shapes of everything else by name: of the optimiser's, and of moving averages.
+      slots: shapes of everything else by name: of the optimiser's, of moving averages, of the loss scale.
       deduced: the network; None where no known backbone comes near.
       presets: names of published checkpoints with the same variables.
       comparison: with the network that was asked about; None where none was.
       report: all this for people, or JSON for programs.
+      unreadable: why a variable's value cannot be read, by name, of those whose data are damaged; slots too.
     """
 
     path: str
@@ -83,10 +84,16 @@ class Result:
     presets: tuple[str, ...]
     comparison: Comparison | None
     report: str = ''
+    unreadable: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def status(self) -> int:
+        """The exit status: 1 for a damaged checkpoint."""
+        return 1 if self.unreadable else 0
 
 
 def run(options: CheckpointOptions) -> Result:
-    """Reads a checkpoint's names and shapes and compares them with networks.
+    """Reads a checkpoint, all values with their checksums, and compares names and shapes with networks.
 
     Raises:
       CheckpointError: there is no checkpoint, or it cannot be read.
@@ -96,22 +103,33 @@ def run(options: CheckpointOptions) -> Result:
     _refuse_frozen_graph(options.file)
     path = checkpoints.find(options.file)
     held = {name: entry.shape for name, entry in checkpoints.entries(path).items()}
+    unreadable = _unreadable(path)
     aside = checkpoint_network.slots(list(held))
     variables = {name: shape for name, shape in held.items() if name not in aside}
     here = _renamed(variables, path, options)
     deduced = checkpoint_network.deduce(here)
     result = Result(
         path,
-        checkpoints.step_of(path),
+        checkpoints.step_in_name(path) if checkpoints.GLOBAL_STEP in unreadable else checkpoints.step_of(path),
         variables,
         {name: shape for name, shape in held.items() if name in aside},
         deduced,
         _fitting_presets(deduced, options),
         compare(here, deduced, options),
+        unreadable=unreadable,
     )
     if options.json:
         return dataclasses.replace(result, report=json.dumps(as_json(result), indent=1))
     return dataclasses.replace(result, report='\n'.join(_report(result, options)))
+
+
+def _unreadable(path: str) -> dict[str, str]:
+    """The variables whose data are damaged, and why; raises `CheckpointError` where files cannot be accessed."""
+    found = checkpoints.unreadable(path)
+    for reason in found.values():
+        if checkpoints.is_access_failure(reason):
+            raise CheckpointError(f"The checkpoint '{path}' cannot be read ({reason})")
+    return found
 
 
 def _renamed(variables: Shapes, path: str, options: CheckpointOptions) -> Shapes:
@@ -199,19 +217,21 @@ def as_json(result: Result) -> dict[str, Any]:
             'decoder_output_strides': deduced.options.decoder.output_strides,
             'backbone_only': deduced.is_backbone,
             'flags': checkpoint_network.flags_of(deduced.options),
-            'fits': deduced.fit.is_complete,
+            'fits': deduced.fit.is_complete and not result.unreadable,
             **{key: getattr(deduced.fit, key) for key in ('different', 'missing', 'unused')},
         }
     return {
         'checkpoint': result.path,
-        'global_step': result.step,
+        'global_step': result.step if result.step >= 0 else None,
         'parameters': _values(result.variables),
         'scopes': {scope: {'variables': len(names), 'values': values} for scope, names, values in _scopes(result)},
         'variables': result.variables,
         'slots': result.slots,
         'network': network,
         'presets': result.presets,
-        'against': comparison and {**dataclasses.asdict(comparison), 'fits': comparison.is_complete},
+        'damaged': dict(result.unreadable),
+        'against': comparison
+        and {**dataclasses.asdict(comparison), 'fits': comparison.is_complete and not result.unreadable},
     }
 
 
@@ -231,15 +251,9 @@ def _scopes(result: Result) -> list[tuple[str, list[str], int]]:
 
 
 def _report(result: Result, options: CheckpointOptions) -> Iterator[str]:
-    """The lines of the report: the long list first, the answer last."""
-    if options.list_variables:
-        for scope, names, _ in _scopes(result):
-            yield f'{scope}:'
-            for name in names:
-                shape = 'x'.join(str(side) for side in result.variables[name]) or 'one value'
-                yield f'  {name.removeprefix(f"{scope}/")}  {shape}'
-        yield ''
-    yield f'{result.path}, step {result.step}'
+    """The lines of the report: the summary first, the long list of variables last."""
+    yield f'{result.path}, step {result.step}' if result.step >= 0 else result.path
+    yield from _damage_lines(result)
     yield ''
     yield f'{"scope":24}  variables        values'
     for scope, names, values in _scopes(result):
@@ -248,18 +262,42 @@ def _report(result: Result, options: CheckpointOptions) -> Iterator[str]:
     averages = [name for name in result.slots if moving_average.is_shadow(name)]
     if averages:
         yield f'and moving averages of {len(averages)} variables (taken with --use_moving_average)'
-    if optimizer := _optimizer({name: shape for name, shape in result.slots.items() if name not in averages}):
+    if optimizer := _optimizer(set(result.slots) - {*averages, *loss_scaling.NAMES}):
         yield f'and of the optimiser: {optimizer}'
+    if any(name in result.slots for name in loss_scaling.NAMES):
+        yield 'and the loss scale of a training in float16'
     yield ''
     yield from _network_lines(result)
     if result.comparison is not None:
         yield ''
-        yield from _comparison_lines(result.comparison, result.deduced)
+        yield from _comparison_lines(result.comparison, result)
+    if options.list_variables:
+        yield ''
+        yield from _variable_lines(result)
 
 
-def _optimizer(slots: Shapes) -> str:
+def _damage_lines(result: Result) -> Iterator[str]:
+    """Which variables cannot be read."""
+    if result.unreadable:
+        held = len(result.variables) + len(result.slots)
+        reason = next(iter(result.unreadable.values()))
+        yield f'It is damaged: {len(result.unreadable)} of {held} values cannot be read ({reason}).'
+        yield 'Take another checkpoint, or copy this one again.'
+        yield from _some('damaged', tuple(result.unreadable))
+
+
+def _variable_lines(result: Result) -> Iterator[str]:
+    """Each variable of the network with its shape."""
+    for scope, names, _ in _scopes(result):
+        yield f'{scope}:'
+        for name in names:
+            shape = 'x'.join(str(side) for side in result.variables[name]) or 'one value'
+            yield f'  {name.removeprefix(f"{scope}/")}  {shape}'
+
+
+def _optimizer(slots: Iterable[str]) -> str:
     """The optimiser's slots and how many variables have each."""
-    counts = collections.Counter(name.rpartition('/')[2] for name in slots if '/' in name)
+    counts = collections.Counter(name.rpartition('/')[2] for name in sorted(slots) if '/' in name)
     return ', '.join(f'{slot} of {count} variables' for slot, count in counts.items())
 
 
@@ -307,7 +345,9 @@ def _network_lines(result: Result) -> Iterator[str]:
     if options.aspp.rates and not deduced.is_backbone:
         yield '  (rates do not show, only their number: 6, 12, 18 are usual at output stride 16, twice as much at 8)'
     fit = deduced.fit
-    if fit.is_complete:
+    if fit.is_complete and result.unreadable:
+        yield f'It has the names and shapes of all {len(fit.equal)} variables of that network, but damaged values.'
+    elif fit.is_complete:
         yield f'It holds all {len(fit.equal)} variables of that network, in its shapes.'
     else:
         yield f'It is not quite that network: {len(fit.missing)} variables are missing, {len(fit.different)} differ.'
@@ -327,8 +367,9 @@ def _some(title: str, names: tuple[str, ...]) -> Iterator[str]:
             yield f'  and {len(names) - MOST_NAMES} more (--json lists all)'
 
 
-def _comparison_lines(found: Comparison, deduced: Deduced | None) -> Iterator[str]:
+def _comparison_lines(found: Comparison, result: Result) -> Iterator[str]:
     """What the network that was asked about would take."""
+    deduced = result.deduced
     yield f'Against {" ".join(found.flags)}, {found.num_classes} classes:'
     held = deduced.outputs.get(common.OUTPUT_TYPE) if deduced else None
     if held is not None and held != found.num_classes:
@@ -339,7 +380,9 @@ def _comparison_lines(found: Comparison, deduced: Deduced | None) -> Iterator[st
     yield from _some('missing in the checkpoint', found.missing)
     yield from _some('left out, as training is told', found.left_out)
     yield from _some('not used', found.unused)
-    if found.is_complete and not found.left_out:
+    if result.unreadable:
+        yield 'As it is damaged, no program can use it.'
+    elif found.is_complete and not found.left_out:
         yield 'It fits: eval, vis and export_model can use it, and training would take all of it.'
     elif found.restored:
         yield 'Training would begin with what is restored' + (

@@ -43,6 +43,7 @@ from deeplab.deployment import model_deploy, replicas
 from deeplab.errors import DataError, OptionError
 from deeplab.options import CloneOptions, TrainOptions
 from deeplab.utils import (
+    checkpoint_network,
     evaluation_loop,
     input_generator,
     metrics_file,
@@ -331,7 +332,8 @@ def _train(
         running.run(start if fed else [start, pipeline.initializer])
         if resumed:
             variables = running.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
-            moving_average.resume(running, resumed, loss_scaling.restorable(variables, resumed), averages)
+            with checkpoint_network.explained(resumed, options.model):
+                moving_average.resume(running, resumed, loss_scaling.restorable(variables, resumed), averages)
             writer.adopt(resumed, first_step)
             logging.info('Going on from %s.', resumed)
             return

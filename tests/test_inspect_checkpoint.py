@@ -77,8 +77,9 @@ def test_all_ways_to_name_it(capsys, archive, name):
 def test_report(capsys, archive):
     assert cli.main(['checkpoint', str(archive)]) == 0
     lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f'{archive}/model.ckpt, step 30000'
     assert '  semantic/weights  1x1x256x7' in lines[lines.index('logits:') :]
-    assert f'{archive}/model.ckpt, step 30000' in lines
+    assert lines.index('classes: 7 (semantic)') < 20 < lines.index('logits:')  # the summary first
     (row,) = [line.split() for line in lines if line.startswith('logits ')]
     assert row == ['logits', '2', f'{256 * 7 + 7:,}']
     assert 'and of the optimiser: Momentum of 2 variables' in lines
@@ -98,6 +99,39 @@ def test_moving_averages_are_no_part_of_the_network(capsys, tmp_path):
     assert not [line for line in lines if 'optimiser' in line]
     assert 'It holds all 272 variables of that network, in its shapes.' in lines
     assert not any(line.startswith('no part of that network') for line in lines)
+
+
+def test_the_loss_scale_is_no_part_of_the_network(capsys, tmp_path):
+    """Of a training in float16."""
+    values = {name: tf.zeros(shape) for name, shape in checkpoint_network.network_shapes(NETWORK).items()}
+    values |= {'loss_scale/factor': np.float32(1024), 'loss_scale/good_steps': np.int32(3)}
+    path = checkpoint_files.write(tmp_path / 'model.ckpt', values)
+    assert cli.main(['checkpoint', path, '--novariables']) == 0
+    printed = capsys.readouterr().out
+    assert 'and the loss scale of a training in float16' in printed
+    assert 'It holds all 272 variables of that network, in its shapes.' in printed
+    assert 'loss_scale/' not in printed
+    assert 'optimiser' not in printed
+
+
+def test_damaged_data(capsys, tmp_path):
+    """Checksums are compared; the names of what cannot be read come with 'damaged'."""
+    values = {name: tf.zeros(shape) for name, shape in checkpoint_network.network_shapes(NETWORK).items()}
+    path = checkpoint_files.write(tmp_path / 'model.ckpt', {**values, 'global_step': np.int64(7)})
+    data = tmp_path / 'model.ckpt.data-00000-of-00001'
+    content = bytearray(data.read_bytes())
+    content[-1] ^= 0xFF  # of the last name in the order of names
+    data.write_bytes(content)
+    assert cli.main(['checkpoint', path, '--novariables']) == 1
+    printed = capsys.readouterr().out
+    assert 'It is damaged: 1 of 273 values cannot be read' in printed
+    assert '  logits/semantic/weights' in printed
+    assert 'It holds all' not in printed
+    os.truncate(data, 100)
+    assert cli.main(['checkpoint', path, '--json']) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert {'global_step', 'logits/semantic/weights'} <= set(found['damaged'])
+    assert not found['network']['fits']
 
 
 def test_without_the_list(capsys, archive):
@@ -125,7 +159,7 @@ def test_against_another_number_of_classes(capsys, archive):
     assert 'The checkpoint is for 7 classes, the network for 21.' in printed
     assert '  logits/semantic/biases: [21] in the network, [7] in the checkpoint' in printed
     assert 'missing in the checkpoint (25):' in printed
-    assert printed.endswith('restored; eval, vis and export_model would refuse it.\n')
+    assert 'restored; eval, vis and export_model would refuse it.\n' in printed
 
 
 def test_what_training_leaves_out(capsys, archive):
@@ -167,7 +201,7 @@ def test_a_network_for_other_channels(capsys, archive):
     assert cli.main(['checkpoint', str(archive), *words]) == 0
     printed = capsys.readouterr().out
     assert 'among them, spread from 3 channels over those of the network (1):\n  MobilenetV2/Conv/weights\n' in printed
-    assert printed.endswith('restored; eval, vis and export_model would refuse it.\n')
+    assert 'restored; eval, vis and export_model would refuse it.\n' in printed
 
 
 def test_channels_are_told_from_the_checkpoint(capsys, tmp_path):

@@ -8,7 +8,7 @@ from absl import logging
 from deeplab import model
 from deeplab.core import layers
 from deeplab.errors import OptionError
-from deeplab.options import AsppOptions, DecoderOptions, ModelOptions
+from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, NasOptions
 
 _SIZE = (33, 49)
 _TINY = ModelOptions({'semantic': 3}, crop_size=_SIZE, model_variant='toy', aspp=AsppOptions(filters=8))
@@ -233,6 +233,19 @@ def test_rates_beyond_the_features_warn(monkeypatch):
     model.check_options(_with(aspp=AsppOptions(rates=(6,))))
     (message,) = messages
     assert 'The atrous rate 6 reaches beyond the feature map (4 positions at output stride 16)' in message
+
+
+def test_flags_of_searched_networks_mean_something_to_those_alone(monkeypatch):
+    messages = []
+    monkeypatch.setattr(
+        logging, 'log_first_n', lambda level, message, n, *arguments: messages.append(message % arguments)
+    )
+    nas = NasOptions(stem_output_filters=8, drop_path_keep_prob=0.5)
+    for variant in ('nas_pnasnet', 'nas_hnasnet'):
+        model.check_options(ModelOptions({'semantic': 3}, model_variant=variant, output_stride=8, nas=nas))
+    assert not messages
+    model.check_options(_with(depth_multiplier=1.0, nas=nas))
+    assert any('--nas_stem_output_num_conv_filters=8 means nothing to mobilenet_v2' in line for line in messages)
 
 
 def test_training_registers_updates_and_frozen_batch_norm_none():

@@ -21,7 +21,7 @@ from deeplab import unfinished
 from deeplab.core.checkpoint_reader import UNREADABLE, Reader, files_of, is_access_failure
 from deeplab.core.reasons import reason_of
 from deeplab.core.scopes import shortened
-from deeplab.errors import CheckpointError
+from deeplab.errors import CheckpointError, NetworkMismatchError
 
 __all__ = [
     'BASENAME',
@@ -35,6 +35,7 @@ __all__ = [
     'files_of',
     'find',
     'first_whole',
+    'is_access_failure',
     'is_own_name',
     'listed_in',
     'newest',
@@ -167,10 +168,14 @@ def step_of(path: str) -> int:
     Raises:
       CheckpointError: if it cannot be read.
     """
+    path = check_path(path)
     reader = open_reader(path)
     if reader.has_tensor(GLOBAL_STEP):
-        return int(reader.get_tensor(GLOBAL_STEP))
-    return max(step_in_name(check_path(path)), 0)
+        try:
+            return int(reader.get_tensor(GLOBAL_STEP))
+        except UNREADABLE as error:
+            raise CheckpointError(_unreadable_message(path, reader.reason(error))) from error
+    return max(step_in_name(path), 0)
 
 
 def unreadable(path: str) -> dict[str, str]:
@@ -334,7 +339,7 @@ def restore_all(
             problems.append(f'{len(different)} variables differ ({shortened(different, 4)})')
         if missing:
             problems.append(f'it lacks {len(missing)} of {len(wanted)} variables ({shortened(missing)})')
-        raise CheckpointError(
+        raise NetworkMismatchError(
             f"The checkpoint '{path}' does not fit this network: {'; '.join(problems)}. Give the flags that it was "
             'trained with (model variant, data set, heads, decoder, optimizer, trainable scopes), or another checkpoint'
         )

@@ -17,6 +17,7 @@ import tensorflow as tf
 from deeplab.core import checkpoints
 
 SCOPE = 'loss_scale'
+NAMES = (f'{SCOPE}/factor', f'{SCOPE}/good_steps')
 FIRST_FACTOR = 2.0**15
 SMALLEST_FACTOR = 1.0
 LARGEST_FACTOR = 2.0**24

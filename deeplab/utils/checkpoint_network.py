@@ -1,23 +1,26 @@
 """Which network a checkpoint belongs to, told from the names and shapes of its variables.
 
 Backbones are compared with what their own code makes, so one that is registered later is found as well. What leaves no
-trace in names and shapes (output stride, atrous rates, how far the image-level feature pools) cannot be told.
+trace in names and shapes (output stride, which shows for nas_* networks alone, atrous rates, how far the image-level
+feature pools) cannot be told.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from deeplab import common, model
-from deeplab.core import checkpoints, cost, feature_extractor, inflation
+from deeplab.core import checkpoints, cost, feature_extractor, inflation, loss_scaling
 from deeplab.core.backbones import registry
 from deeplab.core.heads import dense_prediction_cell
-from deeplab.errors import OptionError
+from deeplab.errors import NetworkMismatchError, OptionError
 from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, NasOptions
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -64,10 +67,10 @@ def compare(held: Shapes, wanted: Shapes) -> Fit:
 
 
 def slots(names: Sequence[str]) -> set[str]:
-    """Those names that belong to an optimiser: VARIABLE/SLOT, Adam's powers; and the step's."""
+    """Those names that are the state of a training: VARIABLE/SLOT, Adam's powers, the step, the loss scale's."""
     known = set(names)
     found = {name for name in known if name.rpartition('/')[0] in known}
-    return found | known & {*OPTIMIZER_POWERS, checkpoints.GLOBAL_STEP}
+    return found | known & {*OPTIMIZER_POWERS, checkpoints.GLOBAL_STEP, *loss_scaling.NAMES}
 
 
 def network_shapes(options: ModelOptions) -> dict[str, tuple[int, ...]]:
@@ -123,7 +126,10 @@ def _widths(candidate: _Backbone, held: Shapes) -> Iterator[ModelOptions]:
     wide = sum(held[name][-1] for name in shared) / max(sum(candidate.shapes[name][-1] for name in shared), 1)
     options, backbone = candidate.options, registry.get(candidate.options.model_variant)
     if backbone.uses_nas_options:
-        filters = round(NasOptions().stem_output_filters * wide)
+        # The stem's own convolutions have a fixed width: what differs tells the factor, which is the same everywhere.
+        factors = [held[name][-1] / candidate.shapes[name][-1] for name in shared]
+        factor = statistics.mode([factor for factor in factors if factor != 1.0] or [1.0])
+        filters = round(NasOptions().stem_output_filters * factor)
         yield dataclasses.replace(options, nas=NasOptions(stem_output_filters=max(filters, 1)))
     if backbone.uses_depth_multiplier:
         likely = sorted(_MULTIPLIERS, key=lambda multiplier: abs(multiplier - wide))[:_MOST_WIDTHS]
@@ -291,6 +297,28 @@ def deduce(held: Shapes) -> Deduced | None:
     return Deduced(options, outputs, len(aspp.rates), fit, False)
 
 
+@contextlib.contextmanager
+def explained(path: str, options: ModelOptions) -> Iterator[None]:
+    """Adds the flags of the network that the checkpoint at `path` fits to an error that it does not fit `options`."""
+    try:
+        yield
+    except NetworkMismatchError as error:
+        held = {name: entry.shape for name, entry in checkpoints.entries(path).items()}
+        aside = slots(list(held))
+        deduced = deduce({name: shape for name, shape in held.items() if name not in aside})
+        if deduced is None or not deduced.fit.is_complete or visible(deduced.options) == visible(options):
+            raise
+        if '--num_classes=' in str(error) and flags_of(deduced.options) == flags_of(options):
+            raise  # the message says which classes it is for
+        if deduced.is_backbone:
+            fitting = 'It holds a backbone alone, to train from'
+        else:
+            fitting = f'It fits this network, for {deduced.options.num_classes} classes'
+        message = str(error).rstrip('.')
+        flags = ' '.join(flags_of(deduced.options))
+        raise NetworkMismatchError(f'{message}{chr(10) if chr(10) in message else ". "}{fitting}: {flags}') from error
+
+
 def visible(options: ModelOptions) -> tuple[object, ...]:
     """What of a network shows in names and shapes: equal for two networks that one checkpoint can fit."""
     has_cell = options.dense_prediction_cell_json is not None
@@ -302,6 +330,7 @@ def visible(options: ModelOptions) -> tuple[object, ...]:
     return (
         options.model_variant,
         options.depth_multiplier if backbone.uses_depth_multiplier else 1.0,
+        (options.nas.stem_output_filters, options.output_stride) if backbone.uses_nas_options else (),
         options.input_channels,
         dict(options.outputs_to_num_classes),
         has_cell or (aspp, len(options.aspp.rates)),
@@ -338,6 +367,8 @@ def flags_of(options: ModelOptions) -> list[str]:
     """The flags that `options` differ from the defaults by, as far as a checkpoint shows them."""
     default = ModelOptions(options.outputs_to_num_classes)
     words = [f'--model_variant={options.model_variant}']
+    if registry.get(options.model_variant).uses_nas_options:  # their variables tell the stride
+        words.append(f'--output_stride={options.output_stride}')
     for name, value in _flag_of_defaults():
         if value(options) != value(default):
             words.append(

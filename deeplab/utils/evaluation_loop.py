@@ -20,7 +20,7 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import OptionError
 from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, ResizeOptions
-from deeplab.utils import input_generator, train_utils
+from deeplab.utils import checkpoint_network, input_generator, train_utils
 
 PREDICTION = 'prediction'  # key of the predicted ids in what `run_batches` hands on: [n, h, w] int32
 
@@ -176,6 +176,7 @@ class Network:
         Raises:
           OptionError: There is no such network.
         """
+        self._options = options
         channels = options.input_channels
         self.mean_pixel = backbones.get(options.model_variant).normalization.mean_pixel_of(channels)
         self.crop_size = options.crop_size
@@ -203,7 +204,8 @@ class Network:
           CheckpointError: It does not fit; the message names the variables.
         """
         with session.open_session(self._graph) as restoring:
-            moving_average.restore_weights(restoring, checkpoint_path, self._variables, use_moving_average)
+            with checkpoint_network.explained(checkpoint_path, self._options):
+                moving_average.restore_weights(restoring, checkpoint_path, self._variables, use_moving_average)
             frozen = tf_compat.frozen_graph(restoring, [self._labels])
 
         def predict(images: tf.Tensor) -> tf.Tensor:

@@ -65,6 +65,15 @@ def load(path: str) -> Run:
     return newest
 
 
+def newest_in(folder: str) -> Run | None:
+    """The newest run of the run manifest in `folder`; None where there is none that can be read."""
+    try:
+        runs = _runs(pathlib.Path(folder, FILE).read_text('utf-8'))
+    except (OSError, UnicodeDecodeError):
+        return None
+    return runs[-1] if runs else None
+
+
 def _began(run: Run) -> bool:
     """Whether a run read the initial checkpoint that it names."""
     return not run.get('first_step') and bool(run.get(INITIAL_CHECKPOINT))

@@ -3,11 +3,14 @@
 import json
 import pathlib
 
+import numpy as np
 import pytest
 
 from deeplab import cli
-from deeplab.options import AsppOptions, DecoderOptions, ModelOptions
+from deeplab.errors import NetworkMismatchError
+from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, NasOptions
 from deeplab.utils import checkpoint_network
+from tests import checkpoint_files
 from tests.parity import network_options
 
 GOLDENS = pathlib.Path(__file__).parent.parent / 'goldens' / 'networks'
@@ -61,6 +64,32 @@ def test_flags_that_show(network):
     assert not deduced.fit.unused
 
 
+def test_the_width_of_a_searched_network():
+    """Its stem is as wide as ever; the cells are as wide as --nas_stem_output_num_conv_filters times a power of 2."""
+    options = ModelOptions({'semantic': 5}, model_variant='nas_pnasnet', output_stride=8)
+    shapes = {'pnasnet/conv0/weights': (3, 3, 3, 64), 'pnasnet/conv2/weights': (3, 3, 64, 128)}
+    shapes |= {f'pnasnet/cell_{i}/1x1/weights': (1, 1, 128, 40) for i in range(2)}
+    held = {name: (*shape[:-1], 24) if 'cell' in name else shape for name, shape in shapes.items()}
+    candidate = checkpoint_network._Backbone(options, shapes, {})
+    (found,) = checkpoint_network._widths(candidate, held)
+    assert found.nas.stem_output_filters == 12
+    assert checkpoint_network.flags_of(found) == [
+        '--model_variant=nas_pnasnet',
+        '--output_stride=8',
+        '--nas_stem_output_num_conv_filters=12',
+    ]
+
+
+@pytest.mark.slow
+def test_a_searched_network_of_another_width_and_stride():
+    network = ModelOptions(
+        {'semantic': 5}, model_variant='nas_pnasnet', output_stride=8, nas=NasOptions(stem_output_filters=12)
+    )
+    deduced = checkpoint_network.deduce(checkpoint_network.network_shapes(network))
+    assert checkpoint_network.visible(deduced.options) == checkpoint_network.visible(network)
+    assert deduced.fit.is_complete
+
+
 def test_a_backbone_alone_with_its_classes_of_imagenet():
     held = checkpoint_network.network_shapes(ModelOptions({'semantic': 2}, model_variant='resnet_v1_18_beta'))
     held = {name: shape for name, shape in held.items() if name.startswith('resnet_v1_18/')}
@@ -97,3 +126,19 @@ def test_rates_and_gates_do_not_show():
     one, other = _network(aspp=AsppOptions((6,))), _network(aspp=AsppOptions((12,)), output_stride=8)
     assert checkpoint_network.visible(one) == checkpoint_network.visible(other)
     assert checkpoint_network.visible(_network()) != checkpoint_network.visible(one)
+
+
+def test_a_mismatch_is_explained_by_the_flags_of_the_network_that_fits(tmp_path):
+    network = ModelOptions({'semantic': 7}, depth_multiplier=0.5)
+    shapes = checkpoint_network.network_shapes(network)
+    values = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    path = checkpoint_files.write(tmp_path / 'model.ckpt', values)
+    with pytest.raises(NetworkMismatchError) as error:
+        with checkpoint_network.explained(path, ModelOptions({'semantic': 7})):
+            raise NetworkMismatchError('257 variables differ')
+    assert str(error.value) == (
+        '257 variables differ. It fits this network, for 7 classes: --model_variant=mobilenet_v2 --depth_multiplier=0.5'
+    )
+    with pytest.raises(NetworkMismatchError, match='^it lacks slots$'):  # the network is right: it is something else
+        with checkpoint_network.explained(path, network):
+            raise NetworkMismatchError('it lacks slots')

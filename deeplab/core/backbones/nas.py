@@ -236,6 +236,7 @@ registry.register(
         scope=PNASNET.scope,
         decoder_end_points={4: 'Stem', 8: 'Cell_3', 16: 'Cell_7'},
         output_strides=(8, 16, 32),
+        uses_nas_options=True,
     )
 )
 
@@ -246,5 +247,6 @@ registry.register(
         scope=HNASNET.scope,
         decoder_end_points={4: 'Cell_2', 8: 'Cell_5', 16: 'Cell_7'},
         output_strides=(8,),
+        uses_nas_options=True,
     )
 )

@@ -1,0 +1,99 @@
+"""Network flags that eval, vis and export take from the run.json beside a checkpoint."""
+
+import json
+
+import pytest
+
+from deeplab import cli
+
+TRAIN = ['--train_logdir=log', '--dataset_dir=records', '--depth_multiplier=0.5', '--atrous_rates=6']
+TRAIN += ['--atrous_rates=12', '--decoder_output_stride=4']
+
+
+@pytest.fixture
+def logdir(tmp_path):
+    folder = tmp_path / 'log'
+    folder.mkdir()
+    return write_run(folder, TRAIN)
+
+
+def write_run(folder, command):
+    model = {'outputs_to_num_classes': {'semantic': 8}, 'input_channels': 4}
+    run = {'command': command, 'folder': str(folder.parent), 'options': {'model': model}}
+    (folder / 'run.json').write_text(json.dumps({'format': 1, 'runs': [run]}))
+    return folder
+
+
+def parsed(program, path, *words):
+    given = {
+        'eval': ['--dataset_dir=records', '--eval_logdir=e', f'--checkpoint_dir={path}'],
+        'vis': ['--dataset_dir=records', '--vis_logdir=v', f'--checkpoint_dir={path}'],
+        'export_model': ['--export_path=x.pb', f'--checkpoint_path={path}'],
+    }
+    return cli.parse_flags(cli.find_program(program), [*given[program], *words])
+
+
+@pytest.mark.parametrize('program', ['eval', 'vis', 'export_model'])
+@pytest.mark.parametrize('place', ['', 'model.ckpt-7', 'best', 'best/model.ckpt-7'])
+def test_what_the_training_line_had_is_taken(logdir, program, place):
+    (logdir / 'best').mkdir()
+    values = parsed(program, logdir / place)
+    model = values['depth_multiplier'], values['atrous_rates'], values['decoder_output_stride']
+    assert model == (0.5, [6, 12], [4])
+    (note,) = values.notes
+    assert f'{logdir}/run.json' in note
+    assert '--depth_multiplier=0.5 --atrous_rates=6,12 --decoder_output_stride=4' in note
+
+
+def test_the_line_wins_and_so_does_its_preset(logdir):
+    values = parsed('eval', logdir, '--depth_multiplier=1.0', '--atrous_rates=18')
+    assert (values['depth_multiplier'], values['atrous_rates']) == (1.0, [18])
+    write_run(logdir, [*TRAIN, '--model_variant=mobilenet_v2', '--aspp_convs_filters=64'])
+    values = parsed('eval', logdir, '--preset=xception65_coco_voc_trainval')
+    assert (values['model_variant'], values['aspp_convs_filters']) == ('xception_65', 64)
+    assert values['atrous_rates'] != [6, 12]
+
+
+def test_defaults_of_the_training_and_flags_that_are_no_networks_stay(logdir):
+    write_run(logdir, [*TRAIN, '--min_resize_value=100', '--batch_norm_decay=0.9'])
+    values = parsed('export_model', logdir)
+    assert values['output_stride'] == 8  # of the export, as ever: the training line did not say
+    assert values['min_resize_value'] is None
+    assert not values.given('batch_norm_decay')
+
+
+def test_a_preset_of_the_training_is_taken(logdir):
+    write_run(logdir, ['--train_logdir=log', '--dataset_dir=records', '--preset=xception65_coco_voc_trainval'])
+    values = parsed('eval', logdir)
+    assert values['model_variant'] == 'xception_65'
+    assert values['decoder_output_stride'] == [4]
+
+
+def test_export_takes_classes_and_channels(logdir):
+    values = parsed('export_model', logdir)
+    assert (values['num_classes'], values['image_channels']) == (8, 4)
+    values = parsed('export_model', logdir, '--num_classes=3', '--image_channels=1')
+    assert (values['num_classes'], values['image_channels']) == (3, 1)
+
+
+def test_a_relative_path_is_that_of_the_training(logdir, monkeypatch, tmp_path):
+    (tmp_path / 'cell.json').write_text('[]')
+    write_run(logdir, [*TRAIN, '--dense_prediction_cell_json=cell.json'])
+    (tmp_path / 'elsewhere').mkdir()
+    monkeypatch.chdir(tmp_path / 'elsewhere')
+    assert parsed('eval', logdir)['dense_prediction_cell_json'] == str(tmp_path / 'cell.json')
+
+
+@pytest.mark.parametrize('place', ['other', 'log/model.ckpt', 'nowhere/model.ckpt-5'])
+def test_checkpoints_without_a_run_of_their_own_are_as_before(logdir, tmp_path, place):
+    """A published checkpoint in a training's folder is none of that training's."""
+    (tmp_path / 'other').mkdir()
+    values = parsed('eval', tmp_path / place)
+    assert values['depth_multiplier'] == 1.0
+    assert not values.notes
+
+
+@pytest.mark.parametrize('text', ['nonsense', '{}', '{"runs": [{"command": ["--no_such_flag=1"]}]}'])
+def test_a_manifest_that_cannot_be_used_is_passed_over(logdir, text):
+    (logdir / 'run.json').write_text(text)
+    assert parsed('eval', logdir)['depth_multiplier'] == 1.0
