@@ -78,8 +78,14 @@ def find_items(options: BuildCityscapesOptions) -> dict[str, list[pairs.Item]]:
     build_data.require_folder(options.cityscapes_root, 'cityscapes_root')
     root = pathlib.Path(options.cityscapes_root)
     pattern = f'*/*{_IMAGE_SUFFIX}.{options.image_format}'
-    named = {folder: (root / 'leftImg8bit' / folder).glob(f'*/*{_IMAGE_SUFFIX}.*') for folder in FOLDERS}
-    images = {folder: folders.of_extension(paths, options.image_format) for folder, paths in named.items()}
+    images = {
+        folder: [
+            path
+            for path in folders.of_extension((root / 'leftImg8bit' / folder).glob('*/*'), options.image_format)
+            if path.stem.endswith(_IMAGE_SUFFIX)
+        ]
+        for folder in FOLDERS
+    }
     if not any(images.values()):
         hint = ''
         for city in sorted((root / 'leftImg8bit').glob('*/*')):
