@@ -23,6 +23,7 @@ except ImportError:  # not on this system: process numbers have to do
 
 _ATTEMPTS = 5  # somebody who only looks (`owner`) holds the lock for a moment
 _PAUSE_SECS = 0.05
+_MOST_SHOWN = 80  # characters of a command line that a message has room for
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Owner:
     def __str__(self) -> str:
         if not self.pid:
             return 'a process that left no name'
-        return f'process {self.pid} on {self.host}, started {self.started} ({self.command})'
+        command = self.command if len(self.command) <= _MOST_SHOWN else f'{self.command[:_MOST_SHOWN]}...'
+        return f'process {self.pid} on {self.host}, started {self.started} ({command})'
 
 
 def path_of(folder: str, program: str) -> str:

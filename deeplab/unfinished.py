@@ -72,6 +72,6 @@ def remove(path: str) -> None:
     """Removes a file, or a folder with all that is in it; does nothing where there is none."""
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path)
-    else:
+    elif os.path.lexists(path):  # a read-only disk refuses to remove what is not there
         with contextlib.suppress(FileNotFoundError):
             os.remove(path)

@@ -1,5 +1,6 @@
 """Files that are being written, and what processes that have ended left of theirs."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -95,3 +96,11 @@ def test_an_interrupted_replacement_leaves_the_earlier_export(tmp_path, monkeypa
         os.mkdir(temporary)
     assert os.listdir(tmp_path) == ['saved_model']
     assert (path / 'saved_model.pb').read_text() == 'old'
+
+
+def test_nothing_to_remove_on_a_disk_that_is_read_only(tmp_path, monkeypatch):
+    def refuse(path):
+        raise OSError(errno.EROFS, 'Read-only file system', path)
+
+    monkeypatch.setattr(os, 'remove', refuse)
+    unfinished.remove(str(tmp_path / 'none'))

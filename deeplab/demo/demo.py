@@ -268,8 +268,11 @@ def _claim(workdir: pathlib.Path, wanted: dict[str, Any], options: DemoOptions) 
                 'folder that is empty or does not exist yet.'
             )
         beside = note.with_name(f'{SETTINGS_FILE}.part')
-        beside.write_text(json.dumps(wanted, indent=2) + '\n', 'utf-8')
-        os.replace(beside, note)
+        try:
+            beside.write_text(json.dumps(wanted, indent=2) + '\n', 'utf-8')
+            os.replace(beside, note)
+        finally:
+            beside.unlink(missing_ok=True)
     except documents.DocumentError as error:
         raise OptionError(f'{note} {error}. Give another --workdir, or remove that folder to start anew.') from None
     except OSError as error:

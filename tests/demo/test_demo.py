@@ -178,7 +178,11 @@ def test_figures_that_eval_did_not_write_are_missed(tmp_path):
         demo.run(options(tmp_path, steps=5), FakePrograms(), TINY)
 
 
-def test_a_full_disk_is_told_in_one_line(tmp_path, monkeypatch):
+def test_a_full_disk_is_told_in_one_line(tmp_path, monkeypatch, full_disk):
+    with full_disk(10), pytest.raises(OptionError, match='--workdir=.* cannot be used: File too large'):
+        demo.run(options(tmp_path), lambda *_: None)
+    assert not (tmp_path / 'work').exists()
+
     def fail(*_):
         raise OSError(28, 'No space left on device')
 
