@@ -43,7 +43,6 @@ from deeplab.deployment import model_deploy, replicas
 from deeplab.errors import DataError, OptionError
 from deeplab.options import CloneOptions, TrainOptions
 from deeplab.utils import (
-    checkpoint_network,
     evaluation_loop,
     input_generator,
     metrics_file,
@@ -148,10 +147,10 @@ def _run(options: TrainOptions) -> Result:
             checkpoint=resumed,
         )
     _require_folders(options)
-    if options.initial_checkpoint and options.clones.is_chief:
-        run_checkpoints.require_not_overwritten(
-            options.train_logdir, options.initial_checkpoint, first_step if resumed else None, options.number_of_steps
-        )
+    if options.clones.is_chief:
+        step = first_step if resumed else None
+        initial = options.initial_checkpoint
+        run_checkpoints.require_not_overwritten(options.train_logdir, initial, step, options.number_of_steps)
     if resumed is None and options.clones.is_chief:
         _check_initial_checkpoint(options)
     data = open_data(options)
@@ -331,11 +330,8 @@ def _train(
     def initialise(running: tf.compat.v1.Session) -> None:
         running.run(start if fed else [start, pipeline.initializer])
         if resumed:
-            variables = running.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
-            with checkpoint_network.explained(resumed, options.model):
-                moving_average.resume(running, resumed, loss_scaling.restorable(variables, resumed), averages)
+            train_utils.resume(running, resumed, options.model, averages)
             writer.adopt(resumed, first_step)
-            logging.info('Going on from %s.', resumed)
             return
         if init_fn is not None:
             init_fn(running)

@@ -52,15 +52,17 @@ def newest_of_run(directory: str, initial: str | None = None) -> str | None:
     return checkpoints.first_whole(directory, found)
 
 
-def require_not_overwritten(directory: str, initial: str, resumed_step: int | None, last_step: int) -> None:
+def require_not_overwritten(directory: str, initial: str | None, resumed_step: int | None, last_step: int) -> None:
     """Raises `CheckpointError` where a training would overwrite its initial checkpoint with one of its own.
 
     Args:
       directory: the training's folder.
-      initial: path of the initial checkpoint, or of its folder.
+      initial: path of the initial checkpoint, or of its folder; None without one.
       resumed_step: from which the training resumes; None for a new one.
       last_step: with which it ends.
     """
+    if not initial:
+        return
     path = _real_path(initial)
     in_folder = os.path.dirname(path) == os.path.realpath(directory) and os.path.exists(f'{path}.index')
     if not in_folder or not checkpoints.is_own_name(path):

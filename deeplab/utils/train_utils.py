@@ -24,8 +24,8 @@ from deeplab.core import (
 )
 from deeplab.deployment.model_deploy import Gradient
 from deeplab.errors import CheckpointError
-from deeplab.options import LearningRateOptions, LossOptions, OptimizerOptions
-from deeplab.utils import scale_losses
+from deeplab.options import LearningRateOptions, LossOptions, ModelOptions, OptimizerOptions
+from deeplab.utils import checkpoint_network, scale_losses
 
 
 def crop_advice(crop_size: Sequence[int], output_stride: int, flag: str) -> str | None:
@@ -157,6 +157,29 @@ def checkpoint_names(path: str, rename_map: str | None) -> dict[str, str] | None
     if not rename_map:
         return None
     return scopes.rename(checkpoints.entries(path), scopes.read_rename_map(rename_map), path)
+
+
+def resume(
+    session: tf.compat.v1.Session,
+    path: str,
+    network: ModelOptions,
+    averages: moving_average.MovingAverages | None,
+) -> None:
+    """Gives all variables their values in a checkpoint of the same training.
+
+    Args:
+      session: to restore into.
+      path: of the checkpoint.
+      network: which is trained.
+      averages: of its weights; None for none.
+
+    Raises:
+      CheckpointError: it does not fit.
+    """
+    variables = session.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
+    with checkpoint_network.explained(path, network):
+        moving_average.resume(session, path, loss_scaling.restorable(variables, path), averages)
+    logging.info('Going on from %s.', path)
 
 
 def get_model_init_fn(
