@@ -29,6 +29,10 @@ class NonFiniteError(UserError):
     """A loss or gradient is infinite or not a number."""
 
 
+class OutOfMemoryError(UserError):
+    """The machine, or what it allows this process, has too little memory."""
+
+
 class MachineError(UserError):
     """A server of a training on several machines is missing, has gone, or is not what the flags say."""
 

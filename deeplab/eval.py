@@ -27,7 +27,7 @@ from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError, OutputError
 from deeplab.options import EvalOptions, ResizeOptions
-from deeplab.utils import checkpoint_rounds, evaluation_loop, evaluation_rounds, output_files
+from deeplab.utils import checkpoint_rounds, evaluation_loop, evaluation_rounds, memory, output_files
 
 _DEFAULT_SPLIT = 'val'  # of --eval_split
 
@@ -58,7 +58,8 @@ def run(options: EvalOptions) -> Result:
       UserError: Data set, network or checkpoint are missing or do not fit each other, or another eval writes to the
         folder.
     """
-    with folder_lock.held(options.eval_logdir, 'eval', 'eval_logdir'):
+    size = evaluation_loop.size('eval', options.model, options.batch_size)
+    with folder_lock.held(options.eval_logdir, 'eval', 'eval_logdir'), memory.explained('eval', size=size):
         return _run(options)
 
 
@@ -73,6 +74,8 @@ def _run(options: EvalOptions) -> Result:
         logging.warning('%s', line)
     unfinished.remove_left(output_files.make_folder(options.eval_logdir), r'metrics-.+\.json')
     network = evaluation_loop.Network(options.model, options.prediction, options.batch_size)
+    if not options.master:
+        network.check_memory('eval', options.model)
     rounds = []
     for checkpoint in checkpoint_rounds.rounds(options.checkpoint_dir, options.wait):
         found = evaluation_rounds.evaluate(

@@ -28,7 +28,7 @@ from deeplab import common
 from deeplab.core import checkpoints, moving_average, session
 from deeplab.errors import CheckpointError, NetworkMismatchError
 from deeplab.options import ExportOptions
-from deeplab.utils import checkpoint_network, evaluation_loop, export_files, export_graph, output_files
+from deeplab.utils import checkpoint_network, evaluation_loop, export_files, export_graph, memory, output_files
 
 INFERENCE_GRAPH = 'inference_graph.pbtxt'
 
@@ -62,6 +62,7 @@ class Result:
     report: str
 
 
+@memory.explained('export_model')
 def run(options: ExportOptions) -> Result:
     """Exports a checkpoint's network, reads the export back and compares it with the network before it takes its place.
 

@@ -28,6 +28,7 @@ from deeplab.core import (
     accumulation,
     checkpoints,
     feature_extractor,
+    graph_memory,
     label_weights,
     layers,
     loss_scaling,
@@ -45,6 +46,7 @@ from deeplab.options import CloneOptions, TrainOptions
 from deeplab.utils import (
     evaluation_loop,
     input_generator,
+    memory,
     metrics_file,
     output_files,
     receipt,
@@ -169,7 +171,8 @@ def _run(options: TrainOptions) -> Result:
         hooks = [train_hooks.BeginHook(write), metrics, *([validator] if validator else [])]
     with tf.Graph().as_default():
         tf.compat.v1.set_random_seed(options.seed)
-        result = _train(options, data, resumed, first_step, bar, hooks)
+        with memory.explained('train', size=_size(options)):
+            result = _train(options, data, resumed, first_step, bar, hooks)
     report = _report(options, result, validator)
     return Result(report, result.step, result.loss, result.checkpoint, result.status)
 
@@ -338,6 +341,7 @@ def _train(
         if averages is not None:
             running.run(averages.start)
 
+    _check_memory(options, config, clones, step)
     _write_graph(options)
     with input_generator.explain_input_errors(data.reader, lambda: writer.last_path):
         return session.train(
@@ -351,6 +355,33 @@ def _train(
             remote=group.remote,
             most_skips=MOST_SKIPS if options.on_nan == 'skip' else 0,
         )
+
+
+def _size(options: TrainOptions) -> memory.Size:
+    """What rules the memory of the training."""
+    assert options.model.crop_size is not None
+    parts = options.clones.num_clones * options.accumulation_steps
+    return memory.Size('train', options.batch_size, options.model.crop_size, options.model.output_stride, parts)
+
+
+def _check_memory(
+    options: TrainOptions,
+    config: model_deploy.DeploymentConfig,
+    clones: Sequence[model_deploy.Clone],
+    step: session.TrainStep,
+) -> None:
+    """Compares what the step needs with what is free, where the network computes in the memory of this machine.
+
+    Raises:
+      OutOfMemoryError: it cannot fit.
+    """
+    if options.clones.master or config.use_gpus:
+        return
+    batches = QUEUED_BATCHES * config.num_clones + input_generator.PREFETCHED_BATCHES
+    waiting = batches * sum(map(graph_memory.bytes_of, clones[0].outputs.batch.values()))
+    activations = graph_memory.peak([step.is_applied, step.loss, step.gradient_norm])
+    held = sum(graph_memory.bytes_of(variable) for variable in tf.compat.v1.global_variables())
+    memory.check(memory.Need(activations + waiting, held), _size(options))
 
 
 def _write_graph(options: TrainOptions) -> None:

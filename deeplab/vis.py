@@ -34,6 +34,7 @@ from deeplab.utils import (
     checkpoint_rounds,
     evaluation_loop,
     get_dataset_colormap,
+    memory,
     output_files,
     save_annotation,
     written_files,
@@ -91,7 +92,8 @@ def run(options: VisOptions) -> Result:
       UserError: Data set, network or checkpoint are missing or do not fit each other, a file cannot be written, or
         another vis writes to the folder.
     """
-    with folder_lock.held(options.vis_logdir, 'vis', 'vis_logdir'):
+    size = evaluation_loop.size('vis', options.model, options.batch_size)
+    with folder_lock.held(options.vis_logdir, 'vis', 'vis_logdir'), memory.explained('vis', size=size):
         return _run(options)
 
 
@@ -109,6 +111,8 @@ def _run(options: VisOptions) -> Result:
     for folder in (pictures_dir, *([raw_dir] if raw_dir else [])):
         unfinished.remove_left(folder, r'.+\.png')
     network = evaluation_loop.Network(options.model, options.prediction, options.batch_size)
+    if not options.master:
+        network.check_memory('vis', options.model)
     rounds = []
     for checkpoint in checkpoint_rounds.rounds(options.checkpoint_dir, options.wait):
         written = written_files.WrittenFiles(options.vis_logdir, 'vis')

@@ -13,14 +13,14 @@ import tqdm
 from absl import logging
 
 from deeplab import common, input_preprocess, model
-from deeplab.core import moving_average, preprocess_utils, session, tf_compat
+from deeplab.core import graph_memory, moving_average, preprocess_utils, session, tf_compat
 from deeplab.core.backbones import registry as backbones
 from deeplab.datasets import record_check, segmentation_dataset
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import OptionError
 from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, ResizeOptions
-from deeplab.utils import checkpoint_network, input_generator, train_utils
+from deeplab.utils import checkpoint_network, input_generator, memory, train_utils
 
 PREDICTION = 'prediction'  # key of the predicted ids in what `run_batches` hands on: [n, h, w] int32
 
@@ -136,6 +136,13 @@ def _resized(resize: ResizeOptions, height: int, width: int) -> tuple[int, int]:
     return int(sides[0]), int(sides[1])
 
 
+def size(program: str, options: ModelOptions, batch_size: int) -> memory.Size | None:
+    """What rules the memory of eval or vis; None where the crop size is not set."""
+    if options.crop_size is None:
+        return None
+    return memory.Size(program, batch_size, options.crop_size, options.output_stride)
+
+
 def warn_of_crop_size(flag: str, crop_size: tuple[int, int], output_stride: int) -> None:
     """Warns where a side is not `output_stride * k + 1`, with the two nearest sizes that are."""
     advice = train_utils.crop_advice(crop_size, output_stride, flag)
@@ -186,6 +193,23 @@ class Network:
             self._images = tf.compat.v1.placeholder(tf.float32, shape, name='images')
             self._labels = tf.identity(_predicted(self._images, options, prediction), name='labels')  # [n, h, w]
             self._variables = tf.compat.v1.global_variables()
+
+    def check_memory(self, program: str, options: ModelOptions) -> None:
+        """Compares what a batch needs with what is free, where the network computes in the memory of this machine.
+
+        Args:
+          program: 'eval' or 'vis'.
+          options: the network's.
+
+        Raises:
+          OutOfMemoryError: it cannot fit.
+        """
+        if tf.config.list_physical_devices('GPU'):
+            return
+        waiting = input_generator.PREFETCHED_BATCHES * graph_memory.bytes_of(self._images)
+        held = sum(map(graph_memory.bytes_of, self._variables))
+        need = memory.Need(graph_memory.peak([self._labels]) + waiting, held)
+        memory.check(need, size(program, options, self.batch_size))
 
     def with_weights_of(
         self, checkpoint_path: str, use_moving_average: bool = False

@@ -26,6 +26,7 @@ _TRAINING_KEYS = (common.IMAGE, common.LABEL, common.IMAGE_NAME, common.RECORD)
 # Records that are remembered as read, to be looked at again where one turns out to be undecodable; more than a
 # pipeline can have under way.
 _REMEMBERED_READS = 4096
+PREFETCHED_BATCHES = 2
 
 
 class Pipeline(NamedTuple):
@@ -137,7 +138,7 @@ def get(
     first_position: int | tf.Tensor = 0,
     with_label: bool = True,
     num_parallel: int | None = None,
-    prefetch_batches: int = 2,
+    prefetch_batches: int = PREFETCHED_BATCHES,
     is_taken: Callable[[tf.Tensor], tf.Tensor] | None = None,
 ) -> Pipeline:
     """Builds the input pipeline in the present graph.

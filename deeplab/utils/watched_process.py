@@ -69,7 +69,7 @@ def fork(name: str, advice: str) -> int | None:
     except OSError:  # no more processes are allowed: go on unwatched
         child = None
     if child:
-        return _exit_status(_wait(child, watched), lambda text: _say(f'{name}: error: {text}. {advice}'))
+        return _exit_status(_wait(child, watched), lambda text: _say(f'{name}: error: {text}'), advice)
     if child == 0:
         _die_with(parent)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -98,13 +98,13 @@ def _wait(child: int, watched: set[signal.Signals]) -> int:
             os.kill(child, received.si_signo)
 
 
-def _exit_status(status: int, say: Callable[[str], None]) -> int:
+def _exit_status(status: int, say: Callable[[str], None], advice: str) -> int:
     """The exit status for what `waitpid` says of a process; tells of a signal that ended it."""
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
         return code
     name = signal.Signals(-code).name if -code in set(signal.Signals) else f'signal {-code}'
-    say(f'the process {_CRASHES.get(name, f"was ended by {name}")}')
+    say(f'the process {_CRASHES[name]}. {advice}' if name in _CRASHES else f'stopped by {name}')
     return 128 - code
 
 

@@ -58,7 +58,6 @@ def test_output_input_and_exit_status_pass_through():
         (signal.SIGBUS, 'SIGBUS'),
         (signal.SIGABRT, 'SIGABRT'),
         (signal.SIGILL, 'SIGILL'),
-        (signal.SIGTERM, 'ended by SIGTERM'),
     ],
 )
 def test_a_child_that_dies_is_told_of_in_one_line(number, words):
@@ -69,6 +68,12 @@ def test_a_child_that_dies_is_told_of_in_one_line(number, words):
     assert said.startswith('deeplab train: error: the process ')
     assert words in said
     assert said.endswith('. Do this.\n')
+
+
+def test_a_child_that_a_signal_stopped_is_no_crash():
+    with start_child('os.kill(os.getpid(), signal.SIGTERM); time.sleep(30)') as process:
+        assert process.communicate(timeout=30)[1] == 'deeplab train: error: stopped by SIGTERM\n'
+    assert process.returncode == 143
 
 
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -1,0 +1,128 @@
+"""How much memory a graph needs, estimated from its operations and static shapes before it runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import tensorflow as tf
+
+# Their outputs are their first inputs under another name or shape.
+_ALIASES = {
+    'Bitcast', 'ExpandDims', 'Identity', 'PreventGradient', 'RefIdentity', 'Reshape', 'Snapshot', 'Squeeze',
+    'StopGradient',
+}  # fmt: skip
+# They write into the buffer of an input that nobody else needs, where sizes agree.
+_IN_PLACE = {
+    'Add', 'AddN', 'AddV2', 'BiasAdd', 'Div', 'Elu', 'Exp', 'Log', 'Maximum', 'Minimum', 'Mul', 'Neg', 'RealDiv',
+    'Relu', 'Relu6', 'Relu6Grad', 'ReluGrad', 'Rsqrt', 'Sigmoid', 'Softmax', 'Sqrt', 'Square', 'Sub',
+}  # fmt: skip
+# They hand out what a variable or the graph holds.
+_HELD = {'Const', 'Placeholder', 'ReadVariableOp', 'VarHandleOp', 'Variable', 'VariableV2', 'VarIsInitializedOp'}
+
+
+def bytes_of(tensor: tf.Tensor | tf.Variable) -> int:
+    """The size of a tensor or variable; 0 where its shape is not known before the graph runs."""
+    shape = tensor.shape
+    if not shape.is_fully_defined() or tensor.dtype.base_dtype in (tf.string, tf.resource, tf.variant):
+        return 0
+    return math.prod(shape.as_list()) * int(tensor.dtype.base_dtype.size)
+
+
+def needed_for(fetches: Iterable[tf.Tensor | tf.Operation]) -> list[tf.Operation]:
+    """All operations that run where `fetches` are asked for, in the order of their making."""
+    waiting = [fetch.op if isinstance(fetch, tf.Tensor) else fetch for fetch in fetches]
+    seen = set(waiting)
+    while waiting:
+        operation = waiting.pop()
+        for other in (*(tensor.op for tensor in operation.inputs), *operation.control_inputs):
+            if other not in seen:
+                seen.add(other)
+                waiting.append(other)
+    graph = next(iter(seen)).graph if seen else None
+    return [operation for operation in graph.get_operations() if operation in seen] if graph else []
+
+
+def peak(fetches: Sequence[tf.Tensor | tf.Operation]) -> int:
+    """Bytes of all tensors that live at once, at most, when `fetches` are asked for; variables and constants excluded.
+
+    Operations are taken in the order of their making, one at a time: in a training graph all of the network and then
+    its gradients, so that the sum of the activations that the gradients need is part of it. A tensor lives until the
+    last operation that reads it has run.
+    """
+    operations = needed_for(fetches)
+    kept = {fetch.ref() for fetch in fetches if isinstance(fetch, tf.Tensor)}
+    buffers = _Buffers()
+    for operation in operations:
+        for tensor in {tensor.ref(): tensor for tensor in operation.inputs}.values():
+            buffers.expect(tensor)
+    for operation in operations:
+        buffers.run(operation, kept)
+    return buffers.most
+
+
+class _Buffers:
+    """Which buffers are there while operations run; several tensors may share one.
+
+    Attributes:
+      most: bytes of those that were there at once, at most.
+    """
+
+    def __init__(self) -> None:
+        self.most = self._now = 0
+        self._readers: dict[object, int] = {}  # of each tensor, those still to run
+        self._buffer_of: dict[object, int] = {}
+        self._sizes: list[int] = []
+        self._users: list[int] = []  # of each buffer, tensors that are still to be read
+
+    def expect(self, tensor: tf.Tensor) -> None:
+        """Notes that one more operation reads `tensor`."""
+        self._readers[tensor.ref()] = self._readers.get(tensor.ref(), 0) + 1
+
+    def run(self, operation: tf.Operation, kept: set[object]) -> None:
+        """Makes the outputs of `operation`, then releases the inputs that it was the last to read."""
+        for output in operation.outputs:
+            self._make(operation, output)
+        self.most = max(self.most, self._now)
+        for tensor in {tensor.ref(): tensor for tensor in operation.inputs}.values():
+            reference = tensor.ref()
+            self._readers[reference] -= 1
+            if not self._readers[reference] and reference not in kept:
+                self._release(reference)
+        for output in operation.outputs:
+            if not self._readers.get(output.ref()) and output.ref() not in kept:
+                self._release(output.ref())
+
+    def _make(self, operation: tf.Operation, output: tf.Tensor) -> None:
+        if operation.type in _HELD:
+            return
+        shared = self._shared(operation, output)
+        if shared is None:
+            size = bytes_of(output)
+            shared = len(self._sizes)
+            self._sizes.append(size)
+            self._users.append(0)
+            self._now += size
+        self._users[shared] += 1
+        self._buffer_of[output.ref()] = shared
+
+    def _shared(self, operation: tf.Operation, output: tf.Tensor) -> int | None:
+        """The buffer of an input that becomes that of `output`; None where it gets one of its own."""
+        if operation.type in _ALIASES:
+            return self._buffer_of.get(operation.inputs[0].ref())
+        if operation.type in _IN_PLACE:
+            size = bytes_of(output)
+            for tensor in operation.inputs:
+                buffer = self._buffer_of.get(tensor.ref())
+                is_last = self._readers[tensor.ref()] == 1
+                if buffer is not None and is_last and self._users[buffer] == 1 and self._sizes[buffer] == size:
+                    return buffer
+        return None
+
+    def _release(self, reference: object) -> None:
+        buffer = self._buffer_of.pop(reference, None)
+        if buffer is None:
+            return
+        self._users[buffer] -= 1
+        if not self._users[buffer]:
+            self._now -= self._sizes[buffer]
