@@ -341,8 +341,7 @@ def _train(
         if averages is not None:
             running.run(averages.start)
 
-    _check_memory(options, config, clones, step)
-    _write_graph(options)
+    _prepare_to_run(options, config, clones, step)
     with input_generator.explain_input_errors(data.reader, lambda: writer.last_path):
         return session.train(
             group.step,
@@ -362,6 +361,17 @@ def _size(options: TrainOptions) -> memory.Size:
     assert options.model.crop_size is not None
     parts = options.clones.num_clones * options.accumulation_steps
     return memory.Size('train', options.batch_size, options.model.crop_size, options.model.output_stride, parts)
+
+
+def _prepare_to_run(
+    options: TrainOptions,
+    config: model_deploy.DeploymentConfig,
+    clones: Sequence[model_deploy.Clone],
+    step: session.TrainStep,
+) -> None:
+    """Does what needs the whole graph, and no session: compares its memory with what is free, and writes it."""
+    _check_memory(options, config, clones, step)
+    _write_graph(options)
 
 
 def _check_memory(

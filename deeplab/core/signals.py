@@ -44,17 +44,20 @@ def raised() -> Iterator[None]:
         yield
         return
     first: float | None = None
+    stopped: KeyboardInterrupt | None = None
 
     def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal first
+        nonlocal first, stopped
         is_first, now = first is None, time.monotonic()
         is_repeat = first is not None and now - first < REPEAT_SECS
         if first is None:
             first = now
         if number == signal.SIGINT and not is_repeat:
-            raise KeyboardInterrupt
+            stopped = stopped or KeyboardInterrupt()
+            raise stopped
         if is_first:
-            raise StoppedError(number)
+            stopped = StoppedError(number)
+            raise stopped
 
     defaults = (signal.SIG_DFL, signal.default_int_handler)
     old = {number: signal.getsignal(number) for number in heeded()}
@@ -63,6 +66,10 @@ def raised() -> Iterator[None]:
         signal.signal(number, handle)
     try:
         yield
+    except Exception as error:
+        if stopped is None:
+            raise
+        raise stopped from error  # a signal in the midst of TensorFlow's own code can come out as something else
     finally:
         for number in taken:
             signal.signal(number, old[number])

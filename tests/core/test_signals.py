@@ -81,6 +81,16 @@ def test_a_signal_raises_once_so_that_clean_up_runs_to_its_end(number, kind, sta
     assert signal.getsignal(number) is before
 
 
+def test_a_signal_that_comes_out_as_another_error_is_still_the_signal():
+    """As out of TensorFlow's device scopes."""
+    with pytest.raises(StoppedError), raised():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)
+        finally:
+            raise RuntimeError('Exiting device scope without proper scope nesting.')
+
+
 def test_repeated_sigterm_does_not_end_the_process():
     with Interrupts() as interrupts:
         os.kill(os.getpid(), signal.SIGTERM)
