@@ -207,7 +207,8 @@ class Network:
         if tf.config.list_physical_devices('GPU'):
             return
         waiting = input_generator.PREFETCHED_BATCHES * graph_memory.bytes_of(self._images)
-        held = sum(map(graph_memory.bytes_of, self._variables))
+        # Variables become constants: of a graph in Python, of its message, and of the graph that runs.
+        held = 3 * sum(map(graph_memory.bytes_of, self._variables))
         need = memory.Need(graph_memory.peak([self._labels]) + waiting, held)
         memory.check(need, size(program, options, self.batch_size))
 
