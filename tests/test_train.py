@@ -124,6 +124,7 @@ def histograms(data):
     return verdict.class_pixels, verdict.class_image_pixels
 
 
+@pytest.mark.rewritten
 def test_same_seed_same_bytes_and_other_seed_other_weights(data, tmp_path):
     results = [train.run(training_setup.options(data, tmp_path / name)) for name in 'ab']
     assert_same_bytes(results[0].checkpoint, results[1].checkpoint)
@@ -132,6 +133,7 @@ def test_same_seed_same_bytes_and_other_seed_other_weights(data, tmp_path):
     assert (values_of(other.checkpoint)[name] != values_of(results[0].checkpoint)[name]).any()
 
 
+@pytest.mark.rewritten
 @pytest.mark.parametrize(
     'optimizer',
     [name if name in ('momentum', 'adam') else pytest.param(name, marks=pytest.mark.slow) for name in OPTIMIZERS],
