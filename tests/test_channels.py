@@ -66,7 +66,7 @@ KINDS = {  # channels, bits, files
 }
 
 
-SLOW = ('deep', 'deep_grey', 'rgba')
+SLOW = ('mixed', 'deep', 'deep_grey', 'rgba')
 
 
 @pytest.mark.parametrize('kind', [pytest.param(k, marks=pytest.mark.slow) if k in SLOW else k for k in KINDS])

@@ -51,7 +51,7 @@ def test_micro_batches_make_the_step_of_the_whole_batch(whole_images, tmp_path, 
     """With frozen batch norms, without dropout, and on images whose every pixel has a label."""
     without_dropout(monkeypatch)
     common = {'fine_tune_batch_norm': False, 'augment': AugmentOptions(1.0, 1.0, 0.0), 'batch_size': 4}
-    one = train.run(training_setup.options(whole_images, tmp_path / 'one', 2, **common))
+    one = training_setup.trained(whole_images, tmp_path / 'one', 2, note='without dropout', **common)
     clones = CloneOptions(num_clones=num_clones, clone_on_cpu=True)
     options = training_setup.options(
         whole_images, tmp_path / 'parts', 2, accumulation_steps=steps, clones=clones, **common
@@ -94,7 +94,7 @@ def test_resume_is_exact_and_checkpoints_hold_nothing_more(data, tmp_path):
     rate = LearningRateOptions(base=0.05, decay_steps=4)
     changes = {'moving_average_decay': 0.9, 'optimizer': OptimizerOptions(learning_rate=rate)}
     parts = {**changes, 'accumulation_steps': 2}
-    plain = train.run(training_setup.options(data, tmp_path / 'plain', 1, **changes))
+    plain = training_setup.trained(data, tmp_path / 'plain', 1, **changes)
     straight = train.run(training_setup.options(data, tmp_path / 'a', 4, **parts))
     train.run(training_setup.options(data, tmp_path / 'b', 2, **parts))
     resumed = train.run(training_setup.options(data, tmp_path / 'b', 4, **parts))

@@ -39,7 +39,8 @@ def run(data, logdir, steps=1, **changes):
     return result, values_of(f'{logdir}/model.ckpt-0'), values_of(result.checkpoint)
 
 
-@pytest.mark.parametrize('name', ['adamw', 'lars', 'lamb'])
+# Which optimisers do is in utils/test_train_utils.py, and how in core/test_optimizers.py.
+@pytest.mark.parametrize('name', ['adamw', *(pytest.param(name, marks=pytest.mark.slow) for name in ('lars', 'lamb'))])
 def test_decay_is_in_the_update_and_not_in_the_loss(data, tmp_path, name):
     """Of the variables (LARS notes decay in its slots too), the convolutions' weights alone differ."""
     little, before, without = run(data, tmp_path / 'little', name=name, weight_decay=0.0)
@@ -58,14 +59,15 @@ def test_decay_of_the_others_is_in_the_loss(data, tmp_path):
     assert much.loss > little.loss
 
 
-@pytest.mark.parametrize('name', ['adamw', 'lamb'])
+@pytest.mark.parametrize('name', ['adamw', pytest.param('lamb', marks=pytest.mark.slow)])
 def test_frozen_weights_do_not_decay(data, tmp_path, name):
     _, before, after = run(data, tmp_path, name=name, weight_decay=0.5, trainable_scopes=('logits',))
     differ = {key for key in before if (before[key] != after[key]).any()} - {'global_step'}
     assert {key.partition('/')[0] for key in differ} - {'beta1_power', 'beta2_power'} == {'logits'}
 
 
-@pytest.mark.parametrize('precision', ['float32', 'float16'])
+# Of float32, tests/core/test_session.py shows it on a toy.
+@pytest.mark.parametrize('precision', [pytest.param('float32', marks=pytest.mark.slow), 'float16'])
 def test_clipping_bounds_the_step(data, tmp_path, precision):
     """A step of momentum at rate 1 is the gradient; float16 scales the loss, and the clip must not see that."""
     rate = LearningRateOptions(base=1.0)

@@ -39,6 +39,12 @@ def options(data, logdir, steps=2, scopes=(), restore=None, **changes):
     return training_setup.options(data, logdir, steps, optimizer=optimizer, **changes)
 
 
+def trained(data, logdir, steps=2, scopes=()):
+    """A training that tests share (`training_setup.trained`)."""
+    optimizer = dataclasses.replace(training_setup.RATE, trainable_scopes=scopes, weight_decay=0.01)
+    return training_setup.trained(data, logdir, steps, optimizer=optimizer)
+
+
 def changed(first, second):
     """Names of the variables that differ, but for the step."""
     first, second = values_of(first), values_of(second)
@@ -58,7 +64,7 @@ class TestTrainableScopes:
 
     def test_naming_every_scope_is_naming_none(self, data, tmp_path):
         scopes = ('tiny', 'image_pooling', 'aspp0', 'concat_projection', 'logits')
-        plain = train.run(options(data, tmp_path / 'plain'))
+        plain = trained(data, tmp_path / 'plain')
         named = train.run(options(data, tmp_path / 'named', scopes=scopes))
         assert changed(plain.checkpoint, named.checkpoint) == set()
         assert named.loss == plain.loss
@@ -85,17 +91,18 @@ class TestTrainableScopes:
         assert not list((tmp_path / 'log').glob('model.ckpt*'))
 
     def test_random_frozen_weights_are_worth_a_warning(self, data, tmp_path, caplog):
-        first = train.run(options(data, tmp_path / 'a', 1, scopes=('logits',)))
+        train._check_initial_checkpoint(options(data, tmp_path / 'a', 1, scopes=('logits',)))
         assert '--trainable_scopes=logits without --tf_initial_checkpoint: all other variables keep' in caplog.text
         caplog.clear()
-        train.run(options(data, tmp_path / 'b', 1, scopes=('logits',), initial_checkpoint=first.checkpoint))
+        first = trained(data, tmp_path / 'first', 1).checkpoint
+        train._check_initial_checkpoint(options(data, tmp_path / 'b', 1, scopes=('logits',), initial_checkpoint=first))
         assert 'without --tf_initial_checkpoint' not in caplog.text
 
 
 class TestInitialCheckpoint:
     @pytest.fixture
     def first(self, data, tmp_path):
-        return train.run(options(data, tmp_path / 'first', 1)).checkpoint
+        return trained(data, tmp_path / 'first', 1).checkpoint
 
     def test_excluded_scopes_start_anew(self, data, tmp_path, first):
         restore = {'exclude_scopes': ('logits',)}
@@ -148,7 +155,8 @@ class TestInitialCheckpoint:
         """Neither the checkpoint that it started from, nor the map of its names."""
         (tmp_path / 'map.json').write_text('{"tiny": "tiny"}')
         same = {'initial_checkpoint': first, 'restore': {'rename_map': str(tmp_path / 'map.json')}}
-        train.run(options(data, tmp_path / 'log', 1, **same))
+        wanted = options(data, tmp_path / 'log', 1, **same)
+        train.run(wanted)
         shutil.rmtree(pathlib.Path(first).parent)
         (tmp_path / 'map.json').unlink()
         assert train.run(options(data, tmp_path / 'log', 2, **same)).step == 2

@@ -13,10 +13,14 @@ if __name__ == '__main__':
     if status is not None:
         sys.exit(status)
 
+import atexit
 import dataclasses
+import hashlib
 import json
 import pathlib
+import shutil
 import sys
+import tempfile
 
 from deeplab import common
 from deeplab.core import layers
@@ -60,6 +64,36 @@ def options(data: DatasetOptions, logdir, steps: int = 6, **changes) -> TrainOpt
         model, data, str(logdir), optimizer=RATE, batch_size=2, number_of_steps=steps, log_steps=1, seed=3
     )
     return dataclasses.replace(known, **changes)
+
+
+_runs = {}  # results of `trained`, by what was trained
+
+
+def trained(data: DatasetOptions, logdir, steps: int = 1, note: str = '', **changes):
+    """Trains as `train.run(options(...))` does, or copies what that left when this process was asked for it before.
+
+    For tests that begin with a checkpoint, or compare with a plain training. `note` says what else is not as usual.
+    """
+    from deeplab import train
+
+    wanted = options(data, logdir, steps, **changes)
+    shards = sorted(pathlib.Path(data.directory).glob(f'{data.split}-*'))
+    content = hashlib.sha256(b''.join(path.read_bytes() for path in [*shards, pathlib.Path(data.name)]))
+    anywhere = dataclasses.replace(wanted, train_logdir='', dataset=dataclasses.replace(data, name='', directory=''))
+    key = (note, repr(anywhere), content.hexdigest())
+    if key not in _runs:
+        folder = tempfile.mkdtemp(prefix='deeplab-tests-')
+        atexit.register(shutil.rmtree, folder, True)
+        _runs[key] = train.run(dataclasses.replace(wanted, train_logdir=f'{folder}/log'))
+    found = _runs[key]
+    shutil.copytree(pathlib.Path(found.checkpoint).parent, logdir)
+    return dataclasses.replace(found, checkpoint=str(pathlib.Path(logdir, pathlib.Path(found.checkpoint).name)))
+
+
+def losses(logdir) -> dict[int, float]:
+    """The loss of each step, as a run noted them."""
+    lines = map(json.loads, pathlib.Path(logdir, 'metrics.jsonl').read_text().splitlines())
+    return {line['step']: line['loss'] for line in lines if 'loss' in line}
 
 
 def two_clones() -> CloneOptions:

@@ -68,8 +68,7 @@ def evaluation_batches(reader, keep_original=False, resize=None, **arguments):
     return batches_of(reader, steps=steps, is_training=False, **arguments)
 
 
-@pytest.mark.parametrize('num_parallel', [1, 3])
-def test_random_changes_follow_from_the_position(reader, num_parallel):
+def test_random_changes_follow_from_the_position(reader):
     """However many threads there are, and wherever a pipeline starts."""
     changes = AugmentOptions(
         jitter_brightness=0.2,
@@ -83,8 +82,8 @@ def test_random_changes_follow_from_the_position(reader, num_parallel):
         input_preprocess.train_steps((6, 6), ResizeOptions(), changes, MEAN, 255, [10, 20, 30, 40, 50, 60, 70]).values()
     )
     arguments = {'steps': steps, 'batch_size': 3, 'is_training': True, 'seed': 5}
-    straight = batches_of(reader, 6, num_parallel=2, **arguments)
-    resumed = batches_of(reader, 3, num_parallel=num_parallel, first_position=9, **arguments)
+    straight = batches_of(reader, 6, num_parallel=1, **arguments)
+    resumed = batches_of(reader, 3, num_parallel=3, first_position=9, **arguments)
     for first, second in zip(straight[3:], resumed, strict=True):
         assert all(first[key].tobytes() == second[key].tobytes() for key in (common.IMAGE, common.LABEL, common.RECORD))
     assert straight[0][common.IMAGE].dtype == np.float32

@@ -48,9 +48,23 @@ def options_of(*line):
     return cli.options_of('train', [str(word) for word in line])
 
 
-def test_what_it_says(data, tmp_path):
+def begin_only(monkeypatch, error=None):
+    """Lets training come to its first step and no further; or to `error`, before it."""
+
+    def begin(options, data, resumed, first_step, bar, hooks):
+        if error is not None:
+            raise error
+        for hook in hooks:
+            hook.begin(None, first_step)
+        return session.LoopResult(first_step, None, 0.0, None)
+
+    monkeypatch.setattr(train, '_train', begin)
+
+
+def test_what_it_says(data, tmp_path, monkeypatch):
     line = words(data, tmp_path / 'log', '--seed', '5', '--noadd_image_level_feature', '--atrous_rates=6,12')
     chosen = options_of(*line)
+    begin_only(monkeypatch)
     train.run(chosen)
     content = json.loads((tmp_path / 'log' / 'run.json').read_text())
     (run,) = content['runs']
@@ -77,9 +91,10 @@ def test_every_field_of_the_options_is_in_it(data, tmp_path):
     assert json.loads(json.dumps(found)) == found
 
 
-def test_a_resume_adds_a_run(data, tmp_path):
+def test_a_resume_adds_a_run(data, tmp_path, monkeypatch):
     logdir = tmp_path / 'log'
     train.run(options_of(*words(data, logdir)))
+    begin_only(monkeypatch)
     train.run(options_of(*words(data, logdir, '--training_number_of_steps=3')))
     train.run(options_of(*words(data, logdir)))  # nothing to do
     first, second = json.loads((logdir / 'run.json').read_text())['runs']
@@ -87,19 +102,6 @@ def test_a_resume_adds_a_run(data, tmp_path):
     assert second['options']['number_of_steps'] == 3
     assert first['records'] == second['records']
     assert not [path.name for path in logdir.iterdir() if 'tmp' in path.name]
-
-
-def begin_only(monkeypatch, error=None):
-    """Lets training come to its first step and no further; or to `error`, before it."""
-
-    def begin(options, data, resumed, first_step, bar, hooks):
-        if error is not None:
-            raise error
-        for hook in hooks:
-            hook.begin(None, first_step)
-        return session.LoopResult(first_step, None, 0.0, None)
-
-    monkeypatch.setattr(train, '_train', begin)
 
 
 def test_a_run_that_is_refused_is_not_in_it(data, tmp_path, monkeypatch):
@@ -128,7 +130,8 @@ def test_it_is_repeated(data, tmp_path, caplog):
     assert dataclasses.replace(third, repeats=repeated.repeats) == repeated
 
 
-def test_flags_beside_it_win(data, tmp_path):
+def test_flags_beside_it_win(data, tmp_path, monkeypatch):
+    begin_only(monkeypatch)
     train.run(options_of(*words(data, tmp_path / 'log', '--atrous_rates=6', '--atrous_rates=12', '--seed=9')))
     chosen = options_of(f'--from={tmp_path}/log', '--atrous_rates=3', '--seed', '1', '--nofine_tune_batch_norm')
     assert chosen.model.aspp.rates == (3,)
@@ -138,6 +141,7 @@ def test_flags_beside_it_win(data, tmp_path):
 
 
 def test_another_folder_finds_the_same_files(data, tmp_path, monkeypatch):
+    begin_only(monkeypatch)
     monkeypatch.chdir(tmp_path)
     relative = dataclasses.replace(data, name='records/tiny.json', directory='records')
     train.run(options_of(*words(relative, 'log', '--tf_initial_checkpoint=')))
@@ -206,7 +210,8 @@ def test_an_empty_split_is_no_validation(data):
     assert not options_of(*words(data, 'log', '--eval_split=')).validation.is_on
 
 
-def test_other_records_versions_and_code_are_told(data, tmp_path, caplog):
+def test_other_records_versions_and_code_are_told(data, tmp_path, monkeypatch, caplog):
+    begin_only(monkeypatch)
     train.run(options_of(*words(data, tmp_path / 'log')))
     path = tmp_path / 'log' / 'run.json'
     content = json.loads(path.read_text())
