@@ -102,7 +102,7 @@ def test_from_records_to_an_export(kind, tmp_path):
     assert labels.shape == (1, 14, 20)
 
 
-@pytest.mark.parametrize('kind', ['deep_grey', 'five'])
+@pytest.mark.parametrize('kind', ['deep_grey', pytest.param('five', marks=pytest.mark.slow)])
 def test_preview_with_every_change(kind, tmp_path):
     channels, bits, contents = KINDS[kind]
     augment = AugmentOptions(

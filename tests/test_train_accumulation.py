@@ -91,13 +91,13 @@ def test_moving_statistics_are_the_mean_of_the_micro_batches(data, tmp_path, mon
 
 
 def test_resume_is_exact_and_checkpoints_hold_nothing_more(data, tmp_path):
-    rate = LearningRateOptions(base=0.05, decay_steps=4)
+    rate = LearningRateOptions(base=0.05, decay_steps=2)
     changes = {'moving_average_decay': 0.9, 'optimizer': OptimizerOptions(learning_rate=rate)}
     parts = {**changes, 'accumulation_steps': 2}
     plain = training_setup.trained(data, tmp_path / 'plain', 1, **changes)
-    straight = train.run(training_setup.options(data, tmp_path / 'a', 4, **parts))
-    train.run(training_setup.options(data, tmp_path / 'b', 2, **parts))
-    resumed = train.run(training_setup.options(data, tmp_path / 'b', 4, **parts))
+    straight = train.run(training_setup.options(data, tmp_path / 'a', 2, **parts))
+    train.run(training_setup.options(data, tmp_path / 'b', 1, **parts))
+    resumed = train.run(training_setup.options(data, tmp_path / 'b', 2, **parts))
     first, second = values_of(straight.checkpoint), values_of(resumed.checkpoint)
     assert first.keys() == second.keys() == values_of(plain.checkpoint).keys()
     for name, value in first.items():

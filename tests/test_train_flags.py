@@ -17,7 +17,7 @@ import tensorflow as tf
 from deeplab import cli, model, train
 from deeplab.core import cost, session
 from deeplab.core.backbones import registry
-from tests import training_setup
+from tests import toy_network, training_setup
 
 CONTRACT = json.loads((pathlib.Path(__file__).parent / 'goldens' / 'contract' / 'flags.json').read_text())['train']
 NOTHING = session.LoopResult(0, None, 0.0, None)
@@ -73,32 +73,33 @@ GRAPHS = {
 
 # --- Flags of the network: value, and what must stand on the line besides
 
+TOY = '--model_variant=toy'
 SMALL = '--model_variant=mobilenet_v3_small_seg'
 PNAS = '--model_variant=nas_pnasnet'
 NETWORKS = {
-    'model_variant': ('mobilenet_v3_small_seg', ''),
+    'model_variant': ('toy', SMALL),
     'output_stride': ('8', SMALL),
     'depth_multiplier': ('0.5', SMALL),
     'divisible_by': ('16', ''),
     'multi_grid': ('1,2', '--model_variant=resnet_v1_18'),
     'use_bounded_activation': ('true', SMALL),
-    'atrous_rates': ('2', SMALL),
-    'add_image_level_feature': ('false', SMALL),
-    'image_pooling_crop_size': ('33,33', SMALL),
-    'image_pooling_stride': ('2,2', f'{SMALL} --image_pooling_crop_size=33,33'),
-    'aspp_convs_filters': ('32', SMALL),
-    'aspp_with_batch_norm': ('false', SMALL),
-    'aspp_with_separable_conv': ('false', f'{SMALL} --atrous_rates=2'),
-    'aspp_with_concat_projection': ('false', SMALL),
-    'aspp_with_squeeze_and_excitation': ('true', SMALL),
-    'image_se_uses_qsigmoid': ('true', f'{SMALL} --aspp_with_squeeze_and_excitation'),
-    'dense_prediction_cell_json': ('deeplab/core/dense_prediction_cell_branch5_top1_cityscapes.json', SMALL),
-    'decoder_output_stride': ('4', SMALL),
-    'decoder_filters': ('32', f'{SMALL} --decoder_output_stride=4'),
-    'decoder_use_separable_conv': ('false', f'{SMALL} --decoder_output_stride=4'),
-    'decoder_use_sum_merge': ('true', f'{SMALL} --decoder_output_stride=4'),
-    'decoder_output_is_logits': ('true', f'{SMALL} --decoder_output_stride=4 --decoder_filters=3'),
-    'logits_kernel_size': ('3', f'{SMALL} --noaspp_with_batch_norm'),
+    'atrous_rates': ('2', TOY),
+    'add_image_level_feature': ('false', TOY),
+    'image_pooling_crop_size': ('33,33', TOY),
+    'image_pooling_stride': ('2,2', f'{TOY} --image_pooling_crop_size=33,33'),
+    'aspp_convs_filters': ('32', TOY),
+    'aspp_with_batch_norm': ('false', TOY),
+    'aspp_with_separable_conv': ('false', f'{TOY} --atrous_rates=2'),
+    'aspp_with_concat_projection': ('false', TOY),
+    'aspp_with_squeeze_and_excitation': ('true', TOY),
+    'image_se_uses_qsigmoid': ('true', f'{TOY} --aspp_with_squeeze_and_excitation'),
+    'dense_prediction_cell_json': ('deeplab/core/dense_prediction_cell_branch5_top1_cityscapes.json', TOY),
+    'decoder_output_stride': ('4', TOY),
+    'decoder_filters': ('32', f'{TOY} --decoder_output_stride=4'),
+    'decoder_use_separable_conv': ('false', f'{TOY} --decoder_output_stride=4'),
+    'decoder_use_sum_merge': ('true', f'{TOY} --decoder_output_stride=4'),
+    'decoder_output_is_logits': ('true', f'{TOY} --decoder_output_stride=4 --decoder_filters=3'),
+    'logits_kernel_size': ('3', f'{TOY} --noaspp_with_batch_norm'),
     'drop_path_keep_prob': ('0.5', PNAS),
     'nas_stem_output_num_conv_filters': ('10', PNAS),
     'nas_remove_os32_stride': ('true', '--model_variant=nas_hnasnet --output_stride=8'),
@@ -142,6 +143,7 @@ def tiny_network(monkeypatch):
     registry.names()
     monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
     registry.register(training_setup.TINY)
+    registry.register(toy_network.TOY)
 
 
 @pytest.fixture
@@ -211,7 +213,7 @@ def _close(a, b):
 @pytest.mark.parametrize('table', [MOMENTUM, STEP_POLICY, ADAM], ids=['momentum', 'step', 'adam'])
 def test_flags_that_are_numbers(graph_of, table):
     before = numbers_of(graph_of())
-    after = numbers_of(graph_of(*(f'--{name}={value}' for name, (value, _) in table.items())))
+    after = numbers_of(graph_of(*_words(table)))
     for name, (_, numbers) in table.items():
         for number in numbers:
             assert any(_close(found, number) for found in after), (name, number)
@@ -219,9 +221,13 @@ def test_flags_that_are_numbers(graph_of, table):
             assert small or not any(_close(found, number) for found in before), (name, number)
 
 
+def _words(table):
+    return [f'--{name}={value}' for name, (value, _) in table.items()]
+
+
 def test_optimizers_and_policies(graph_of):
     kinds = [{node.op for function in graph.library.function for node in function.node_def}
-             for graph in (graph_of(), graph_of('--optimizer=adam'))]  # fmt: skip
+             for graph in (graph_of(), graph_of(*_words(ADAM)))]  # fmt: skip
     assert 'ResourceApplyMomentum' in kinds[0]
     assert 'ResourceApplyAdam' in kinds[1]
 
@@ -250,7 +256,11 @@ def _outline(words):
     return operations, outlined.variables
 
 
-@pytest.mark.parametrize('name', NETWORKS)
+# What the options of searched networks do, core/backbones/test_nas.py shows.
+SEARCHED = ('drop_path_keep_prob', 'nas_stem_output_num_conv_filters', 'nas_remove_os32_stride')
+
+
+@pytest.mark.parametrize('name', [pytest.param(n, marks=pytest.mark.slow) if n in SEARCHED else n for n in NETWORKS])
 def test_flags_of_the_network(name):
     value, needs = NETWORKS[name]
     assert _outline(f'{needs} --{name}={value}') != _outline(needs)

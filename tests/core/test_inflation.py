@@ -44,7 +44,7 @@ def test_what_a_first_convolution_is(shape, held, channels, can):
     assert inflation.can_inflate(shape, held, channels) is can
 
 
-NETWORKS = ('mobilenet_v3_small_seg', 'mobilenet_v2', 'resnet_v1_50_beta', 'xception_41')
+NETWORKS = ('toy', 'mobilenet_v3_small_seg', 'mobilenet_v2', 'resnet_v1_50_beta', 'xception_41')
 
 
 def variables_and_logits(options, images):
@@ -54,7 +54,7 @@ def variables_and_logits(options, images):
 
 
 @pytest.mark.parametrize('variant', NETWORKS[:1] + tuple(pytest.param(v, marks=pytest.mark.slow) for v in NETWORKS[1:]))
-def test_equal_channels_give_what_three_equal_channels_gave(variant):
+def test_equal_channels_give_what_three_equal_channels_gave(toy_network, variant):
     """The law of the rule, for networks that bring pixels to -1 to 1."""
     side = 33
     grey = np.random.RandomState(1).uniform(0, 255, (1, side, side, 1)).astype(np.float32)

@@ -20,7 +20,7 @@ SMALL = demo.Settings(
     height=64,
     width=80,
     rows=2,
-    network=('--depth_multiplier=0.25', '--aspp_convs_filters=8', '--decoder_output_stride=4', '--decoder_filters=8'),
+    network=('--model_variant=toy', '--aspp_convs_filters=8', '--decoder_output_stride=4', '--decoder_filters=8'),
     training=('--train_batch_size=2', '--optimizer=adam', '--batch_norm_decay=0.9'),
 )
 TINY = dataclasses.replace(SMALL, train_scenes=2, val_scenes=2, height=32, width=48)
@@ -57,7 +57,7 @@ def command_lines(report: str) -> list[str]:
     return report.split('ready to copy:\n')[1].strip().split('\n\n')
 
 
-def test_the_demo_runs_the_whole_job(tmp_path):
+def test_the_demo_runs_the_whole_job(tmp_path, toy_network):
     result = demo.run(options(tmp_path), cli.run_program, SMALL)
     work = tmp_path / 'work'
     assert (work / 'train/model.ckpt-4.index').exists()
