@@ -434,9 +434,12 @@ def test_a_signal_saves_and_says_how_to_go_on(data, tmp_path, monkeypatch, numbe
     assert result.report == f'Stopped at step {result.step}; the same command goes on from {path}.'
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ('number', 'status'), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.long)]
+    ('number', 'status'),
+    [
+        pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, 143, marks=pytest.mark.long),
+    ],
 )
 def test_signals_save_and_say_how_to_go_on(data, tmp_path, number, status):
     logdir = tmp_path / 'log'
