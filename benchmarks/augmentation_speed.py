@@ -15,8 +15,9 @@ import time
 import _machine
 import tensorflow as tf
 
-from deeplab import cli, train
-from deeplab.core import session
+from deeplab import cli
+from deeplab.core import sessions
+from deeplab.training import split_input
 
 BATCH = 8
 BATCHES_UNTIMED = 2
@@ -36,7 +37,7 @@ def build(records: pathlib.Path, logdir: str, flags: list[str]) -> tuple[tf.Oper
     """The pipeline of a training line: what starts it, and what takes a batch."""
     line = ['--dataset=camvid', f'--dataset_dir={records}', '--train_crop_size=361,481', f'--train_batch_size={BATCH}']
     options = cli.options_of('train', [*line, f'--train_logdir={logdir}', *flags])
-    pipeline = train._build_input(options, train.open_data(options), 0)
+    pipeline = split_input.build_input(options, split_input.open_data(options), 0)
     return pipeline.initializer, tf.group(*pipeline.samples.values())
 
 
@@ -61,7 +62,7 @@ def main() -> None:
     times: dict[str, list[float]] = {name: [] for name in CASES}
     with tempfile.TemporaryDirectory() as logdir, tf.Graph().as_default():
         pipelines = {name: build(arguments.records, logdir, flags) for name, flags in CASES.items()}
-        with session.open_session() as running:
+        with sessions.open_session() as running:
             for _ in range(arguments.rounds):
                 for name, pipeline in pipelines.items():
                     times[name].append(seconds_per_image(running, *pipeline))

@@ -17,8 +17,8 @@ import time
 import _machine
 import tensorflow as tf
 
-from deeplab import cli, train
-from deeplab.core import session
+from deeplab import cli
+from deeplab.training import train_loop, train_run
 
 STEPS_UNTIMED = 6  # more batches than queue and prefetch hold
 STEPS_TIMED = 4
@@ -54,7 +54,7 @@ class Product:
         return time.perf_counter() - started
 
 
-class TurnsHook(session.Hook):
+class TurnsHook(train_loop.Hook):
     """After every few steps, rests and runs one product; keeps the times of both."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class TurnsHook(session.Hook):
         self._product = Product()
         self._times: list[float] = []
 
-    def after_step(self, result: session.StepResult, fetched: dict) -> None:
+    def after_step(self, result: train_loop.StepResult, fetched: dict) -> None:
         self._times.append(time.perf_counter())
         if len(self._times) < STEPS_UNTIMED + STEPS_TIMED:
             return
@@ -81,8 +81,8 @@ def main() -> None:
     parser.add_argument('--name', default='step_against_matmul')
     arguments = parser.parse_args()
     turns = TurnsHook()
-    hooks_of_training = train._hooks
-    train._hooks = lambda *given: [*hooks_of_training(*given), turns]
+    hooks_of_training = train_run._hooks
+    train_run._hooks = lambda *given: [*hooks_of_training(*given), turns]
     with tempfile.TemporaryDirectory() as logdir:
         status = cli.main(['train', *command_line(arguments.records, logdir, arguments.rounds)])
     if status:

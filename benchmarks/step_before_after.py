@@ -31,13 +31,13 @@ def work(records: pathlib.Path, rounds: int) -> None:
     """Trains; makes a turn's steps for each line on standard input and answers with a line of JSON."""
     import step_against_matmul
 
-    from deeplab import cli, train
-    from deeplab.core import session
+    from deeplab import cli
+    from deeplab.training import train_loop, train_run
 
-    class TurnHook(session.Hook):
+    class TurnHook(train_loop.Hook):
         times: list[float] = []
 
-        def after_step(self, result: session.StepResult, fetched: dict) -> None:
+        def after_step(self, result: train_loop.StepResult, fetched: dict) -> None:
             self.times.append(time.perf_counter())
             if len(self.times) < STEPS_UNTIMED + STEPS_TIMED:
                 return
@@ -47,8 +47,8 @@ def work(records: pathlib.Path, rounds: int) -> None:
             sys.stdin.readline()
             self.times.clear()
 
-    hooks_of_training = train._hooks
-    train._hooks = lambda *given: [*hooks_of_training(*given), TurnHook()]
+    hooks_of_training = train_run._hooks
+    train_run._hooks = lambda *given: [*hooks_of_training(*given), TurnHook()]
     step_against_matmul.STEPS_UNTIMED, step_against_matmul.STEPS_TIMED = STEPS_UNTIMED, STEPS_TIMED
     with tempfile.TemporaryDirectory() as logdir:
         sys.exit(cli.main(['train', *step_against_matmul.command_line(records, logdir, rounds)]))

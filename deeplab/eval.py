@@ -22,12 +22,12 @@ import re
 import tensorflow as tf
 from absl import logging
 
-from deeplab import folder_lock, unfinished
 from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError, OutputError
+from deeplab.evaluation import evaluation_rounds, runner, waiting
 from deeplab.options import EvalOptions, ResizeOptions
-from deeplab.utils import checkpoint_rounds, evaluation_loop, evaluation_rounds, memory, output_files
+from deeplab.utils import folder_lock, memory, output_files, unfinished
 
 _DEFAULT_SPLIT = 'val'  # of --eval_split
 
@@ -58,26 +58,26 @@ def run(options: EvalOptions) -> Result:
       UserError: Data set, network or checkpoint are missing or do not fit each other, or another eval writes to the
         folder.
     """
-    size = evaluation_loop.size('eval', options.model, options.batch_size)
+    size = runner.size('eval', options.model, options.batch_size)
     with folder_lock.held(options.eval_logdir, 'eval', 'eval_logdir'), memory.explained('eval', size=size):
         return _run(options)
 
 
 def _run(options: EvalOptions) -> Result:
     """What `run` does, in a folder of its own."""
-    split = evaluation_loop.open_split(
+    split = runner.open_split(
         'eval', options.dataset, options.model, options.resize, needs_labels=True, cache_dir=options.eval_logdir
     )
-    evaluation_loop.warn_of_flips(options.prediction)
+    runner.warn_of_flips(options.prediction)
     found = label_checks.validation_labels(split.descriptor, split.verdict, options.dataset.split)
     for line in (*label_checks.ignored_class(split.descriptor), *found):
         logging.warning('%s', line)
     unfinished.remove_left(output_files.make_folder(options.eval_logdir), r'metrics-.+\.json')
-    network = evaluation_loop.Network(options.model, options.prediction, options.batch_size)
+    network = runner.Network(options.model, options.prediction, options.batch_size)
     if not options.master:
         network.check_memory('eval', options.model)
     rounds = []
-    for checkpoint in checkpoint_rounds.rounds(options.checkpoint_dir, options.wait):
+    for checkpoint in waiting.rounds(options.checkpoint_dir, options.wait):
         found = evaluation_rounds.evaluate(
             checkpoint,
             network,

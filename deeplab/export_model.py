@@ -25,10 +25,12 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab import common
-from deeplab.core import checkpoints, moving_average, session
+from deeplab.core import checkpoints, moving_average, sessions
 from deeplab.errors import CheckpointError, NetworkMismatchError
+from deeplab.evaluation import runner
+from deeplab.export import export_files, export_graph
 from deeplab.options import ExportOptions
-from deeplab.utils import checkpoint_network, evaluation_loop, export_files, export_graph, memory, output_files
+from deeplab.utils import checkpoint_network, memory, output_files
 
 INFERENCE_GRAPH = 'inference_graph.pbtxt'
 
@@ -83,16 +85,16 @@ def run(options: ExportOptions) -> Result:
         export_files.check_inference_graph(os.path.join(os.path.dirname(path), INFERENCE_GRAPH))
     checkpoint = find_checkpoint(options.checkpoint_path)
     model = options.model
-    evaluation_loop.warn_of_crop_size('crop_size', model.crop_size, model.output_stride)
-    evaluation_loop.warn_of_flips(options.prediction)
+    runner.warn_of_crop_size('crop_size', model.crop_size, model.output_stride)
+    runner.warn_of_flips(options.prediction)
     export = export_graph.build(options)
     names = moving_average.shadow_of_each(checkpoint, export.variables) if options.use_moving_average else None
     with checkpoint_network.explained(checkpoint, model):
         check_fit(checkpoint, export.variables, model.num_classes, names)
     image = random_image(options)
     logging.info("Exporting '%s'.", checkpoint)
-    with session.open_session(export.graph) as restored:
-        session.restore_all(restored, checkpoint, export.variables, names)
+    with sessions.open_session(export.graph) as restored:
+        checkpoints.restore_all(restored, checkpoint, export.variables, names)
         labels, probabilities = restored.run(
             [export.predictions, export.probabilities], {export.image: image[np.newaxis]}
         )

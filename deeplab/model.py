@@ -15,7 +15,7 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab import common
-from deeplab.core import decoder, feature_extractor, layers, shapes, summation
+from deeplab.core import compute_types, decoder, feature_extractor, initializers, layers, shapes, summation
 from deeplab.core.backbones import registry as backbones
 from deeplab.core.heads import registry as heads
 from deeplab.errors import OptionError
@@ -116,7 +116,7 @@ def _logits(features: tf.Tensor, classes: int, output: str, options: ModelOption
                     rate=rate,
                     normalize=False,
                     activation=None,
-                    initializer=layers.truncated_normal(0.01),
+                    initializer=initializers.truncated_normal(0.01),
                     scope=f'{output}_{i}' if i else output,
                 )
             )
@@ -127,7 +127,7 @@ def _single_scale_logits(images: tf.Tensor, options: ModelOptions) -> dict[str, 
     """Logits by output for one scale, at the network's own resolution, float32."""
     features, end_points = extract_features(images, options)
     features = decoder.build(features, end_points, options, image_size=shapes.spatial_size(images))
-    features = layers.as_type(features, tf.float32)  # shorter types could not tell nearly equal logits apart
+    features = compute_types.as_type(features, tf.float32)  # shorter types could not tell nearly equal logits apart
     if options.decoder.output_is_logits:
         return dict.fromkeys(options.outputs_to_num_classes, features)
     return {

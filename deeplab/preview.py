@@ -21,12 +21,13 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from deeplab import common, input_preprocess, names, train
-from deeplab.core import session
+from deeplab import common, input_preprocess
+from deeplab.core import sessions
 from deeplab.datasets import label_checks
 from deeplab.errors import OptionError
 from deeplab.options import AugmentOptions, PreviewOptions, TrainOptions
-from deeplab.utils import drawing, input_generator, output_files, preview_sheet
+from deeplab.training import split_input, train_run
+from deeplab.utils import drawing, input_generator, names, output_files, preview_sheet
 
 # Data sets with more classes than this show those alone that occur in the samples.
 _MOST_CLASSES_SHOWN = 40
@@ -73,9 +74,9 @@ def run(options: PreviewOptions) -> Result:
         else is in its place.
     """
     training = options.train
-    train.check_options(training)
+    train_run.check_options(training)
     output_files.require_own(options.path, 'preview_path', 'a sheet of deeplab preview', drawing.is_sheet)
-    data = train.open_data(training)
+    data = split_input.open_data(training)
     for line in label_checks.labels(data.descriptor, data.verdict, training.dataset.split, training.loss):
         logging.warning('%s', line)
     columns = views(training, data)
@@ -90,12 +91,12 @@ def run(options: PreviewOptions) -> Result:
     return Result(report, options.path, tuple(float(share) for share in shares), ignored)
 
 
-def whole_steps(training: TrainOptions, data: train.Data) -> list[input_preprocess.Step]:
+def whole_steps(training: TrainOptions, data: split_input.Data) -> list[input_preprocess.Step]:
     """The steps of training themselves."""
-    return list(train.input_steps(training, data).values())
+    return list(split_input.input_steps(training, data).values())
 
 
-def views(training: TrainOptions, data: train.Data) -> list[View]:
+def views(training: TrainOptions, data: split_input.Data) -> list[View]:
     """The record as it is, and one view for each random change: that change alone, on every record.
 
     A change draws from the record's seed what it draws in the first epoch of training; where training changes a share
@@ -103,7 +104,7 @@ def views(training: TrainOptions, data: train.Data) -> list[View]:
     """
     augment = training.augment
     always = dataclasses.replace(augment, blur_probability=1.0, flip_probability=1.0, rare_class_sampling=0.0)
-    steps = train.input_steps(dataclasses.replace(training, augment=always), data)
+    steps = split_input.input_steps(dataclasses.replace(training, augment=always), data)
     found = [View(preview_sheet.Column('Record', 'as it is; below, with its mask'), _chosen(steps, {}))]
     for name in steps:
         if name in (input_preprocess.RESIZE, input_preprocess.NUMBERS, input_preprocess.PAD):
@@ -111,7 +112,7 @@ def views(training: TrainOptions, data: train.Data) -> list[View]:
         found.append(View(_column(name, training), _chosen(steps, {input_preprocess.RESIZE, name})))
         if name == input_preprocess.CROP and augment.rare_class_sampling:
             aimed = dataclasses.replace(always, rare_class_sampling=1.0)
-            steps_aimed = train.input_steps(dataclasses.replace(training, augment=aimed), data)
+            steps_aimed = split_input.input_steps(dataclasses.replace(training, augment=aimed), data)
             column = preview_sheet.Column(
                 'Crop at a rare class', f'on {_percent(augment.rare_class_sampling)} of the images'
             )
@@ -161,7 +162,7 @@ def _color_details(augment: AugmentOptions) -> str:
 
 
 def _look(
-    options: PreviewOptions, data: train.Data, all_steps: Sequence[list[input_preprocess.Step]]
+    options: PreviewOptions, data: split_input.Data, all_steps: Sequence[list[input_preprocess.Step]]
 ) -> list[list[_Seen]]:
     """Runs the first records of training through each list of steps; through the last, as many as samples are drawn."""
     images = min(options.images, len(data.records))
@@ -179,7 +180,7 @@ def _look(
         )
         for steps in all_steps
     ]
-    with session.open_session() as running:
+    with sessions.open_session() as running:
         running.run([pipeline.initializer for pipeline in pipelines])
         return [
             [_seen(running.run(pipeline.samples)) for _ in range(count)]
@@ -202,7 +203,7 @@ def _count(masks: Sequence[np.ndarray]) -> np.ndarray:
     return sum((np.bincount(mask.ravel(), minlength=256) for mask in masks), np.zeros(256, np.int64))
 
 
-def _shares(counts: np.ndarray, data: train.Data) -> tuple[np.ndarray, float]:
+def _shares(counts: np.ndarray, data: split_input.Data) -> tuple[np.ndarray, float]:
     """Share of each class among the pixels that count, [num_classes]; share of the rest among all."""
     classes = counts.astype(np.float64)
     classes[data.ignore_label] = 0
@@ -212,7 +213,7 @@ def _shares(counts: np.ndarray, data: train.Data) -> tuple[np.ndarray, float]:
 
 def _content(
     options: PreviewOptions,
-    data: train.Data,
+    data: split_input.Data,
     columns: Sequence[preview_sheet.Column],
     seen: Sequence[Sequence[_Seen]],
     samples: Sequence[_Seen],
@@ -243,7 +244,7 @@ def _content(
     )
 
 
-def _figures(shares: np.ndarray, data: train.Data) -> list[tuple[int, str]]:
+def _figures(shares: np.ndarray, data: split_input.Data) -> list[tuple[int, str]]:
     """Classes, and their shares in samples and split; of many classes those that the samples hold."""
     pixels = data.verdict.class_pixels.astype(np.float64)
     split = pixels / max(pixels.sum(), 1)
@@ -254,7 +255,7 @@ def _figures(shares: np.ndarray, data: train.Data) -> list[tuple[int, str]]:
     ]
 
 
-def _ignored_figures(share: float, data: train.Data) -> str:
+def _ignored_figures(share: float, data: split_input.Data) -> str:
     """The share of the pixels that do not count, in samples and split."""
     ignored = data.verdict.ignored_pixels
     return f'{_percent(share)} ({_percent(ignored / max(ignored + int(data.verdict.class_pixels.sum()), 1))})'
@@ -281,7 +282,7 @@ def _write(path: str, sheet: object) -> None:
     logging.info('Wrote %s.', path)
 
 
-def _report(options: PreviewOptions, data: train.Data, samples: int, shares: np.ndarray, ignored: float) -> str:
+def _report(options: PreviewOptions, data: split_input.Data, samples: int, shares: np.ndarray, ignored: float) -> str:
     """Shares of the classes, and where the sheet lies."""
     figures = [(data.descriptor.class_name(i), text) for i, text in _figures(shares, data)]
     hidden = len(shares) - len(figures)

@@ -17,7 +17,7 @@ import threading
 import tensorflow as tf
 from absl import logging
 
-from deeplab.core import session
+from deeplab.core import sessions
 from deeplab.errors import MachineError
 from deeplab.options import ServerOptions
 
@@ -33,7 +33,7 @@ def start(options: ServerOptions) -> tf.distribute.Server:
         cluster['ps'] = list(options.ps_hosts)
     try:
         return tf.distribute.Server(
-            cluster, job_name=options.job_name, task_index=options.task, protocol='grpc', config=session.config()
+            cluster, job_name=options.job_name, task_index=options.task, protocol='grpc', config=sessions.config()
         )
     except tf.errors.OpError as error:
         raise MachineError(

@@ -25,18 +25,20 @@ from collections.abc import Callable
 import numpy as np
 from absl import logging
 
-from deeplab import common, folder_lock, input_preprocess, names, unfinished
+from deeplab import common, input_preprocess
 from deeplab.core import checkpoints
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
+from deeplab.evaluation import runner, waiting
 from deeplab.options import ResizeOptions, VisOptions
 from deeplab.utils import (
-    checkpoint_rounds,
-    evaluation_loop,
+    folder_lock,
     get_dataset_colormap,
     memory,
+    names,
     output_files,
     save_annotation,
+    unfinished,
     written_files,
 )
 
@@ -92,29 +94,29 @@ def run(options: VisOptions) -> Result:
       UserError: Data set, network or checkpoint are missing or do not fit each other, a file cannot be written, or
         another vis writes to the folder.
     """
-    size = evaluation_loop.size('vis', options.model, options.batch_size)
+    size = runner.size('vis', options.model, options.batch_size)
     with folder_lock.held(options.vis_logdir, 'vis', 'vis_logdir'), memory.explained('vis', size=size):
         return _run(options)
 
 
 def _run(options: VisOptions) -> Result:
     """What `run` does, in a folder of its own."""
-    split = evaluation_loop.open_split(
+    split = runner.open_split(
         'vis', options.dataset, options.model, options.resize, needs_labels=False, cache_dir=options.vis_logdir
     )
     colormap = choose_colormap(options.colormap_type, split.descriptor)
-    evaluation_loop.warn_of_flips(options.prediction)
+    runner.warn_of_flips(options.prediction)
     pictures_dir = output_files.make_folder(os.path.join(options.vis_logdir, PICTURES))
     raw_dir = None
     if options.also_save_raw_predictions:
         raw_dir = output_files.make_folder(os.path.join(options.vis_logdir, RAW_PREDICTIONS))
     for folder in (pictures_dir, *([raw_dir] if raw_dir else [])):
         unfinished.remove_left(folder, r'.+\.png')
-    network = evaluation_loop.Network(options.model, options.prediction, options.batch_size)
+    network = runner.Network(options.model, options.prediction, options.batch_size)
     if not options.master:
         network.check_memory('vis', options.model)
     rounds = []
-    for checkpoint in checkpoint_rounds.rounds(options.checkpoint_dir, options.wait):
+    for checkpoint in waiting.rounds(options.checkpoint_dir, options.wait):
         written = written_files.WrittenFiles(options.vis_logdir, 'vis')
         pictures = Pictures(pictures_dir, raw_dir, colormap, split.descriptor, options.resize, written)
         rounds.append(_visualize(checkpoint, network, split, pictures, options))
@@ -140,8 +142,8 @@ def choose_colormap(colormap_type: str | None, descriptor: DatasetDescriptor) ->
 
 def _visualize(
     checkpoint: str,
-    network: evaluation_loop.Network,
-    split: evaluation_loop.Split,
+    network: runner.Network,
+    split: runner.Split,
     pictures: Pictures,
     options: VisOptions,
 ) -> Round:
@@ -158,7 +160,7 @@ def _visualize(
     )
     started = time.monotonic()
     with Writer(pictures.write) as writer:
-        evaluation_loop.run_batches(
+        runner.run_batches(
             predict,
             split,
             steps,
@@ -220,7 +222,7 @@ class Pictures:
         original_size = (common.ORIGINAL_HEIGHT, common.ORIGINAL_WIDTH) if self._undoes_resize else ()
         self.keys = (image, common.IMAGE_NAME, common.HEIGHT, common.WIDTH, *original_size)
 
-    def write(self, number: int, name: str, sample: evaluation_loop.Batch) -> None:
+    def write(self, number: int, name: str, sample: runner.Batch) -> None:
         """Writes the files of one image.
 
         Args:
@@ -232,7 +234,7 @@ class Pictures:
           DataError: A file cannot be written, or one of an earlier run not be removed.
         """
         height, width = int(sample[common.HEIGHT]), int(sample[common.WIDTH])
-        labels = sample[evaluation_loop.PREDICTION][:height, :width]
+        labels = sample[runner.PREDICTION][:height, :width]
         if self._undoes_resize:
             height, width = int(sample[common.ORIGINAL_HEIGHT]), int(sample[common.ORIGINAL_WIDTH])
             labels = nearest(labels, height, width)
@@ -254,7 +256,7 @@ class Pictures:
 class Writer:
     """Writes images in threads while the network goes on; a bounded number may wait."""
 
-    def __init__(self, write: Callable[[int, str, evaluation_loop.Batch], None]) -> None:
+    def __init__(self, write: Callable[[int, str, runner.Batch], None]) -> None:
         """Starts no thread before the first image; `write` gets number, file name and sample."""
         self._write = write
         threads = min(os.cpu_count() or 1, 8)
@@ -274,7 +276,7 @@ class Writer:
             while self._waiting:
                 self._waiting.popleft().result()
 
-    def add(self, batch: evaluation_loop.Batch) -> None:
+    def add(self, batch: runner.Batch) -> None:
         """Takes a batch, arrays [n, ...] by key; raises what went wrong with an earlier image."""
         for i, name in enumerate(batch[common.IMAGE_NAME]):
             sample = {key: values[i] for key, values in batch.items()}

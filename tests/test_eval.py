@@ -17,8 +17,8 @@ from deeplab import eval as eval_program
 from deeplab.core.metrics import ConfusionMatrix
 from deeplab.datasets import descriptor, label_checks
 from deeplab.errors import CheckpointError, DataError, OptionError, OutputError
+from deeplab.evaluation import evaluation_rounds, runner
 from deeplab.options import EvalOptions, PredictionOptions, ResizeOptions, WaitOptions
-from deeplab.utils import evaluation_loop, evaluation_rounds
 from tests import checkpoint_files
 from tests import evaluation_setup as setup
 
@@ -69,7 +69,7 @@ def test_masks_are_warned_of_before_a_checkpoint_is_waited_for(options, caplog, 
         descriptor=descriptor.DatasetDescriptor('own', 4, 1),
         verdict=label_checks.Counts(np.array([0, 0, 7, 0]), 3),
     )
-    monkeypatch.setattr(evaluation_loop, 'open_split', lambda *_, **__: split)
+    monkeypatch.setattr(runner, 'open_split', lambda *_, **__: split)
     with pytest.raises(CheckpointError):  # there is none
         eval_program.run(options)
     found = logged(caplog, logging.WARNING)

@@ -15,8 +15,8 @@ from deeplab import cli, common, export_model
 from deeplab.core import preprocess_utils
 from deeplab.datasets import example
 from deeplab.errors import CheckpointError, DataError, OptionError, UserError
+from deeplab.export import export_files, export_graph
 from deeplab.options import DecoderOptions, ExportOptions, ModelOptions, PredictionOptions, ResizeOptions
-from deeplab.utils import export_files, export_graph
 from tests import checkpoint_files
 
 MODEL = ModelOptions({common.OUTPUT_TYPE: 4}, crop_size=(17, 33))

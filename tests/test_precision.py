@@ -7,10 +7,11 @@ import pytest
 import tensorflow as tf
 
 from deeplab import model, train
-from deeplab.core import checkpoints, layers, loss_scaling, losses, session
+from deeplab.core import checkpoints, compute_types, dropout, initializers, layers, loss_scaling, losses, sessions
 from deeplab.core.backbones import registry
 from deeplab.errors import NonFiniteError
 from deeplab.options import AsppOptions, DecoderOptions, LossOptions, ModelOptions
+from deeplab.training import train_loop
 from tests import training_setup
 
 CELL = 'deeplab/core/dense_prediction_cell_branch5_top1_cityscapes.json'
@@ -58,7 +59,7 @@ def _loss_and_gradients(options, precision, fine_tune_batch_norm=True):
     """The loss and its gradients by name at the first weights, scaled as training scales them."""
     rng = np.random.RandomState(0)
     images = rng.uniform(0, 255, [2, *SIZE, 3]).astype(np.float32)
-    with tf.Graph().as_default(), session.open_session() as running:
+    with tf.Graph().as_default(), sessions.open_session() as running:
         tf.compat.v1.set_random_seed(0)
         scales = model.multi_scale_logits(
             tf.constant(images),
@@ -108,14 +109,14 @@ def test_layers_compute_in_the_type_of_their_input(precision):
     with tf.Graph().as_default():
         tf.compat.v1.train.get_or_create_global_step()
         with layers.mode_scope(is_training=True, fine_tune_batch_norm=True, compute_type=wanted):
-            net = layers.as_compute_type(tf.zeros([2, 9, 9, 4]))
+            net = compute_types.as_compute_type(tf.zeros([2, 9, 9, 4]))
             for layer in (
                 lambda net: layers.conv2d(net, 12, 1, scope='widening'),
                 lambda net: layers.conv2d(net, 4, 3, rate=2, scope='atrous'),
                 lambda net: layers.separable_conv2d(net, 4, 3, scope='separable'),
                 lambda net: layers.conv2d(net, 4, 1, normalize=False, scope='biased'),
-                lambda net: layers.dropout(net, 0.9, scope='dropout'),
-                lambda net: layers.drop_path(net, tf.constant(0.5), scope='drop_path'),
+                lambda net: dropout.dropout(net, 0.9, scope='dropout'),
+                lambda net: dropout.drop_path(net, tf.constant(0.5), scope='drop_path'),
             ):
                 net = layer(net)
                 assert net.dtype == wanted
@@ -129,8 +130,8 @@ def test_float32_has_no_operation_more():
     with tf.Graph().as_default() as graph:
         before = len(graph.get_operations())
         values = tf.zeros([1])
-        assert layers.as_compute_type(values) is values
-        assert layers.as_type(values, tf.float32) is values
+        assert compute_types.as_compute_type(values) is values
+        assert compute_types.as_type(values, tf.float32) is values
         assert len(graph.get_operations()) == before + 1
     with tf.Graph().as_default() as graph:
         model.multi_scale_logits(tf.zeros([1, *SIZE, 3]), _SMALL, is_training=True, fine_tune_batch_norm=True)
@@ -143,9 +144,9 @@ def test_float32_has_no_operation_more():
 def test_every_precision_drops_the_same_values():
     kept = []
     for name in ('float32', *SHORT):
-        with tf.Graph().as_default(), session.open_session() as running:
+        with tf.Graph().as_default(), sessions.open_session() as running:
             ones = tf.ones([64, 64], tf.as_dtype(name))
-            kept.append(running.run(layers.dropout(ones, 0.9, scope='here', is_training=True)) != 0)
+            kept.append(running.run(dropout.dropout(ones, 0.9, scope='here', is_training=True)) != 0)
     np.testing.assert_array_equal(kept[0], kept[1])
     np.testing.assert_array_equal(kept[0], kept[2])
     assert 0.85 < kept[0].mean() < 0.95
@@ -201,12 +202,12 @@ class TestTraining:
 
     def test_overflow_at_scale_one_is_an_error(self, tiny, monkeypatch):
         monkeypatch.setattr(loss_scaling, 'FIRST_FACTOR', 1.0)
-        monkeypatch.setattr(layers, 'ones', lambda shape, seed: tf.ones(shape) * 1e6)  # a gamma beyond float16
+        monkeypatch.setattr(initializers, 'ones', lambda shape, seed: tf.ones(shape) * 1e6)  # a gamma beyond float16
         with pytest.raises(NonFiniteError, match='Step 1: the loss is .* --precision=bfloat16'):
             tiny('log', precision='float16')
 
     def test_a_loss_that_is_not_finite_is_an_error_at_any_scale(self, tiny, monkeypatch):
-        monkeypatch.setattr(layers, 'ones', lambda shape, seed: tf.ones(shape) * 1e6)  # a gamma beyond float16
+        monkeypatch.setattr(initializers, 'ones', lambda shape, seed: tf.ones(shape) * 1e6)  # a gamma beyond float16
         with pytest.raises(NonFiniteError) as error:
             tiny('log', precision='float16')
         message = str(error.value)
@@ -254,7 +255,7 @@ class TestTraining:
 class TestXla:
     def test_the_network_is_compiled_and_nothing_else(self, tiny, monkeypatch):
         graphs = []
-        monkeypatch.setattr(session, 'train', lambda step, *rest, **more: graphs.append(step.loss.graph) or _NOTHING)
+        monkeypatch.setattr(train_loop, 'train', lambda step, *rest, **more: graphs.append(step.loss.graph) or _NOTHING)
         tiny('log', xla=True)
         named = {op.name for op in graphs[0].get_operations() if '_XlaCompile' in op.node_def.attr}
         assert {'tiny/conv1/Conv2D', 'logits/semantic/Conv2D'} <= named
@@ -273,4 +274,4 @@ class TestXla:
         assert compiled.loss == pytest.approx(plain.loss, rel=1e-5 if precision == 'float32' else 1e-2)
 
 
-_NOTHING = session.LoopResult(0, None, 0.0, None)
+_NOTHING = train_loop.LoopResult(0, None, 0.0, None)

@@ -9,11 +9,12 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from deeplab import cli, common, preview, train
+from deeplab import cli, common, preview
 from deeplab.core.backbones import registry
 from deeplab.datasets import descriptor, record_check
 from deeplab.errors import DataError, OptionError
 from deeplab.options import AugmentOptions, PreviewOptions, ResizeOptions
+from deeplab.training import split_input
 from tests import training_setup
 from tests.datasets import files
 
@@ -48,7 +49,7 @@ def options(data, tmp_path, augment=EVERYTHING, **changes):
 def batches(training, count):
     """What the input pipeline of training gives, in order: images and labels."""
     with tf.Graph().as_default():
-        pipeline = train._build_input(training, train.open_data(training), 0)
+        pipeline = split_input.build_input(training, split_input.open_data(training), 0)
         with tf.compat.v1.Session() as session:
             session.run(pipeline.initializer)
             for _ in range(count):
@@ -173,7 +174,7 @@ def test_of_many_classes_those_in_the_samples_are_shown():
     shares = np.zeros(100)
     shares[[3, 77]] = 0.5
     verdict = types.SimpleNamespace(class_pixels=np.ones(100, np.int64))
-    data = train.Data(descriptor.DatasetDescriptor('many', 100), verdict, None)
+    data = split_input.Data(descriptor.DatasetDescriptor('many', 100), verdict, None)
     assert preview._figures(shares, data) == [(3, '50% (1.0%)'), (77, '50% (1.0%)')]
 
 

@@ -9,7 +9,7 @@ from deeplab.core import checkpoints
 from deeplab.core.backbones import registry
 from deeplab.options import AsppOptions, DecoderOptions, LossOptions, ModelOptions
 from tests import training_setup
-from tests.test_train import read_until, start
+from tests.training.test_train import read_until, start
 
 
 @pytest.fixture(autouse=True)

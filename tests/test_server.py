@@ -6,20 +6,20 @@ import pytest
 import tensorflow as tf
 
 from deeplab import cli, server
-from deeplab.core import session
+from deeplab.core import sessions
 from deeplab.errors import MachineError, OptionError
 from deeplab.options import CloneOptions, ServerOptions
-from tests import cluster
+from tests import servers
 
 
 def test_it_computes_for_others():
-    (master,) = cluster.start(workers=1, parameter_servers=0)
-    with tf.Graph().as_default(), session.open_session(master=master) as running:
+    (master,) = servers.start(workers=1, parameter_servers=0)
+    with tf.Graph().as_default(), sessions.open_session(master=master) as running:
         assert running.run(tf.constant(2) * 3) == 6
 
 
 def test_a_port_that_is_taken():
-    (master,) = cluster.start(workers=1, parameter_servers=0)
+    (master,) = servers.start(workers=1, parameter_servers=0)
     address = master.removeprefix('grpc://')
     with pytest.raises(MachineError, match=f'worker 0 cannot listen at {address}. Is the port taken'):
         server.start(ServerOptions('worker', 0, (address,)))

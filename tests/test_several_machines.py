@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 from deeplab import train
-from deeplab.core import checkpoints, session
+from deeplab.core import checkpoints
 from deeplab.core.backbones import registry
-from deeplab.deployment import replicas
+from deeplab.deployment import cluster
 from deeplab.errors import MachineError
 from deeplab.options import CloneOptions
-from tests import cluster, training_setup
+from deeplab.training import train_loop
+from tests import servers, training_setup
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -27,7 +28,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 def tiny_network(monkeypatch):
     registry.names()
     monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
-    monkeypatch.setattr(session, 'POLL_SECS', 0.05)
+    monkeypatch.setattr(train_loop, 'POLL_SECS', 0.05)
     registry.register(training_setup.TINY)
 
 
@@ -43,7 +44,7 @@ def values_of(path):
 
 def test_one_server_computes_what_this_process_computes(data, tmp_path):
     """No replicas: a server that computes gets what it needs; a resume goes on where it was."""
-    (master,) = cluster.start(workers=1, parameter_servers=0)
+    (master,) = servers.start(workers=1, parameter_servers=0)
     rate = dataclasses.replace(training_setup.RATE.learning_rate, decay_steps=3)
     rate = dataclasses.replace(training_setup.RATE, learning_rate=rate)
     here = train.run(training_setup.options(data, tmp_path / 'here', 3, optimizer=rate))
@@ -58,7 +59,7 @@ def test_one_server_computes_what_this_process_computes(data, tmp_path):
 
 
 def test_two_replicas_and_two_parameter_servers(data, tmp_path, caplog):
-    masters = cluster.start(workers=2, parameter_servers=2)
+    masters = servers.start(workers=2, parameter_servers=2)
     steps = 12
 
     def train_one(task):
@@ -95,7 +96,7 @@ def test_two_replicas_and_two_parameter_servers(data, tmp_path, caplog):
 
 
 def test_a_server_that_is_not_there(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(replicas, 'PATIENCE_SECS', 0.1)
+    monkeypatch.setattr(cluster, 'PATIENCE_SECS', 0.1)
     with pytest.raises(MachineError, match='--master=grpc://localhost:1: nobody listens there'):
         train.run(training_setup.options(data, tmp_path / 'log', clones=CloneOptions(master='grpc://localhost:1')))
     assert not list((tmp_path / 'log').glob('*.index'))
@@ -114,15 +115,15 @@ def run_program(name, *words):
 @pytest.mark.slow
 def test_the_programs_themselves(data, tmp_path):
     """Three servers and two trainings, each a process of its own; then the same line has nothing left to do."""
-    ps, *workers = cluster.free_addresses(3)
+    ps, *workers = servers.free_addresses(3)
     hosts = [f'--ps_hosts={ps}', f'--worker_hosts={",".join(workers)}']
     common = [
         f'--dataset={data.name}', f'--dataset_dir={data.directory}', f'--train_logdir={tmp_path / "log"}',
         '--train_crop_size=33,33', '--train_batch_size=2', '--depth_multiplier=0.25', '--training_number_of_steps=6',
         '--num_replicas=2', '--num_ps_tasks=1', '--startup_delay_steps=1', '--log_steps=1',
     ]  # fmt: skip
-    servers = [run_program('server', '--job_name=ps', *hosts)]
-    servers += [run_program('server', '--job_name=worker', f'--task={task}', *hosts) for task in (0, 1)]
+    processes = [run_program('server', '--job_name=ps', *hosts)]
+    processes += [run_program('server', '--job_name=worker', f'--task={task}', *hosts) for task in (0, 1)]
     try:
         trainings = [
             run_program('train', *common, f'--master=grpc://{address}', f'--task={task}')
@@ -136,8 +137,8 @@ def test_the_programs_themselves(data, tmp_path):
         again = run_program('train', *common, f'--master=grpc://{workers[0]}')
         assert 'Nothing to train' in again.communicate(timeout=100)[0]
     finally:
-        for process in servers:
+        for process in processes:
             process.send_signal(signal.SIGINT)
-        assert [process.wait(30) for process in servers] == [130, 130, 130]
-        for process in servers:
+        assert [process.wait(30) for process in processes] == [130, 130, 130]
+        for process in processes:
             process.stdout.close()

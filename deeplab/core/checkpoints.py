@@ -17,11 +17,11 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from deeplab import unfinished
 from deeplab.core.checkpoint_reader import UNREADABLE, Reader, files_of, is_access_failure
 from deeplab.core.reasons import reason_of
 from deeplab.core.scopes import shortened
 from deeplab.errors import CheckpointError, NetworkMismatchError
+from deeplab.utils import unfinished
 
 __all__ = [
     'BASENAME',

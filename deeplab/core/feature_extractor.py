@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from deeplab.core import layers
+from deeplab.core import compute_types
 from deeplab.core.backbones import registry
 from deeplab.options import ModelOptions
 
@@ -47,4 +47,4 @@ def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tenso
     normalized = backbone.normalization.apply(tf.cast(images, tf.float32))
     # Converters of exported graphs take this name for the network's beginning.
     normalized = tf.identity(normalized, name=input_name(options.model_variant))
-    return backbone.build(layers.as_compute_type(normalized), options)
+    return backbone.build(compute_types.as_compute_type(normalized), options)

@@ -17,8 +17,6 @@ the step, so clones, scales and the order of building change neither.
 from __future__ import annotations
 
 import contextlib
-import re
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -26,16 +24,12 @@ import numpy as np
 import tensorflow as tf
 import tf_slim as slim
 
-from deeplab.core import accumulation, batch_statistics, tf_compat
+from deeplab.core import batch_statistics, compute_types, dropout, initializers, tf_compat
 
 MOVING_UPDATES = 'moving_updates'  # graph collection of MovingUpdate
 WEIGHT_DECAYS = 'weight_decays'  # graph collection of WeightDecay
-
 HEAD_BATCH_NORM_DECAY = 0.9997
 HEAD_BATCH_NORM_EPSILON = 1e-5
-
-# Draws the first value of a variable: (shape, seed of two integers) -> float32 tensor.
-Initializer = Callable[[list[int], tuple[int, int]], tf.Tensor]
 Activation = Callable[[tf.Tensor], tf.Tensor]
 
 
@@ -65,62 +59,20 @@ class WeightDecay(NamedTuple):
     factor: float
 
 
-def zeros(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
-    """Initialiser: 0."""
-    del seed
-    return tf.zeros(shape)
-
-
-def ones(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
-    """Initialiser: 1."""
-    del seed
-    return tf.ones(shape)
-
-
-def truncated_normal(stddev: float) -> Initializer:
-    """Initialiser: normal with mean 0, drawn again beyond two standard deviations."""
-    return lambda shape, seed: tf.random.stateless_truncated_normal(shape, seed, stddev=stddev)
-
-
-HEAD_DEPTHWISE_INITIALIZER = truncated_normal(0.33)
-HEAD_POINTWISE_INITIALIZER = truncated_normal(0.06)
-
-
-def xavier_uniform(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
-    """Initialiser: uniform in +-sqrt(6 / (fan_in + fan_out)).
-
-    Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", eq. 16.
-    """
-    positions = 1
-    for side in shape[:-2]:
-        positions *= side
-    limit = (6.0 / (positions * (shape[-2] + shape[-1]))) ** 0.5
-    return tf.random.stateless_uniform(shape, seed, -limit, limit)
-
-
-def he_normal(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
-    """Initialiser: truncated normal of variance 2 / fan_in (after truncation).
-
-    Source: arXiv:1502.01852, section 2.2.
-    """
-    fan_in = 1
-    for side in shape[:-1]:
-        fan_in *= side
-    # 0.8796 is the standard deviation of a unit normal that is truncated at two.
-    return tf.random.stateless_truncated_normal(shape, seed, stddev=(2.0 / fan_in) ** 0.5 / 0.87962566103423978)
-
-
-def seed_of(name: str) -> tuple[int, int]:
-    """The seed of whatever is called `name` in the default graph: (graph seed, number that follows from the name)."""
-    return (tf.compat.v1.get_default_graph().seed or 0, zlib.crc32(name.encode()) & 0x7FFFFFFF)
+HEAD_DEPTHWISE_INITIALIZER = initializers.truncated_normal(0.33)
+HEAD_POINTWISE_INITIALIZER = initializers.truncated_normal(0.06)
 
 
 def _variable(
-    name: str, shape: list[int], initializer: Initializer, weight_decay: float = 0.0, trainable: bool = True
+    name: str,
+    shape: list[int],
+    initializer: initializers.Initializer,
+    weight_decay: float = 0.0,
+    trainable: bool = True,
 ) -> tf.Variable:
     """Makes (or, under reuse, finds) the model variable `name` of the current variable scope."""
     scope_name = tf.compat.v1.get_variable_scope().name
-    seed = seed_of(f'{scope_name}/{name}' if scope_name else name)
+    seed = initializers.seed_of(f'{scope_name}/{name}' if scope_name else name)
 
     def first_value(shape: Any, dtype: tf.DType = tf.float32, partition_info: Any = None) -> tf.Tensor:
         del partition_info
@@ -133,17 +85,6 @@ def _variable(
 
     regularizer = decay if weight_decay else None
     return slim.model_variable(name, shape=shape, initializer=first_value, regularizer=regularizer, trainable=trainable)
-
-
-@slim.add_arg_scope
-def as_compute_type(images: tf.Tensor, compute_type: tf.DType = tf.float32) -> tf.Tensor:
-    """`images` in the type in which the network computes (see `mode_scope`)."""
-    return as_type(images, compute_type)
-
-
-def as_type(values: tf.Tensor | tf.Variable, wanted: tf.DType) -> tf.Tensor | tf.Variable:
-    """`values` as type `wanted`; `values` themselves, without an operation, where they have it already."""
-    return values if values.dtype.base_dtype == wanted else tf.cast(values, wanted)
 
 
 def _channels(inputs: tf.Tensor) -> int:
@@ -170,8 +111,8 @@ def _finish(
     if normalize:
         outputs = batch_norm(outputs, expansion=expansion)
     elif bias:
-        biases = _variable('biases', [_channels(outputs)], zeros)
-        outputs = tf.nn.bias_add(outputs, as_type(biases, outputs.dtype))
+        biases = _variable('biases', [_channels(outputs)], initializers.zeros)
+        outputs = tf.nn.bias_add(outputs, compute_types.as_type(biases, outputs.dtype))
     return outputs if activation is None else activation(outputs)
 
 
@@ -187,7 +128,7 @@ def conv2d(
     fixed_padding: bool = False,
     normalize: bool = True,
     activation: Activation | None = tf.nn.relu,
-    initializer: Initializer = xavier_uniform,
+    initializer: initializers.Initializer = initializers.xavier_uniform,
     weight_decay: float = 0.0,
     bias: bool = True,
     weights_name: str = 'weights',
@@ -219,7 +160,7 @@ def conv2d(
     """
     with tf.compat.v1.variable_scope(scope, values=[inputs]):
         shape = [kernel_size, kernel_size, _channels(inputs), filters]
-        weights = as_type(_variable(weights_name, shape, initializer, weight_decay), inputs.dtype)
+        weights = compute_types.as_type(_variable(weights_name, shape, initializer, weight_decay), inputs.dtype)
         padding = 'SAME'
         if fixed_padding and stride > 1 and kernel_size > 1:
             inputs, padding = _pad_for_stride(inputs, kernel_size, rate), 'VALID'
@@ -246,7 +187,7 @@ def depthwise_conv2d(
     fixed_padding: bool = False,
     normalize: bool = True,
     activation: Activation | None = tf.nn.relu,
-    initializer: Initializer = xavier_uniform,
+    initializer: initializers.Initializer = initializers.xavier_uniform,
     weight_decay: float = 0.0,
     native_dilation: bool = False,
     bias: bool = True,
@@ -275,7 +216,7 @@ def depthwise_conv2d(
     """
     with tf.compat.v1.variable_scope(scope, values=[inputs]):
         shape = [kernel_size, kernel_size, _channels(inputs), 1]
-        weights = as_type(_variable('depthwise_weights', shape, initializer, weight_decay), inputs.dtype)
+        weights = compute_types.as_type(_variable('depthwise_weights', shape, initializer, weight_decay), inputs.dtype)
         padding = 'SAME'
         rates = (rate, rate) if isinstance(rate, int) else rate
         if fixed_padding and stride > 1:
@@ -304,8 +245,8 @@ def separable_conv2d(
     normalize: bool = True,
     activation: Activation | None = tf.nn.relu,
     depthwise_activation: bool = True,
-    depthwise_initializer: Initializer = HEAD_DEPTHWISE_INITIALIZER,
-    pointwise_initializer: Initializer = HEAD_POINTWISE_INITIALIZER,
+    depthwise_initializer: initializers.Initializer = HEAD_DEPTHWISE_INITIALIZER,
+    pointwise_initializer: initializers.Initializer = HEAD_POINTWISE_INITIALIZER,
 ) -> tf.Tensor:
     """A depthwise convolution `SCOPE_depthwise`, then a 1x1 convolution `SCOPE_pointwise`; each has a batch norm.
 
@@ -350,11 +291,6 @@ def separable_conv2d(
     )
 
 
-def _is_frozen(place: str, trained_scopes: tuple[str, ...]) -> bool:
-    """Whether what is at `place` among the variables lies outside `trained_scopes`; see `training_scope`."""
-    return bool(trained_scopes) and not f'{place}/'.startswith(trained_scopes)
-
-
 @slim.add_arg_scope
 def batch_norm(
     inputs: tf.Tensor,
@@ -390,11 +326,11 @@ def batch_norm(
     """
     with tf.compat.v1.variable_scope(scope, values=[inputs]):
         shape = [_channels(inputs)]
-        gamma = _variable('gamma', shape, ones)
-        beta = _variable('beta', shape, zeros)
-        moving_mean = _variable('moving_mean', shape, zeros, trainable=False)
-        moving_variance = _variable('moving_variance', shape, ones, trainable=False)
-        if not is_training or _is_frozen(tf.compat.v1.get_variable_scope().name, trained_scopes):
+        gamma = _variable('gamma', shape, initializers.ones)
+        beta = _variable('beta', shape, initializers.zeros)
+        moving_mean = _variable('moving_mean', shape, initializers.zeros, trainable=False)
+        moving_variance = _variable('moving_variance', shape, initializers.ones, trainable=False)
+        if not is_training or dropout.is_frozen(tf.compat.v1.get_variable_scope().name, trained_scopes):
             return tf.compat.v1.nn.fused_batch_norm(
                 inputs, gamma, beta, moving_mean, moving_variance, epsilon, is_training=False
             )[0]
@@ -448,91 +384,6 @@ def apply_moving_updates(updates: Sequence[MovingUpdate]) -> list[tf.Operation]:
     return list(last.values())
 
 
-def _clone_and_place(name_scope: str) -> tuple[int, str]:
-    """Splits 'clone_1/a/b' into 1 and 'a/b'; without a clone's scope the first is 0."""
-    match = re.match(r'clone_(\d+)(/|$)', name_scope)
-    return (int(match.group(1)), name_scope[match.end() :]) if match else (0, name_scope)
-
-
-def _step_seed(name_scope: str) -> tf.Tensor:
-    """Seed [2] int64 of a random op at `name_scope` in this step: two halves of one key, where and when."""
-    clone, place = _clone_and_place(name_scope)
-    graph_seed, place_seed = seed_of(place)
-    step = tf.compat.v1.train.get_global_step()
-    step = tf.constant(0, tf.int64) if step is None else tf.cast(step, tf.int64)
-    # The clone and the graph's seed are folded into where.
-    where = zlib.crc32(f'{graph_seed}/{clone}/{place_seed}'.encode())
-    return tf.stack([tf.constant(where, tf.int64), accumulation.draw_number(step)])
-
-
-@slim.add_arg_scope
-def dropout(
-    inputs: tf.Tensor,
-    keep_probability: float,
-    *,
-    scope: str,
-    is_training: bool = False,
-    trained_scopes: tuple[str, ...] = (),
-) -> tf.Tensor:
-    """Zeroes a share of the values and scales the others up; the identity unless `is_training`.
-
-    The mask follows from the graph's seed, the name scope, the clone and the global step: a run that resumes draws
-    what an undisturbed run draws. Clones draw different masks, and so do the micro-batches of a step.
-
-    Args:
-      inputs: any shape, float.
-      keep_probability: share of the values that stay, in (0, 1].
-      scope: name of the operation; NAME_dropout belongs to the layer NAME.
-      is_training: whether to drop at all.
-      trained_scopes: see `training_scope`.
-
-    Source: Srivastava et al., JMLR 15 (2014), section 4.
-    """
-    outer = tf.compat.v1.get_variable_scope().name
-    layer = scope.removesuffix('_dropout')
-    if not is_training or keep_probability == 1.0 or _is_frozen(f'{outer}/{layer}'.lstrip('/'), trained_scopes):
-        return inputs
-    with tf.name_scope(scope) as name_scope:
-        seed = _step_seed(name_scope)
-        # In float32, as few digits could not say 0.9: every precision drops the same values.
-        values = as_type(inputs, tf.float32)
-        values = tf.nn.experimental.stateless_dropout(values, rate=1.0 - keep_probability, seed=seed)
-        return as_type(values, inputs.dtype)
-
-
-@slim.add_arg_scope
-def drop_path(
-    inputs: tf.Tensor,
-    keep_probability: float | tf.Tensor,
-    *,
-    scope: str,
-    is_training: bool = False,
-    trained_scopes: tuple[str, ...] = (),
-) -> tf.Tensor:
-    """Zeroes a share of the images whole and scales the others up; the identity unless `is_training`.
-
-    Like `dropout`, it draws from the graph's seed, the place, the clone and the global step.
-
-    Args:
-      inputs: [n, h, w, c] float.
-      keep_probability: share of the images that stay, in (0, 1]; a number or a scalar float32 tensor.
-      scope: name of the operation.
-      is_training: whether to drop at all.
-      trained_scopes: see `training_scope`.
-
-    Returns:
-      [n, h, w, c], of the type of `inputs`.
-
-    Source: arXiv:1605.07648, section 4 (drop path); arXiv:1707.07012 (scheduled over training).
-    """
-    if not is_training or _is_frozen(tf.compat.v1.get_variable_scope().name, trained_scopes):
-        return inputs
-    with tf.name_scope(scope) as name_scope:
-        chance = tf.random.stateless_uniform([tf.shape(inputs)[0], 1, 1, 1], _step_seed(name_scope))
-        kept = tf.cast(chance < keep_probability, tf.float32)  # [n, 1, 1, 1]
-        return inputs * as_type(kept / keep_probability, inputs.dtype)
-
-
 @contextlib.contextmanager
 def mode_scope(
     *,
@@ -564,8 +415,8 @@ def mode_scope(
                 [batch_norm], is_training=is_training and fine_tune_batch_norm, forced_decay=batch_norm_decay
             )
         )
-        stack.enter_context(slim.arg_scope([dropout, drop_path], is_training=is_training))
-        stack.enter_context(slim.arg_scope([as_compute_type], compute_type=compute_type))
+        stack.enter_context(slim.arg_scope([dropout.dropout, dropout.drop_path], is_training=is_training))
+        stack.enter_context(slim.arg_scope([compute_types.as_compute_type], compute_type=compute_type))
         yield
 
 
@@ -575,7 +426,7 @@ def training_scope(trained_scopes: tuple[str, ...]) -> contextlib.AbstractContex
     A part of a network that does not train shall give what it gives in prediction: its batch norms normalise with
     their moving statistics and move none, and its dropout and drop path drop nothing.
     """
-    return slim.arg_scope([batch_norm, dropout, drop_path], trained_scopes=tuple(trained_scopes))
+    return slim.arg_scope([batch_norm, dropout.dropout, dropout.drop_path], trained_scopes=tuple(trained_scopes))
 
 
 @contextlib.contextmanager
@@ -584,9 +435,9 @@ def family_scope(
     batch_norm_decay: float,
     batch_norm_epsilon: float,
     activation: Activation | None,
-    initializer: Initializer = xavier_uniform,
-    depthwise_initializer: Initializer = HEAD_DEPTHWISE_INITIALIZER,
-    pointwise_initializer: Initializer = HEAD_POINTWISE_INITIALIZER,
+    initializer: initializers.Initializer = initializers.xavier_uniform,
+    depthwise_initializer: initializers.Initializer = HEAD_DEPTHWISE_INITIALIZER,
+    pointwise_initializer: initializers.Initializer = HEAD_POINTWISE_INITIALIZER,
     decays_depthwise: bool = False,
 ) -> Iterator[None]:
     """What one family of networks has of its own: batch-norm constants, activation and initialisers.

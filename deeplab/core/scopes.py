@@ -12,8 +12,8 @@ import pathlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from deeplab import documents
 from deeplab.errors import CheckpointError, OptionError
+from deeplab.utils import documents
 
 FILE_SUFFIXES = ('.json', '.yaml', '.yml')
 RENAME_FLAG = 'checkpoint_rename_map'

@@ -17,10 +17,10 @@ import random
 import sys
 from typing import Any
 
-from deeplab import folder_lock
 from deeplab.datasets import build_data, folders, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildAde20kOptions
+from deeplab.utils import folder_lock
 
 DEFAULT_NUM_SHARDS = 4
 

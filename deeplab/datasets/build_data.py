@@ -22,11 +22,11 @@ from typing import Any, TypeVar
 import tqdm
 from absl import logging
 
-from deeplab import unfinished
 from deeplab.datasets import folders, label_checks, pairs, segmentation_dataset
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.pairs import Item
 from deeplab.errors import DataError
+from deeplab.utils import unfinished
 
 Given = TypeVar('Given')
 Made = TypeVar('Made')

@@ -18,10 +18,10 @@ from typing import Any
 
 from absl import logging
 
-from deeplab import folder_lock
 from deeplab.datasets import build_data, folders, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildVocOptions
+from deeplab.utils import folder_lock
 
 DEFAULT_NUM_SHARDS = 4
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from deeplab import documents
 from deeplab.datasets import palettes, user_module
 from deeplab.errors import OptionError
+from deeplab.utils import documents
 
 PACKAGE = 'deeplab.datasets'
 FILE_SUFFIXES = ('.json', '.yaml', '.yml')

@@ -20,11 +20,11 @@ import numpy as np
 import tqdm
 from absl import logging
 
-from deeplab import documents, names, unfinished
 from deeplab.datasets import example, images, orientation, record_index
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.segmentation_dataset import SegmentationDataset
 from deeplab.errors import DataError
+from deeplab.utils import documents, names, unfinished
 
 _CHUNK = 32  # records that a thread takes at a time
 _SHOWN = 3  # problems that a message names

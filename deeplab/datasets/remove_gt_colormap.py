@@ -22,10 +22,10 @@ from typing import Any
 
 import tqdm
 
-from deeplab import folder_lock, unfinished
 from deeplab.datasets import build_data, folders, images, orientation
 from deeplab.errors import DataError
 from deeplab.options import RemoveColormapOptions
+from deeplab.utils import folder_lock, unfinished
 
 
 def run(options: RemoveColormapOptions) -> dict[str, Any]:

@@ -33,11 +33,10 @@ import tqdm
 from absl import logging
 from PIL import Image
 
-from deeplab import documents, folder_lock
 from deeplab.demo import dataset, scenes, sheet
 from deeplab.errors import DataError, OptionError
 from deeplab.options import DemoOptions
-from deeplab.utils import drawing
+from deeplab.utils import documents, drawing, folder_lock
 
 # Runs a program in this process: (its name, its flags as on a command line) -> its result.
 RunProgram = Callable[[str, Sequence[str]], Any]

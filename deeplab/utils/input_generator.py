@@ -16,10 +16,11 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from deeplab import common, input_preprocess, names
+from deeplab import common, input_preprocess
 from deeplab.datasets import example
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import DataError
+from deeplab.utils import names
 
 # What a training batch holds; the rest of a sample is of no use there.
 _TRAINING_KEYS = (common.IMAGE, common.LABEL, common.IMAGE_NAME, common.RECORD)

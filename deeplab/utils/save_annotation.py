@@ -8,9 +8,8 @@ import os
 import numpy as np
 from PIL import Image
 
-from deeplab import unfinished
 from deeplab.errors import DataError
-from deeplab.utils import get_dataset_colormap
+from deeplab.utils import get_dataset_colormap, unfinished
 
 
 def save_annotation(

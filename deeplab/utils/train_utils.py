@@ -19,13 +19,14 @@ from deeplab.core import (
     moving_average,
     optimizers,
     run_checkpoints,
+    scale_losses,
     schedules,
     scopes,
 )
 from deeplab.deployment.model_deploy import Gradient
 from deeplab.errors import CheckpointError
 from deeplab.options import LearningRateOptions, LossOptions, ModelOptions, OptimizerOptions
-from deeplab.utils import checkpoint_network, scale_losses
+from deeplab.utils import checkpoint_network
 
 
 def crop_advice(crop_size: Sequence[int], output_stride: int, flag: str) -> str | None:

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_slim as slim
 
-from deeplab.core import layers
+from deeplab.core import dropout, initializers, layers
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ def test_fixed_padding_pads_both_sides(graph):
     inputs = tf.reshape(tf.range(16.0), [1, 4, 4, 1])
     outputs = layers.conv2d(
         inputs, 1, 3, stride=2, fixed_padding=True, normalize=False, activation=None, scope='a',
-        initializer=layers.ones,
+        initializer=initializers.ones,
     )  # fmt: skip
     # Windows begin one row and one column before the image, where SAME would begin inside it.
     np.testing.assert_allclose(_run(outputs)[0][0, :, :, 0], [[0 + 1 + 4 + 5, 1 + 2 + 3 + 5 + 6 + 7], [51, 90]])
@@ -206,9 +206,9 @@ def test_initial_values_follow_names_and_seed_not_order():
 @pytest.mark.parametrize(
     ('initializer', 'deviation', 'bound'),
     [
-        (layers.truncated_normal(0.09), 0.09 * 0.8796, 0.18),
-        (layers.xavier_uniform, (2 / (9 * 96)) ** 0.5, (6 / (9 * 96)) ** 0.5),
-        (layers.he_normal, (2 / (9 * 32)) ** 0.5, 2 * (2 / (9 * 32)) ** 0.5 / 0.8796),
+        (initializers.truncated_normal(0.09), 0.09 * 0.8796, 0.18),
+        (initializers.xavier_uniform, (2 / (9 * 96)) ** 0.5, (6 / (9 * 96)) ** 0.5),
+        (initializers.he_normal, (2 / (9 * 32)) ** 0.5, 2 * (2 / (9 * 32)) ** 0.5 / 0.8796),
     ],
 )
 def test_initializers(graph, initializer, deviation, bound):
@@ -225,7 +225,7 @@ def test_dropout_follows_seed_step_and_clone(graph):
     masks = []
     for scope in scopes:
         with tf.name_scope(scope) if scope else contextlib.nullcontext():
-            masks.append(layers.dropout(ones, 0.9, is_training=True, scope='drop'))
+            masks.append(dropout.dropout(ones, 0.9, is_training=True, scope='drop'))
     with tf.compat.v1.Session() as session:
         session.run(tf.compat.v1.global_variables_initializer())
         first = session.run(masks)
@@ -242,7 +242,7 @@ def test_dropout_follows_seed_step_and_clone(graph):
 
 def test_dropout_is_the_identity_outside_training(graph):
     values = tf.ones([3])
-    assert layers.dropout(values, 0.9, scope='drop') is values
+    assert dropout.dropout(values, 0.9, scope='drop') is values
 
 
 @pytest.mark.parametrize(
@@ -253,13 +253,13 @@ def test_what_does_not_train_drops_nothing(graph, trained, drops):
     values = tf.ones([1, 2, 2, 1])
     with layers.mode_scope(is_training=True, fine_tune_batch_norm=True), layers.training_scope(trained):
         with tf.compat.v1.variable_scope('net'):
-            assert (layers.dropout(values, 0.9, scope='head_dropout') is not values) == drops
+            assert (dropout.dropout(values, 0.9, scope='head_dropout') is not values) == drops
             with tf.compat.v1.variable_scope('head'):
-                assert (layers.drop_path(values, 0.9, scope='path') is not values) == drops
+                assert (dropout.drop_path(values, 0.9, scope='path') is not values) == drops
 
 
 def test_arg_scope_reaches_layers(graph):
-    with slim.arg_scope([layers.conv2d], activation=None, initializer=layers.ones):
+    with slim.arg_scope([layers.conv2d], activation=None, initializer=initializers.ones):
         outputs = layers.conv2d(-tf.ones([1, 1, 1, 2]), 1, 1, normalize=False, scope='a')
     assert _run(outputs)[0].item() == -2
 

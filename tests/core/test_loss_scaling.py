@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import checkpoints, loss_scaling, session
+from deeplab.core import checkpoints, loss_scaling, sessions
+from deeplab.training import training_step
 
 
 def values_of(running):
@@ -13,7 +14,7 @@ def values_of(running):
 
 def test_it_halves_on_overflow_and_doubles_after_enough_good_steps(monkeypatch):
     monkeypatch.setattr(loss_scaling, 'STEPS_TO_GROW', 3)
-    with tf.Graph().as_default(), session.open_session() as running:
+    with tf.Graph().as_default(), sessions.open_session() as running:
         scale = loss_scaling.LossScale()
         grow, shrink = tf.group(scale.grow()), tf.group(scale.shrink(tf.constant(0.5)))
         running.run(tf.compat.v1.global_variables_initializer())
@@ -30,7 +31,7 @@ def test_it_halves_on_overflow_and_doubles_after_enough_good_steps(monkeypatch):
 def test_it_has_bounds(monkeypatch, first, method, last):
     monkeypatch.setattr(loss_scaling, 'FIRST_FACTOR', first)
     monkeypatch.setattr(loss_scaling, 'STEPS_TO_GROW', 1)
-    with tf.Graph().as_default(), session.open_session() as running:
+    with tf.Graph().as_default(), sessions.open_session() as running:
         scale = loss_scaling.LossScale()
         update = tf.group(scale.grow() if method == 'grow' else scale.shrink(tf.constant(0.5)))
         running.run(tf.compat.v1.global_variables_initializer())
@@ -40,7 +41,7 @@ def test_it_has_bounds(monkeypatch, first, method, last):
 
 @pytest.mark.parametrize('loss', [np.nan, np.inf, -np.inf])
 def test_it_is_not_to_blame_for_a_loss_that_is_not_finite(loss):
-    with tf.Graph().as_default(), session.open_session() as running:
+    with tf.Graph().as_default(), sessions.open_session() as running:
         scale = loss_scaling.LossScale()
         grow, shrink = tf.group(scale.grow()), tf.group(scale.shrink(tf.constant(loss, tf.float32)))
         blamed = [scale.has_overflowed(tf.constant(value, tf.float32)) for value in (0.5, loss)]
@@ -53,14 +54,14 @@ def test_it_is_not_to_blame_for_a_loss_that_is_not_finite(loss):
 
 def test_the_smallest_factor_is_not_to_blame(monkeypatch):
     monkeypatch.setattr(loss_scaling, 'FIRST_FACTOR', 1.0)
-    with tf.Graph().as_default(), session.open_session() as running:
+    with tf.Graph().as_default(), sessions.open_session() as running:
         blamed = loss_scaling.LossScale().has_overflowed(tf.constant(0.5))
         running.run(tf.compat.v1.global_variables_initializer())
         assert not running.run(blamed)
 
 
 def test_a_checkpoint_of_another_precision_lacks_it(tmp_path):
-    with tf.Graph().as_default(), session.open_session() as running:
+    with tf.Graph().as_default(), sessions.open_session() as running:
         tf.compat.v1.get_variable('w', initializer=1.0)
         running.run(tf.compat.v1.global_variables_initializer())
         without = checkpoints.CheckpointWriter(str(tmp_path / 'without')).save(running, 0)
@@ -75,13 +76,13 @@ def test_a_checkpoint_of_another_precision_lacks_it(tmp_path):
 
 
 def test_a_gate_that_skips_does_the_other_updates_instead():
-    with tf.Graph().as_default(), session.open_session() as running:
+    with tf.Graph().as_default(), sessions.open_session() as running:
         step = tf.compat.v1.train.get_or_create_global_step()
         w = tf.compat.v1.get_variable('w', initializer=1.0)
         skipped = tf.compat.v1.get_variable('skipped', initializer=0, trainable=False)
         bad = tf.compat.v1.placeholder(tf.float32, [])
         optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
-        applied, _ = session.gated_update(
+        applied, _ = training_step.gated_update(
             bad, [(w * bad, w)], optimizer, step, skipped_updates=lambda: [skipped.assign_add(1, read_value=False)]
         )
         running.run(tf.compat.v1.global_variables_initializer())

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import moving_average, session
+from deeplab.core import moving_average, sessions
 from deeplab.errors import CheckpointError
+from deeplab.training import training_step
 from tests import checkpoint_files
 
 
@@ -19,7 +20,7 @@ class Toy:
         self.gradient = tf.compat.v1.placeholder(tf.float32, [2])
         self.averages = moving_average.MovingAverages([self.w], decay, self.step)
         optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
-        self.applied, _ = session.gated_update(
+        self.applied, _ = training_step.gated_update(
             tf.constant(0.0), [(self.gradient, self.w)], optimizer, self.step, afterwards=self.averages.update
         )
         self.shadow = next(v for v in tf.compat.v1.global_variables() if moving_average.is_shadow(v.op.name))
@@ -31,7 +32,7 @@ class Toy:
 
 @pytest.fixture
 def running():
-    with tf.Graph().as_default(), session.open_session() as opened:
+    with tf.Graph().as_default(), sessions.open_session() as opened:
         yield opened
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import optimizers, session
+from deeplab.core import optimizers, sessions
 from deeplab.errors import OptionError
 from deeplab.options import OPTIMIZERS, LearningRateOptions, OptimizerOptions
+from deeplab.training import training_step
 
 STEPS = 6
 DECAY = 0.3
@@ -79,14 +80,14 @@ TWINS = {twin.__name__: twin for twin in (momentum, adam, adamw, rmsprop, lars, 
 
 def run(name, gradients=gradient_of, decays=DECAYS, steps=STEPS):
     """Values of all variables after each step."""
-    with tf.Graph().as_default(), session.open_session() as running:
+    with tf.Graph().as_default(), sessions.open_session() as running:
         step = tf.compat.v1.train.get_or_create_global_step()
         variables = {key: tf.compat.v1.get_variable(key, initializer=np.float32(w)) for key, w in FIRST.items()}
         fed = {key: tf.compat.v1.placeholder(tf.float32, w.shape) for key, w in FIRST.items()}
         rate = tf.compat.v1.placeholder(tf.float32, [])
         optimizer = optimizers.make(dataclasses.replace(OPTIONS, name=name), rate, decays)
         pairs = [(fed[key], variable) for key, variable in variables.items()]
-        applied, _ = session.gated_update(tf.constant(0.0), pairs, optimizer, step)
+        applied, _ = training_step.gated_update(tf.constant(0.0), pairs, optimizer, step)
         running.run(tf.compat.v1.global_variables_initializer())
         found = []
         for number in range(steps):
@@ -134,12 +135,12 @@ def test_adamw_without_decay_is_adam():
 
 
 def test_nothing_moves_where_a_gradient_is_not_finite():
-    with tf.Graph().as_default(), session.open_session() as running:
+    with tf.Graph().as_default(), sessions.open_session() as running:
         step = tf.compat.v1.train.get_or_create_global_step()
         w = tf.compat.v1.get_variable('w', initializer=[[1.0]])
         for name in OPTIMIZERS:
             optimizer = optimizers.make(dataclasses.replace(OPTIONS, name=name), tf.constant(0.1), {'w': 0.1})
-            applied, _ = session.gated_update(tf.constant(0.0), [(tf.constant([[np.nan]]), w)], optimizer, step)
+            applied, _ = training_step.gated_update(tf.constant(0.0), [(tf.constant([[np.nan]]), w)], optimizer, step)
             running.run(tf.compat.v1.global_variables_initializer())
             before = running.run(tf.compat.v1.global_variables())
             assert not running.run(applied)

@@ -5,7 +5,7 @@ import resource
 import pytest
 import tensorflow as tf
 
-from deeplab.core import checkpoints, session
+from deeplab.core import checkpoints, sessions
 from deeplab.core.reasons import reason_of
 from deeplab.errors import CheckpointError
 
@@ -40,7 +40,7 @@ def test_a_checkpoint_that_finds_no_room_says_so(tmp_path):
     with tf.Graph().as_default():
         weights = tf.compat.v1.get_variable('weights', [1000, 100])
         writer = checkpoints.CheckpointWriter(str(tmp_path))
-        with session.open_session() as running:
+        with sessions.open_session() as running:
             running.run(weights.initializer)
             resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
             try:

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from deeplab.core import session, summation
+from deeplab.core import sessions, summation
 
 
 def test_one_tensor_is_its_own_sum():
@@ -14,14 +14,14 @@ def test_one_tensor_is_its_own_sum():
 
 def test_it_adds_from_the_first_to_the_last():
     values = [np.float32(value) for value in (1.0, 1e8, -1e8)]
-    with tf.Graph().as_default(), session.open_session() as running:
+    with tf.Graph().as_default(), sessions.open_session() as running:
         assert running.run(summation.in_order([tf.constant(value) for value in values])) == 0.0
         assert running.run(summation.in_order([tf.constant(value) for value in values[::-1]])) == 1.0
 
 
 def _gradient_operations(keeps_sums):
     """The additions that a session really runs where three branches flow back to one tensor."""
-    with tf.Graph().as_default(), session.open_session(keeps_sums=keeps_sums) as running:
+    with tf.Graph().as_default(), sessions.open_session(keeps_sums=keeps_sums) as running:
         trunk = tf.tanh(tf.compat.v1.placeholder(tf.float32, [8, 8], 'inputs'))
         weights = [tf.Variable(tf.ones([8, 8])) for _ in range(3)]
         total = tf.add_n([tf.reduce_sum(tf.tanh(trunk @ weight)) for weight in weights])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import layers, session
+from deeplab.core import layers, sessions
 from deeplab.deployment import model_deploy
 from deeplab.deployment.model_deploy import DeploymentConfig
 
@@ -74,7 +74,7 @@ def test_clones_take_batches_in_order():
         batches = [np.full((1, 1, 1, 1), value, np.float32) for value in range(40)]
         queue, fill = filled_queue(batches)
         clones = model_deploy.create_clones(DeploymentConfig(4), lambda: tf.identity(queue.dequeue()['images']))
-        with session.open_session(cpu_devices=4) as running:
+        with sessions.open_session(cpu_devices=4) as running:
             for operation in fill:
                 running.run(operation)
             for step in range(10):
@@ -96,7 +96,7 @@ def gradients_of(number, batches):
         decay = tf.compat.v1.losses.get_regularization_losses()
         variables = tf.compat.v1.trainable_variables()
         total, gradients = model_deploy.optimize_clones(clones, losses, decay, variables)
-        with session.open_session(cpu_devices=number) as running:
+        with sessions.open_session(cpu_devices=number) as running:
             running.run(tf.compat.v1.global_variables_initializer())
             for operation in fill:
                 running.run(operation)
@@ -114,7 +114,7 @@ def test_two_clones_make_the_step_of_one_with_both_batches():
 
 
 def test_regularisation_counts_once():
-    with tf.Graph().as_default(), session.open_session() as running:
+    with tf.Graph().as_default(), sessions.open_session() as running:
         w = tf.compat.v1.get_variable('w', initializer=3.0)
         clones = [model_deploy.Clone(None, f'clone_{i}', '/cpu:0') for i in range(2)]
         total, gradients = model_deploy.optimize_clones(clones, [w * 2, w * 4], [w * w], [w])

@@ -15,15 +15,10 @@ import pytest
 import tensorflow as tf
 
 from deeplab import common, train
-from deeplab.core import schedules, session
+from deeplab.core import schedules, sessions
 from deeplab.deployment import model_deploy
-from deeplab.options import (
-    DatasetOptions,
-    LearningRateOptions,
-    LossOptions,
-    OptimizerOptions,
-    TrainOptions,
-)
+from deeplab.options import DatasetOptions, LearningRateOptions, LossOptions, OptimizerOptions, TrainOptions
+from deeplab.training import training_step
 from tests.parity import goldens, network_options
 
 IGNORE = 255
@@ -95,14 +90,14 @@ class Run:
 
 def run_steps(facts, arrays) -> Run:
     options = train_options(facts)
-    with tf.Graph().as_default(), session.open_session(keeps_sums=True) as running:
+    with tf.Graph().as_default(), sessions.open_session(keeps_sums=True) as running:
         step = tf.compat.v1.train.get_or_create_global_step()
         batches = Batches(arrays)
         build = functools.partial(train._build_deeplab, batches, options, IGNORE, step)
         clones = model_deploy.create_clones(model_deploy.DeploymentConfig(), build)
         # The goldens' Adam ran at the schedule's rate, which the program does not do.
         rate = schedules.learning_rate(step, options.optimizer.learning_rate, options.number_of_steps)
-        train_step = train.build_train_step(clones, options, rate, step)
+        train_step = training_step.build_train_step(clones, options, rate, step)
         regularization = tf.add_n(tf.compat.v1.losses.get_regularization_losses())
         running.run(tf.compat.v1.global_variables_initializer())
         model_variables = tf.compat.v1.model_variables()

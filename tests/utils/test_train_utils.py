@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import checkpoints, inflation, layers, session
+from deeplab.core import checkpoints, inflation, layers, sessions
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.options import OPTIMIZERS, LossOptions, OptimizerOptions
 from deeplab.utils import train_utils
@@ -67,7 +67,7 @@ class TestMultipliers:
         }
 
     def test_gradients_are_multiplied(self):
-        with tf.Graph().as_default(), session.open_session() as running:
+        with tf.Graph().as_default(), sessions.open_session() as running:
             variables = make_network()
             gradients = [(tf.ones_like(variable), variable) for variable in variables.values()]
             multiplied = train_utils.multiply_gradients(gradients, {'net/biases': 2.0})
@@ -81,19 +81,19 @@ def save_network(directory, **changed):
     """A checkpoint of `make_network` with every value 7, step 90; returns its path."""
     with tf.Graph().as_default():
         shapes = {name: v.shape for name, v in make_network().items()} | changed
-    with tf.Graph().as_default(), session.open_session() as running:
+    with tf.Graph().as_default(), sessions.open_session() as running:
         for name, shape in shapes.items():
             if shape is not None:
                 tf.compat.v1.get_variable(name, shape, initializer=tf.constant_initializer(7.0))
         step = tf.compat.v1.train.get_or_create_global_step()
         running.run(tf.compat.v1.global_variables_initializer())
         running.run(step.assign(90))
-        return session.CheckpointWriter(str(directory)).save(running, 90)
+        return checkpoints.CheckpointWriter(str(directory)).save(running, 90)
 
 
 def restored_by(init_fn):
     """Names of the variables that `init_fn` set to 7, with the step."""
-    with tf.Graph().as_default(), session.open_session() as running:
+    with tf.Graph().as_default(), sessions.open_session() as running:
         variables = make_network()
         step = tf.compat.v1.train.get_or_create_global_step()
         running.run(tf.compat.v1.global_variables_initializer())
@@ -161,7 +161,7 @@ class TestInitialRestore:
 
     def test_optimizer_slots_are_never_missing(self, tmp_path):
         path = save_network(tmp_path)
-        with tf.Graph().as_default(), session.open_session() as running:
+        with tf.Graph().as_default(), sessions.open_session() as running:
             variables = list(make_network().values())
             optimizer = train_utils.make_optimizer(OptimizerOptions(name='adam'), tf.constant(0.1))
             optimizer.apply_gradients([(tf.ones_like(variable), variable) for variable in variables])
@@ -200,7 +200,7 @@ class TestInitialRestore:
 
     def test_slots_that_are_missing_are_not_worth_a_warning(self, tmp_path, caplog):
         path = save_network(tmp_path)
-        with tf.Graph().as_default(), session.open_session() as running:
+        with tf.Graph().as_default(), sessions.open_session() as running:
             variables = list(make_network().values())
             optimizer = train_utils.make_optimizer(OptimizerOptions(name='adam'), tf.constant(0.1))
             optimizer.apply_gradients([(tf.ones_like(variable), variable) for variable in variables])
@@ -273,7 +273,7 @@ class TestRenaming:
     def test_slots_move_with_their_variables(self, tmp_path):
         path = self.save(tmp_path, **{'model/body/weights/Momentum': [2]})
         init_fn = self.init_fn(tmp_path, path, 'model/body=net,model/head=logits')
-        with tf.Graph().as_default(), session.open_session() as running:
+        with tf.Graph().as_default(), sessions.open_session() as running:
             make_network()
             slot = tf.compat.v1.get_variable('net/weights/Momentum', [2], initializer=tf.zeros_initializer())
             running.run(tf.compat.v1.global_variables_initializer())
@@ -292,12 +292,12 @@ class TestOtherChannels:
 
     def restored(self, tmp_path, channels, caplog, **arguments):
         """Restores a checkpoint for three channels into a network for `channels`; its variables' values."""
-        with tf.Graph().as_default(), session.open_session() as running:
+        with tf.Graph().as_default(), sessions.open_session() as running:
             for name in ('net/weights', 'net/weights/Momentum', 'other/weights'):
                 tf.compat.v1.get_variable(name, initializer=self.RGB)
             running.run(tf.compat.v1.global_variables_initializer())
-            path = session.CheckpointWriter(str(tmp_path)).save(running, 1)
-        with tf.Graph().as_default(), session.open_session() as running, caplog.at_level('INFO'):
+            path = checkpoints.CheckpointWriter(str(tmp_path)).save(running, 1)
+        with tf.Graph().as_default(), sessions.open_session() as running, caplog.at_level('INFO'):
             zeros = tf.zeros_initializer()
             for name, shape in (
                 ('net/weights', [3, 3, channels, 2]),
@@ -364,7 +364,7 @@ class TestTrainedScopes:
 
 class TestLearningRate:
     def test_graph_step_is_the_default(self):
-        with tf.Graph().as_default(), session.open_session() as running:
+        with tf.Graph().as_default(), sessions.open_session() as running:
             step = tf.compat.v1.train.get_or_create_global_step()
             rate = train_utils.get_model_learning_rate('poly', 0.1, 10, 0.5, 100, 1.0, 0, 0.0)
             running.run(step.initializer)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from deeplab.core import activations, layers, shapes
+from deeplab.core import activations, initializers, layers, shapes
 from deeplab.core.backbones import densify
 
 BATCH_NORM_DECAY = 0.997
@@ -138,8 +138,8 @@ def build(
         batch_norm_decay=BATCH_NORM_DECAY,
         batch_norm_epsilon=BATCH_NORM_EPSILON,
         activation=network.activation,
-        initializer=layers.truncated_normal(0.09),
-        depthwise_initializer=layers.truncated_normal(0.09),
+        initializer=initializers.truncated_normal(0.09),
+        depthwise_initializer=initializers.truncated_normal(0.09),
     )
     with family, tf.compat.v1.variable_scope(network.scope):
         # The name that converters look for, such as MobilenetV2/MobilenetV2/input.

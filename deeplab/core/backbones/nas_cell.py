@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from deeplab.core import layers, shapes
+from deeplab.core import dropout, layers, shapes
 
 # States that a branch may read; block i of the cell is state FIRST_BLOCK + i.
 INPUT = 0  # the features that enter the cell
@@ -147,7 +147,7 @@ def _branch(net: tf.Tensor, branch: Branch, filters: int, stride: int, style: Ce
         raise ValueError(f"A genotype names the operation '{branch.operation}', which does not exist.")
     if style.keep_probability is None:
         return net
-    return layers.drop_path(net, style.keep_probability, scope='drop_path')
+    return dropout.drop_path(net, style.keep_probability, scope='drop_path')
 
 
 def _adjusted_previous(

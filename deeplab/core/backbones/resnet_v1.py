@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from deeplab.core import layers
+from deeplab.core import initializers, layers
 from deeplab.core.backbones import densify, registry
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
@@ -163,7 +163,7 @@ def build(images: tf.Tensor, options: ModelOptions, network: Network) -> tuple[t
         batch_norm_decay=BATCH_NORM_DECAY,
         batch_norm_epsilon=BATCH_NORM_EPSILON,
         activation=tf.nn.relu,
-        initializer=layers.he_normal,
+        initializer=initializers.he_normal,
     )
     with family, tf.compat.v1.variable_scope(network.scope):
         net = _root(images, network)  # [n, h/4, w/4, .]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from deeplab.core import layers
+from deeplab.core import initializers, layers
 from deeplab.core.backbones import densify, registry
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
@@ -160,7 +160,7 @@ def build(
     unit_strides = [stride for block in blocks for stride in [1] * (block.units - 1) + [block.stride]]
     units = iter(densify.densify([2, *unit_strides], options.output_stride))
     end_points = {}
-    initializer = layers.truncated_normal(0.09)
+    initializer = initializers.truncated_normal(0.09)
     family = layers.family_scope(
         batch_norm_decay=BATCH_NORM_DECAY,
         batch_norm_epsilon=BATCH_NORM_EPSILON,

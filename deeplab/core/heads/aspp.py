@@ -8,7 +8,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from deeplab import common
-from deeplab.core import activations, layers, shapes
+from deeplab.core import activations, dropout, layers, shapes
 from deeplab.core.heads import registry
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
@@ -92,7 +92,7 @@ def build(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
         merged = tf.concat(branches, axis=3) if len(branches) > 1 else branches[0]  # [n, h, w, filters * branches]
         if aspp.with_concat_projection:
             merged = layers.conv2d(merged, aspp.filters, 1, scope=common.CONCAT_PROJECTION_SCOPE)
-            merged = layers.dropout(merged, KEEP_PROBABILITY, scope=f'{common.CONCAT_PROJECTION_SCOPE}_dropout')
+            merged = dropout.dropout(merged, KEEP_PROBABILITY, scope=f'{common.CONCAT_PROJECTION_SCOPE}_dropout')
         if aspp.with_squeeze_and_excitation:
             merged = merged * image_level  # a gate: no new position, no new channel
         return merged

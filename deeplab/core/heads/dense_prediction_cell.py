@@ -21,11 +21,12 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from absl import logging
 
-from deeplab import common, documents
-from deeplab.core import layers, shapes
+from deeplab import common
+from deeplab.core import dropout, layers, shapes
 from deeplab.core.heads import registry
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
+from deeplab.utils import documents
 
 FILTERS = 256  # of each branch and of the projection
 KEEP_PROBABILITY = 0.9
@@ -257,7 +258,7 @@ def build(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
             inputs = features if branch.input < 0 else outputs[branch.input]
             outputs.append(_branch(inputs, branch, options, f'branch{number}'))
         merged = tf.concat(outputs, axis=3)  # [n, h, w, FILTERS * branches]
-        merged = layers.dropout(merged, KEEP_PROBABILITY, scope=f'{common.CONCAT_PROJECTION_SCOPE}_dropout')
+        merged = dropout.dropout(merged, KEEP_PROBABILITY, scope=f'{common.CONCAT_PROJECTION_SCOPE}_dropout')
         return layers.conv2d(merged, FILTERS, 1, scope=common.CONCAT_PROJECTION_SCOPE)  # [n, h, w, FILTERS]
 
 

@@ -5,14 +5,7 @@ import pytest
 import tensorflow as tf
 
 from deeplab.core import feature_extractor, layers
-from deeplab.core.backbones import (
-    densify,
-    inverted_residual,
-    mobilenet_edgetpu,
-    mobilenet_v2,
-    mobilenet_v3,
-    registry,
-)
+from deeplab.core.backbones import densify, inverted_residual, mobilenet_edgetpu, mobilenet_v2, mobilenet_v3, registry
 from deeplab.errors import OptionError
 from deeplab.options import DecoderOptions, ModelOptions
 

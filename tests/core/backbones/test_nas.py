@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import layers
+from deeplab.core import dropout, layers
 from deeplab.core.backbones import nas, nas_cell, registry
 from deeplab.core.backbones.nas_cell import Branch
 from deeplab.errors import OptionError
@@ -270,9 +270,9 @@ def test_drop_path_drops_whole_images_by_seed_and_step(graph):
     tf.compat.v1.set_random_seed(7)
     step = tf.compat.v1.train.create_global_step()
     images = tf.ones([64, 2, 2, 3])
-    assert layers.drop_path(images, 0.5, scope='still') is images
-    dropped = layers.drop_path(images, 0.25, scope='drop_path', is_training=True)
-    elsewhere = layers.drop_path(images, 0.25, scope='elsewhere', is_training=True)
+    assert dropout.drop_path(images, 0.5, scope='still') is images
+    dropped = dropout.drop_path(images, 0.25, scope='drop_path', is_training=True)
+    elsewhere = dropout.drop_path(images, 0.25, scope='elsewhere', is_training=True)
     with tf.compat.v1.Session() as session:
         session.run(step.assign(1))
         first, other = session.run([dropped, elsewhere])

@@ -13,6 +13,7 @@ from deeplab.core.backbones import mobilenet_v2, registry, xception
 from deeplab.deployment import model_deploy
 from deeplab.errors import OptionError
 from deeplab.options import DatasetOptions, LearningRateOptions, ModelOptions, OptimizerOptions, TrainOptions
+from deeplab.training import training_step
 from tests.parity import goldens
 
 _QUICK = ('mobilenet_v2', 'xception_41', 'resnet_v1_18')
@@ -120,7 +121,7 @@ def test_trains_a_step_on_an_odd_crop(name, stride):
         clones = model_deploy.create_clones(model_deploy.DeploymentConfig(), build)
         logits = clones[0].outputs.logits
         assert logits.shape == [2, *(int((side - 1) / stride + 1) for side in _TRAINED), _CLASSES]
-        step = train.build_train_step(clones, options, tf.constant(0.01), global_step)
+        step = training_step.build_train_step(clones, options, tf.constant(0.01), global_step)
         with _session() as session:
             session.run(tf.compat.v1.global_variables_initializer())
             watched = {v.op.name: v for v in tf.compat.v1.model_variables()}

@@ -1,0 +1,122 @@
+"""From the words of a command line to the values of its flags."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from absl import flags  # noqa: TID251 (this is the one file that may)
+
+from deeplab import presets
+from deeplab.cli import log_files, run_flags
+from deeplab.cli.flag_types import define
+from deeplab.cli.network_flags import HEAD, NETWORK
+from deeplab.cli.program import Program, find_program, owners_of
+from deeplab.cli.repeat import seen_from_here
+from deeplab.cli.values import Values
+from deeplab.cli.words import (
+    UsageError,
+    check_words,
+    with_named,
+    without_undefined,
+)
+from deeplab.errors import UserError
+
+
+def parse_flags(program: Program, words: Sequence[str]) -> Values:
+    """Reads the words behind a program's name.
+
+    Args:
+      program: the program that is called.
+      words: what stands behind its name on the line.
+
+    Returns:
+      The values of all its flags.
+
+    Raises:
+      UsageError: for anything that cannot be understood, with the mend.
+    """
+    values = flags.FlagValues()
+    for flag in program.flags.values():
+        define(flag, values)
+    values.set_gnu_getopt(True)
+    try:
+        # Flags may stand in a file, --flagfile=FILE, one a line.
+        words = values.read_flags_from_files(list(words), force_gnu=True)
+        words = program.prepare(without_undefined(words, program.flags))
+        if program.positional:
+            words = with_named(words, program.flags, program.positional)
+        check_words(words, program.name, program.flags, owners_of)
+        values([program.name, *words])
+    except flags.Error as error:
+        raise UsageError(str(error).removeprefix('ERROR:: ') + '.') from error
+    parsed = Values(values, words)
+    log_files.level_of(parsed['stderrthreshold'])
+    if 'preset' in values and parsed['preset']:
+        _apply_preset(parsed['preset'], program, values)
+    _check_required(program, parsed)
+    _apply_run(program, values, parsed)
+    return parsed
+
+
+def _apply_run(program: Program, values: flags.FlagValues, parsed: Values) -> None:
+    """Gives network flags that neither the line nor its preset has those of the training that wrote the checkpoint."""
+    path = next((parsed.path(name) for name in ('checkpoint_dir', 'checkpoint_path') if name in program.flags), None)
+    beside = run_flags.run_beside(path) if path else None
+    if beside is None:
+        return
+    file, run = beside
+    try:
+        trained = parse_flags(find_program('train'), run['command'])
+    except UserError as error:
+        parsed.notes.append(f'{file} has no flags that can be read here: {error}')
+        return
+    names = [flag.name for group in (NETWORK, HEAD) for flag in group.flags if trained.given(flag.name)]
+    found = {name: trained[name] for name in names if name not in ('preset', 'batch_norm_decay')}
+    if found.get('dense_prediction_cell_json'):
+        cell = found['dense_prediction_cell_json']
+        found['dense_prediction_cell_json'] = seen_from_here(
+            'dense_prediction_cell_json', cell, run.get('folder') or ''
+        )
+    found |= run_flags.facts_of_data(run)
+    taken = []
+    for name, value in found.items():
+        if name in program.flags and not values[name].present and values[name].value != value:
+            values[name].value = value
+            shown = ','.join(str(part) for part in value) if isinstance(value, (list, tuple)) else value
+            taken.append(f'--{name}={str(shown).lower() if isinstance(shown, bool) else shown}')
+    if taken:
+        parsed.notes.append(f'Taken from {file}, as neither the line nor a preset has them: {" ".join(taken)}')
+
+
+def _apply_preset(name: str, program: Program, values: flags.FlagValues) -> None:
+    """Gives the flags of a preset to those that do not stand on the line."""
+    given = {flag: values[flag].value for flag in program.flags if values[flag].present}
+    for flag, texts in presets.settings(presets.get(name), program.name, given).items():
+        for text in texts if flag in values else ():
+            values[flag].parse(text)
+
+
+def _check_required(program: Program, values: Values) -> None:
+    """Raises `UsageError` that names all required flags that are missing, and what each is."""
+    missing = [program.flags[name] for name in program.required if not values[name]]
+    if missing:
+        shown = ' and '.join(
+            f'--{flag.name} ({lower_first(flag.meaning.partition(". ")[0]).rstrip(".")})' for flag in missing
+        )
+        raise UsageError(f'{program.name} needs {shown}.')
+
+
+def lower_first(text: str) -> str:
+    """`text` with a small first letter."""
+    return text[:1].lower() + text[1:]
+
+
+def options_of(name: str, words: Sequence[str]) -> Any:
+    """The options that a line gives: `options_of('train', ['--train_logdir=...', ...])`.
+
+    Raises:
+      UserError: for anything wrong with the line.
+    """
+    program = find_program(name)
+    return program.to_options(parse_flags(program, words))

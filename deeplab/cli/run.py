@@ -1,0 +1,158 @@
+"""Runs a command line: finds the program, reads its flags, runs it, prints its report, gives the exit status."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from absl import logging
+
+import deeplab
+from deeplab import start
+from deeplab.cli import log_files
+from deeplab.cli.help import HELP_WORDS, overview, program_help
+from deeplab.cli.log_flags import start_logging, without_import_chatter
+from deeplab.cli.parse import options_of, parse_flags
+from deeplab.cli.program import Program, find_program
+from deeplab.cli.values import Values
+from deeplab.cli.words import (
+    UsageError,
+)
+from deeplab.core import signals
+from deeplab.errors import OutputError, UserError
+from deeplab.utils import names
+
+USAGE_STATUS = 2
+ERROR_STATUS = 1
+INTERRUPTED_STATUS = start.INTERRUPTED_STATUS
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line `deeplab ARGV...`.
+
+    Args:
+      argv: the words behind `deeplab`; None for those that this process was called with.
+
+    Returns:
+      The exit status: 0, 1 for an error while running, 2 for a line that cannot be understood, 128 and a signal's
+      number where that ended it (130 for Ctrl-C).
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, 'reconfigure'):
+            stream.reconfigure(errors='backslashreplace')  # an output that takes ASCII alone gets escapes
+    try:
+        return _dispatch(words)
+    except BrokenPipeError:
+        # Whoever read our output has gone (`deeplab train --help | head`); nothing may be written at exit either.
+        _drop_output()
+        return 0
+    except OutputError as error:
+        return _fail('deeplab', error, ERROR_STATUS)
+
+
+def _dispatch(words: Sequence[str]) -> int:
+    """Answers calls for help, else runs a program."""
+    name, *rest = words or ['--help']
+    if name == 'help':
+        name, *rest = [*rest, '--help']
+    if name in HELP_WORDS:
+        _say(overview())
+        return 0 if words else USAGE_STATUS
+    if name == '--version':
+        _say(f'deeplab {deeplab.__version__}')
+        return 0
+    try:
+        program = find_program(name)
+    except UsageError as error:
+        return _fail('deeplab', error, USAGE_STATUS)
+    if any(word in HELP_WORDS for word in rest):
+        _say(program_help(program))
+        return 0
+    try:
+        values = parse_flags(program, rest)
+        program_options = program.to_options(values)
+    except UserError as error:
+        return _fail(f'deeplab {program.name}', error, USAGE_STATUS)
+    return _run(program, values, program_options)
+
+
+def _run(program: Program, values: Values, program_options: Any) -> int:
+    """Runs `program` and says what came out of it; returns the exit status."""
+    try:
+        start_logging(values)
+        log_files.start(program.name, values.path('log_dir'), values['stderrthreshold'])
+        for note in values.notes:
+            logging.info('%s', note)
+        with without_import_chatter():
+            run = importlib.import_module(program.module).run
+        start.begin_to_run()
+        with signals.raised():
+            result = run(program_options, run_program) if program.runs_others else run(program_options)
+    except UserError as error:
+        if isinstance(error, OutputError) and error.report:
+            _say(error.report)
+        return _fail(f'deeplab {program.name}', error, ERROR_STATUS)
+    except KeyboardInterrupt as error:
+        return _fail(f'deeplab {program.name}', str(error) or 'interrupted', signals.status_of(error))
+    report = _report(result)
+    if report:
+        _say(report)
+    # A program that a signal stopped has done its duty, but whoever called it must be able to tell.
+    return getattr(result, 'status', 0)
+
+
+def run_program(name: str, words: Sequence[str]) -> Any:
+    """Runs a program in this process as its command line would, report included, for a program that runs others.
+
+    Raises:
+      UserError: what is wrong with the line, or what the program raises.
+    """
+    program_options = options_of(name, words)
+    with without_import_chatter():
+        run = importlib.import_module(find_program(name).module).run
+    result = run(program_options)
+    report = _report(result)
+    if report:
+        _say(report)
+    return result
+
+
+def _report(result: Any) -> str:
+    """What a program has to say at its end: its result's report, or what a builder wrote."""
+    if not isinstance(result, Mapping):
+        return getattr(result, 'report', '') or ''
+    lines = [f'Written to {result["output_dir"]}:']
+    for split, facts in result.get('splits', {}).items():
+        masks = '' if facts['labelled'] else ', without masks'
+        lines.append(f'  {split}: {facts["images"]} images in {facts["shards"]} shards{masks}')
+    if 'masks' in result:
+        lines.append(f'  {result["masks"]} masks')
+    return '\n'.join(lines)
+
+
+def _say(text: str) -> None:
+    """Writes `text` on standard output; raises `OutputError` where that cannot be written, `BrokenPipeError` too."""
+    try:
+        print(names.printable(text), flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _drop_output()
+        raise OutputError(f'standard output cannot be written ({error.strerror}). Is the disk full?') from None
+
+
+def _drop_output() -> None:
+    """Lets what standard output still holds go nowhere: Python would try to write it once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _fail(who: str, message: Any, status: int) -> int:
+    """Writes an error on standard error; returns `status`."""
+    with contextlib.suppress(OSError):  # the status tells where standard error cannot be written either
+        print(names.printable(f'{who}: error: {message}'), file=sys.stderr, flush=True)
+    return status

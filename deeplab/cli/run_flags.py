@@ -1,0 +1,48 @@
+"""Network flags of the training that wrote a checkpoint, from the run.json beside it.
+
+Importing this module loads no TensorFlow: the command line asks it before it does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from deeplab import common
+from deeplab.training import run_manifest
+
+_BEST_FOLDER = 'best'  # of the best checkpoint, in the training's folder
+_OWN_NAME = re.compile(r'model\.ckpt-\d+')  # of a checkpoint that training wrote
+
+
+def run_beside(path: str) -> tuple[str, run_manifest.Run] | None:
+    """The run.json beside a checkpoint, and the newest run in it; None without one.
+
+    That of a training's folder holds for its checkpoints and for those in `best` in it, not for a checkpoint of
+    another name that the user has put there.
+
+    Args:
+      path: of a checkpoint, or of a folder of checkpoints.
+    """
+    folder = os.path.normpath(path)
+    if not os.path.isdir(folder):
+        folder, name = os.path.split(folder)
+        if not _OWN_NAME.fullmatch(name):
+            return None
+    candidates = [folder]
+    if os.path.basename(os.path.abspath(folder)) == _BEST_FOLDER:
+        candidates.append(os.path.dirname(os.path.abspath(folder)))
+    for candidate in candidates:
+        run = run_manifest.newest_in(candidate)
+        if run is not None:
+            return os.path.join(candidate, run_manifest.FILE), run
+    return None
+
+
+def facts_of_data(run: run_manifest.Run) -> dict[str, Any]:
+    """What the run's data set says of the network, by the names of export's flags: classes and channels."""
+    model = (run.get('options') or {}).get('model') or {}
+    classes = (model.get('outputs_to_num_classes') or {}).get(common.OUTPUT_TYPE)
+    found = {'num_classes': classes, 'image_channels': model.get('input_channels')}
+    return {name: value for name, value in found.items() if isinstance(value, int)}

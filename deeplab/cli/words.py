@@ -1,0 +1,345 @@
+"""The words of a command line: which flags they name, and which mistakes people make in them.
+
+This stands before absl's own reading, which is strict but says little. It knows no program and no meaning: `cli.py`
+has those.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from deeplab.cli import flag_hints
+from deeplab.errors import OptionError
+
+_CURLY_QUOTES = '“”„‟‘’‚‛«»″′'
+_LONG_DASHES = '–—−‐‑'
+_CHECKPOINT_SUFFIX = re.compile(r'\.(index|meta|data-\d{5}-of-\d{5})$')
+_BOOLEANS = ('true', 't', '1', 'false', 'f', '0')  # in any case, as absl reads them
+
+
+class UsageError(OptionError):
+    """A command line that cannot be understood."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Flag:
+    """One flag.
+
+    Attributes:
+      name: what stands behind the dashes.
+      kind: 'string', 'integer', 'float', 'boolean', 'enum', 'list' (of integers), 'repeated integer' or
+        'repeated float'.
+      default: its value when it is not given; None for "not set".
+      meaning: one or two sentences for the help.
+      choices: allowed values of an enum.
+      word: what may stand in the place of all the numbers of a repeated flag; None where nothing may.
+    """
+
+    name: str
+    kind: str
+    default: Any
+    meaning: str
+    choices: tuple[str, ...] = ()
+    word: str | None = None
+
+    @property
+    def holds_numbers(self) -> bool:
+        """Whether the value is a list of numbers."""
+        return self.kind in ('list', 'repeated integer', 'repeated float')
+
+    @property
+    def expected(self) -> str:
+        """What a value must look like."""
+        kinds = {
+            'string': 'it is a text',
+            'integer': 'it must be a whole number, such as 8',
+            'float': 'it must be a number, such as 0.5',
+            'boolean': 'it must be true or false',
+            'enum': f'it must be one of {", ".join(self.choices)}',
+            'list': 'it must be whole numbers with commas between them, such as 513,513',
+            'repeated integer': f'give one whole number at a time, such as --{self.name}=6 --{self.name}=12',
+            'repeated float': f'give one number at a time, such as --{self.name}=0.5 --{self.name}=1.0',
+        }
+        return kinds[self.kind] + (f', or --{self.name}={self.word}' if self.word else '')
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Flags under one heading of the help."""
+
+    title: str
+    flags: tuple[Flag, ...]
+
+
+def parse_number(text: Any, number: type) -> Any:
+    """Returns `text` as an int or a finite float; raises ValueError."""
+    value = number(text)
+    if not math.isfinite(value):
+        raise ValueError(f'{value} is not finite')
+    return value
+
+
+def check_words(
+    words: Sequence[str], program: str, known: Mapping[str, Flag], owners: Callable[[str], Sequence[str]]
+) -> None:
+    """Raises `UsageError`, with the mend, for anything in a command line that cannot be understood.
+
+    Args:
+      words: what stands behind the program's name.
+      program: that name.
+      known: the program's flags by name.
+      owners: gives the programs that have a flag of some name.
+
+    Raises:
+      UsageError: for the first mistake in the order of the line; unknown flags come next, all at once, and values last.
+    """
+    read = list(_read_words(words, known))
+    _refuse_unknown(read, program, known, owners)
+    repeats = any(word.flag is not None and word.flag.name == 'from' for word in read)
+    for word in read:
+        if word.flag is not None and word.value is not None:
+            _check_value(word.flag, word.value, repeats)
+    _refuse_company(read, known)
+
+
+def with_named(words: Sequence[str], known: Mapping[str, Flag], name: str) -> list[str]:
+    """A line whose first word that is no flag, such as FILE in `deeplab checkpoint FILE`, is written --NAME=FILE.
+
+    Args:
+      words: what stands behind the program's name.
+      known: the program's flags by name.
+      name: the flag that such a word is the value of.
+    """
+    named = False
+    result = []
+    for word in _read_words(words, known):
+        if word.flag is not None:
+            result.append(f'--{word.flag.name}={word.value}')
+        elif not named and not word.text.startswith('-'):
+            result.append(f'--{name}={word.text}')
+            named = True
+        else:
+            result.append(word.text)
+    return result
+
+
+def without_undefined(words: Sequence[str], known: Mapping[str, Flag]) -> list[str]:
+    """A line without --undefok, and without those flags that it names and the program does not have.
+
+    Args:
+      words: what stands behind the program's name.
+      known: the program's flags by name.
+    """
+    end = list(words).index('--') if '--' in words else len(words)
+    rest = list(words[:end])
+    named: set[str] = set()
+    kept = []
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.lstrip('-').partition('=')
+        if not word.startswith('-') or name != 'undefok':
+            kept.append(word)
+            continue
+        if not equals and not rest:
+            raise UsageError('--undefok lacks its value: write --undefok=NAME,NAME.')
+        named.update(part.strip().lstrip('-') for part in (value if equals else rest.pop(0)).split(','))
+    named = (named | {f'no{name}' for name in named}) - set(known)
+    kept = [word for word in kept if not (word.startswith('-') and word.lstrip('-').partition('=')[0] in named)]
+    return [*kept, *words[end:]]
+
+
+def normalised(words: Sequence[str], known: Mapping[str, Flag]) -> list[tuple[str, str]]:
+    """The flags of a line with their values, as texts, in order; what is no known flag stands as (its text, '').
+
+    Args:
+      words: what stands behind the program's name.
+      known: the program's flags by name.
+
+    Raises:
+      UsageError: for what is surely a mistake.
+    """
+    return [(word.flag.name, word.value or '') if word.flag else (word.text, '') for word in _read_words(words, known)]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Word:
+    """One flag with its value, or (flag is None) something else, as it stands on the line."""
+
+    text: str
+    flag: Flag | None = None
+    value: str | None = None
+
+
+def _read_words(words: Sequence[str], known: Mapping[str, Flag]) -> Iterator[_Word]:
+    """Splits a line into flags with their values, as absl will; raises `UsageError` for what is surely a mistake."""
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == '--':
+            yield from (_Word(text) for text in rest)
+            return
+        _check_signs(word)
+        if not word.startswith('-') or not word.strip('-'):
+            yield _Word(word)
+            continue
+        name, equals, value = word[2 if word.startswith('--') else 1 :].partition('=')
+        flag = _find_flag(name, known)
+        if flag is None:
+            # What follows an unknown flag without `=` is most likely its value.
+            if not equals and rest and not rest[0].startswith('-'):
+                rest.pop(0)
+            yield _Word(f'--{name}')
+            continue
+        _check_spaces(name, equals, value, rest)
+        if equals:
+            if flag.name != name:
+                raise UsageError(f'--{name} takes no value: write --{flag.name}=true or --{flag.name}=false.')
+        elif flag.kind == 'boolean':
+            value = 'true' if flag.name == name else 'false'
+        else:
+            value = _next_value(flag, rest, known)
+        yield _Word(word, flag, value)
+
+
+def _check_signs(word: str) -> None:
+    """Raises `UsageError` for signs that word processors and web pages put in place of - and "."""
+    if word[0:1] and word[0] in _LONG_DASHES:
+        mend = '--' + word.lstrip(_LONG_DASHES + '-')
+        raise UsageError(f'{word} begins with a long dash: write {mend} with two plain hyphens.')
+    value = word.partition('=')[2] if word.startswith('-') else word
+    if value and (value[0] in _CURLY_QUOTES or value[-1] in _CURLY_QUOTES):
+        mend = ''.join('"' if sign in _CURLY_QUOTES else sign for sign in word)
+        raise UsageError(f'{word} has curly quotes: write {mend} with straight ones, or none.')
+
+
+def _find_flag(name: str, known: Mapping[str, Flag]) -> Flag | None:
+    """The flag that `name` (or `noNAME` of a boolean) means, or None; raises `UsageError` for capitals."""
+    for candidate in (name, name.removeprefix('no')):
+        flag = known.get(candidate)
+        if flag is not None and (candidate == name or flag.kind == 'boolean'):
+            return flag
+    if name != name.lower() and _find_flag(name.lower(), known) is not None:
+        raise UsageError(f'--{name}: flag names have no capital letters; write --{name.lower()}.')
+    return None
+
+
+def _check_spaces(name: str, equals: str, value: str, rest: Sequence[str]) -> None:
+    """Raises `UsageError` where spaces stand around `=`."""
+    following = rest[0] if rest else ''
+    if not equals and following.startswith('='):
+        value = following[1:] or (rest[1] if len(rest) > 1 else 'VALUE')
+    elif equals and not value and following and not following.startswith('-'):
+        value = following
+    else:
+        return
+    raise UsageError(f"There is a space beside '=' of --{name}: write --{name}={value} without spaces.")
+
+
+def _next_value(flag: Flag, rest: list[str], known: Mapping[str, Flag]) -> str:
+    """Takes the value of `flag`, which stands behind a space, from `rest`."""
+    following = rest[0].lstrip('-').partition('=')[0] if rest and rest[0].startswith('--') else None
+    if not rest or (following and _find_flag(following, known)):
+        raise UsageError(f'--{flag.name} lacks its value: write --{flag.name}=VALUE.')
+    return rest.pop(0)
+
+
+def _check_value(flag: Flag, value: str, repeats: bool) -> None:
+    """Raises `UsageError` unless `value` is one that `flag` can have; `repeats`: on a line with --from."""
+    shown = f'--{flag.name}={value}'
+    nullable = flag.kind != 'string' or flag.name in ('tf_initial_checkpoint', 'dense_prediction_cell_json')
+    if nullable and value.strip().lower() in ('none', 'null'):
+        mend = f'write --{flag.name}= beside --from' if repeats and flag.default is None else 'leave the flag away'
+        raise UsageError(f"{shown}: there is no such value; {mend} for 'not set'.")
+    if flag.holds_numbers and value.strip()[:1] in ('{', '[', '('):
+        _refuse_brackets(flag, value)
+    if flag.name in ('tf_initial_checkpoint', 'checkpoint_dir', 'checkpoint_path'):
+        _check_checkpoint(flag, value)
+    if not _is_parsable(flag, value):
+        raise UsageError(f'{shown} is not allowed: {flag.expected}.')
+
+
+def _refuse_company(words: Sequence[_Word], known: Mapping[str, Flag]) -> None:
+    """Raises `UsageError` where a word that stands for all numbers of a flag has others beside it."""
+    for flag in known.values():
+        values = [word.value for word in words if word.flag is flag] if flag.word else []
+        if flag.word in values and set(values) != {flag.word}:
+            shown = ' '.join(f'--{flag.name}={value}' for value in values)
+            raise UsageError(f'{shown} is not allowed: write --{flag.name}={flag.word} alone, or numbers alone.')
+
+
+def _refuse_brackets(flag: Flag, value: str) -> None:
+    """Raises `UsageError` that says how to write the numbers in `value`."""
+    numbers = [number.strip() for number in value.strip('{}[]() ').split(',')]
+    mend = ' '.join(f'--{flag.name}={number}' for number in numbers)
+    if flag.kind == 'list':
+        mend = f'--{flag.name}={",".join(numbers)}'
+    raise UsageError(f'--{flag.name}={value}: brackets are not understood; write {mend}.')
+
+
+def _check_checkpoint(flag: Flag, value: str) -> None:
+    """Raises `UsageError` where `value` is one file of a checkpoint."""
+    whole = _CHECKPOINT_SUFFIX.sub('', value)
+    if whole == value:
+        return
+    mend = f'name it as a whole, --{flag.name}={whole}'
+    if flag.name == 'checkpoint_dir':
+        mend += f', or its folder, --{flag.name}={os.path.dirname(value) or "."}'
+    raise UsageError(f'--{flag.name}={value} is one file of a checkpoint: {mend}.')
+
+
+def _is_parsable(flag: Flag, value: str) -> bool:
+    """Whether `value` is of the flag's kind."""
+    try:
+        if flag.kind == 'list':
+            # An empty list is "not set", for flags that may be so.
+            return (
+                all(parse_number(part, int) is not None for part in value.split(',')) if value else flag.default is None
+            )
+        if flag.holds_numbers:
+            if value == flag.word:
+                return True
+            number = float if flag.kind == 'repeated float' else int
+            return all(parse_number(part, number) is not None for part in value.split(','))
+        if flag.kind == 'boolean':
+            return value.lower() in _BOOLEANS
+        elif flag.kind in ('integer', 'float'):
+            parse_number(value, {'integer': int, 'float': float}[flag.kind])
+    except (ValueError, OverflowError):
+        return False
+    return flag.kind != 'enum' or value in flag.choices
+
+
+def _refuse_unknown(
+    words: Sequence[_Word], program: str, known: Mapping[str, Flag], owners: Callable[[str], Sequence[str]]
+) -> None:
+    """Raises `UsageError` for flags that the program does not have, and for what is no flag."""
+    unknown = [word.text.removeprefix('--') for word in words if word.flag is None and word.text.startswith('--')]
+    if unknown:
+        raise UsageError(' '.join(_unknown_flag(name, program, known, owners(name)) for name in unknown))
+    leftover = [word.text for word in words if word.flag is None]
+    if leftover:
+        shown = ' '.join(leftover)
+        hint = 'every setting is written --flag=value'
+        before = [a.flag for a, b in zip(words, words[1:], strict=False) if b.text == leftover[0] and a.flag]
+        if before and before[0].kind == 'boolean':
+            hint = f'write --{before[0].name}={leftover[0]} with an equals sign'
+        raise UsageError(f"Cannot understand '{shown}': {hint}.")
+
+
+def _unknown_flag(name: str, program: str, known: Mapping[str, Flag], owners: Sequence[str]) -> str:
+    """Says that `name` is unknown, and what may have been meant."""
+    text = f'Unknown flag --{name}'
+    if (hint := flag_hints.find(name, known)) is not None:
+        return f'{text}: {hint}'
+    near = difflib.get_close_matches(name.lower().replace('-', '_'), known, n=1, cutoff=0.7)
+    if owners:
+        text += f' (it belongs to {", ".join(owners)})'
+    if near:
+        return f'{text}: did you mean --{near[0]}?'
+    return f'{text}: see deeplab {program} --help.'

@@ -1,0 +1,116 @@
+"""Dropout and drop path, with stateless masks that follow from the seed, the place and the step."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+import tf_slim as slim
+
+from deeplab.core import compute_types, initializers
+
+
+def is_frozen(place: str, trained_scopes: tuple[str, ...]) -> bool:
+    """Whether what is at `place` among the variables lies outside `trained_scopes`; see `training_scope`."""
+    return bool(trained_scopes) and not f'{place}/'.startswith(trained_scopes)
+
+
+MICRO_BATCHES = 'micro_batches'  # graph collection of the one training.accumulation.MicroBatches
+
+
+def _clone_and_place(name_scope: str) -> tuple[int, str]:
+    """Splits 'clone_1/a/b' into 1 and 'a/b'; without a clone's scope the first is 0."""
+    match = re.match(r'clone_(\d+)(/|$)', name_scope)
+    return (int(match.group(1)), name_scope[match.end() :]) if match else (0, name_scope)
+
+
+def _step_seed(name_scope: str) -> tf.Tensor:
+    """Seed [2] int64 of a random op at `name_scope` in this step: two halves of one key, where and when."""
+    clone, place = _clone_and_place(name_scope)
+    graph_seed, place_seed = initializers.seed_of(place)
+    step = tf.compat.v1.train.get_global_step()
+    step = tf.constant(0, tf.int64) if step is None else tf.cast(step, tf.int64)
+    # The clone and the graph's seed are folded into where.
+    where = zlib.crc32(f'{graph_seed}/{clone}/{place_seed}'.encode())
+    return tf.stack([tf.constant(where, tf.int64), draw_number(step)])
+
+
+@slim.add_arg_scope
+def dropout(
+    inputs: tf.Tensor,
+    keep_probability: float,
+    *,
+    scope: str,
+    is_training: bool = False,
+    trained_scopes: tuple[str, ...] = (),
+) -> tf.Tensor:
+    """Zeroes a share of the values and scales the others up; the identity unless `is_training`.
+
+    The mask follows from the graph's seed, the name scope, the clone and the global step: a run that resumes draws
+    what an undisturbed run draws. Clones draw different masks, and so do the micro-batches of a step.
+
+    Args:
+      inputs: any shape, float.
+      keep_probability: share of the values that stay, in (0, 1].
+      scope: name of the operation; NAME_dropout belongs to the layer NAME.
+      is_training: whether to drop at all.
+      trained_scopes: see `training_scope`.
+
+    Source: Srivastava et al., JMLR 15 (2014), section 4.
+    """
+    outer = tf.compat.v1.get_variable_scope().name
+    layer = scope.removesuffix('_dropout')
+    if not is_training or keep_probability == 1.0 or is_frozen(f'{outer}/{layer}'.lstrip('/'), trained_scopes):
+        return inputs
+    with tf.name_scope(scope) as name_scope:
+        seed = _step_seed(name_scope)
+        # In float32, as few digits could not say 0.9: every precision drops the same values.
+        values = compute_types.as_type(inputs, tf.float32)
+        values = tf.nn.experimental.stateless_dropout(values, rate=1.0 - keep_probability, seed=seed)
+        return compute_types.as_type(values, inputs.dtype)
+
+
+@slim.add_arg_scope
+def drop_path(
+    inputs: tf.Tensor,
+    keep_probability: float | tf.Tensor,
+    *,
+    scope: str,
+    is_training: bool = False,
+    trained_scopes: tuple[str, ...] = (),
+) -> tf.Tensor:
+    """Zeroes a share of the images whole and scales the others up; the identity unless `is_training`.
+
+    Like `dropout`, it draws from the graph's seed, the place, the clone and the global step.
+
+    Args:
+      inputs: [n, h, w, c] float.
+      keep_probability: share of the images that stay, in (0, 1]; a number or a scalar float32 tensor.
+      scope: name of the operation.
+      is_training: whether to drop at all.
+      trained_scopes: see `training_scope`.
+
+    Returns:
+      [n, h, w, c], of the type of `inputs`.
+
+    Source: arXiv:1605.07648, section 4 (drop path); arXiv:1707.07012 (scheduled over training).
+    """
+    if not is_training or is_frozen(tf.compat.v1.get_variable_scope().name, trained_scopes):
+        return inputs
+    with tf.name_scope(scope) as name_scope:
+        chance = tf.random.stateless_uniform([tf.shape(inputs)[0], 1, 1, 1], _step_seed(name_scope))
+        kept = tf.cast(chance < keep_probability, tf.float32)  # [n, 1, 1, 1]
+        return inputs * compute_types.as_type(kept / keep_probability, inputs.dtype)
+
+
+def draw_number(step: tf.Tensor) -> tf.Tensor:
+    """The number of a random draw, scalar int64: the step, or where it has micro-batches, theirs from the start.
+
+    Args:
+      step: scalar int64, steps done.
+    """
+    found: Sequence[Any] = tf.compat.v1.get_collection(MICRO_BATCHES)
+    return step * found[0].count + found[0].number if found else step

@@ -1,0 +1,57 @@
+"""Initializers of variables: constants, truncated normal, Xavier, He. One seed for each name."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+import tensorflow as tf
+
+# Draws the first value of a variable: (shape, seed of two integers) -> float32 tensor.
+Initializer = Callable[[list[int], tuple[int, int]], tf.Tensor]
+
+
+def zeros(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
+    """Initialiser: 0."""
+    del seed
+    return tf.zeros(shape)
+
+
+def ones(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
+    """Initialiser: 1."""
+    del seed
+    return tf.ones(shape)
+
+
+def truncated_normal(stddev: float) -> Initializer:
+    """Initialiser: normal with mean 0, drawn again beyond two standard deviations."""
+    return lambda shape, seed: tf.random.stateless_truncated_normal(shape, seed, stddev=stddev)
+
+
+def xavier_uniform(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
+    """Initialiser: uniform in +-sqrt(6 / (fan_in + fan_out)).
+
+    Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", eq. 16.
+    """
+    positions = 1
+    for side in shape[:-2]:
+        positions *= side
+    limit = (6.0 / (positions * (shape[-2] + shape[-1]))) ** 0.5
+    return tf.random.stateless_uniform(shape, seed, -limit, limit)
+
+
+def he_normal(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
+    """Initialiser: truncated normal of variance 2 / fan_in (after truncation).
+
+    Source: arXiv:1502.01852, section 2.2.
+    """
+    fan_in = 1
+    for side in shape[:-1]:
+        fan_in *= side
+    # 0.8796 is the standard deviation of a unit normal that is truncated at two.
+    return tf.random.stateless_truncated_normal(shape, seed, stddev=(2.0 / fan_in) ** 0.5 / 0.87962566103423978)
+
+
+def seed_of(name: str) -> tuple[int, int]:
+    """The seed of whatever is called `name` in the default graph: (graph seed, number that follows from the name)."""
+    return (tf.compat.v1.get_default_graph().seed or 0, zlib.crc32(name.encode()) & 0x7FFFFFFF)

@@ -1,0 +1,71 @@
+"""Sessions: the one place that opens them, and the loop that trains.
+
+One training step is one `session.run`: forward, backward, and an update that happens as a whole or, where the loss or
+a gradient is not finite, not at all. What else happens between two steps (log lines, summaries, a profile) is a
+`Hook`; checkpoints and signals are the loop's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+
+import tensorflow as tf
+from tensorflow.core.protobuf import rewriter_config_pb2
+
+from deeplab.core import checkpoints
+
+# What a step raises where its batch is missing: what feeds the queue has ended.
+INPUT_ENDED = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
+
+
+def config(cpu_devices: int = 1, keeps_sums: bool = False) -> tf.compat.v1.ConfigProto:
+    """The configuration of every session.
+
+    Args:
+      cpu_devices: number of CPU devices, 1 or more; several let clones run on one CPU.
+      keeps_sums: whether sums stay the pairs that `summation` makes of them, so that two runs give the same bytes.
+        TensorFlow would join them to one AddN each, among other things that a training step gains nothing from.
+    """
+    proto = tf.compat.v1.ConfigProto(allow_soft_placement=True, device_count={'CPU': cpu_devices})
+    proto.gpu_options.allow_growth = True
+    if keeps_sums:
+        proto.graph_options.rewrite_options.arithmetic_optimization = rewriter_config_pb2.RewriterConfig.OFF
+    return proto
+
+
+@contextlib.contextmanager
+def open_session(
+    graph: tf.Graph | None = None,
+    cpu_devices: int = 1,
+    master: str = '',
+    device_filters: Sequence[str] = (),
+    places_what_it_runs: bool = False,
+    keeps_sums: bool = False,
+) -> Iterator[tf.compat.v1.Session]:
+    """A session on `graph` (the current one if None) that closes with the `with` block.
+
+    Args:
+      graph: the graph to run.
+      cpu_devices: see `config`.
+      master: address of a TensorFlow server, empty for this process.
+      device_filters: jobs and tasks of that server's cluster to which the session keeps; empty for all.
+      places_what_it_runs: whether operations that never run here may be on devices that are not here.
+      keeps_sums: see `config`.
+    """
+    graph = graph or tf.compat.v1.get_default_graph()
+    proto = config(cpu_devices, keeps_sums)
+    proto.device_filters.extend(device_filters)
+    proto.graph_options.place_pruned_graph = places_what_it_runs
+    with tf.compat.v1.Session(master, graph=graph, config=proto) as session:
+        yield session
+
+
+def write_graph(graph: tf.Graph, directory: str) -> None:
+    """Writes `graph` as `DIRECTORY/graph.pbtxt`."""
+    path = os.path.join(directory, 'graph.pbtxt')
+    text = graph.as_graph_def()
+    checkpoints.write_beside(
+        path, lambda name: tf.io.write_graph(text, os.path.dirname(name), os.path.basename(name), as_text=True)
+    )

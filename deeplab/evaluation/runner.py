@@ -1,0 +1,297 @@
+"""What eval and vis share: a checked split, a network with frozen weights, and the loop over the images."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+import tqdm
+from absl import logging
+
+from deeplab import common, input_preprocess, model
+from deeplab.core import graph_memory, moving_average, preprocess_utils, sessions, tf_compat
+from deeplab.core.backbones import registry as backbones
+from deeplab.datasets import record_check, segmentation_dataset
+from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.record_index import RecordIndex
+from deeplab.errors import OptionError
+from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, ResizeOptions
+from deeplab.utils import checkpoint_network, input_generator, memory, train_utils
+
+PREDICTION = 'prediction'  # key of the predicted ids in what `run_batches` hands on: [n, h, w] int32
+
+Batch = dict[str, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """A split whose records are known to be good.
+
+    Attributes:
+      descriptor: of the data set.
+      reader: reads its records.
+      verdict: what the check of its records found.
+      crop_size: height and width that hold each of its images.
+    """
+
+    descriptor: DatasetDescriptor
+    reader: input_generator.RecordReader
+    verdict: record_check.Verdict
+    crop_size: tuple[int, int]
+
+    @property
+    def records(self) -> np.ndarray:
+        """Numbers of the good records, ascending."""
+        return self.verdict.records
+
+    @property
+    def num_images(self) -> int:
+        """Number of images that will be read."""
+        return len(self.records)
+
+
+def open_split(
+    program: str,
+    dataset: DatasetOptions,
+    network: ModelOptions,
+    resize: ResizeOptions,
+    needs_labels: bool,
+    cache_dir: str,
+    chooses_crop: bool = False,
+) -> Split:
+    """Finds a split and checks it before anything is computed from it.
+
+    Args:
+      program: 'eval' or 'vis', for the names of flags.
+      dataset: which split.
+      network: its classes and crop must suit.
+      resize: what happens to sizes before the crop.
+      needs_labels: whether each image must have a mask.
+      cache_dir: folder that keeps the verdict on the records.
+      chooses_crop: whether a crop size that is not set becomes the smallest good one that holds every image.
+
+    Raises:
+      OptionError: There is no such network, or it has another number of classes than the data set, or no crop size.
+      DataError: The split is missing or damaged, lacks labels, or has an image larger than the crop.
+    """
+    model.check_options(network)  # before the records, which may take long
+    found = segmentation_dataset.get_dataset(dataset.name, dataset.split, dataset.directory)
+    descriptor = found.descriptor
+    if network.num_classes != descriptor.num_classes:
+        raise OptionError(
+            f"The network has {network.num_classes} classes, the data set '{descriptor.name}' "
+            f'{descriptor.num_classes}; they must be equal.'
+        )
+    require_channels(network, descriptor)
+    crop_size = network.crop_size
+    if crop_size is not None:
+        warn_of_crop_size(f'{program}_crop_size', crop_size, network.output_stride)
+    elif not chooses_crop:
+        raise OptionError(f'--{program}_crop_size is not set; give height and width, such as 513,513.')
+    index = RecordIndex.walk(found.shards, dataset.skip_corrupt_records)
+    verdict = record_check.check(
+        found,
+        descriptor.num_classes,
+        descriptor.ignore_label,
+        dataset.skip_corrupt_records,
+        needs_labels,
+        cache_dir,
+        index,
+    )
+    resized = functools.partial(_resized, resize)
+    if crop_size is None:
+        crop_size = _smallest_crop(verdict, network.output_stride, resized)
+    record_check.require_fit(verdict, index, crop_size, f'{program}_crop_size', network.output_stride, resized)
+    reader = input_generator.RecordReader(index, descriptor.image_channels, descriptor.image_bits)
+    return Split(descriptor, reader, verdict, crop_size)
+
+
+def require_channels(network: ModelOptions, descriptor: DatasetDescriptor) -> None:
+    """Raises `OptionError` unless the network sees as many channels as the data set's images have."""
+    if network.input_channels != descriptor.image_channels:
+        raise OptionError(
+            f"The network sees images of {network.input_channels} channels, those of the data set '{descriptor.name}' "
+            f'have {descriptor.image_channels} (image_channels); they must be equal.'
+        )
+
+
+def _smallest_crop(
+    verdict: record_check.Verdict, output_stride: int, resized: Callable[[int, int], tuple[int, int]]
+) -> tuple[int, int]:
+    """The smallest crop whose sides are `output_stride * k + 1`, k at least 1, and that holds every image."""
+    sizes = np.array([resized(int(h), int(w)) for h, w in np.unique(verdict.sizes, axis=0)])  # [n, 2]
+    height, width = (max(-(-(int(side) - 1) // output_stride), 1) * output_stride + 1 for side in sizes.max(axis=0))
+    return height, width
+
+
+def _resized(resize: ResizeOptions, height: int, width: int) -> tuple[int, int]:
+    """What `input_preprocess.resize_to_range` makes of a size."""
+    if resize.min_value is None and resize.max_value is None:
+        return height, width
+    sides = preprocess_utils.size_in_range(height, width, resize.min_value, resize.max_value, resize.factor)
+    return int(sides[0]), int(sides[1])
+
+
+def size(program: str, options: ModelOptions, batch_size: int) -> memory.Size | None:
+    """What rules the memory of eval or vis; None where the crop size is not set."""
+    if options.crop_size is None:
+        return None
+    return memory.Size(program, batch_size, options.crop_size, options.output_stride)
+
+
+def warn_of_crop_size(flag: str, crop_size: tuple[int, int], output_stride: int) -> None:
+    """Warns where a side is not `output_stride * k + 1`, with the two nearest sizes that are."""
+    advice = train_utils.crop_advice(crop_size, output_stride, flag)
+    if advice:
+        logging.warning('%s', advice)
+
+
+def warn_of_flips(prediction: PredictionOptions) -> None:
+    """Warns where flips are asked for but do nothing."""
+    if prediction.add_flipped_images and prediction.is_single_scale:
+        logging.warning(
+            '--add_flipped_images does nothing with --%s=1.0 alone. Flips count with several scales or '
+            'another one, such as --%s=0.75,1.0,1.25.',
+            prediction.flag,
+            prediction.flag,
+        )
+
+
+class Network:
+    """The network for inference, built once; each checkpoint gives it other weights.
+
+    Weights are turned into constants: what follows from them alone is then computed once and not for each image.
+
+    Attributes:
+      mean_pixel: what images are padded with, [3].
+      crop_size: height and width of the images.
+      batch_size: images at a time.
+    """
+
+    def __init__(self, options: ModelOptions, prediction: PredictionOptions, batch_size: int) -> None:
+        """Builds the graph.
+
+        Args:
+          options: the network; its crop size is that of the images.
+          prediction: scales and flips that are averaged.
+          batch_size: images at a time.
+
+        Raises:
+          OptionError: There is no such network.
+        """
+        self._options = options
+        channels = options.input_channels
+        self.mean_pixel = backbones.get(options.model_variant).normalization.mean_pixel_of(channels)
+        self.crop_size = options.crop_size
+        self.batch_size = batch_size
+        with tf.Graph().as_default() as self._graph:
+            shape = [batch_size, *options.crop_size, channels]
+            self._images = tf.compat.v1.placeholder(tf.float32, shape, name='images')
+            self._labels = tf.identity(_predicted(self._images, options, prediction), name='labels')  # [n, h, w]
+            self._variables = tf.compat.v1.global_variables()
+
+    def check_memory(self, program: str, options: ModelOptions) -> None:
+        """Compares what a batch needs with what is free, where the network computes in the memory of this machine.
+
+        Args:
+          program: 'eval' or 'vis'.
+          options: the network's.
+
+        Raises:
+          OutOfMemoryError: it cannot fit.
+        """
+        if tf.config.list_physical_devices('GPU'):
+            return
+        waiting = input_generator.PREFETCHED_BATCHES * graph_memory.bytes_of(self._images)
+        # Variables become constants: of a graph in Python, of its message, and of the graph that runs.
+        held = 3 * sum(map(graph_memory.bytes_of, self._variables))
+        need = memory.Need(graph_memory.peak([self._labels]) + waiting, held)
+        memory.check(need, size(program, options, self.batch_size))
+
+    def with_weights_of(
+        self, checkpoint_path: str, use_moving_average: bool = False
+    ) -> Callable[[tf.Tensor], tf.Tensor]:
+        """Takes the weights of a checkpoint.
+
+        Args:
+          checkpoint_path: must hold every variable, in its shape.
+          use_moving_average: whether to take the weights' moving averages instead.
+
+        Returns:
+          A function that adds the network to the present graph: images [batch_size, h, w, channels] float32 (0 to 255)
+          to class ids [batch_size, h, w] int32.
+
+        Raises:
+          CheckpointError: It does not fit; the message names the variables.
+        """
+        with sessions.open_session(self._graph) as restoring:
+            with checkpoint_network.explained(checkpoint_path, self._options):
+                moving_average.restore_weights(restoring, checkpoint_path, self._variables, use_moving_average)
+            frozen = tf_compat.frozen_graph(restoring, [self._labels])
+
+        def predict(images: tf.Tensor) -> tf.Tensor:
+            inputs = {self._images.op.name: images}
+            return tf.graph_util.import_graph_def(frozen, inputs, [self._labels.name], name='network')[0]
+
+        return predict
+
+
+def _predicted(images: tf.Tensor, options: ModelOptions, prediction: PredictionOptions) -> tf.Tensor:
+    """Predicted ids, [n, h, w] int32."""
+    if prediction.is_single_scale:
+        predictions = model.predict_labels(images, options, options.image_pyramid)
+    else:
+        if tuple(options.image_pyramid or (1.0,)) != (1.0,):
+            logging.warning('--image_pyramid counts only with --eval_scales=1.0 alone; it is left out here.')
+        predictions = model.predict_labels_multi_scale(
+            images, options, prediction.scales, prediction.add_flipped_images
+        )
+    return predictions[common.OUTPUT_TYPE]
+
+
+def run_batches(
+    predict: Callable[[tf.Tensor], tf.Tensor],
+    split: Split,
+    steps: Sequence[input_preprocess.Step],
+    batch_size: int,
+    keys: Sequence[str],
+    handle: Callable[[Batch], None],
+    title: str,
+    master: str = '',
+) -> None:
+    """Predicts every image of a split, in order; reading the next images overlaps with it.
+
+    Args:
+      predict: adds the network to a graph (`Network.with_weights_of`).
+      split: where the images come from.
+      steps: what happens to each (`input_preprocess.eval_steps`).
+      batch_size: images at a time.
+      keys: what is wanted of each sample, by the names in `common`; masks are decoded if LABEL is among them.
+      handle: gets arrays [n, ...] by key, and the ids under `PREDICTION`, n being batch_size but for the last call.
+      title: what the progress bar says.
+      master: address of a TensorFlow server, empty for this process.
+
+    Raises:
+      DataError: An image cannot be decoded; the message names file, record and image.
+    """
+    with tf.Graph().as_default():
+        pipeline = input_generator.get(
+            split.reader, steps, batch_size, False, split.records, with_label=common.LABEL in keys
+        )
+        fetches = {key: pipeline.samples[key] for key in (*keys, common.VALID)}
+        fetches[PREDICTION] = predict(pipeline.samples[common.IMAGE])
+        with (
+            sessions.open_session(master=master) as running,
+            input_generator.explain_input_errors(split.reader),
+            tqdm.tqdm(total=split.num_images, desc=title, unit='image', disable=not sys.stderr.isatty()) as bar,
+        ):
+            running.run(pipeline.initializer)
+            for _ in range(pipeline.batches):
+                fetched = running.run(fetches)
+                valid = fetched.pop(common.VALID)
+                handle({key: values[valid] for key, values in fetched.items()})
+                bar.update(int(valid.sum()))

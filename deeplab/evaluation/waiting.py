@@ -1,0 +1,164 @@
+"""Waiting for checkpoints: what eval and vis do between two rounds."""
+
+from __future__ import annotations
+
+import glob
+import os
+import time
+from collections.abc import Iterator
+
+from absl import logging
+
+from deeplab.core import checkpoints
+from deeplab.errors import CheckpointError
+from deeplab.options import WaitOptions
+from deeplab.utils import folder_lock
+
+_POLL_SECS = 1.0
+_REMIND_SECS = 300.0
+# How long a run that takes a given number of checkpoints waits for a training to begin, where no timeout is set. A
+# script may start both at once; a folder where nothing trains, such as a mistyped one, gets no checkpoint ever.
+START_SECS = 60.0
+
+
+def rounds(checkpoint_dir: str, wait: WaitOptions) -> Iterator[str]:
+    """Yields the path of the newest checkpoint whenever there is a new one.
+
+    Args:
+      checkpoint_dir: folder in which checkpoints appear; the path of one checkpoint gives that one alone.
+      wait: pace, number of rounds, and patience.
+
+    Yields:
+      Checkpoint paths. Ends after `wait.max_rounds`, or when no further checkpoint comes within `wait.timeout_secs`.
+      Without a timeout, a run of `wait.max_rounds` waits for as long as a training runs in the folder, and
+      `START_SECS` for one to begin; a run without a number of rounds waits for ever.
+
+    Raises:
+      CheckpointError: No first checkpoint comes in that time, or the path is one of a checkpoint's files.
+    """
+    if _is_one_checkpoint(checkpoint_dir):
+        yield checkpoint_dir
+        return
+    done, last, waiting = 0, None, _Waiting(checkpoint_dir, wait)
+    while wait.max_rounds is None or done < wait.max_rounds:
+        found = waiting.for_new(last)
+        if found is None:
+            if done:
+                return
+            raise CheckpointError(waiting.in_vain())
+        path, last = found
+        started = time.monotonic()
+        yield path
+        done += 1
+        if wait.max_rounds is None or done < wait.max_rounds:
+            pause = max(0.0, started + wait.interval_secs - time.monotonic())
+            if pause >= _POLL_SECS:
+                logging.info('The next look for a checkpoint is at %s (--eval_interval_secs).', _clock(pause))
+            time.sleep(pause)
+
+
+def _is_one_checkpoint(path: str) -> bool:
+    """Whether `path` is a checkpoint rather than a folder; raises `CheckpointError` for one of its files."""
+    if os.path.isfile(path):
+        checkpoints.check_path(path)
+    return os.path.isfile(f'{path}.index')
+
+
+class _Waiting:
+    """Looks for new checkpoints in a folder, and says what it waits for and until when."""
+
+    def __init__(self, directory: str, wait: WaitOptions) -> None:
+        """Does not look yet."""
+        self._directory = directory
+        self._wait = wait
+        self._training: folder_lock.Owner | None = None
+        self._has_seen_training = False
+        self._until: float | None = None
+
+    def for_new(self, last: tuple[str, float] | None) -> tuple[str, tuple[str, float]] | None:
+        """The newest checkpoint and its identity, as soon as that is not `last`; None when patience ends."""
+        timeout = self._wait.timeout_secs
+        self._until = None if timeout is None else time.monotonic() + timeout
+        said, said_at = '', 0.0
+        while True:
+            self._set_patience(is_next=last is not None)  # first: a training that has ended has left its last one
+            path = checkpoints.newest(self._directory)
+            identity = _identity(path) if path else None
+            if identity is not None and identity != last:
+                return path, identity
+            now = time.monotonic()
+            if self._until is not None and now >= self._until:
+                return None
+            what = self._what_is_awaited(last is not None)
+            if what != said or now - said_at >= _REMIND_SECS:
+                logging.info('%s (%s).', what, self._how_long())
+                said, said_at = what, now
+            rest = _POLL_SECS if self._until is None else min(_POLL_SECS, self._until - now)
+            time.sleep(max(rest, 0.01))
+
+    def _set_patience(self, is_next: bool) -> None:
+        """Looks whether a training runs in the folder; where no timeout is set, patience depends on that."""
+        self._training = _training_in(self._directory)
+        self._has_seen_training |= self._training is not None
+        if self._wait.timeout_secs is not None:
+            return
+        if self._wait.max_rounds is None or self._training is not None or (is_next and not self._has_seen_training):
+            self._until = None
+        elif self._until is None:
+            self._until = time.monotonic() + (0.0 if is_next else START_SECS)
+
+    def _what_is_awaited(self, is_next: bool) -> str:
+        what = 'a new checkpoint' if is_next else 'a first checkpoint'
+        missing = '' if os.path.isdir(self._directory) else ', a folder that does not exist yet'
+        training = f' of the training there, {self._training}' if self._training else ''
+        return f"Waiting for {what} in '{self._directory}'{missing}{training}"
+
+    def _how_long(self) -> str:
+        if self._until is None:
+            if self._training and self._wait.max_rounds is not None:
+                return 'for as long as it runs; set --timeout_secs to wait for a given time'
+            return 'without an end; stop with Ctrl-C, or set --timeout_secs'
+        rest = self._until - time.monotonic()
+        if self._wait.timeout_secs is not None:
+            return f'until {_clock(rest)}, --timeout_secs={self._wait.timeout_secs:g}'
+        return f'until {_clock(rest)}, as no training runs there; set --timeout_secs to wait longer'
+
+    def in_vain(self) -> str:
+        """What to say where no first checkpoint came."""
+        within = 'of the training that ran there'
+        if self._wait.timeout_secs is not None:
+            within = f'within {self._wait.timeout_secs:g} seconds (--timeout_secs)'
+        elif not self._has_seen_training:
+            within = f'within {START_SECS:g} seconds, and no training runs there'
+        missing = '' if os.path.isdir(self._directory) else ' There is no such folder.'
+        others = _folders_with_checkpoints(os.path.dirname(os.path.abspath(self._directory)))
+        hint = f' Folders beside it that hold one: {", ".join(others)}.' if others else ''
+        return (
+            f"No checkpoint came into '{self._directory}' {within}.{missing} Set --checkpoint_dir to the "
+            f'--train_logdir of a training that has saved one, or --timeout_secs to the time that it may take.{hint}'
+        )
+
+
+def _training_in(directory: str) -> folder_lock.Owner | None:
+    """The training that runs in `directory`, or in the folder above it, as for the folder best/ of a training."""
+    above = os.path.dirname(os.path.abspath(directory))
+    return folder_lock.owner(directory, 'train') or folder_lock.owner(above, 'train')
+
+
+def _folders_with_checkpoints(parent: str, most: int = 3) -> list[str]:
+    """Names of some folders in `parent` that hold checkpoints."""
+    found = sorted(glob.glob(os.path.join(glob.escape(parent), '*', 'checkpoint')))
+    return [os.path.basename(os.path.dirname(path)) for path in found[:most]]
+
+
+def _identity(path: str) -> tuple[str, float] | None:
+    """What tells this checkpoint from another of the same name; None if it has just gone."""
+    try:
+        return path, os.path.getmtime(f'{path}.index')
+    except OSError:
+        return None
+
+
+def _clock(seconds: float) -> str:
+    """The local time so many seconds from now."""
+    return time.strftime('%H:%M:%S', time.localtime(time.time() + seconds))

@@ -1,0 +1,1 @@
+"""Exports: the graph that an export holds, and its files."""

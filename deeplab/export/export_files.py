@@ -1,0 +1,213 @@
+"""Exported networks on disk: written beside, looked at, put into place; and run from there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+from google.protobuf import message as protobuf_message
+from tensorflow.core.protobuf import saved_model_pb2
+
+from deeplab.core import sessions
+from deeplab.errors import DataError
+from deeplab.export import export_graph
+from deeplab.utils import output_files, unfinished
+
+SIGNATURE = 'serving_default'
+SIGNATURE_IMAGE = 'image'
+SIGNATURE_PREDICTIONS = 'predictions'
+SIGNATURE_PROBABILITIES = 'probabilities'
+
+_SERVING_TAG = 'serve'
+_OF_A_SAVED_MODEL = {'saved_model.pb', 'fingerprint.pb', 'variables'}
+_FROZEN_NODES = {export_graph.IMAGE, export_graph.PREDICTIONS}
+_OLD = '.old'  # behind the name of an export that is being replaced
+
+
+def check_target(path: str, is_folder: bool) -> None:
+    """Raises DataError where writing to `path` would destroy something that is not an earlier export.
+
+    Args:
+      path: where the export is to lie.
+      is_folder: whether it will be a folder (a SavedModel) rather than a file.
+
+    Raises:
+      DataError: a file is in the place of a folder or the other way round, or a folder holds other things.
+      OptionError: a file there is no frozen graph, or no SavedModel that was exported here.
+    """
+    if not is_folder:
+        if os.path.isdir(path) or path.endswith(os.sep):
+            raise DataError(
+                f"--export_path='{path}' is a folder, but a frozen graph is one file. Give a file's path, such as "
+                f'{os.path.join(path, "frozen_inference_graph.pb")}; or add --export_format=saved_model.'
+            )
+        output_files.require_own(path, 'export_path', 'an exported graph', _is_frozen_graph)
+        return
+    if os.path.isfile(path):
+        raise DataError(
+            f"--export_path='{path}' is a file, but a SavedModel is a folder. Give a folder that does not exist yet."
+        )
+    inside = sorted(os.listdir(path)) if os.path.isdir(path) else []
+    foreign = [name for name in inside if name not in _OF_A_SAVED_MODEL]
+    if foreign or (inside and 'saved_model.pb' not in inside):
+        raise DataError(
+            f"The folder --export_path='{path}' holds other things ({', '.join((foreign or inside)[:3])}), which a "
+            f'SavedModel would replace. Give a folder that does not exist yet, such as '
+            f'{os.path.join(path, "saved_model")}.'
+        )
+    output_files.require_own(
+        os.path.join(path, 'saved_model.pb'), 'export_path', 'a SavedModel of this program', _is_saved_model
+    )
+
+
+def check_inference_graph(path: str) -> None:
+    """Raises OptionError where the graph with variables would replace a file that is no such graph."""
+    output_files.require_own(path, 'save_inference_graph', 'a graph as text', _is_graph_text)
+
+
+def _is_frozen_graph(path: str) -> bool:
+    """Whether a file is a graph with the names that all exports have, those of other programs for DeepLab too."""
+    with open(path, 'rb') as file:
+        content = file.read()
+    try:
+        graph_def = tf.compat.v1.GraphDef.FromString(content)
+    except protobuf_message.DecodeError:
+        return False
+    return _FROZEN_NODES <= {node.name for node in graph_def.node}
+
+
+def _is_saved_model(path: str) -> bool:
+    """Whether a file saved_model.pb is one that `write_saved_model` wrote."""
+    with open(path, 'rb') as file:
+        content = file.read()
+    try:
+        model = saved_model_pb2.SavedModel.FromString(content)
+    except protobuf_message.DecodeError:
+        return False
+    signatures = [graph.signature_def[SIGNATURE] for graph in model.meta_graphs if SIGNATURE in graph.signature_def]
+    return any(SIGNATURE_IMAGE in each.inputs and SIGNATURE_PREDICTIONS in each.outputs for each in signatures)
+
+
+def _is_graph_text(path: str) -> bool:
+    """Whether a file is a graph as text with the input that all exports have."""
+    with open(path, 'rb') as file:
+        content = file.read()
+    return content.startswith(b'node {') and f'name: "{export_graph.IMAGE}"'.encode() in content
+
+
+@contextlib.contextmanager
+def beside(path: str) -> Iterator[str]:
+    """Gives the name of a file or folder to write; when the block ends well, that takes the place of `path`.
+
+    Otherwise nothing of it stays, and `path` is as it was.
+
+    Raises:
+      DataError: it cannot be written there.
+    """
+    temporary = unfinished.name_for(path)
+    _recover(path)
+    try:
+        yield temporary
+        _replace(temporary, path)
+    except OSError as error:
+        raise DataError(f"Cannot write '{path}': {error.strerror or error}. Give another --export_path.") from error
+    finally:
+        unfinished.remove(temporary)
+
+
+def _recover(path: str) -> None:
+    """Brings back an export that a process was replacing when it was killed; removes what else such processes left."""
+    folder, name = os.path.split(os.path.abspath(path))
+    if not os.path.lexists(path):
+        olds = unfinished.left(folder, re.escape(f'{name}{_OLD}'))
+        if olds:
+            os.rename(max(olds, key=os.path.getmtime), path)
+    for left in unfinished.remove_left(folder, re.escape(name) + f'({re.escape(_OLD)})?'):
+        logging.info('Removed %s, left by an export that was stopped.', left)
+
+
+def _replace(temporary: str, path: str) -> None:
+    """Puts `temporary` into the place of `path`; a folder cannot be replaced in one step, so the old one waits."""
+    if not os.path.isdir(path):
+        os.replace(temporary, path)
+        return
+    old = unfinished.name_for(path + _OLD)
+    try:
+        os.rename(path, old)
+        os.rename(temporary, path)
+    except BaseException:
+        if os.path.lexists(old) and not os.path.lexists(path):
+            os.rename(old, path)
+        raise
+    finally:
+        if os.path.lexists(path):
+            unfinished.remove(old)
+
+
+def size_of(path: str) -> int:
+    """Bytes of a file, or of all files in a folder."""
+    if os.path.isfile(path):
+        return os.path.getsize(path)
+    return sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(path) for name in names)
+
+
+def write_frozen_graph(graph_def: tf.compat.v1.GraphDef, path: str) -> None:
+    """Writes the graph as one binary file."""
+    with open(path, 'wb') as file:
+        file.write(graph_def.SerializeToString(deterministic=True))
+
+
+def write_saved_model(graph_def: tf.compat.v1.GraphDef, folder: str) -> None:
+    """Writes the frozen graph as a SavedModel with one signature, `serving_default`: image to labels and probabilities.
+
+    Args:
+      graph_def: what `export_graph.freeze` gives.
+      folder: must not exist yet.
+    """
+    with tf.Graph().as_default() as graph:
+        names = (export_graph.IMAGE, export_graph.PREDICTIONS, export_graph.PROBABILITIES)
+        image, predictions, probabilities = tf.graph_util.import_graph_def(
+            graph_def, return_elements=[f'{name}:0' for name in names], name=''
+        )
+        # Sizes are known while running alone; the last axes are not.
+        image.set_shape([1, None, None, image.shape[-1]])
+        signature = tf.compat.v1.saved_model.predict_signature_def(
+            {SIGNATURE_IMAGE: image},
+            {SIGNATURE_PREDICTIONS: predictions, SIGNATURE_PROBABILITIES: probabilities},
+        )
+        with sessions.open_session(graph) as running:
+            builder = tf.compat.v1.saved_model.Builder(folder)
+            builder.add_meta_graph_and_variables(
+                running, [_SERVING_TAG], {SIGNATURE: signature}, strip_default_attrs=True
+            )
+            builder.save()
+
+
+def run(path: str, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Runs an export as it lies on disk.
+
+    Args:
+      path: file of a frozen graph, or folder of a SavedModel.
+      image: [h, w, channels] uint8 or uint16, what the export takes.
+
+    Returns:
+      Labels [h, w] int32 and probabilities [h, w, classes] float32.
+    """
+    with tf.Graph().as_default() as graph, sessions.open_session(graph) as running:
+        if os.path.isdir(path):
+            loaded = tf.compat.v1.saved_model.load(running, [_SERVING_TAG], path)
+            signature = loaded.signature_def[SIGNATURE]
+            feed = signature.inputs[SIGNATURE_IMAGE].name
+            fetches = [signature.outputs[key].name for key in (SIGNATURE_PREDICTIONS, SIGNATURE_PROBABILITIES)]
+        else:
+            with open(path, 'rb') as file:
+                tf.graph_util.import_graph_def(tf.compat.v1.GraphDef.FromString(file.read()), name='')
+            feed = f'{export_graph.IMAGE}:0'
+            fetches = [f'{export_graph.PREDICTIONS}:0', f'{export_graph.PROBABILITIES}:0']
+        labels, probabilities = running.run(fetches, {feed: image[np.newaxis]})
+    return labels[0], probabilities[0]

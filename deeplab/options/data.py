@@ -1,0 +1,128 @@
+"""Options of the data: split, resizing, augmentation."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from deeplab.options.rules import require, require_not_negative, require_positive, require_share
+
+IMAGE_FORMATS = ('jpg', 'jpeg', 'png', 'npy')
+IMAGE_BITS = (8, 16)
+LABEL_FORMATS = ('png',)
+
+
+@dataclasses.dataclass(frozen=True)
+class DatasetOptions:
+    """Which records to read.
+
+    Attributes:
+      split: name of the split; its shards are DIRECTORY/SPLIT-*.
+      directory: folder of the shards.
+      name: a known data set's name, a dotted module, or the path of a JSON or YAML file.
+      skip_corrupt_records: whether to leave out (and count) records that cannot be read, instead of stopping.
+    """
+
+    split: str
+    directory: str
+    name: str = 'pascal_voc_seg'
+    skip_corrupt_records: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class ResizeOptions:
+    """Resize each image so that its sides lie in a range; both None for no resizing.
+
+    Attributes:
+      min_value: wanted length of the shorter side, in pixels.
+      max_value: bound on the longer side, in pixels.
+      factor: each side becomes a multiple of it plus one.
+    """
+
+    min_value: int | None = None
+    max_value: int | None = None
+    factor: int | None = None
+
+    def __post_init__(self) -> None:
+        for flag, value in (
+            ('min_resize_value', self.min_value),
+            ('max_resize_value', self.max_value),
+            ('resize_factor', self.factor),
+        ):
+            if value is not None:
+                require_positive(flag, value)
+        if self.min_value is not None and self.max_value is not None:
+            require(
+                self.min_value <= self.max_value,
+                'min_resize_value',
+                self.min_value,
+                f'it must be at most --max_resize_value={self.max_value}',
+            )
+
+
+_MOST_OF_AUGMENTATION = {
+    'jitter_brightness': 1,
+    'jitter_contrast': 1,
+    'jitter_saturation': 1,
+    'jitter_hue': 0.5,
+    'rotation_degrees': 180,
+    'blur_sigma': 20,
+    'cutout_size': 4096,
+    'rare_class_sampling': 1,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class AugmentOptions:
+    """Random changes to training images.
+
+    Attributes:
+      min_scale_factor: smallest factor on the image's size.
+      max_scale_factor: largest factor.
+      scale_factor_step_size: distance of the possible factors; 0 draws from the whole range.
+      flip_probability: share of images that are mirrored left to right.
+      jitter_brightness: factors on every value are drawn from 1 minus this to 1 plus this; 0 for none.
+      jitter_contrast: likewise, on the distance from the image's mean brightness.
+      jitter_saturation: likewise, on the distance from grey.
+      jitter_hue: colours turn by up to this share of a full turn, either way.
+      rotation_degrees: images turn by up to this angle, either way.
+      blur_sigma: largest standard deviation of the blur, in pixels; 0 for none.
+      blur_probability: share of images that are blurred.
+      cutout_size: side of the squares that are hidden, in pixels; 0 for none.
+      cutout_count: number of these squares.
+      rare_class_sampling: share of crops that are placed at a pixel of a class, rare ones more often.
+    """
+
+    min_scale_factor: float = 0.5
+    max_scale_factor: float = 2.0
+    scale_factor_step_size: float = 0.25
+    flip_probability: float = 0.5
+    jitter_brightness: float = 0.0
+    jitter_contrast: float = 0.0
+    jitter_saturation: float = 0.0
+    jitter_hue: float = 0.0
+    rotation_degrees: float = 0.0
+    blur_sigma: float = 0.0
+    blur_probability: float = 0.5
+    cutout_size: int = 0
+    cutout_count: int = 1
+    rare_class_sampling: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_positive('min_scale_factor', self.min_scale_factor)
+        require(
+            self.min_scale_factor <= self.max_scale_factor,
+            'min_scale_factor',
+            self.min_scale_factor,
+            f'it must be at most --max_scale_factor={self.max_scale_factor}',
+        )
+        require_not_negative('scale_factor_step_size', self.scale_factor_step_size)
+        for flag, most in _MOST_OF_AUGMENTATION.items():
+            value = getattr(self, flag)
+            require(0 <= value <= most, flag, value, f'it must be from 0 (off) to {most}')
+        require_share('blur_probability', self.blur_probability)
+        require_positive('cutout_count', self.cutout_count)
+
+    @property
+    def changes_colors(self) -> bool:
+        """Whether colours change at all."""
+        return any((self.jitter_brightness, self.jitter_contrast, self.jitter_saturation, self.jitter_hue))

@@ -1,0 +1,102 @@
+"""Options of clones, replicas and servers."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from deeplab.errors import OptionError
+from deeplab.options.rules import require, require_choice, require_not_negative, require_positive
+
+JOBS = ('ps', 'worker')
+
+
+@dataclasses.dataclass(frozen=True)
+class CloneOptions:
+    """Copies of the network that share its variables, and the machines they run on.
+
+    Attributes:
+      num_clones: copies in this process, which share a batch.
+      clone_on_cpu: whether they compute on CPUs although there are GPUs.
+      task: number of this machine among those that compute, from 0; number 0 leads.
+      num_replicas: machines that compute.
+      num_ps_tasks: parameter servers, which hold the variables; 0 for none.
+      master: address of this machine's TensorFlow server; empty for this process.
+      startup_delay_steps: machine k begins at this many times k steps.
+    """
+
+    num_clones: int = 1
+    clone_on_cpu: bool = False
+    task: int = 0
+    num_replicas: int = 1
+    num_ps_tasks: int = 0
+    master: str = ''
+    startup_delay_steps: int = 15
+
+    def __post_init__(self) -> None:
+        require_positive('num_clones', self.num_clones)
+        require_positive('num_replicas', self.num_replicas)
+        require_not_negative('num_ps_tasks', self.num_ps_tasks)
+        require_not_negative('startup_delay_steps', self.startup_delay_steps)
+        last = self.num_replicas - 1
+        allowed = (
+            f'--num_replicas={self.num_replicas} machines have the numbers 0 to {last}'
+            if last
+            else ('it is 0 unless --num_replicas says that there are several machines')
+        )
+        require(0 <= self.task <= last, 'task', self.task, allowed)
+        require(
+            not self.master or self.master.startswith('grpc://'),
+            'master',
+            self.master,
+            'it must be the address of a running server, grpc://HOST:PORT',
+        )
+        require(
+            self.num_replicas == 1 or self.num_ps_tasks > 0,
+            'num_replicas',
+            self.num_replicas,
+            'machines that train together need parameter servers to share the weights; set --num_ps_tasks',
+        )
+        require(
+            self.num_ps_tasks == 0 or bool(self.master),
+            'num_ps_tasks',
+            self.num_ps_tasks,
+            'parameter servers are reached through --master=grpc://HOST:PORT, the server of this machine',
+        )
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this machine leads: initialises, restores, and writes checkpoints and summaries."""
+        return self.task == 0
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerOptions:
+    """One server of a cluster.
+
+    Attributes:
+      job_name: 'ps' for a parameter server, 'worker' for one that computes.
+      task: its number in its job, from 0.
+      worker_hosts: HOST:PORT of all workers, in order.
+      ps_hosts: HOST:PORT of all parameter servers, in order.
+    """
+
+    job_name: str
+    task: int
+    worker_hosts: tuple[str, ...]
+    ps_hosts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_choice('job_name', self.job_name, JOBS)
+        hosts = self.ps_hosts if self.job_name == 'ps' else self.worker_hosts
+        flag = f'{self.job_name}_hosts'
+        if not hosts:
+            raise OptionError(f'--{flag} is empty: give HOST:PORT of each {self.job_name}.')
+        require(0 <= self.task < len(hosts), 'task', self.task, f'--{flag} has the servers 0 to {len(hosts) - 1}')
+        for flag, addresses in (('worker_hosts', self.worker_hosts), ('ps_hosts', self.ps_hosts)):
+            good = all(':' in address and '/' not in address for address in addresses)
+            require(good, flag, addresses, 'write HOST:PORT, with commas between several')
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return (self.ps_hosts if self.job_name == 'ps' else self.worker_hosts)[self.task]

@@ -1,0 +1,200 @@
+"""Options of the network: backbone, ASPP, decoder, searched networks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from deeplab import common
+from deeplab.options.rules import check_size, require, require_choice, require_positive, require_share, shown
+
+MERGE_METHODS = ('max', 'avg')
+OUTPUT_STRIDES = (4, 8, 16, 32)
+
+
+@dataclasses.dataclass(frozen=True)
+class AsppOptions:
+    """Atrous spatial pyramid pooling (arXiv:1706.05587, section 3.3).
+
+    Attributes:
+      rates: atrous rates of the 3x3 branches; empty for none.
+      filters: channels of each branch and of the projection.
+      image_level_feature: whether to add the image-pooling branch.
+      with_batch_norm: whether there is an ASPP at all; without it the logits read the features, one set of logits
+        for each rate.
+      with_concat_projection: whether a 1x1 convolution and dropout follow the concatenation.
+      with_separable_conv: whether the atrous branches are depthwise separable.
+      with_squeeze_and_excitation: whether the image-level feature gates the sum instead of joining it.
+      image_se_uses_qsigmoid: whether that gate is the piecewise-linear sigmoid.
+    """
+
+    rates: tuple[int, ...] = ()
+    filters: int = 256
+    image_level_feature: bool = True
+    with_batch_norm: bool = True
+    with_concat_projection: bool = True
+    with_separable_conv: bool = True
+    with_squeeze_and_excitation: bool = False
+    image_se_uses_qsigmoid: bool = False
+
+    def __post_init__(self) -> None:
+        require(
+            all(rate > 0 for rate in self.rates),
+            'atrous_rates',
+            self.rates,
+            'each rate must be 1 or more; leave the flag away for no atrous branch',
+        )
+        require_positive('aspp_convs_filters', self.filters)
+
+
+@dataclasses.dataclass(frozen=True)
+class DecoderOptions:
+    """The decoder (arXiv:1802.02611, section 3.1).
+
+    Attributes:
+      output_strides: strides of the skips, descending; empty for no decoder.
+      filters: channels of its convolutions.
+      use_separable_conv: whether those are depthwise separable.
+      use_sum_merge: whether skip and features are added instead of concatenated.
+      output_is_logits: whether the decoder's output is taken as the logits.
+    """
+
+    output_strides: tuple[int, ...] = ()
+    filters: int = 256
+    use_separable_conv: bool = True
+    use_sum_merge: bool = False
+    output_is_logits: bool = False
+
+    def __post_init__(self) -> None:
+        strides = self.output_strides
+        flag = 'decoder_output_stride'
+        require(all(s > 0 for s in strides), flag, strides, 'strides are positive integers, such as 4 or 8,4')
+        require(
+            all(a > b for a, b in zip(strides, strides[1:], strict=False)),
+            flag,
+            strides,
+            'several strides must descend, such as 8,4',
+        )
+        require_positive('decoder_filters', self.filters)
+        require(
+            not (self.output_is_logits and not strides),
+            'decoder_output_is_logits',
+            True,
+            'it needs a decoder; set --decoder_output_stride too',
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class NasOptions:
+    """What the searched networks alone know.
+
+    Attributes:
+      stem_output_filters: filters of an operation at stride 4; they double with every halving of the features.
+      remove_os32_stride: whether the cells at stride 32 keep stride 16.
+      use_classification_head: whether the head for classification follows.
+      drop_path_keep_prob: share of the paths that the last cell keeps at the end of training.
+      total_training_steps: steps over which paths come to be dropped; None for at full strength from the start.
+    """
+
+    stem_output_filters: int = 20
+    remove_os32_stride: bool = False
+    use_classification_head: bool = False
+    drop_path_keep_prob: float = 1.0
+    total_training_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        require_positive('nas_stem_output_num_conv_filters', self.stem_output_filters)
+        require_share('drop_path_keep_prob', self.drop_path_keep_prob)
+        if self.total_training_steps is not None:
+            require_positive('training_number_of_steps', self.total_training_steps)
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelOptions:
+    """One network: backbone, head, decoder and logits.
+
+    Attributes:
+      outputs_to_num_classes: number of classes for each output (`{'semantic': 21}`).
+      crop_size: height and width that the network sees, in pixels; None where the size is known at run time alone.
+      model_variant: name of the backbone.
+      output_stride: input pixels for each step of the backbone's last feature map.
+      depth_multiplier: factor on the channels of a MobileNet.
+      divisible_by: number that a MobileNet's channels are rounded to a multiple of; None for the network's own.
+      multi_grid: factors on the atrous rates of a ResNet's or an Xception's last block; None for the network's own.
+      image_pooling_crop_size: size over which the image-level feature pools; None for the crop.
+      image_pooling_stride: stride of that pooling.
+      image_pyramid: scales at which the network sees its input; None or (1.0,) for one.
+      merge_method: 'max' or 'avg', how the logits of several scales are merged.
+      prediction_with_upsampled_logits: whether logits are resized before (else after) argmax.
+      logits_kernel_size: kernel size of the logits' convolution (1, unless aspp.with_batch_norm is off).
+      use_bounded_activation: whether relu6 takes relu's place (for quantisation).
+      dense_prediction_cell_json: path of a searched head's description; None for ASPP.
+      batch_norm_decay: decay of every batch norm's moving average; None for each part's own.
+      quantize_delay_step: step at which 8-bit training starts; None for never.
+      input_channels: channels of the images that it sees.
+    """
+
+    outputs_to_num_classes: Mapping[str, int]
+    crop_size: tuple[int, int] | None = None
+    model_variant: str = 'mobilenet_v2'
+    output_stride: int = 16
+    depth_multiplier: float = 1.0
+    divisible_by: int | None = None
+    multi_grid: tuple[int, ...] | None = None
+    image_pooling_crop_size: tuple[int, int] | None = None
+    image_pooling_stride: tuple[int, int] = (1, 1)
+    image_pyramid: tuple[float, ...] | None = None
+    merge_method: str = 'max'
+    prediction_with_upsampled_logits: bool = True
+    logits_kernel_size: int = 1
+    use_bounded_activation: bool = False
+    dense_prediction_cell_json: str | None = None
+    batch_norm_decay: float | None = None
+    quantize_delay_step: int | None = None
+    input_channels: int = 3
+    aspp: AsppOptions = AsppOptions()
+    decoder: DecoderOptions = DecoderOptions()
+    nas: NasOptions = NasOptions()
+
+    def __post_init__(self) -> None:
+        for output, classes in self.outputs_to_num_classes.items():
+            require(classes > 0, 'num_classes', classes, f"output '{output}' needs at least one class")
+        require_positive('image_channels', self.input_channels)
+        check_size('crop_size', self.crop_size)
+        check_size('image_pooling_crop_size', self.image_pooling_crop_size)
+        check_size('image_pooling_stride', self.image_pooling_stride)
+        require(
+            self.output_stride in OUTPUT_STRIDES,
+            'output_stride',
+            self.output_stride,
+            f'it must be one of {shown(OUTPUT_STRIDES)}',
+        )
+        require_positive('depth_multiplier', self.depth_multiplier)
+        if self.divisible_by is not None:
+            require_positive('divisible_by', self.divisible_by)
+        require(
+            all(scale > 0 for scale in self.image_pyramid or ()),
+            'image_pyramid',
+            self.image_pyramid,
+            'scales must be greater than 0',
+        )
+        require_choice('merge_method', self.merge_method, MERGE_METHODS)
+        require_positive('logits_kernel_size', self.logits_kernel_size)
+        require(
+            self.logits_kernel_size == 1 or not self.aspp.with_batch_norm,
+            'logits_kernel_size',
+            self.logits_kernel_size,
+            'it must be 1 while --aspp_with_batch_norm is true',
+        )
+        if self.batch_norm_decay is not None:
+            require(
+                0.0 <= self.batch_norm_decay < 1.0,
+                'batch_norm_decay',
+                self.batch_norm_decay,
+                'it must be 0 or more and less than 1',
+            )
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes of the semantic output."""
+        return self.outputs_to_num_classes[common.OUTPUT_TYPE]

@@ -1,0 +1,225 @@
+"""Options of training: restore, validation, the training run, its preview."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from deeplab.errors import OptionError
+from deeplab.options.data import AugmentOptions, DatasetOptions, ResizeOptions
+from deeplab.options.loss import LossOptions
+from deeplab.options.machines import CloneOptions
+from deeplab.options.network import ModelOptions
+from deeplab.options.optimization import OptimizerOptions
+from deeplab.options.rules import (
+    check_size,
+    require,
+    require_choice,
+    require_not_negative,
+    require_positive,
+    require_seed,
+    shown,
+)
+
+PRECISIONS = ('float32', 'bfloat16', 'float16')
+ON_NAN = ('stop', 'skip')
+
+
+@dataclasses.dataclass(frozen=True)
+class RestoreOptions:
+    """What a new run takes from its initial checkpoint.
+
+    Attributes:
+      exclude_scopes: variables that begin with one of these start anew.
+      ignore_missing_vars: whether variables that the checkpoint lacks start anew, too, instead of ending the run; None
+        for "unless names are mapped".
+      rename_map: `old_prefix=new_prefix,...` from the checkpoint's names to the network's, or the path of a JSON or
+        YAML file that says so; None where names are the same. It is read when a run starts that needs it.
+    """
+
+    exclude_scopes: tuple[str, ...] = ()
+    ignore_missing_vars: bool | None = None
+    rename_map: str | None = None
+
+    @property
+    def ignores_missing(self) -> bool:
+        """Whether variables may stay without a value of the checkpoint."""
+        return self.rename_map is None if self.ignore_missing_vars is None else self.ignore_missing_vars
+
+
+@dataclasses.dataclass(frozen=True)
+class ValidationOptions:
+    """Validation while training.
+
+    Attributes:
+      split: split to measure on; None for no validation.
+      every: steps between two validations; None for no validation.
+      crop_size: height and width that the network sees then; None for the smallest good crop that holds every image.
+      early_stop: validations in a row without a better mIoU after which training ends; None for never.
+    """
+
+    split: str | None = None
+    every: int | None = None
+    crop_size: tuple[int, int] | None = None
+    early_stop: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.split is None) != (self.every is None):
+            given = f'--eval_split={self.split}' if self.every is None else f'--eval_every={self.every}'
+            missing = '--eval_every=N, the steps between two validations,' if self.every is None else '--eval_split'
+            raise OptionError(f'{given} alone does nothing: set {missing} too, or leave both away.')
+        if self.every is not None:
+            require_positive('eval_every', self.every)
+        check_size('eval_crop_size', self.crop_size)
+        needs = 'it says something about validation while training; set --eval_split and --eval_every too'
+        require(self.is_on or self.crop_size is None, 'eval_crop_size', self.crop_size, needs)
+        require(self.is_on or self.early_stop is None, 'early_stop_evals', self.early_stop, needs)
+        if self.early_stop is not None:
+            require_positive('early_stop_evals', self.early_stop)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there are validations."""
+        return self.split is not None
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainOptions:
+    """All that `deeplab train` needs to know.
+
+    Attributes (those that do not explain themselves):
+      precision: type in which convolutions and activations compute; variables are float32 whatever it is.
+      xla: whether XLA compiles what it can of the graph.
+      accumulation_steps: micro-batches in which each clone takes its images of a step, one after the other.
+      on_nan: 'stop' or 'skip', what follows a loss or gradient that is not finite.
+      save_interval_secs: seconds between two checkpoints; 0 for one at each step, None for the first and the last.
+      save_summaries_secs: seconds between two summaries; 0 for one at each step, None for none.
+    """
+
+    model: ModelOptions
+    dataset: DatasetOptions
+    train_logdir: str
+    resize: ResizeOptions = ResizeOptions()
+    augment: AugmentOptions = AugmentOptions()
+    optimizer: OptimizerOptions = OptimizerOptions()
+    loss: LossOptions = LossOptions()
+    clones: CloneOptions = CloneOptions()
+    validation: ValidationOptions = ValidationOptions()
+    batch_size: int = 8
+    number_of_steps: int = 30000
+    fine_tune_batch_norm: bool = True
+    initial_checkpoint: str | None = None
+    initialize_last_layer: bool = True
+    restore: RestoreOptions = RestoreOptions()
+    log_steps: int = 10
+    save_interval_secs: float | None = 1200
+    save_summaries_secs: float | None = 600
+    save_summaries_images: bool = False
+    profile_logdir: str | None = None
+    seed: int = 0
+    precision: str = 'float32'
+    xla: bool = False
+    moving_average_decay: float | None = None
+    accumulation_steps: int = 1
+    on_nan: str = 'stop'
+    # What the receipt says of where all this comes from; no step depends on it.
+    command: tuple[str, ...] = dataclasses.field(default=(), compare=False)
+    repeats: str | None = None
+
+    def __post_init__(self) -> None:
+        require_choice('precision', self.precision, PRECISIONS)
+        require_positive('train_batch_size', self.batch_size)
+        require_positive('training_number_of_steps', self.number_of_steps)
+        require_positive('log_steps', self.log_steps)
+        require_not_negative('save_interval_secs', self.save_interval_secs or 0)
+        require_not_negative('save_summaries_secs', self.save_summaries_secs or 0)
+        require_seed(self.seed)
+        decay = self.moving_average_decay
+        require(
+            decay is None or 0.0 < decay < 1.0,
+            'moving_average_decay',
+            decay,
+            'it must be greater than 0 and less than 1, such as 0.99; leave the flag away for no averages',
+        )
+        require_choice('on_nan', self.on_nan, ON_NAN)
+        clones = self.clones.num_clones
+        require(
+            self.batch_size % clones == 0,
+            'train_batch_size',
+            self.batch_size,
+            f'the {clones} clones of --num_clones must share it evenly; set it to a multiple of {clones}',
+        )
+        self._require_micro_batches()
+        for flag, value in (
+            ('checkpoint_exclude_scopes', self.restore.exclude_scopes),
+            ('checkpoint_rename_map', self.restore.rename_map),
+        ):
+            require(
+                not value or self.initial_checkpoint is not None,
+                flag,
+                value,
+                'it is about the initial checkpoint, and there is none; set --tf_initial_checkpoint or leave it away',
+            )
+        if self.model.crop_size is not None:
+            require(
+                self.augment.cutout_size < min(self.model.crop_size),
+                'cutout_size',
+                self.augment.cutout_size,
+                f'it must be less than both sides of --train_crop_size={shown(self.model.crop_size)}',
+            )
+
+    def _require_micro_batches(self) -> None:
+        """Raises `OptionError` unless the images of a step fall into equal micro-batches, on one machine."""
+        steps, clones = self.accumulation_steps, self.clones.num_clones
+        require_positive('accumulation_steps', steps)
+        # Another machine would change the weights between two micro-batches, and add to the same sums; and what is fed
+        # to a server is a whole step.
+        require(
+            steps == 1 or not self.clones.master,
+            'accumulation_steps',
+            steps,
+            'a step has several micro-batches in this process alone. Leave it away, or --master',
+        )
+        images = self.batch_size // clones
+        good = ', '.join(str(number) for number in range(1, images + 1) if images % number == 0)
+        shared = f' over --num_clones={clones}' if clones > 1 else ''
+        require(
+            images % steps == 0,
+            'accumulation_steps',
+            steps,
+            f'the micro-batches of a step must be of one size, and --train_batch_size={self.batch_size}{shared} falls '
+            f'evenly into {good} of them alone. Set one of these, or --train_batch_size to a multiple of '
+            f'{clones * steps}',
+        )
+
+    @property
+    def clone_batch_size(self) -> int:
+        """Images that each clone sees at a time: its part of a step, or of a step's micro-batch."""
+        return self.batch_size // (self.clones.num_clones * self.accumulation_steps)
+
+
+@dataclasses.dataclass(frozen=True)
+class PreviewOptions:
+    """All that `deeplab preview` needs to know.
+
+    Attributes:
+      train: the training whose input is drawn; only what its data and its changes to images need is looked at.
+      path: file of the sheet, a PNG.
+      images: records that are shown with what each change does to them.
+      samples: complete training samples that are shown.
+    """
+
+    train: TrainOptions
+    path: str
+    images: int = 4
+    samples: int = 8
+
+    def __post_init__(self) -> None:
+        require(
+            self.path.lower().endswith('.png'),
+            'preview_path',
+            self.path,
+            'the sheet is a PNG; give a folder, or a name that ends in .png',
+        )
+        for flag in ('images', 'samples'):
+            value = getattr(self, flag)
+            require(1 <= value <= 64, f'preview_{flag}', value, 'it must be from 1 to 64')

@@ -1,0 +1,340 @@
+"""The receipt of a training, TRAIN_LOGDIR/run.json: what was run, with what, on what; and how it can be run again.
+
+The file holds one object, `{'format': 1, 'runs': [...]}`, with an entry for each run in the folder, the newest last.
+Importing this module loads no TensorFlow, because the command line reads receipts before it does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import hashlib
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+import shlex
+import struct
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from absl import logging
+
+import deeplab
+from deeplab.datasets.record_index import RecordIndex
+from deeplab.errors import OptionError
+from deeplab.options import TrainOptions
+from deeplab.utils import documents
+
+FILE = 'run.json'
+FORMAT = 1
+VALIDATION_RECORDS = 'validation_records'
+INITIAL_CHECKPOINT = 'initial_checkpoint'
+_PACKAGES = ('tensorflow', 'tf-slim', 'numpy', 'pillow')
+_GIT_SECS = 10
+
+Run = dict[str, Any]
+
+
+def load(path: str) -> Run:
+    """The newest run in a receipt.
+
+    Args:
+      path: of run.json, or of the folder that holds it.
+
+    Raises:
+      OptionError: there is none, or it is something else.
+    """
+    file = os.path.join(path, FILE) if os.path.isdir(path) else path
+    try:
+        runs = _runs(pathlib.Path(file).read_text('utf-8-sig', 'replace'))
+    except OSError as error:
+        raise OptionError(
+            f"--from={path}: '{file}' cannot be read ({error.strerror}). Give the run.json that training writes into "
+            'its --train_logdir'
+        ) from None
+    if not runs:
+        raise OptionError(f"--from={path}: '{file}' is no receipt. Give the run.json of a --train_logdir")
+    newest = runs[-1]
+    if newest.get('first_step') and INITIAL_CHECKPOINT in newest:  # it went on from an earlier run's own checkpoint
+        newest[INITIAL_CHECKPOINT] = next((run[INITIAL_CHECKPOINT] for run in reversed(runs) if _began(run)), None)
+    return newest
+
+
+def newest_in(folder: str) -> Run | None:
+    """The newest run of the run manifest in `folder`; None where there is none that can be read."""
+    try:
+        runs = _runs(pathlib.Path(folder, FILE).read_text('utf-8'))
+    except (OSError, UnicodeDecodeError):
+        return None
+    return runs[-1] if runs else None
+
+
+def _began(run: Run) -> bool:
+    """Whether a run read the initial checkpoint that it names."""
+    return not run.get('first_step') and bool(run.get(INITIAL_CHECKPOINT))
+
+
+def _runs(text: str) -> list[Run]:
+    """The runs in a receipt's text; empty where it is none."""
+    try:
+        content = documents.parse_json(text)
+    except documents.DocumentError:
+        return []
+    runs = content.get('runs') if isinstance(content, dict) else None
+    good = isinstance(runs, list) and all(isinstance(run, dict) and 'command' in run for run in runs)
+    return list(runs) if good else []
+
+
+def describe(
+    options: TrainOptions,
+    index: RecordIndex,
+    images: int,
+    first_step: int,
+    validated: tuple[RecordIndex, int] | None = None,
+    initial_checkpoint: str | None = None,
+) -> Run:
+    """What there is to say about a run, before its first step.
+
+    Args:
+      options: of the training.
+      index: where its records lie.
+      images: records that are good.
+      first_step: steps done by earlier runs.
+      validated: the records of the validation split, and how many of them are good; None without validation.
+      initial_checkpoint: path of what a new run starts from; None for nothing.
+    """
+    validation_records = None
+    if validated is not None:
+        validation_records = {**records(validated[0]), 'split': options.validation.split, 'images': validated[1]}
+    return {
+        'started': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
+        'command': list(options.command),
+        'command_line': shlex.join(['deeplab', 'train', *options.command]) if options.command else None,
+        'folder': os.getcwd(),
+        'first_step': first_step,
+        'seed': options.seed,
+        'options': options_as_json(options),
+        'versions': versions(),
+        'git': git_revision(pathlib.Path(deeplab.__file__).parent),
+        'records': {**records(index), 'split': options.dataset.split, 'images': images},
+        VALIDATION_RECORDS: validation_records,
+        INITIAL_CHECKPOINT: None if initial_checkpoint is None else checkpoint(initial_checkpoint),
+        'machine': machine(),
+    }
+
+
+def write(directory: str, run: Run) -> None:
+    """Adds a run to the receipt in `directory`; the file changes as a whole or not at all.
+
+    A file of that name that is no receipt is kept as run.json.unreadable.
+    """
+    from deeplab.core import checkpoints
+
+    path = pathlib.Path(directory, FILE)
+    earlier: list[Run] = []
+    with contextlib.suppress(OSError):
+        earlier = _runs(path.read_text('utf-8-sig', 'replace'))
+        if not earlier:
+            os.replace(path, f'{path}.unreadable')
+            logging.warning('%s is no receipt of a training; it is kept as %s.unreadable.', path, FILE)
+    text = json.dumps({'format': FORMAT, 'runs': [*earlier, run]}, indent=1) + '\n'
+    checkpoints.write_beside(str(path), lambda beside: _write_text(beside, text))
+
+
+def _write_text(path: str, text: str) -> None:
+    pathlib.Path(path).write_text(text, 'utf-8')
+
+
+def options_as_json(options: TrainOptions) -> dict[str, Any]:
+    """All fields of the options, those that no flag set too; the command line is left out."""
+    fields = dataclasses.asdict(options)
+    for name in ('command', 'repeats'):
+        fields.pop(name)
+    return json.loads(json.dumps(fields, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has for a value that it does not know."""
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+def versions() -> dict[str, str]:
+    """Versions of this package, of Python and of the libraries that numbers depend on."""
+    found = {'deeplab': deeplab.__version__, 'python': platform.python_version()}
+    for package in _PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    return found
+
+
+def git_revision(folder: pathlib.Path) -> dict[str, Any] | None:
+    """The revision of the checkout that a package belongs to, and whether its files differ from it; None without one.
+
+    Args:
+      folder: of the package.
+    """
+
+    def git(*words: str) -> str:
+        done = subprocess.run(
+            ['git', *words], cwd=folder, capture_output=True, text=True, timeout=_GIT_SECS, check=True
+        )
+        return done.stdout.strip()
+
+    try:
+        git('ls-files', '--error-unmatch', '__init__.py')  # installed below some other checkout, it is not part of it
+        return {'revision': git('rev-parse', 'HEAD'), 'is_changed': bool(git('status', '--porcelain', '--', '.'))}
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def records(index: RecordIndex) -> dict[str, Any]:
+    """Shards with their sizes, and a digest of the records.
+
+    The digest is the SHA-256 of each record's length and of the checksum that its shard stores with it, in order. It
+    changes with any byte of any record, and reads four bytes of each; names and the split over shards play no part.
+
+    Args:
+      index: of the records.
+    """
+    digest = hashlib.sha256()
+    shard = -1
+    file: int | None = None
+    try:
+        for number, offset, length in zip(
+            index.shard.tolist(), index.offset.tolist(), index.length.tolist(), strict=True
+        ):
+            if number != shard:
+                if file is not None:
+                    os.close(file)
+                    file = None
+                file, shard = os.open(index.shards[number], os.O_RDONLY | os.O_CLOEXEC), number
+            assert file is not None
+            digest.update(struct.pack('<q', length) + os.pread(file, 4, offset + length))
+    finally:
+        if file is not None:
+            os.close(file)
+    sizes = {os.path.basename(path): os.path.getsize(path) for path in index.shards}
+    return {'digest': f'sha256:{digest.hexdigest()}', 'shards': sizes}
+
+
+def checkpoint(path: str) -> dict[str, Any]:
+    """A checkpoint's path and digest.
+
+    The digest is the SHA-256 of its index, which has a checksum of each tensor; of all of it where it is a single file.
+
+    Args:
+      path: of the checkpoint, as TensorFlow wants it.
+    """
+    found: dict[str, Any] = {'path': path, 'digest': None}
+    for name in (f'{path}.index', path):
+        with contextlib.suppress(OSError), open(name, 'rb') as file:
+            return {**found, 'digest': f'sha256:{hashlib.file_digest(file, "sha256").hexdigest()}'}
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """What computes: cores that this process may use, memory, processor, GPUs, system."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
+    return {
+        'cores': cores,
+        'memory_gb': _memory_gb(),
+        'processor': _processor(),
+        'gpus': _gpus(),
+        'system': platform.platform(),
+    }
+
+
+def _memory_gb() -> float | None:
+    """Memory of the machine in 10^9 bytes; None where the system does not tell."""
+    try:
+        return round(os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 1e9, 1)
+    except (ValueError, OSError, AttributeError):
+        return None
+
+
+def _processor() -> str:
+    """The processor's name, or its kind where the system does not tell."""
+    with contextlib.suppress(OSError):
+        for line in pathlib.Path('/proc/cpuinfo').read_text('utf-8').splitlines():
+            if line.startswith('model name'):
+                return line.partition(':')[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _gpus() -> list[str]:
+    """Names of the GPUs that TensorFlow sees."""
+    if 'tensorflow' not in sys.modules:
+        return []
+    import tensorflow as tf
+
+    found = []
+    for device in tf.config.list_physical_devices('GPU'):
+        found.append(tf.config.experimental.get_device_details(device).get('device_name', device.name))
+    return found
+
+
+def differences(old: Run, new: Run) -> list[str]:
+    """What a repetition has in another way than the run that it repeats, a sentence each.
+
+    Args:
+      old: the run that is repeated.
+      new: this one.
+    """
+    found = []
+    old_records, new_records = old.get('records', {}), new['records']
+    if old_records.get('digest') != new_records['digest']:
+        found.append(
+            f'The records are not those of the run that is repeated: {old_records.get("images")} images then '
+            f'({_short(old_records.get("digest"))}), {new_records["images"]} now ({_short(new_records["digest"])}).'
+        )
+    found += _other_inputs(old, new)
+    old_versions, new_versions = old.get('versions', {}), new['versions']
+    changed = [
+        f'{name} {old_versions.get(name, "missing")} then, {new_versions.get(name, "missing")} now'
+        for name in sorted({*old_versions, *new_versions})
+        if old_versions.get(name) != new_versions.get(name)
+    ]
+    if changed:
+        found.append(f'Versions differ from the run that is repeated: {"; ".join(changed)}.')
+    old_git, new_git = old.get('git') or {}, new['git'] or {}
+    if old_git.get('revision') != new_git.get('revision'):
+        found.append(
+            f'The code differs from the run that is repeated: revision {_short(old_git.get("revision"))} then, '
+            f'{_short(new_git.get("revision"))} now.'
+        )
+    elif old_git.get('is_changed') or new_git.get('is_changed'):
+        found.append('The code had changes that no revision holds, then or now; it may differ from the run repeated.')
+    return found
+
+
+def _other_inputs(old: Run, new: Run) -> list[str]:
+    """What there is to say of the records that are validated and the initial checkpoint, where both runs have them."""
+    found = []
+    then, now = old.get(VALIDATION_RECORDS) or {}, new.get(VALIDATION_RECORDS) or {}
+    if _differ(then, now):
+        found.append(
+            f'The validation records are not those of the run that is repeated: {then["images"]} images of split '
+            f'{then["split"]} then ({_short(then["digest"])}), {now["images"]} of split {now["split"]} now '
+            f'({_short(now["digest"])}). So its mIoU cannot be compared.'
+        )
+    then, now = old.get(INITIAL_CHECKPOINT) or {}, new.get(INITIAL_CHECKPOINT) or {}
+    if _differ(then, now):
+        found.append(
+            f'The initial checkpoint is not that of the run that is repeated: {then["path"]} then '
+            f'({_short(then["digest"])}), {now["path"]} now ({_short(now["digest"])}).'
+        )
+    return found
+
+
+def _differ(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether two digests are known, and are not equal."""
+    return bool(old.get('digest') and new.get('digest')) and old['digest'] != new['digest']
+
+
+def _short(digest: str | None) -> str:
+    return 'unknown' if digest is None else digest.removeprefix('sha256:')[:12]

@@ -1,0 +1,113 @@
+"""The training split: its checked records, label weights from its histogram, and the input pipeline."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+from absl import logging
+
+from deeplab import input_preprocess
+from deeplab.core import (
+    feature_extractor,
+)
+from deeplab.datasets import descriptor, record_check, record_index, segmentation_dataset
+from deeplab.errors import DataError
+from deeplab.evaluation import runner
+from deeplab.options import TrainOptions
+from deeplab.training import label_weights, replicas
+from deeplab.utils import input_generator
+
+QUEUED_BATCHES = 2
+
+
+class Data(NamedTuple):
+    """A checked split.
+
+    Attributes:
+      descriptor: of the data set.
+      verdict: what the check of its records found.
+      reader: reads its records.
+    """
+
+    descriptor: descriptor.DatasetDescriptor
+    verdict: record_check.Verdict
+    reader: input_generator.RecordReader
+
+    @property
+    def ignore_label(self) -> int:
+        """Label of pixels that count nowhere."""
+        return self.descriptor.ignore_label
+
+    @property
+    def records(self) -> Sequence[int]:
+        """Numbers of the good records."""
+        return self.verdict.records
+
+
+def open_data(options: TrainOptions) -> Data:
+    """Finds the split and checks all its records before anything is built.
+
+    Raises:
+      UserError: there is no such data set or split, or its records or masks are not good.
+    """
+    dataset = segmentation_dataset.get_dataset(options.dataset.name, options.dataset.split, options.dataset.directory)
+    runner.require_channels(options.model, dataset.descriptor)
+    ignore_label = dataset.descriptor.ignore_label
+    index = record_index.RecordIndex.walk(dataset.shards, options.dataset.skip_corrupt_records)
+    verdict = record_check.check(
+        dataset,
+        options.model.num_classes,
+        ignore_label,
+        skip_corrupt_records=options.dataset.skip_corrupt_records,
+        cache_dir=options.train_logdir if options.clones.is_chief else None,
+        index=index,
+    )
+    logging.info('Training on %d images of %s, split %s.', len(verdict.records), options.dataset.name, dataset.split)
+    kind = (dataset.descriptor.image_channels, dataset.descriptor.image_bits)
+    return Data(dataset.descriptor, verdict, input_generator.RecordReader(index, *kind))
+
+
+def with_label_weights(options: TrainOptions, data: Data) -> TrainOptions:
+    """`options` with label weights in numbers, where they are to follow from the records."""
+    if not options.loss.auto_label_weights:
+        return options
+    try:
+        weights = label_weights.median_frequency(data.verdict.class_pixels, data.verdict.class_image_pixels)
+    except ValueError as error:
+        raise DataError(
+            f'--label_weights=auto: {error} of split {options.dataset.split}. Leave the flag away, or mend the masks'
+        ) from None
+    shown = ', '.join(f'{data.descriptor.class_name(number)} {weight:.3g}' for number, weight in enumerate(weights))
+    logging.info('--label_weights=auto: %s.', shown)
+    loss = dataclasses.replace(options.loss, label_weights=tuple(weights.tolist()), auto_label_weights=False)
+    return dataclasses.replace(options, loss=loss)
+
+
+def input_steps(options: TrainOptions, data: Data) -> dict[str, input_preprocess.Step]:
+    """What happens to a sample before the network sees it, by the names in `input_preprocess`."""
+    assert options.model.crop_size is not None
+    return input_preprocess.train_steps(
+        options.model.crop_size,
+        options.resize,
+        options.augment,
+        feature_extractor.mean_pixel(options.model.model_variant, options.model.input_channels),
+        data.ignore_label,
+        data.verdict.class_pixels,
+    )
+
+
+def build_input(options: TrainOptions, data: Data, first_position: int | tf.Tensor) -> input_generator.Pipeline:
+    """The batches of one clone each, from a sample position on."""
+    return input_generator.get(
+        data.reader,
+        list(input_steps(options, data).values()),
+        options.clone_batch_size,
+        is_training=True,
+        records=data.records,
+        seed=options.seed,
+        first_position=first_position,
+        is_taken=replicas.is_mine(options.clones, options.batch_size),
+    )

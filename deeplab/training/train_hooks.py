@@ -1,0 +1,195 @@
+"""What happens between training steps: log lines, the live bar, summaries, a profile."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+from deeplab.training.train_loop import Hook, StepResult
+from deeplab.utils import output_files
+
+
+class BeginHook(Hook):
+    """Does something once, when all is ready for the first step."""
+
+    def __init__(self, do: Callable[[], None]):
+        self._do = do
+
+    def begin(self, session: tf.compat.v1.Session, step: int) -> None:
+        """Does it."""
+        self._do()
+
+
+def passes_multiple(before: int, step: int, every_steps: int) -> bool:
+    """Whether a step that comes after `before` is the first at or behind a multiple of `every_steps`.
+
+    Where others count too, a step may be several further than the one before, and miss every multiple.
+    """
+    return step // every_steps != before // every_steps
+
+
+class LogHook(Hook):
+    """Writes `global step 1050: loss = 0.5795 (0.741 sec/step)` every few steps; seconds are those steps' mean."""
+
+    def __init__(self, every_steps: int, bar: ProgressHook | None = None):
+        self._every_steps = every_steps
+        self._bar = bar
+        self._seconds: list[float] = []
+        self._last_step: int | None = None
+
+    def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
+        """Writes the line where one is due."""
+        self._seconds.append(result.seconds)
+        before, self._last_step = self._last_step, result.step
+        if not passes_multiple(result.step - 1 if before is None else before, result.step, self._every_steps):
+            return
+        mean = sum(self._seconds) / len(self._seconds)
+        self._seconds.clear()
+        with self._bar.hidden() if self._bar else contextlib.nullcontext():
+            logging.info('global step %d: loss = %.4f (%.3f sec/step)', result.step, result.loss, mean)
+
+
+class ProgressHook(Hook):
+    """A live bar on standard error: step, loss, rate, images a second, time left. Nothing unless on a terminal.
+
+    Attributes:
+      note: what else it shows, such as the mIoU; empty for nothing.
+    """
+
+    def __init__(self, number_of_steps: int, batch_size: int):
+        self.note = ''
+        self._number_of_steps = number_of_steps
+        self._batch_size = batch_size
+        self._bar: Any = None
+
+    def begin(self, session: tf.compat.v1.Session, step: int) -> None:
+        """Shows the bar."""
+        if not sys.stderr.isatty():
+            return
+        import tqdm  # not needed elsewhere
+
+        self._bar = tqdm.tqdm(
+            total=self._number_of_steps, initial=step, unit='step', dynamic_ncols=True, leave=True, smoothing=0.1
+        )
+
+    def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
+        """Moves the bar."""
+        if self._bar is None:
+            return
+        speed = self._batch_size / max(result.seconds, 1e-9)
+        self._bar.set_postfix_str(
+            f'loss {result.loss:.4f}, rate {result.learning_rate:.3g}, {speed:.1f} images/s'
+            + (f', {self.note}' if self.note else ''),
+            refresh=False,
+        )
+        self._bar.update()
+
+    def end(self, step: int) -> None:
+        """Leaves the bar as it is."""
+        if self._bar is not None:
+            self._bar.close()
+
+    @contextlib.contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Takes the bar away while something else writes to the terminal."""
+        if self._bar is None:
+            yield
+            return
+        self._bar.clear()
+        yield
+        self._bar.refresh()
+
+
+class SummaryHook(Hook):
+    """Writes the merged summaries at the first step and then every so many seconds, and the speed beside them.
+
+    Where the event file cannot be written, training goes on without.
+    """
+
+    def __init__(self, directory: str, merged: tf.Tensor, interval_secs: float):
+        self._directory = directory
+        self._output = output_files.Dispensable(os.path.join(directory, 'events.out.tfevents.*'))
+        self._merged = merged
+        self._interval_secs = interval_secs
+        self._writer: tf.compat.v1.summary.FileWriter | None = None
+        self._last_time: float | None = None
+        self._last_step = 0
+
+    def begin(self, session: tf.compat.v1.Session, step: int) -> None:
+        """Opens the event file."""
+        self._last_step = step
+        with session.graph.as_default():
+            self._output.attempt(self._open)
+
+    def _open(self) -> None:
+        self._writer = tf.compat.v1.summary.FileWriter(self._directory)
+
+    def fetches(self, step: int) -> dict[str, tf.Tensor]:
+        """Asks for the summaries where they are due."""
+        waits = self._last_time is not None and time.monotonic() - self._last_time < self._interval_secs
+        if waits or not self._output.is_on:
+            return {}
+        return {'summary': self._merged}
+
+    def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
+        """Writes what came."""
+        if 'summary' in fetched:
+            self._output.attempt(lambda: self._write(result, fetched['summary']))
+
+    def _write(self, result: StepResult, summary: bytes) -> None:
+        assert self._writer is not None
+        self._writer.add_summary(summary, result.step)
+        now = time.monotonic()
+        if self._last_time is not None:
+            speed = (result.step - self._last_step) / max(now - self._last_time, 1e-9)
+            value = tf.compat.v1.Summary.Value(tag='global_step/sec', simple_value=speed)
+            self._writer.add_summary(tf.compat.v1.Summary(value=[value]), result.step)
+        self._last_time, self._last_step = now, result.step
+        self._writer.flush()
+
+    def end(self, step: int) -> None:
+        """Closes the event file."""
+        if self._writer is not None:
+            self._output.attempt(self._writer.close)
+
+
+class ProfileHook(Hook):
+    """Writes a TensorFlow profile of a few steps, once the first ones (which compile and warm up) are over.
+
+    Where it cannot be written, training goes on without.
+    """
+
+    def __init__(self, directory: str, skipped_steps: int = 10, profiled_steps: int = 5):
+        self._directory = directory
+        self._output = output_files.Dispensable(directory)
+        self._skipped_steps = skipped_steps
+        self._profiled_steps = profiled_steps
+        self._steps = 0
+        self._is_running = False
+
+    def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
+        """Starts or stops the profile."""
+        self._steps += 1
+        if self._steps == self._skipped_steps:
+            self._output.attempt(lambda: tf.profiler.experimental.start(self._directory))
+            self._is_running = self._output.is_on
+        elif self._is_running and self._steps == self._skipped_steps + self._profiled_steps:
+            self._stop()
+
+    def end(self, step: int) -> None:
+        """Stops a profile that is under way."""
+        if self._is_running:
+            self._stop()
+
+    def _stop(self) -> None:
+        self._is_running = False
+        self._output.attempt(tf.profiler.experimental.stop)
+        if self._output.is_on:
+            logging.info('Wrote a profile of %d steps to %s.', self._profiled_steps, self._directory)

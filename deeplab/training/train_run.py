@@ -1,0 +1,394 @@
+"""A training run, from its options to its report: checks, graph, restore or resume, loop."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+import tf_slim as slim
+from absl import logging
+
+from deeplab import common, model
+from deeplab.core import (
+    checkpoints,
+    graph_memory,
+    run_checkpoints,
+    scale_losses,
+    sessions,
+    shapes,
+    summation,
+)
+from deeplab.datasets import descriptor
+from deeplab.deployment import cluster, model_deploy
+from deeplab.errors import OptionError
+from deeplab.options import CloneOptions, TrainOptions
+from deeplab.training import (
+    diagnostics,
+    metrics_file,
+    network_clone,
+    replicas,
+    run_manifest,
+    split_input,
+    summaries,
+    train_hooks,
+    train_loop,
+    training_step,
+    validation,
+    watch_hooks,
+)
+from deeplab.utils import folder_lock, input_generator, memory, output_files, train_utils
+
+KEPT_CHECKPOINTS = 5
+MOST_SKIPS = 9  # in a row, with --on_nan=skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """How a training ended.
+
+    Attributes:
+      report: one sentence for the user.
+      step: steps done.
+      loss: total loss of the last step; None where there was nothing left to do.
+      checkpoint: path of the last checkpoint.
+      status: exit status for the command line: 0, or 128 and the number of the signal that ended it.
+    """
+
+    report: str
+    step: int
+    loss: float | None = None
+    checkpoint: str | None = None
+    status: int = 0
+
+
+def run(options: TrainOptions) -> Result:
+    """Trains as `options` say, or goes on where an earlier run in the same folder stopped.
+
+    Raises:
+      UserError: for whatever the user can mend: options, data, checkpoints, a loss that is not finite.
+    """
+    check_options(options)
+    if options.clones.master:  # a server has a working folder of its own
+        options = dataclasses.replace(options, train_logdir=os.path.abspath(options.train_logdir))
+    if not options.clones.is_chief:  # the folder is task 0's
+        return _run(options)
+    with folder_lock.held(options.train_logdir, 'train', 'train_logdir'):
+        return _run(options)
+
+
+def _run(options: TrainOptions) -> Result:
+    """What `run` does with options that are good, in a folder where no other training writes."""
+    resumed, first_step = _newest(options) if options.clones.is_chief else (None, 0)
+    if first_step >= options.number_of_steps and not validation.is_pending(options, first_step):
+        return Result(
+            f'Nothing to train: {resumed} is at step {first_step}, and --training_number_of_steps is '
+            f'{options.number_of_steps}.',
+            first_step,
+            checkpoint=resumed,
+        )
+    _require_folders(options)
+    if options.clones.is_chief:
+        step = first_step if resumed else None
+        initial = options.initial_checkpoint
+        run_checkpoints.require_not_overwritten(options.train_logdir, initial, step, options.number_of_steps)
+    if resumed is None and options.clones.is_chief:
+        _check_initial_checkpoint(options)
+    data = split_input.open_data(options)
+    options = split_input.with_label_weights(options, data)
+    bar = train_hooks.ProgressHook(options.number_of_steps, options.batch_size)
+    hooks: list[train_loop.Hook] = []
+    validator = None
+    if options.clones.is_chief:
+        output_files.make_folder(options.train_logdir)  # not before the data is known to be good
+        if not first_step:
+            diagnostics.warn(options, data.descriptor, data.verdict)
+        metrics = metrics_file.MetricsHook(options.train_logdir, options.log_steps, options.batch_size)
+        validator = validation.ValidationHook(options, bar, metrics) if options.validation.is_on else None
+        run_now = _receipt(options, data, first_step, validator)
+        write = functools.partial(_write_receipt, options, run_now)
+        hooks = [train_hooks.BeginHook(write), metrics, *([validator] if validator else [])]
+    with tf.Graph().as_default():
+        tf.compat.v1.set_random_seed(options.seed)
+        with memory.explained('train', size=_size(options)):
+            result = _train(options, data, resumed, first_step, bar, hooks)
+    report = _report(options, result, validator)
+    return Result(report, result.step, result.loss, result.checkpoint, result.status)
+
+
+def _require_folders(options: TrainOptions) -> None:
+    """Raises `OptionError` where a folder of the run cannot be made or written; the record check may take long."""
+    if options.profile_logdir:
+        output_files.require_folder(options.profile_logdir, 'profile_logdir')
+    if options.clones.is_chief:
+        output_files.require_folder(options.train_logdir, 'train_logdir')
+        for folder in validation.folders(options):
+            output_files.require_folder(folder, 'eval_split')
+
+
+def _newest(options: TrainOptions) -> tuple[str | None, int]:
+    """The checkpoint from which training goes on, and its step; None and 0 for a new run."""
+    with output_files.writing_to(options.train_logdir, 'train_logdir'):
+        for folder in (options.train_logdir, *validation.folders(options)):
+            checkpoints.remove_leftovers(folder)
+    path = run_checkpoints.newest_of_run(options.train_logdir, options.initial_checkpoint)
+    return path, checkpoints.step_of(path) if path else 0
+
+
+def _report(options: TrainOptions, result: train_loop.LoopResult, validator: validation.ValidationHook | None) -> str:
+    """How training ended, for people."""
+    if not options.clones.is_chief:
+        ended = 'Stopped' if result.status else 'Ended'
+        return f'{ended} at step {result.step}, as task {options.clones.task} of {options.clones.num_replicas}.'
+    best = '' if validator is None else validator.report()
+    if result.status:
+        return f'Stopped at step {result.step}; the same command goes on from {result.checkpoint}.{best}'
+    early = f' Ended before the last step: {result.stop_reason}.' if result.stop_reason else ''
+    done = f'Trained to step {result.step} in {result.seconds:.0f} s: {result.checkpoint}'
+    return f'{done}.{early}{best}' if early or best else done
+
+
+def check_options(options: TrainOptions) -> None:
+    """Raises `OptionError` for what cannot work; warns of what hardly can."""
+    model.check_options(options.model)
+    validation.check(options)
+    scale_losses.check_label_weights(options.loss.label_weights, options.model.num_classes)
+    if options.model.crop_size is None:
+        raise OptionError('Training needs a crop size; set --train_crop_size=513,513')
+    advice = train_utils.crop_advice(options.model.crop_size, options.model.output_stride, 'train_crop_size')
+    if advice:
+        logging.warning(advice)
+
+
+def _check_initial_checkpoint(options: TrainOptions) -> None:
+    """Looks at what a new run starts from, before the data; a run that resumes needs none of it.
+
+    Raises:
+      UserError: the checkpoint is not there, or the map of its names is not good.
+    """
+    if options.initial_checkpoint:
+        train_utils.checkpoint_names(checkpoints.check_path(options.initial_checkpoint), options.restore.rename_map)
+    elif options.optimizer.trainable_scopes:
+        logging.warning(
+            '--trainable_scopes=%s without --tf_initial_checkpoint: all other variables keep their random initial '
+            'values.',
+            ','.join(options.optimizer.trainable_scopes),
+        )
+
+
+def _receipt(
+    options: TrainOptions, data: split_input.Data, first_step: int, validator: validation.ValidationHook | None
+) -> run_manifest.Run:
+    """What is run; says what differs where an earlier run is repeated."""
+    validated = (validator.split.reader.index, validator.split.num_images) if validator else None
+    initial = options.initial_checkpoint if not first_step else None
+    initial = checkpoints.check_path(initial) if initial else None
+    run_now = run_manifest.describe(options, data.reader.index, len(data.records), first_step, validated, initial)
+    if options.repeats:
+        for difference in run_manifest.differences(run_manifest.load(options.repeats), run_now):
+            logging.warning('%s', difference)
+    return run_now
+
+
+def _write_receipt(options: TrainOptions, run_now: run_manifest.Run) -> None:
+    """Notes what is run, once it is sure to run: --from repeats the newest entry."""
+    with output_files.writing_to(options.train_logdir, 'train_logdir'):
+        run_manifest.write(options.train_logdir, run_now)
+
+
+def _train(
+    options: TrainOptions,
+    data: split_input.Data,
+    resumed: str | None,
+    first_step: int,
+    bar: train_hooks.ProgressHook,
+    hooks: Sequence[train_loop.Hook],
+) -> train_loop.LoopResult:
+    """Builds the graph in the current one, and runs it with `hooks` beside its own."""
+    machines = options.clones
+    config = _deployment(machines)
+    fed = replicas.FedInput(config, options.batch_size) if machines.master else None
+    with config.host_scope():
+        global_step = tf.compat.v1.train.get_or_create_global_step()
+        micro_batches = training_step.micro_batches(options)
+    with tf.device('/device:CPU:0'):
+        pipeline = split_input.build_input(
+            options, data, fed.first_position if fed else first_step * options.batch_size
+        )
+    watched = None if fed else _Watched(options, pipeline, config, global_step)
+    queue = watched.queue if watched else fed.take(pipeline)
+    build = functools.partial(network_clone._build_deeplab, queue, options, data.ignore_label, global_step)
+    clones = model_deploy.create_clones(config, build)
+    with config.host_scope():
+        learning_rate = training_step.learning_rate(options, global_step)
+        averages = training_step.moving_averages(options, global_step)
+        step = training_step.build_train_step(clones, options, learning_rate, global_step, averages, micro_batches)
+        if watched:
+            step = dataclasses.replace(step, waiting_seconds=watched.queue.waiting_seconds())
+            hooks = [*hooks, _watch(clones[0], watched.is_looked_at, options, data.descriptor, bar)]
+        merged = _merged_summaries(options, clones[0], step) if machines.is_chief else None
+        writer = _checkpoint_writer(options)
+        start = tf.compat.v1.global_variables_initializer()
+        group = replicas.Group(machines, step, options.number_of_steps)
+    init_fn = _init_fn(options) if machines.is_chief else None
+
+    def initialise(running: tf.compat.v1.Session) -> None:
+        running.run(start if fed else [start, pipeline.initializer])
+        if resumed:
+            train_utils.resume(running, resumed, options.model, averages)
+            writer.adopt(resumed, first_step)
+            return
+        if init_fn is not None:
+            init_fn(running)
+        if averages is not None:
+            running.run(averages.start)
+
+    _prepare_to_run(options, config, clones, step)
+    with input_generator.explain_input_errors(data.reader, lambda: writer.last_path):
+        return train_loop.train(
+            group.step,
+            options.number_of_steps,
+            writer,
+            functools.partial(group.initialise, initialise),
+            [*_hooks(options, merged, bar), *hooks, *([fed] if fed else [])],
+            options.save_interval_secs,
+            cpu_devices=config.cpu_devices,
+            remote=group.remote,
+            most_skips=MOST_SKIPS if options.on_nan == 'skip' else 0,
+        )
+
+
+def _size(options: TrainOptions) -> memory.Size:
+    """What rules the memory of the training."""
+    assert options.model.crop_size is not None
+    parts = options.clones.num_clones * options.accumulation_steps
+    return memory.Size('train', options.batch_size, options.model.crop_size, options.model.output_stride, parts)
+
+
+def _prepare_to_run(
+    options: TrainOptions,
+    config: model_deploy.DeploymentConfig,
+    clones: Sequence[model_deploy.Clone],
+    step: training_step.TrainStep,
+) -> None:
+    """Does what needs the whole graph, and no session: compares its memory with what is free, and writes it."""
+    _check_memory(options, config, clones, step)
+    _write_graph(options)
+
+
+def _check_memory(
+    options: TrainOptions,
+    config: model_deploy.DeploymentConfig,
+    clones: Sequence[model_deploy.Clone],
+    step: training_step.TrainStep,
+) -> None:
+    """Compares what the step needs with what is free, where the network computes in the memory of this machine.
+
+    Raises:
+      OutOfMemoryError: it cannot fit.
+    """
+    if options.clones.master or config.use_gpus:
+        return
+    batches = split_input.QUEUED_BATCHES * config.num_clones + input_generator.PREFETCHED_BATCHES
+    waiting = batches * sum(map(graph_memory.bytes_of, clones[0].outputs.batch.values()))
+    activations = graph_memory.peak([step.is_applied, step.loss, step.gradient_norm])
+    held = sum(graph_memory.bytes_of(variable) for variable in tf.compat.v1.global_variables())
+    memory.check(memory.Need(activations + waiting, held), _size(options))
+
+
+def _write_graph(options: TrainOptions) -> None:
+    """Puts the present graph into the run's folder; it is for the chief to do so."""
+    if not options.clones.is_chief:
+        return
+    with output_files.writing_to(options.train_logdir, 'train_logdir'):
+        sessions.write_graph(tf.compat.v1.get_default_graph(), options.train_logdir)
+
+
+class _Watched:
+    """The queue of batches of this process, and whether the step that takes from it is to be looked at."""
+
+    def __init__(
+        self,
+        options: TrainOptions,
+        pipeline: input_generator.Pipeline,
+        config: model_deploy.DeploymentConfig,
+        global_step: tf.Variable,
+    ):
+        with config.host_scope():
+            self.is_looked_at = watch_hooks.due(global_step, options.log_steps)
+        # A micro-batch takes one batch for each clone: the queue need not hold all of a step.
+        self.queue = model_deploy.prefetch(pipeline.samples, split_input.QUEUED_BATCHES * config.num_clones)
+        self.queue.begin_step([self.is_looked_at])
+
+
+def _deployment(machines: CloneOptions) -> model_deploy.DeploymentConfig:
+    """Where things go: on this machine, or in the cluster of a server."""
+    if machines.master:
+        return cluster.connect(machines)
+    return model_deploy.deployment_config(machines.num_clones, machines.clone_on_cpu)
+
+
+def _checkpoint_writer(options: TrainOptions) -> checkpoints.CheckpointWriter | checkpoints.NoCheckpoints:
+    """What writes the checkpoints of this process, if it is for it to write any."""
+    if options.clones.is_chief:
+        return checkpoints.CheckpointWriter(options.train_logdir, KEPT_CHECKPOINTS)
+    return checkpoints.NoCheckpoints()
+
+
+def _init_fn(options: TrainOptions) -> Callable[[tf.compat.v1.Session], None] | None:
+    """What gives a new run the values of its initial checkpoint; None where there is nothing to take."""
+    init_fn = train_utils.get_model_init_fn(
+        options.train_logdir,
+        options.initial_checkpoint,
+        options.initialize_last_layer,
+        options.optimizer.last_layer_scopes,
+        options.restore.ignores_missing,
+        options.restore.exclude_scopes,
+        options.restore.rename_map,
+        options.model.input_channels,
+    )
+    if init_fn is not None:
+        diagnostics.warn_of_restore(options, [variable.op.name for variable in slim.get_model_variables()])
+    return init_fn
+
+
+def _watch(
+    clone: model_deploy.Clone,
+    is_looked_at: tf.Tensor,
+    options: TrainOptions,
+    dataset: descriptor.DatasetDescriptor,
+    bar: train_hooks.ProgressHook,
+) -> watch_hooks.WatchHook:
+    """What keeps an eye on a clone."""
+    outputs: network_clone.CloneOutputs = clone.outputs
+    classes = options.model.num_classes
+    with tf.device(clone.device):
+        loss = summation.in_order(list(outputs.losses.values()))
+        labels = outputs.batch[common.LABEL]
+        looked = watch_hooks.look(is_looked_at, outputs.logits, labels, loss, classes, dataset.ignore_label)
+    return watch_hooks.WatchHook(looked, options.log_steps, [dataset.class_name(i) for i in range(classes)], bar)
+
+
+def _merged_summaries(options: TrainOptions, clone: model_deploy.Clone, step: training_step.TrainStep) -> tf.Tensor:
+    """All summaries in one tensor."""
+    outputs: network_clone.CloneOutputs = clone.outputs
+    found = summaries.scalar_summaries(step.loss, step.learning_rate, outputs.losses, clone.scope, outputs.terms)
+    found += summaries.variable_summaries(slim.get_model_variables())
+    if options.save_summaries_images:
+        labels = outputs.batch[common.LABEL]
+        logits = shapes.resize_bilinear(outputs.logits[: summaries.MOST_IMAGES], shapes.spatial_size(labels))
+        predictions = tf.argmax(logits, axis=3)[..., tf.newaxis]  # [n, h, w, 1]
+        found += summaries.image_summaries(outputs.batch[common.IMAGE], labels, predictions, options.model.num_classes)
+    return tf.compat.v1.summary.merge(found)
+
+
+def _hooks(options: TrainOptions, merged: tf.Tensor | None, bar: train_hooks.ProgressHook) -> list[train_loop.Hook]:
+    """What happens between the steps; `merged` None for no summaries."""
+    hooks: list[train_loop.Hook] = [train_hooks.LogHook(options.log_steps, bar), bar]
+    if merged is not None and options.save_summaries_secs is not None:
+        hooks.append(train_hooks.SummaryHook(options.train_logdir, merged, options.save_summaries_secs))
+    if options.profile_logdir:
+        hooks.append(train_hooks.ProfileHook(options.profile_logdir))
+    return hooks

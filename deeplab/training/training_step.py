@@ -1,0 +1,213 @@
+"""The training step: one gated update of weights, batch norm statistics, moving averages and the step counter."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+import tf_slim as slim
+
+from deeplab import common
+from deeplab.core import layers, loss_scaling, moving_average, schedules, summation
+from deeplab.deployment import model_deploy
+from deeplab.options import TrainOptions
+from deeplab.training import accumulation
+from deeplab.utils import train_utils
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainStep:
+    """The tensors of one training step; running them performs it.
+
+    Attributes:
+      is_applied: scalar bool, whether the update happened.
+      loss: scalar float32, total loss before the update.
+      gradient_norm: scalar float32, L2 norm of all gradients together.
+      learning_rate: scalar float32.
+      image_names: [batch] string, None where nobody knows them.
+      waiting_seconds: scalar, how long the step waited for its batch; None where nobody measures.
+      variable_norms: what `norms_where_skipped` gives; None where nobody asks.
+      variable_names: of the variables that it is about.
+      global_step: the variable that counts updates, int64.
+      steps_done: scalar int64, the counter after the update; None where nobody else counts with it.
+      loss_scale: scalar float32, the factor of a loss that is differentiated in float16 (`loss_scaling`); None for
+        none. Gradients that overflow while it is above 1 and the loss is finite are no error: the step is left out.
+      micro_batches: of the step; None where one run of the graph is a whole step. Image names and waiting are those of
+        one run.
+    """
+
+    is_applied: tf.Tensor
+    loss: tf.Tensor
+    gradient_norm: tf.Tensor
+    learning_rate: tf.Tensor
+    global_step: tf.Variable
+    image_names: tf.Tensor | None = None
+    loss_scale: tf.Tensor | None = None
+    waiting_seconds: tf.Tensor | None = None
+    variable_norms: tf.Tensor | None = None
+    variable_names: tuple[str, ...] = ()
+    micro_batches: accumulation.MicroBatches | None = None
+    steps_done: tf.Tensor | None = None
+
+
+def gated_update(
+    loss: tf.Tensor,
+    gradients: Sequence[tuple[tf.Tensor, tf.Variable]],
+    optimizer: tf.compat.v1.train.Optimizer,
+    global_step: tf.Variable,
+    moving_updates: Callable[[], Sequence[tf.Operation]] = tuple,
+    skipped_updates: Callable[[], Sequence[tf.Operation]] = tuple,
+    afterwards: Callable[[], Sequence[tf.Operation]] = tuple,
+    clip_norm: float | None = None,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """One update of everything, or of nothing where the loss or a gradient is not finite.
+
+    Gradients, moving averages and the step counter change together. Nothing changes before the last gradient is
+    known, so that every part of the step sees the same weights.
+
+    Args:
+      loss: scalar, total loss.
+      gradients: pairs of gradient and variable; the gradients as they are to be applied.
+      optimizer: what applies them.
+      global_step: the counter of updates.
+      moving_updates: called inside the gate; makes the operations that update moving averages.
+      skipped_updates: called for the other case; makes what happens where nothing is applied.
+      afterwards: called inside the gate; makes operations that read what all those have changed, and the step before
+        it counts.
+      clip_norm: L2 norm of all gradients beyond which they are scaled down to it; None for none.
+
+    Returns:
+      is_applied (scalar bool) and the L2 norm of all gradients before they are clipped (scalar float32).
+
+    Source: arXiv:1211.5063, algorithm 1 (clipping).
+    """
+    norm = tf.linalg.global_norm([gradient for gradient, _ in gradients])
+    is_finite = tf.math.is_finite(loss) & tf.math.is_finite(norm)
+
+    def apply() -> tf.Tensor:
+        pairs = gradients
+        if clip_norm is not None:
+            clipped, _ = tf.clip_by_global_norm([gradient for gradient, _ in gradients], clip_norm, use_norm=norm)
+            pairs = [(gradient, variable) for gradient, (_, variable) in zip(clipped, gradients, strict=True)]
+        updates = [optimizer.apply_gradients(pairs), *moving_updates()]
+        with tf.control_dependencies(updates):
+            updates += afterwards()
+        with tf.control_dependencies(updates):
+            counted = global_step.assign_add(1, read_value=False)
+        with tf.control_dependencies([counted]):
+            return tf.constant(True)
+
+    def skip() -> tf.Tensor:
+        with tf.control_dependencies(list(skipped_updates())):
+            return tf.constant(False)
+
+    return tf.cond(is_finite, apply, skip, name='gated_update'), norm
+
+
+def norms_where_skipped(is_applied: tf.Tensor, gradients: Sequence[tuple[tf.Tensor, tf.Variable]]) -> tf.Tensor:
+    """The L2 norm of each gradient, [n] float32, where the update was not applied; else nothing, [0].
+
+    A good step computes none of them.
+
+    Args:
+      is_applied: scalar bool, whether the update happened.
+      gradients: pairs of gradient and variable.
+    """
+
+    def norms() -> tf.Tensor:
+        return tf.stack([tf.norm(tf.cast(gradient, tf.float32)) for gradient, _ in gradients])
+
+    return tf.cond(is_applied, lambda: tf.zeros([0], tf.float32), norms, name='norms_where_skipped')
+
+
+def learning_rate(options: TrainOptions, global_step: tf.Variable) -> tf.Tensor:
+    """The optimiser's rate at the step, scalar float32."""
+    if options.optimizer.name == 'adam':
+        return tf.constant(options.optimizer.adam_learning_rate, tf.float32)
+    return schedules.learning_rate(global_step, options.optimizer.learning_rate, options.number_of_steps)
+
+
+def moving_averages(options: TrainOptions, global_step: tf.Variable) -> moving_average.MovingAverages | None:
+    """Shadows of all variables of the network; None where they are not asked for."""
+    if options.moving_average_decay is None:
+        return None
+    return moving_average.MovingAverages(slim.get_model_variables(), options.moving_average_decay, global_step)
+
+
+def micro_batches(options: TrainOptions) -> accumulation.MicroBatches | None:
+    """The micro-batches of each step; None where it has but one."""
+    return accumulation.MicroBatches(options.accumulation_steps) if options.accumulation_steps > 1 else None
+
+
+def build_train_step(
+    clones: Sequence[model_deploy.Clone],
+    options: TrainOptions,
+    learning_rate: tf.Tensor,
+    global_step: tf.Variable,
+    averages: moving_average.MovingAverages | None = None,
+    micro_batches: accumulation.MicroBatches | None = None,
+) -> TrainStep:
+    """The step that the clones make together: one gated update of weights, moving averages and step.
+
+    Args:
+      clones: their outputs are `CloneOutputs`.
+      options: the training.
+      learning_rate: scalar float32.
+      global_step: the counter of updates.
+      averages: of the weights, which follow them in each step; None for none.
+      micro_batches: those of a step, over which all is averaged; None where there is but one.
+    """
+    losses = [summation.in_order(list(clone.outputs.losses.values())) for clone in clones]
+    variables = train_utils.trained_variables(options.optimizer.trainable_scopes)
+    regularization = train_utils.decay_in_loss(options.optimizer)
+    scale = loss_scaling.LossScale() if options.precision == 'float16' else None
+    factor = scale.factor if scale else None
+    total_loss, gradients = model_deploy.optimize_clones(clones, losses, regularization, variables, factor)
+    updates = layers.moving_updates(clones[0].scope)
+    if micro_batches is not None:
+        total_loss, gradients, updates = micro_batches.mean(accumulation.Step(total_loss, gradients, updates))
+    multipliers = train_utils.get_model_gradient_multipliers(
+        options.optimizer.last_layer_scopes, options.optimizer.last_layer_gradient_multiplier
+    )
+
+    gradients = train_utils.multiply_gradients(gradients, multipliers)
+    is_applied, norm = gated_update(
+        total_loss,
+        gradients,
+        train_utils.make_optimizer(options.optimizer, learning_rate),
+        global_step,
+        lambda: layers.apply_moving_updates(updates) + (scale.grow() if scale else []),
+        functools.partial(_skipped_updates, options.on_nan, total_loss, global_step, scale),
+        averages.update if averages else tuple,
+        options.optimizer.clip_gradient_norm,
+    )
+    names = [clone.outputs.batch[common.IMAGE_NAME] for clone in clones if common.IMAGE_NAME in clone.outputs.batch]
+    return TrainStep(
+        is_applied,
+        total_loss,
+        norm,
+        learning_rate,
+        global_step,
+        tf.concat(names, 0) if names else None,
+        loss_scale=factor,
+        variable_norms=norms_where_skipped(is_applied, gradients),
+        variable_names=tuple(variable.op.name for _, variable in gradients),
+        micro_batches=micro_batches,
+    )
+
+
+def _skipped_updates(
+    on_nan: str, loss: tf.Tensor, global_step: tf.Variable, scale: loss_scaling.LossScale | None
+) -> list[tf.Operation]:
+    """What happens where a step is not applied.
+
+    One that is left out counts too: its batch does not come again, here or in a run that goes on from here. One that
+    ends training does not.
+    """
+    is_counted = tf.constant(on_nan == 'skip')
+    if scale is None:
+        return [global_step.assign_add(tf.cast(is_counted, tf.int64), read_value=False)]
+    is_counted |= scale.has_overflowed(loss)
+    return [global_step.assign_add(tf.cast(is_counted, tf.int64), read_value=False), *scale.shrink(loss)]

@@ -1,0 +1,349 @@
+"""Validation while training: the mIoU of a split every so many steps, the best checkpoint kept, an early end.
+
+What is known lies in files alone: TRAIN_LOGDIR/eval/metrics-STEP.json for each validation, and TRAIN_LOGDIR/best, a
+checkpoint folder of its own. The best checkpoint is put there before the figures that say so are written, so a run
+that is killed at any moment either has a validation behind it or repeats it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import glob
+import os
+import re
+import shutil
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+from deeplab.core import checkpoints
+from deeplab.core.signals import Interrupts
+from deeplab.datasets import label_checks, segmentation_dataset
+from deeplab.errors import CheckpointError, DataError
+from deeplab.evaluation import evaluation_rounds, runner
+from deeplab.options import DatasetOptions, NasOptions, PredictionOptions, TrainOptions
+from deeplab.training.metrics_file import MetricsHook
+from deeplab.training.train_hooks import ProgressHook, passes_multiple
+from deeplab.training.train_loop import Hook, StepResult
+from deeplab.utils import documents, output_files
+
+EVAL_FOLDER = 'eval'
+BEST_FOLDER = 'best'
+BATCH_SIZE = 1  # images may be as large as the crop allows, and training holds its memory meanwhile
+
+_FIGURES = re.compile(r'metrics-(\d+)\.json')
+_PREDICTION = PredictionOptions()
+
+
+def check(options: TrainOptions) -> None:
+    """Raises `DataError` where there is no such split, with those that there are. Quick; `ValidationHook` reads it."""
+    if options.validation.is_on:
+        dataset = _dataset(options)
+        try:
+            segmentation_dataset.get_dataset(dataset.name, dataset.split, dataset.directory)
+        except DataError as error:
+            raise DataError(f'--eval_split={dataset.split}: {error}') from None
+
+
+def folders(options: TrainOptions) -> list[str]:
+    """The folders that validations write to; none where there are none."""
+    names = (EVAL_FOLDER, BEST_FOLDER) if options.validation.is_on else ()
+    return [os.path.join(options.train_logdir, name) for name in names]
+
+
+def is_pending(options: TrainOptions, step: int) -> bool:
+    """Whether the checkpoint of `step`, with which an earlier run ended, is still to be validated."""
+    return options.validation.is_on and step > 0 and step not in _known(options, step)
+
+
+def _dataset(options: TrainOptions) -> DatasetOptions:
+    """The split to measure on: of the data set that is trained on."""
+    assert options.validation.split is not None
+    return dataclasses.replace(options.dataset, split=options.validation.split)
+
+
+def _known(options: TrainOptions, step: int) -> dict[int, float | None]:
+    """The mIoU by step, of the validations up to `step` on the same split."""
+    found: dict[int, float | None] = {}
+    for path in glob.glob(os.path.join(glob.escape(options.train_logdir), EVAL_FOLDER, 'metrics-*.json')):
+        content = _read_json(path)
+        of_split = content.get('split') == options.validation.split
+        of_averages = content.get('moving_average', False) == _takes_averages(options)
+        if of_split and of_averages and _FIGURES.fullmatch(os.path.basename(path)) and content['global_step'] <= step:
+            found[content['global_step']] = content['miou']
+    return dict(sorted(found.items()))
+
+
+def _takes_averages(options: TrainOptions) -> bool:
+    """Whether the moving averages of the weights are measured, which are what such a training is for."""
+    return options.moving_average_decay is not None
+
+
+def _read_json(path: str) -> dict[str, Any]:
+    """The content of a file of figures; empty where it is something else."""
+    try:
+        content = documents.load(path)
+    except (OSError, documents.DocumentError):
+        return {}
+    return content if isinstance(content, dict) and {'miou', 'global_step'} <= content.keys() else {}
+
+
+class Score:
+    """The best mIoU so far, and how many validations came after it."""
+
+    def __init__(self) -> None:
+        self.best: float | None = None
+        self.best_step: int | None = None
+        self.since_best = 0
+
+    def add(self, step: int, miou: float | None) -> bool:
+        """Takes in a validation; returns whether it is better than all before."""
+        if miou is None or (self.best is not None and miou <= self.best):
+            self.since_best += 1
+            return False
+        self.best, self.best_step, self.since_best = miou, step, 0
+        return True
+
+
+class _StoppedError(Exception):
+    """A signal came during a validation."""
+
+
+class ValidationHook(Hook):
+    """Measures the checkpoint that the loop writes where a validation is due.
+
+    Attributes:
+      score: the validations so far, those of earlier runs in the folder included.
+      last: figures of the last one of this run; None before.
+    """
+
+    def __init__(
+        self, options: TrainOptions, bar: ProgressHook | None = None, metrics: MetricsHook | None = None
+    ) -> None:
+        """Checks the split and builds the network, in a graph of its own.
+
+        Args:
+          options: the training; `options.validation.is_on`.
+          bar: shows the mIoU so far.
+          metrics: gets a line for each validation.
+
+        Raises:
+          UserError: the split is missing or damaged, or has an image larger than --eval_crop_size.
+        """
+        self._options = options
+        self._bar = bar or ProgressHook(options.number_of_steps, options.batch_size)
+        self._metrics = metrics
+        self._logdir = os.path.join(options.train_logdir, EVAL_FOLDER)
+        # As deeplab eval would describe the network, to which no flag of training is known.
+        network = dataclasses.replace(
+            options.model,
+            crop_size=options.validation.crop_size,
+            nas=dataclasses.replace(
+                options.model.nas,
+                drop_path_keep_prob=NasOptions().drop_path_keep_prob,
+                total_training_steps=NasOptions().total_training_steps,
+            ),
+        )
+        self._split = runner.open_split(
+            'eval', _dataset(options), network, options.resize, True, self._logdir, chooses_crop=True
+        )
+        self._warn_of_labels()
+        network = dataclasses.replace(network, crop_size=self._split.crop_size)
+        self._network = runner.Network(network, _PREDICTION, BATCH_SIZE)
+        self._writer: tf.compat.v1.summary.FileWriter | None = None
+        self._known: dict[int, float | None] = {}
+        self._last_step = self._previous_step = 0
+        self.score = Score()
+        self.last: evaluation_rounds.Round | None = None
+        logging.info(
+            'Validating on %d images of split %s, %d x %d pixels, every %d steps.',
+            self._split.num_images,
+            options.validation.split,
+            *self._split.crop_size,
+            options.validation.every,
+        )
+
+    def _warn_of_labels(self) -> None:
+        """Warns of masks on which any figure is false, unless an earlier run or the check of the training has."""
+        options = self._options
+        if options.validation.split == options.dataset.split or _known(options, options.number_of_steps):
+            return
+        split = str(options.validation.split)
+        for line in label_checks.validation_labels(self._split.descriptor, self._split.verdict, split):
+            logging.warning('%s', line)
+
+    @property
+    def split(self) -> runner.Split:
+        """The split that is measured on."""
+        return self._split
+
+    @property
+    def best_folder(self) -> str:
+        """Folder of the best checkpoint."""
+        return os.path.join(self._options.train_logdir, BEST_FOLDER)
+
+    def begin(self, session: tf.compat.v1.Session, step: int) -> None:
+        """Recalls what earlier runs found."""
+        self._known = _known(self._options, step)
+        # One that was due with a checkpoint and broken off is due again, though the step may be behind the multiple.
+        self._last_step, self._previous_step = step, max(self._known, default=step - 1)
+        counted = self._counted_from()
+        for validated, miou in self._known.items():
+            if counted is not None and validated >= counted:
+                self.score.add(validated, miou)
+        self._show()
+
+    def _counted_from(self) -> int | None:
+        """The validation from which on the score counts: that of best/, should somebody have taken an older one away.
+
+        None where there is no good best/ any more: then the next validation is the best, and begins the count.
+        """
+        best = checkpoints.newest(self.best_folder)
+        if best is None:
+            return None
+        try:
+            step = checkpoints.step_of(best)
+        except CheckpointError:
+            return None
+        return step if step in self._known else 0
+
+    def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
+        """Notes how far the step has come, which is several steps where others count too."""
+        self._previous_step, self._last_step = self._last_step, result.step
+
+    def needs_checkpoint(self, step: int) -> bool:
+        """Whether a validation is due: every so many steps, and at the last one."""
+        every = self._options.validation.every
+        assert every is not None
+        is_multiple = passes_multiple(self._previous_step, step, every)
+        is_due = step > 0 and (is_multiple or step >= self._options.number_of_steps)
+        return is_due and step not in self._known
+
+    def after_checkpoint(self, path: str, step: int, interrupts: Interrupts) -> None:
+        """Validates a checkpoint, unless a signal comes first."""
+
+        def stop_at_signals() -> None:
+            if interrupts.received is not None:
+                raise _StoppedError
+
+        with self._bar.hidden():
+            try:
+                result = evaluation_rounds.evaluate(
+                    path,
+                    self._network,
+                    self._split,
+                    self._options.resize,
+                    self._logdir,
+                    after_batch=stop_at_signals,
+                    use_moving_average=_takes_averages(self._options),
+                )
+            except _StoppedError:
+                logging.warning('The validation of step %d was broken off; the next run repeats it.', step)
+                return
+            with output_files.writing_to(self._options.train_logdir, 'train_logdir'):
+                self._publish(result)
+            # Others may have counted on before the checkpoint was written; its figures are filed under its own step.
+            self._known[step] = result.metrics.miou
+            gc.collect()  # graphs refer to themselves, and this one's holds all weights as constants
+        self._show()
+
+    def stop_reason(self) -> str | None:
+        """Why training should end; None where it should not."""
+        patience = self._options.validation.early_stop
+        if patience is None or self.score.since_best < patience:
+            return None
+        return (
+            f'mIoU has not risen in {self.score.since_best} validations (--early_stop_evals={patience}); the best was '
+            f'{_shown(self.score.best)} at step {self.score.best_step}'
+        )
+
+    def report(self) -> str:
+        """A sentence about the best checkpoint, with a space before it; empty where there is none."""
+        if self.score.best_step is None:
+            return ''
+        return f' Best mIoU {_shown(self.score.best)} at step {self.score.best_step}: {self.best_folder}'
+
+    def end(self, step: int) -> None:
+        """Closes the event file."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def _publish(self, result: evaluation_rounds.Round) -> None:
+        """Puts a validation into best/ where it belongs there, the log, an event file, and last its JSON file."""
+        step, miou = result.global_step, result.metrics.miou
+        content = evaluation_rounds.as_json(result, self._split.descriptor)
+        content |= {
+            'split': self._options.validation.split,
+            'crop_size': list(self._split.crop_size),
+            'moving_average': _takes_averages(self._options),
+        }
+        is_best = self.score.add(step, miou)
+        if is_best:
+            keep_copy(result.checkpoint, self.best_folder, content)
+        figures = evaluation_rounds.tagged_figures(result.metrics, _PREDICTION)
+        overall = next(iter(figures))
+        logging.info('%s', evaluation_rounds.log_line(overall, miou))
+        if is_best:
+            logging.info('The best so far, kept in %s.', self.best_folder)
+        else:
+            logging.info('The best so far is %s at step %s.', _shown(self.score.best), self.score.best_step)
+        output_files.make_folder(self._logdir)
+        if self._writer is None:
+            with tf.Graph().as_default():
+                self._writer = tf.compat.v1.summary.FileWriter(self._logdir)
+        evaluation_rounds.add_summaries(self._writer, figures, step)
+        self._writer.flush()
+        if self._metrics is not None:
+            self._metrics.add_validation(step, miou, str(self._options.validation.split))
+        evaluation_rounds.write_json(content, result.path)
+        self._known[step] = miou
+        self.last = result
+
+    def _show(self) -> None:
+        """Puts the figures on the bar."""
+        if self._known:
+            latest = next(reversed(self._known.values()))
+            self._bar.note = f'mIoU {_shown(latest)} (best {_shown(self.score.best)})'
+
+
+def _shown(miou: float | None) -> str:
+    return '-' if miou is None else f'{miou:.4f}'
+
+
+def keep_copy(checkpoint: str, folder: str, figures: dict[str, object]) -> None:
+    """Makes a checkpoint the one that `folder` holds, with its figures beside it.
+
+    The files are linked where the file system can, so that a copy costs no room while the original is there. The
+    `checkpoint` file names the new one when it is whole, and the old one goes after that: whoever reads the folder, and
+    whatever stops this process, there is one whole checkpoint in it.
+
+    Args:
+      checkpoint: path of a checkpoint.
+      folder: where to.
+      figures: content of its metrics-STEP.json; the path of the checkpoint becomes the copy's.
+    """
+    output_files.make_folder(folder)
+    name = os.path.basename(checkpoint)
+    copy = os.path.join(folder, name)
+    files = checkpoints.files_of(checkpoint)
+    for file in files:
+        checkpoints.write_beside(copy + file.removeprefix(checkpoint), lambda beside, file=file: _link(file, beside))
+    metrics = os.path.join(folder, f'metrics-{figures["global_step"]}.json')
+    evaluation_rounds.write_json({**figures, 'checkpoint': copy}, metrics)
+    checkpoints.write_state(folder, [name])
+    kept = {'checkpoint', os.path.basename(metrics), *(os.path.basename(file) for file in files)}
+    for other in sorted(set(os.listdir(folder)) - kept):
+        if other.startswith((checkpoints.BASENAME, 'checkpoint.')) or _FIGURES.match(other):
+            os.remove(os.path.join(folder, other))
+
+
+def _link(source: str, target: str) -> None:
+    """Makes `target` the same file, or a copy where there are no links."""
+    if os.path.exists(target):  # left by a process of the same number
+        os.remove(target)
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)

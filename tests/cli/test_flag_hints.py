@@ -1,0 +1,78 @@
+import pytest
+
+from deeplab import cli
+from deeplab.cli import flag_hints
+from deeplab.cli.words import UsageError
+
+NEEDED = {
+    'train': '--train_logdir=l --dataset_dir=d',
+    'eval': '--checkpoint_dir=l --eval_logdir=e --dataset_dir=d',
+    'vis': '--checkpoint_dir=l --vis_logdir=v --dataset_dir=d',
+    'export_model': '--checkpoint_path=c --export_path=p',
+    'build_voc2012_data': '',
+    'networks': '',
+}
+
+
+def message(program, *words):
+    with pytest.raises(UsageError) as error:
+        cli.options_of(program, [*NEEDED[program].split(), *words])
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ('program', 'words', 'wanted'),
+    [
+        ('train', ['--epochs=50'], '--training_number_of_steps to epochs * images / batch size'),
+        ('train', ['--num-epochs', '50'], '--training_number_of_steps to epochs * images / batch size'),
+        ('train', ['--lr=0.01'], '--base_learning_rate, or --adam_learning_rate'),
+        ('train', ['--learning_rate=0.01'], '--base_learning_rate'),
+        ('train', ['--num_steps=5'], '--training_number_of_steps'),
+        ('train', ['--max_steps=5'], '--training_number_of_steps'),
+        ('train', ['--batch_size=5'], '--train_batch_size'),
+        ('eval', ['--batch_size=5'], '--eval_batch_size'),
+        ('vis', ['--batch-size=5'], '--vis_batch_size'),
+        ('train', ['--pretrained'], '--tf_initial_checkpoint=PATH'),
+        ('train', ['--weights=a.ckpt'], '--tf_initial_checkpoint=PATH'),
+        ('eval', ['--weights=a.ckpt'], '--checkpoint_dir=PATH'),
+        ('export_model', ['--weights=a.ckpt'], '--checkpoint_path=PATH'),
+        ('train', ['--resume'], 'newest checkpoint in --train_logdir'),
+        ('train', ['--device=cuda:0'], 'CUDA_VISIBLE_DEVICES'),
+        ('train', ['--gpus=2'], '--num_clones=N'),
+        ('eval', ['--gpus=2'], 'CUDA_VISIBLE_DEVICES'),
+        ('train', ['--imgsz=513'], '--train_crop_size=HEIGHT,WIDTH'),
+        ('vis', ['--img_size=513'], '--vis_crop_size=HEIGHT,WIDTH'),
+        ('train', ['--data=d'], '--dataset_dir'),
+        ('train', ['--workers=8'], 'omit it'),
+        ('train', ['--num_workers=8'], 'omit it'),
+        ('build_voc2012_data', ['--workers=8'], '--num_workers'),
+        ('train', ['--output_dir=o'], '--train_logdir'),
+        ('export_model', ['--output_dir=o'], '--export_path'),
+        ('train', ['--amp'], '--precision=bfloat16'),
+        ('train', ['--fp16'], '--precision=float16'),
+        ('train', ['--no-amp'], '--precision'),
+        ('train', ['--random_seed=3'], '--seed'),
+        ('train', ['--backbone=xception_65'], '--model_variant'),
+        ('train', ['--config=c.yaml'], '--flagfile=FILE'),
+    ],
+)
+def test_words_of_other_toolkits_get_the_flag_that_does_it_here(program, words, wanted):
+    text = message(program, *words)
+    assert text.startswith(f'Unknown flag {words[0].partition("=")[0]}')
+    assert wanted in text
+
+
+def test_a_program_without_the_like_says_what_it_said():
+    assert 'see deeplab networks --help' in message('networks', '--amp')
+
+
+def test_every_flag_of_the_table_exists():
+    known = {name for program in cli.PROGRAMS for name in program.flags}
+    for hint in flag_hints.HINTS:
+        assert set(hint.flags.split()) <= known, hint
+        assert hint.text.format(flag='--f').endswith('.')
+
+
+def test_no_word_is_in_two_rows_of_the_same_flags():
+    rows = [(word, flag) for hint in flag_hints.HINTS for word in hint.words.split() for flag in hint.flags.split()]
+    assert len(rows) == len(set(rows))

@@ -1,0 +1,110 @@
+"""Where the log and the reports of a program go, for old command lines and for terminals of any kind."""
+
+import io
+import logging as standard_logging
+import sys
+import types
+
+import pytest
+from absl import logging
+
+from deeplab import cli
+from deeplab.cli import log_files
+from deeplab.errors import DataError
+
+
+@pytest.fixture
+def program(monkeypatch):
+    """A demo that logs two lines and returns, or raises, `result`."""
+    module = types.ModuleType('deeplab.demo.demo')
+    module.result = types.SimpleNamespace(report='mIoU 0.7')
+
+    def run(given, run_program):
+        logging.info('global step 10')
+        logging.warning('the disk is almost full')
+        if isinstance(module.result, BaseException):
+            raise module.result
+        return module.result
+
+    module.run = run
+    handler = logging.get_absl_handler()
+    monkeypatch.setitem(sys.modules, 'deeplab.demo.demo', module)
+    monkeypatch.setattr(handler.python_handler, 'stream', sys.stderr)
+    monkeypatch.setenv('TF_CPP_MIN_LOG_LEVEL', '2')
+    tensorflow = standard_logging.getLogger('tensorflow')
+    verbosity, level = logging.get_verbosity(), tensorflow.level
+    yield module
+    log_files.stop()
+    handler.setLevel(standard_logging.NOTSET)
+    logging.set_verbosity(verbosity)
+    tensorflow.setLevel(level)
+
+
+def test_log_dir_gets_a_file_as_absl_names_it(program, tmp_path, capsys):
+    folder = tmp_path / 'new' / 'logs'
+    assert cli.main(['demo', f'--log_dir={folder}', '--stderrthreshold=error']) == 0
+    assert capsys.readouterr() == ('mIoU 0.7\n', '')
+    link = folder / 'demo.INFO'
+    (file,) = (path for path in folder.iterdir() if path != link)
+    assert '.log.INFO.' in file.name and link.resolve() == file.resolve()
+    lines = link.read_text().splitlines()
+    assert [line[0] for line in lines] == ['I', 'W']
+    assert lines[0].endswith('] global step 10')
+
+    assert cli.main(['demo']) == 0  # the next run in this process has its own flags
+    assert 'global step 10' in capsys.readouterr().err
+    assert len(link.read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ('threshold', 'lines'), [('0', 2), ('INFO', 2), ('1', 1), ('warn', 1), ('2', 0), ('fatal', 0), ('3', 0)]
+)
+def test_stderrthreshold(program, threshold, lines, capsys):
+    assert cli.main(['demo', '--stderrthreshold', threshold, '--alsologtostderr']) == 0
+    assert capsys.readouterr().err.count('\n') == lines
+
+
+def test_values_that_are_refused(program, tmp_path, capsys):
+    assert cli.main(['demo', '--stderrthreshold=loud']) == cli.USAGE_STATUS
+    assert '--stderrthreshold=loud is not allowed' in capsys.readouterr().err
+    (tmp_path / 'file').write_text('')
+    assert cli.main(['demo', f'--log_dir={tmp_path / "file"}']) != 0
+    assert f'--log_dir={tmp_path / "file"}: no file can be written there' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    'words',
+    [
+        ['--undefok=xla_dump_to,oldflag', '--xla_dump_to=x', '--nooldflag'],
+        ['--oldflag', '--undefok', 'oldflag'],
+        ['-undefok=--oldflag', '-oldflag=3', '--steps=7'],
+    ],
+)
+def test_undefok_names_flags_that_may_be_unknown(words):
+    assert cli.options_of('demo', [*words, '--steps=7']).steps == 7
+
+
+def test_undefok_of_a_flag_that_is_known_and_of_another(capsys):
+    assert cli.options_of('demo', ['--undefok=steps', '--steps=7']).steps == 7
+    for words in (['--undefok=oldflag', '--newflag'], ['--undefok']):
+        assert cli.main(['demo', *words]) == cli.USAGE_STATUS
+    error = capsys.readouterr().err
+    assert 'Unknown flag --newflag' in error and '--undefok lacks its value' in error
+
+
+@pytest.mark.parametrize('is_error', [False, True])
+def test_an_output_of_ascii_alone_gets_escapes(program, monkeypatch, is_error):
+    out, error = (io.TextIOWrapper(io.BytesIO(), encoding='ascii', write_through=True) for _ in range(2))
+    monkeypatch.setattr(sys, 'stdout', out)
+    monkeypatch.setattr(sys, 'stderr', error)
+    text = 'Straße → 0.7'
+    program.result = DataError(text) if is_error else types.SimpleNamespace(report=text)
+    assert cli.main(['demo']) == int(is_error)
+    written = (error if is_error else out).buffer.getvalue()
+    assert rb'Stra\xdfe \u2192 0.7' in written
+
+
+def test_control_characters_do_not_reach_the_terminal(program, capsys):
+    program.result = DataError("No such file: 'a\x1b[2Jb\x00'\nGive another.")
+    assert cli.main(['demo']) == cli.ERROR_STATUS
+    assert r"'a\x1b[2Jb\x00'" + '\nGive another.' in capsys.readouterr().err

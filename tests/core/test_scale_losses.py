@@ -1,0 +1,90 @@
+"""Formulas, weights and hard pixels put together."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from deeplab.core import losses, region_losses, scale_losses
+from deeplab.options import LossOptions
+
+WEIGHTS = (1.0, 0.5, 2.0, 4.0)
+
+
+@pytest.fixture
+def case():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 4, (2, 5, 7, 1)).astype(np.int32)
+    labels[0, 0] = 255
+    return tf.constant(rng.normal(0, 2, (2, 5, 7, 4)), tf.float32), tf.constant(labels)
+
+
+def loss_of(case, **options):
+    return scale_losses.losses_of_scales({'merged_logits': case[0]}, case[1], 255, LossOptions(**options))[
+        'merged_logits'
+    ]
+
+
+def test_a_sum_adds_its_terms(case):
+    found = loss_of(case, formula='softmax+0.5*dice+2*lovasz', label_weights=WEIGHTS)
+    assert list(found.terms) == ['softmax', 'dice', 'lovasz']
+    softmax, dice, lovasz = (float(loss_of(case, formula=name, label_weights=WEIGHTS).value) for name in found.terms)
+    assert [float(term) for term in found.terms.values()] == [softmax, dice, lovasz]
+    assert float(found.value) == pytest.approx(softmax + 0.5 * dice + 2 * lovasz, rel=1e-6)
+
+
+def test_a_term_alone_may_have_a_weight(case):
+    assert float(loss_of(case, formula='3*focal').value) == pytest.approx(
+        3 * float(loss_of(case, formula='focal').value)
+    )
+
+
+def test_each_name_means_its_function(case):
+    regions = region_losses.regions_of(*case, 255)
+    expected = {
+        'softmax': losses.mean_of_counted(losses.softmax_cross_entropy(*case, 255, WEIGHTS)),
+        'focal': losses.mean_of_counted(losses.focal(*case, 255, WEIGHTS)),
+        'dice': region_losses.mean_of_classes(region_losses.dice(regions), WEIGHTS),
+        'jaccard': region_losses.mean_of_classes(region_losses.jaccard(regions), WEIGHTS),
+        'lovasz': region_losses.mean_of_classes(region_losses.lovasz(regions), WEIGHTS),
+        'tversky': region_losses.mean_of_classes(region_losses.tversky(regions, 0.3, 0.7), WEIGHTS),
+    }
+    assert len({float(value) for value in expected.values()}) == 6
+    for name, value in expected.items():
+        assert float(loss_of(case, formula=name, label_weights=WEIGHTS).value) == float(value), name
+
+
+def test_settings_reach_their_terms(case):
+    focal = losses.mean_of_counted(losses.focal(*case, 255, None, 0.1, 1.5))
+    assert float(loss_of(case, formula='focal', focal_gamma=1.5, label_smoothing=0.1).value) == float(focal)
+    softmax = losses.mean_of_counted(losses.softmax_cross_entropy(*case, 255, None, 0.1))
+    assert float(loss_of(case, label_smoothing=0.1).value) == float(softmax)
+    tversky = region_losses.mean_of_classes(region_losses.tversky(region_losses.regions_of(*case, 255), 0.2, 0.9), None)
+    found = loss_of(case, formula='tversky', tversky_alpha=0.2, tversky_beta=0.9)
+    assert float(found.value) == float(tversky)
+
+
+def test_hard_pixels_are_a_matter_of_pixel_terms(case):
+    whole, hard = (loss_of(case, formula='softmax+dice', top_k_percent_pixels=share) for share in (1.0, 0.25))
+    assert float(hard.terms['softmax']) > float(whole.terms['softmax'])
+    assert float(hard.terms['dice']) == float(whole.terms['dice'])
+
+
+def test_labels_shrink_to_the_logits():
+    labels = np.zeros((1, 5, 5, 1), np.int32)
+    labels[0, ::2, ::2] = 1  # the corners and the middle, which 3x3 logits see
+    logits = tf.constant(np.broadcast_to(np.float32([0, 50]), (1, 3, 3, 2)))
+    found = loss_of((logits, tf.constant(labels)), formula='dice+lovasz', upsample_logits=False)
+    assert float(found.value) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_the_plain_loss_adds_no_operation():
+    """What follows the resized logits is the cross entropy and its mean, nothing for sums or weights."""
+    kinds = []
+    for build in (
+        lambda *case: scale_losses.losses_of_scales({'m': case[0]}, case[1], 255, LossOptions())['m'].value,
+        lambda *case: tf.identity(losses.mean_of_counted(losses.softmax_cross_entropy(*case, 255))),
+    ):
+        with tf.Graph().as_default() as graph:
+            build(tf.zeros([1, 3, 3, 4]), tf.zeros([1, 3, 3, 1], tf.int32))
+            kinds.append([operation.type for operation in graph.get_operations()])
+    assert kinds[0] == kinds[1]

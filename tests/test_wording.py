@@ -1,0 +1,49 @@
+"""How messages name options."""
+
+import ast
+import dataclasses
+import pathlib
+
+import pytest
+
+from deeplab import options, wording
+
+SOURCES = sorted((pathlib.Path(__file__).parent.parent / 'deeplab').rglob('*.py'))
+
+
+def _named_options():
+    """Yields (file, line, name) of every literal that is handed to `option`."""
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition('.')[2] == 'option' and node.args:
+                name = node.args[0]
+                if isinstance(name, ast.Constant):
+                    yield path.name, node.lineno, name.value
+
+
+def test_a_flag_on_a_command_line_a_field_in_python():
+    with wording.flag_names({'ModelOptions.crop_size': 'train_crop_size', 'TrainOptions.xla': 'xla'}):
+        assert wording.option('ModelOptions.crop_size') == '--train_crop_size'
+        assert wording.option('ModelOptions.crop_size', (5, 7)) == '--train_crop_size=5,7'
+        assert wording.option('TrainOptions.xla', False) == '--xla=false'
+        assert wording.option('ModelOptions.crop_size', None) == '--train_crop_size='
+        assert wording.option('ModelOptions.multi_grid', (1, 2)) == 'multi_grid=(1, 2)'
+    assert wording.option('ModelOptions.crop_size', (5, 7)) == 'crop_size=(5, 7)'
+    assert wording.option('ModelOptions.crop_size') == 'crop_size'
+
+
+def test_names_end_with_their_block_even_after_an_error():
+    with pytest.raises(KeyError), wording.flag_names({'ModelOptions.crop_size': 'crop_size'}):
+        raise KeyError
+    assert not wording.is_set_by_flag('ModelOptions.crop_size')
+
+
+def test_every_option_that_a_message_names_is_a_field():
+    fields = {
+        f'{name}.{field.name}'
+        for name, kind in vars(options).items()
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind)
+        for field in dataclasses.fields(kind)
+    }
+    wrong = [named for named in _named_options() if named[2] not in fields]
+    assert not wrong

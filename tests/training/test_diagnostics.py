@@ -1,0 +1,227 @@
+"""What is said before the first step, and that ordinary good trainings hear nothing."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from deeplab import cli, train
+from deeplab.core import checkpoints
+from deeplab.core.backbones import registry
+from deeplab.errors import DataError
+from deeplab.options import CloneOptions, LearningRateOptions, LossOptions, OptimizerOptions, RestoreOptions
+from deeplab.training import diagnostics, train_loop, train_run
+from tests import checkpoint_files, training_setup
+from tests.datasets import files
+
+
+@pytest.fixture
+def plain(tmp_path):
+    data = training_setup.DatasetOptions('train', str(tmp_path), 'camvid')
+    return dataclasses.replace(training_setup.options(data, tmp_path), optimizer=OptimizerOptions())
+
+
+class TestBatchNorm:
+    @pytest.mark.parametrize(
+        ('changes', 'text'),
+        [
+            ({'batch_size': 4}, 'takes statistics from 4 images, which is too few'),
+            ({'batch_size': 16, 'clones': CloneOptions(num_clones=2)}, '8 images in each of 2 clones'),
+            ({'batch_size': 16, 'accumulation_steps': 4}, '4 images at a time (--accumulation_steps=4), which is too'),
+            ({'batch_size': 24, 'accumulation_steps': 2}, None),
+            ({'batch_size': 12}, None),
+            ({'batch_size': 4, 'fine_tune_batch_norm': False}, None),
+            ({'batch_size': 4, 'initial_checkpoint': None}, None),
+        ],
+    )
+    def test_few_images(self, plain, changes, text):
+        found = diagnostics.batch_norm(dataclasses.replace(plain, **{'initial_checkpoint': 'a', **changes}))
+        assert (text is None and not found) or text in found[0]
+
+    def test_the_mend(self, plain):
+        clones = CloneOptions(num_clones=2)
+        (line,) = diagnostics.batch_norm(
+            dataclasses.replace(plain, initial_checkpoint='a', batch_size=2, clones=clones)
+        )
+        assert line.endswith('Set --fine_tune_batch_norm=false, or --train_batch_size=24 or more.')
+
+
+class TestLearningRate:
+    def found(self, plain, batch, **optimizer):
+        return diagnostics.learning_rate(
+            dataclasses.replace(plain, batch_size=batch, optimizer=OptimizerOptions(**optimizer))
+        )
+
+    @pytest.mark.parametrize(('batch', 'rate'), [(16, 0.007), (8, 0.007), (4, 0.0001), (16, 0.0), (32, 0.028)])
+    def test_rates_that_are_known_to_work(self, plain, batch, rate):
+        assert self.found(plain, batch, learning_rate=LearningRateOptions(base=rate)) == []
+
+    def test_a_rate_beyond_the_batch(self, plain):
+        (line,) = self.found(plain, 2, learning_rate=LearningRateOptions(base=0.007))
+        assert line == (
+            '--base_learning_rate=0.007 is 8 times what is known to work with a batch of 2: 0.00088, in proportion to '
+            'the published 0.007 for a batch of 16. Should the loss jump or not fall, try that.'
+        )
+
+    def test_adam(self, plain):
+        base = LearningRateOptions(base=1.0)  # not adam's
+        assert self.found(plain, 2, name='adam', adam_learning_rate=0.003, learning_rate=base) == []
+        (line,) = self.found(plain, 2, name='adam', adam_learning_rate=0.02)
+        assert '--adam_learning_rate=0.02' in line
+        assert 'try 0.001' in line
+
+    @pytest.mark.parametrize(('name', 'good', 'bad'), [('adamw', 0.003, 0.02), ('lamb', 0.01, 0.05), ('lars', 2, 1e-4)])
+    def test_others(self, plain, name, good, bad):
+        assert self.found(plain, 2, name=name, learning_rate=LearningRateOptions(base=good)) == []
+        (line,) = self.found(plain, 2, name=name, learning_rate=LearningRateOptions(base=bad))
+        assert line.startswith(f'--base_learning_rate={bad:g} is ')
+        assert name in line
+
+
+class TestBackbone:
+    OURS = ('resnet_v1_18/conv1/weights', 'resnet_v1_18/block1/weights', 'aspp0/weights', 'logits/semantic/weights')
+
+    def found(self, plain, *held, **restore):
+        model = dataclasses.replace(plain.model, model_variant='resnet_v1_18')
+        restore = {'initial_checkpoint': 'a/model.ckpt', 'restore': RestoreOptions(**restore)}
+        return diagnostics.backbone(dataclasses.replace(plain, model=model, **restore), self.OURS, held)
+
+    def test_a_forgotten_model_variant(self, plain):
+        assert self.found(plain, 'MobilenetV2/Conv/weights', 'aspp0/weights') == [
+            'Nothing of the backbone resnet_v1_18 is in the initial checkpoint, so all of it starts anew. The '
+            'checkpoint has MobilenetV2, which is --model_variant=mobilenet_v2. Set that, or name resnet_v1_18 in '
+            '--checkpoint_exclude_scopes if this is meant.'
+        ]
+
+    def test_a_scope_that_several_have_and_one_that_none_has(self, plain):
+        (several,) = self.found(plain, 'resnet_v1_50/conv1/weights', 'aspp0/weights', 'beta1_power')
+        assert 'has resnet_v1_50, which is --model_variant=resnet_v1_50 or resnet_v1_50_beta. Set that, ' in several
+        (none,) = self.found(plain, 'model/conv1/weights', 'aspp0/weights')
+        assert 'anew. Set the --model_variant that the checkpoint was made with (deeplab checkpoint FILE tells)' in none
+
+    def test_nothing_to_say(self, plain):
+        assert self.found(plain, 'resnet_v1_18/conv1/weights') == []
+        assert self.found(plain, 'aspp0/weights', exclude_scopes=('logits', 'resnet')) == []
+        assert self.found(plain, 'MobilenetV2/Conv/weights') == []  # nothing in common is an error
+
+    @pytest.mark.parametrize('initialize_last_layer', [False, True])
+    def test_it_is_said_of_a_checkpoint(self, plain, tiny_network, tmp_path, caplog, initialize_last_layer):
+        path = checkpoint_files.write(tmp_path / 'a' / 'model.ckpt', {'MobilenetV2/w': [1.0], 'tiny': [1.0]})
+        diagnostics.warn_of_restore(
+            dataclasses.replace(plain, initial_checkpoint=path, initialize_last_layer=initialize_last_layer),
+            ['tiny/conv1/weights', 'tiny'],
+        )
+        assert 'Nothing of the backbone tiny is in the initial checkpoint' in caplog.text
+
+    def test_other_scopes_that_start_anew_change_nothing(self, plain):
+        assert len(self.found(plain, 'MobilenetV2/Conv/weights', 'aspp0/weights', exclude_scopes=('logits',))) == 1
+
+
+class TestLastLayers:
+    OURS = ('tiny/conv1/weights', 'aspp0/weights', 'decoder/conv/weights', 'logits/semantic/weights')
+
+    def found(self, plain, **shapes):
+        held = {name.replace('__', '/'): checkpoints.Entry(shape, None) for name, shape in shapes.items()}
+        return diagnostics.last_layers(plain, self.OURS, held)
+
+    def test_the_same_network_and_a_backbone(self, plain):
+        same = {'tiny__conv1__weights': (3,), 'aspp0__weights': (8,), 'decoder__conv__weights': (8,)}
+        assert self.found(plain, **same, logits__semantic__weights=(1, 1, 8, 3)) == []
+        assert self.found(plain, tiny__conv1__weights=(3,)) == []
+
+    def test_other_classes_and_another_head(self, plain):
+        classes, head = self.found(plain, aspp0__weights=(8,), logits__semantic__weights=(1, 1, 8, 21))
+        assert 'the initial checkpoint has 21 classes, the data set 3' in classes
+        assert '--initialize_last_layer=false' in classes
+        assert '1 of 3 variables behind the backbone are not in it and start anew (decoder/conv/weights)' in head
+        assert '--decoder_output_stride' in head
+
+
+class TestOrdinaryTrainings:
+    """Lines of the pages and the benchmarks, on data whose classes are even."""
+
+    @pytest.mark.parametrize(
+        'line',
+        [
+            '--dataset=camvid --train_batch_size=8 --optimizer=adam --adam_learning_rate=0.001 --batch_norm_decay=0.99',
+            '--train_batch_size=6 --optimizer=adam --adam_learning_rate=0.003 --batch_norm_decay=0.9',
+            '--train_batch_size=16 --base_learning_rate=0.007 --tf_initial_checkpoint=a/model.ckpt',
+            '--tf_initial_checkpoint=a/model.ckpt --fine_tune_batch_norm=false',
+            '',
+        ],
+    )
+    def test_they_hear_nothing(self, line):
+        chosen = cli.options_of('train', ['--train_logdir=a', '--dataset_dir=b', *line.split()])
+        assert diagnostics.batch_norm(chosen) == []
+        assert diagnostics.learning_rate(chosen) == []
+
+
+@pytest.fixture
+def tiny_network(monkeypatch):
+    registry.names()
+    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
+    registry.register(training_setup.TINY)
+
+
+class TestDataAsUsersBringIt:
+    """From records to the line that leads to the mend, through the whole program."""
+
+    def train(self, tmp_path, masks, description, caplog, **changes):
+        """Trains one step on these masks; returns the warnings."""
+        records = [
+            files.record(seed, *mask.shape[:2], label=files.png(mask.astype(np.uint8)))
+            for seed, mask in enumerate(masks)
+        ]
+        files.write_split(tmp_path / 'records', 'train', [records])
+        (tmp_path / 'own.json').write_text(json.dumps(description))
+        data = training_setup.DatasetOptions('train', str(tmp_path / 'records'), str(tmp_path / 'own.json'))
+        chosen = training_setup.options(data, tmp_path / 'log', 1, optimizer=OptimizerOptions(), **changes)
+        outputs = {'semantic': description['num_classes']}
+        chosen = dataclasses.replace(chosen, model=dataclasses.replace(chosen.model, outputs_to_num_classes=outputs))
+        caplog.clear()
+        train.run(chosen)
+        return [record.getMessage() for record in caplog.records if record.levelname == 'WARNING']
+
+    def test_it_all(self, tmp_path, tiny_network, monkeypatch, caplog):
+        """Masks 0/255, then mended by half, then by background as ignore, RGB, then good: each step leads on."""
+        ended = train_loop.LoopResult(1, None, 0.0, None)  # all is said before the graph is built
+        monkeypatch.setattr(train_run, '_train', lambda *arguments: ended)
+        objects = np.zeros((20, 40), np.uint8)
+        objects[5:8, 5:15] = 255
+        masks = [objects, np.roll(objects, 3, axis=1), np.zeros_like(objects)]
+
+        (line,) = self.train(tmp_path / 'a', masks, {'num_classes': 2}, caplog)
+        assert 'the ids 0 and 255 alone' in line
+        assert 'Write 1 for the object (mask // 255)' in line
+
+        with pytest.raises(
+            DataError, match=r'id 255 on 30 pixels.* Mend the masks, .*: write 1 for the object \(mask // 255\)'
+        ):
+            self.train(tmp_path / 'b', masks, {'num_classes': 2, 'ignore_label': 0}, caplog)
+
+        ones = [mask // 255 for mask in masks]
+        lines = self.train(tmp_path / 'c', ones, {'num_classes': 2, 'ignore_label': 0}, caplog)
+        assert 'set ignore_label to 255 in the description' in lines[0]
+        assert 'is ignored: the network learns nothing of what is there' in lines[1]
+
+        colours = [np.stack([mask] * 3, axis=2) for mask in masks]
+        with pytest.raises(DataError, match='have a mask that is not one channel.*RGB.*map each colour to its id'):
+            self.train(tmp_path / 'd', colours, {'num_classes': 2}, caplog)
+
+        (line,) = self.train(tmp_path / 'e', ones, {'num_classes': 2}, caplog)
+        assert "Class '0' has 97.5% of the labelled pixels" in line
+
+        weighed = LossOptions(label_weights=(1.0, 20.0))
+        assert self.train(tmp_path / 'f', ones, {'num_classes': 2}, caplog, loss=weighed) == []
+
+    def test_a_fine_tuning_that_is_hardly_meant(self, tmp_path, tiny_network, caplog):
+        even = [files.ids(20, 40, classes=2, seed=seed) for seed in range(2)]
+        assert self.train(tmp_path / 'a', even, {'num_classes': 2}, caplog) == []
+        path = str(tmp_path / 'a' / 'log' / 'model.ckpt-1')
+        three = [files.ids(20, 40, classes=3, seed=seed) for seed in range(2)]
+        lines = self.train(tmp_path / 'b', three, {'num_classes': 3}, caplog, initial_checkpoint=path)
+        assert lines[0].startswith('--fine_tune_batch_norm=true takes statistics from 2 images')
+        assert 'the initial checkpoint has 2 classes, the data set 3' in lines[1]
+        again = self.train(tmp_path / 'b', three, {'num_classes': 3}, caplog, initial_checkpoint=path)
+        assert again == []  # nothing is left to train, nothing is said twice

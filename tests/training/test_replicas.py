@@ -1,0 +1,198 @@
+"""Where things go in a cluster, who waits for whom, and who reads what."""
+
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from deeplab.core import checkpoints, layers, sessions
+from deeplab.deployment import cluster, model_deploy
+from deeplab.errors import MachineError
+from deeplab.options import CloneOptions
+from deeplab.training import replicas, training_step
+from tests import servers
+
+CLUSTER = model_deploy.DeploymentConfig(2, False, '/job:worker/task:1', 2)
+
+
+def several(task=0, ps=1, replicas=2, master='grpc://here:1', **more):
+    return CloneOptions(task=task, num_replicas=replicas, num_ps_tasks=ps, master=master, **more)
+
+
+class TestPlacement:
+    def test_devices(self):
+        assert CLUSTER.host_device == '/job:worker/task:1/device:CPU:0'
+        assert CLUSTER.clone_device(1) == '/job:worker/task:1/device:CPU:1'
+        assert [CLUSTER.variable_device(i) for i in range(3)] == [
+            '/job:ps/task:0/device:CPU:0',
+            '/job:ps/task:1/device:CPU:0',
+            '/job:ps/task:0/device:CPU:0',
+        ]
+        assert model_deploy.DeploymentConfig(worker='/job:worker/task:0').variable_device(5) == (
+            '/job:worker/task:0/device:CPU:0'
+        )
+
+    def test_variables_on_parameter_servers_in_turn_and_all_else_on_the_worker(self):
+        with tf.Graph().as_default() as graph:
+            with CLUSTER.host_scope():
+                step = tf.compat.v1.train.get_or_create_global_step()
+
+            def build():
+                with layers.mode_scope(is_training=True, fine_tune_batch_norm=True, weight_decay=0.1):
+                    return layers.conv2d(tf.ones([1, 3, 3, 2]), 2, 1, scope='conv')
+
+            clones = model_deploy.create_clones(CLUSTER, build)
+            with CLUSTER.host_scope():
+                losses = [tf.reduce_sum(clone.outputs) for clone in clones]
+                variables = tf.compat.v1.trainable_variables()
+                total, gradients = model_deploy.optimize_clones(clones, losses, [], variables)
+                optimizer = tf.compat.v1.train.MomentumOptimizer(0.1, 0.9)
+                applied, norm = training_step.gated_update(total, gradients, optimizer, step)
+                checkpoints.CheckpointWriter('nowhere')
+        places = {v.op.name: v.device for v in graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)}
+        first, second = '/job:ps/task:0/device:CPU:0', '/job:ps/task:1/device:CPU:0'
+        model = [name for name in places if 'Momentum' not in name]
+        assert [places[name] for name in model] == [first, second] * 3
+        for name, place in places.items():
+            assert place == places[name.removesuffix('/Momentum')], name
+        assert clones[1].outputs.device == '/job:worker/task:1/device:CPU:1'
+        assert {total.device, norm.device, applied.device} == {'/job:worker/task:1/device:CPU:0'}
+        savers = [op.device for op in graph.get_operations() if op.type == 'SaveV2']
+        assert savers == ['/job:worker/task:1/device:CPU:0']
+
+    def test_without_servers_nothing_has_a_job(self):
+        with tf.Graph().as_default() as graph:
+            with model_deploy.DeploymentConfig().host_scope():
+                tf.compat.v1.get_variable('w', initializer=1.0)
+            assert {op.device for op in graph.get_operations()} <= {'/device:CPU:0', ''}
+
+
+class TestShares:
+    def test_each_sample_belongs_to_one_replica_and_one_machine_takes_all(self):
+        positions = np.arange(40)
+        shares = [replicas.is_mine(several(task, replicas=3), 4) for task in range(3)]
+        taken = [positions[np.asarray(share(tf.constant(positions)))] for share in shares]
+        assert sorted(np.concatenate(taken)) == list(positions)
+        assert list(taken[1][:8]) == [4, 5, 6, 7, 16, 17, 18, 19]
+        assert replicas.is_mine(CloneOptions(), 4) is None
+
+
+class Pipeline:
+    """Counts: sample 'number' is the position, in batches of 2."""
+
+    def __init__(self, first, is_taken=None):
+        data = tf.data.Dataset.range(first, 1000)
+        data = data if is_taken is None else data.filter(is_taken)
+        iterator = tf.compat.v1.data.make_initializable_iterator(data.batch(2, drop_remainder=True))
+        self.samples = {'number': iterator.get_next()}
+        self.initializer = iterator.initializer
+
+
+class TestFedInput:
+    def test_every_clone_of_every_step_gets_its_batch(self):
+        with tf.Graph().as_default(), sessions.open_session() as running:
+            fed = replicas.FedInput(model_deploy.DeploymentConfig(2), 4)
+            queue = fed.take(Pipeline(fed.first_position))
+            taken = [queue.dequeue()['number'] for _ in range(2)]
+            assert [tensor.device for tensor in taken] == ['/device:CPU:0'] * 2
+            assert taken[0].shape == [2]
+            tf.compat.v1.get_default_graph().finalize()
+            fed.begin(running, 3)
+            seen = [[list(values) for values in running.run(taken, fed.feeds(step))] for step in (4, 5)]
+            fed.end(5)
+        assert seen == [[[12, 13], [14, 15]], [[16, 17], [18, 19]]]
+
+
+class TestGroup:
+    def test_the_others_wait_for_the_sign_and_their_step(self, caplog):
+        (master,) = servers.start()
+        with tf.Graph().as_default(), sessions.open_session(master=master) as running, caplog.at_level('INFO'):
+            step = tf.compat.v1.train.get_or_create_global_step()
+            applied = tf.constant(True)
+            train_step = training_step.TrainStep(applied, applied, applied, applied, step)
+            chief = replicas.Group(several(), train_step, 100)
+            with tf.compat.v1.variable_scope('', reuse=True):
+                other = replicas.Group(several(task=2, replicas=3, startup_delay_steps=15), train_step, 100)
+            assert chief.remote.is_ready(running)
+            assert not other.remote.is_ready(running)  # no variable has a value yet
+            other.initialise(lambda running: pytest.fail('not for this one to do'), running)
+            seen = []
+
+            def first_values(running):
+                running.run(step.initializer)
+                seen.append(other.remote.is_ready(running))
+
+            chief.initialise(first_values, running)
+            assert not other.remote.is_ready(running)  # 15 steps for each task
+            running.run(step.assign(29))
+            assert not other.remote.is_ready(running)
+            running.run(step.assign(30))
+            assert other.remote.is_ready(running)
+            chief.initialise(first_values, running)
+            assert seen == [False, False]
+        assert 'Task 2 waits for task 0, and for step 30.' in caplog.text
+        assert replicas.READY not in {v.op.name for v in tf.compat.v1.global_variables()}
+
+    def test_nobody_waits_for_a_step_that_does_not_come(self):
+        (master,) = servers.start()
+        with tf.Graph().as_default(), sessions.open_session(master=master) as running:
+            step = tf.compat.v1.train.get_or_create_global_step()
+            applied = tf.constant(True)
+            train_step = training_step.TrainStep(applied, applied, applied, applied, step)
+            other = replicas.Group(several(task=1), train_step, 3)
+            running.run([step.assign(3), other._sign._give])
+            assert other.remote.is_ready(running)
+
+    def test_one_process_has_nothing_to_do_with_it(self):
+        with tf.Graph().as_default() as graph:
+            step = tf.compat.v1.train.get_or_create_global_step()
+            applied = tf.constant(True)
+            train_step = training_step.TrainStep(applied, applied, applied, applied, step)
+            before = len(graph.get_operations())
+            group = replicas.Group(CloneOptions(), train_step, 3)
+            assert (group.step, group.remote) == (train_step, None)
+            assert len(graph.get_operations()) == before
+
+
+class TestConnect:
+    def test_a_cluster(self):
+        masters = servers.start(workers=2, parameter_servers=1)
+        config = cluster.connect(several(1, master=masters[1]))
+        assert config == model_deploy.DeploymentConfig(1, False, '/job:worker/task:1', 1)
+        with pytest.raises(MachineError, match='has no /job:ps/task:1, which --task=0 --num_ps_tasks=2 asks for; it'):
+            cluster.connect(several(ps=2, master=masters[0]))
+        with pytest.raises(MachineError, match='has parameter servers. Set --num_ps_tasks to their number'):
+            cluster.connect(CloneOptions(master=masters[0]))
+
+    @pytest.mark.parametrize('address', ['localhost:1', 'localhost', 'localhost:port', 'localhost:99999'])
+    def test_nobody_there(self, address, monkeypatch):
+        monkeypatch.setattr(cluster, 'PATIENCE_SECS', 0.1)
+        with pytest.raises(MachineError, match=f'--master=grpc://{address}: nobody listens there .*deeplab server'):
+            cluster.connect(CloneOptions(master=f'grpc://{address}'))
+
+    @pytest.mark.parametrize(
+        'failure', [RuntimeError('no more threads'), tf.errors.InternalError(None, None, 'broken')]
+    )
+    def test_whatever_fails_while_it_connects(self, failure, monkeypatch):
+        def fail(*arguments, **more):
+            raise failure
+
+        monkeypatch.setattr(cluster, '_knock', lambda master: None)
+        monkeypatch.setattr(sessions, 'open_session', fail)
+        with pytest.raises(MachineError, match=r'--master=grpc://here:1: .* \((no more threads|broken)\)'):
+            cluster.connect(CloneOptions(master='grpc://here:1'))
+
+    def test_it_says_so_while_it_waits_for_the_rest_of_the_cluster(self, monkeypatch, caplog):
+        monkeypatch.setattr(cluster, 'PATIENCE_SECS', 0.1)
+        (master,) = servers.start(parameter_servers=0)
+        open_session = sessions.open_session
+
+        def slowly(*arguments, **more):
+            time.sleep(0.5)
+            return open_session(*arguments, **more)
+
+        monkeypatch.setattr(sessions, 'open_session', slowly)
+        with caplog.at_level('INFO'):
+            assert cluster.connect(CloneOptions(master=master)).worker == ''
+        assert f'Waiting for {master}, or for servers of its cluster that it waits for.' in caplog.text

@@ -1,0 +1,522 @@
+"""The train program, whole, on a tiny network and seven tiny images."""
+
+import dataclasses
+import functools
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from deeplab import train
+from deeplab.core import checkpoints, moving_average, sessions
+from deeplab.core.backbones import registry
+from deeplab.datasets import record_check, segmentation_dataset
+from deeplab.errors import CheckpointError, DataError, NonFiniteError, OptionError
+from deeplab.options import (
+    OPTIMIZERS,
+    AugmentOptions,
+    LearningRateOptions,
+    LossOptions,
+    OptimizerOptions,
+    ValidationOptions,
+)
+from deeplab.training import label_weights, run_manifest, split_input, train_hooks, train_run
+from deeplab.utils import input_generator
+from tests import training_setup
+from tests.datasets import files
+
+ROOT = pathlib.Path(__file__).parents[2]
+STEP_LINE = re.compile(r'^global step (\d+): loss = (\d+\.\d{4}) \((\d+\.\d{3}) sec/step\)$')
+
+
+@pytest.fixture(autouse=True)
+def tiny_network(monkeypatch):
+    registry.names()  # every family is known before the table is copied
+    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
+    registry.register(training_setup.TINY)
+
+
+@pytest.fixture
+def data(tmp_path):
+    return training_setup.write_data(tmp_path / 'records')
+
+
+def values_of(path):
+    reader = checkpoints.open_reader(str(path))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def assert_same_bytes(first, second):
+    first, second = values_of(first), values_of(second)
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        assert value.tobytes() == second[name].tobytes(), name
+
+
+def losses_of(lines):
+    """Losses by step from a log's lines."""
+    return {int(match[1]): match[2] for match in map(STEP_LINE.match, lines) if match}
+
+
+def run_logged(options, caplog):
+    """Trains; returns the result and the losses by step, as logged."""
+    caplog.clear()
+    with caplog.at_level('INFO'):
+        result = train.run(options)
+    return result, losses_of(record.getMessage() for record in caplog.records)
+
+
+def test_a_run_leaves_what_the_contract_names(data, tmp_path, caplog):
+    logdir = tmp_path / 'log'
+    options = training_setup.options(data, logdir, 3, save_summaries_images=True, save_summaries_secs=0)
+    result, losses = run_logged(options, caplog)
+    assert (result.step, result.status, result.checkpoint) == (3, 0, str(logdir / 'model.ckpt-3'))
+    assert result.report.startswith('Trained to step 3 in ')
+    assert list(losses) == [1, 2, 3]
+    names = {path.name for path in logdir.iterdir()}
+    assert {'checkpoint', 'graph.pbtxt', 'model.ckpt-0.index', 'model.ckpt-3.index'} <= names
+    tags = {}
+    for path in logdir.glob('events.out.tfevents.*'):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            tags.update({value.tag: value.simple_value for value in event.summary.value})
+    assert {'learning_rate', 'total_loss', 'global_step/sec', 'losses/semantic_merged_logits/value'} <= tags.keys()
+    assert {'samples/image/image/0', 'samples/label/image/1', 'samples/semantic/image/0'} <= tags.keys()
+    assert {'tiny/conv1/weights', 'logits/semantic/biases', 'aspp0/BatchNorm/moving_mean'} <= tags.keys()
+    assert f'{tags["total_loss"]:.4f}' == losses[3]
+    variables = values_of(result.checkpoint)
+    assert variables['global_step'] == 3
+    assert variables['global_step'].dtype == np.int64
+    assert 'tiny/conv1/weights/Momentum' in variables
+    assert 'tiny/conv1/BatchNorm/moving_mean/Momentum' not in variables
+
+
+def test_a_sum_of_losses_with_weights_from_the_records(data, tmp_path, caplog):
+    words = LossOptions(formula='softmax+0.5*lovasz', auto_label_weights=True)
+    options = training_setup.options(data, tmp_path / 'auto', 2, loss=words, save_summaries_secs=0)
+    result, losses = run_logged(options, caplog)
+    assert result.step == 2
+    (line,) = re.findall(r'--label_weights=auto: (.*)\.', caplog.text)
+    weights = [float(part.split()[1]) for part in line.split(', ')]
+    assert [part.split()[0] for part in line.split(', ')] == ['0', '1', '2']
+    assert sorted(weights)[1] == 1.0  # the median class
+    tags = {}
+    for path in (tmp_path / 'auto').glob('events.out.tfevents.*'):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            tags.update({value.tag: value.simple_value for value in event.summary.value})
+    softmax, lovasz = (tags[f'losses/semantic_merged_logits/{name}'] for name in ('softmax', 'lovasz'))
+    assert tags['losses/semantic_merged_logits/value'] == pytest.approx(softmax + 0.5 * lovasz, rel=1e-5)
+    exact = label_weights.median_frequency(*histograms(data))
+    np.testing.assert_allclose(weights, exact, rtol=5e-3)
+    by_hand = LossOptions(formula='softmax+0.5*lovasz', label_weights=tuple(exact.tolist()))
+    _, other = run_logged(training_setup.options(data, tmp_path / 'numbers', 2, loss=by_hand), caplog)
+    assert losses == other
+
+
+def histograms(data):
+    """Pixels of each class, and those of the images that have it."""
+    dataset = segmentation_dataset.get_dataset(data.name, data.split, data.directory)
+    verdict = record_check.check(dataset, 3, 255)
+    return verdict.class_pixels, verdict.class_image_pixels
+
+
+@pytest.mark.rewritten
+def test_same_seed_same_bytes_and_other_seed_other_weights(data, tmp_path):
+    first = training_setup.trained(data, tmp_path / 'a', 3)
+    second = train.run(training_setup.options(data, tmp_path / 'b', 3))
+    assert_same_bytes(first.checkpoint, second.checkpoint)
+    other = train.run(training_setup.options(data, tmp_path / 'c', 1, seed=4))
+    name = 'logits/semantic/weights'
+    assert (values_of(tmp_path / 'c' / 'model.ckpt-0')[name] != values_of(tmp_path / 'a' / 'model.ckpt-0')[name]).any()
+    assert training_setup.losses(tmp_path / 'c')[1] == other.loss != training_setup.losses(tmp_path / 'a')[1]
+
+
+@pytest.mark.parametrize(
+    'optimizer',
+    [name if name == 'momentum' else pytest.param(name, marks=pytest.mark.slow) for name in OPTIMIZERS],
+)
+def test_resume_is_exact(data, tmp_path, caplog, optimizer):
+    chosen = dataclasses.replace(training_setup.RATE, name=optimizer)
+    rate = dataclasses.replace(chosen.learning_rate, decay_steps=4)  # so that 2 steps and 4 share their rates
+    chosen = dataclasses.replace(chosen, learning_rate=rate)
+    straight = train.run(training_setup.options(data, tmp_path / 'a', 4, optimizer=chosen))
+    train.run(training_setup.options(data, tmp_path / 'b', 2, optimizer=chosen))
+    resumed, rest = run_logged(training_setup.options(data, tmp_path / 'b', 4, optimizer=chosen), caplog)
+    assert training_setup.losses(tmp_path / 'a') == training_setup.losses(tmp_path / 'b')
+    assert list(rest) == [3, 4]
+    assert_same_bytes(straight.checkpoint, resumed.checkpoint)
+
+
+def test_a_damaged_newest_checkpoint_is_left_behind(data, tmp_path, caplog):
+    options = training_setup.options(data, tmp_path / 'log', 3, save_interval_secs=0)
+    whole = training_setup.trained(data, tmp_path / 'log', 3, save_interval_secs=0)
+    kept = values_of(whole.checkpoint)
+    path = pathlib.Path(f'{whole.checkpoint}.data-00000-of-00001')
+    path.write_bytes(path.read_bytes()[:100])
+    result, losses = run_logged(options, caplog)
+    assert list(losses) == [3]
+    assert "model.ckpt-3' is damaged" in caplog.text
+    assert all((kept[name] == value).all() for name, value in values_of(result.checkpoint).items())
+
+
+def test_nothing_left_to_do(data, tmp_path, caplog):
+    options = training_setup.options(data, tmp_path / 'log', 1)
+    training_setup.trained(data, tmp_path / 'log', 1)
+    result, losses = run_logged(options, caplog)
+    assert losses == {}
+    assert result.report == (
+        f'Nothing to train: {tmp_path}/log/model.ckpt-1 is at step 1, and --training_number_of_steps is 1.'
+    )
+
+
+def test_two_clones_make_the_step_of_one(data, tmp_path, monkeypatch):
+    """With frozen batch norms, without dropout, and on images whose every pixel has a label."""
+    monkeypatch.setattr(tf.nn.experimental, 'stateless_dropout', lambda inputs, **keywords: inputs)
+    records = [files.record(seed, 40, 70) for seed in range(4)]
+    files.write_split(pathlib.Path(data.directory), 'whole', [records])
+    common = {
+        'dataset': dataclasses.replace(data, split='whole'),
+        'fine_tune_batch_norm': False,
+        'augment': AugmentOptions(1.0, 1.0, 0.0),
+        'batch_size': 4,
+    }
+    one = train.run(training_setup.options(data, tmp_path / 'one', 2, **common))
+    two = train.run(training_setup.options(data, tmp_path / 'two', 2, clones=training_setup.two_clones(), **common))
+    assert two.loss == pytest.approx(one.loss, rel=1e-5)
+    first, second = values_of(one.checkpoint), values_of(two.checkpoint)
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        np.testing.assert_allclose(second[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_statistics_come_from_the_first_clone_which_takes_the_first_batch(data, tmp_path):
+    one = train.run(training_setup.options(data, tmp_path / 'one', 1, batch_size=1))
+    clones = training_setup.two_clones()
+    two = train.run(training_setup.options(data, tmp_path / 'two', 1, batch_size=2, clones=clones))
+    name = 'tiny/conv1/BatchNorm/moving_mean'
+    np.testing.assert_allclose(values_of(two.checkpoint)[name], values_of(one.checkpoint)[name], rtol=1e-6)
+    assert (values_of(one.checkpoint)[name] != 0).any()
+
+
+def test_frozen_batch_norm_keeps_its_statistics_and_still_trains(data, tmp_path):
+    result = train.run(training_setup.options(data, tmp_path / 'log', 2, fine_tune_batch_norm=False))
+    before, after = values_of(tmp_path / 'log' / 'model.ckpt-0'), values_of(result.checkpoint)
+    for name in before:
+        if 'moving' in name:
+            np.testing.assert_array_equal(after[name], before[name], err_msg=name)
+    assert (after['tiny/conv2/BatchNorm/gamma'] != before['tiny/conv2/BatchNorm/gamma']).any()
+
+
+def test_image_pyramid_hard_pixels_and_weights(data, tmp_path):
+    options = training_setup.options(data, tmp_path / 'log', 2, save_summaries_secs=0)
+    options = dataclasses.replace(
+        options,
+        model=dataclasses.replace(options.model, image_pyramid=(0.5, 1.0)),
+        loss=LossOptions(label_weights=(1.0, 2.0, 0.5), top_k_percent_pixels=0.5, hard_example_mining_step=2),
+    )
+    train.run(options)
+    tags = set()
+    for path in (tmp_path / 'log').glob('events.out.tfevents.*'):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            tags |= {value.tag for value in event.summary.value}
+    keys = ('logits_0.50', 'logits_1.00', 'merged_logits')
+    assert {f'losses/semantic_{key}/value' for key in keys} <= tags
+
+
+def test_initial_checkpoint_of_other_classes(data, tmp_path, caplog):
+    """Restores what fits, says what does not."""
+    first = training_setup.trained(data, tmp_path / 'a', 1)
+    (pathlib.Path(data.directory) / 'five.json').write_text('{"num_classes": 5}')
+    five = dataclasses.replace(data, name=str(pathlib.Path(data.directory) / 'five.json'))
+    options = training_setup.options(five, tmp_path / 'b', 1, initial_checkpoint=first.checkpoint)
+    model = dataclasses.replace(options.model, outputs_to_num_classes={'semantic': 5})
+    run_logged(dataclasses.replace(options, model=model), caplog)
+    restored, given = values_of(tmp_path / 'b' / 'model.ckpt-0'), values_of(first.checkpoint)
+    name = 'tiny/conv1/weights'
+    np.testing.assert_array_equal(restored[name], given[name])
+    expected = (
+        'Not restored, as shapes differ: logits/semantic/weights: [1, 1, 8, 5] here, [1, 1, 8, 3] in the checkpoint'
+    )
+    assert expected in caplog.text
+
+
+def test_initial_checkpoint_in_the_folder_of_the_run(data, tmp_path, caplog):
+    """It is started from, not resumed from, and neither overwritten nor removed."""
+    first = training_setup.trained(data, tmp_path / 'a', 1)
+    logdir = tmp_path / 'log'
+    logdir.mkdir()
+    for ending in ('.index', '.data-00000-of-00001'):
+        shutil.copy(first.checkpoint + ending, logdir / f'model.ckpt{ending}')
+    options = training_setup.options(data, logdir, 1, initial_checkpoint=str(logdir / 'model.ckpt'))
+    assert train.run(options).step == 1
+    restored, given = values_of(logdir / 'model.ckpt-0'), values_of(first.checkpoint)
+    np.testing.assert_array_equal(restored['tiny/conv1/weights'], given['tiny/conv1/weights'])
+    assert train.run(options).report.startswith(f'Nothing to train: {logdir}/model.ckpt-1 ')
+    assert (logdir / 'model.ckpt.index').exists()
+
+
+class TestNotFinite:
+    def test_step_rate_and_images_are_named_and_the_checkpoint_stays(self, data, tmp_path):
+        rate = OptimizerOptions(learning_rate=LearningRateOptions(base=1e30))
+        with pytest.raises(NonFiniteError) as error:
+            train.run(training_setup.options(data, tmp_path / 'log', 50, optimizer=rate))
+        message = str(error.value)
+        assert re.match(
+            r'Step \d+: the loss is \S+ and the norm of the gradients \S+, at learning rate \S+, on the images '
+            r'image_\d, image_\d\. The update was not applied\.',
+            message,
+        )
+        assert message.endswith(f'The last good checkpoint stays: {tmp_path}/log/model.ckpt-0')
+        assert all(np.isfinite(value).all() for value in values_of(tmp_path / 'log' / 'model.ckpt-0').values())
+
+
+class TestBadInput:
+    def test_unknown_variant(self, data, tmp_path):
+        options = training_setup.options(data, tmp_path / 'log')
+        options = dataclasses.replace(options, model=dataclasses.replace(options.model, model_variant='vgg'))
+        with pytest.raises(OptionError, match='--model_variant=vgg is not known. Known variants: .*mobilenet_v2'):
+            train.run(options)
+
+    def test_label_weights_of_masks_without_labels(self, tmp_path):
+        empty = files.png(np.full((6, 8), 255, np.uint8))
+        data = training_setup.write_data(tmp_path / 'records')
+        files.write_split(tmp_path / 'records', 'empty', [[files.record(0, label=empty)]])
+        data = dataclasses.replace(data, split='empty')
+        with pytest.raises(DataError, match='--label_weights=auto: no class occurs in the masks of split empty'):
+            train.run(training_setup.options(data, tmp_path / 'log', loss=LossOptions(auto_label_weights=True)))
+
+    def test_label_weights(self, data, tmp_path):
+        with pytest.raises(OptionError, match='--label_weights gives 2 weights, but there are 3 classes'):
+            train.run(training_setup.options(data, tmp_path / 'log', loss=LossOptions(label_weights=(1.0, 2.0))))
+
+    def test_labels_outside_the_classes_are_named_before_the_first_step(self, data, tmp_path):
+        bad = files.record(label=files.png(np.full((6, 8), 9, np.uint8)))
+        files.write_split(pathlib.Path(data.directory), 'bad', [[bad]])
+        with pytest.raises(DataError, match=r"1 of 1 records of split 'bad' .*id 9 on 48 pixels"):
+            train.run(training_setup.options(dataclasses.replace(data, split='bad'), tmp_path / 'log'))
+        assert not list((tmp_path / 'log').glob('*.index'))
+
+    def test_image_that_cannot_be_decoded_is_named(self, data, tmp_path):
+        good = files.png(files.pixels(40, 40))
+        broken = files.record(image=good[:-300], height=40, width=40, label=files.png(files.ids(40, 40)))
+        files.write_split(pathlib.Path(data.directory), 'broken', [[broken]])
+        with pytest.raises(DataError, match='image_0'):
+            train.run(training_setup.options(dataclasses.replace(data, split='broken'), tmp_path / 'log'))
+
+    def test_image_that_breaks_in_the_middle_loses_no_step(self, data, tmp_path):
+        """Header and end are good, and so is the checksum of the record: nothing shows before it is decoded."""
+        _, last = input_generator.record_at(6, 7, 3)  # the seventh that is taken: the fourth step needs it
+        records = [files.record(seed) for seed in range(7)]
+        records[last] = files.record(9, 40, 40, image=files.broken_png(40, 40))
+        files.write_split(pathlib.Path(data.directory), 'broken', [records])
+        with pytest.raises(DataError) as error:
+            train.run(training_setup.options(dataclasses.replace(data, split='broken'), tmp_path / 'log'))
+        newest = str(tmp_path / 'log' / 'model.ckpt-3')
+        assert f'record {last} (image image_9)' in str(error.value)
+        assert newest in str(error.value)
+        assert values_of(newest)['global_step'] == 3
+
+    def test_checkpoint_given_by_one_of_its_files(self, data, tmp_path):
+        path = training_setup.trained(data, tmp_path / 'a', 1).checkpoint
+        with pytest.raises(CheckpointError, match=f"Give the checkpoint's path without the ending: {path}"):
+            train.run(training_setup.options(data, tmp_path / 'b', initial_checkpoint=f'{path}.index'))
+        assert not (tmp_path / 'b').exists()
+
+    @pytest.mark.parametrize('place', ['log', 'log/eval', 'log/best', 'profile'])
+    def test_a_file_in_the_place_of_a_folder_is_told_before_the_data_is_read(self, data, tmp_path, monkeypatch, place):
+        monkeypatch.setattr(split_input, 'open_data', lambda options: pytest.fail('the data is read first'))
+        file = tmp_path / place
+        file.parent.mkdir(exist_ok=True)
+        file.write_text('mine')
+        flag = {'log': 'train_logdir', 'profile': 'profile_logdir'}.get(place, 'eval_split')
+        known = training_setup.options(data, tmp_path / 'log', profile_logdir=str(tmp_path / 'profile' / 'a'))
+        known = dataclasses.replace(known, validation=ValidationOptions('train', 2))
+        with pytest.raises(OptionError, match=f'^--{flag}: the folder .*/{place}.* cannot be made: .* is no folder'):
+            train.run(known)
+
+    def test_a_folder_that_cannot_be_written(self, data, tmp_path, monkeypatch):
+        def fail(*arguments):
+            raise OSError(28, 'No space left on device', 'run.json.tmp1')
+
+        monkeypatch.setattr(run_manifest, 'write', fail)
+        monkeypatch.setattr(sessions, 'write_graph', fail)
+        options = training_setup.options(data, tmp_path / 'log')
+        for write in (
+            functools.partial(train_run._write_receipt, options, {}),
+            lambda: train_run._write_graph(options),
+        ):
+            with pytest.raises(OptionError, match=r"--train_logdir: the folder .*log' cannot be written \(No space"):
+                write()
+
+    def test_resume_with_another_network(self, data, tmp_path):
+        training_setup.trained(data, tmp_path / 'log', 1)
+        options = training_setup.options(data, tmp_path / 'log', 2)
+        aspp = dataclasses.replace(options.model.aspp, filters=4)
+        options = dataclasses.replace(options, model=dataclasses.replace(options.model, aspp=aspp))
+        with pytest.raises(
+            CheckpointError, match='does not fit this network: 26 variables differ .*4. here, .*8. in the'
+        ):
+            train.run(options)
+
+    def test_crop_that_is_not_a_multiple_plus_one_warns(self, data, tmp_path, caplog):
+        options = training_setup.options(data, tmp_path / 'log', 1)
+        options = dataclasses.replace(options, model=dataclasses.replace(options.model, crop_size=(20, 33)))
+        train_run.check_options(options)
+        assert '--train_crop_size=20,33 is not a multiple' in caplog.text
+        assert 'The nearest good sizes are 17,33 and 33,33.' in caplog.text
+
+
+def test_no_step_adds_to_the_graph(data, tmp_path, monkeypatch):
+    """What would let memory grow."""
+    seen = []
+    original = train_hooks.LogHook.after_step
+
+    def after_step(self, result, fetched):
+        graph = tf.compat.v1.get_default_graph()
+        seen.append((graph.finalized, len(graph.get_operations())))
+        original(self, result, fetched)
+
+    monkeypatch.setattr(train_hooks.LogHook, 'after_step', after_step)
+    train.run(training_setup.options(data, tmp_path / 'log', 3, save_interval_secs=0))
+    assert len(seen) == 3
+    assert len(set(seen)) == 1
+    assert seen[0][0]
+
+
+def start(records, logdir, steps):
+    return subprocess.Popen(
+        [sys.executable, '-m', 'tests.training_setup', str(records), str(logdir), str(steps)],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def read_until(process, step):
+    """Reads the log until a step is done; returns its lines."""
+    lines = []
+    for line in process.stderr:
+        lines.append(line.partition('] ')[2].strip())
+        if f'global step {step}:' in line:
+            break
+    return lines
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_it_resumes_exactly(data, tmp_path, caplog):
+    logdir, steps = tmp_path / 'killed', 400
+    _, losses = run_logged(training_setup.options(data, tmp_path / 'straight', steps), caplog)
+    for step in (7, 23, 41):
+        with start(data.directory, logdir, steps) as process:
+            lines = read_until(process, step)
+            process.kill()
+        for at, loss in losses_of(lines).items():
+            assert loss == losses[at], at
+        assert all(checkpoints.damage(str(path)[:-6]) is None for path in logdir.glob('*.index'))
+        assert checkpoints.newest_whole(str(logdir)) is not None
+
+
+@pytest.mark.parametrize(('number', 'status'), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_and_says_how_to_go_on(data, tmp_path, monkeypatch, number, status):
+    original = train_hooks.LogHook.after_step
+
+    def after_step(self, result, fetched):
+        original(self, result, fetched)
+        if result.step == 2:
+            signal.raise_signal(number)
+
+    monkeypatch.setattr(train_hooks.LogHook, 'after_step', after_step)
+    logdir = tmp_path / 'log'
+    result = train.run(training_setup.options(data, logdir, 100_000))
+    assert 2 <= result.step < 100_000
+    assert result.status == status
+    path = checkpoints.newest(str(logdir))
+    assert checkpoints.step_of(path) == result.step
+    assert result.report == f'Stopped at step {result.step}; the same command goes on from {path}.'
+
+
+@pytest.mark.parametrize(
+    ('number', 'status'),
+    [
+        pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, 143, marks=pytest.mark.long),
+    ],
+)
+def test_signals_save_and_say_how_to_go_on(data, tmp_path, number, status):
+    logdir = tmp_path / 'log'
+    with start(data.directory, logdir, 100000) as process:
+        read_until(process, 2)
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == status
+    path = checkpoints.newest(str(logdir))
+    step = checkpoints.step_of(path)
+    assert output.strip() == f'Stopped at step {step}; the same command goes on from {path}.'
+
+
+def test_moving_updates_are_part_of_the_step(data, tmp_path):
+    result = training_setup.trained(data, tmp_path / 'log', 1)
+    assert (values_of(result.checkpoint)['tiny/conv1/BatchNorm/moving_variance'] != 1).all()
+
+
+class TestMovingAverages:
+    def test_follow_every_variable_of_the_network_and_change_nothing_else(self, data, tmp_path):
+        plain = training_setup.trained(data, tmp_path / 'plain', 3, save_interval_secs=0)
+        averaged = training_setup.options(data, tmp_path / 'log', 3, save_interval_secs=0, moving_average_decay=0.5)
+        train.run(averaged)
+        weights = [values_of(tmp_path / 'plain' / f'model.ckpt-{step}') for step in range(4)]
+        saved = [values_of(tmp_path / 'log' / f'model.ckpt-{step}') for step in range(4)]
+        shadows = {name for name in saved[0] if moving_average.is_shadow(name)}
+        assert not any(moving_average.is_shadow(name) for name in values_of(plain.checkpoint))
+        own = {name for name in weights[0] if not name.endswith(('/Momentum', 'global_step'))}
+        assert shadows == {moving_average.shadow_name(name) for name in own}
+        assert 'aspp0/BatchNorm/moving_variance' in own
+        for name in own:
+            average = weights[0][name]
+            for step in range(4):
+                assert saved[step][name].tobytes() == weights[step][name].tobytes(), name
+                if step:
+                    kept = min(0.5, step / (9 + step))
+                    average = kept * average + (1 - kept) * weights[step][name]
+                shadow = saved[step][moving_average.shadow_name(name)]
+                np.testing.assert_allclose(shadow, average, rtol=1e-5, atol=1e-7, err_msg=name)
+
+    # That a resume is exact with them too, test_train_accumulation.py shows.
+
+    def test_can_start_in_the_middle(self, data, tmp_path, caplog):
+        training_setup.trained(data, tmp_path / 'log', 1)
+        options = training_setup.options(data, tmp_path / 'log', 2, moving_average_decay=0.9)
+        result, _ = run_logged(options, caplog)
+        assert 'model.ckpt-1 holds no moving averages of the weights: they start from its weights.' in caplog.text
+        name = 'tiny/conv1/weights'
+        first, last = values_of(tmp_path / 'log' / 'model.ckpt-1')[name], values_of(result.checkpoint)
+        kept = 2 / 11
+        expected = kept * first + (1 - kept) * last[name]
+        np.testing.assert_allclose(last[moving_average.shadow_name(name)], expected, rtol=1e-5, atol=1e-7)
+
+    def test_an_initial_checkpoint_gives_its_weights_to_both(self, data, tmp_path, caplog):
+        first = train.run(training_setup.options(data, tmp_path / 'a', 2, moving_average_decay=0.9)).checkpoint
+        given = values_of(first)
+        name = 'tiny/conv1/weights'
+        assert (given[moving_average.shadow_name(name)] != given[name]).any()
+        for decay in (None, 0.9):
+            logdir = tmp_path / f'b{decay}'
+            options = training_setup.options(data, logdir, 1, initial_checkpoint=first, moving_average_decay=decay)
+            run_logged(options, caplog)
+            restored = values_of(logdir / 'model.ckpt-0')
+            np.testing.assert_array_equal(restored[name], given[name])
+            if decay:
+                np.testing.assert_array_equal(restored[moving_average.shadow_name(name)], given[name])
+        assert 'Not in the checkpoint' not in caplog.text
+
+    @pytest.mark.parametrize('decay', [0.0, 1.0, -0.5])
+    def test_bad_decay(self, data, tmp_path, decay):
+        with pytest.raises(OptionError) as error:
+            training_setup.options(data, tmp_path, moving_average_decay=decay)
+        assert str(error.value) == (
+            f'--moving_average_decay={decay} is not allowed: it must be greater than 0 and less than 1, such as 0.99; '
+            'leave the flag away for no averages.'
+        )

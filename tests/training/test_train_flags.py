@@ -1,0 +1,307 @@
+"""Every flag of the original's train program does what it says: the smallest proof of each.
+
+Most flags end as a number or an operation in the graph, so the proof compares the training's graph with and without
+the flag; several flags share one graph, each with a number of its own that occurs nowhere else. Networks are outlined
+only. What concerns files and logs is shown by one short training.
+"""
+
+import dataclasses
+import functools
+import json
+import pathlib
+import re
+
+import pytest
+import tensorflow as tf
+
+from deeplab import cli, model, train
+from deeplab.core import cost, sessions
+from deeplab.core.backbones import registry
+from deeplab.training import train_loop
+from tests import toy_network, training_setup
+
+CONTRACT = json.loads((pathlib.Path(__file__).parents[1] / 'goldens' / 'contract' / 'flags.json').read_text())['train']
+NOTHING = train_loop.LoopResult(0, None, 0.0, None)
+
+# --- Flags that are numbers in the training's graph: the flag, its value, the numbers that then occur
+
+MOMENTUM = {
+    'base_learning_rate': (0.6875, [0.6875 - 0.03125]),  # the poly policy multiplies the difference
+    'end_learning_rate': (0.03125, [0.03125]),
+    'learning_power': (0.8125, [0.8125]),
+    'decay_steps': (777, [777]),
+    'slow_start_step': (55, [55]),
+    'slow_start_learning_rate': (0.01953125, [0.01953125]),
+    'momentum': (0.4375, [0.4375]),
+    'weight_decay': (0.0234375, [0.0234375]),
+    'last_layer_gradient_multiplier': (13, [13, 26]),  # biases count twice
+    'label_weights': ('1,2.25,3.5', [(1.0, 2.25, 3.5)]),
+    'top_k_percent_pixels': (0.59375, [0.59375]),
+    'hard_example_mining_step': (222, [222]),
+    'min_scale_factor': (0.84375, [0.84375]),
+    'max_scale_factor': (1.71875, [1.71875]),
+    'min_resize_value': (23, [23]),
+    'batch_norm_decay': (0.28125, [1 - 0.28125]),
+    'train_batch_size': (3, [3]),
+}
+STEP_POLICY = {
+    'learning_policy': ('step', []),
+    'learning_rate_decay_factor': (0.34375, [0.34375]),
+    'learning_rate_decay_step': (333, [333]),
+}
+ADAM = {
+    'optimizer': ('adam', []),
+    'adam_learning_rate': (0.015625, [0.015625]),
+    'adam_epsilon': (0.0078125, [0.0078125]),
+}
+
+# --- Flags that make another graph: the flag, its value, and what must stand on the line besides
+
+GRAPHS = {
+    'train_crop_size': ('33,33', ''),
+    'max_resize_value': ('40', '--min_resize_value=23'),
+    'resize_factor': ('8', '--min_resize_value=23'),
+    'scale_factor_step_size': ('0', ''),
+    'upsample_logits': ('false', ''),
+    'fine_tune_batch_norm': ('false', ''),
+    'last_layers_contain_logits_only': ('true', '--last_layer_gradient_multiplier=13'),
+    'image_pyramid': ('0.5,1', ''),
+    'merge_method': ('avg', '--image_pyramid=0.5,1'),
+    'save_summaries_images': ('true', ''),
+    'num_clones': ('2', ''),
+    'training_number_of_steps': ('9', ''),
+}
+
+# --- Flags of the network: value, and what must stand on the line besides
+
+TOY = '--model_variant=toy'
+SMALL = '--model_variant=mobilenet_v3_small_seg'
+PNAS = '--model_variant=nas_pnasnet'
+NETWORKS = {
+    'model_variant': ('toy', SMALL),
+    'output_stride': ('8', SMALL),
+    'depth_multiplier': ('0.5', SMALL),
+    'divisible_by': ('16', ''),
+    'multi_grid': ('1,2', '--model_variant=resnet_v1_18'),
+    'use_bounded_activation': ('true', SMALL),
+    'atrous_rates': ('2', TOY),
+    'add_image_level_feature': ('false', TOY),
+    'image_pooling_crop_size': ('33,33', TOY),
+    'image_pooling_stride': ('2,2', f'{TOY} --image_pooling_crop_size=33,33'),
+    'aspp_convs_filters': ('32', TOY),
+    'aspp_with_batch_norm': ('false', TOY),
+    'aspp_with_separable_conv': ('false', f'{TOY} --atrous_rates=2'),
+    'aspp_with_concat_projection': ('false', TOY),
+    'aspp_with_squeeze_and_excitation': ('true', TOY),
+    'image_se_uses_qsigmoid': ('true', f'{TOY} --aspp_with_squeeze_and_excitation'),
+    'dense_prediction_cell_json': ('deeplab/core/dense_prediction_cell_branch5_top1_cityscapes.json', TOY),
+    'decoder_output_stride': ('4', TOY),
+    'decoder_filters': ('32', f'{TOY} --decoder_output_stride=4'),
+    'decoder_use_separable_conv': ('false', f'{TOY} --decoder_output_stride=4'),
+    'decoder_use_sum_merge': ('true', f'{TOY} --decoder_output_stride=4'),
+    'decoder_output_is_logits': ('true', f'{TOY} --decoder_output_stride=4 --decoder_filters=3'),
+    'logits_kernel_size': ('3', f'{TOY} --noaspp_with_batch_norm'),
+    'drop_path_keep_prob': ('0.5', PNAS),
+    'nas_stem_output_num_conv_filters': ('10', PNAS),
+    'nas_remove_os32_stride': ('true', '--model_variant=nas_hnasnet --output_stride=8'),
+}
+
+# --- Flags with a test of their own below, or elsewhere
+
+FILES = {'train_logdir', 'log_steps', 'save_interval_secs', 'save_summaries_secs', 'profile_logdir'}
+FILES |= {'tf_initial_checkpoint', 'initialize_last_layer'}
+ELSEWHERE = {
+    'dataset': 'training/test_train.py',
+    'dataset_dir': 'training/test_train.py',
+    'train_split': 'training/test_train.py',
+    'clone_on_cpu': 'deployment/test_model_deploy.py',
+    'master': 'test_several_machines.py',
+    'task': 'test_several_machines.py',
+    'num_replicas': 'test_several_machines.py',
+    'num_ps_tasks': 'test_several_machines.py',
+    'startup_delay_steps': 'training/test_replicas.py',
+}
+# The original reads it nowhere in training either.
+WITHOUT_EFFECT = {'keep_aspect_ratio', 'prediction_with_upsampled_logits'}
+# Built later; each refuses any value but its default.
+REFUSED = {'quantize_delay_step': '0', 'nas_use_classification_head': 'true'}
+
+
+def test_no_flag_is_left_out():
+    tables = (MOMENTUM, STEP_POLICY, ADAM, GRAPHS, NETWORKS, FILES, ELSEWHERE, WITHOUT_EFFECT, REFUSED)
+    assert sorted(name for table in tables for name in table) == sorted(CONTRACT)
+    for name, page in ELSEWHERE.items():
+        assert name in (pathlib.Path(__file__).parents[1] / page).read_text() or name in ('dataset_dir', 'train_split')
+
+
+@pytest.fixture(scope='module')
+def records(tmp_path_factory):
+    return training_setup.write_data(tmp_path_factory.mktemp('flags') / 'records')
+
+
+@pytest.fixture(autouse=True)
+def tiny_network(monkeypatch):
+    registry.names()
+    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
+    registry.register(training_setup.TINY)
+    registry.register(toy_network.TOY)
+
+
+@pytest.fixture
+def line(records, tmp_path):
+    """Makes the options of a line, for a tiny network on tiny data."""
+    common = [
+        f'--dataset={records.name}',
+        f'--dataset_dir={records.directory}',
+        '--model_variant=tiny',
+        '--train_crop_size=17,33',
+        '--train_batch_size=2',
+        '--training_number_of_steps=1000',
+        '--aspp_convs_filters=8',
+        '--clone_on_cpu',
+    ]
+    return lambda *words: cli.options_of('train', [*common, f'--train_logdir={tmp_path / "log"}', *words])
+
+
+_graphs = {}  # by line
+
+
+@pytest.fixture
+def graph_of(line, monkeypatch):
+    """The graph that a line trains with; it is built, once for each line, and not run."""
+
+    def build(*words, anew=False):
+        if words in _graphs and not anew:
+            return _graphs[words]
+        graphs = []
+        with monkeypatch.context() as patched:
+            patched.setattr(train_loop, 'train', lambda step, *rest, **more: graphs.append(step.loss.graph) or NOTHING)
+            patched.setattr(sessions, 'write_graph', lambda *arguments: None)
+            train.run(line(*words))
+        _graphs[words] = graphs[0].as_graph_def()
+        return _graphs[words]
+
+    return build
+
+
+def numbers_of(graph):
+    """All constants of a graph and its functions that are scalars or short lists."""
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    found = set()
+    for node in nodes:
+        if node.op == 'Const':
+            value = tf.make_ndarray(node.attr['value'].tensor)
+            if value.dtype.kind in 'fi' and value.size <= 8:
+                found.add(tuple(value.ravel().tolist()) if value.ndim else value.item())
+        if node.op.startswith('ResourceApply') or 'batch' in node.op.lower():
+            found |= {attribute.f for attribute in node.attr.values() if attribute.HasField('f')}
+    return found
+
+
+def text_of(graph):
+    """A graph as text that does not depend on how often one was built before."""
+    graph.library.function.sort(key=lambda function: function.signature.name)
+    return re.sub(r'(?<=pyfunc)_\d+|(?<=[a-z])[-_]\d{3,}\b', '', str(graph))
+
+
+@functools.cache
+def _close(a, b):
+    if isinstance(a, tuple) or isinstance(b, tuple):
+        return a == b
+    return abs(a - b) <= 1e-6 * abs(b)
+
+
+@pytest.mark.parametrize('table', [MOMENTUM, STEP_POLICY, ADAM], ids=['momentum', 'step', 'adam'])
+def test_flags_that_are_numbers(graph_of, table):
+    before = numbers_of(graph_of())
+    after = numbers_of(graph_of(*_words(table)))
+    for name, (_, numbers) in table.items():
+        for number in numbers:
+            assert any(_close(found, number) for found in after), (name, number)
+            small = isinstance(number, int) and number < 30  # such integers may be sizes of anything
+            assert small or not any(_close(found, number) for found in before), (name, number)
+
+
+def _words(table):
+    return [f'--{name}={value}' for name, (value, _) in table.items()]
+
+
+def test_optimizers_and_policies(graph_of):
+    kinds = [{node.op for function in graph.library.function for node in function.node_def}
+             for graph in (graph_of(), graph_of(*_words(ADAM)))]  # fmt: skip
+    assert 'ResourceApplyMomentum' in kinds[0]
+    assert 'ResourceApplyAdam' in kinds[1]
+
+
+@pytest.mark.parametrize('name', GRAPHS)
+def test_flags_that_make_another_graph(graph_of, name):
+    value, needs = GRAPHS[name]
+    assert text_of(graph_of(*needs.split())) != text_of(graph_of(*needs.split(), f'--{name}={value}'))
+
+
+def test_a_graph_is_built_the_same_again(graph_of):
+    """Without which the test above would show nothing."""
+    assert text_of(graph_of()) == text_of(graph_of(anew=True))
+
+
+@functools.cache
+def _outline(words):
+    common = ['--train_logdir=log', '--dataset_dir=records', '--dataset=camvid', '--train_crop_size=65,65']
+    options = cli.options_of('train', [*common, *words.split()]).model
+    options = options.__class__(**{**vars(options), 'outputs_to_num_classes': {'semantic': 3}})
+    with cost.outline() as outlined:
+        step = tf.compat.v1.train.get_or_create_global_step()
+        del step
+        model.multi_scale_logits(tf.zeros([1, 65, 65, 3]), options, is_training=True, fine_tune_batch_norm=True)
+    operations = [(op.type, op.name, [str(o.shape) for o in op.outputs]) for op in outlined.graph.get_operations()]
+    return operations, outlined.variables
+
+
+# What the options of searched networks do, core/backbones/test_nas.py shows.
+SEARCHED = ('drop_path_keep_prob', 'nas_stem_output_num_conv_filters', 'nas_remove_os32_stride')
+
+
+@pytest.mark.parametrize('name', [pytest.param(n, marks=pytest.mark.slow) if n in SEARCHED else n for n in NETWORKS])
+def test_flags_of_the_network(name):
+    value, needs = NETWORKS[name]
+    assert _outline(f'{needs} --{name}={value}') != _outline(needs)
+
+
+@pytest.mark.parametrize('name', REFUSED)
+def test_flags_that_are_not_built_say_so(line, name):
+    with pytest.raises(Exception, match=f'--{name}='):
+        train.run(line(f'--{name}={REFUSED[name]}', *([PNAS] if name.startswith('nas') else [])))
+
+
+def test_flags_of_files_and_logs(line, tmp_path, caplog):
+    """One training with all of them; the profile is one that TensorBoard opens."""
+    profile = tmp_path / 'profile'
+    words = ['--training_number_of_steps=17', '--log_steps=5', '--save_interval_secs=1', '--save_summaries_secs=1']
+    with caplog.at_level('INFO'):
+        options = line(*words, f'--profile_logdir={profile}')
+        assert (options.save_interval_secs, options.save_summaries_secs) == (1, 1)
+        first = train.run(dataclasses.replace(options, save_interval_secs=0, save_summaries_secs=0))  # at every step
+    lines = [match[1] for match in map(re.compile(r'global step (\d+):').match, caplog.messages) if match]
+    assert lines == ['5', '10', '15']
+    checkpoints = {path.name for path in (tmp_path / 'log').glob('*.index')}
+    assert checkpoints == {f'model.ckpt-{step}.index' for step in range(13, 18)}  # one a step; the newest five stay
+    (events,) = (tmp_path / 'log').glob('events.out.tfevents.*')
+    steps = {e.step for e in tf.compat.v1.train.summary_iterator(str(events)) if e.summary.value}
+    assert steps == set(range(1, 18))
+    (plane,) = profile.glob('plugins/profile/*/*.xplane.pb')
+    assert plane.stat().st_size > 1000
+    seldom = line('--training_number_of_steps=2', '--save_interval_secs=0', '--save_summaries_secs=0')
+    train.run(dataclasses.replace(seldom, train_logdir=str(tmp_path / 'seldom')))  # 0 on the line: none between
+    assert {path.name for path in (tmp_path / 'seldom').glob('*.index')} == {'model.ckpt-0.index', 'model.ckpt-2.index'}
+    assert not list((tmp_path / 'seldom').glob('events.out.tfevents.*'))
+    caplog.clear()
+    started = [f'--tf_initial_checkpoint={first.checkpoint}', f'--train_logdir={tmp_path / "next"}']
+    with caplog.at_level('INFO'):
+        train.run(line('--training_number_of_steps=1', *started))
+    assert 'Restored ' in caplog.text
+    everything = int(re.search(r'Restored (\d+) variables', caplog.text)[1])
+    caplog.clear()
+    started[1] = f'--train_logdir={tmp_path / "anew"}'
+    with caplog.at_level('INFO'):
+        train.run(line('--training_number_of_steps=1', '--initialize_last_layer=false', *started))
+    assert int(re.search(r'Restored (\d+) variables', caplog.text)[1]) < everything

@@ -1,0 +1,157 @@
+"""Log lines, the bar, event files and profiles."""
+
+import io
+import pathlib
+import sys
+
+import pytest
+import tensorflow as tf
+
+from deeplab.core import sessions
+from deeplab.training import train_hooks
+from deeplab.training.train_loop import StepResult
+
+
+def test_log_line(caplog):
+    hook = train_hooks.LogHook(2)
+    with caplog.at_level('INFO'):
+        hook.after_step(StepResult(1049, 9.0, 0.1, 1.0), {})
+        hook.after_step(StepResult(1050, 0.57951, 0.1, 0.482), {})
+        hook.after_step(StepResult(1051, 9.0, 0.1, 1.0), {})
+    assert [record.getMessage() for record in caplog.records] == ['global step 1050: loss = 0.5795 (0.741 sec/step)']
+
+
+def test_a_step_that_jumps_over_a_multiple():
+    steps = [1, 4, 9, 11, 12, 15, 16, 31]
+    passed = [
+        step for before, step in zip([0, *steps], steps, strict=False) if train_hooks.passes_multiple(before, step, 5)
+    ]
+    assert passed == [9, 11, 15, 31]
+    assert [step for step in range(1, 10) if train_hooks.passes_multiple(step - 1, step, 3)] == [3, 6, 9]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_bar_shows_on_a_terminal(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, 'stderr', terminal)
+    bar = train_hooks.ProgressHook(number_of_steps=20, batch_size=8)
+    bar.begin(None, 5)
+    bar.after_step(StepResult(6, 1.25, 0.007, 0.5), {})
+    with bar.hidden():
+        pass
+    bar.end(6)
+    assert '6/20' in terminal.getvalue()
+    assert 'loss 1.2500, rate 0.007, 16.0 images/s' in terminal.getvalue()
+
+
+def test_no_bar_elsewhere(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, 'stderr', stream)
+    bar = train_hooks.ProgressHook(20, 8)
+    bar.begin(None, 0)
+    bar.after_step(StepResult(1, 1.0, 0.1, 0.5), {})
+    with bar.hidden():
+        pass
+    bar.end(1)
+    assert stream.getvalue() == ''
+
+
+def tags_of(directory):
+    """(step, tag, value) of every scalar in a folder's event files."""
+    found = []
+    for path in sorted(pathlib.Path(directory).glob('events.out.tfevents.*')):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            found += [(event.step, value.tag, value.simple_value) for value in event.summary.value]
+    return found
+
+
+@pytest.mark.parametrize(('interval', 'steps'), [(0, [1, 2, 3]), (1000, [1])])
+def test_summaries_come_at_first_and_then_every_so_many_seconds(tmp_path, interval, steps):
+    with tf.Graph().as_default(), sessions.open_session() as running:
+        merged = tf.compat.v1.summary.merge([tf.compat.v1.summary.scalar('total_loss', tf.constant(2.0))])
+        hook = train_hooks.SummaryHook(str(tmp_path), merged, interval)
+        hook.begin(running, 0)
+        for step in (1, 2, 3):
+            fetched = running.run(hook.fetches(step)) if hook.fetches(step) else {}
+            hook.after_step(StepResult(step, 2.0, 0.1, 0.1), fetched)
+        hook.end(3)
+    found = tags_of(tmp_path)
+    assert [step for step, tag, _ in found if tag == 'total_loss'] == steps
+    speeds = [value for _, tag, value in found if tag == 'global_step/sec']
+    assert len(speeds) == len(steps) - 1
+    assert all(speed > 0 for speed in speeds)
+
+
+def test_profile(tmp_path):
+    with tf.Graph().as_default(), sessions.open_session() as running:
+        product = tf.matmul(tf.ones([8, 8]), tf.ones([8, 8]))
+        hook = train_hooks.ProfileHook(str(tmp_path), skipped_steps=2, profiled_steps=2)
+        for step in range(1, 6):
+            running.run(product)
+            hook.after_step(StepResult(step, 1.0, 0.1, 0.1), {})
+        hook.end(5)
+    assert list(tmp_path.rglob('*.xplane.pb'))
+
+
+def test_profile_of_a_run_that_ends_too_early(tmp_path):
+    hook = train_hooks.ProfileHook(str(tmp_path), skipped_steps=1, profiled_steps=5)
+    hook.after_step(StepResult(1, 1.0, 0.1, 0.1), {})
+    hook.end(1)
+    assert list(tmp_path.rglob('*.xplane.pb'))
+
+
+def test_a_profile_that_cannot_be_written_is_told_once(tmp_path, caplog):
+    (tmp_path / 'file').write_text('mine')
+    hook = train_hooks.ProfileHook(str(tmp_path / 'file'), skipped_steps=1, profiled_steps=2)
+    for step in range(1, 6):
+        hook.after_step(StepResult(step, 1.0, 0.1, 0.1), {})
+    hook.end(5)
+    told = [record.getMessage() for record in caplog.records if record.levelname == 'WARNING']
+    assert len(told) == 1
+    assert told[0].startswith(f"'{tmp_path}/file' cannot be written (")
+    assert 'Wrote a profile' not in caplog.text
+    tf.profiler.experimental.start(str(tmp_path))  # none is left running
+    tf.profiler.experimental.stop(save=False)
+
+
+def summary_hook(tmp_path, monkeypatch, writer):
+    monkeypatch.setattr(tf.compat.v1.summary, 'FileWriter', writer)
+    with tf.Graph().as_default(), sessions.open_session() as running:
+        hook = train_hooks.SummaryHook(str(tmp_path), tf.constant(b''), 0)
+        hook.begin(running, 0)
+    return hook
+
+
+def test_summaries_that_cannot_be_written_are_told_once_and_asked_for_no_more(tmp_path, monkeypatch, caplog):
+    class Writer:
+        def __init__(self, directory):
+            pass
+
+        def add_summary(self, summary, step):
+            raise tf.errors.ResourceExhaustedError(None, None, 'No space left on device')
+
+        close = add_summary
+
+    hook = summary_hook(tmp_path, monkeypatch, Writer)
+    hook.after_step(StepResult(1, 1.0, 0.1, 0.1), {'summary': b''})
+    assert hook.fetches(2) == {}
+    hook.after_step(StepResult(2, 1.0, 0.1, 0.1), {'summary': b''})
+    hook.end(2)
+    assert caplog.messages == [
+        f"'{tmp_path}/events.out.tfevents.*' cannot be written (No space left on device). Training goes on, and writes "
+        'nothing more there.'
+    ]
+
+
+def test_an_event_file_that_cannot_be_made(tmp_path, monkeypatch, caplog):
+    def fail(directory):
+        raise tf.errors.PermissionDeniedError(None, None, 'a; Permission denied')
+
+    hook = summary_hook(tmp_path, monkeypatch, fail)
+    assert hook.fetches(1) == {}
+    hook.end(1)
+    assert len(caplog.messages) == 1

@@ -1,0 +1,109 @@
+"""Optimisers, clipping and schedules in whole trainings of a tiny network."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from deeplab import cli, train
+from deeplab.cli.words import UsageError
+from deeplab.core import checkpoints, sessions
+from deeplab.core.backbones import registry
+from deeplab.options import OPTIMIZERS, LearningRateOptions, OptimizerOptions
+from deeplab.training import training_step
+from tests import training_setup
+
+
+@pytest.fixture(autouse=True)
+def tiny_network(monkeypatch):
+    registry.names()  # every family is known before the table is copied
+    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
+    registry.register(training_setup.TINY)
+
+
+@pytest.fixture
+def data(tmp_path):
+    return training_setup.write_data(tmp_path / 'records')
+
+
+def values_of(path):
+    reader = checkpoints.open_reader(str(path))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def run(data, logdir, steps=1, **changes):
+    """The result of a training, and the values of its variables before and after."""
+    base = {'learning_rate': LearningRateOptions(base=0.05)}
+    chosen = OptimizerOptions(**(base | changes))
+    result = train.run(training_setup.options(data, logdir, steps, optimizer=chosen))
+    return result, values_of(f'{logdir}/model.ckpt-0'), values_of(result.checkpoint)
+
+
+# Which optimisers do is in utils/test_train_utils.py, and how in core/test_optimizers.py.
+@pytest.mark.parametrize('name', ['adamw', *(pytest.param(name, marks=pytest.mark.slow) for name in ('lars', 'lamb'))])
+def test_decay_is_in_the_update_and_not_in_the_loss(data, tmp_path, name):
+    """Of the variables (LARS notes decay in its slots too), the convolutions' weights alone differ."""
+    little, before, without = run(data, tmp_path / 'little', name=name, weight_decay=0.0)
+    much, _, decayed = run(data, tmp_path / 'much', name=name, weight_decay=0.5)
+    assert much.loss == little.loss
+    differ = {key for key in without if (without[key] != decayed[key]).any() and not key.endswith('/LARS')}
+    weights = {key for key in without if key.endswith('/weights')}
+    assert differ == weights
+    if name == 'adamw':
+        for key in weights:
+            np.testing.assert_allclose(decayed[key] - without[key], -0.05 * 0.5 * before[key], rtol=1e-3, atol=1e-6)
+
+
+def test_decay_of_the_others_is_in_the_loss(data, tmp_path):
+    little, much = (run(data, tmp_path / str(decay), name='rmsprop', weight_decay=decay)[0] for decay in (0.0, 0.5))
+    assert much.loss > little.loss
+
+
+@pytest.mark.parametrize('name', ['adamw', pytest.param('lamb', marks=pytest.mark.slow)])
+def test_frozen_weights_do_not_decay(data, tmp_path, name):
+    _, before, after = run(data, tmp_path, name=name, weight_decay=0.5, trainable_scopes=('logits',))
+    differ = {key for key in before if (before[key] != after[key]).any()} - {'global_step'}
+    assert {key.partition('/')[0] for key in differ} - {'beta1_power', 'beta2_power'} == {'logits'}
+
+
+# Of float32, tests/core/test_session.py shows it on a toy.
+@pytest.mark.parametrize('precision', [pytest.param('float32', marks=pytest.mark.slow), 'float16'])
+def test_clipping_bounds_the_step(data, tmp_path, precision):
+    """A step of momentum at rate 1 is the gradient; float16 scales the loss, and the clip must not see that."""
+    rate = LearningRateOptions(base=1.0)
+    lengths = {}
+    for norm in (None, 0.01):
+        chosen = OptimizerOptions(learning_rate=rate, weight_decay=0.0, clip_gradient_norm=norm)
+        options = training_setup.options(data, tmp_path / str(norm), 1, optimizer=chosen, precision=precision)
+        slots = {name: value for name, value in values_of(train.run(options).checkpoint).items() if 'Momentum' in name}
+        lengths[norm] = np.sqrt(sum((value.astype(np.float64) ** 2).sum() for value in slots.values()))
+    assert lengths[None] > 0.1
+    assert lengths[0.01] == pytest.approx(0.01, rel=1e-4)
+
+
+def test_the_new_ones_follow_the_schedule(data, tmp_path):
+    with tf.Graph().as_default(), sessions.open_session() as running:
+        step = tf.constant(5)
+        for name in OPTIMIZERS:
+            rate = LearningRateOptions('cosine', base=0.2)
+            chosen = OptimizerOptions(name, rate, adam_learning_rate=0.7)
+            options = training_setup.options(data, tmp_path, 10, optimizer=chosen)
+            expected = 0.7 if name == 'adam' else 0.1
+            assert running.run(training_step.learning_rate(options, step)) == pytest.approx(expected)
+
+
+def test_flags(tmp_path):
+    words = ['--train_logdir=a', '--dataset_dir=b', '--optimizer=rmsprop', '--rmsprop_decay=0.8']
+    words += ['--learning_policy=cosine', '--slow_start_burnin_type=linear', '--clip_gradient_norm=2']
+    chosen = cli.options_of('train', words).optimizer
+    rate = LearningRateOptions('cosine', slow_start_burnin_type='linear')
+    assert chosen == dataclasses.replace(
+        OptimizerOptions(), name='rmsprop', rmsprop_decay=0.8, learning_rate=rate, clip_gradient_norm=2.0
+    )
+
+
+def test_an_unknown_optimizer_is_told_which_exist():
+    with pytest.raises(UsageError) as error:
+        cli.options_of('train', ['--train_logdir=a', '--dataset_dir=b', '--optimizer=sgd'])
+    assert 'momentum, adam, adamw, rmsprop, lars, lamb' in str(error.value)

@@ -1,0 +1,413 @@
+"""Validation while training: what it measures, keeps and remembers, and that training does not notice it."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from deeplab import eval as eval_program
+from deeplab import train
+from deeplab.core import checkpoints
+from deeplab.core.backbones import registry
+from deeplab.core.metrics import ConfusionMatrix
+from deeplab.errors import DataError, OptionError
+from deeplab.evaluation import evaluation_rounds, runner
+from deeplab.options import EvalOptions, ValidationOptions, WaitOptions
+from deeplab.training import validation
+from deeplab.training.train_loop import StepResult
+from tests import training_setup
+from tests.datasets import files
+
+
+@pytest.fixture(autouse=True)
+def tiny_network(monkeypatch):
+    registry.names()
+    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
+    registry.register(training_setup.TINY)
+
+
+@pytest.fixture
+def data(tmp_path):
+    found = training_setup.write_data(tmp_path / 'records')
+    records = [files.record(100 + seed, 18 + seed, 40 - seed) for seed in range(3)]
+    files.write_split(tmp_path / 'records', 'val', [records])
+    return found
+
+
+def options(data, logdir, steps=6, every=2, early_stop=None, crop_size=None, **changes):
+    chosen = ValidationOptions('val', every, crop_size, early_stop)
+    return training_setup.options(data, logdir, steps, validation=chosen, **changes)
+
+
+def quick(chosen):
+    """With batch norms that follow at once, so that a few steps change what is predicted."""
+    return dataclasses.replace(chosen, model=dataclasses.replace(chosen.model, batch_norm_decay=0.1))
+
+
+def values_of(path):
+    reader = checkpoints.open_reader(str(path))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def figures(logdir):
+    """Content of each metrics-STEP.json by step."""
+    found = [json.loads(path.read_text()) for path in pathlib.Path(logdir, 'eval').glob('metrics-*.json')]
+    return {content['global_step']: content for content in sorted(found, key=lambda content: content['global_step'])}
+
+
+def use_figures(monkeypatch, by_step):
+    """Lets each validation find what `by_step` says, without a network; returns the steps that were validated."""
+    asked = []
+    monkeypatch.setattr(runner, 'Network', lambda *arguments: None)
+
+    def evaluate(checkpoint, network, split, resize, logdir, after_batch, use_moving_average):
+        after_batch()
+        step = checkpoints.step_of(checkpoint)
+        asked.append(step)
+        metrics = dataclasses.replace(ConfusionMatrix(3, 255).result(), miou=by_step[step])
+        return evaluation_rounds.Round(metrics, checkpoint, step, 3, 0.1, os.path.join(logdir, f'metrics-{step}.json'))
+
+    monkeypatch.setattr(evaluation_rounds, 'evaluate', evaluate)
+    return asked
+
+
+def test_training_does_not_notice_it(data, tmp_path):
+    plain = training_setup.trained(data, tmp_path / 'plain', 3)
+    validated = train.run(options(data, tmp_path / 'log', 3, every=1))
+    assert training_setup.losses(tmp_path / 'log') == training_setup.losses(tmp_path / 'plain')
+    first, second = values_of(plain.checkpoint), values_of(validated.checkpoint)
+    assert first.keys() == second.keys()
+    assert all(value.tobytes() == second[name].tobytes() for name, value in first.items())
+    kept = sorted(path.name for path in (tmp_path / 'log').glob('*.index'))
+    assert kept == [f'model.ckpt-{step}.index' for step in range(4)]
+    assert list(figures(tmp_path / 'log')) == [1, 2, 3]
+
+
+def test_it_finds_what_eval_finds(data, tmp_path, caplog):
+    logdir = tmp_path / 'log'
+    with caplog.at_level('INFO'):
+        chosen = quick(options(data, logdir, 3, every=2))
+        result = train.run(chosen)
+    found = figures(logdir)
+    assert list(found) == [2, 3]  # those due, and the last
+    assert found[2]['confusion_matrix'] != found[3]['confusion_matrix']  # the one network takes other weights each time
+    dataset = dataclasses.replace(data, split='val')
+    model = dataclasses.replace(chosen.model, crop_size=(33, 49))
+    for step, content in found.items():
+        path = str(logdir / f'model.ckpt-{step}')
+        alone = EvalOptions(model, dataset, path, str(tmp_path / 'eval'), wait=WaitOptions(0, 1, 0))
+        (only,) = eval_program.run(alone).rounds
+        assert content['confusion_matrix'] == [list(row) for row in only.metrics.confusion_matrix]
+        assert content['miou'] == only.metrics.miou
+        assert (content['split'], content['crop_size'], content['images']) == ('val', [33, 49], 3)
+        assert content['checkpoint'] == path
+    lines = [record.getMessage() for record in caplog.records]
+    assert f'eval/miou_1.0_overall[{found[2]["miou"]:.9g}]' in lines
+    assert 'Validating on 3 images of split val, 33 x 49 pixels, every 2 steps.' in lines
+    tags = {}
+    for path in (logdir / 'eval').glob('events.out.tfevents.*'):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            tags.update({(event.step, value.tag): value.simple_value for value in event.summary.value})
+    assert tags[2, 'eval/miou_1.0_overall'] == pytest.approx(found[2]['miou'])
+    assert (3, 'eval/miou_1.0_class_2') in tags
+    best = max(found, key=lambda step: found[step]['miou'])
+    assert result.report.endswith(f' Best mIoU {found[best]["miou"]:.4f} at step {best}: {logdir}/best')
+
+
+def test_moving_averages_are_what_is_measured(data, tmp_path):
+    logdir = tmp_path / 'log'
+    chosen = quick(options(data, logdir, 2, every=2, moving_average_decay=0.9))
+    train.run(chosen)
+    content = figures(logdir)[2]
+    dataset = dataclasses.replace(data, split='val')
+    model = dataclasses.replace(chosen.model, crop_size=(33, 49))
+    alone = EvalOptions(
+        model, dataset, str(logdir / 'best'), str(tmp_path / 'eval'), wait=WaitOptions(0, 1, 0), use_moving_average=True
+    )
+    (only,) = eval_program.run(alone).rounds
+    assert content['confusion_matrix'] == [list(row) for row in only.metrics.confusion_matrix]
+    assert content['moving_average'] is True
+
+
+def test_the_best_is_kept_and_is_a_folder_of_its_own(data, tmp_path, monkeypatch):
+    use_figures(monkeypatch, {1: 0.2, 2: 0.6, 3: 0.6, 4: None, 5: 0.3, 6: 0.1, 7: 0.5, 8: 0.4})
+    logdir = tmp_path / 'log'
+    train.run(options(data, logdir, 8, every=1))
+    best = logdir / 'best'
+    assert not (logdir / 'model.ckpt-2.index').exists()
+    path = checkpoints.newest(str(best))
+    assert path == str(best / 'model.ckpt-2')
+    assert checkpoints.damage(path) is None
+    assert checkpoints.step_of(path) == 2
+    content = json.loads((best / 'metrics-2.json').read_text())
+    assert (content['miou'], content['checkpoint']) == (0.6, path)
+    names = {'checkpoint', 'metrics-2.json', 'model.ckpt-2.index', 'model.ckpt-2.data-00000-of-00001'}
+    assert {each.name for each in best.iterdir()} == names
+
+
+@pytest.mark.slow
+def test_a_resume_remembers_the_best_and_the_count(data, tmp_path, monkeypatch):
+    asked = use_figures(monkeypatch, {1: 0.2, 2: 0.6, 3: 0.5, 4: 0.55, 5: 0.58, 6: 0.9})
+    logdir = tmp_path / 'log'
+    train.run(options(data, logdir, 3, every=1, early_stop=3))
+    result = train.run(options(data, logdir, 6, every=1, early_stop=3))
+    assert asked == [1, 2, 3, 4, 5]
+    assert result.step == 5
+    assert checkpoints.newest(str(logdir / 'best')).endswith('model.ckpt-2')
+    assert 'Ended before the last step: mIoU has not risen in 3 validations (--early_stop_evals=3)' in result.report
+    assert 'the best was 0.6000 at step 2' in result.report
+    again = train.run(options(data, logdir, 6, every=1, early_stop=3))
+    assert (again.step, again.loss) == (5, None)
+    more = train.run(options(data, logdir, 6, every=1, early_stop=4))
+    assert (more.step, asked[5:]) == (6, [6])
+    assert checkpoints.newest(str(logdir / 'best')).endswith('model.ckpt-6')
+
+
+def test_who_takes_the_best_away_begins_anew(data, tmp_path, monkeypatch):
+    """Both the figure to beat and the count of validations that did not, now and after the next stop."""
+    use_figures(monkeypatch, {1: 0.2, 2: 0.6, 3: 0.5, 4: 0.4, 5: 0.45, 6: 0.3, 7: 0.2})
+    monkeypatch.setattr(runner, 'Network', lambda *arguments: None)
+    chosen = options(data, tmp_path / 'log', 9, every=1, early_stop=2)
+    best = tmp_path / 'log' / 'best'
+
+    def validate(*steps):
+        hook = validation.ValidationHook(chosen)
+        hook.begin(None, steps[0] - 1)
+        for step in steps:
+            assert hook.stop_reason() is None
+            path = str(tmp_path / f'model.ckpt-{step}')
+            with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+                counter = tf.compat.v1.get_variable('global_step', initializer=np.int64(step))
+                session.run(counter.initializer)
+                tf.compat.v1.train.Saver().save(session, path, write_meta_graph=False)
+            hook.after_checkpoint(path, step, Quiet())
+        return hook
+
+    assert 'the best was 0.6000 at step 2' in validate(1, 2, 3, 4).stop_reason()
+    shutil.rmtree(best)
+    assert validate(5, 6).score.best_step == 5
+    assert checkpoints.newest(str(best)) == str(best / 'model.ckpt-5')
+    assert 'the best was 0.4500 at step 5' in validate(7).stop_reason()
+    (best / 'model.ckpt-5.index').write_bytes(b'damaged')
+    hook = validation.ValidationHook(chosen)
+    hook.begin(None, 7)
+    assert hook.score.best is None and hook.stop_reason() is None
+
+
+def test_another_split_starts_anew(data, tmp_path, monkeypatch):
+    found = {1: 0.9}
+    use_figures(monkeypatch, found)
+    logdir = tmp_path / 'log'
+    train.run(options(data, logdir, 1, every=1))
+    found.update({1: 0.05, 2: 0.1})  # what the same checkpoint is worth there, and the next
+    chosen = options(data, logdir, 2, every=1)
+    train.run(dataclasses.replace(chosen, validation=dataclasses.replace(chosen.validation, split='train')))
+    assert checkpoints.newest(str(logdir / 'best')).endswith('model.ckpt-2')
+
+
+class Quiet:
+    received = None
+
+
+class KilledError(BaseException):
+    """Stands for a kill: nothing catches it."""
+
+
+@pytest.mark.parametrize('name', ['link', 'replace', 'remove'])
+@pytest.mark.parametrize('at', range(5))
+def test_killed_while_the_best_is_written(data, tmp_path, monkeypatch, name, at):
+    """Whatever call is the last one, best/ holds a whole checkpoint that has its figures beside it."""
+    folder, logdir = str(tmp_path / 'best'), tmp_path / 'log'
+    logdir.mkdir()
+    for step in (1, 2):
+        for suffix in ('index', 'data-00000-of-00001'):
+            (logdir / f'model.ckpt-{step}.{suffix}').write_text(f'{suffix} of {step}')
+    validation.keep_copy(str(logdir / 'model.ckpt-1'), folder, {'global_step': 1, 'miou': 0.1})
+    original, calls = getattr(os, name), []
+
+    def killed(*arguments, **keywords):
+        calls.append(arguments)
+        if len(calls) > at:
+            raise KilledError
+        return original(*arguments, **keywords)
+
+    monkeypatch.setattr(os, name, killed)
+    try:
+        validation.keep_copy(str(logdir / 'model.ckpt-2'), folder, {'global_step': 2, 'miou': 0.2})
+    except KilledError:
+        pass
+    monkeypatch.setattr(os, name, original)
+    path = checkpoints.newest(folder)
+    step = path[-1]
+    for suffix in ('index', 'data-00000-of-00001'):
+        assert pathlib.Path(f'{path}.{suffix}').read_text() == f'{suffix} of {step}'
+    assert json.loads(pathlib.Path(folder, f'metrics-{step}.json').read_text())['checkpoint'] == path
+    validation.keep_copy(str(logdir / 'model.ckpt-2'), folder, {'global_step': 2, 'miou': 0.2})
+    validation.keep_copy(str(logdir / 'model.ckpt-2'), folder, {'global_step': 2, 'miou': 0.2})
+    assert len(os.listdir(folder)) == 4
+    assert checkpoints.newest(folder) == f'{folder}/model.ckpt-2'
+
+
+def test_killed_before_the_figures_are_written(data, tmp_path, monkeypatch):
+    """The next run repeats that validation, even where training itself is done."""
+    logdir = tmp_path / 'log'
+    original = evaluation_rounds.write_json
+
+    def killed(content, path):
+        if path == str(logdir / 'eval' / 'metrics-4.json'):
+            raise KilledError
+        original(content, path)
+
+    monkeypatch.setattr(evaluation_rounds, 'write_json', killed)
+    with pytest.raises(KilledError):
+        train.run(options(data, logdir, 4))
+    assert list(figures(logdir)) == [2]
+    monkeypatch.setattr(evaluation_rounds, 'write_json', original)
+    result = train.run(options(data, logdir, 4))
+    assert (result.step, result.loss) == (4, None)
+    assert list(figures(logdir)) == [2, 4]
+    assert train.run(options(data, logdir, 4)).report.startswith('Nothing to train: ')
+
+
+def test_a_folder_without_links(tmp_path, monkeypatch):
+    (tmp_path / 'model.ckpt-1.index').write_text('index')
+    (tmp_path / 'model.ckpt-1.data-00000-of-00001').write_text('data')
+
+    def no_links(*arguments):
+        raise OSError('no links here')
+
+    monkeypatch.setattr(os, 'link', no_links)
+    validation.keep_copy(str(tmp_path / 'model.ckpt-1'), str(tmp_path / 'best'), {'global_step': 1})
+    assert (tmp_path / 'best' / 'model.ckpt-1.data-00000-of-00001').read_text() == 'data'
+
+
+def test_a_signal_breaks_a_validation_off(data, tmp_path, monkeypatch, caplog):
+    use_figures(monkeypatch, {2: 0.5})
+    chosen = options(data, tmp_path / 'log')
+    hook = validation.ValidationHook(chosen)
+    hook.begin(None, 0)
+
+    class Stopping:
+        received = 15
+
+    hook.after_checkpoint(str(tmp_path), 2, Stopping())
+    assert 'The validation of step 2 was broken off; the next run repeats it.' in caplog.text
+    assert hook.last is None
+    assert hook.needs_checkpoint(2)
+
+
+def new_hook(chosen, monkeypatch):
+    """A hook without a network, for validations that find what `use_figures` says."""
+    monkeypatch.setattr(runner, 'Network', lambda *arguments: None)
+    return validation.ValidationHook(chosen)
+
+
+def validate(hook, monkeypatch, steps, behind=0):
+    """Takes a hook through these steps; each checkpoint is of a step so far behind the one that is asked for."""
+    monkeypatch.setattr(checkpoints, 'step_of', lambda path: int(path) + behind)
+    monkeypatch.setattr(validation, 'keep_copy', lambda *arguments: None)
+    asked = []
+    for step in steps:
+        hook.after_step(StepResult(step, 1.0, 0.1, 1.0), {})
+        if hook.needs_checkpoint(step):
+            asked.append(step)
+            hook.after_checkpoint(str(step), step, Quiet())
+            assert not hook.needs_checkpoint(step)
+    return asked
+
+
+def test_steps_that_others_count_too(data, tmp_path, monkeypatch):
+    """A validation is due at the first step that comes behind a multiple, whatever step the checkpoint says."""
+    use_figures(monkeypatch, dict.fromkeys(range(50), 0.5))
+    chosen = options(data, tmp_path / 'log', 31, every=10)
+    hook = new_hook(chosen, monkeypatch)
+    hook.begin(None, 0)
+    assert not hook.needs_checkpoint(0)
+    assert validate(hook, monkeypatch, [3, 8, 11, 14, 19, 32], behind=2) == [11, 32]
+    assert list(figures(tmp_path / 'log')) == [13, 34]
+    assert not validation.is_pending(chosen, 34)
+
+
+def test_a_validation_that_was_broken_off_behind_its_multiple(data, tmp_path, monkeypatch):
+    use_figures(monkeypatch, dict.fromkeys(range(50), 0.5))
+    chosen = options(data, tmp_path / 'log', 50, every=10)
+    hook = new_hook(chosen, monkeypatch)
+    hook.begin(None, 0)
+    assert validate(hook, monkeypatch, [12]) == [12]
+    for step, is_due in ((19, False), (23, True)):
+        hook = new_hook(chosen, monkeypatch)
+        hook.begin(None, step)
+        assert hook.needs_checkpoint(step) is is_due
+
+
+def test_the_bar_shows_it(data, tmp_path, monkeypatch):
+    asked = use_figures(monkeypatch, {2: 0.5, 4: 0.25})
+    notes = []
+    original = validation.ValidationHook._show
+
+    def show(self):
+        original(self)
+        notes.append(self._bar.note)
+
+    monkeypatch.setattr(validation.ValidationHook, '_show', show)
+    train.run(options(data, tmp_path / 'log', 4))
+    assert asked == [2, 4]
+    assert notes == ['', 'mIoU 0.5000 (best 0.5000)', 'mIoU 0.2500 (best 0.5000)']
+
+
+def test_masks_on_which_every_figure_is_false(data, tmp_path, monkeypatch, caplog):
+    """They are spoken of while the hook is made, which is before the first step, and not again."""
+    mask = files.ids(18, 40, classes=2) * 255
+    files.write_split(pathlib.Path(data.directory), 'val', [[files.record(0, 18, 40, label=files.png(mask))]])
+    monkeypatch.setattr(runner, 'Network', lambda *arguments: None)
+    chosen = options(data, tmp_path / 'log')
+    validation.ValidationHook(chosen)
+    line = "The masks of split 'val' hold the ids 0 and 255 alone"
+    assert caplog.text.count(line) == 1
+    (tmp_path / 'log' / 'eval' / 'metrics-2.json').write_text('{"global_step": 2, "miou": 1.0, "split": "val"}')
+    validation.ValidationHook(chosen)
+    assert caplog.text.count(line) == 1
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ('given', 'message'),
+        [
+            ({'split': 'val'}, '--eval_split=val alone does nothing: set --eval_every=N, the steps between two valid'),
+            ({'every': 5}, '--eval_every=5 alone does nothing: set --eval_split too, or leave both away.'),
+            ({'split': 'val', 'every': 0}, '--eval_every=0 is not allowed: it must be greater than 0.'),
+            ({'early_stop': 2}, '--early_stop_evals=2 is not allowed: .* set --eval_split and --eval_every too.'),
+            ({'crop_size': (9, 9)}, '--eval_crop_size=9,9 is not allowed: .* set --eval_split and --eval_every too.'),
+            ({'split': 'val', 'every': 5, 'early_stop': 0}, '--early_stop_evals=0 is not allowed'),
+            ({'split': 'val', 'every': 5, 'crop_size': (9,)}, '--eval_crop_size=9 is not allowed'),
+        ],
+    )
+    def test_options(self, given, message):
+        with pytest.raises(OptionError, match=message):
+            ValidationOptions(**given)
+
+    def test_a_split_that_does_not_exist(self, data, tmp_path):
+        chosen = options(data, tmp_path / 'log')
+        chosen = dataclasses.replace(chosen, validation=dataclasses.replace(chosen.validation, split='test'))
+        with pytest.raises(
+            DataError, match=r"--eval_split=test: There is no shard 'test-\*'.* Splits with shards there: train, val"
+        ):
+            train.run(chosen)
+        assert not (tmp_path / 'log').exists()
+
+    def test_an_image_larger_than_the_crop(self, data, tmp_path):
+        with pytest.raises(DataError, match='larger than --eval_crop_size=17,33; 3 of 3 images are. Set --eval_crop_s'):
+            train.run(options(data, tmp_path / 'log', crop_size=(17, 33)))
+
+    def test_a_split_without_masks(self, data, tmp_path):
+        files.write_split(pathlib.Path(data.directory), 'bare', [[files.record(label=None)]])
+        chosen = options(data, tmp_path / 'log')
+        chosen = dataclasses.replace(chosen, validation=dataclasses.replace(chosen.validation, split='bare'))
+        with pytest.raises(DataError, match='have no mask'):
+            train.run(chosen)
+        assert not list((tmp_path / 'log').glob('*.index'))

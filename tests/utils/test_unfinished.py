@@ -1,0 +1,106 @@
+"""Files that are being written, and what processes that have ended left of theirs."""
+
+import errno
+import os
+import subprocess
+import sys
+
+import pytest
+
+from deeplab.core import checkpoints
+from deeplab.datasets import build_data
+from deeplab.export import export_files
+from deeplab.utils import unfinished
+from tests.datasets import test_build_data
+
+
+@pytest.fixture(scope='module')
+def ended():
+    """The number of a process that has ended."""
+    process = subprocess.Popen([sys.executable, '-c', ''])
+    process.wait()
+    return process.pid
+
+
+def test_only_what_ended_processes_left_of_our_files_goes(tmp_path, ended):
+    running = os.getppid()
+    for name in (f'a.png.{ended}.partial', f'a.png.{running}.partial', f'a.txt.{ended}.partial', 'b.png', 'c.partial'):
+        (tmp_path / name).write_text('')
+    (tmp_path / f'd.png.{ended}.partial').mkdir()
+    (tmp_path / f'd.png.{ended}.partial' / 'inside').write_text('')
+    removed = unfinished.remove_left(str(tmp_path), r'.+\.png')
+    assert removed == [str(tmp_path / f'{name}.png.{ended}.partial') for name in 'ad']
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f'a.png.{running}.partial', f'a.txt.{ended}.partial', 'b.png', 'c.partial',
+    }  # fmt: skip
+
+
+def test_one_of_this_process_s_number_was_left_by_an_earlier_process(tmp_path):
+    """As in a container, where each run has the same number."""
+    path = unfinished.name_for(str(tmp_path / 'a'))
+    open(path, 'w').close()
+    assert unfinished.remove_left(str(tmp_path), 'a') == [path]
+
+
+def test_no_folder():
+    assert unfinished.remove_left('nowhere', '.+') == []
+
+
+def test_a_builder_removes_what_a_killed_one_left(tmp_path, ended):
+    out = tmp_path / 'out'
+    out.mkdir()
+    (out / f'train-00000-of-00003.tfrecord.{ended}.partial').write_text('half')
+    (out / f'train-00001-of-00003.tfrecord.{os.getppid()}.partial').write_text('half')
+    build_data.write_split(test_build_data.make_items(tmp_path, 1), 'val', str(out), 1)
+    assert sorted(os.listdir(out)) == [
+        f'train-00001-of-00003.tfrecord.{os.getppid()}.partial', 'val-00000-of-00001.tfrecord',
+    ]  # fmt: skip
+
+
+def test_training_removes_what_a_killed_one_left(tmp_path, ended):
+    for name in ('run.json', 'metrics.jsonl', 'graph.pbtxt', 'checkpoint', 'notes.txt'):
+        (tmp_path / f'{name}.{ended}.partial').write_text('half')
+    checkpoints.remove_leftovers(str(tmp_path))
+    assert os.listdir(tmp_path) == [f'notes.txt.{ended}.partial']
+
+
+@pytest.mark.parametrize('is_there', [True, False])
+def test_an_export_that_was_killed_while_it_replaced_another(tmp_path, ended, is_there):
+    """Between two renames the earlier export has another name; it must not be lost, whatever the next run does."""
+    path = tmp_path / 'saved_model'
+    left = tmp_path / f'saved_model.{ended}.partial'
+    old = tmp_path / f'saved_model.old.{ended}.partial'
+    for folder in (left, old, *([path] if is_there else [])):
+        folder.mkdir()
+        (folder / 'saved_model.pb').write_text(folder.name)
+    with pytest.raises(ZeroDivisionError), export_files.beside(str(path)):
+        raise ZeroDivisionError
+    assert os.listdir(tmp_path) == ['saved_model']
+    assert (path / 'saved_model.pb').read_text() == (path.name if is_there else old.name)
+
+
+def test_an_interrupted_replacement_leaves_the_earlier_export(tmp_path, monkeypatch):
+    path = tmp_path / 'saved_model'
+    path.mkdir()
+    (path / 'saved_model.pb').write_text('old')
+    rename, calls = os.rename, []
+
+    def interrupted(source, target):
+        calls.append(source)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    monkeypatch.setattr(os, 'rename', interrupted)
+    with pytest.raises(KeyboardInterrupt), export_files.beside(str(path)) as temporary:
+        os.mkdir(temporary)
+    assert os.listdir(tmp_path) == ['saved_model']
+    assert (path / 'saved_model.pb').read_text() == 'old'
+
+
+def test_nothing_to_remove_on_a_disk_that_is_read_only(tmp_path, monkeypatch):
+    def refuse(path):
+        raise OSError(errno.EROFS, 'Read-only file system', path)
+
+    monkeypatch.setattr(os, 'remove', refuse)
+    unfinished.remove(str(tmp_path / 'none'))
