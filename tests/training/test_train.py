@@ -138,7 +138,11 @@ def test_same_seed_same_bytes_and_other_seed_other_weights(data, tmp_path):
 
 @pytest.mark.parametrize(
     'optimizer',
-    [name if name == 'momentum' else pytest.param(name, marks=pytest.mark.slow) for name in OPTIMIZERS],
+    [
+        'momentum',
+        pytest.param('adam', marks=pytest.mark.slow),
+        *(pytest.param(name, marks=pytest.mark.long) for name in OPTIMIZERS if name not in ('momentum', 'adam')),
+    ],
 )
 def test_resume_is_exact(data, tmp_path, caplog, optimizer):
     chosen = dataclasses.replace(training_setup.RATE, name=optimizer)
