@@ -30,14 +30,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.collect()
     gc.freeze()  # what was imported stays; looking through it again and again is a tenth of the time
     gc.set_threshold(20_000, 20, 50)
-    ours = sys.modules.get('deeplab.core.session')
-    if ours is None or hasattr(ours.config, 'original'):
+    if 'tensorflow' not in sys.modules:
         return
     from tensorflow.python.framework import graph_io
 
+    from deeplab.core import sessions
+
+    if hasattr(sessions.config, 'original'):
+        return
     # The same text but for the order of attributes, in a tenth of the time.
     graph_io.text_format = types.SimpleNamespace(MessageToString=lambda message, **keywords: str(message))
-    original = ours.config
+    original = sessions.config
 
     def config(*arguments, **keywords):
         proto = original(*arguments, **keywords)
@@ -45,7 +48,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return proto
 
     config.original = original
-    ours.config = config
+    sessions.config = config
 
 
 @pytest.hookimpl(wrapper=True)
