@@ -83,7 +83,6 @@ def _run(options: EvalOptions) -> Result:
             network,
             split,
             options.resize,
-            options.eval_logdir,
             options.master,
             use_moving_average=options.use_moving_average,
         )

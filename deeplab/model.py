@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
 from absl import logging
@@ -180,16 +181,32 @@ def _logits_stride(options: ModelOptions) -> int:
     return min(options.decoder.output_strides, default=options.output_stride)
 
 
+class Mode(NamedTuple):
+    """What a network is built for.
+
+    Attributes:
+      is_training: whether dropout drops.
+      fine_tune_batch_norm: whether (in training) batch norms use the batch's statistics.
+      weight_decay: weight decay of convolutions; its terms go to the graph's regularisation losses.
+      native_dilation: see `layers.mode_scope`; False for a graph that will be exported.
+      compute_type: type in which backbone, head and decoder compute: float32, bfloat16 or float16.
+    """
+
+    is_training: bool = False
+    fine_tune_batch_norm: bool = False
+    weight_decay: float = 0.0
+    native_dilation: bool | None = None
+    compute_type: tf.DType = tf.float32
+
+
+INFERENCE = Mode()
+
+
 def multi_scale_logits(
     images: tf.Tensor,
     options: ModelOptions,
-    *,
     image_pyramid: Sequence[float] | None = None,
-    weight_decay: float = 0.0,
-    is_training: bool = False,
-    fine_tune_batch_norm: bool = False,
-    native_dilation: bool | None = None,
-    compute_type: tf.DType = tf.float32,
+    mode: Mode = INFERENCE,
 ) -> dict[str, ScaleLogits]:
     """Logits of one or several scales of the images.
 
@@ -197,11 +214,7 @@ def multi_scale_logits(
       images: [n, h, w, input_channels] float32, 0 to 255, of the crop's size.
       options: the network.
       image_pyramid: factors on the images' size; None or (1.0,) for one scale.
-      weight_decay: weight decay of convolutions; its terms go to the graph's regularisation losses.
-      is_training: whether dropout drops.
-      fine_tune_batch_norm: whether (in training) batch norms use the batch's statistics.
-      native_dilation: see `layers.mode_scope`; False for a graph that will be exported.
-      compute_type: type in which backbone, head and decoder compute: float32, bfloat16 or float16.
+      mode: what the network is built for.
 
     Returns:
       For each output, logits [n, h', w', classes] float32 by scale: `merged_logits` alone for one scale; for several
@@ -218,15 +231,8 @@ def multi_scale_logits(
     factor = max(1.0, *pyramid) / _logits_stride(options)
     size = [shapes.scaled_size(side, factor) for side in shapes.spatial_size(images)]
     by_scale: dict[str, dict[float, tf.Tensor]] = {output: {} for output in options.outputs_to_num_classes}
-    mode = layers.mode_scope(
-        is_training=is_training,
-        fine_tune_batch_norm=fine_tune_batch_norm,
-        weight_decay=weight_decay,
-        batch_norm_decay=options.batch_norm_decay,
-        native_dilation=native_dilation,
-        compute_type=compute_type,
-    )
-    with mode, tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE):
+    scope = layers.mode_scope(batch_norm_decay=options.batch_norm_decay, **mode._asdict())
+    with scope, tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE):
         for scale in pyramid:
             scaled_images, scaled_options = _scaled(images, options, scale)
             for output, logits in _single_scale_logits(scaled_images, scaled_options).items():
@@ -267,7 +273,7 @@ def predict_labels(
       float32.
     """
     size = shapes.spatial_size(_with_static_size(images, options))
-    scales = multi_scale_logits(images, options, image_pyramid=image_pyramid, native_dilation=native_dilation)
+    scales = multi_scale_logits(images, options, image_pyramid, Mode(native_dilation=native_dilation))
     predictions = {}
     for output, by_scale in scales.items():
         logits = by_scale[common.MERGED_LOGITS]
@@ -308,7 +314,7 @@ def predict_labels_multi_scale(
     for scale in eval_scales:
         for flipped in (False, True) if add_flipped_images else (False,):
             seen = tf.reverse(images, axis=[2]) if flipped else images
-            scales = multi_scale_logits(seen, options, image_pyramid=(scale,), native_dilation=native_dilation)
+            scales = multi_scale_logits(seen, options, (scale,), Mode(native_dilation=native_dilation))
             for output, by_scale in scales.items():
                 logits = by_scale[common.MERGED_LOGITS]
                 logits = tf.reverse(logits, axis=[2]) if flipped else logits

@@ -102,7 +102,7 @@ def cost_of(options: ModelOptions, prediction: PredictionOptions | None = None) 
     with cost.outline() as outlined:
         images = tf.zeros([1, *options.crop_size, options.input_channels])
         if prediction.is_single_scale:
-            model.multi_scale_logits(images, options, image_pyramid=options.image_pyramid)
+            model.multi_scale_logits(images, options, options.image_pyramid)
         else:
             model.predict_labels_multi_scale(images, options, prediction.scales, prediction.add_flipped_images)
         return outlined.cost()

@@ -160,16 +160,8 @@ def _visualize(
     )
     started = time.monotonic()
     with Writer(pictures.write) as writer:
-        runner.run_batches(
-            predict,
-            split,
-            steps,
-            options.batch_size,
-            pictures.keys,
-            writer.add,
-            f'vis step {step}',
-            options.master,
-        )
+        reading = runner.Reading(split, steps, options.batch_size, pictures.keys)
+        runner.run_batches(predict, reading, writer.add, f'vis step {step}', options.master)
     seconds = time.monotonic() - started
     logging.info('%d images in %.1f s (%.1f images/s).', split.num_images, seconds, split.num_images / seconds)
     return Round(checkpoint, step, split.num_images, seconds)

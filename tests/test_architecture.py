@@ -24,13 +24,6 @@ MAY_HAVE_MORE_PARAMETERS = {
     ('deeplab.utils.train_utils', 'get_model_learning_rate'),
     ('deeplab.utils.train_utils', 'get_model_init_fn'),
     ('deeplab.utils.input_generator', 'get'),
-    ('deeplab.datasets.example', 'encode'),
-    ('deeplab.datasets.record_check', 'check'),
-    ('deeplab.evaluation.evaluation_rounds', 'evaluate'),
-    ('deeplab.evaluation.runner', 'run_batches'),
-    ('deeplab.model', 'multi_scale_logits'),
-    ('deeplab.training.train_loop', 'train'),
-    ('deeplab.training.training_step', 'gated_update'),
 }
 
 # The layers of docs/architecture.md; the longest matching name counts. A module imports its own layer and lower ones.

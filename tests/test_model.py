@@ -30,9 +30,9 @@ def _run(tensors, feed=None):
         return session.run(tensors, feed)
 
 
-def _variables(options, **arguments):
+def _variables(options):
     with tf.Graph().as_default():
-        model.multi_scale_logits(tf.constant(_image()), options, **arguments)
+        model.multi_scale_logits(tf.constant(_image()), options)
         return {v.op.name: v.shape.as_list() for v in tf.compat.v1.model_variables()}
 
 
@@ -251,5 +251,7 @@ def test_flags_of_searched_networks_mean_something_to_those_alone(monkeypatch):
 def test_training_registers_updates_and_frozen_batch_norm_none():
     for fine_tune, expected in ((True, True), (False, False)):
         with tf.Graph().as_default():
-            model.multi_scale_logits(tf.constant(_image()), _TINY, is_training=True, fine_tune_batch_norm=fine_tune)
+            model.multi_scale_logits(
+                tf.constant(_image()), _TINY, mode=model.Mode(True, fine_tune_batch_norm=fine_tune)
+            )
             assert bool(layers.moving_updates()) is expected

@@ -64,11 +64,8 @@ def _loss_and_gradients(options, precision, fine_tune_batch_norm=True):
         scales = model.multi_scale_logits(
             tf.constant(images),
             options,
-            image_pyramid=options.image_pyramid,
-            weight_decay=1e-4,
-            is_training=True,
-            fine_tune_batch_norm=fine_tune_batch_norm,
-            compute_type=tf.as_dtype(precision),
+            options.image_pyramid,
+            model.Mode(True, fine_tune_batch_norm, weight_decay=1e-4, compute_type=tf.as_dtype(precision)),
         )
         logits = scales['semantic']['merged_logits']
         labels = tf.constant(rng.randint(0, 3, [2, *logits.shape[1:3]]), tf.int32)
@@ -134,7 +131,7 @@ def test_float32_has_no_operation_more():
         assert compute_types.as_type(values, tf.float32) is values
         assert len(graph.get_operations()) == before + 1
     with tf.Graph().as_default() as graph:
-        model.multi_scale_logits(tf.zeros([1, *SIZE, 3]), _SMALL, is_training=True, fine_tune_batch_norm=True)
+        model.multi_scale_logits(tf.zeros([1, *SIZE, 3]), _SMALL, mode=model.Mode(True, fine_tune_batch_norm=True))
         types = {tensor.dtype for op in graph.get_operations() for tensor in op.outputs}
         assert not {tf.float16, tf.bfloat16} & types
         # One for the images themselves, one for the resized image feature and one for the resized logits at most.

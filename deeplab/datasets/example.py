@@ -49,7 +49,6 @@ def encode(
     width: int,
     channels: int = 3,
     label_bytes: bytes | None = None,
-    label_format: str = 'png',
 ) -> bytes:
     """Serialises one image with its mask.
 
@@ -60,8 +59,7 @@ def encode(
       height: its rows.
       width: its columns.
       channels: its channels.
-      label_bytes: the mask's file, single-channel ids of the same height and width; None for no mask.
-      label_format: 'png'.
+      label_bytes: the mask's PNG file, single-channel ids of the same height and width; None for no mask.
 
     Returns:
       The serialised `tf.train.Example`; the same arguments give the same bytes.
@@ -76,7 +74,7 @@ def encode(
     }
     if label_bytes is not None:
         features[LABEL_ENCODED_KEY] = label_bytes
-        features[LABEL_FORMAT_KEY] = label_format.encode()
+        features[LABEL_FORMAT_KEY] = b'png'
     return wire.write_features(features)
 
 

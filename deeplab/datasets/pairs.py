@@ -89,7 +89,7 @@ def _pair(
         content, header = _image_content(image, header, turns)
     # Of a JPEG or PNG the record has always said what a reader makes of it.
     channels = header.channels if header.format == 'npy' else 3
-    record = example.encode(content, header.format, item.name, header.height, header.width, channels, mask, 'png')
+    record = example.encode(content, header.format, item.name, header.height, header.width, channels, mask)
     encoded_again = header.format == 'jpeg' and len(content) != len(image)
     return Pair(tfrecord.framed(record), counts, turns, encoded_again)
 

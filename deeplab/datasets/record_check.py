@@ -94,7 +94,6 @@ def check(
     needs_labels: bool = True,
     cache_dir: str | None = None,
     index: record_index.RecordIndex | None = None,
-    num_workers: int | None = None,
 ) -> Verdict:
     """Checks every record of a split.
 
@@ -107,7 +106,6 @@ def check(
       needs_labels: whether there must be masks; without it they are not looked at.
       cache_dir: folder that keeps the verdict; None for none.
       index: the index of the split's shards, where the caller has it already.
-      num_workers: threads; None for one a core.
 
     Returns:
       The verdict.
@@ -128,7 +126,7 @@ def check(
     if not len(index):
         raise DataError(f"The shards of split '{dataset.split}' in '{dataset.directory}' hold no record.")
     inspector = _Inspector(index, num_classes, ignore_label, skip_corrupt_records, needs_labels, channels, bits)
-    found = _inspect_all(inspector, len(index), f'checking {dataset.split}', num_workers)
+    found = _inspect_all(inspector, len(index), f'checking {dataset.split}')
     if found.wrong:
         raise DataError(_message(dataset, found, len(index), MaskIds(num_classes, ignore_label)))
     _report_lost_bits(dataset, found.cut_to_8_bits, len(index))
@@ -292,11 +290,11 @@ class _Inspector:
         return None
 
 
-def _inspect_all(inspector: _Inspector, total: int, title: str, num_workers: int | None) -> _Found:
+def _inspect_all(inspector: _Inspector, total: int, title: str) -> _Found:
     """Inspects the records 0 to `total` - 1 in threads; Pillow decodes without holding Python's lock."""
     found = _Found()
     chunks = [range(start, min(start + _CHUNK, total)) for start in range(0, total, _CHUNK)]
-    pool = concurrent.futures.ThreadPoolExecutor(num_workers or os.cpu_count() or 1)
+    pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1)
     # A bar appears only where somebody looks, and only when it takes long.
     bar = tqdm.tqdm(total=total, desc=title, unit='record', delay=2, disable=not sys.stderr.isatty(), leave=False)
     try:

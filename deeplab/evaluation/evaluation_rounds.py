@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import time
 from collections.abc import Callable
 
@@ -32,7 +31,7 @@ class Round:
       global_step: its step.
       images: number of images.
       seconds: how long reading and predicting them took.
-      path: the JSON file that holds all this.
+      path: the JSON file that holds all this; empty until the caller has named one.
     """
 
     metrics: Metrics
@@ -40,7 +39,7 @@ class Round:
     global_step: int
     images: int
     seconds: float
-    path: str
+    path: str = ''
 
 
 def evaluate(
@@ -48,7 +47,6 @@ def evaluate(
     network: runner.Network,
     split: runner.Split,
     resize: ResizeOptions,
-    logdir: str,
     master: str = '',
     after_batch: Callable[[], None] = lambda: None,
     use_moving_average: bool = False,
@@ -60,7 +58,6 @@ def evaluate(
       network: takes the checkpoint's weights.
       split: what to measure on.
       resize: what happens to each image before the crop.
-      logdir: folder of metrics-STEP.json, which `publish` writes.
       master: address of a TensorFlow server, empty for this process.
       after_batch: called after each batch; what it raises ends the round.
       use_moving_average: whether to measure the weights' moving averages instead.
@@ -81,11 +78,11 @@ def evaluate(
         after_batch()
 
     started = time.monotonic()
-    runner.run_batches(predict, split, steps, network.batch_size, (common.LABEL,), handle, f'eval step {step}', master)
+    reading = runner.Reading(split, steps, network.batch_size, (common.LABEL,))
+    runner.run_batches(predict, reading, handle, f'eval step {step}', master)
     seconds = time.monotonic() - started
     logging.info('%d images in %.1f s (%.1f images/s).', split.num_images, seconds, split.num_images / seconds)
-    path = os.path.join(logdir, f'metrics-{step}.json')
-    return Round(matrix.result(), checkpoint, step, split.num_images, seconds, path)
+    return Round(matrix.result(), checkpoint, step, split.num_images, seconds)
 
 
 def tagged_figures(metrics: Metrics, prediction: PredictionOptions) -> dict[str, float | None]:

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import sys
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -253,12 +254,25 @@ def _predicted(images: tf.Tensor, options: ModelOptions, prediction: PredictionO
     return predictions[common.OUTPUT_TYPE]
 
 
+class Reading(NamedTuple):
+    """How the images of a split are read.
+
+    Attributes:
+      split: where the images come from.
+      steps: what happens to each (`input_preprocess.eval_steps`).
+      batch_size: images at a time.
+      keys: what is wanted of each sample, by the names in `common`; masks are decoded if LABEL is among them.
+    """
+
+    split: Split
+    steps: Sequence[input_preprocess.Step]
+    batch_size: int
+    keys: Sequence[str]
+
+
 def run_batches(
     predict: Callable[[tf.Tensor], tf.Tensor],
-    split: Split,
-    steps: Sequence[input_preprocess.Step],
-    batch_size: int,
-    keys: Sequence[str],
+    reading: Reading,
     handle: Callable[[Batch], None],
     title: str,
     master: str = '',
@@ -267,17 +281,15 @@ def run_batches(
 
     Args:
       predict: adds the network to a graph (`Network.with_weights_of`).
-      split: where the images come from.
-      steps: what happens to each (`input_preprocess.eval_steps`).
-      batch_size: images at a time.
-      keys: what is wanted of each sample, by the names in `common`; masks are decoded if LABEL is among them.
-      handle: gets arrays [n, ...] by key, and the ids under `PREDICTION`, n being batch_size but for the last call.
+      reading: the images and how they are read.
+      handle: gets arrays [n, ...] by key, and the ids under `PREDICTION`, n being the batch size but for the last call.
       title: what the progress bar says.
       master: address of a TensorFlow server, empty for this process.
 
     Raises:
       DataError: An image cannot be decoded; the message names file, record and image.
     """
+    split, steps, batch_size, keys = reading
     with tf.Graph().as_default():
         pipeline = input_generator.get(
             split.reader, steps, batch_size, False, split.records, with_label=common.LABEL in keys

@@ -52,11 +52,13 @@ def _build_deeplab(
             logits = model.multi_scale_logits(
                 batch[common.IMAGE],
                 options.model,
-                image_pyramid=options.model.image_pyramid,
-                weight_decay=options.optimizer.weight_decay,
-                is_training=True,
-                fine_tune_batch_norm=options.fine_tune_batch_norm,
-                compute_type=tf.as_dtype(options.precision),
+                options.model.image_pyramid,
+                model.Mode(
+                    is_training=True,
+                    fine_tune_batch_norm=options.fine_tune_batch_norm,
+                    weight_decay=options.optimizer.weight_decay,
+                    compute_type=tf.as_dtype(options.precision),
+                ),
             )
         losses, terms = {}, {}
         for output, scales_to_logits in logits.items():

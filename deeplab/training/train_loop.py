@@ -13,7 +13,7 @@ import math
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from absl import logging
@@ -117,21 +117,39 @@ class LoopResult:
         return 0 if self.signal is None else 128 + self.signal
 
 
+class LoopOptions(NamedTuple):
+    """What the loop does besides its steps.
+
+    Attributes:
+      save_interval_secs: time between two checkpoints, in seconds; None for the first and the last alone.
+      cpu_devices: see `config`.
+      remote: the servers that compute; None for this process.
+      most_skips: how many batches in a row may be skipped because the loss or a gradient is not finite. The training
+        step must count them as steps where that is not 0.
+    """
+
+    save_interval_secs: float | None = 1200
+    cpu_devices: int = 1
+    remote: Remote | None = None
+    most_skips: int = 0
+
+
+DEFAULTS = LoopOptions()
+
+
 def train(
     step: training_step.TrainStep,
     number_of_steps: int,
     writer: checkpoints.CheckpointWriter | checkpoints.NoCheckpoints,
     initialise: Callable[[tf.compat.v1.Session], None],
     hooks: Sequence[Hook] = (),
-    save_interval_secs: float | None = 1200,
-    cpu_devices: int = 1,
-    remote: Remote | None = None,
-    most_skips: int = 0,
+    options: LoopOptions = DEFAULTS,
 ) -> LoopResult:
     """Runs `step` in the current graph until `number_of_steps` are done.
 
-    The graph is finalised first. A checkpoint is written before the first step, every `save_interval_secs`, at the
-    end, and where the input fails; SIGINT, SIGTERM and SIGHUP end training after the current step.
+    The graph is finalised first. A checkpoint is written before the first step, every
+    `options.save_interval_secs`, at the end, and where the input fails; SIGINT, SIGTERM and SIGHUP end training after
+    the current step.
 
     Args:
       step: what to run.
@@ -139,11 +157,7 @@ def train(
       writer: writes the checkpoints.
       initialise: gives every variable its value, in the new session.
       hooks: what else happens.
-      save_interval_secs: time between two checkpoints, in seconds; None for the first and the last alone.
-      cpu_devices: see `config`.
-      remote: the servers that compute; None for this process.
-      most_skips: how many batches in a row may be left out because the loss or a gradient is not finite. `step` must
-        count them as steps where that is not 0.
+      options: when checkpoints are written, what computes, and how often an update may be skipped.
 
     Returns:
       how it ended.
@@ -153,11 +167,11 @@ def train(
         skipped; weights and checkpoints stay as they were.
       MachineError: a server has gone.
     """
-    graph = tf.compat.v1.get_default_graph()
+    graph, remote = tf.compat.v1.get_default_graph(), options.remote
     master, filters = (remote.master, remote.device_filters) if remote else ('', ())
     with (
         _lost_servers_explained(master, writer),
-        sessions.open_session(graph, cpu_devices, master, filters, keeps_sums=True) as session,
+        sessions.open_session(graph, options.cpu_devices, master, filters, keeps_sums=True) as session,
         Interrupts() as interrupts,
     ):
         initialise(session)
@@ -169,7 +183,7 @@ def train(
         done = int(session.run(step.global_step))
         writer.save(session, done)
         with _input_running(session):
-            loop = _Loop(session, step, writer, hooks, save_interval_secs, most_skips)
+            loop = _Loop(session, step, writer, hooks, options.save_interval_secs, options.most_skips)
             return loop.run(done, number_of_steps, interrupts)
 
 

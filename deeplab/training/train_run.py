@@ -246,6 +246,7 @@ def _train(
             running.run(averages.start)
 
     _prepare_to_run(options, config, clones, step)
+    most_skips = MOST_SKIPS if options.on_nan == 'skip' else 0
     with input_generator.explain_input_errors(data.reader, lambda: writer.last_path):
         return train_loop.train(
             group.step,
@@ -253,10 +254,7 @@ def _train(
             writer,
             functools.partial(group.initialise, initialise),
             [*_hooks(options, merged, bar), *hooks, *([fed] if fed else [])],
-            options.save_interval_secs,
-            cpu_devices=config.cpu_devices,
-            remote=group.remote,
-            most_skips=MOST_SKIPS if options.on_nan == 'skip' else 0,
+            train_loop.LoopOptions(options.save_interval_secs, config.cpu_devices, group.remote, most_skips),
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
 import tf_slim as slim
@@ -52,14 +53,30 @@ class TrainStep:
     steps_done: tf.Tensor | None = None
 
 
+class MoreUpdates(NamedTuple):
+    """Functions that make the operations of a gated update besides the optimizer's.
+
+    Attributes:
+      applied: called inside the gate; updates moving averages.
+      skipped: called for the other case, in which the optimizer applies nothing.
+      afterwards: called inside the gate; its operations read what all those have changed, and the step counter
+        before it is incremented.
+    """
+
+    applied: Callable[[], Sequence[tf.Operation]] = tuple
+    skipped: Callable[[], Sequence[tf.Operation]] = tuple
+    afterwards: Callable[[], Sequence[tf.Operation]] = tuple
+
+
+NO_MORE = MoreUpdates()
+
+
 def gated_update(
     loss: tf.Tensor,
     gradients: Sequence[tuple[tf.Tensor, tf.Variable]],
     optimizer: tf.compat.v1.train.Optimizer,
     global_step: tf.Variable,
-    moving_updates: Callable[[], Sequence[tf.Operation]] = tuple,
-    skipped_updates: Callable[[], Sequence[tf.Operation]] = tuple,
-    afterwards: Callable[[], Sequence[tf.Operation]] = tuple,
+    more: MoreUpdates = NO_MORE,
     clip_norm: float | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """One update of everything, or of nothing where the loss or a gradient is not finite.
@@ -72,10 +89,7 @@ def gated_update(
       gradients: pairs of gradient and variable; the gradients as they are to be applied.
       optimizer: what applies them.
       global_step: the counter of updates.
-      moving_updates: called inside the gate; makes the operations that update moving averages.
-      skipped_updates: called for the other case; makes what happens where nothing is applied.
-      afterwards: called inside the gate; makes operations that read what all those have changed, and the step before
-        it counts.
+      more: what else is updated.
       clip_norm: L2 norm of all gradients beyond which they are scaled down to it; None for none.
 
     Returns:
@@ -91,16 +105,16 @@ def gated_update(
         if clip_norm is not None:
             clipped, _ = tf.clip_by_global_norm([gradient for gradient, _ in gradients], clip_norm, use_norm=norm)
             pairs = [(gradient, variable) for gradient, (_, variable) in zip(clipped, gradients, strict=True)]
-        updates = [optimizer.apply_gradients(pairs), *moving_updates()]
+        updates = [optimizer.apply_gradients(pairs), *more.applied()]
         with tf.control_dependencies(updates):
-            updates += afterwards()
+            updates += more.afterwards()
         with tf.control_dependencies(updates):
             counted = global_step.assign_add(1, read_value=False)
         with tf.control_dependencies([counted]):
             return tf.constant(True)
 
     def skip() -> tf.Tensor:
-        with tf.control_dependencies(list(skipped_updates())):
+        with tf.control_dependencies(list(more.skipped())):
             return tf.constant(False)
 
     return tf.cond(is_finite, apply, skip, name='gated_update'), norm
@@ -178,9 +192,11 @@ def build_train_step(
         gradients,
         train_utils.make_optimizer(options.optimizer, learning_rate),
         global_step,
-        lambda: layers.apply_moving_updates(updates) + (scale.grow() if scale else []),
-        functools.partial(_skipped_updates, options.on_nan, total_loss, global_step, scale),
-        averages.update if averages else tuple,
+        MoreUpdates(
+            lambda: layers.apply_moving_updates(updates) + (scale.grow() if scale else []),
+            functools.partial(_skipped_updates, options.on_nan, total_loss, global_step, scale),
+            averages.update if averages else tuple,
+        ),
         options.optimizer.clip_gradient_norm,
     )
     names = [clone.outputs.batch[common.IMAGE_NAME] for clone in clones if common.IMAGE_NAME in clone.outputs.batch]

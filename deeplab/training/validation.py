@@ -235,7 +235,6 @@ class ValidationHook(Hook):
                     self._network,
                     self._split,
                     self._options.resize,
-                    self._logdir,
                     after_batch=stop_at_signals,
                     use_moving_average=_takes_averages(self._options),
                 )
@@ -297,9 +296,10 @@ class ValidationHook(Hook):
         self._writer.flush()
         if self._metrics is not None:
             self._metrics.add_validation(step, miou, str(self._options.validation.split))
-        evaluation_rounds.write_json(content, result.path)
+        path = os.path.join(self._logdir, f'metrics-{step}.json')
+        evaluation_rounds.write_json(content, path)
         self._known[step] = miou
-        self.last = result
+        self.last = dataclasses.replace(result, path=path)
 
     def _show(self) -> None:
         """Puts the figures on the bar."""

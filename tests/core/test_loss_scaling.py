@@ -82,9 +82,8 @@ def test_a_gate_that_skips_does_the_other_updates_instead():
         skipped = tf.compat.v1.get_variable('skipped', initializer=0, trainable=False)
         bad = tf.compat.v1.placeholder(tf.float32, [])
         optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
-        applied, _ = training_step.gated_update(
-            bad, [(w * bad, w)], optimizer, step, skipped_updates=lambda: [skipped.assign_add(1, read_value=False)]
-        )
+        more = training_step.MoreUpdates(skipped=lambda: [skipped.assign_add(1, read_value=False)])
+        applied, _ = training_step.gated_update(bad, [(w * bad, w)], optimizer, step, more)
         running.run(tf.compat.v1.global_variables_initializer())
         assert not running.run(applied, {bad: np.inf})
         assert running.run([w, step, skipped]) == [1.0, 0, 1]

@@ -20,8 +20,9 @@ class Toy:
         self.gradient = tf.compat.v1.placeholder(tf.float32, [2])
         self.averages = moving_average.MovingAverages([self.w], decay, self.step)
         optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
+        more = training_step.MoreUpdates(afterwards=self.averages.update)
         self.applied, _ = training_step.gated_update(
-            tf.constant(0.0), [(self.gradient, self.w)], optimizer, self.step, afterwards=self.averages.update
+            tf.constant(0.0), [(self.gradient, self.w)], optimizer, self.step, more
         )
         self.shadow = next(v for v in tf.compat.v1.global_variables() if moving_average.is_shadow(v.op.name))
 

@@ -44,7 +44,7 @@ def test_terms(row):
     options = network_options.model_options(row['flags'], row['options'])
     with tf.Graph().as_default():
         images = tf.zeros([1, 129, 129, 3])
-        model.multi_scale_logits(images, options, weight_decay=4e-5, is_training=True)
+        model.multi_scale_logits(images, options, mode=model.Mode(True, weight_decay=4e-5))
         losses = tf.compat.v1.losses.get_regularization_losses()
         assert len(losses) == len(row['terms'])
         assert _decayed(losses) == {_variable_name(term) for term in row['terms']}
@@ -56,7 +56,7 @@ def test_value_of_a_term(toy_network):
         options = network_options.model_options(['--model_variant=toy'], {})
         # Twice, as two clones would: each weight decays once.
         for _ in range(2):
-            model.multi_scale_logits(tf.zeros([1, 129, 129, 3]), options, weight_decay=0.5, is_training=True)
+            model.multi_scale_logits(tf.zeros([1, 129, 129, 3]), options, mode=model.Mode(True, weight_decay=0.5))
         assert sorted(layers.weight_decays()) == sorted(_decayed(tf.compat.v1.losses.get_regularization_losses()))
         assert len(layers.weight_decays()) == len(tf.compat.v1.losses.get_regularization_losses())
         (loss,) = [x for x in tf.compat.v1.losses.get_regularization_losses() if x.op.name.startswith('logits/')]

@@ -36,7 +36,7 @@ class Toy:
             self.mean.gradients,
             optimizer,
             self.step,
-            lambda: layers.apply_moving_updates(self.mean.moving_updates),
+            training_step.MoreUpdates(lambda: layers.apply_moving_updates(self.mean.moving_updates)),
         )
         names = tf.reshape(tf.strings.as_string(self.x, precision=0), [1])
         self.train_step = training_step.TrainStep(
@@ -72,9 +72,9 @@ def graph():
         yield graph
 
 
-def train(toy, directory, steps, **arguments):
+def train(toy, directory, steps, hooks=(), **options):
     writer = checkpoints.CheckpointWriter(str(directory))
-    return train_loop.train(toy.train_step, steps, writer, toy.initialise, **arguments)
+    return train_loop.train(toy.train_step, steps, writer, toy.initialise, hooks, train_loop.LoopOptions(**options))
 
 
 @pytest.mark.parametrize('values', [[2.0, 4.0], [1.0, 3.0, 8.0], [1.0, 2.0, 3.0, 6.0]])

@@ -252,7 +252,7 @@ def _outline(words):
     with cost.outline() as outlined:
         step = tf.compat.v1.train.get_or_create_global_step()
         del step
-        model.multi_scale_logits(tf.zeros([1, 65, 65, 3]), options, is_training=True, fine_tune_batch_norm=True)
+        model.multi_scale_logits(tf.zeros([1, 65, 65, 3]), options, mode=model.Mode(True, fine_tune_batch_norm=True))
     operations = [(op.type, op.name, [str(o.shape) for o in op.outputs]) for op in outlined.graph.get_operations()]
     return operations, outlined.variables
 

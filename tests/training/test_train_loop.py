@@ -26,8 +26,9 @@ class Toy:
         optimizer = tf.compat.v1.train.MomentumOptimizer(rate, 0.9)
         gradients = [(tf.gradients(loss, self.w)[0], self.w)]
         applied, norm = training_step.gated_update(
-            loss, gradients, optimizer, self.step, lambda: [self.m.assign(x, read_value=False)],
-            (lambda: [self.step.assign_add(1, read_value=False)]) if counts_skipped else tuple,
+            loss, gradients, optimizer, self.step, training_step.MoreUpdates(
+            lambda: [self.m.assign(x, read_value=False)],
+            (lambda: [self.step.assign_add(1, read_value=False)]) if counts_skipped else tuple),
         )  # fmt: skip
         names = tf.reshape(tf.strings.as_string(x), [1])
         self.train_step = training_step.TrainStep(applied, loss, norm, tf.constant(rate), self.step, names)
@@ -42,9 +43,9 @@ class Toy:
         return tf.compat.v1.global_variables()
 
 
-def train(toy, directory, steps, **arguments):
+def train(toy, directory, steps, hooks=(), **options):
     writer = checkpoints.CheckpointWriter(str(directory))
-    return train_loop.train(toy.train_step, steps, writer, toy.initialise, **arguments)
+    return train_loop.train(toy.train_step, steps, writer, toy.initialise, hooks, train_loop.LoopOptions(**options))
 
 
 def values_of(path):

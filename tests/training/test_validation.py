@@ -65,12 +65,12 @@ def use_figures(monkeypatch, by_step):
     asked = []
     monkeypatch.setattr(runner, 'Network', lambda *arguments: None)
 
-    def evaluate(checkpoint, network, split, resize, logdir, after_batch, use_moving_average):
+    def evaluate(checkpoint, network, split, resize, after_batch, use_moving_average):
         after_batch()
         step = checkpoints.step_of(checkpoint)
         asked.append(step)
         metrics = dataclasses.replace(ConfusionMatrix(3, 255).result(), miou=by_step[step])
-        return evaluation_rounds.Round(metrics, checkpoint, step, 3, 0.1, os.path.join(logdir, f'metrics-{step}.json'))
+        return evaluation_rounds.Round(metrics, checkpoint, step, 3, 0.1)
 
     monkeypatch.setattr(evaluation_rounds, 'evaluate', evaluate)
     return asked

@@ -196,7 +196,8 @@ class TestSkip:
         with tf.Graph().as_default():
             toy = Toy(values, counts_skipped=most_skips > 0)
             writer = checkpoints.CheckpointWriter(str(tmp_path))
-            result = train_loop.train(toy.train_step, len(values), writer, toy.initialise, most_skips=most_skips)
+            options = train_loop.LoopOptions(most_skips=most_skips)
+            result = train_loop.train(toy.train_step, len(values), writer, toy.initialise, options=options)
         reader = checkpoints.open_reader(result.checkpoint)
         assert reader.get_tensor('global_step') == result.step == len(values)
         return result, reader.get_tensor('w')
