@@ -207,7 +207,7 @@ def test_flips_of_a_single_scale_do_nothing_and_say_so(options, monkeypatch, cap
 def test_several_rounds_take_each_new_checkpoint_once(options, monkeypatch):
     setup.write_checkpoint(options.checkpoint_dir, 1, weight=0.0)
     later = iter([lambda: None, lambda: setup.write_checkpoint(options.checkpoint_dir, 2)])
-    monkeypatch.setattr('deeplab.utils.checkpoint_rounds.time.sleep', lambda seconds: next(later, lambda: None)())
+    monkeypatch.setattr('deeplab.evaluation.waiting.time.sleep', lambda seconds: next(later, lambda: None)())
     wait = WaitOptions(interval_secs=0, max_rounds=2, timeout_secs=20)
     result = eval_program.run(changed(options, wait=wait))
     assert [r.global_step for r in result.rounds] == [1, 2]

@@ -124,7 +124,7 @@ def test_names_with_folders_extensions_and_twins(options, tmp_path):
 def test_a_later_round_writes_over_an_earlier_one(options, monkeypatch):
     setup.write_checkpoint(options.checkpoint_dir, 1, weight=0.0)
     later = iter([lambda: setup.write_checkpoint(options.checkpoint_dir, 2)])
-    monkeypatch.setattr('deeplab.utils.checkpoint_rounds.time.sleep', lambda seconds: next(later, lambda: None)())
+    monkeypatch.setattr('deeplab.evaluation.waiting.time.sleep', lambda seconds: next(later, lambda: None)())
     wait = WaitOptions(interval_secs=0, max_rounds=2, timeout_secs=20)
     result = vis_program.run(dataclasses.replace(options, wait=wait))
     assert [r.global_step for r in result.rounds] == [1, 2]

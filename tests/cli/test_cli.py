@@ -1,5 +1,6 @@
 """Command lines, old and new: what options they give, what mistakes get for an answer, how a program is run."""
 
+import contextlib
 import logging as standard_logging
 import os
 import pathlib
@@ -14,6 +15,7 @@ from PIL import Image
 
 import deeplab
 from deeplab import cli, options
+from deeplab.cli import log_flags
 from deeplab.errors import DataError, OptionError, OutputError
 
 TRAIN = ['--train_logdir=logs', '--dataset_dir=records']
@@ -663,23 +665,28 @@ def test_what_cannot_be_written_is_shown_before_the_error(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, 'deeplab.networks', module)
     assert cli.main(['networks']) == cli.ERROR_STATUS
     assert capsys.readouterr() == ('a table\n', 'deeplab networks: error: the folder is full\n')
-    monkeypatch.setattr(sys, 'stderr', open('/dev/full', 'w', buffering=1))
-    assert cli.main(['networks']) == cli.ERROR_STATUS
+    with open('/dev/full', 'w', buffering=1) as full:
+        monkeypatch.setattr(sys, 'stderr', full)
+        assert cli.main(['networks']) == cli.ERROR_STATUS
+        monkeypatch.undo()
+        logging.get_absl_handler().python_handler.setStream(sys.stderr)
+        with contextlib.suppress(OSError):  # what it holds cannot be written
+            full.close()
 
 
 def test_no_folder_for_temporary_files(monkeypatch):
-    monkeypatch.setattr(cli.tempfile, 'TemporaryFile', lambda: open('/nowhere/file'))
-    with cli._without_import_chatter():
+    monkeypatch.setattr(log_flags.tempfile, 'TemporaryFile', lambda: open('/nowhere/file'))
+    with log_flags.without_import_chatter():
         pass
 
 
 def test_what_an_import_writes_is_kept_but_for_chatter(capfd):
-    with cli._without_import_chatter():
+    with log_flags.without_import_chatter():
         os.write(2, b'WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n')
         os.write(2, b'I0000 00:00:1.5  7 cudart_stub.cc:31] no GPU\nW0000 00:00:1.5  7 x.cc:3] a library is missing\n')
     os.write(2, b'afterwards\n')
     assert capfd.readouterr().err == 'W0000 00:00:1.5  7 x.cc:3] a library is missing\nafterwards\n'
-    with pytest.raises(ImportError), cli._without_import_chatter():
+    with pytest.raises(ImportError), log_flags.without_import_chatter():
         os.write(2, b'why\n')
         raise ImportError
     assert capfd.readouterr().err == 'why\n'
