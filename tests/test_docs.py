@@ -67,6 +67,38 @@ def test_links_lead_somewhere(page):
             assert (page.parent / target).exists(), target
 
 
+def _anchors(path):
+    """The anchors that GitHub gives to the headings of a page."""
+    text = re.sub(r'```.*?```', '', path.read_text(encoding='utf-8'), flags=re.DOTALL)
+    headings = re.findall(r'^#+ (.*)$', text, re.MULTILINE)
+    return {re.sub(r'[^\w\- ]', '', heading.lower()).replace(' ', '-') for heading in headings}
+
+
+@pytest.mark.parametrize('page', PAGES, ids=_name)
+def test_links_to_headings_find_them(page):
+    for target, anchor in re.findall(r'\]\(([^)#:]*)#([^)]+)\)', page.read_text(encoding='utf-8')):
+        assert anchor in _anchors(page.parent / target if target else page), f'{target}#{anchor}'
+
+
+@pytest.mark.parametrize('page', PAGES, ids=_name)
+def test_a_page_begins_with_a_heading_and_a_sentence(page):
+    heading, empty, sentence = page.read_text(encoding='utf-8').splitlines()[:3]
+    assert heading.startswith('# ') and not empty and re.match(r'[A-Z`]', sentence)
+
+
+def test_the_readme_links_every_page():
+    more = (ROOT / 'README.md').read_text(encoding='utf-8').partition('## More')[2]
+    named = set(re.findall(r'\]\(([^)#]+\.md)\)', more))
+    assert named == {_name(page) for page in PAGES} - {'README.md'}
+
+
+@pytest.mark.parametrize('name', ['CONTRIBUTING.md', 'docs/architecture.md', 'docs/testing.md'])
+def test_modules_that_pages_for_developers_name_exist(name):
+    for path in re.findall(r'`([\w/.]+\.py)`', (ROOT / name).read_text(encoding='utf-8')):
+        places = (ROOT / 'deeplab' / path, ROOT / path)
+        assert '/' not in path or any(place.exists() for place in places), path
+
+
 def test_the_page_on_the_command_line_names_every_new_flag():
     page = (ROOT / 'docs' / 'cli.md').read_text(encoding='utf-8')
     for name in (
