@@ -200,8 +200,8 @@ def test_flips_of_a_single_scale_do_nothing_and_say_so(options, monkeypatch, cap
     assert calls == [('single', None)]
     assert 'eval/miou_1.0_flipped_overall[1]' in logged(caplog)
     (warning,) = logged(caplog, logging.WARNING)
-    assert warning.startswith('--add_flipped_images does nothing with --eval_scales=1.0 alone.')
-    assert '--eval_scales=0.75' in warning
+    assert warning.startswith('add_flipped_images has no effect with scales=(1.0,)')
+    assert 'scales=(0.75, 1.0, 1.25)' in warning
 
 
 def test_several_rounds_take_each_new_checkpoint_once(options, monkeypatch):

@@ -181,7 +181,7 @@ def test_resized_inside_and_back(resize, size, small_network, checkpoint, tmp_pa
 
 
 def test_scales_flips_and_pyramid_reach_the_network(small_network, checkpoint, tmp_path):
-    prediction = PredictionOptions((0.5, 1.25), True, 'inference_scales')
+    prediction = PredictionOptions((0.5, 1.25), True)
     export_model.run(_options(checkpoint, tmp_path, prediction=prediction))
     pyramid = ModelOptions(MODEL.outputs_to_num_classes, MODEL.crop_size, image_pyramid=(0.5, 1.0))
     export_model.run(_options(checkpoint, tmp_path, model=pyramid))
@@ -190,14 +190,14 @@ def test_scales_flips_and_pyramid_reach_the_network(small_network, checkpoint, t
 
 def test_a_pyramid_beside_scales_is_left_out_with_a_warning(small_network, checkpoint, tmp_path, caplog):
     pyramid = ModelOptions(MODEL.outputs_to_num_classes, MODEL.crop_size, image_pyramid=(0.5, 1.0))
-    prediction = PredictionOptions((0.5,), flag='inference_scales')
+    prediction = PredictionOptions((0.5,))
     export_model.run(_options(checkpoint, tmp_path, model=pyramid, prediction=prediction))
-    assert '--image_pyramid counts only with --inference_scales=1.0 alone' in caplog.text
+    assert 'image_pyramid is ignored: it applies only with scales=(1.0,)' in caplog.text
 
 
 def test_flips_that_do_nothing_are_named(small_network, checkpoint, tmp_path, caplog):
-    export_model.run(_options(checkpoint, tmp_path, prediction=PredictionOptions((1.0,), True, 'inference_scales')))
-    assert '--add_flipped_images does nothing with --inference_scales=1.0 alone' in caplog.text
+    export_model.run(_options(checkpoint, tmp_path, prediction=PredictionOptions((1.0,), True)))
+    assert 'add_flipped_images has no effect with scales=(1.0,)' in caplog.text
 
 
 # --- The files -------------------------------------------------------------------------------------------------------

@@ -274,18 +274,18 @@ def test_crops_that_are_not_aimed_lie_where_they_always_lay():
 def test_values_out_of_range_are_refused(flag, value, most):
     with pytest.raises(OptionError) as raised:
         AugmentOptions(**{flag: value})
-    assert str(raised.value) == f'--{flag}={value} is not allowed: it must be from 0 (off) to {most}.'
+    assert str(raised.value) == f'{flag}={value} is not allowed: it must be from 0 (off) to {most}.'
 
 
 def test_shares_and_counts_are_checked():
-    with pytest.raises(OptionError, match='--blur_probability=0 is not allowed: it must be greater than 0 and at most'):
+    with pytest.raises(OptionError, match='^blur_probability=0 is not allowed: it must be greater than 0 and at most'):
         AugmentOptions(blur_probability=0)
-    with pytest.raises(OptionError, match='--cutout_count=0 is not allowed: it must be greater than 0'):
+    with pytest.raises(OptionError, match='^cutout_count=0 is not allowed: it must be greater than 0'):
         AugmentOptions(cutout_count=0)
 
 
 def test_a_cutout_is_smaller_than_the_crop():
     network = ModelOptions({common.OUTPUT_TYPE: 2}, crop_size=(33, 65))
-    message = '--cutout_size=33 is not allowed: it must be less than both sides of --train_crop_size=33,65'
+    message = r'^cutout_size=33 is not allowed: it must be less than both sides of crop_size=\(33, 65\)'
     with pytest.raises(OptionError, match=message):
         TrainOptions(network, DatasetOptions('train', 'records'), 'logs', augment=AugmentOptions(cutout_size=33))

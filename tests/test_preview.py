@@ -238,10 +238,10 @@ def test_a_run_without_a_log_folder(data, tmp_path, monkeypatch, capfd):
     [
         (
             {'path': 'sheet.jpg'},
-            '--preview_path=sheet.jpg is not allowed: the sheet is a PNG; give a folder, or a name',
+            "^path='sheet.jpg' is not allowed: the sheet is a PNG file; give a folder, or a name",
         ),
-        ({'images': 0}, '--preview_images=0 is not allowed: it must be from 1 to 64'),
-        ({'samples': 65}, '--preview_samples=65 is not allowed: it must be from 1 to 64'),
+        ({'images': 0}, '^images=0 is not allowed: it must be from 1 to 64'),
+        ({'samples': 65}, '^samples=65 is not allowed: it must be from 1 to 64'),
     ],
 )
 def test_options_are_checked(data, tmp_path, changes, message):

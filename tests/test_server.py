@@ -62,31 +62,20 @@ def test_bad_input_of_a_server(words, message):
 
 
 @pytest.mark.parametrize(
-    ('changes', 'message'),
+    ('changes', 'parts'),
     [
-        ({'task': 1}, '--task=1 is not allowed: it is 0 unless --num_replicas says that there are several machines.'),
+        ({'task': 1}, ('task=1', 'num_replicas=1', 'must be 0')),
         (
             {'task': 2, 'num_replicas': 2, 'num_ps_tasks': 1, 'master': 'grpc://a:1'},
-            '--task=2 is not allowed: --num_replicas=2 machines have the numbers 0 to 1.',
+            ('task=2', 'num_replicas=2', 'from 0 to 1'),
         ),
-        (
-            {'master': 'here:2222'},
-            '--master=here:2222 is not allowed: it must be the address of a running server, grpc://HOST:PORT.',
-        ),
-        (
-            {'num_replicas': 2, 'master': 'grpc://a:1'},
-            '--num_replicas=2 is not allowed: machines that train together need parameter servers to share the '
-            'weights; set --num_ps_tasks.',
-        ),
-        (
-            {'num_ps_tasks': 1},
-            '--num_ps_tasks=1 is not allowed: parameter servers are reached through --master=grpc://HOST:PORT, the '
-            'server of this machine.',
-        ),
-        ({'startup_delay_steps': -1}, '--startup_delay_steps=-1 is not allowed: it must be 0 or more.'),
+        ({'master': 'here:2222'}, ("master='here:2222'", 'grpc://HOST:PORT')),
+        ({'num_replicas': 2, 'master': 'grpc://a:1'}, ('num_replicas=2', 'parameter servers', 'set num_ps_tasks')),
+        ({'num_ps_tasks': 1}, ('num_ps_tasks=1', "set master='grpc://HOST:PORT'")),
+        ({'startup_delay_steps': -1}, ('startup_delay_steps=-1', '0 or more')),
     ],
 )
-def test_bad_input_of_a_training_on_several_machines(changes, message):
+def test_bad_input_of_a_training_on_several_machines(changes, parts):
     with pytest.raises(OptionError) as error:
         CloneOptions(**changes)
-    assert str(error.value) == message
+    assert not [part for part in parts if part not in str(error.value)], str(error.value)

@@ -3,125 +3,173 @@
 from __future__ import annotations
 
 from deeplab import options
+from deeplab.cli.links import linked
 from deeplab.cli.log_flags import LOG
-from deeplab.cli.words import (
-    Flag,
-    Group,
-)
+from deeplab.cli.words import Flag, Group
 
-SEED = Flag('seed', 'integer', 0, 'Where all random choices start from. Two runs with one seed do the same.')
+SEED = linked(
+    'seed',
+    'TrainOptions.seed',
+    'Seed of all random choices. Two runs with the same seed give the same result.',
+    also=('BuilderOptions.seed', 'DemoOptions.seed'),
+)
 _KEEP_ASPECT_RATIO = Flag(
-    'keep_aspect_ratio', 'boolean', True, 'Accepted for old command lines; it has never had an effect.'
+    'keep_aspect_ratio', 'boolean', True, 'Accepted for compatibility with old command lines; it has no effect.'
 )
 RESIZE = (
-    Flag('min_resize_value', 'integer', None, 'Resize each image until its shorter side has this many pixels.'),
-    Flag('max_resize_value', 'integer', None, 'The longer side gets no more pixels than this when images are resized.'),
-    Flag(
+    linked(
+        'min_resize_value',
+        'ResizeOptions.min_value',
+        'Resize each image so that its shorter side has this many pixels.',
+    ),
+    linked(
+        'max_resize_value', 'ResizeOptions.max_value', 'Largest length, in pixels, of the longer side after resizing.'
+    ),
+    linked(
         'resize_factor',
-        'integer',
-        None,
-        'Resized sides become a multiple of this plus 1; it should equal --output_stride.',
+        'ResizeOptions.factor',
+        'Round the sides of resized images up to a multiple of this plus 1; use the value of --output_stride.',
     ),
     _KEEP_ASPECT_RATIO,
 )
 
 
 def data_group(prefix: str, split: str, *more: Flag) -> Group:
-    """The flags that say what is read: `prefix` is train, eval or vis."""
+    """Returns the flags of the data that a program reads: `prefix` is train, eval or vis."""
     return Group(
         'Data',
         (
-            Flag('dataset_dir', 'string', None, 'Folder of the TFRecord shards that a builder wrote.'),
-            Flag(
+            linked(
+                'dataset_dir',
+                'DatasetOptions.directory',
+                'Folder of the TFRecord shards that a builder wrote.',
+                is_path=True,
+            ),
+            linked(
                 'dataset',
-                'string',
-                'pascal_voc_seg',
+                'DatasetOptions.name',
                 'The data set: a known name (ade20k, camvid, cityscapes, pascal_voc_seg), a Python module that '
                 'defines DATASET, or a JSON or YAML file.',
+                is_path=True,
             ),
-            Flag(f'{prefix}_split', 'string', split, 'Which split to read: the shards named SPLIT-*.'),
+            Flag(
+                f'{prefix}_split',
+                'string',
+                split,  # of the program; the options have no default
+                'The split to read: its shards are named SPLIT-*.',
+                fields=('DatasetOptions.split',),
+            ),
             Flag(
                 f'{prefix}_crop_size',
                 'list',
-                ['513', '513'],
-                'Height and width, in pixels, that the network sees: 513,513, or the flag twice with one number '
-                'each. Best is a multiple of --output_stride plus 1'
-                + ('.' if prefix == 'train' else ', and no image may be larger.'),
+                ['513', '513'],  # of the original's programs; a network of unknown size has None in the options
+                'Height and width, in pixels, of the input of the network: 513,513, or one flag for each. Multiples of '
+                '--output_stride plus 1 are best' + ('.' if prefix == 'train' else ', and no image may be larger.'),
+                fields=('ModelOptions.crop_size',),
             ),
             *more,
             *RESIZE,
-            Flag(
+            linked(
                 'skip_corrupt_records',
-                'boolean',
-                False,
-                'Leave out, and count, records that cannot be read, instead of stopping at the first.',
+                'DatasetOptions.skip_corrupt_records',
+                'Skip and count records that cannot be read, instead of stopping at the first.',
             ),
         ),
     )
 
 
 AUGMENTATION = Group(
-    'Random changes to training images',
+    'Augmentation of training images',
     (
-        Flag('min_scale_factor', 'float', 0.5, 'Smallest random factor on the size of an image.'),
-        Flag('max_scale_factor', 'float', 2.0, 'Largest random factor on the size of an image.'),
-        Flag(
+        linked('min_scale_factor', 'AugmentOptions.min_scale_factor', 'Smallest random scale of an image.'),
+        linked('max_scale_factor', 'AugmentOptions.max_scale_factor', 'Largest random scale of an image.'),
+        linked(
             'scale_factor_step_size',
-            'float',
-            0.25,
-            'About how far apart the possible factors are; 0: any factor in the range.',
+            'AugmentOptions.scale_factor_step_size',
+            'Approximate distance between the possible scales; 0: any scale in the range.',
         ),
-        Flag(
+        linked(
             'jitter_brightness',
-            'float',
-            0.0,
-            'Change how bright images are: by a random factor from 1 minus this to 1 plus this, such as 0.2. 0: off, '
-            'here and below; deeplab preview draws what they do.',
+            'AugmentOptions.jitter_brightness',
+            'Multiply the brightness by a random factor from 1 minus this to 1 plus this, such as 0.2. 0 disables this '
+            'and each of the following; deeplab preview draws their effect.',
         ),
-        Flag('jitter_contrast', 'float', 0.0, 'Change the contrast of images, likewise.'),
-        Flag('jitter_saturation', 'float', 0.0, 'Change how strong their colours are, likewise.'),
-        Flag('jitter_hue', 'float', 0.0, 'Turn colours by up to this share of the colour circle, such as 0.02.'),
-        Flag(
+        linked('jitter_contrast', 'AugmentOptions.jitter_contrast', 'Multiply the contrast by such a random factor.'),
+        linked(
+            'jitter_saturation', 'AugmentOptions.jitter_saturation', 'Multiply the saturation by such a random factor.'
+        ),
+        linked(
+            'jitter_hue',
+            'AugmentOptions.jitter_hue',
+            'Rotate the hue by up to this fraction of the colour circle, such as 0.02, in either direction.',
+        ),
+        linked(
             'rotation_degrees',
-            'float',
-            0.0,
-            'Turn images by up to this angle, either way. What comes into view from outside does not count.',
+            'AugmentOptions.rotation_degrees',
+            'Rotate images by up to this angle, in either direction. Pixels from outside the image are excluded from '
+            'the loss.',
         ),
-        Flag('blur_sigma', 'float', 0.0, 'Blur images with a Gaussian of up to this standard deviation in pixels.'),
-        Flag('blur_probability', 'float', 0.5, 'Share of the images that --blur_sigma blurs.'),
-        Flag('cutout_size', 'integer', 0, 'Hide squares of this many pixels a side; they do not count in the loss.'),
-        Flag('cutout_count', 'integer', 1, 'How many squares --cutout_size hides.'),
-        Flag(
+        linked('blur_sigma', 'AugmentOptions.blur_sigma', 'Largest standard deviation, in pixels, of a Gaussian blur.'),
+        linked(
+            'blur_probability', 'AugmentOptions.blur_probability', 'Fraction of the images that --blur_sigma blurs.'
+        ),
+        linked(
+            'cutout_size',
+            'AugmentOptions.cutout_size',
+            'Side, in pixels, of squares that are cut out of images; their pixels are excluded from the loss.',
+        ),
+        linked(
+            'cutout_count', 'AugmentOptions.cutout_count', 'Number of squares that --cutout_size cuts out of an image.'
+        ),
+        linked(
             'rare_class_sampling',
-            'float',
-            0.0,
-            'Share of the crops that are placed where a class is, the rarer in the split the more often, such as 0.5.',
+            'AugmentOptions.rare_class_sampling',
+            'Fraction of the crops that are placed on a pixel of a randomly chosen class, rare classes more often, '
+            'such as 0.5.',
         ),
     ),
 )
-NUM_WORKERS = Flag('num_workers', 'integer', None, 'Threads that read and check files; not set: one a core.')
+NUM_WORKERS = linked(
+    'num_workers',
+    'BuilderOptions.num_workers',
+    'Number of threads that read and check files. Not set: one per core.',
+    also=('RemoveColormapOptions.num_workers',),
+)
 _BUILDER = Group(
     'Records',
     (
-        Flag('num_shards', 'integer', None, "Files that each split becomes; not set: the data set's usual number."),
+        linked(
+            'num_shards',
+            'BuilderOptions.num_shards',
+            'Number of shards of each split. Not set: the usual one of the data set.',
+        ),
         NUM_WORKERS,
-        Flag('num_classes', 'integer', None, 'Refuse masks with ids beyond this many classes; not set: not checked.'),
-        Flag('ignore_label', 'integer', 255, 'The id of pixels that do not count; always allowed in masks.'),
+        linked(
+            'num_classes',
+            'BuilderOptions.num_classes',
+            'Refuse masks with ids that are not less than this, other than --ignore_label. Not set: no check.',
+        ),
+        linked(
+            'ignore_label',
+            'BuilderOptions.ignore_label',
+            'Id of the pixels that are excluded from loss and metrics; always allowed in masks.',
+        ),
         SEED,
+    ),
+)
+_FORMATS = (
+    linked(
+        'image_format',
+        'BuilderOptions.image_format',
+        'Extension of the image files; npy files hold arrays [height, width, channels] of uint8 or uint16.',
+        choices=options.IMAGE_FORMATS,
+    ),
+    linked(
+        'label_format', 'BuilderOptions.label_format', 'Extension of the mask files.', choices=options.LABEL_FORMATS
     ),
 )
 
 
 def builder_groups(*paths: Flag) -> tuple[Group, ...]:
-    """The groups of a builder that reads and writes at `paths`."""
-    formats = (
-        Flag(
-            'image_format',
-            'enum',
-            'png',
-            'Extension of the image files; npy is for arrays [height, width, channels] of uint8 or uint16.',
-            options.IMAGE_FORMATS,
-        ),
-        Flag('label_format', 'enum', 'png', 'Extension of the mask files.', options.LABEL_FORMATS),
-    )
-    return Group('Files', (*paths, *formats)), _BUILDER, LOG
+    """Returns the groups of a builder whose input and output folders are `paths`."""
+    return Group('Files', (*paths, *_FORMATS)), _BUILDER, LOG

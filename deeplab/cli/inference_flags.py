@@ -7,52 +7,60 @@ from typing import Any
 
 from deeplab import options
 from deeplab.cli.data_flags import RESIZE
-from deeplab.cli.words import (
-    Flag,
-    Group,
-)
+from deeplab.cli.links import linked
+from deeplab.cli.words import Flag, Group
 
-_EVAL_SCALES = Flag(
+_EVAL_SCALES = linked(
     'eval_scales',
-    'repeated float',
-    [1.0],
-    'Scales whose predictions are averaged, the flag once for each, such as 0.5, 0.75, ... 1.75.',
+    'PredictionOptions.scales',
+    'Scales of the image whose predictions are averaged, one flag per scale, such as 0.5, 0.75, ... 1.75.',
+    kind='repeated float',
 )
 INFERENCE_SCALES = dataclasses.replace(_EVAL_SCALES, name='inference_scales')
-ADD_FLIPPED_IMAGES = Flag(
+ADD_FLIPPED_IMAGES = linked(
     'add_flipped_images',
-    'boolean',
-    False,
-    'Average over mirrored images too; it acts only where the scales are not 1.0 alone.',
+    'PredictionOptions.add_flipped_images',
+    'Also average over left-right flipped images; it has no effect if 1.0 is the only scale.',
 )
 PREDICTION = Group('Scales and flips', (_EVAL_SCALES, ADD_FLIPPED_IMAGES))
-_CHECKPOINT_DIR = Flag(
+_CHECKPOINT_DIR = linked(
     'checkpoint_dir',
-    'string',
-    None,
+    'EvalOptions.checkpoint_dir',
     'Folder of the checkpoints, which is the --train_logdir of training; or one checkpoint.',
+    also=('VisOptions.checkpoint_dir',),
+    is_path=True,
 )
-_USE_MOVING_AVERAGE = Flag(
+_USE_MOVING_AVERAGE = linked(
     'use_moving_average',
-    'boolean',
-    False,
-    'Take the moving average of the weights instead of the weights, from a training with --moving_average_decay.',
+    'EvalOptions.use_moving_average',
+    'Use the exponential moving averages (EMA) of the weights, which training with --moving_average_decay keeps.',
+    also=('VisOptions.use_moving_average', 'ExportOptions.use_moving_average'),
 )
 
 
 def _wait_flags(rounds: Flag) -> tuple[Flag, ...]:
-    """The flags that say how a program waits for checkpoints."""
+    """Returns the flags that say how a program waits for checkpoints."""
     return (
-        Flag('eval_interval_secs', 'integer', 300, 'Least number of seconds between the starts of two rounds.'),
+        linked(
+            'eval_interval_secs',
+            'WaitOptions.interval_secs',
+            'Minimum number of seconds between the starts of two rounds.',
+            kind='integer',
+        ),
         rounds,
-        Flag(
+        linked(
             'timeout_secs',
-            'float',
-            None,
-            'Give up after this many seconds without a new checkpoint. Not set: with a number of rounds, when no '
-            'training runs in the folder, or begins there within 60 seconds; else never.',
+            'WaitOptions.timeout_secs',
+            'Stop after this many seconds without a new checkpoint. Not set: if the number of rounds is limited, stop '
+            'when no training runs in the folder or starts there within 60 seconds; otherwise wait forever.',
         ),
     )
+
+
+def _rounds(name: str, meaning: str) -> Flag:
+    """Returns the flag that limits the number of rounds."""
+    # 0 is "no limit" of the original's flags; None in the options.
+    return Flag(name, 'integer', 0, meaning, fields=('WaitOptions.max_rounds',))
 
 
 EVAL_RESULTS = Group(
@@ -60,9 +68,14 @@ EVAL_RESULTS = Group(
     (
         _CHECKPOINT_DIR,
         _USE_MOVING_AVERAGE,
-        Flag('eval_logdir', 'string', None, 'Folder for the figures: metrics-STEP.json and TensorBoard summaries.'),
+        linked(
+            'eval_logdir',
+            'EvalOptions.eval_logdir',
+            'Folder for the metrics: metrics-STEP.json and TensorBoard summaries.',
+            is_path=True,
+        ),
         *_wait_flags(
-            Flag('max_number_of_evaluations', 'integer', 0, 'Checkpoints to evaluate; 0: wait for more, for ever.')
+            _rounds('max_number_of_evaluations', 'Number of checkpoints to evaluate; 0: wait for new ones forever.')
         ),
     ),
 )
@@ -71,59 +84,81 @@ VIS_RESULTS = Group(
     (
         _CHECKPOINT_DIR,
         _USE_MOVING_AVERAGE,
-        Flag('vis_logdir', 'string', None, 'Folder for the pictures.'),
+        linked('vis_logdir', 'VisOptions.vis_logdir', 'Folder for the images.', is_path=True),
         Flag(
             'colormap_type',
             'enum',
-            'pascal',
-            "Colours of the classes. When it is not given the data set's own are taken.",
+            'pascal',  # of the original's flag; the options have None, for the colours of the data set
+            'Colour map of the classes. If not given, the colours of the data set are used.',
             options.COLORMAP_TYPES,
+            fields=('VisOptions.colormap_type',),
         ),
-        Flag('also_save_raw_predictions', 'boolean', False, 'Also write the class ids, as grey PNG files.'),
+        linked(
+            'also_save_raw_predictions',
+            'VisOptions.also_save_raw_predictions',
+            'Also write the class ids, as greyscale PNG files.',
+        ),
         *_wait_flags(
-            Flag('max_number_of_iterations', 'integer', 0, 'Checkpoints to visualise; 0: wait for more, for ever.')
+            _rounds('max_number_of_iterations', 'Number of checkpoints to visualize; 0: wait for new ones forever.')
         ),
     ),
 )
 EXPORT_FILES = Group(
     'Checkpoint and export',
     (
-        Flag(
+        linked(
             'checkpoint_path',
-            'string',
-            None,
-            'The checkpoint, such as logs/train/model.ckpt-30000 (without .index); of a folder its newest one is '
-            'taken.',
+            'ExportOptions.checkpoint_path',
+            'The checkpoint, such as logs/train/model.ckpt-30000 (without .index), or a folder, whose newest '
+            'checkpoint is used.',
+            is_path=True,
         ),
         _USE_MOVING_AVERAGE,
-        Flag('export_path', 'string', None, 'File that the frozen graph becomes, or folder of the SavedModel.'),
-        Flag(
-            'export_format',
-            'enum',
-            'frozen_graph',
-            'frozen_graph is one file that holds graph and weights; saved_model a folder with a serving signature.',
-            options.EXPORT_FORMATS,
+        linked(
+            'export_path',
+            'ExportOptions.export_path',
+            'File of the frozen graph to write, or folder of the SavedModel.',
+            is_path=True,
         ),
-        Flag(
+        linked(
+            'export_format',
+            'ExportOptions.export_format',
+            'frozen_graph: one file with graph and weights; saved_model: a folder with a serving signature.',
+            choices=options.EXPORT_FORMATS,
+        ),
+        linked(
             'save_inference_graph',
-            'boolean',
-            False,
-            'Also write the graph with its variables as text, inference_graph.pbtxt beside the export.',
+            'ExportOptions.save_inference_graph',
+            'Also write the graph with its variables as text, to inference_graph.pbtxt beside the export.',
         ),
     ),
 )
 EXPORT_SIZES = Group(
     'Classes, sizes and channels',
     (
-        Flag('num_classes', 'integer', 21, 'Number of classes that the checkpoint was trained for.'),
-        Flag('image_channels', 'integer', 3, 'Channels of the images that it was trained on.'),
-        Flag('image_bits', 'integer', 8, '16 where those have 16 bits; the export then takes images of uint16.'),
+        Flag(
+            'num_classes',
+            'integer',
+            21,  # of the original's flag; the options have no default
+            'Number of classes of the checkpoint.',
+            fields=('ModelOptions.outputs_to_num_classes',),
+        ),
+        linked(
+            'image_channels',
+            'ModelOptions.input_channels',
+            'Number of channels of the images that the network was trained on.',
+        ),
+        linked(
+            'image_bits',
+            'ExportOptions.image_bits',
+            'Bits per channel of those images, 8 or 16; with 16 the export takes images of uint16.',
+        ),
         Flag(
             'crop_size',
             'repeated integer',
-            [513, 513],
-            'Height and width, in pixels, of the largest image that the export takes: 513,513, or the flag twice '
-            'with one number each.',
+            [513, 513],  # of the original's flag; a network of unknown size has None in the options
+            'Height and width, in pixels, of the largest image that the export accepts: 513,513, or one flag for each.',
+            fields=('ModelOptions.crop_size',),
         ),
         *RESIZE,
     ),
@@ -131,5 +166,5 @@ EXPORT_SIZES = Group(
 
 
 def with_default(flag: Flag, name: str, default: Any) -> Flag:
-    """`flag`; with another default if it is the one called `name`."""
+    """Returns `flag`, with another default if its name is `name`."""
     return dataclasses.replace(flag, default=default) if flag.name == name else flag

@@ -3,131 +3,189 @@
 from __future__ import annotations
 
 from deeplab import options
-from deeplab.cli.words import (
-    Flag,
-    Group,
-)
+from deeplab.cli.links import linked
+from deeplab.cli.words import Flag, Group
 
 _PRESET = Flag(
     'preset',
     'string',
     None,
-    'A published checkpoint, such as mobilenetv2_coco_voc_trainaug: sets the flags that it needs, data set and crop '
-    'included. A flag that stands on the line wins. deeplab presets lists them. Not set: none.',
+    'Name of a published checkpoint, such as mobilenetv2_coco_voc_trainaug: sets the flags that this checkpoint needs, '
+    'including data set and crop size. Flags given on the command line override it. deeplab presets lists the names. '
+    'Not set: no preset.',
 )
 NETWORK = Group(
     'Network',
     (
         _PRESET,
-        Flag(
+        linked(
             'model_variant',
-            'string',
-            'mobilenet_v2',
+            'ModelOptions.model_variant',
             'The backbone, such as mobilenet_v2, xception_41, xception_65 or xception_71.',
+            also=('NetworksOptions.variants',),
         ),
-        Flag(
+        linked(
             'output_stride',
-            'integer',
-            16,
-            'Input pixels to one step of the last feature map: 8 is finer and slower than 16. Double --atrous_rates '
-            'when you halve it.',
+            'ModelOptions.output_stride',
+            'Ratio of input resolution to that of the last feature map: 8 is finer and slower than 16. When you halve '
+            'it, double --atrous_rates.',
+            also=('NetworksOptions.output_strides',),
         ),
-        Flag('depth_multiplier', 'float', 1.0, 'Factor on the number of channels of a MobileNet.'),
-        Flag(
+        linked(
+            'depth_multiplier', 'ModelOptions.depth_multiplier', 'Multiplier of the number of channels of a MobileNet.'
+        ),
+        linked(
             'divisible_by',
-            'integer',
-            None,
-            "Round a MobileNet's channels to multiples of this; not set: the network's own rule.",
+            'ModelOptions.divisible_by',
+            "Round a MobileNet's numbers of channels to multiples of this. Not set: the network's own rule.",
         ),
-        Flag(
+        linked(
             'multi_grid',
-            'repeated integer',
-            None,
-            "Factors on the atrous rates of the units in a ResNet's or an Xception's last block, three of them.",
+            'ModelOptions.multi_grid',
+            'Multipliers of the atrous rates of the three units in the last block of a ResNet or an Xception.',
+            kind='repeated integer',
         ),
-        Flag('use_bounded_activation', 'boolean', False, 'Use relu6 instead of relu, which suits 8-bit inference.'),
+        linked(
+            'use_bounded_activation',
+            'ModelOptions.use_bounded_activation',
+            'Use relu6 instead of relu, for 8-bit quantization.',
+        ),
         Flag(
             'batch_norm_decay',
             'float',
-            0.9997,
-            'How slowly the moving averages of every batch norm follow. When it is not given each part keeps its '
-            'own (0.9997, MobileNets 0.997, ResNets 0.95); small data and short runs want less, such as 0.99.',
+            0.9997,  # of the original's flag; parts of the network have other decays, so None in the options
+            'Decay of the moving averages of every batch norm. If not given, each part keeps its own (0.9997, '
+            'MobileNets 0.997, ResNets 0.95). Small data sets and short runs need less, such as 0.99.',
+            fields=('ModelOptions.batch_norm_decay',),
         ),
-        Flag('image_pyramid', 'repeated float', None, 'Scales at which the network sees each input; not set: 1.0.'),
-        Flag(
+        linked(
+            'image_pyramid',
+            'ModelOptions.image_pyramid',
+            'Scales of the input that the network processes. Not set: 1.0.',
+            kind='repeated float',
+        ),
+        linked(
             'merge_method',
-            'enum',
-            'max',
-            'How the logits of several --image_pyramid scales become one.',
-            options.MERGE_METHODS,
+            'ModelOptions.merge_method',
+            'How the logits of several --image_pyramid scales are merged: by their maximum or average.',
+            choices=options.MERGE_METHODS,
         ),
         Flag(
             'quantize_delay_step',
             'integer',
-            -1,
-            'Step at which training starts to imitate 8-bit arithmetic; negative: never.',
+            -1,  # "never" of the original's flag; None in the options
+            'Step at which training starts to simulate 8-bit quantization; negative: never.',
+            fields=('ModelOptions.quantize_delay_step',),
         ),
-        Flag('nas_stem_output_num_conv_filters', 'integer', 20, 'Channels of the stem of a nas_* network.'),
-        Flag('nas_remove_os32_stride', 'boolean', False, 'Leave out the stride from 16 to 32 in a nas_* network.'),
-        Flag('nas_use_classification_head', 'boolean', False, "Keep a nas_* network's head for classification."),
+        linked(
+            'nas_stem_output_num_conv_filters',
+            'NasOptions.stem_output_filters',
+            'Number of channels of the stem of a nas_* network.',
+        ),
+        linked(
+            'nas_remove_os32_stride',
+            'NasOptions.remove_os32_stride',
+            'Remove the stride from 16 to 32 of a nas_* network.',
+        ),
+        linked(
+            'nas_use_classification_head',
+            'NasOptions.use_classification_head',
+            'Build the classification head of a nas_* network.',
+        ),
     ),
 )
 HEAD = Group(
     'Head and decoder',
     (
-        Flag(
+        linked(
             'atrous_rates',
-            'repeated integer',
-            None,
-            'Rates of the atrous branches (ASPP), the flag once for each: 6, 12, 18 at output stride 16, twice as '
-            'much at 8. Not set: no such branch.',
+            'AsppOptions.rates',
+            'Rates of the atrous convolutions of ASPP, one flag per rate: 6, 12, 18 at output stride 16, twice that at '
+            '8. Not set: no atrous branches.',
+            kind='repeated integer',
         ),
-        Flag('add_image_level_feature', 'boolean', True, 'Add the branch that averages over the whole image.'),
-        Flag(
+        linked('add_image_level_feature', 'AsppOptions.image_level_feature', 'Add the image pooling branch to ASPP.'),
+        linked(
             'image_pooling_crop_size',
-            'list',
-            None,
-            'Height and width over which that branch averages; not set: the whole crop.',
+            'ModelOptions.image_pooling_crop_size',
+            'Height and width, in input pixels, over which image pooling averages. Not set: the whole crop.',
+            kind='list',
         ),
-        Flag('image_pooling_stride', 'list', ['1', '1'], 'Vertical and horizontal stride of that average.'),
-        Flag('aspp_convs_filters', 'integer', 256, 'Channels of every branch and of their projection.'),
-        Flag('aspp_with_batch_norm', 'boolean', True, 'Have an ASPP; without it the logits read the backbone.'),
-        Flag('aspp_with_separable_conv', 'boolean', True, 'Make the atrous branches depthwise separable.'),
-        Flag('aspp_with_concat_projection', 'boolean', True, 'Project the joined branches by a 1x1 convolution.'),
-        Flag(
+        linked(
+            'image_pooling_stride',
+            'ModelOptions.image_pooling_stride',
+            'Vertical and horizontal stride of image pooling.',
+            kind='list',
+        ),
+        linked(
+            'aspp_convs_filters', 'AsppOptions.filters', 'Number of channels of each ASPP branch and of the projection.'
+        ),
+        linked(
+            'aspp_with_batch_norm',
+            'AsppOptions.with_batch_norm',
+            'Build ASPP; false: the logits are computed from the features of the backbone.',
+        ),
+        linked(
+            'aspp_with_separable_conv',
+            'AsppOptions.with_separable_conv',
+            'Use depthwise separable convolutions in the atrous branches.',
+        ),
+        linked(
+            'aspp_with_concat_projection',
+            'AsppOptions.with_concat_projection',
+            'Project the concatenated branches by a 1x1 convolution.',
+        ),
+        linked(
             'aspp_with_squeeze_and_excitation',
-            'boolean',
-            False,
-            'Let the image-level branch gate the others instead of joining them.',
+            'AsppOptions.with_squeeze_and_excitation',
+            'Multiply the other branches by the image-level feature (squeeze and excitation) instead of concatenating '
+            'it.',
         ),
-        Flag('image_se_uses_qsigmoid', 'boolean', False, 'That gate is the piecewise linear sigmoid.'),
+        linked(
+            'image_se_uses_qsigmoid',
+            'AsppOptions.image_se_uses_qsigmoid',
+            'Use the piecewise linear sigmoid for squeeze and excitation.',
+        ),
         Flag(
             'dense_prediction_cell_json',
             'string',
-            '',
-            'Use the searched head that this JSON file describes instead of ASPP.',
+            '',  # "none" of the original's flag; None in the options
+            'JSON file of a dense prediction cell, which replaces ASPP.',
+            fields=('ModelOptions.dense_prediction_cell_json',),
+            is_path=True,
         ),
-        Flag(
+        linked(
             'decoder_output_stride',
-            'list',
-            None,
-            'Strides at which the decoder takes in finer features: 4, or several, descending. Not set: no decoder.',
+            'DecoderOptions.output_strides',
+            'Output strides at which the decoder adds low-level features: 4, or several in descending order. Not set: '
+            'no decoder.',
+            kind='list',
         ),
-        Flag('decoder_filters', 'integer', 256, "Channels of the decoder's convolutions."),
-        Flag('decoder_use_separable_conv', 'boolean', True, 'Make those convolutions depthwise separable.'),
-        Flag('decoder_use_sum_merge', 'boolean', False, 'Add the finer features instead of concatenating them.'),
-        Flag(
+        linked('decoder_filters', 'DecoderOptions.filters', 'Number of channels of the decoder convolutions.'),
+        linked(
+            'decoder_use_separable_conv',
+            'DecoderOptions.use_separable_conv',
+            'Use depthwise separable convolutions in the decoder.',
+        ),
+        linked(
+            'decoder_use_sum_merge',
+            'DecoderOptions.use_sum_merge',
+            'Add the low-level features instead of concatenating them.',
+        ),
+        linked(
             'decoder_output_is_logits',
-            'boolean',
-            False,
-            "Take the decoder's output as the logits; --decoder_filters must then be the number of classes.",
+            'DecoderOptions.output_is_logits',
+            'Use the output of the decoder as logits; --decoder_filters must be the number of classes.',
         ),
-        Flag('logits_kernel_size', 'integer', 1, 'Kernel of the last convolution; not 1 only without ASPP.'),
-        Flag(
+        linked(
+            'logits_kernel_size',
+            'ModelOptions.logits_kernel_size',
+            'Kernel size of the last convolution; values other than 1 need --noaspp_with_batch_norm.',
+        ),
+        linked(
             'prediction_with_upsampled_logits',
-            'boolean',
-            True,
-            'Enlarge the logits before a class is chosen; false: enlarge the classes, which is faster.',
+            'ModelOptions.prediction_with_upsampled_logits',
+            'Upsample the logits before argmax; false: upsample the predicted labels, which is faster.',
         ),
     ),
 )

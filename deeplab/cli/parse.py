@@ -7,7 +7,7 @@ from typing import Any
 
 from absl import flags  # noqa: TID251 (this is the one file that may)
 
-from deeplab import presets
+from deeplab import presets, wording
 from deeplab.cli import log_files, run_flags
 from deeplab.cli.flag_types import define
 from deeplab.cli.network_flags import HEAD, NETWORK
@@ -50,7 +50,7 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
         values([program.name, *words])
     except flags.Error as error:
         raise UsageError(str(error).removeprefix('ERROR:: ') + '.') from error
-    parsed = Values(values, words)
+    parsed = Values(values, words, program.flags, program.flag_names)
     log_files.level_of(parsed['stderrthreshold'])
     if 'preset' in values and parsed['preset']:
         _apply_preset(parsed['preset'], program, values)
@@ -119,4 +119,5 @@ def options_of(name: str, words: Sequence[str]) -> Any:
       UserError: for anything wrong with the line.
     """
     program = find_program(name)
-    return program.to_options(parse_flags(program, words))
+    with wording.flag_names(program.flag_names):
+        return program.to_options(parse_flags(program, words))

@@ -7,6 +7,7 @@ import difflib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from deeplab.cli import links
 from deeplab.cli.values import Values
 from deeplab.cli.words import (
     Flag,
@@ -49,6 +50,11 @@ class Program:
     def flags(self) -> dict[str, Flag]:
         """Its flags by name."""
         return {flag.name: flag for group in self.groups for flag in group.flags}
+
+    @property
+    def flag_names(self) -> dict[str, str]:
+        """Names of its flags by the option fields that they set."""
+        return links.flag_names(self.flags.values())
 
 
 # Programs of the original that are still to come, and what they will do.

@@ -17,6 +17,7 @@ from deeplab.cli.inference_flags import (
     VIS_RESULTS,
     with_default,
 )
+from deeplab.cli.links import linked
 from deeplab.cli.log_flags import LOG
 from deeplab.cli.network_flags import HEAD, NETWORK
 from deeplab.cli.program import Program
@@ -27,9 +28,7 @@ from deeplab.cli.to_options import (
     export_options,
     networks_options,
     plain_options,
-    presets_options,
     preview_options,
-    server_options,
     spread_against,
     train_options,
     vis_options,
@@ -48,10 +47,13 @@ from deeplab.cli.training_flags import (
     UNUSED_HERE,
     VALIDATION,
 )
-from deeplab.cli.words import (
-    Flag,
-    Group,
-)
+from deeplab.cli.words import Flag, Group
+
+
+def _output_dir(kind: str) -> Flag:
+    """Returns the flag for the output folder of the builder whose options are `kind`."""
+    return linked('output_dir', f'{kind}.output_dir', 'Folder for the TFRecord shards.', is_path=True)
+
 
 TRAIN = Program(
     name='train',
@@ -77,21 +79,23 @@ TRAIN = Program(
 _PREVIEW = Program(
     name='preview',
     module='deeplab.preview',
-    summary='Draw what training would see: records, what each random change does to them, whole samples.',
+    summary='Draw the input of training: records, the effect of each augmentation, augmented samples.',
     example='--dataset_dir=tfrecord --train_crop_size=513,513 --rotation_degrees=10 --jitter_brightness=0.2',
     groups=(
         Group(
-            'Preview; all flags of train may stand beside these',
+            'Preview; all flags of train are accepted, too',
             (
                 Flag(
                     'preview_path',
                     'string',
-                    None,
-                    'File of the sheet, a PNG, or its folder. Not set: preview.png in --train_logdir, or where you '
-                    'are without one.',
+                    None,  # the options have no default: it follows from --train_logdir
+                    'PNG file to write, or its folder. Not set: preview.png in --train_logdir, or in the current '
+                    'folder.',
+                    fields=('PreviewOptions.path',),
+                    is_path=True,
                 ),
-                Flag('preview_images', 'integer', 4, 'Records that are drawn with what each change does to them.'),
-                Flag('preview_samples', 'integer', 8, 'Complete samples, from the first on, that are drawn.'),
+                linked('preview_images', 'PreviewOptions.images', 'Number of records to draw with each augmentation.'),
+                linked('preview_samples', 'PreviewOptions.samples', 'Number of augmented samples to draw.'),
             ),
         ),
         *TRAIN.groups,
@@ -103,12 +107,10 @@ _PREVIEW = Program(
 _EVAL = Program(
     name='eval',
     module='deeplab.eval',
-    summary='Measure checkpoints: mean IoU, and the IoU of each class.',
+    summary='Evaluate checkpoints: mean IoU, and the IoU of each class.',
     example='--dataset_dir=tfrecord --checkpoint_dir=logs/train --eval_logdir=logs/eval --max_number_of_evaluations=1',
     groups=(
-        data_group(
-            'eval', 'val', Flag('eval_batch_size', 'integer', 1, 'Images that go through the network together.')
-        ),
+        data_group('eval', 'val', linked('eval_batch_size', 'EvalOptions.batch_size', 'Images per batch.')),
         EVAL_RESULTS,
         PREDICTION,
         NETWORK,
@@ -124,10 +126,10 @@ _EVAL = Program(
 _VIS = Program(
     name='vis',
     module='deeplab.vis',
-    summary='Picture the predictions of a checkpoint.',
+    summary='Visualize the predictions of a checkpoint.',
     example='--dataset_dir=tfrecord --checkpoint_dir=logs/train --vis_logdir=logs/vis --max_number_of_iterations=1',
     groups=(
-        data_group('vis', 'val', Flag('vis_batch_size', 'integer', 1, 'Images that go through the network together.')),
+        data_group('vis', 'val', linked('vis_batch_size', 'VisOptions.batch_size', 'Images per batch.')),
         VIS_RESULTS,
         PREDICTION,
         NETWORK,
@@ -143,73 +145,82 @@ _VIS = Program(
 _BUILD_VOC = Program(
     name='build_voc2012_data',
     module='deeplab.datasets.build_voc2012_data',
-    summary='Write records of a data set laid out as PASCAL VOC: images, masks, lists.',
+    summary='Write TFRecords of a data set in the layout of PASCAL VOC: images, masks, lists.',
     example='--image_folder=JPEGImages --image_format=jpg --list_folder=lists --output_dir=tfrecord',
     groups=builder_groups(
-        Flag('image_folder', 'string', './VOCdevkit/VOC2012/JPEGImages', 'Folder of the images.'),
-        Flag(
+        linked('image_folder', 'BuildVocOptions.image_folder', 'Folder of the images.', is_path=True),
+        linked(
             'semantic_segmentation_folder',
-            'string',
-            './VOCdevkit/VOC2012/SegmentationClassRaw',
-            'Folder of the masks: PNG files whose grey value, or palette index, is the class.',
+            'BuildVocOptions.semantic_segmentation_folder',
+            'Folder of the masks: PNG files whose grey value, or palette index, is the class id.',
+            is_path=True,
         ),
-        Flag(
+        linked(
             'list_folder',
-            'string',
-            './VOCdevkit/VOC2012/ImageSets/Segmentation',
-            'Folder of one SPLIT.txt for each split: a file name without extension a line.',
+            'BuildVocOptions.list_folder',
+            'Folder with a file SPLIT.txt for each split: one file name without extension per line.',
+            is_path=True,
         ),
-        Flag('output_dir', 'string', './tfrecord', 'Folder that gets the records.'),
+        _output_dir('BuildVocOptions'),
     ),
     to_options=plain_options(options.BuildVocOptions),
 )
 _BUILD_CITYSCAPES = Program(
     name='build_cityscapes_data',
     module='deeplab.datasets.build_cityscapes_data',
-    summary='Write records of Cityscapes.',
+    summary='Write TFRecords of Cityscapes.',
     example='--cityscapes_root=cityscapes --output_dir=cityscapes/tfrecord',
     groups=builder_groups(
-        Flag('cityscapes_root', 'string', './cityscapes', 'Folder that holds leftImg8bit and gtFine.'),
-        Flag('output_dir', 'string', './tfrecord', 'Folder that gets the records.'),
+        linked(
+            'cityscapes_root',
+            'BuildCityscapesOptions.cityscapes_root',
+            'Folder that contains leftImg8bit and gtFine.',
+            is_path=True,
+        ),
+        _output_dir('BuildCityscapesOptions'),
     ),
     to_options=plain_options(options.BuildCityscapesOptions),
 )
-_ADE20K_ROOT = './ADE20K/ADEChallengeData2016'
 _BUILD_ADE20K = Program(
     name='build_ade20k_data',
     module='deeplab.datasets.build_ade20k_data',
-    summary='Write records of ADE20K.',
+    summary='Write TFRecords of ADE20K.',
     example='--image_format=jpg --output_dir=ADE20K/tfrecord',
     groups=builder_groups(
-        Flag('train_image_folder', 'string', f'{_ADE20K_ROOT}/images/training', 'Folder of the training images.'),
-        Flag('train_image_label_folder', 'string', f'{_ADE20K_ROOT}/annotations/training', 'Folder of their masks.'),
-        Flag('val_image_folder', 'string', f'{_ADE20K_ROOT}/images/validation', 'Folder of the validation images.'),
-        Flag('val_image_label_folder', 'string', f'{_ADE20K_ROOT}/annotations/validation', 'Folder of their masks.'),
-        Flag('output_dir', 'string', './ADE20K/tfrecord', 'Folder that gets the records.'),
+        *(
+            linked(name, f'BuildAde20kOptions.{name}', meaning, is_path=True)
+            for name, meaning in (
+                ('train_image_folder', 'Folder of the training images.'),
+                ('train_image_label_folder', 'Folder of the training masks.'),
+                ('val_image_folder', 'Folder of the validation images.'),
+                ('val_image_label_folder', 'Folder of the validation masks.'),
+            )
+        ),
+        _output_dir('BuildAde20kOptions'),
     ),
     to_options=plain_options(options.BuildAde20kOptions),
 )
 _REMOVE_COLORMAP = Program(
     name='remove_gt_colormap',
     module='deeplab.datasets.remove_gt_colormap',
-    summary='Turn masks with a colour palette into masks of plain class ids.',
+    summary='Convert masks with a colour palette to masks of class ids.',
     example='--original_gt_folder=SegmentationClass --output_dir=SegmentationClassRaw',
     groups=(
         Group(
             'Files',
             (
-                Flag(
+                linked(
                     'original_gt_folder',
-                    'string',
-                    './VOCdevkit/VOC2012/SegmentationClass',
+                    'RemoveColormapOptions.original_gt_folder',
                     'Folder of the masks with a palette.',
+                    is_path=True,
                 ),
-                Flag('segmentation_format', 'string', 'png', 'Their extension.'),
-                Flag(
+                linked('segmentation_format', 'RemoveColormapOptions.segmentation_format', 'Extension of the masks.'),
+                linked(
                     'output_dir',
-                    'string',
-                    './VOCdevkit/VOC2012/SegmentationClassRaw',
-                    'Folder that gets the plain masks, under the same names.',
+                    'RemoveColormapOptions.output_dir',
+                    'Folder for the converted masks, which keep their names.',
+                    is_path=True,
                 ),
                 NUM_WORKERS,
             ),
@@ -221,29 +232,38 @@ _REMOVE_COLORMAP = Program(
 _PRESETS = Program(
     name='presets',
     module='deeplab.presets',
-    summary='List the published checkpoints, and show how each is used.',
+    summary='List the published checkpoints, or show the flags for one of them.',
     example='mobilenetv2_coco_voc_trainaug',
     groups=(
         Group(
             'Presets',
-            (Flag('name', 'string', None, 'The preset to show (--name= may be left away); not set: all.'), JSON),
+            (
+                linked('name', 'PresetsOptions.name', 'The preset to show; --name= may be omitted. Not set: all.'),
+                JSON,
+            ),
         ),
         LOG,
     ),
-    to_options=presets_options,
+    to_options=plain_options(options.PresetsOptions),
     aliases=('preset',),
     positional='name',
 )
 NETWORKS = Program(
     name='networks',
     module='deeplab.networks',
-    summary='List all networks, with parameters and multiply-adds counted from their graphs.',
+    summary='List all networks with their numbers of parameters and multiply-adds.',
     example='--model_variant=xception_65 --atrous_rates=6,12,18 --decoder_output_stride=4',
     groups=(
         Group(
             'Table',
             (
-                Flag('crop_size', 'list', ['513', '513'], 'Height and width of the image that is counted for.'),
+                Flag(
+                    'crop_size',
+                    'list',
+                    ['513', '513'],  # a network of unknown size, None in the options, has no cost
+                    'Height and width, in pixels, of the input for which multiply-adds are counted.',
+                    fields=('ModelOptions.crop_size',),
+                ),
                 JSON,
             ),
         ),
@@ -258,32 +278,33 @@ NETWORKS = Program(
 _CHECKPOINT = Program(
     name='checkpoint',
     module='deeplab.inspect_checkpoint',
-    summary='Say what is in a checkpoint, which network it fits, and what another would take of it.',
+    summary='Show the variables of a checkpoint, the network it fits, and what a given network would restore.',
     example='logs/train/model.ckpt-30000 --against --model_variant=mobilenet_v2 --num_classes=21',
     groups=(
         Group(
             'Checkpoint',
             (
-                Flag(
+                linked(
                     'file',
-                    'string',
-                    None,
-                    'A checkpoint, one of its files, or a folder, such as an unpacked archive, for its newest one '
-                    '(--file= may be left away).',
+                    'CheckpointOptions.file',
+                    'A checkpoint, one of its files, or a folder (such as an unpacked archive), whose newest '
+                    'checkpoint is used; --file= may be omitted.',
+                    is_path=True,
                 ),
-                Flag('variables', 'boolean', True, 'List each variable with its shape.'),
+                linked('variables', 'CheckpointOptions.list_variables', 'List each variable with its shape.'),
                 JSON,
             ),
         ),
         Group(
-            'Comparison with a network, the one that the flags from here on describe',
+            'Comparison with the network that the following flags describe',
             (
                 Flag(
                     'against',
                     'boolean',
-                    False,
-                    'Say what the network would take. Any flag of a network asks for it too, and --against=NAME '
-                    'is --preset=NAME.',
+                    False,  # the options have the network itself, or None
+                    'Show what the network would restore. Any network flag implies it; --against=NAME is short for '
+                    '--preset=NAME.',
+                    fields=('CheckpointOptions.against',),
                 ),
                 INITIALIZE_LAST_LAYER,
                 LAST_LAYERS_CONTAIN_LOGITS_ONLY,
@@ -291,9 +312,7 @@ _CHECKPOINT = Program(
                 CHECKPOINT_RENAME_MAP,
             ),
         ),
-        dataclasses.replace(
-            CLASSES, title='Classes; where neither is given, the network has as many as the checkpoint'
-        ),
+        dataclasses.replace(CLASSES, title='Classes; if not given, those of the checkpoint'),
         NETWORK,
         HEAD,
         LOG,
@@ -306,14 +325,16 @@ _CHECKPOINT = Program(
 _DEMO = Program(
     name='demo',
     module='deeplab.demo.demo',
-    summary='Show the whole job in a few minutes: draw a data set, build, train, evaluate, picture.',
+    summary='Run all steps on a small generated data set in a few minutes: build, train, evaluate, visualize.',
     example='--workdir=deeplab_demo',
     groups=(
         Group(
             'Demo',
             (
-                Flag('workdir', 'string', './deeplab_demo', 'Folder that gets everything the demo makes.'),
-                Flag('steps', 'integer', None, "Training steps; not set: the demo's own number."),
+                linked('workdir', 'DemoOptions.workdir', 'Folder for all files of the demo.', is_path=True),
+                linked(
+                    'steps', 'DemoOptions.steps', 'Number of training steps. Not set: the usual number of the demo.'
+                ),
                 SEED,
             ),
         ),
@@ -325,12 +346,13 @@ _DEMO = Program(
 _EXPORT = Program(
     name='export_model',
     module='deeplab.export_model',
-    summary='Turn a checkpoint into one file that runs without this package.',
+    summary='Export a checkpoint as a frozen graph or SavedModel, which run without this package.',
     example='--checkpoint_path=logs/train/model.ckpt-30000 --export_path=frozen_inference_graph.pb --output_stride=16',
     groups=(
         EXPORT_FILES,
         EXPORT_SIZES,
         Group('Scales and flips', (INFERENCE_SCALES, ADD_FLIPPED_IMAGES)),
+        # 8 is the default of the original's export, 16 that of its other programs.
         Group('Network', tuple(with_default(flag, 'output_stride', 8) for flag in NETWORK.flags)),
         HEAD,
         UNUSED_HERE,
@@ -343,7 +365,7 @@ _EXPORT = Program(
 _SERVER = Program(
     name='server',
     module='deeplab.server',
-    summary='Serve as one machine of several that train together.',
+    summary='Run the TensorFlow server of one machine in distributed training.',
     example='--job_name=ps --task=0 --ps_hosts=one:2222 --worker_hosts=one:2223,two:2223',
     groups=(
         Group(
@@ -352,18 +374,35 @@ _SERVER = Program(
                 Flag(
                     'job_name',
                     'enum',
-                    'worker',
-                    'What this server is: ps holds weights, worker computes.',
+                    'worker',  # most servers are workers; the options have no default
+                    'Job of this server: ps (parameter server) holds variables, worker computes.',
                     options.JOBS,
+                    fields=('ServerOptions.job_name',),
                 ),
-                Flag('task', 'integer', 0, 'Its number among the servers of its kind.'),
-                Flag('worker_hosts', 'string', None, 'HOST:PORT of all that compute, with commas between them.'),
-                Flag('ps_hosts', 'string', None, 'HOST:PORT of all that hold weights; not set: none.'),
+                Flag(
+                    'task',
+                    'integer',
+                    0,  # the only one of a job, often; the options have no default
+                    'Index of this server among those of its job, from 0.',
+                    fields=('ServerOptions.task',),
+                ),
+                linked(
+                    'worker_hosts',
+                    'ServerOptions.worker_hosts',
+                    'Comma-separated HOST:PORT of all workers.',
+                    kind='string',
+                ),
+                linked(
+                    'ps_hosts',
+                    'ServerOptions.ps_hosts',
+                    'Comma-separated HOST:PORT of all parameter servers. Not set: none.',
+                    kind='string',
+                ),
             ),
         ),
         LOG,
     ),
-    to_options=server_options,
+    to_options=plain_options(options.ServerOptions),
     required=('worker_hosts',),
 )
 program.register(

@@ -12,16 +12,14 @@ from typing import Any
 from absl import logging
 
 import deeplab
-from deeplab import start
+from deeplab import start, wording
 from deeplab.cli import log_files
 from deeplab.cli.help import HELP_WORDS, overview, program_help
 from deeplab.cli.log_flags import start_logging, without_import_chatter
 from deeplab.cli.parse import options_of, parse_flags
 from deeplab.cli.program import Program, find_program
 from deeplab.cli.values import Values
-from deeplab.cli.words import (
-    UsageError,
-)
+from deeplab.cli.words import UsageError
 from deeplab.core import signals
 from deeplab.errors import OutputError, UserError
 from deeplab.utils import names
@@ -73,12 +71,13 @@ def _dispatch(words: Sequence[str]) -> int:
     if any(word in HELP_WORDS for word in rest):
         _say(program_help(program))
         return 0
-    try:
-        values = parse_flags(program, rest)
-        program_options = program.to_options(values)
-    except UserError as error:
-        return _fail(f'deeplab {program.name}', error, USAGE_STATUS)
-    return _run(program, values, program_options)
+    with wording.flag_names(program.flag_names):
+        try:
+            values = parse_flags(program, rest)
+            program_options = program.to_options(values)
+        except UserError as error:
+            return _fail(f'deeplab {program.name}', error, USAGE_STATUS)
+        return _run(program, values, program_options)
 
 
 def _run(program: Program, values: Values, program_options: Any) -> int:
@@ -112,10 +111,12 @@ def run_program(name: str, words: Sequence[str]) -> Any:
     Raises:
       UserError: what is wrong with the line, or what the program raises.
     """
+    program = find_program(name)
     program_options = options_of(name, words)
     with without_import_chatter():
-        run = importlib.import_module(find_program(name).module).run
-    result = run(program_options)
+        run = importlib.import_module(program.module).run
+    with wording.flag_names(program.flag_names):
+        result = run(program_options)
     report = _report(result)
     if report:
         _say(report)

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from deeplab.cli.words import (
-    Flag,
-    Group,
-)
+from deeplab.cli.links import linked
+from deeplab.cli.words import Flag, Group
 
-JSON = Flag('json', 'boolean', False, 'Answer in JSON, for programs.')
+JSON = linked('json', 'NetworksOptions.json', 'Print JSON.', also=('CheckpointOptions.json', 'PresetsOptions.json'))
+# None is "not given" here: the data set, or the checkpoint, then has the numbers.
 CLASSES = Group(
     'Classes',
     (
-        Flag('dataset', 'string', None, 'The data set that says how many classes there are, as in training.'),
-        Flag('num_classes', 'integer', None, 'Number of classes; it wins over --dataset.'),
+        Flag(
+            'dataset',
+            'string',
+            None,
+            'The data set that defines the number of classes and channels, as in training.',
+            fields=('DatasetOptions.name',),
+            is_path=True,
+        ),
+        Flag(
+            'num_classes',
+            'integer',
+            None,
+            'Number of classes; overrides --dataset.',
+            fields=('ModelOptions.outputs_to_num_classes',),
+        ),
         Flag(
             'image_channels',
             'integer',
             None,
-            "Channels of the images; it wins over --dataset. Not set: the data set's, else 3.",
+            'Number of channels of the images; overrides --dataset. Not set: that of the data set, or 3 without one.',
+            fields=('ModelOptions.input_channels',),
         ),
     ),
 )

@@ -4,160 +4,199 @@ from __future__ import annotations
 
 from deeplab import options
 from deeplab.cli.data_flags import SEED
-from deeplab.cli.words import (
-    Flag,
-    Group,
-)
+from deeplab.cli.links import linked
+from deeplab.cli.words import Flag, Group
 
-LABEL_WEIGHTS = Flag(
+LABEL_WEIGHTS = linked(
     'label_weights',
-    'repeated float',
-    None,
-    'Weight of each class in the loss, the flag once for each class (or once for all); or auto: the rarer a class is '
-    'in the training split, the more it weighs. It acts in training alone.',
+    'LossOptions.label_weights',
+    'Loss weights of the classes, one flag per class (or a single one for all); auto: weights that are larger for '
+    'classes that are rare in the training split. They have an effect in training only.',
+    kind='repeated float',
     word='auto',
 )
 LOSS = Group(
     'Loss',
     (
-        Flag(
+        linked(
             'loss',
-            'string',
-            'softmax',
-            'What training makes small: softmax, focal, dice, jaccard, lovasz or tversky, or a weighted sum of them '
-            'such as softmax+0.5*dice.',
+            'LossOptions.formula',
+            'The training loss: softmax, focal, dice, jaccard, lovasz or tversky, or a weighted sum of them such as '
+            'softmax+0.5*dice.',
         ),
         LABEL_WEIGHTS,
-        Flag(
+        linked(
             'label_smoothing',
-            'float',
-            0.0,
-            'Share of the truth of each pixel that all classes split evenly, in softmax and focal.',
+            'LossOptions.label_smoothing',
+            'Label smoothing of softmax and focal: fraction of the target probability that is spread evenly over all '
+            'classes.',
         ),
-        Flag('focal_gamma', 'float', 2.0, 'How fast the focal loss fades where the network is right already.'),
-        Flag('tversky_alpha', 'float', 0.3, 'What a false alarm costs in the Tversky loss.'),
-        Flag('tversky_beta', 'float', 0.7, 'What a miss costs in the Tversky loss.'),
-        Flag('upsample_logits', 'boolean', True, "Enlarge the logits to the labels' size; false: shrink the labels."),
-        Flag('top_k_percent_pixels', 'float', 1.0, 'Share of the pixels, the hardest ones, that count in the end.'),
-        Flag('hard_example_mining_step', 'integer', 0, 'Step until which that share falls from 1; 0: at once.'),
-        Flag('weight_decay', 'float', 0.00004, 'Factor of the penalty on convolution weights.'),
+        linked(
+            'focal_gamma',
+            'LossOptions.focal_gamma',
+            'Focusing parameter gamma of the focal loss: the larger, the less well-classified pixels weigh.',
+        ),
+        linked('tversky_alpha', 'LossOptions.tversky_alpha', 'Weight of false positives in the Tversky loss.'),
+        linked('tversky_beta', 'LossOptions.tversky_beta', 'Weight of false negatives in the Tversky loss.'),
+        linked(
+            'upsample_logits',
+            'LossOptions.upsample_logits',
+            'Upsample the logits to the size of the labels; false: downsample the labels.',
+        ),
+        linked(
+            'top_k_percent_pixels',
+            'LossOptions.top_k_percent_pixels',
+            'Hard example mining: fraction of the pixels, those with the highest loss, that the loss averages over; '
+            '1.0: all pixels.',
+        ),
+        linked(
+            'hard_example_mining_step',
+            'LossOptions.hard_example_mining_step',
+            'Step at which --top_k_percent_pixels is reached, falling linearly from 1; 0: from the start.',
+        ),
+        linked('weight_decay', 'OptimizerOptions.weight_decay', 'Weight decay of the convolution weights.'),
     ),
 )
-INITIALIZE_LAST_LAYER = Flag(
+INITIALIZE_LAST_LAYER = linked(
     'initialize_last_layer',
-    'boolean',
-    True,
-    'Take what is behind the backbone from that checkpoint too. False when the classes are others.',
+    'TrainOptions.initialize_last_layer',
+    'Also restore the layers after the backbone from that checkpoint. Set it to false if the classes differ.',
+    also=('CheckpointOptions.initialize_last_layer',),
 )
-LAST_LAYERS_CONTAIN_LOGITS_ONLY = Flag(
+LAST_LAYERS_CONTAIN_LOGITS_ONLY = linked(
     'last_layers_contain_logits_only',
-    'boolean',
-    False,
-    'Only the logits count as "behind the backbone", here and for --initialize_last_layer.',
+    'OptimizerOptions.last_layers_contain_logits_only',
+    'The last layers, for gradient multiplier and --initialize_last_layer, are the logits only.',
 )
-CHECKPOINT_EXCLUDE_SCOPES = Flag(
+CHECKPOINT_EXCLUDE_SCOPES = linked(
     'checkpoint_exclude_scopes',
-    'string',
-    None,
-    'Variables that begin with one of these names, with commas between them, are not taken from that checkpoint and '
-    'start anew, such as logits or decoder,logits. Not set: none.',
+    'RestoreOptions.exclude_scopes',
+    'Comma-separated prefixes of variables that are not restored from that checkpoint but initialized, such as '
+    'logits or decoder,logits. Not set: none.',
+    kind='string',
 )
-CHECKPOINT_RENAME_MAP = Flag(
+CHECKPOINT_RENAME_MAP = linked(
     'checkpoint_rename_map',
-    'string',
-    None,
-    'For a checkpoint with other variable names: old_prefix=new_prefix,... or a JSON or YAML file of such pairs. '
-    'Names begin with the old one in the checkpoint and with the new one here; the longest counts. Not set: the '
-    'names are the same.',
+    'RestoreOptions.rename_map',
+    'For a checkpoint with other variable names: old_prefix=new_prefix,... or a JSON or YAML file of such pairs. The '
+    'old prefix is that of the checkpoint, the new one that of the network; the longest match applies. Not set: the '
+    'names are equal.',
+    is_path=True,
+)
+_SCHEDULE = (
+    linked(
+        'learning_policy',
+        'LearningRateOptions.policy',
+        'Learning rate schedule. polynomial is the same as poly.',
+        choices=options.LEARNING_POLICIES,
+    ),
+    linked('base_learning_rate', 'LearningRateOptions.base', 'Initial learning rate.'),
+    linked('end_learning_rate', 'LearningRateOptions.end', 'Final learning rate of the poly and cosine schedules.'),
+    linked('learning_power', 'LearningRateOptions.power', 'Power of the poly schedule.'),
+    Flag(
+        'decay_steps',
+        'float',
+        0.0,  # "all" of the original's flag; None in the options
+        'Length, in steps, of the poly and cosine schedules; 0: all steps after the slow start.',
+        fields=('LearningRateOptions.decay_steps',),
+    ),
+    linked(
+        'learning_rate_decay_factor',
+        'LearningRateOptions.decay_factor',
+        'Decay factor of the step and exponential schedules.',
+    ),
+    linked(
+        'learning_rate_decay_step',
+        'LearningRateOptions.decay_step',
+        'Steps in which the learning rate decays by that factor.',
+    ),
+    linked(
+        'slow_start_step',
+        'LearningRateOptions.slow_start_steps',
+        'Number of slow start (warmup) steps before the schedule begins.',
+    ),
+    linked('slow_start_learning_rate', 'LearningRateOptions.slow_start_rate', 'Learning rate of the slow start.'),
+    linked(
+        'slow_start_burnin_type',
+        'LearningRateOptions.slow_start_burnin_type',
+        'none: the learning rate of the slow start is constant; linear: it rises to --base_learning_rate.',
+        choices=options.SLOW_START_BURNIN_TYPES,
+    ),
 )
 OPTIMISATION = Group(
-    'Optimisation',
+    'Optimization',
     (
-        Flag('training_number_of_steps', 'integer', 30000, 'Step at which training ends.'),
-        Flag('train_batch_size', 'integer', 8, 'Images in one step, over all clones.'),
-        Flag(
+        linked(
+            'training_number_of_steps',
+            'TrainOptions.number_of_steps',
+            'Number of training steps, those before a resume included.',
+            also=('NasOptions.total_training_steps',),
+        ),
+        linked('train_batch_size', 'TrainOptions.batch_size', 'Images per step, over all clones.'),
+        linked(
             'accumulation_steps',
-            'integer',
-            1,
-            'Take the images of a step in this many equal parts, one after the other, and apply their mean gradient '
-            'once: a batch for which the memory is too small. Batch norms see one part at a time.',
+            'TrainOptions.accumulation_steps',
+            'Gradient accumulation: process the batch of a step in this many equal micro-batches and apply their mean '
+            'gradient once, if the whole batch does not fit into memory. Batch norms see one micro-batch at a time.',
         ),
-        Flag(
+        linked(
             'fine_tune_batch_norm',
-            'boolean',
-            True,
-            'Let batch norms learn the statistics of this data. False for batches of fewer than about 12 images '
-            'when you start from a checkpoint.',
+            'TrainOptions.fine_tune_batch_norm',
+            'Train the batch norms and update their statistics. Set it to false for batches of fewer than about 12 '
+            'images if you start from a checkpoint.',
         ),
-        Flag(
+        linked(
             'optimizer',
-            'enum',
-            'momentum',
-            'How gradients change the weights. adam has a constant rate of its own; all others follow the '
-            'learning-rate flags below. With adamw, lars and lamb weight decay is part of the update, not of the loss.',
-            options.OPTIMIZERS,
+            'OptimizerOptions.name',
+            'The optimizer. adam has a constant learning rate of its own; all others follow the learning rate flags '
+            'below. adamw, lars and lamb decouple weight decay from the loss.',
+            choices=options.OPTIMIZERS,
         ),
-        Flag('momentum', 'float', 0.9, 'Momentum of momentum, rmsprop and lars.'),
-        Flag('adam_learning_rate', 'float', 0.001, 'The constant learning rate of adam.'),
-        Flag('adam_epsilon', 'float', 1e-8, 'The epsilon of adam, adamw and lamb.'),
-        Flag('rmsprop_decay', 'float', 0.9, 'Share of the mean square gradient that stays in a step of rmsprop.'),
-        Flag('rmsprop_epsilon', 'float', 1e-10, 'What rmsprop adds to the mean square gradient.'),
-        Flag(
+        linked('momentum', 'OptimizerOptions.momentum', 'Momentum of the optimizers momentum, rmsprop and lars.'),
+        linked('adam_learning_rate', 'OptimizerOptions.adam_learning_rate', 'Constant learning rate of adam.'),
+        linked('adam_epsilon', 'OptimizerOptions.adam_epsilon', 'Epsilon of adam, adamw and lamb.'),
+        linked(
+            'rmsprop_decay',
+            'OptimizerOptions.rmsprop_decay',
+            'Decay of the moving average of squared gradients in rmsprop.',
+        ),
+        linked('rmsprop_epsilon', 'OptimizerOptions.rmsprop_epsilon', 'Epsilon of rmsprop.'),
+        linked(
             'clip_gradient_norm',
-            'float',
-            None,
-            'Make all gradients smaller, by one factor, where their norm (of all together) is larger than this. Not '
-            'set: they stay as they are.',
+            'OptimizerOptions.clip_gradient_norm',
+            'Clip the global L2 norm of the gradients to this value. Not set: no clipping.',
         ),
-        Flag(
-            'learning_policy',
-            'enum',
-            'poly',
-            'How the learning rate falls. polynomial is another word for poly.',
-            options.LEARNING_POLICIES,
-        ),
-        Flag('base_learning_rate', 'float', 0.0001, 'Learning rate at the start.'),
-        Flag('end_learning_rate', 'float', 0.0, 'Learning rate at the end of poly and cosine.'),
-        Flag('learning_power', 'float', 0.9, 'Exponent of the poly policy.'),
-        Flag('decay_steps', 'float', 0.0, 'Steps that poly and cosine take; 0: all steps after the slow start.'),
-        Flag('learning_rate_decay_factor', 'float', 0.1, 'Factor of the policies step and exponential.'),
-        Flag('learning_rate_decay_step', 'integer', 2000, 'Steps over which the rate changes by that factor.'),
-        Flag('slow_start_step', 'integer', 0, 'Steps of slow start, before the policy begins.'),
-        Flag('slow_start_learning_rate', 'float', 0.0001, 'Learning rate of the slow start.'),
-        Flag(
-            'slow_start_burnin_type',
-            'enum',
-            'none',
-            'none: the slow start has one rate. linear: it climbs from there to --base_learning_rate.',
-            options.SLOW_START_BURNIN_TYPES,
-        ),
-        Flag(
-            'last_layer_gradient_multiplier', 'float', 1.0, 'Factor on the gradients of everything behind the backbone.'
+        *_SCHEDULE,
+        linked(
+            'last_layer_gradient_multiplier',
+            'OptimizerOptions.last_layer_gradient_multiplier',
+            'Multiplier of the gradients of the last layers: all after the backbone.',
         ),
         LAST_LAYERS_CONTAIN_LOGITS_ONLY,
-        Flag(
+        linked(
             'trainable_scopes',
-            'string',
-            None,
-            'Only variables that begin with one of these names train, with commas between them, such as '
-            'logits,aspp. All else stays as it is, the statistics of batch norms too. Not set: everything trains.',
+            'OptimizerOptions.trainable_scopes',
+            'Comma-separated prefixes of the variables to train, such as logits,aspp. All others are frozen, including '
+            'their batch norm statistics. Not set: all variables train.',
+            kind='string',
         ),
-        Flag('drop_path_keep_prob', 'float', 1.0, 'Share of the paths that a nas_* network keeps while it trains.'),
-        Flag(
+        linked(
+            'drop_path_keep_prob',
+            'NasOptions.drop_path_keep_prob',
+            'Probability that a nas_* network keeps a path during training.',
+        ),
+        linked(
             'moving_average_decay',
-            'float',
-            None,
-            'Keep a moving average of the weights too, of which this share stays in each step: 0.99 averages over '
-            'about 100 steps, 0.9999 over 10000. eval, vis and export_model take it with --use_moving_average. Not '
-            'set: none is kept.',
+            'TrainOptions.moving_average_decay',
+            'Keep an exponential moving average (EMA) of the weights with this decay: 0.99 averages over about 100 '
+            'steps, 0.9999 over 10000. eval, vis and export_model use it with --use_moving_average. Not set: no EMA.',
         ),
-        Flag(
+        linked(
             'on_nan',
-            'enum',
-            'stop',
-            'What follows a loss or gradient that is not finite: training stops; or the batch is left out with a line '
-            'in the log, and training stops at the tenth in a row.',
-            options.ON_NAN,
+            'TrainOptions.on_nan',
+            'What to do about a loss or gradient that is not finite. stop: training stops; skip: the batch is skipped '
+            'with a warning, and training stops at the tenth in a row.',
+            choices=options.ON_NAN,
         ),
         SEED,
     ),
@@ -165,92 +204,125 @@ OPTIMISATION = Group(
 TRAIN_LOGS = Group(
     'Checkpoints and logs',
     (
-        Flag(
+        linked(
             'train_logdir',
-            'string',
-            None,
-            'Folder for checkpoints and logs. Training goes on from its last checkpoint.',
+            'TrainOptions.train_logdir',
+            'Folder for checkpoints and logs. Training resumes from the newest checkpoint in it.',
+            is_path=True,
         ),
-        Flag(
+        linked(
             'tf_initial_checkpoint',
-            'string',
-            None,
-            'Checkpoint to start from, such as .../model.ckpt (without .index). It does nothing once --train_logdir '
-            'holds a checkpoint.',
+            'TrainOptions.initial_checkpoint',
+            'Checkpoint to start from, such as .../model.ckpt (without .index). Ignored if --train_logdir contains a '
+            'checkpoint.',
+            is_path=True,
         ),
         INITIALIZE_LAST_LAYER,
         CHECKPOINT_EXCLUDE_SCOPES,
         Flag(
             'ignore_missing_vars',
             'boolean',
-            True,
-            'Let variables that the checkpoint lacks start anew, with a warning; false: refuse such a checkpoint. With '
-            '--checkpoint_rename_map it is refused unless this flag is given.',
+            True,  # unless names are mapped, which the options' None stands for
+            'Initialize variables that the checkpoint lacks, with a warning; false: refuse such a checkpoint. With '
+            '--checkpoint_rename_map the default is false.',
+            fields=('RestoreOptions.ignore_missing_vars',),
         ),
         CHECKPOINT_RENAME_MAP,
-        Flag(
-            'save_interval_secs', 'integer', 1200, 'Seconds between two checkpoints; 0: the first and the last alone.'
+        linked(
+            'save_interval_secs',
+            'TrainOptions.save_interval_secs',
+            'Seconds between two checkpoints; 0: only the first and the last.',
+            kind='integer',
         ),
-        Flag('save_summaries_secs', 'integer', 600, 'Seconds between two summaries for TensorBoard; 0: none.'),
-        Flag('save_summaries_images', 'boolean', False, 'Put images, labels and predictions into the summaries.'),
-        Flag('log_steps', 'integer', 10, 'Steps between two lines of the log.'),
-        Flag('profile_logdir', 'string', None, 'Folder for a profile of some steps; not set: none is made.'),
-        Flag(
+        linked(
+            'save_summaries_secs',
+            'TrainOptions.save_summaries_secs',
+            'Seconds between two TensorBoard summaries; 0: none.',
+            kind='integer',
+        ),
+        linked(
+            'save_summaries_images',
+            'TrainOptions.save_summaries_images',
+            'Include images, labels and predictions in the summaries.',
+        ),
+        linked('log_steps', 'TrainOptions.log_steps', 'Number of steps between two log messages.'),
+        linked(
+            'profile_logdir',
+            'TrainOptions.profile_logdir',
+            'Folder for a profile of some steps. Not set: no profile.',
+            is_path=True,
+        ),
+        linked(
             'from',
-            'string',
-            None,
-            'Repeat the run that this receipt (the run.json of a --train_logdir) tells of: its flags count, but for '
-            'those that stand on this line, such as another --train_logdir; --NAME= with nothing behind it sets a flag '
-            'to "not set" again. Not set: nothing is repeated.',
+            'TrainOptions.repeats',
+            'Repeat the run of this run manifest (run.json in its --train_logdir) with the same flags. Flags given on '
+            'the command line override them, such as another --train_logdir; --NAME= without a value resets a flag to '
+            '"not set". Not set: no run is repeated.',
+            is_path=True,
         ),
     ),
 )
 VALIDATION = Group(
-    'Validation while training',
+    'Validation during training',
     (
-        Flag(
+        linked(
             'eval_split',
-            'string',
-            None,
-            'Measure mIoU on this split while training, and keep the best checkpoint in TRAIN_LOGDIR/best; not set: '
-            'no validation.',
+            'ValidationOptions.split',
+            'Split on which mIoU is measured during training; the best checkpoint is kept in TRAIN_LOGDIR/best. Not '
+            'set: no validation.',
         ),
-        Flag('eval_every', 'integer', None, 'Steps between two such validations; the last step has one too.'),
-        Flag(
+        linked(
+            'eval_every',
+            'ValidationOptions.every',
+            'Number of steps between two validations; there is also one after the last step.',
+        ),
+        linked(
             'eval_crop_size',
-            'list',
-            None,
-            'Height and width, in pixels, that the network sees then; no image may be larger. Not set: the smallest '
-            'good size that holds every image of the split.',
+            'ValidationOptions.crop_size',
+            'Height and width, in pixels, of the input of the network in validation; no image may be larger. Not set: '
+            'the smallest suitable size that holds every image of the split.',
+            kind='list',
         ),
-        Flag(
+        linked(
             'early_stop_evals',
-            'integer',
-            None,
-            'End training after this many validations in a row without a better mIoU; not set: never.',
+            'ValidationOptions.early_stop',
+            'Early stopping: end training after this many consecutive validations without a better mIoU. Not set: '
+            'never.',
         ),
     ),
 )
-MASTER = Flag('master', 'string', '', 'Address of the TensorFlow server that computes; empty: this process.')
+MASTER = linked(
+    'master',
+    'CloneOptions.master',
+    'Address of the TensorFlow server to compute on; empty: this process.',
+    also=('EvalOptions.master', 'VisOptions.master'),
+)
 TRAIN_MACHINES = Group(
     'Machines',
     (
-        Flag(
+        linked(
             'precision',
-            'enum',
-            'float32',
-            'Type in which convolutions and activations compute: the shorter ones are faster and smaller on hardware '
-            'that has them. Weights, checkpoints and the loss stay float32.',
-            options.PRECISIONS,
+            'TrainOptions.precision',
+            'Data type of convolutions and activations: 16-bit types need less memory and are faster on hardware that '
+            'supports them. Weights, checkpoints and the loss stay float32.',
+            choices=options.PRECISIONS,
         ),
-        Flag('xla', 'boolean', False, 'Let XLA compile the network: a slower start, often faster steps.'),
-        Flag('num_clones', 'integer', 1, 'Copies of the network, one a GPU, that share each batch evenly.'),
-        Flag('clone_on_cpu', 'boolean', False, 'Put the copies on CPUs.'),
+        linked('xla', 'TrainOptions.xla', 'Compile the network with XLA: a slower start, often faster steps.'),
+        linked(
+            'num_clones',
+            'CloneOptions.num_clones',
+            'Number of clones of the network, one per GPU, that share each batch.',
+        ),
+        linked('clone_on_cpu', 'CloneOptions.clone_on_cpu', 'Place the clones on CPUs.'),
         MASTER,
-        Flag('num_replicas', 'integer', 1, 'Number of machines that train together.'),
-        Flag('num_ps_tasks', 'integer', 0, 'Number of parameter servers; 0: none.'),
-        Flag('task', 'integer', 0, 'Number of this machine among them.'),
-        Flag('startup_delay_steps', 'integer', 15, 'Steps by which each machine starts after the one before.'),
+        linked('num_replicas', 'CloneOptions.num_replicas', 'Number of machines that train together.'),
+        linked('num_ps_tasks', 'CloneOptions.num_ps_tasks', 'Number of parameter servers; 0: none.'),
+        linked('task', 'CloneOptions.task', 'Index of this machine among the --num_replicas, from 0.'),
+        linked(
+            'startup_delay_steps',
+            'CloneOptions.startup_delay_steps',
+            'Machine k starts to train once this many times k steps are done.',
+        ),
     ),
 )
-UNUSED_HERE = Group('Accepted so that one set of flags fits all programs', (LABEL_WEIGHTS,))
+UNUSED_HERE = Group('Accepted so that the same flags can be passed to all programs', (LABEL_WEIGHTS,))

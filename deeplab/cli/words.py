@@ -38,7 +38,9 @@ class Flag:
       default: its value when it is not given; None for "not set".
       meaning: one or two sentences for the help.
       choices: allowed values of an enum.
-      word: what may stand in the place of all the numbers of a repeated flag; None where nothing may.
+      word: a word that a repeated flag accepts instead of numbers; None for none.
+      fields: the option fields that it sets, 'Class.field' of deeplab.options (see `links`).
+      is_path: whether the value is a path, in which ~ is the home folder.
     """
 
     name: str
@@ -47,6 +49,8 @@ class Flag:
     meaning: str
     choices: tuple[str, ...] = ()
     word: str | None = None
+    fields: tuple[str, ...] = ()
+    is_path: bool = False
 
     @property
     def holds_numbers(self) -> bool:

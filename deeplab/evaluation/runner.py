@@ -22,6 +22,7 @@ from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import OptionError
 from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, ResizeOptions
 from deeplab.utils import checkpoint_network, input_generator, memory, train_utils
+from deeplab.wording import option
 
 PREDICTION = 'prediction'  # key of the predicted ids in what `run_batches` hands on: [n, h, w] int32
 
@@ -155,10 +156,10 @@ def warn_of_flips(prediction: PredictionOptions) -> None:
     """Warns where flips are asked for but do nothing."""
     if prediction.add_flipped_images and prediction.is_single_scale:
         logging.warning(
-            '--add_flipped_images does nothing with --%s=1.0 alone. Flips count with several scales or '
-            'another one, such as --%s=0.75,1.0,1.25.',
-            prediction.flag,
-            prediction.flag,
+            '%s has no effect with %s. Use several scales, such as %s.',
+            option('PredictionOptions.add_flipped_images'),
+            option('PredictionOptions.scales', prediction.scales),
+            option('PredictionOptions.scales', (0.75, 1.0, 1.25)),
         )
 
 

@@ -15,6 +15,7 @@ from deeplab import common, input_preprocess, model
 from deeplab.core import feature_extractor, preprocess_utils, shapes, tf_compat
 from deeplab.errors import OptionError
 from deeplab.options import ExportOptions, ModelOptions, PredictionOptions, ResizeOptions
+from deeplab.wording import option
 
 IMAGE = 'ImageTensor'
 PREDICTIONS = 'SemanticPredictions'
@@ -153,7 +154,11 @@ def _predict(images: tf.Tensor, network: ModelOptions, prediction: PredictionOpt
     if prediction.is_single_scale:
         return model.predict_labels(images, network, network.image_pyramid, native_dilation=False)
     if tuple(network.image_pyramid or (1.0,)) != (1.0,):
-        logging.warning('--image_pyramid counts only with --%s=1.0 alone; it is left out here.', prediction.flag)
+        logging.warning(
+            '%s is ignored: it applies only with %s.',
+            option('ModelOptions.image_pyramid'),
+            option('PredictionOptions.scales', (1.0,)),
+        )
     return model.predict_labels_multi_scale(
         images, network, prediction.scales, prediction.add_flipped_images, native_dilation=False
     )

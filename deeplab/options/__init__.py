@@ -1,14 +1,21 @@
-"""Options: what a program shall do, as frozen dataclasses that check themselves.
+"""Options of the programs, as frozen dataclasses that validate themselves.
 
-The command line turns flags into these; libraries take the smallest part they need. One class is one concern, one
-module one theme. `None` means "not set": there are no code words such as 0.0 or 'None'. Nothing here loads TensorFlow.
+The command line creates them from flags; libraries take the smallest part that they need. Each class covers one
+concern, each module one topic. `None` means "not set"; there are no sentinel values such as 0.0 or 'None'. Nothing here
+loads TensorFlow.
 
-Every class checks its own fields when it is made and raises `OptionError`, which names the option, the value, what is
-allowed and what to do. What needs more than the options to be checked (does the variant exist, is there such a split)
-is checked where that knowledge is.
+Every class validates its own fields when it is created and raises `OptionError` with the option, its value and the
+allowed values. What cannot be checked from the options alone (whether a backbone or a split exists) is checked where it
+is used.
 """
 
-from deeplab.options.builders import BuildAde20kOptions, BuildCityscapesOptions, BuildVocOptions, RemoveColormapOptions
+from deeplab.options.builders import (
+    BuildAde20kOptions,
+    BuildCityscapesOptions,
+    BuilderOptions,
+    BuildVocOptions,
+    RemoveColormapOptions,
+)
 from deeplab.options.data import IMAGE_BITS, IMAGE_FORMATS, LABEL_FORMATS, AugmentOptions, DatasetOptions, ResizeOptions
 from deeplab.options.inference import (
     COLORMAP_TYPES,
@@ -38,7 +45,6 @@ from deeplab.options.rules import (
     require_positive,
     require_seed,
     require_share,
-    shown,
 )
 from deeplab.options.tools import CheckpointOptions, DemoOptions, NetworksOptions, PresetsOptions
 from deeplab.options.training import ON_NAN, PRECISIONS, PreviewOptions, RestoreOptions, TrainOptions, ValidationOptions
@@ -49,6 +55,7 @@ __all__ = [
     'BuildAde20kOptions',
     'BuildCityscapesOptions',
     'BuildVocOptions',
+    'BuilderOptions',
     'COLORMAP_TYPES',
     'CheckpointOptions',
     'CloneOptions',
@@ -98,5 +105,4 @@ __all__ = [
     'require_positive',
     'require_seed',
     'require_share',
-    'shown',
 ]

@@ -8,125 +8,94 @@ from deeplab.options.data import IMAGE_FORMATS, LABEL_FORMATS
 from deeplab.options.rules import require, require_choice, require_positive
 
 
-def _check_builder(options: BuildVocOptions | BuildCityscapesOptions | BuildAde20kOptions) -> None:
-    """Checks what the options of all builders share."""
-    require_choice('image_format', options.image_format, IMAGE_FORMATS)
-    require_choice('label_format', options.label_format, LABEL_FORMATS)
-    for flag in ('num_shards', 'num_workers', 'num_classes'):
-        if (value := getattr(options, flag)) is not None:
-            require_positive(flag, value)
-    require(0 <= options.ignore_label <= 255, 'ignore_label', options.ignore_label, 'it must be from 0 to 255')
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BuilderOptions:
+    """Options that all builders share.
+
+    Attributes:
+      image_format: extension of the images: jpg, jpeg, png or npy.
+      label_format: extension of the masks.
+      output_dir: folder for the shards.
+      num_shards: number of shards of each split; None for the usual number of the data set.
+      num_workers: number of threads that read and check files; None for one per core.
+      num_classes: masks may contain the ids 0 to num_classes - 1 and ignore_label; None to allow every id.
+      ignore_label: id of the pixels that are excluded from loss and metrics.
+      seed: seed of the order of the images, where a builder shuffles them.
+    """
+
+    image_format: str = 'png'
+    label_format: str = 'png'
+    output_dir: str = './tfrecord'
+    num_shards: int | None = None
+    num_workers: int | None = None
+    num_classes: int | None = None
+    ignore_label: int = 255
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_choice('BuilderOptions.image_format', self.image_format, IMAGE_FORMATS)
+        require_choice('BuilderOptions.label_format', self.label_format, LABEL_FORMATS)
+        for name in ('num_shards', 'num_workers', 'num_classes'):
+            if (value := getattr(self, name)) is not None:
+                require_positive(f'BuilderOptions.{name}', value)
+        require(
+            0 <= self.ignore_label <= 255, 'BuilderOptions.ignore_label', self.ignore_label, 'it must be from 0 to 255'
+        )
 
 
 @dataclasses.dataclass(frozen=True)
-class BuildVocOptions:
-    """All that `deeplab build_voc2012_data` needs to know.
+class BuildVocOptions(BuilderOptions):
+    """Options of `deeplab build_voc2012_data`. It keeps the order of the lists, whatever the seed.
 
     Attributes:
       image_folder: folder of the images.
       semantic_segmentation_folder: folder of the masks.
-      list_folder: folder of one SPLIT.txt for each split, a name without extension a line.
-      image_format: extension of the images: jpg, jpeg, png or npy.
-      label_format: extension of the masks.
-      output_dir: folder that gets the shards.
-      num_shards: shards of each split; None for 4.
-      num_workers: threads that read and check files; None for one a core.
-      num_classes: masks may hold the ids 0 to num_classes - 1 and ignore_label; None to allow every id.
-      ignore_label: id of pixels that count nowhere.
-      seed: builders all take one; the order here is the list's and needs none.
+      list_folder: folder with a file SPLIT.txt for each split: one name without extension per line.
     """
 
     image_folder: str = './VOCdevkit/VOC2012/JPEGImages'
     semantic_segmentation_folder: str = './VOCdevkit/VOC2012/SegmentationClassRaw'
     list_folder: str = './VOCdevkit/VOC2012/ImageSets/Segmentation'
-    image_format: str = 'png'
-    label_format: str = 'png'
-    output_dir: str = './tfrecord'
-    num_shards: int | None = None
-    num_workers: int | None = None
-    num_classes: int | None = None
-    ignore_label: int = 255
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        _check_builder(self)
 
 
 @dataclasses.dataclass(frozen=True)
-class BuildCityscapesOptions:
-    """All that `deeplab build_cityscapes_data` needs to know.
+class BuildCityscapesOptions(BuilderOptions):
+    """Options of `deeplab build_cityscapes_data`. It sorts images by name, whatever the seed.
 
     Attributes:
-      cityscapes_root: folder that holds leftImg8bit and gtFine.
-      image_format: extension of the images: jpg, jpeg, png or npy.
-      label_format: extension of the masks.
-      output_dir: folder that gets the shards.
-      num_shards: shards of each split; None for 10.
-      num_workers: threads that read and check files; None for one a core.
-      num_classes: masks may hold the ids 0 to num_classes - 1 and ignore_label; None to allow every id.
-      ignore_label: id of pixels that count nowhere.
-      seed: builders all take one; the order here is by name and needs none.
+      cityscapes_root: folder that contains leftImg8bit and gtFine.
     """
 
     cityscapes_root: str = './cityscapes'
-    image_format: str = 'png'
-    label_format: str = 'png'
-    output_dir: str = './tfrecord'
-    num_shards: int | None = None
-    num_workers: int | None = None
-    num_classes: int | None = None
-    ignore_label: int = 255
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        _check_builder(self)
 
 
 @dataclasses.dataclass(frozen=True)
-class BuildAde20kOptions:
-    """All that `deeplab build_ade20k_data` needs to know.
+class BuildAde20kOptions(BuilderOptions):
+    """Options of `deeplab build_ade20k_data`. It shuffles the images.
 
     Attributes:
       train_image_folder: folder of the training images.
-      train_image_label_folder: folder of their masks.
+      train_image_label_folder: folder of the training masks.
       val_image_folder: folder of the validation images.
-      val_image_label_folder: folder of their masks.
-      image_format: extension of the images: jpg, jpeg, png or npy.
-      label_format: extension of the masks.
-      output_dir: folder that gets the shards.
-      num_shards: shards of each split; None for 4.
-      num_workers: threads that read and check files; None for one a core.
-      num_classes: masks may hold the ids 0 to num_classes - 1 and ignore_label; None to allow every id.
-      ignore_label: id of pixels that count nowhere.
-      seed: where the shuffled order of the images starts from.
+      val_image_label_folder: folder of the validation masks.
     """
 
     train_image_folder: str = './ADE20K/ADEChallengeData2016/images/training'
     train_image_label_folder: str = './ADE20K/ADEChallengeData2016/annotations/training'
     val_image_folder: str = './ADE20K/ADEChallengeData2016/images/validation'
     val_image_label_folder: str = './ADE20K/ADEChallengeData2016/annotations/validation'
-    image_format: str = 'png'
-    label_format: str = 'png'
     output_dir: str = './ADE20K/tfrecord'
-    num_shards: int | None = None
-    num_workers: int | None = None
-    num_classes: int | None = None
-    ignore_label: int = 255
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        _check_builder(self)
 
 
 @dataclasses.dataclass(frozen=True)
 class RemoveColormapOptions:
-    """All that `deeplab remove_gt_colormap` needs to know.
+    """Options of `deeplab remove_gt_colormap`.
 
     Attributes:
-      original_gt_folder: folder of palette PNGs.
-      segmentation_format: their extension.
-      output_dir: folder that gets single-channel PNGs of the same names, which hold the ids.
-      num_workers: threads that convert files; None for one a core.
+      original_gt_folder: folder of the masks with a palette.
+      segmentation_format: extension of the masks.
+      output_dir: folder for the single-channel PNG files of class ids, which keep their names.
+      num_workers: number of threads that convert files; None for one per core.
     """
 
     original_gt_folder: str = './VOCdevkit/VOC2012/SegmentationClass'
@@ -136,4 +105,4 @@ class RemoveColormapOptions:
 
     def __post_init__(self) -> None:
         if self.num_workers is not None:
-            require_positive('num_workers', self.num_workers)
+            require_positive('RemoveColormapOptions.num_workers', self.num_workers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from deeplab.options.rules import require, require_not_negative, require_positive, require_share
+from deeplab.wording import option
 
 IMAGE_FORMATS = ('jpg', 'jpeg', 'png', 'npy')
 IMAGE_BITS = (8, 16)
@@ -43,23 +44,19 @@ class ResizeOptions:
     factor: int | None = None
 
     def __post_init__(self) -> None:
-        for flag, value in (
-            ('min_resize_value', self.min_value),
-            ('max_resize_value', self.max_value),
-            ('resize_factor', self.factor),
-        ):
-            if value is not None:
-                require_positive(flag, value)
+        for name in ('min_value', 'max_value', 'factor'):
+            if (value := getattr(self, name)) is not None:
+                require_positive(f'ResizeOptions.{name}', value)
         if self.min_value is not None and self.max_value is not None:
             require(
                 self.min_value <= self.max_value,
-                'min_resize_value',
+                'ResizeOptions.min_value',
                 self.min_value,
-                f'it must be at most --max_resize_value={self.max_value}',
+                f'it must be at most {option("ResizeOptions.max_value", self.max_value)}',
             )
 
 
-_MOST_OF_AUGMENTATION = {
+_LARGEST_AUGMENTATION = {
     'jitter_brightness': 1,
     'jitter_contrast': 1,
     'jitter_saturation': 1,
@@ -108,19 +105,19 @@ class AugmentOptions:
     rare_class_sampling: float = 0.0
 
     def __post_init__(self) -> None:
-        require_positive('min_scale_factor', self.min_scale_factor)
+        require_positive('AugmentOptions.min_scale_factor', self.min_scale_factor)
         require(
             self.min_scale_factor <= self.max_scale_factor,
-            'min_scale_factor',
+            'AugmentOptions.min_scale_factor',
             self.min_scale_factor,
-            f'it must be at most --max_scale_factor={self.max_scale_factor}',
+            f'it must be at most {option("AugmentOptions.max_scale_factor", self.max_scale_factor)}',
         )
-        require_not_negative('scale_factor_step_size', self.scale_factor_step_size)
-        for flag, most in _MOST_OF_AUGMENTATION.items():
-            value = getattr(self, flag)
-            require(0 <= value <= most, flag, value, f'it must be from 0 (off) to {most}')
-        require_share('blur_probability', self.blur_probability)
-        require_positive('cutout_count', self.cutout_count)
+        require_not_negative('AugmentOptions.scale_factor_step_size', self.scale_factor_step_size)
+        for name, largest in _LARGEST_AUGMENTATION.items():
+            value = getattr(self, name)
+            require(0 <= value <= largest, f'AugmentOptions.{name}', value, f'it must be from 0 (off) to {largest}')
+        require_share('AugmentOptions.blur_probability', self.blur_probability)
+        require_positive('AugmentOptions.cutout_count', self.cutout_count)
 
     @property
     def changes_colors(self) -> bool:

@@ -19,16 +19,14 @@ class PredictionOptions:
     Attributes:
       scales: factors on the images' size.
       add_flipped_images: whether each scale sees the mirrored images too.
-      flag: what the program at hand calls the scales, for messages.
     """
 
     scales: tuple[float, ...] = (1.0,)
     add_flipped_images: bool = False
-    flag: str = dataclasses.field(default='eval_scales', compare=False, repr=False)
 
     def __post_init__(self) -> None:
         good = bool(self.scales) and all(0 < scale < float('inf') for scale in self.scales)
-        require(good, self.flag, self.scales, 'give at least one scale, each greater than 0')
+        require(good, 'PredictionOptions.scales', self.scales, 'give at least one scale, each greater than 0')
 
     @property
     def is_single_scale(self) -> bool:
@@ -51,8 +49,8 @@ class WaitOptions:
     timeout_secs: float | None = None
 
     def __post_init__(self) -> None:
-        require_not_negative('eval_interval_secs', self.interval_secs)
-        require_not_negative('timeout_secs', self.timeout_secs or 0)
+        require_not_negative('WaitOptions.interval_secs', self.interval_secs)
+        require_not_negative('WaitOptions.timeout_secs', self.timeout_secs or 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +69,7 @@ class EvalOptions:
     use_moving_average: bool = False
 
     def __post_init__(self) -> None:
-        require_positive('eval_batch_size', self.batch_size)
+        require_positive('EvalOptions.batch_size', self.batch_size)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,9 +90,9 @@ class VisOptions:
     use_moving_average: bool = False
 
     def __post_init__(self) -> None:
-        require_positive('vis_batch_size', self.batch_size)
+        require_positive('VisOptions.batch_size', self.batch_size)
         if self.colormap_type is not None:
-            require_choice('colormap_type', self.colormap_type, COLORMAP_TYPES)
+            require_choice('VisOptions.colormap_type', self.colormap_type, COLORMAP_TYPES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,13 +115,18 @@ class ExportOptions:
     checkpoint_path: str
     export_path: str
     resize: ResizeOptions = ResizeOptions()
-    prediction: PredictionOptions = PredictionOptions(flag='inference_scales')
+    prediction: PredictionOptions = PredictionOptions()
     export_format: str = 'frozen_graph'
     save_inference_graph: bool = False
     use_moving_average: bool = False
     image_bits: int = 8
 
     def __post_init__(self) -> None:
-        require_choice('export_format', self.export_format, EXPORT_FORMATS)
-        require(self.image_bits in IMAGE_BITS, 'image_bits', self.image_bits, 'it must be 8 or 16')
-        require(self.model.crop_size is not None, 'crop_size', '', 'an export needs height and width, such as 513,513')
+        require_choice('ExportOptions.export_format', self.export_format, EXPORT_FORMATS)
+        require(self.image_bits in IMAGE_BITS, 'ExportOptions.image_bits', self.image_bits, 'it must be 8 or 16')
+        require(
+            self.model.crop_size is not None,
+            'ModelOptions.crop_size',
+            None,
+            'an export needs height and width, such as 513,513',
+        )

@@ -6,6 +6,7 @@ import dataclasses
 import math
 
 from deeplab.options.rules import require, require_not_negative, require_positive, require_share
+from deeplab.wording import option
 
 PIXEL_LOSSES = ('softmax', 'focal')  # these have a loss for each pixel,
 REGION_LOSSES = ('dice', 'jaccard', 'lovasz', 'tversky')  # and these for each class
@@ -31,13 +32,13 @@ def parse_loss(formula: str) -> tuple[LossTerm, ...]:
         known = (*PIXEL_LOSSES, *REGION_LOSSES)
         require(
             name in known or weight_text not in known,
-            'loss',
+            'LossOptions.formula',
             formula,
             f"'{part.strip()}' has its weight at the end; write it first, such as 0.5*{weight_text}",
         )
         require(
             name in known,
-            'loss',
+            'LossOptions.formula',
             formula,
             f"there is no loss '{name}'. Those that exist are {', '.join(known)}, alone or in a sum such as "
             'softmax+0.5*dice',
@@ -48,12 +49,15 @@ def parse_loss(formula: str) -> tuple[LossTerm, ...]:
             weight = math.nan
         require(
             0.0 < weight < math.inf,
-            'loss',
+            'LossOptions.formula',
             formula,
             f"'{weight_text}' is no weight for {name}; a weight is a number greater than 0, such as 0.5*{name}",
         )
         require(
-            name not in (term.name for term in terms), 'loss', formula, f'{name} stands there twice; add up its weights'
+            name not in (term.name for term in terms),
+            'LossOptions.formula',
+            formula,
+            f'{name} appears twice; add its weights',
         )
         terms.append(LossTerm(name, weight))
     return tuple(terms)
@@ -88,49 +92,51 @@ class LossOptions:
     tversky_beta: float = 0.7
 
     def __post_init__(self) -> None:
-        require_share('top_k_percent_pixels', self.top_k_percent_pixels)
-        require_not_negative('hard_example_mining_step', self.hard_example_mining_step)
+        require_share('LossOptions.top_k_percent_pixels', self.top_k_percent_pixels)
+        require_not_negative('LossOptions.hard_example_mining_step', self.hard_example_mining_step)
         require(
             all(weight >= 0 for weight in self.label_weights or ()) and any(self.label_weights or (1.0,)),
-            'label_weights',
+            'LossOptions.label_weights',
             self.label_weights,
             'weights must be 0 or more, and one of them at least greater than 0',
         )
         require(
             not (self.auto_label_weights and self.label_weights),
-            'label_weights',
+            'LossOptions.label_weights',
             self.label_weights,
-            'give either auto or numbers',
+            f'give either numbers or {option("LossOptions.auto_label_weights", True)}',
         )
         require(
             0.0 <= self.label_smoothing < 1.0,
-            'label_smoothing',
+            'LossOptions.label_smoothing',
             self.label_smoothing,
             'it must be 0 or more and less than 1',
         )
-        require_not_negative('focal_gamma', self.focal_gamma)
-        require_not_negative('tversky_alpha', self.tversky_alpha)
-        require_positive('tversky_beta', self.tversky_beta)
+        require_not_negative('LossOptions.focal_gamma', self.focal_gamma)
+        require_not_negative('LossOptions.tversky_alpha', self.tversky_alpha)
+        require_positive('LossOptions.tversky_beta', self.tversky_beta)
         self._require_terms()
 
     def _require_terms(self) -> None:
         """Raises `OptionError` for a formula that means nothing, and for a setting that none of its terms reads."""
         names = {term.name for term in self.terms}
         default = {field.name: field.default for field in dataclasses.fields(self)}
-        for flag, readers in (
+        for name, readers in (
             ('top_k_percent_pixels', PIXEL_LOSSES),
             ('label_smoothing', PIXEL_LOSSES),
             ('focal_gamma', ('focal',)),
             ('tversky_alpha', ('tversky',)),
             ('tversky_beta', ('tversky',)),
         ):
-            value = getattr(self, flag)
+            value = getattr(self, name)
+            loss = option('LossOptions.formula', self.formula)
+            contains_none = 'contains neither' if len(readers) > 1 else 'does not contain it'
             require(
-                value == default[flag] or not names.isdisjoint(readers),
-                flag,
+                value == default[name] or not names.isdisjoint(readers),
+                f'LossOptions.{name}',
                 value,
-                f'it acts on {" and ".join(readers)} alone, and --loss={self.formula} has none of that. Leave it away, '
-                f'or put {" or ".join(readers)} into --loss',
+                f'it applies to {" and ".join(readers)} only, and {loss} {contains_none}. Omit it, or add '
+                f'{" or ".join(readers)} to {option("LossOptions.formula")}',
             )
 
     @property

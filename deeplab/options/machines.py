@@ -6,6 +6,7 @@ import dataclasses
 
 from deeplab.errors import OptionError
 from deeplab.options.rules import require, require_choice, require_not_negative, require_positive
+from deeplab.wording import option
 
 JOBS = ('ps', 'worker')
 
@@ -33,34 +34,41 @@ class CloneOptions:
     startup_delay_steps: int = 15
 
     def __post_init__(self) -> None:
-        require_positive('num_clones', self.num_clones)
-        require_positive('num_replicas', self.num_replicas)
-        require_not_negative('num_ps_tasks', self.num_ps_tasks)
-        require_not_negative('startup_delay_steps', self.startup_delay_steps)
+        require_positive('CloneOptions.num_clones', self.num_clones)
+        require_positive('CloneOptions.num_replicas', self.num_replicas)
+        require_not_negative('CloneOptions.num_ps_tasks', self.num_ps_tasks)
+        require_not_negative('CloneOptions.startup_delay_steps', self.startup_delay_steps)
+        self._require_cluster()
+
+    def _require_cluster(self) -> None:
+        """Raises `OptionError` for an incomplete or inconsistent cluster of machines."""
         last = self.num_replicas - 1
-        allowed = (
-            f'--num_replicas={self.num_replicas} machines have the numbers 0 to {last}'
-            if last
-            else ('it is 0 unless --num_replicas says that there are several machines')
+        replicas = option('CloneOptions.num_replicas', self.num_replicas)
+        require(
+            0 <= self.task <= last,
+            'CloneOptions.task',
+            self.task,
+            f'with {replicas} it must be ' + (f'from 0 to {last}' if last else '0'),
         )
-        require(0 <= self.task <= last, 'task', self.task, allowed)
         require(
             not self.master or self.master.startswith('grpc://'),
-            'master',
+            'CloneOptions.master',
             self.master,
             'it must be the address of a running server, grpc://HOST:PORT',
         )
         require(
             self.num_replicas == 1 or self.num_ps_tasks > 0,
-            'num_replicas',
+            'CloneOptions.num_replicas',
             self.num_replicas,
-            'machines that train together need parameter servers to share the weights; set --num_ps_tasks',
+            'machines that train together need parameter servers to share the weights; set '
+            f'{option("CloneOptions.num_ps_tasks")}',
         )
         require(
             self.num_ps_tasks == 0 or bool(self.master),
-            'num_ps_tasks',
+            'CloneOptions.num_ps_tasks',
             self.num_ps_tasks,
-            'parameter servers are reached through --master=grpc://HOST:PORT, the server of this machine',
+            'parameter servers are reached through the server of this machine; set '
+            f'{option("CloneOptions.master", "grpc://HOST:PORT")}',
         )
 
     @property
@@ -86,15 +94,21 @@ class ServerOptions:
     ps_hosts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        require_choice('job_name', self.job_name, JOBS)
+        require_choice('ServerOptions.job_name', self.job_name, JOBS)
+        field = f'ServerOptions.{self.job_name}_hosts'
         hosts = self.ps_hosts if self.job_name == 'ps' else self.worker_hosts
-        flag = f'{self.job_name}_hosts'
         if not hosts:
-            raise OptionError(f'--{flag} is empty: give HOST:PORT of each {self.job_name}.')
-        require(0 <= self.task < len(hosts), 'task', self.task, f'--{flag} has the servers 0 to {len(hosts) - 1}')
-        for flag, addresses in (('worker_hosts', self.worker_hosts), ('ps_hosts', self.ps_hosts)):
+            raise OptionError(f'{option(field)} is empty: give HOST:PORT of each {self.job_name}.')
+        require(
+            0 <= self.task < len(hosts),
+            'ServerOptions.task',
+            self.task,
+            f'{option(field)} has the servers 0 to {len(hosts) - 1}',
+        )
+        for name in ('worker_hosts', 'ps_hosts'):
+            addresses = getattr(self, name)
             good = all(':' in address and '/' not in address for address in addresses)
-            require(good, flag, addresses, 'write HOST:PORT, with commas between several')
+            require(good, f'ServerOptions.{name}', addresses, 'write HOST:PORT, with commas between several')
 
     @property
     def address(self) -> str:

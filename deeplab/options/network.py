@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 
 from deeplab import common
-from deeplab.options.rules import check_size, require, require_choice, require_positive, require_share, shown
+from deeplab.options.rules import check_size, require, require_choice, require_positive, require_share
+from deeplab.wording import option
 
 MERGE_METHODS = ('max', 'avg')
 OUTPUT_STRIDES = (4, 8, 16, 32)
@@ -40,11 +41,11 @@ class AsppOptions:
     def __post_init__(self) -> None:
         require(
             all(rate > 0 for rate in self.rates),
-            'atrous_rates',
+            'AsppOptions.rates',
             self.rates,
-            'each rate must be 1 or more; leave the flag away for no atrous branch',
+            f'each rate must be 1 or more; omit {option("AsppOptions.rates")} for no atrous branches',
         )
-        require_positive('aspp_convs_filters', self.filters)
+        require_positive('AsppOptions.filters', self.filters)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,20 +68,20 @@ class DecoderOptions:
 
     def __post_init__(self) -> None:
         strides = self.output_strides
-        flag = 'decoder_output_stride'
-        require(all(s > 0 for s in strides), flag, strides, 'strides are positive integers, such as 4 or 8,4')
+        field = 'DecoderOptions.output_strides'
+        require(all(s > 0 for s in strides), field, strides, 'strides are positive integers, such as 4 or 8,4')
         require(
             all(a > b for a, b in zip(strides, strides[1:], strict=False)),
-            flag,
+            field,
             strides,
             'several strides must descend, such as 8,4',
         )
-        require_positive('decoder_filters', self.filters)
+        require_positive('DecoderOptions.filters', self.filters)
         require(
             not (self.output_is_logits and not strides),
-            'decoder_output_is_logits',
+            'DecoderOptions.output_is_logits',
             True,
-            'it needs a decoder; set --decoder_output_stride too',
+            f'it needs a decoder; also set {option(field)}',
         )
 
 
@@ -103,10 +104,10 @@ class NasOptions:
     total_training_steps: int | None = None
 
     def __post_init__(self) -> None:
-        require_positive('nas_stem_output_num_conv_filters', self.stem_output_filters)
-        require_share('drop_path_keep_prob', self.drop_path_keep_prob)
+        require_positive('NasOptions.stem_output_filters', self.stem_output_filters)
+        require_share('NasOptions.drop_path_keep_prob', self.drop_path_keep_prob)
         if self.total_training_steps is not None:
-            require_positive('training_number_of_steps', self.total_training_steps)
+            require_positive('NasOptions.total_training_steps', self.total_training_steps)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,38 +159,43 @@ class ModelOptions:
 
     def __post_init__(self) -> None:
         for output, classes in self.outputs_to_num_classes.items():
-            require(classes > 0, 'num_classes', classes, f"output '{output}' needs at least one class")
-        require_positive('image_channels', self.input_channels)
-        check_size('crop_size', self.crop_size)
-        check_size('image_pooling_crop_size', self.image_pooling_crop_size)
-        check_size('image_pooling_stride', self.image_pooling_stride)
+            require(
+                classes > 0,
+                'ModelOptions.outputs_to_num_classes',
+                classes,
+                f"output '{output}' needs at least one class",
+            )
+        require_positive('ModelOptions.input_channels', self.input_channels)
+        check_size('ModelOptions.crop_size', self.crop_size)
+        check_size('ModelOptions.image_pooling_crop_size', self.image_pooling_crop_size)
+        check_size('ModelOptions.image_pooling_stride', self.image_pooling_stride)
         require(
             self.output_stride in OUTPUT_STRIDES,
-            'output_stride',
+            'ModelOptions.output_stride',
             self.output_stride,
-            f'it must be one of {shown(OUTPUT_STRIDES)}',
+            f'it must be one of {", ".join(str(stride) for stride in OUTPUT_STRIDES)}',
         )
-        require_positive('depth_multiplier', self.depth_multiplier)
+        require_positive('ModelOptions.depth_multiplier', self.depth_multiplier)
         if self.divisible_by is not None:
-            require_positive('divisible_by', self.divisible_by)
+            require_positive('ModelOptions.divisible_by', self.divisible_by)
         require(
             all(scale > 0 for scale in self.image_pyramid or ()),
-            'image_pyramid',
+            'ModelOptions.image_pyramid',
             self.image_pyramid,
             'scales must be greater than 0',
         )
-        require_choice('merge_method', self.merge_method, MERGE_METHODS)
-        require_positive('logits_kernel_size', self.logits_kernel_size)
+        require_choice('ModelOptions.merge_method', self.merge_method, MERGE_METHODS)
+        require_positive('ModelOptions.logits_kernel_size', self.logits_kernel_size)
         require(
             self.logits_kernel_size == 1 or not self.aspp.with_batch_norm,
-            'logits_kernel_size',
+            'ModelOptions.logits_kernel_size',
             self.logits_kernel_size,
-            'it must be 1 while --aspp_with_batch_norm is true',
+            f'it must be 1 with {option("AsppOptions.with_batch_norm", True)}',
         )
         if self.batch_norm_decay is not None:
             require(
                 0.0 <= self.batch_norm_decay < 1.0,
-                'batch_norm_decay',
+                'ModelOptions.batch_norm_decay',
                 self.batch_norm_decay,
                 'it must be 0 or more and less than 1',
             )

@@ -7,6 +7,7 @@ import math
 
 from deeplab import common
 from deeplab.options.rules import require, require_choice, require_not_negative, require_positive
+from deeplab.wording import option
 
 LEARNING_POLICIES = ('poly', 'step', 'cosine', 'exponential', 'polynomial')
 SLOW_START_BURNIN_TYPES = ('none', 'linear')
@@ -43,19 +44,21 @@ class LearningRateOptions:
     slow_start_burnin_type: str = 'none'
 
     def __post_init__(self) -> None:
-        require_choice('learning_policy', self.policy, LEARNING_POLICIES)
-        require_choice('slow_start_burnin_type', self.slow_start_burnin_type, SLOW_START_BURNIN_TYPES)
+        require_choice('LearningRateOptions.policy', self.policy, LEARNING_POLICIES)
+        require_choice(
+            'LearningRateOptions.slow_start_burnin_type', self.slow_start_burnin_type, SLOW_START_BURNIN_TYPES
+        )
         if self.policy == 'exponential':  # no power of a negative number is a rate
-            require_positive('learning_rate_decay_factor', self.decay_factor)
-        require_not_negative('learning_rate_decay_factor', self.decay_factor)
-        require_not_negative('base_learning_rate', self.base)
-        require_not_negative('end_learning_rate', self.end)
-        require_positive('learning_rate_decay_step', self.decay_step)
-        require_not_negative('learning_power', self.power)
-        require_not_negative('slow_start_step', self.slow_start_steps)
-        require_not_negative('slow_start_learning_rate', self.slow_start_rate)
+            require_positive('LearningRateOptions.decay_factor', self.decay_factor)
+        require_not_negative('LearningRateOptions.decay_factor', self.decay_factor)
+        require_not_negative('LearningRateOptions.base', self.base)
+        require_not_negative('LearningRateOptions.end', self.end)
+        require_positive('LearningRateOptions.decay_step', self.decay_step)
+        require_not_negative('LearningRateOptions.power', self.power)
+        require_not_negative('LearningRateOptions.slow_start_steps', self.slow_start_steps)
+        require_not_negative('LearningRateOptions.slow_start_rate', self.slow_start_rate)
         if self.decay_steps is not None:
-            require_positive('decay_steps', self.decay_steps)
+            require_positive('LearningRateOptions.decay_steps', self.decay_steps)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,21 +96,21 @@ class OptimizerOptions:
     trainable_scopes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        require_choice('optimizer', self.name, OPTIMIZERS)
-        require_not_negative('adam_learning_rate', self.adam_learning_rate)
-        require_not_negative('weight_decay', self.weight_decay)
-        require_not_negative('last_layer_gradient_multiplier', self.last_layer_gradient_multiplier)
-        require_positive('adam_epsilon', self.adam_epsilon)
-        for flag in ('momentum', 'rmsprop_decay'):
-            value = getattr(self, flag)
-            require(0.0 <= value < 1.0, flag, value, 'it must be 0 or more and less than 1')
-        require_positive('rmsprop_epsilon', self.rmsprop_epsilon)
-        norm = self.clip_gradient_norm
+        require_choice('OptimizerOptions.name', self.name, OPTIMIZERS)
+        require_not_negative('OptimizerOptions.adam_learning_rate', self.adam_learning_rate)
+        require_not_negative('OptimizerOptions.weight_decay', self.weight_decay)
+        require_not_negative('OptimizerOptions.last_layer_gradient_multiplier', self.last_layer_gradient_multiplier)
+        require_positive('OptimizerOptions.adam_epsilon', self.adam_epsilon)
+        for name in ('momentum', 'rmsprop_decay'):
+            value = getattr(self, name)
+            require(0.0 <= value < 1.0, f'OptimizerOptions.{name}', value, 'it must be 0 or more and less than 1')
+        require_positive('OptimizerOptions.rmsprop_epsilon', self.rmsprop_epsilon)
+        norm, field = self.clip_gradient_norm, 'OptimizerOptions.clip_gradient_norm'
         require(
             norm is None or 0.0 < norm < math.inf,
-            'clip_gradient_norm',
+            field,
             norm,
-            'it must be greater than 0, such as 1; leave the flag away to clip nothing',
+            f'it must be greater than 0, such as 1; omit {option(field)} for no clipping',
         )
 
     @property

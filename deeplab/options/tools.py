@@ -45,7 +45,12 @@ class NetworksOptions:
     json: bool = False
 
     def __post_init__(self) -> None:
-        require(self.model.crop_size is not None, 'crop_size', '', 'costs are counted for a crop, such as 513,513')
+        require(
+            self.model.crop_size is not None,
+            'ModelOptions.crop_size',
+            None,
+            'multiply-adds are counted for a crop size, such as 513,513',
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,5 +96,5 @@ class DemoOptions:
 
     def __post_init__(self) -> None:
         if self.steps is not None:
-            require_positive('steps', self.steps)
-        require_seed(self.seed, least=0)
+            require_positive('DemoOptions.steps', self.steps)
+        require_seed('DemoOptions.seed', self.seed, least=0)

@@ -17,8 +17,8 @@ from deeplab.options.rules import (
     require_not_negative,
     require_positive,
     require_seed,
-    shown,
 )
+from deeplab.wording import option
 
 PRECISIONS = ('float32', 'bfloat16', 'float16')
 ON_NAN = ('stop', 'skip')
@@ -63,18 +63,21 @@ class ValidationOptions:
     early_stop: int | None = None
 
     def __post_init__(self) -> None:
+        split, every = option('ValidationOptions.split'), option('ValidationOptions.every')
         if (self.split is None) != (self.every is None):
-            given = f'--eval_split={self.split}' if self.every is None else f'--eval_every={self.every}'
-            missing = '--eval_every=N, the steps between two validations,' if self.every is None else '--eval_split'
-            raise OptionError(f'{given} alone does nothing: set {missing} too, or leave both away.')
+            if self.every is None:
+                given, missing = option('ValidationOptions.split', self.split), f'{every} (steps between validations)'
+            else:
+                given, missing = option('ValidationOptions.every', self.every), split
+            raise OptionError(f'{given} has no effect without {missing}: set or omit both.')
         if self.every is not None:
-            require_positive('eval_every', self.every)
-        check_size('eval_crop_size', self.crop_size)
-        needs = 'it says something about validation while training; set --eval_split and --eval_every too'
-        require(self.is_on or self.crop_size is None, 'eval_crop_size', self.crop_size, needs)
-        require(self.is_on or self.early_stop is None, 'early_stop_evals', self.early_stop, needs)
+            require_positive('ValidationOptions.every', self.every)
+        check_size('ValidationOptions.crop_size', self.crop_size)
+        needs = f'it applies to validation during training; also set {split} and {every}'
+        require(self.is_on or self.crop_size is None, 'ValidationOptions.crop_size', self.crop_size, needs)
+        require(self.is_on or self.early_stop is None, 'ValidationOptions.early_stop', self.early_stop, needs)
         if self.early_stop is not None:
-            require_positive('early_stop_evals', self.early_stop)
+            require_positive('ValidationOptions.early_stop', self.early_stop)
 
     @property
     def is_on(self) -> bool:
@@ -126,70 +129,74 @@ class TrainOptions:
     repeats: str | None = None
 
     def __post_init__(self) -> None:
-        require_choice('precision', self.precision, PRECISIONS)
-        require_positive('train_batch_size', self.batch_size)
-        require_positive('training_number_of_steps', self.number_of_steps)
-        require_positive('log_steps', self.log_steps)
-        require_not_negative('save_interval_secs', self.save_interval_secs or 0)
-        require_not_negative('save_summaries_secs', self.save_summaries_secs or 0)
-        require_seed(self.seed)
-        decay = self.moving_average_decay
+        require_choice('TrainOptions.precision', self.precision, PRECISIONS)
+        require_positive('TrainOptions.batch_size', self.batch_size)
+        require_positive('TrainOptions.number_of_steps', self.number_of_steps)
+        require_positive('TrainOptions.log_steps', self.log_steps)
+        require_not_negative('TrainOptions.save_interval_secs', self.save_interval_secs or 0)
+        require_not_negative('TrainOptions.save_summaries_secs', self.save_summaries_secs or 0)
+        require_seed('TrainOptions.seed', self.seed)
+        decay, field = self.moving_average_decay, 'TrainOptions.moving_average_decay'
         require(
             decay is None or 0.0 < decay < 1.0,
-            'moving_average_decay',
+            field,
             decay,
-            'it must be greater than 0 and less than 1, such as 0.99; leave the flag away for no averages',
+            f'it must be greater than 0 and less than 1, such as 0.99; omit {option(field)} for no moving averages',
         )
-        require_choice('on_nan', self.on_nan, ON_NAN)
+        require_choice('TrainOptions.on_nan', self.on_nan, ON_NAN)
         clones = self.clones.num_clones
         require(
             self.batch_size % clones == 0,
-            'train_batch_size',
+            'TrainOptions.batch_size',
             self.batch_size,
-            f'the {clones} clones of --num_clones must share it evenly; set it to a multiple of {clones}',
+            f'{option("CloneOptions.num_clones", clones)} must divide it; set a multiple of {clones}',
         )
         self._require_micro_batches()
-        for flag, value in (
-            ('checkpoint_exclude_scopes', self.restore.exclude_scopes),
-            ('checkpoint_rename_map', self.restore.rename_map),
-        ):
-            require(
-                not value or self.initial_checkpoint is not None,
-                flag,
-                value,
-                'it is about the initial checkpoint, and there is none; set --tf_initial_checkpoint or leave it away',
-            )
+        self._require_initial_checkpoint()
         if self.model.crop_size is not None:
             require(
                 self.augment.cutout_size < min(self.model.crop_size),
-                'cutout_size',
+                'AugmentOptions.cutout_size',
                 self.augment.cutout_size,
-                f'it must be less than both sides of --train_crop_size={shown(self.model.crop_size)}',
+                f'it must be less than both sides of {option("ModelOptions.crop_size", self.model.crop_size)}',
             )
 
     def _require_micro_batches(self) -> None:
-        """Raises `OptionError` unless the images of a step fall into equal micro-batches, on one machine."""
-        steps, clones = self.accumulation_steps, self.clones.num_clones
-        require_positive('accumulation_steps', steps)
-        # Another machine would change the weights between two micro-batches, and add to the same sums; and what is fed
-        # to a server is a whole step.
+        """Raises `OptionError` unless the images of a step can be split into equal micro-batches, on one machine."""
+        steps, clones, field = self.accumulation_steps, self.clones.num_clones, 'TrainOptions.accumulation_steps'
+        require_positive(field, steps)
+        # Another machine would change the weights between two micro-batches and add to the same sums; and the batches
+        # that are fed to a server are those of whole steps.
         require(
             steps == 1 or not self.clones.master,
-            'accumulation_steps',
+            field,
             steps,
-            'a step has several micro-batches in this process alone. Leave it away, or --master',
+            f'gradients cannot be accumulated over several machines. Omit it, or {option("CloneOptions.master")}',
         )
         images = self.batch_size // clones
         good = ', '.join(str(number) for number in range(1, images + 1) if images % number == 0)
-        shared = f' over --num_clones={clones}' if clones > 1 else ''
+        batch = option('TrainOptions.batch_size', self.batch_size)
+        if clones > 1:
+            batch += f' with {option("CloneOptions.num_clones", clones)}'
         require(
             images % steps == 0,
-            'accumulation_steps',
+            field,
             steps,
-            f'the micro-batches of a step must be of one size, and --train_batch_size={self.batch_size}{shared} falls '
-            f'evenly into {good} of them alone. Set one of these, or --train_batch_size to a multiple of '
-            f'{clones * steps}',
+            f'micro-batches must have equal sizes, and {batch} can be split into {good} only. Set one of these, or '
+            f'{option("TrainOptions.batch_size")} to a multiple of {clones * steps}',
         )
+
+    def _require_initial_checkpoint(self) -> None:
+        """Raises `OptionError` for an option about the initial checkpoint if there is none."""
+        for name in ('exclude_scopes', 'rename_map'):
+            value = getattr(self.restore, name)
+            require(
+                not value or self.initial_checkpoint is not None,
+                f'RestoreOptions.{name}',
+                value,
+                f'it applies to the initial checkpoint; also set {option("TrainOptions.initial_checkpoint")}, or omit '
+                'it',
+            )
 
     @property
     def clone_batch_size(self) -> int:
@@ -216,10 +223,10 @@ class PreviewOptions:
     def __post_init__(self) -> None:
         require(
             self.path.lower().endswith('.png'),
-            'preview_path',
+            'PreviewOptions.path',
             self.path,
-            'the sheet is a PNG; give a folder, or a name that ends in .png',
+            'the sheet is a PNG file; give a folder, or a name that ends in .png',
         )
-        for flag in ('images', 'samples'):
-            value = getattr(self, flag)
-            require(1 <= value <= 64, f'preview_{flag}', value, 'it must be from 1 to 64')
+        for name in ('images', 'samples'):
+            value = getattr(self, name)
+            require(1 <= value <= 64, f'PreviewOptions.{name}', value, 'it must be from 1 to 64')

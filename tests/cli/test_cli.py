@@ -472,14 +472,12 @@ MISTAKES = [
     ),
     (
         ['--num_clones=3'],
-        '--train_batch_size=8 is not allowed: the 3 clones of --num_clones must share it evenly; set it to a multiple '
-        'of 3.',
+        '--train_batch_size=8 is not allowed: --num_clones=3 must divide it; set a multiple of 3.',
     ),
     (
         ['--accumulation_steps=3'],
-        '--accumulation_steps=3 is not allowed: the micro-batches of a step must be of one size, and '
-        '--train_batch_size=8 falls evenly into 1, 2, 4, 8 of them alone. Set one of these, or --train_batch_size to '
-        'a multiple of 3.',
+        '--accumulation_steps=3 is not allowed: micro-batches must have equal sizes, and --train_batch_size=8 can be '
+        'split into 1, 2, 4, 8 only. Set one of these, or --train_batch_size to a multiple of 3.',
     ),
 ]
 

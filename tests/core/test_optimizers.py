@@ -150,20 +150,12 @@ def test_nothing_moves_where_a_gradient_is_not_finite():
 @pytest.mark.parametrize(
     ('changes', 'message'),
     [
-        (
-            {'name': 'sgd'},
-            '--optimizer=sgd is not allowed: it must be one of momentum, adam, adamw, rmsprop, lars, lamb.',
-        ),
-        ({'rmsprop_decay': 1.0}, '--rmsprop_decay=1.0 is not allowed: it must be 0 or more and less than 1.'),
-        ({'rmsprop_epsilon': 0.0}, '--rmsprop_epsilon=0.0 is not allowed: it must be greater than 0.'),
-        (
-            {'clip_gradient_norm': 0.0},
-            '--clip_gradient_norm=0.0 is not allowed: it must be greater than 0, such as 1; leave the flag away to '
-            'clip nothing.',
-        ),
+        ({'name': 'sgd'}, "^name='sgd' is not allowed: it must be one of momentum, adam, adamw, rmsprop, lars, lamb"),
+        ({'rmsprop_decay': 1.0}, '^rmsprop_decay=1.0 is not allowed: it must be 0 or more and less than 1'),
+        ({'rmsprop_epsilon': 0.0}, '^rmsprop_epsilon=0.0 is not allowed: it must be greater than 0'),
+        ({'clip_gradient_norm': 0.0}, '^clip_gradient_norm=0.0 is not allowed: it must be greater than 0'),
     ],
 )
 def test_bad_options(changes, message):
-    with pytest.raises(OptionError) as error:
+    with pytest.raises(OptionError, match=message):
         OptimizerOptions(learning_rate=LearningRateOptions(), **changes)
-    assert str(error.value) == message

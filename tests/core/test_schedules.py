@@ -52,7 +52,7 @@ def test_slow_start_longer_than_the_training():
 
 def test_unknown_burnin():
     with pytest.raises(
-        OptionError, match='--slow_start_burnin_type=cubic is not allowed: it must be one of none, linear.'
+        OptionError, match="^slow_start_burnin_type='cubic' is not allowed: it must be one of none, linear."
     ):
         LearningRateOptions(slow_start_burnin_type='cubic')
 
@@ -82,5 +82,5 @@ def test_polynomial_is_poly():
 
 
 def test_exponential_needs_a_positive_factor():
-    with pytest.raises(OptionError, match='--learning_rate_decay_factor=-0.1 is not allowed: it must be greater'):
+    with pytest.raises(OptionError, match='^decay_factor=-0.1 is not allowed: it must be greater'):
         LearningRateOptions(policy='exponential', decay_factor=-0.1)

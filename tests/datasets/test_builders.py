@@ -368,9 +368,9 @@ def test_remove_gt_colormap_overwrites_masks_alone(tmp_path):
 @pytest.mark.parametrize('options', [BuildVocOptions, BuildCityscapesOptions, BuildAde20kOptions])
 def test_options_check_themselves(options):
     for field, value in (('image_format', 'gif'), ('num_shards', 0), ('num_workers', -1), ('num_classes', 0)):
-        with pytest.raises(OptionError, match=f'^--{field}={value} is not allowed: '):
+        with pytest.raises(OptionError, match=f'^{field}={value!r} is not allowed: '):
             options(**{field: value})
-    with pytest.raises(OptionError, match='^--ignore_label=256 is not allowed: it must be from 0 to 255.$'):
+    with pytest.raises(OptionError, match='^ignore_label=256 is not allowed: it must be from 0 to 255.$'):
         options(ignore_label=256)
 
 

@@ -30,66 +30,50 @@ def test_formula(formula, terms):
     assert LossOptions(formula=formula).terms == parse_loss(formula)
 
 
-KNOWN = (
-    'Those that exist are softmax, focal, dice, jaccard, lovasz, tversky, alone or in a sum such as softmax+0.5*dice.'
-)
-WEIGHT = 'a weight is a number greater than 0, such as 0.5*dice.'
-
-
 @pytest.mark.parametrize(
-    ('changes', 'message'),
+    ('changes', 'parts'),
     [
-        ({'formula': 'crossentropy'}, f"--loss=crossentropy is not allowed: there is no loss 'crossentropy'. {KNOWN}"),
-        ({'formula': 'softmax,dice'}, f"--loss=softmax,dice is not allowed: there is no loss 'softmax,dice'. {KNOWN}"),
-        ({'formula': 'softmax+'}, f"--loss=softmax+ is not allowed: there is no loss ''. {KNOWN}"),
         (
-            {'formula': 'softmax+dice*0.5'},
-            "--loss=softmax+dice*0.5 is not allowed: 'dice*0.5' has its weight at the end; write it first, such as "
-            '0.5*dice.',
+            {'formula': 'crossentropy'},
+            ("formula='crossentropy'", "no loss 'crossentropy'", 'softmax, focal, dice, jaccard, lovasz, tversky'),
         ),
-        ({'formula': 'a*dice'}, f"--loss=a*dice is not allowed: 'a' is no weight for dice; {WEIGHT}"),
-        ({'formula': '*dice'}, f"--loss=*dice is not allowed: '' is no weight for dice; {WEIGHT}"),
-        ({'formula': '0*dice'}, f"--loss=0*dice is not allowed: '0' is no weight for dice; {WEIGHT}"),
-        ({'formula': '-1*dice'}, f"--loss=-1*dice is not allowed: '-1' is no weight for dice; {WEIGHT}"),
-        ({'formula': 'inf*dice'}, f"--loss=inf*dice is not allowed: 'inf' is no weight for dice; {WEIGHT}"),
-        ({'formula': 'dice+2*dice'}, '--loss=dice+2*dice is not allowed: dice stands there twice; add up its weights.'),
-        ({'label_smoothing': 1.0}, '--label_smoothing=1.0 is not allowed: it must be 0 or more and less than 1.'),
-        ({'focal_gamma': -1.0, 'formula': 'focal'}, '--focal_gamma=-1.0 is not allowed: it must be 0 or more.'),
-        ({'tversky_beta': 0.0, 'formula': 'tversky'}, '--tversky_beta=0.0 is not allowed: it must be greater than 0.'),
-        ({'tversky_alpha': -0.1, 'formula': 'tversky'}, '--tversky_alpha=-0.1 is not allowed: it must be 0 or more.'),
+        ({'formula': 'softmax,dice'}, ("formula='softmax,dice'", "no loss 'softmax,dice'")),
+        ({'formula': 'softmax+'}, ("formula='softmax+'", "no loss ''")),
+        ({'formula': 'softmax+dice*0.5'}, ("'dice*0.5' has its weight at the end", 'such as 0.5*dice.')),
+        ({'formula': 'a*dice'}, ("formula='a*dice'", "'a' is no weight for dice", 'greater than 0, such as 0.5*dice.')),
+        ({'formula': '*dice'}, ("'' is no weight for dice",)),
+        ({'formula': '0*dice'}, ("'0' is no weight for dice",)),
+        ({'formula': '-1*dice'}, ("'-1' is no weight for dice",)),
+        ({'formula': 'inf*dice'}, ("'inf' is no weight for dice",)),
+        ({'formula': 'dice+2*dice'}, ("formula='dice+2*dice'", 'dice appears twice')),
+        ({'label_smoothing': 1.0}, ('label_smoothing=1.0', 'it must be 0 or more and less than 1.')),
+        ({'focal_gamma': -1.0, 'formula': 'focal'}, ('focal_gamma=-1.0', 'it must be 0 or more.')),
+        ({'tversky_beta': 0.0, 'formula': 'tversky'}, ('tversky_beta=0.0', 'it must be greater than 0.')),
+        ({'tversky_alpha': -0.1, 'formula': 'tversky'}, ('tversky_alpha=-0.1', 'it must be 0 or more.')),
         (
             {'formula': 'dice', 'label_smoothing': 0.1},
-            '--label_smoothing=0.1 is not allowed: it acts on softmax and focal alone, and --loss=dice has none of '
-            'that. Leave it away, or put softmax or focal into --loss.',
+            ('label_smoothing=0.1', 'to softmax and focal only', "formula='dice' contains neither"),
         ),
         (
             {'formula': 'dice+lovasz', 'top_k_percent_pixels': 0.5},
-            '--top_k_percent_pixels=0.5 is not allowed: it acts on softmax and focal alone, and --loss=dice+lovasz has '
-            'none of that. Leave it away, or put softmax or focal into --loss.',
+            ('top_k_percent_pixels=0.5', "formula='dice+lovasz' contains neither", 'add softmax or focal to formula'),
         ),
-        (
-            {'focal_gamma': 1.0},
-            '--focal_gamma=1.0 is not allowed: it acts on focal alone, and --loss=softmax has none of that. Leave it '
-            'away, or put focal into --loss.',
-        ),
+        ({'focal_gamma': 1.0}, ('focal_gamma=1.0', 'to focal only', "formula='softmax' does not contain it")),
         (
             {'auto_label_weights': True, 'label_weights': (1.0, 2.0)},
-            '--label_weights=1.0,2.0 is not allowed: give either auto or numbers.',
+            ('label_weights=(1.0, 2.0)', 'either', 'auto_label_weights=True'),
         ),
         *(
-            (
-                {'label_weights': weights},
-                f'--label_weights={shown} is not allowed: weights must be 0 or more, and one of them at least greater '
-                'than 0.',
-            )
-            for weights, shown in (((0.0,), '0.0'), ((0.0, 0.0), '0.0,0.0'), ((1.0, -1.0), '1.0,-1.0'))
+            ({'label_weights': weights}, (f'label_weights={weights}', '0 or more', 'at least greater than 0'))
+            for weights in ((0.0,), (0.0, 0.0), (1.0, -1.0))
         ),
     ],
 )
-def test_losses_that_cannot_be(changes, message):
+def test_losses_that_cannot_be(changes, parts):
     with pytest.raises(OptionError) as error:
         LossOptions(**changes)
-    assert str(error.value) == message
+    assert ' is not allowed: ' in str(error.value)
+    assert not [part for part in parts if part not in str(error.value)], str(error.value)
 
 
 def test_settings_of_a_term_that_is_in_the_sum():
@@ -106,23 +90,23 @@ def train_options(**changes):
 
 
 @pytest.mark.parametrize(
-    ('make', 'flag'),
+    ('make', 'field'),
     [
-        (lambda value: LearningRateOptions(base=value), 'base_learning_rate'),
-        (lambda value: LearningRateOptions(power=value), 'learning_power'),
-        (lambda value: LearningRateOptions(slow_start_rate=value), 'slow_start_learning_rate'),
-        (lambda value: LearningRateOptions('step', decay_factor=value), 'learning_rate_decay_factor'),
+        (lambda value: LearningRateOptions(base=value), 'base'),
+        (lambda value: LearningRateOptions(power=value), 'power'),
+        (lambda value: LearningRateOptions(slow_start_rate=value), 'slow_start_rate'),
+        (lambda value: LearningRateOptions('step', decay_factor=value), 'decay_factor'),
         (lambda value: OptimizerOptions(adam_learning_rate=value), 'adam_learning_rate'),
         (lambda value: OptimizerOptions(last_layer_gradient_multiplier=value), 'last_layer_gradient_multiplier'),
         (lambda value: train_options(save_interval_secs=value), 'save_interval_secs'),
         (lambda value: train_options(save_summaries_secs=value), 'save_summaries_secs'),
     ],
 )
-def test_numbers_that_are_not_negative(make, flag):
+def test_numbers_that_are_not_negative(make, field):
     make(0)
     with pytest.raises(OptionError) as error:
         make(-0.5)
-    assert str(error.value) == f'--{flag}=-0.5 is not allowed: it must be 0 or more.'
+    assert str(error.value) == f'{field}=-0.5 is not allowed: it must be 0 or more.'
 
 
 def test_seeds_are_integers_of_64_bits():
@@ -131,9 +115,9 @@ def test_seeds_are_integers_of_64_bits():
     allowed = 'it must be an integer from -9223372036854775808 to 9223372036854775807.'
     with pytest.raises(OptionError) as error:
         train_options(seed=99999999999999999999)
-    assert str(error.value) == f'--seed=99999999999999999999 is not allowed: {allowed}'
+    assert str(error.value) == f'seed=99999999999999999999 is not allowed: {allowed}'
 
 
 def test_the_seeds_of_scenes_are_not_negative():
-    with pytest.raises(OptionError, match='--seed=-1 is not allowed: it must be an integer from 0 to 9223372036854775'):
+    with pytest.raises(OptionError, match='^seed=-1 is not allowed: it must be an integer from 0 to 9223372036854775'):
         DemoOptions(seed=-1)

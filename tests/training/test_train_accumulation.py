@@ -131,29 +131,24 @@ def test_the_images_of_all_micro_batches_are_named(data, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('changes', 'message'),
+    ('changes', 'parts'),
     [
-        ({'accumulation_steps': 0}, '--accumulation_steps=0 is not allowed: it must be greater than 0.'),
+        ({'accumulation_steps': 0}, ('accumulation_steps=0', 'greater than 0')),
         (
             {'batch_size': 12, 'accumulation_steps': 5},
-            '--accumulation_steps=5 is not allowed: the micro-batches of a step must be of one size, and '
-            '--train_batch_size=12 falls evenly into 1, 2, 3, 4, 6, 12 of them alone. Set one of these, or '
-            '--train_batch_size to a multiple of 5.',
+            ('accumulation_steps=5', 'batch_size=12', '1, 2, 3, 4, 6, 12', 'a multiple of 5'),
         ),
         (
             {'batch_size': 4, 'accumulation_steps': 4, 'clones': CloneOptions(num_clones=2)},
-            '--accumulation_steps=4 is not allowed: the micro-batches of a step must be of one size, and '
-            '--train_batch_size=4 over --num_clones=2 falls evenly into 1, 2 of them alone. Set one of these, or '
-            '--train_batch_size to a multiple of 8.',
+            ('accumulation_steps=4', 'batch_size=4 with num_clones=2', '1, 2 only', 'a multiple of 8'),
         ),
         (
             {'accumulation_steps': 2, 'clones': CloneOptions(master='grpc://here:1')},
-            '--accumulation_steps=2 is not allowed: a step has several micro-batches in this process alone. Leave it '
-            'away, or --master.',
+            ('accumulation_steps=2', 'several machines', 'master'),
         ),
     ],
 )
-def test_bad_numbers(data, tmp_path, changes, message):
+def test_bad_numbers(data, tmp_path, changes, parts):
     with pytest.raises(OptionError) as error:
         training_setup.options(data, tmp_path, **changes)
-    assert str(error.value) == message
+    assert not [part for part in parts if part not in str(error.value)], str(error.value)

@@ -378,13 +378,13 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ('given', 'message'),
         [
-            ({'split': 'val'}, '--eval_split=val alone does nothing: set --eval_every=N, the steps between two valid'),
-            ({'every': 5}, '--eval_every=5 alone does nothing: set --eval_split too, or leave both away.'),
-            ({'split': 'val', 'every': 0}, '--eval_every=0 is not allowed: it must be greater than 0.'),
-            ({'early_stop': 2}, '--early_stop_evals=2 is not allowed: .* set --eval_split and --eval_every too.'),
-            ({'crop_size': (9, 9)}, '--eval_crop_size=9,9 is not allowed: .* set --eval_split and --eval_every too.'),
-            ({'split': 'val', 'every': 5, 'early_stop': 0}, '--early_stop_evals=0 is not allowed'),
-            ({'split': 'val', 'every': 5, 'crop_size': (9,)}, '--eval_crop_size=9 is not allowed'),
+            ({'split': 'val'}, "split='val' has no effect without every"),
+            ({'every': 5}, 'every=5 has no effect without split: set or omit both.'),
+            ({'split': 'val', 'every': 0}, '^every=0 is not allowed: it must be greater than 0.'),
+            ({'early_stop': 2}, '^early_stop=2 is not allowed: .* set split and every.'),
+            ({'crop_size': (9, 9)}, r'^crop_size=\(9, 9\) is not allowed: .* set split and every.'),
+            ({'split': 'val', 'every': 5, 'early_stop': 0}, '^early_stop=0 is not allowed'),
+            ({'split': 'val', 'every': 5, 'crop_size': (9,)}, r'^crop_size=\(9,\) is not allowed'),
         ],
     )
     def test_options(self, given, message):

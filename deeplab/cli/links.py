@@ -1,0 +1,122 @@
+"""Flags that set fields of options: type and default from the field, values copied into it."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from deeplab import options
+from deeplab.cli.values import Values
+from deeplab.cli.words import Flag
+
+T = TypeVar('T')
+
+_KINDS = {bool: 'boolean', int: 'integer', float: 'float', str: 'string'}
+_OPTIONS = {
+    name: kind for name, kind in vars(options).items() if isinstance(kind, type) and dataclasses.is_dataclass(kind)
+}
+
+
+def linked(
+    name: str, field: str, meaning: str, *, kind: str | None = None, also: tuple[str, ...] = (), **more: Any
+) -> Flag:
+    """Returns a flag whose default is that of an options field.
+
+    A flag with another default than its field is a plain `Flag`, and a comment says why.
+
+    Args:
+      name: name of the flag.
+      field: 'Class.field' of deeplab.options.
+      meaning: text for the help.
+      kind: type of the flag; None to derive it from the field's.
+      also: further fields that the flag sets, in other options classes.
+      **more: further attributes of `Flag`.
+    """
+    if kind is None:
+        kind = 'enum' if 'choices' in more else _KINDS[_plain_type(field)]
+    return Flag(name, kind, _default(field, kind), meaning, fields=(field, *also), **more)
+
+
+def flag_names(flags: Iterable[Flag]) -> dict[str, str]:
+    """Returns the names of flags by the fields that they set, for `wording.flag_names`.
+
+    A field that options classes inherit is named by all of them: 'BuilderOptions.seed' and 'BuildVocOptions.seed'.
+    """
+    names = {}
+    for flag in flags:
+        for field in flag.fields:
+            kind, name = _split(field)
+            for other, candidate in _OPTIONS.items():
+                is_related = issubclass(candidate, kind) or issubclass(kind, candidate)
+                if is_related and name in _fields(candidate):
+                    names[f'{other}.{name}'] = flag.name
+    return names
+
+
+def filled(kind: type[T], values: Values, **given: Any) -> T:
+    """Returns an options object of a class, with its fields copied from the flags that are linked to them.
+
+    Args:
+      kind: the options class.
+      values: the values of a command line.
+      **given: fields that are not plain copies of a flag. A field with neither keeps its default.
+    """
+    types = typing.get_type_hints(kind)
+    for name in _fields(kind):
+        flag = values.flag_names.get(f'{kind.__name__}.{name}')
+        if name not in given and flag is not None:
+            given[name] = _converted(values, flag, types[name])
+    return kind(**given)
+
+
+def _converted(values: Values, flag: str, kind: Any) -> Any:
+    """The value of `flag` in the type of its field."""
+    is_optional = type(None) in typing.get_args(kind)
+    plain = _without_none(kind)
+    if typing.get_origin(plain) is tuple:
+        if plain == tuple[int, int]:
+            return values.size(flag)
+        if plain == tuple[str, ...]:
+            return values.names(flag)
+        return values.numbers(flag) if is_optional else values.numbers(flag) or ()
+    if values.known[flag].is_path:
+        return values.path(flag) if is_optional else values.path(flag) or values[flag]
+    return values[flag]
+
+
+def _split(field: str) -> tuple[type, str]:
+    """The class and the name of 'Class.field'."""
+    kind, _, name = field.partition('.')
+    if kind not in _OPTIONS or name not in _fields(_OPTIONS[kind]):
+        raise AttributeError(f'deeplab.options has no {field}')
+    return _OPTIONS[kind], name
+
+
+def _fields(kind: type) -> dict[str, dataclasses.Field[Any]]:
+    """The fields of an options class by name."""
+    return {field.name: field for field in dataclasses.fields(kind)}
+
+
+def _plain_type(field: str) -> Any:
+    """The type of a field, without None."""
+    kind, name = _split(field)
+    return _without_none(typing.get_type_hints(kind)[name])
+
+
+def _without_none(kind: Any) -> Any:
+    """`kind`, or X of `X | None`."""
+    parts = [part for part in typing.get_args(kind) if part is not type(None)]
+    return parts[0] if len(parts) < len(typing.get_args(kind)) else kind
+
+
+def _default(field: str, kind: str) -> Any:
+    """The default of a field, as a flag of some kind states it; None where there is none."""
+    owner, name = _split(field)
+    default = _fields(owner)[name].default
+    if default is dataclasses.MISSING or default == ():
+        return None
+    if kind == 'list' and default is not None:
+        return [str(number) for number in default]  # as absl's own lists
+    return list(default) if isinstance(default, tuple) else default
