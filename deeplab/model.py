@@ -1,7 +1,7 @@
-"""DeepLab: backbone, head, decoder, logits; several scales of one image; predicted labels.
+"""The DeepLab network: backbone, head, decoder, logits at one or several scales, and predicted labels.
 
-Everything here builds a graph. Variables are found again by name: a second call in one graph (another clone, another
-scale) shares them.
+Everything here builds a graph. Variables are shared by name: a second call in one graph (for another clone or another
+scale) reuses them.
 
 Source: arXiv:1802.02611 (DeepLabv3+), figure 2; arXiv:1706.05587 (DeepLabv3).
 """
@@ -21,77 +21,80 @@ from deeplab.core.backbones import registry as backbones
 from deeplab.core.heads import registry as heads
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions, NasOptions
+from deeplab.wording import option
 
 # Logits by scale ('logits_0.50', ..., 'merged_logits').
 ScaleLogits = dict[str, tf.Tensor]
 
 
 def check_options(options: ModelOptions) -> None:
-    """Judges what the options cannot judge themselves: whether such a network exists and is built.
+    """Checks the options against the registered backbones and heads.
 
     Raises:
-      OptionError: unknown variant, a stride that it cannot have, or a feature that is not built.
+      OptionError: unknown variant, a stride that it does not support, or a feature that is not implemented.
     """
     backbone = backbones.check(options)
     heads.choose(options)
     if options.quantize_delay_step is not None:
         raise OptionError(
-            f'--quantize_delay_step={options.quantize_delay_step}: training in 8 bits is not built yet; leave it away.'
+            f'{option("ModelOptions.quantize_delay_step", options.quantize_delay_step)} is not supported: '
+            'quantization-aware training is not implemented. Omit it.'
         )
     _check_logits_of_decoder(options)
     _warn(options, backbone)
 
 
-_NAS_FLAGS = {
-    'stem_output_filters': '--nas_stem_output_num_conv_filters',
-    'remove_os32_stride': '--nas_remove_os32_stride',
-    'use_classification_head': '--nas_use_classification_head',
-    'drop_path_keep_prob': '--drop_path_keep_prob',
-}
+# Options of searched networks that a user may set; total_training_steps follows from the training.
+_NAS_FIELDS = ('stem_output_filters', 'remove_os32_stride', 'use_classification_head', 'drop_path_keep_prob')
 
 
 def _check_logits_of_decoder(options: ModelOptions) -> None:
-    """Raises OptionError where the decoder's output is to be logits but has another number of channels."""
+    """Raises OptionError if the decoder's output is used as logits but its channels are not the classes."""
     filters = options.decoder.filters
     for output, classes in options.outputs_to_num_classes.items():
         if options.decoder.output_is_logits and classes != filters:
             raise OptionError(
-                f"--decoder_output_is_logits=true needs one decoder filter for each class: '{output}' has {classes} "
-                f'classes, --decoder_filters={filters}; set --decoder_filters={classes}.'
+                f"{option('DecoderOptions.output_is_logits', True)} needs one decoder filter per class, but '{output}' "
+                f'has {classes} classes and {option("DecoderOptions.filters", filters)}. '
+                f'Set {option("DecoderOptions.filters", classes)}.'
             )
 
 
 def _warn(options: ModelOptions, backbone: backbones.Backbone) -> None:
-    """Says what runs but is hardly meant."""
-    for field, flag in _NAS_FLAGS.items():
+    """Warns of options that have no effect or are probably unintended."""
+    unused = []
+    for field in _NAS_FIELDS:
         value = getattr(options.nas, field)
         if value != getattr(NasOptions(), field) and not backbone.uses_nas_options:
-            logging.log_first_n(logging.WARNING, '%s=%s means nothing to %s.', 1, flag, value, backbone.name)
+            unused.append(option(f'NasOptions.{field}', value))
     if options.multi_grid is not None and not backbone.uses_multi_grid:
-        logging.log_first_n(logging.WARNING, '--multi_grid means nothing to %s.', 1, backbone.name)
+        unused.append(option('ModelOptions.multi_grid', options.multi_grid))
     if options.depth_multiplier != 1.0 and not backbone.uses_depth_multiplier:
-        logging.log_first_n(logging.WARNING, '--depth_multiplier means nothing to %s.', 1, backbone.name)
+        unused.append(option('ModelOptions.depth_multiplier', options.depth_multiplier))
     if options.divisible_by is not None and not backbone.uses_divisible_by:
-        logging.log_first_n(logging.WARNING, '--divisible_by means nothing to %s.', 1, backbone.name)
+        unused.append(option('ModelOptions.divisible_by', options.divisible_by))
+    if unused:
+        logging.log_first_n(logging.WARNING, '%s has no effect on %s.', 1, ', '.join(unused), backbone.name)
     if options.crop_size is None or not options.aspp.rates:
         return
     side = max(shapes.scaled_size(side, 1.0 / options.output_stride) for side in options.crop_size)
     if max(options.aspp.rates) >= side:
         logging.log_first_n(
             logging.WARNING,
-            'The atrous rate %d reaches beyond the feature map (%d positions at output stride %d): only the centre of '
-            'that 3x3 kernel sees the image. Smaller --atrous_rates, or a larger crop, would use it.',
+            'The atrous rate %d exceeds the feature map of %d positions at output stride %d: only the centre of that '
+            '3x3 kernel sees the image. Set smaller %s, or use a larger crop.',
             1,
             max(options.aspp.rates),
             side,
             options.output_stride,
+            option('AsppOptions.rates'),
         )
 
 
 def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Backbone and head.
+    """Builds backbone and head.
 
-    How layers behave is the caller's `layers.mode_scope`.
+    The caller's `layers.mode_scope` sets the mode of the layers.
 
     Args:
       images: [n, h, w, input_channels] float32, 0 to 255.
@@ -105,7 +108,7 @@ def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tenso
 
 
 def _logits(features: tf.Tensor, classes: int, output: str, options: ModelOptions) -> tf.Tensor:
-    """The last layer of one output: [n, h, w, classes]."""
+    """Builds the last layer of one output: [n, h, w, classes]."""
     with tf.compat.v1.variable_scope(common.LOGITS_SCOPE):
         branches = []
         for i, rate in enumerate(heads.choose(options).logits_rates(options)):
@@ -125,10 +128,10 @@ def _logits(features: tf.Tensor, classes: int, output: str, options: ModelOption
 
 
 def _single_scale_logits(images: tf.Tensor, options: ModelOptions) -> dict[str, tf.Tensor]:
-    """Logits by output for one scale, at the network's own resolution, float32."""
+    """Builds the logits by output for one scale, at the network's own resolution, float32."""
     features, end_points = extract_features(images, options)
     features = decoder.build(features, end_points, options, image_size=shapes.spatial_size(images))
-    features = compute_types.as_type(features, tf.float32)  # shorter types could not tell nearly equal logits apart
+    features = compute_types.as_type(features, tf.float32)  # shorter types would round nearly equal logits to a tie
     if options.decoder.output_is_logits:
         return dict.fromkeys(options.outputs_to_num_classes, features)
     return {
@@ -138,25 +141,26 @@ def _single_scale_logits(images: tf.Tensor, options: ModelOptions) -> dict[str, 
 
 
 def _with_static_size(images: tf.Tensor, options: ModelOptions) -> tf.Tensor:
-    """Images [n, h, w, input_channels] whose static size is the crop's, where there is one."""
+    """Returns the images [n, h, w, input_channels] with the crop's static size, if a crop size is set."""
     if options.crop_size is not None:
         height, width = options.crop_size
         if not images.shape[-1:].is_compatible_with([options.input_channels]):
             raise OptionError(
-                f'Images of shape {images.shape} do not have the {options.input_channels} channels that the network is '
-                'for; set image_channels in the description of the data set (--dataset) to theirs.'
+                f'Images of shape {images.shape} do not have the {options.input_channels} channels that the network '
+                'expects. Set image_channels in the description of the data set '
+                f'({option("DatasetOptions.name")}) to their number.'
             )
         if not images.shape.is_compatible_with([None, height, width, options.input_channels]):
             raise OptionError(
-                f'Images of shape {images.shape} do not have the crop size {height},{width}; pad them to it, or set '
-                f'the crop size to theirs.'
+                f'Images of shape {images.shape} do not have the size {height},{width} of '
+                f'{option("ModelOptions.crop_size")}. Pad them to it, or set it to their size.'
             )
         images.set_shape([None, height, width, options.input_channels])
     return images
 
 
 def _scaled(images: tf.Tensor, options: ModelOptions, scale: float) -> tuple[tf.Tensor, ModelOptions]:
-    """Images resized by `scale`, and options for a crop of that size."""
+    """Returns the images resized by `scale`, and options with the crop size scaled likewise."""
     if scale == 1.0:
         return images, options
     size = [shapes.scaled_size(side, scale) for side in shapes.spatial_size(images)]
@@ -167,7 +171,7 @@ def _scaled(images: tf.Tensor, options: ModelOptions, scale: float) -> tuple[tf.
 
 
 def _merge(logits: Sequence[tf.Tensor], method: str) -> tf.Tensor:
-    """Merges logits of one shape, element by element."""
+    """Merges logits of equal shapes, element by element."""
     if method == 'max':
         merged = logits[0]
         for other in logits[1:]:
@@ -177,7 +181,7 @@ def _merge(logits: Sequence[tf.Tensor], method: str) -> tf.Tensor:
 
 
 def _logits_stride(options: ModelOptions) -> int:
-    """Input pixels for each step of the logits."""
+    """Returns the ratio of the input's size to the size of the logits."""
     return min(options.decoder.output_strides, default=options.output_stride)
 
 
@@ -208,7 +212,7 @@ def multi_scale_logits(
     image_pyramid: Sequence[float] | None = None,
     mode: Mode = INFERENCE,
 ) -> dict[str, ScaleLogits]:
-    """Logits of one or several scales of the images.
+    """Builds the logits of one or several scales of the images.
 
     Args:
       images: [n, h, w, input_channels] float32, 0 to 255, of the crop's size.
@@ -217,13 +221,13 @@ def multi_scale_logits(
       mode: what the network is built for.
 
     Returns:
-      For each output, logits [n, h', w', classes] float32 by scale: `merged_logits` alone for one scale; for several
-      `logits_0.50` and so on too, all of the size `int((crop - 1) * max(1, largest scale) / stride + 1)`.
+      For each output, logits [n, h', w', classes] float32 by scale: only `merged_logits` for one scale; for several
+      also `logits_0.50` and so on, all of the size `int((crop - 1) * max(1, largest scale) / stride + 1)`.
 
     Raises:
       OptionError: see `check_options`.
 
-    Source: arXiv:1511.03339 (several scales that share their weights).
+    Source: arXiv:1511.03339 (several scales with shared weights).
     """
     check_options(options)
     images = _with_static_size(images, options)
@@ -241,7 +245,7 @@ def multi_scale_logits(
 
 
 def _keyed(logits: dict[float, tf.Tensor], merge_method: str) -> ScaleLogits:
-    """Logits under the names of their scales, with the merged ones."""
+    """Returns the logits by the names of their scales, together with the merged ones."""
     merged = {common.MERGED_LOGITS: _merge(list(logits.values()), merge_method)}
     if len(logits) == 1:
         return merged
@@ -249,7 +253,7 @@ def _keyed(logits: dict[float, tf.Tensor], merge_method: str) -> ScaleLogits:
 
 
 def _argmax(scores: tf.Tensor) -> tf.Tensor:
-    """The best class: [n, h, w] int32 of [n, h, w, classes]."""
+    """Returns the class with the highest score: [n, h, w] int32 of [n, h, w, classes]."""
     return tf.argmax(scores, axis=3, output_type=tf.int32)
 
 
@@ -260,7 +264,7 @@ def predict_labels(
     *,
     native_dilation: bool | None = None,
 ) -> dict[str, tf.Tensor]:
-    """Labels and probabilities at the images' size.
+    """Predicts labels and probabilities at the size of the images.
 
     Args:
       images: [n, h, w, input_channels] float32, 0 to 255, of the crop's size.
@@ -297,13 +301,13 @@ def predict_labels_multi_scale(
     *,
     native_dilation: bool | None = None,
 ) -> dict[str, tf.Tensor]:
-    """Labels and probabilities from the average of the probabilities of several scales and of mirrored images.
+    """Predicts labels from the average of the probabilities of several scales and of mirrored images.
 
     Args:
       images: [n, h, w, input_channels] float32, 0 to 255, of the crop's size.
       options: the network.
       eval_scales: factors on the images' size.
-      add_flipped_images: whether each scale sees the mirrored images too.
+      add_flipped_images: whether each scale is also applied to the mirrored images.
       native_dilation: see `layers.mode_scope`; False for a graph that will be exported.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The decoder: features grow and meet skips of the backbone.
+"""The DeepLabv3+ decoder: upsampled features refined with skip connections from the backbone.
 
 Source: arXiv:1802.02611, section 3.1 and figure 2; the sum merge: arXiv:1905.02244, section 6.3.4.
 """
@@ -19,12 +19,12 @@ SKIP_FILTERS = 48
 
 
 def _is_separable(options: ModelOptions) -> bool:
-    """Whether convolutions are depthwise separable; those that give logits are plain, whatever the flag says."""
+    """Returns whether convolutions are depthwise separable; those whose output is the logits never are."""
     return options.decoder.use_separable_conv and not options.decoder.output_is_logits
 
 
 def _concat_merge(features: tf.Tensor, skip: tf.Tensor, options: ModelOptions, suffix: str) -> tf.Tensor:
-    """Two 3x3 convolutions over features and skip, one behind the other: [n, h, w, filters]."""
+    """Concatenates features and skip and applies two 3x3 convolutions: [n, h, w, filters]."""
     filters = options.decoder.filters
     net = tf.concat([features, skip], axis=3)  # [n, h, w, features + skip]
     if _is_separable(options):
@@ -36,7 +36,7 @@ def _concat_merge(features: tf.Tensor, skip: tf.Tensor, options: ModelOptions, s
 
 
 def _sum_merge(features: tf.Tensor, skip: tf.Tensor, options: ModelOptions, suffix: str) -> tf.Tensor:
-    """One convolution over the features (1x1 where it gives logits), then the sum with the skip: [n, h, w, filters]."""
+    """Applies one convolution to the features (1x1 if its output is the logits), adds the skip: [n, h, w, filters]."""
     filters = options.decoder.filters
     if _is_separable(options):
         features = layers.separable_conv2d(features, filters, 3, scope=f'decoder_split_sep_conv0{suffix}')
@@ -49,7 +49,7 @@ def _sum_merge(features: tf.Tensor, skip: tf.Tensor, options: ModelOptions, suff
 def _stage_size(
     skip: tf.Tensor, image_size: tuple[shapes.Side, shapes.Side], stride: int, options: ModelOptions
 ) -> tuple[shapes.Side, shapes.Side]:
-    """Height and width at a decoder stride: the skip's own, unless the backbone is denser than that stride."""
+    """Returns height and width at a decoder stride: those of the skip, unless the backbone's stride is smaller."""
     if stride <= options.output_stride:
         return shapes.spatial_size(skip)
     height, width = image_size
@@ -68,11 +68,11 @@ def build(
     Args:
       features: [n, h, w, c] float32, the head's output.
       end_points: the backbone's.
-      options: the network; `options.decoder` above all.
+      options: the network; mainly `options.decoder` is read.
       image_size: height and width of the network's input.
 
     Returns:
-      [n, H, W, filters] float32 at the last (smallest) stride; `features` themselves where there is no stage.
+      [n, H, W, filters] float32 at the last (smallest) stride; `features` themselves if there is no stage.
 
     Raises:
       OptionError: the backbone has no skip at one of the strides.

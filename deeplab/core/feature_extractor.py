@@ -1,4 +1,4 @@
-"""Looks up a backbone and runs it on images."""
+"""Feature extraction: normalisation of images and the backbone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deeplab.options import ModelOptions
 
 
 def mean_pixel(model_variant: str, channels: int = 3) -> tuple[float, ...]:
-    """The pixel (0 to 255) with which images for `model_variant` are padded: what normalises to zero.
+    """Returns the pixel (0 to 255) that `model_variant` normalises to zero, with which images are padded.
 
     Raises:
       OptionError: no backbone has that name.
@@ -19,7 +19,7 @@ def mean_pixel(model_variant: str, channels: int = 3) -> tuple[float, ...]:
 
 
 def input_name(model_variant: str) -> str:
-    """Name of the operation that holds the normalised images, such as MobilenetV2/MobilenetV2/input.
+    """Returns the name of the operation with the normalised images, such as MobilenetV2/MobilenetV2/input.
 
     Raises:
       OptionError: no backbone has that name.
@@ -31,7 +31,7 @@ def input_name(model_variant: str) -> str:
 def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Normalises images and runs the backbone on them.
 
-    How layers behave (training or not, weight decay, type) is the caller's `layers.mode_scope`.
+    The caller's `layers.mode_scope` sets the mode of the layers (training or not, weight decay, type).
 
     Args:
       images: [n, h, w, input_channels] float32, 0 to 255.
@@ -41,10 +41,10 @@ def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tenso
       Features [n, ceil(h / output_stride), ceil(w / output_stride), c] of the compute type, and the end points by name.
 
     Raises:
-      OptionError: unknown variant, or an output stride that it cannot have.
+      OptionError: unknown variant, or an output stride that it does not support.
     """
     backbone = registry.check(options)
     normalized = backbone.normalization.apply(tf.cast(images, tf.float32))
-    # Converters of exported graphs take this name for the network's beginning.
+    # Converters of exported graphs use this name as the input of the network.
     normalized = tf.identity(normalized, name=input_name(options.model_variant))
     return backbone.build(compute_types.as_compute_type(normalized), options)

@@ -1,4 +1,4 @@
-"""Backbones, one file a family.
+"""Backbones, one file per family.
 
-A file here ends in `registry.register(...)`; it is found by being here (see `registry`).
+A file in this folder ends in `registry.register(...)` and is found without being listed anywhere (see `registry`).
 """

@@ -1,21 +1,22 @@
-"""How a network of strides becomes one with a given output stride: the rule that all families share."""
+"""Conversion of strides to atrous rates for a given output stride, shared by all backbones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from deeplab.errors import OptionError
+from deeplab.wording import option
 
 
 def densify(strides: Iterable[int], output_stride: int) -> list[tuple[int, int]]:
     """Turns strides beyond `output_stride` into atrous rates.
 
     While the product of strides is below the output stride, a unit keeps its stride. From there on units have
-    stride 1, and each stride that is taken away multiplies the rate of all units *behind* it: a unit that loses its
-    own stride still sees its input's spacing.
+    stride 1, and each removed stride multiplies the rate of all units *after* it: the unit whose stride is removed
+    still has the spacing of its input.
 
     Args:
-      strides: the units' strides as designed for classification, in order.
+      strides: strides of the units in the classification network, in order.
       output_stride: input pixels for each step of the last unit's output.
 
     Returns:
@@ -36,5 +37,8 @@ def densify(strides: Iterable[int], output_stride: int) -> list[tuple[int, int]]
             units.append((stride, 1))
             current *= stride
     if current != output_stride:
-        raise OptionError(f'--output_stride={output_stride} cannot be reached: the strides multiply to {current}.')
+        raise OptionError(
+            f'{option("ModelOptions.output_stride", output_stride)} cannot be reached: the product of the strides is '
+            f'{current}.'
+        )
     return units

@@ -1,6 +1,6 @@
-"""Inverted residuals, the block that all MobileNets are made of, and a network of them.
+"""Inverted residual blocks (MBConv) and networks of them, shared by all MobileNets.
 
-Source: arXiv:1801.04381, section 3.3 and figure 4(d); squeeze-and-excite in it: arXiv:1905.02244, figure 4.
+Source: arXiv:1801.04381, section 3.3 and figure 4(d); squeeze-and-excite: arXiv:1905.02244, figure 4.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from deeplab.core.backbones import densify
 
 BATCH_NORM_DECAY = 0.997
 BATCH_NORM_EPSILON = 1e-3
-# Expansions and squeezed channels are multiples of it, whatever the multiplier.
+# Expansions and squeezed channels are multiples of it for every depth multiplier.
 CHANNEL_DIVISOR = 8
 SQUEEZE_FACTOR = 4
 
@@ -24,14 +24,14 @@ class Block(NamedTuple):
     """One inverted residual, for a multiplier of 1.
 
     Attributes:
-      expansion: channels between the two 1x1 convolutions for each channel of the input.
+      expansion: ratio of the channels between the two 1x1 convolutions to the channels of the input.
       filters: channels of the result.
-      stride: as designed for classification.
+      stride: stride in the classification network.
       kernel_size: side of the kernel.
-      activation: what follows the expansion and the depthwise convolution.
+      activation: activation after the expansion and after the depthwise convolution.
       squeeze_excite: whether the expanded channels are gated.
-      fused: whether one dense convolution expands and looks around, in place of a 1x1 and a depthwise one.
-      residual: whether input and result are added where their shapes agree.
+      fused: whether one dense convolution replaces the 1x1 expansion and the depthwise convolution.
+      residual: whether input and result are added if their shapes agree.
     """
 
     expansion: float
@@ -45,14 +45,14 @@ class Block(NamedTuple):
 
 
 class Network(NamedTuple):
-    """A 3x3 convolution of stride 2, inverted residuals, and perhaps a 1x1 convolution.
+    """A 3x3 convolution of stride 2, inverted residuals, and optionally a 1x1 convolution.
 
     Attributes:
-      scope: first part of the variables' names.
+      scope: variable scope.
       first_filters: channels of the first convolution.
       blocks: the inverted residuals.
       last_filters: channels of the last convolution; None for none.
-      activation: what follows the first and the last convolution.
+      activation: activation after the first and the last convolution.
     """
 
     scope: str
@@ -69,7 +69,7 @@ def round_channels(channels: float, divisor: int = CHANNEL_DIVISOR, smallest: in
 
 
 def _squeeze_excite(inputs: tf.Tensor) -> tf.Tensor:
-    """Gates each channel by what all channels are on average: [n, h, w, c].
+    """Applies squeeze-and-excite: gates each channel by a function of all channels' means: [n, h, w, c].
 
     Source: arXiv:1709.01507, section 3; a quarter of the channels: arXiv:1905.02244, section 5.3.
     """
@@ -83,7 +83,7 @@ def _squeeze_excite(inputs: tf.Tensor) -> tf.Tensor:
 
 
 def _expand(inputs: tf.Tensor, block: Block, stride: int, rate: int) -> tf.Tensor:
-    """More channels: [n, h, w, expanded]; where the block is fused, at its stride."""
+    """Expands the channels: [n, h, w, expanded]; a fused block also applies its stride here."""
     if block.expansion == 1:
         return inputs
     expanded = round_channels(int(inputs.shape[-1]) * block.expansion)
@@ -97,7 +97,7 @@ def _expand(inputs: tf.Tensor, block: Block, stride: int, rate: int) -> tf.Tenso
 def _inverted_residual(
     inputs: tf.Tensor, block: Block, filters: int, stride: int, rate: int
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """One block; gives its output and the output of its depthwise convolution (None where it is fused)."""
+    """Builds one block; returns its output and the output of its depthwise convolution (None if it is fused)."""
     depthwise = None
     net = _expand(inputs, block, stride, rate)  # [n, h, w, expanded]
     if not block.fused:
@@ -107,7 +107,7 @@ def _inverted_residual(
     if block.squeeze_excite:
         net = _squeeze_excite(net)
     net = layers.conv2d(net, filters, 1, activation=None, scope='project')  # [n, h/s, w/s, filters]
-    # A block that lost its stride to the output stride has a shortcut too: that is how checkpoints were trained.
+    # A block whose stride was removed for the output stride has a shortcut too, as published checkpoints were trained.
     if block.residual and stride == 1 and int(inputs.shape[-1]) == filters:
         net = tf.add(net, inputs, name='add')
     return net, depthwise
@@ -116,13 +116,13 @@ def _inverted_residual(
 def build(
     images: tf.Tensor, network: Network, output_stride: int, scaled: Callable[[int], int]
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Makes a network of inverted residuals.
+    """Builds a network of inverted residuals.
 
     Args:
       images: [n, h, w, input_channels] float32, normalised.
-      network: what it is made of.
-      output_stride: input pixels for each step of the features.
-      scaled: gives the channels to have in place of those of `network`.
+      network: its layers.
+      output_stride: ratio of the input's size to the size of the features.
+      scaled: function from the channels in `network` to the channels to build.
 
     Returns:
       Features [n, ceil(h / output_stride), ceil(w / output_stride), c], and end points: `layer_1` (the first
@@ -142,7 +142,7 @@ def build(
         depthwise_initializer=initializers.truncated_normal(0.09),
     )
     with family, tf.compat.v1.variable_scope(network.scope):
-        # The name that converters look for, such as MobilenetV2/MobilenetV2/input.
+        # Converters refer to this name, such as MobilenetV2/MobilenetV2/input.
         net = tf.identity(images, name=f'{network.scope}/input')
         first = scaled(network.first_filters)
         net = layers.conv2d(net, first, 3, stride=first_stride, rate=first_rate, scope='Conv')  # [n, h/2, w/2, first]

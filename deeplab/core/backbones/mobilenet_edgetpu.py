@@ -1,8 +1,8 @@
-"""MobileNet-EdgeTPU: inverted residuals for an accelerator that likes dense convolutions better than depthwise ones.
+"""MobileNet-EdgeTPU: inverted residuals for accelerators on which dense convolutions are faster than depthwise ones.
 
-The early blocks are fused, nothing but ReLU follows a convolution, and there is no squeeze-and-excite.
+The early blocks are fused, every activation is ReLU, and there is no squeeze-and-excite.
 
-Source: arXiv:2003.02838, section 3.1 (fused inverted bottlenecks); the rows are facts of the published network.
+Source: arXiv:2003.02838, section 3.1 (fused inverted bottlenecks); the rows are those of the published network.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ NETWORK = inverted_residual.Network(
 
 
 def build(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Makes the network; its channels are multiples of 8 under every depth multiplier, whatever `divisible_by` says.
+    """Builds the network; its channels are multiples of 8 for every depth multiplier, and `divisible_by` is ignored.
 
     Args:
       images: [n, h, w, input_channels] float32, normalised.
-      options: output_stride and depth_multiplier matter.
+      options: output_stride and depth_multiplier are read.
 
     Returns:
-      Features and end points, as `inverted_residual.build` gives them.
+      Features and end points, as returned by `inverted_residual.build`.
     """
 
     def scaled(channels: int) -> int:

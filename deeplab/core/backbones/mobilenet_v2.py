@@ -1,4 +1,4 @@
-"""MobileNetV2, as the backbone of DeepLab uses it: all blocks, without the last 1x1 convolution.
+"""MobileNetV2 as a DeepLab backbone: all blocks, without the last 1x1 convolution.
 
 Source: arXiv:1801.04381, table 2 and figure 4(d).
 """
@@ -28,10 +28,10 @@ NETWORK = inverted_residual.Network(
 
 
 def scaled_channels(channels: int, options: ModelOptions) -> int:
-    """`channels` of the paper's table under the depth multiplier.
+    """Returns `channels` of the paper's table scaled by the depth multiplier.
 
-    The full network keeps multiples of 8; a multiplied one takes the nearest integer, which is what the published
-    checkpoints with half the channels hold (12 channels, not 16, in the second row).
+    The full network keeps multiples of 8; a scaled one rounds to the nearest integer, as the published checkpoints
+    with half the channels do (12 channels, not 16, in the second row).
     """
     full = options.depth_multiplier == 1.0
     divisor = options.divisible_by or (8 if full else 1)
@@ -39,11 +39,11 @@ def scaled_channels(channels: int, options: ModelOptions) -> int:
 
 
 def build(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Makes the network.
+    """Builds the network.
 
     Args:
       images: [n, h, w, input_channels] float32, normalised.
-      options: output_stride, depth_multiplier and divisible_by matter.
+      options: output_stride, depth_multiplier and divisible_by are read.
 
     Returns:
       Features [n, h / output_stride, w / output_stride, 320 * depth_multiplier], and end points: `layer_1` (the first

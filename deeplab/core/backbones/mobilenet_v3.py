@@ -1,7 +1,7 @@
-"""MobileNetV3, large and small, as the paper's section on segmentation has them.
+"""MobileNetV3, large and small, in the segmentation variants of the paper.
 
-Both are the classification networks up to their last stage, which has half the channels there; the 1x1 convolution
-that follows comes with it, pooling and classification do not.
+Both are the classification networks up to and including the 1x1 convolution after the last stage, with half the
+channels in the last stage, and without pooling and classifier.
 
 Source: arXiv:1905.02244, tables 1 and 2 (the rows) and section 6.4 (the halved last stage).
 """
@@ -74,18 +74,18 @@ SMALL = inverted_residual.Network(
 def build(
     images: tf.Tensor, options: ModelOptions, network: inverted_residual.Network
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Makes the network.
+    """Builds the network.
 
-    Its channels are multiples of 8 under every depth multiplier, whatever `divisible_by` says, and its activations stay
-    what they are, whatever `use_bounded_activation` says: the first is for MobileNetV2, the second for the heads.
+    Its channels are multiples of 8 for every depth multiplier. `divisible_by` (which is for MobileNetV2) and
+    `use_bounded_activation` (which is for the heads here) are ignored.
 
     Args:
       images: [n, h, w, input_channels] float32, normalised.
-      options: output_stride and depth_multiplier matter.
+      options: output_stride and depth_multiplier are read.
       network: `LARGE` or `SMALL`.
 
     Returns:
-      Features and end points, as `inverted_residual.build` gives them.
+      Features and end points, as returned by `inverted_residual.build`.
     """
 
     def scaled(channels: int) -> int:
@@ -95,7 +95,7 @@ def build(
 
 
 def _register(name: str, network: inverted_residual.Network, skip_layers: tuple[int, int, int]) -> None:
-    """Registers one size, with the layers that a decoder may look at for strides 4, 8 and 16."""
+    """Registers one size, with the layers that a decoder may use as skips at strides 4, 8 and 16."""
     registry.register(
         registry.Backbone(
             name=name,

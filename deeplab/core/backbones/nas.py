@@ -1,8 +1,8 @@
-"""The searched networks: PNASNet's cells in a row, and Auto-DeepLab, whose cells also go down and up in resolution.
+"""Networks found by neural architecture search (NAS): PNASNet and Auto-DeepLab.
 
-Both are one rule with other data: a stem to stride 4, then cells. A cell's *level* l says where it lies: stride
-4 * 2^l, with 2^l times the filters of level 0. One level down is a cell of stride 2; one level up is a bilinear
-resizing before the cell.
+Both are a stem of stride 4 followed by cells. A cell of *level* l has stride 4 * 2^l and 2^l times the filters of
+level 0. To go one level down, the cell has stride 2; to go one level up, its input is resized bilinearly. PNASNet's
+levels only go down.
 
 Source: arXiv:1712.00559 (the cell of PNASNet-5); arXiv:1901.02985, figures 1 and 3 and section 4.2.
 """
@@ -33,6 +33,7 @@ from deeplab.core.backbones.nas_cell import (
 )
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions, NasOptions
+from deeplab.wording import option
 
 BATCH_NORM_DECAY = 0.9997
 BATCH_NORM_EPSILON = 1e-3
@@ -44,14 +45,14 @@ LEVEL_OF_STRIDE_32 = 3
 
 
 class Architecture(NamedTuple):
-    """One searched network.
+    """One network found by architecture search.
 
     Attributes:
-      name: what --model_variant says.
+      name: value of `ModelOptions.model_variant`.
       scope: variable scope.
       genotype: the blocks of every cell.
       levels: the level of each cell.
-      stays_down: whether the path only goes down, so that cutting off its deepest levels gives denser features.
+      stays_down: whether levels never decrease, so that limiting them gives denser features.
     """
 
     name: str
@@ -62,7 +63,7 @@ class Architecture(NamedTuple):
 
 
 def _block(number: int) -> int:
-    """The state that block `number` of a cell gives."""
+    """Returns the number of the state that block `number` of a cell computes."""
     return FIRST_BLOCK + number
 
 
@@ -96,13 +97,13 @@ HNASNET = Architecture(
 
 
 def cell_levels(architecture: Architecture, output_stride: int) -> tuple[int, ...]:
-    """The level of each cell for an output stride.
+    """Returns the level of each cell for an output stride.
 
-    A path that only goes down stops at the level of the output stride: cells beyond it keep that level's size and
-    filters. A path that comes up again ends where it ends.
+    If levels never decrease, they are limited to that of the output stride: deeper cells take its size and filters.
+    Otherwise they are fixed, and so is the output stride.
 
     Raises:
-      OptionError: the path cannot end at that stride.
+      OptionError: the last cell cannot have that stride.
     """
     levels = architecture.levels
     if architecture.stays_down:
@@ -110,28 +111,29 @@ def cell_levels(architecture: Architecture, output_stride: int) -> tuple[int, ..
         levels = tuple(min(level, deepest) for level in levels)
     if STEM_STRIDE * 2 ** levels[-1] != output_stride:
         raise OptionError(
-            f'--output_stride={output_stride} is not possible with {architecture.name}: '
-            f'its cells end at stride {STEM_STRIDE * 2 ** levels[-1]}.'
+            f'{option("ModelOptions.output_stride", output_stride)} is not supported by {architecture.name}: '
+            f'its last cell has stride {STEM_STRIDE * 2 ** levels[-1]}.'
         )
     return levels
 
 
 def _check(architecture: Architecture, levels: tuple[int, ...], options: NasOptions) -> None:
-    """Raises `OptionError` for what the network cannot be."""
+    """Raises `OptionError` for options that the network does not support."""
     if options.use_classification_head:
         raise OptionError(
-            '--nas_use_classification_head=true is not available: the head for classification is not built. '
-            'Leave the flag away.'
+            f'{option("NasOptions.use_classification_head", True)} is not supported: there is no classification head. '
+            'Omit it.'
         )
     if options.remove_os32_stride and levels[-1] == LEVEL_OF_STRIDE_32:
         raise OptionError(
-            f'--nas_remove_os32_stride=true is not possible with {architecture.name} at --output_stride=32: its '
-            'features would lie at stride 16. Set --output_stride=16, or leave the flag away.'
+            f'{option("NasOptions.remove_os32_stride", True)} is not supported by {architecture.name} at '
+            f'{option("ModelOptions.output_stride", 32)}: its features would have stride 16. Set '
+            f'{option("ModelOptions.output_stride", 16)}, or omit {option("NasOptions.remove_os32_stride")}.'
         )
 
 
 def _keep_probability(options: NasOptions, number: int, cells: int) -> tf.Tensor | None:
-    """Share of the paths that cell `number` keeps now: less in later cells, and less as training goes on.
+    """Returns the drop-path keep probability of cell `number`, which falls with its depth and with the step.
 
     Source: arXiv:1707.07012 (ScheduledDropPath).
     """
@@ -147,14 +149,14 @@ def _keep_probability(options: NasOptions, number: int, cells: int) -> tf.Tensor
 
 
 class Features(NamedTuple):
-    """Features [n, h, w, c], and the stride at which they lie."""
+    """Features [n, h, w, c] and their stride."""
 
     tensor: tf.Tensor
     stride: int
 
 
 def _stem(images: tf.Tensor, activation: layers.Activation) -> tuple[Features, Features]:
-    """Three convolutions to stride 4; gives the outputs of the last two, before any activation."""
+    """Builds three convolutions up to stride 4; returns the outputs of the last two, before any activation."""
     net, current, outputs = images, 1, []
     for i, (filters, stride) in enumerate(STEM):
         inputs = activation(net) if i else net
@@ -168,7 +170,7 @@ def _stem(images: tf.Tensor, activation: layers.Activation) -> tuple[Features, F
 def _cells(
     previous: Features, net: Features, architecture: Architecture, levels: tuple[int, ...], options: ModelOptions
 ) -> list[tf.Tensor]:
-    """Builds the cells behind the stem; gives the output of each."""
+    """Builds the cells after the stem; returns the output of each."""
     activation = tf.nn.relu6 if options.use_bounded_activation else tf.nn.relu
     deepest = LEVEL_OF_STRIDE_32 - 1 if options.nas.remove_os32_stride else LEVEL_OF_STRIDE_32
     outputs = []
@@ -196,19 +198,19 @@ def _cells(
 def build(
     images: tf.Tensor, options: ModelOptions, *, architecture: Architecture
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Makes the network.
+    """Builds the network.
 
     Args:
       images: [n, h, w, input_channels] float32, normalised.
-      options: output_stride, use_bounded_activation and nas matter.
-      architecture: which of the networks.
+      options: output_stride, use_bounded_activation and nas are read.
+      architecture: the network.
 
     Returns:
       Features [n, h / output_stride, w / output_stride, 5 * filters of the last level], and end points: `Stem` (at
       stride 4) and `Cell_0` to `Cell_11`, before their activation.
 
     Raises:
-      OptionError: an output stride, a head or a missing stride that the network cannot have.
+      OptionError: the network does not support the output stride or the options in `nas`.
     """
     levels = cell_levels(architecture, options.output_stride)
     _check(architecture, levels, options.nas)

@@ -1,7 +1,7 @@
-"""Cells of the searched networks: a genotype is data, and one function builds any of them.
+"""Cells of networks found by architecture search, built from a genotype.
 
-A cell has two inputs, the features before it and the output of the cell before those. Each of its blocks applies one
-operation to one state, another to another, and adds the two; the cell's output is the concatenation of all blocks.
+A cell has two inputs, the features before it and the output of the cell before those. Each of its blocks applies two
+operations, each to a state of its own, and adds the results; the cell's output is the concatenation of all blocks.
 
 Source: arXiv:1712.00559, section 3.1; arXiv:1901.02985, section 3.1.
 """
@@ -16,7 +16,7 @@ from deeplab.core import dropout, layers, shapes
 
 # States that a branch may read; block i of the cell is state FIRST_BLOCK + i.
 INPUT = 0  # the features that enter the cell
-PREVIOUS = 1  # the output of the cell before, brought to the size and the channels of this one
+PREVIOUS = 1  # the output of the previous cell, resized and projected to the size and the channels of this one
 FIRST_BLOCK = 2
 
 SEPARABLE = 'separable'  # a separable convolution, twice
@@ -28,7 +28,7 @@ ATROUS_RATE = 2
 
 
 class Branch(NamedTuple):
-    """One operation of a block: what, the side of its kernel, and the state that it reads."""
+    """One operation of a block: its kind, the side of its kernel, and the state that it reads."""
 
     operation: str
     kernel_size: int
@@ -40,12 +40,12 @@ Genotype = tuple[tuple[Branch, Branch], ...]
 
 
 class CellStyle(NamedTuple):
-    """What all cells of one network share, and how many paths this one keeps.
+    """Settings that all cells of one network share, and the drop-path keep probability of this one.
 
     Attributes:
       genotype: the blocks.
-      activation: relu or relu6; it stands before each convolution.
-      keep_probability: share of the paths that stay in training, in (0, 1]; None where none is ever dropped.
+      activation: relu or relu6, applied before each convolution.
+      keep_probability: probability that a path is kept in training, in (0, 1]; None for no drop path.
     """
 
     genotype: Genotype
@@ -54,7 +54,7 @@ class CellStyle(NamedTuple):
 
 
 def fan_in_uniform(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
-    """Initialiser: uniform of variance 1 / (3 fan_in), hence in +-sqrt(1 / fan_in)."""
+    """Initialises uniformly in +-sqrt(1 / fan_in), with variance 1 / (3 fan_in)."""
     fan_in = 1
     for side in shape[:-1]:
         fan_in *= side
@@ -65,7 +65,7 @@ def fan_in_uniform(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
 def bare_conv2d(
     inputs: tf.Tensor, filters: int, kernel_size: int, *, scope: str, stride: int = 1, rate: int = 1
 ) -> tf.Tensor:
-    """A convolution alone: these networks name their batch norms by themselves.
+    """Builds a convolution without batch norm and activation, because cells name their batch norms differently.
 
     Returns:
       [n, ceil(h / stride), ceil(w / stride), filters] float32.
@@ -85,7 +85,7 @@ def bare_conv2d(
 
 
 def _bare_separable_conv2d(inputs: tf.Tensor, filters: int, kernel_size: int, *, scope: str, stride: int) -> tf.Tensor:
-    """A depthwise and a 1x1 convolution with nothing between them; both keep their weights in `scope`."""
+    """Builds a depthwise and a 1x1 convolution with nothing in between; both have their weights in `scope`."""
     net = layers.depthwise_conv2d(
         inputs,
         kernel_size,
@@ -102,7 +102,7 @@ def _bare_separable_conv2d(inputs: tf.Tensor, filters: int, kernel_size: int, *,
 
 
 def _separable(net: tf.Tensor, kernel_size: int, filters: int, stride: int, activation: layers.Activation) -> tf.Tensor:
-    """Activation, separable convolution and batch norm, twice; the stride is the first one's."""
+    """Builds activation, separable convolution and batch norm, twice; the first one has the stride."""
     side = f'{kernel_size}x{kernel_size}'
     for i in (1, 2):
         net = _bare_separable_conv2d(
@@ -113,7 +113,7 @@ def _separable(net: tf.Tensor, kernel_size: int, filters: int, stride: int, acti
 
 
 def _atrous(net: tf.Tensor, kernel_size: int, filters: int, stride: int, activation: layers.Activation) -> tf.Tensor:
-    """An atrous convolution; where the cell strides, resizing the input takes the place of the rate."""
+    """Builds an atrous convolution; if the cell has a stride, its input is resized instead and the rate is 1."""
     side = f'{kernel_size}x{kernel_size}'
     net, rate = activation(net), ATROUS_RATE
     if stride > 1:
@@ -125,7 +125,7 @@ def _atrous(net: tf.Tensor, kernel_size: int, filters: int, stride: int, activat
 
 
 def _identity(net: tf.Tensor, filters: int, stride: int, activation: layers.Activation) -> tf.Tensor:
-    """The features themselves; where the cell strides, a strided 1x1 convolution of them."""
+    """Returns the features themselves, or a strided 1x1 convolution of them if the cell has a stride."""
     if stride == 1:
         return net
     net = bare_conv2d(activation(net), filters, 1, scope='1x1', stride=stride)
@@ -133,9 +133,9 @@ def _identity(net: tf.Tensor, filters: int, stride: int, activation: layers.Acti
 
 
 def _branch(net: tf.Tensor, branch: Branch, filters: int, stride: int, style: CellStyle) -> tf.Tensor:
-    """Applies one branch to its state [n, h, w, filters]; gives [n, h/s, w/s, filters]."""
+    """Applies one branch to its state [n, h, w, filters]; returns [n, h/s, w/s, filters]."""
     if branch.operation == IDENTITY:
-        # The way around is never dropped, so that something always comes through.
+        # The identity path is never dropped, so that the output always depends on the input.
         return _identity(net, filters, stride, style.activation)
     if branch.operation == SEPARABLE:
         net = _separable(net, branch.kernel_size, filters, stride, style.activation)
@@ -144,7 +144,7 @@ def _branch(net: tf.Tensor, branch: Branch, filters: int, stride: int, style: Ce
     elif branch.operation == MAX_POOL:
         net = tf.nn.max_pool2d(net, branch.kernel_size, stride, 'SAME')
     else:
-        raise ValueError(f"A genotype names the operation '{branch.operation}', which does not exist.")
+        raise ValueError(f"Unknown operation '{branch.operation}' in a genotype.")
     if style.keep_probability is None:
         return net
     return dropout.drop_path(net, style.keep_probability, scope='drop_path')
@@ -153,8 +153,8 @@ def _branch(net: tf.Tensor, branch: Branch, filters: int, stride: int, style: Ce
 def _adjusted_previous(
     previous: tf.Tensor, inputs: tf.Tensor, filters: int, same_stride: bool, activation: layers.Activation
 ) -> tf.Tensor:
-    """Brings the output of the cell before to the size of `inputs` and to `filters` channels."""
-    # Even where the strides agree, going down and up again may have lost a row: 34 -> 17 -> 33.
+    """Resizes the output of the previous cell to the size of `inputs` and projects it to `filters` channels."""
+    # Even if the strides agree, downsampling and upsampling may have lost a row: 34 -> 17 -> 33.
     previous = shapes.resize_bilinear(previous, shapes.spatial_size(inputs))
     if same_stride and int(previous.shape[-1]) == filters:
         return previous
@@ -176,11 +176,11 @@ def cell(
 
     Args:
       inputs: [n, h, w, c] float32, the features before it.
-      previous: [n, h', w', c'] float32, the output of the cell before those.
+      previous: [n, h', w', c'] float32, the output of the previous cell.
       style: genotype, activation and drop path.
       filters: channels of every operation.
-      stride: 1 or 2; of those operations that read one of the cell's two inputs.
-      same_stride: whether `previous` lies at the stride of `inputs`.
+      stride: 1 or 2, for operations that read one of the cell's two inputs.
+      same_stride: whether `previous` has the stride of `inputs`.
       scope: variable scope.
 
     Returns:

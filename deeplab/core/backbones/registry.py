@@ -1,7 +1,7 @@
-"""The backbones that exist, and what the rest of the toolkit needs to know of one.
+"""Registry of backbones.
 
-A family is a file in this folder that ends in `register(Backbone(...))`: no list names it. A backbone from outside
-the package is registered the same way, before it is asked for.
+A family is a file in this folder that ends in `register(Backbone(...))`; it is found without being listed anywhere. A
+backbone from outside the package is registered the same way, before it is requested.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import tensorflow as tf
 from deeplab.core import layers
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
+from deeplab.wording import option
 
 # (normalised images [n, h, w, input_channels], options)
 #   -> (features [n, h / output_stride, w / output_stride, c], end points)
@@ -25,11 +26,11 @@ Build = Callable[[tf.Tensor, ModelOptions], tuple[tf.Tensor, dict[str, tf.Tensor
 
 @dataclasses.dataclass(frozen=True)
 class Normalization:
-    """What happens to pixels of 0 to 255 before the first convolution: `x * scale - offset`, by channel.
+    """Normalisation of pixels of 0 to 255 before the first convolution: `x * scale - offset`, by channel.
 
     Attributes:
       scale: factor.
-      offset: what is subtracted from red, green and blue after scaling.
+      offset: values subtracted from red, green and blue after scaling.
     """
 
     scale: float
@@ -37,20 +38,20 @@ class Normalization:
 
     @property
     def mean_pixel(self) -> tuple[float, float, float]:
-        """The pixel that becomes zero, hence the value to pad images with."""
+        """The pixel that is normalised to zero, with which images are padded."""
         return tuple(value / self.scale for value in self.offset)  # type: ignore[return-value]
 
     def offset_of(self, channels: int) -> tuple[float, ...]:
-        """What is subtracted from each of so many channels after scaling.
+        """Returns the value that is subtracted from each of `channels` channels after scaling.
 
-        Three are red, green and blue, and so are the first three of more. The others, and all where there are fewer,
-        get the mean of the three.
+        Three channels, or the first three of more, are red, green and blue. Further channels, and all of fewer than
+        three, use the mean of the three.
         """
         mean = sum(self.offset) / 3.0
         return (*self.offset, *[mean] * (channels - 3)) if channels >= 3 else (mean,) * channels
 
     def mean_pixel_of(self, channels: int) -> tuple[float, ...]:
-        """The pixel of so many channels that becomes zero."""
+        """Returns the pixel of `channels` channels that is normalised to zero."""
         return tuple(value / self.scale for value in self.offset_of(channels))
 
     def apply(self, images: tf.Tensor) -> tf.Tensor:
@@ -69,16 +70,16 @@ class Backbone:
     """One network that turns images into features.
 
     Attributes:
-      name: what --model_variant says.
-      build: makes the network.
-      scope: first part of its variables' names.
-      normalization: what it expects of its input.
-      decoder_end_points: for each stride at which a decoder may take a skip, the end point's name.
-      output_strides: strides that the network can be made dense for.
-      uses_multi_grid: whether --multi_grid means anything to it.
-      uses_depth_multiplier: whether --depth_multiplier means anything to it.
-      uses_divisible_by: whether --divisible_by means anything to it.
-      uses_nas_options: whether the flags of searched networks mean anything to it.
+      name: value of `ModelOptions.model_variant`.
+      build: builds the network.
+      scope: variable scope.
+      normalization: normalisation of its input.
+      decoder_end_points: name of the end point for each stride at which a decoder may take a skip.
+      output_strides: supported output strides.
+      uses_multi_grid: whether it reads `ModelOptions.multi_grid`.
+      uses_depth_multiplier: whether it reads `ModelOptions.depth_multiplier`.
+      uses_divisible_by: whether it reads `ModelOptions.divisible_by`.
+      uses_nas_options: whether it reads `NasOptions`.
     """
 
     name: str
@@ -101,61 +102,64 @@ def _shown(values: Any) -> str:
 
 
 def register(backbone: Backbone) -> Backbone:
-    """Makes `backbone` known under its name.
+    """Registers `backbone` under its name.
 
     Raises:
       ValueError: another backbone has that name.
     """
     if _backbones.setdefault(backbone.name, backbone) is not backbone:
-        raise ValueError(f"A backbone '{backbone.name}' is registered already; names must differ.")
+        raise ValueError(f"A backbone '{backbone.name}' is already registered; names must be unique.")
     return backbone
 
 
 def _load_families() -> None:
-    """Imports every file of this package, each of which registers what it holds."""
+    """Imports every module of this package, each of which registers its backbones."""
     package = importlib.import_module(__package__)
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f'{__package__}.{module.name}')
 
 
 def names() -> tuple[str, ...]:
-    """Names of all backbones, sorted."""
+    """Returns the names of all backbones, sorted."""
     _load_families()
     return tuple(sorted(_backbones))
 
 
 def get(name: str) -> Backbone:
-    """The backbone called `name`.
+    """Returns the backbone called `name`.
 
     Raises:
-      OptionError: there is none; the message lists those that exist.
+      OptionError: there is none; the message lists the known names.
     """
     if name not in names():
-        raise OptionError(f'--model_variant={name} is not known. Known variants: {", ".join(names())}.')
+        raise OptionError(
+            f'{option("ModelOptions.model_variant", name)} is not known. Known variants: {", ".join(names())}.'
+        )
     return _backbones[name]
 
 
 def check(options: ModelOptions) -> Backbone:
-    """The backbone that `options` ask for, after checking that it can do what they ask.
+    """Returns the backbone that `options` name, after checking that it supports them.
 
     Raises:
-      OptionError: unknown variant, impossible output stride, or a decoder stride without a skip.
+      OptionError: unknown variant, unsupported output stride, or a decoder stride without a skip.
     """
     backbone = get(options.model_variant)
     if options.output_stride not in backbone.output_strides:
         raise OptionError(
-            f'--output_stride={options.output_stride} is not possible with {backbone.name}; '
-            f'it can be {_shown(backbone.output_strides)}.'
+            f'{option("ModelOptions.output_stride", options.output_stride)} is not supported by {backbone.name}. '
+            f'Supported: {_shown(backbone.output_strides)}.'
         )
     for stride in options.decoder.output_strides:
         if stride not in backbone.decoder_end_points:
             raise OptionError(
-                f'--decoder_output_stride={stride} is not possible with {backbone.name}: it has skips at strides '
+                f'{option("DecoderOptions.output_strides", options.decoder.output_strides)} is not supported by '
+                f'{backbone.name}: it has no skip at stride {stride}. Strides with skips: '
                 f'{_shown(backbone.decoder_end_points)}.'
             )
     return backbone
 
 
 def activation(options: ModelOptions) -> layers.Activation:
-    """The rectifier of networks, heads and decoder: relu, or relu6 where activations shall be bounded."""
+    """Returns the activation of networks, heads and decoder: relu, or relu6 for bounded activations."""
     return tf.nn.relu6 if options.use_bounded_activation else tf.nn.relu

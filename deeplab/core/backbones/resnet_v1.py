@@ -1,7 +1,7 @@
-"""ResNet v1 with 18, 50 and 101 layers, each with the classical root or the one of three 3x3 convolutions ("beta").
+"""ResNet v1 with 18, 50 and 101 layers, each with the 7x7 root or the root of three 3x3 convolutions ("beta").
 
-A block's stride sits in its *last* unit, so that all units of a block but one work at the block's own resolution. The
-root takes a stride of four, blocks 1 to 3 take two each, block 4 takes none and carries the multi-grid instead.
+The stride of a block is in its *last* unit. The root has stride 4, blocks 1 to 3 have stride 2 each, and block 4 has
+stride 1 and the multi-grid rates.
 
 Source: arXiv:1512.03385, table 1 and figure 5; multi-grid: arXiv:1706.05587, section 3.2.1; beta root: arXiv:1612.01105
 (the network behind its section 5.1).
@@ -18,6 +18,7 @@ from deeplab.core import initializers, layers
 from deeplab.core.backbones import densify, registry
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
+from deeplab.wording import option
 
 BATCH_NORM_DECAY = 0.95
 BATCH_NORM_EPSILON = 1e-5
@@ -54,31 +55,31 @@ class Unit(NamedTuple):
 
 
 def _multi_grid(network: Network, options: ModelOptions) -> tuple[int, ...]:
-    """The factors on the atrous rates of block 4's units.
+    """Returns the factors on the atrous rates of the units of block 4.
 
     Raises:
-      OptionError: another number of factors than units, or a factor below 1.
+      OptionError: the number of factors is not the number of units, or a factor is below 1.
     """
     count = network.units[-1]
     if options.multi_grid is None:
         return (1,) * count
     if len(options.multi_grid) != count or min(options.multi_grid) < 1:
-        given = ','.join(str(factor) for factor in options.multi_grid)
         raise OptionError(
-            f'--multi_grid={given} is not possible with {options.model_variant}: its last block has {count} units, '
-            f'so give {count} factors, each 1 or more, such as {" ".join(["--multi_grid=1"] * count)}.'
+            f'{option("ModelOptions.multi_grid", options.multi_grid)} is not supported by {options.model_variant}: its '
+            f'last block has {count} units. Give {count} factors, each 1 or more, such as '
+            f'{option("ModelOptions.multi_grid", (1,) * count)}.'
         )
     return tuple(options.multi_grid)
 
 
 def _units(network: Network, options: ModelOptions) -> list[Unit]:
-    """All units in order, made dense for the output stride."""
+    """Returns all units in order, with strides and atrous rates for the output stride."""
     designed = [
         (f'block{block + 1}/unit_{unit + 1}', filters, stride if unit == count - 1 else 1)
         for block, (count, filters, stride) in enumerate(zip(network.units, BLOCK_FILTERS, BLOCK_STRIDES, strict=True))
         for unit in range(count)
     ]
-    # The root is one step of stride 4: it is never made dense.
+    # The root always has stride 4.
     strides = densify.densify([4, *(stride for _, _, stride in designed)], options.output_stride)[1:]
     factors = (1,) * (len(designed) - network.units[-1]) + _multi_grid(network, options)
     return [
@@ -88,7 +89,7 @@ def _units(network: Network, options: ModelOptions) -> list[Unit]:
 
 
 def _root(images: tf.Tensor, network: Network) -> tf.Tensor:
-    """[n, h, w, input_channels] to [n, h / 4, w / 4, c]."""
+    """Builds the root: [n, h, w, input_channels] to [n, h / 4, w / 4, c]."""
     conv = functools.partial(layers.conv2d, fixed_padding=True)
     if network.beta_filters is None:
         net = conv(images, ROOT_FILTERS, 7, stride=2, scope='conv1')  # [n, h/2, w/2, 64]
@@ -100,15 +101,15 @@ def _root(images: tf.Tensor, network: Network) -> tf.Tensor:
 
 
 def _shortcut(inputs: tf.Tensor, filters: int, stride: int) -> tf.Tensor:
-    """The input with the channels and the stride of the unit's result: untouched wherever it can be."""
+    """Builds the shortcut: the input, projected or subsampled only if the unit's output differs in shape."""
     if int(inputs.shape[-1]) != filters:
         return layers.conv2d(inputs, filters, 1, stride=stride, activation=None, scope='shortcut')
-    # A pool over single pixels picks every stride-th one.
+    # Max pooling with a 1x1 window subsamples by the stride.
     return inputs if stride == 1 else tf.nn.max_pool2d(inputs, 1, stride, 'SAME', name='shortcut')
 
 
 def _lite_unit(inputs: tf.Tensor, unit: Unit) -> tuple[tf.Tensor, tf.Tensor]:
-    """Two 3x3 convolutions; gives the unit's output and its residual."""
+    """Builds a unit of two 3x3 convolutions; returns its output and its residual."""
     shortcut = _shortcut(inputs, unit.filters, unit.stride)  # [n, h/s, w/s, filters]
     net = layers.conv2d(inputs, unit.filters, 3, rate=unit.rate, scope='conv1')  # [n, h, w, filters]
     residual = layers.conv2d(
@@ -125,7 +126,7 @@ def _lite_unit(inputs: tf.Tensor, unit: Unit) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _bottleneck_unit(inputs: tf.Tensor, unit: Unit) -> tuple[tf.Tensor, tf.Tensor]:
-    """1x1, 3x3 and 1x1 convolutions; gives the unit's output and its residual."""
+    """Builds a unit of 1x1, 3x3 and 1x1 convolutions; returns its output and its residual."""
     expanded = unit.filters * BOTTLENECK_EXPANSION
     shortcut = _shortcut(inputs, expanded, unit.stride)  # [n, h/s, w/s, expanded]
     net = layers.conv2d(inputs, unit.filters, 1, scope='conv1')  # [n, h, w, filters]
@@ -137,21 +138,21 @@ def _bottleneck_unit(inputs: tf.Tensor, unit: Unit) -> tuple[tf.Tensor, tf.Tenso
 
 
 def build(images: tf.Tensor, options: ModelOptions, network: Network) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Makes the network.
+    """Builds the network.
 
-    `use_bounded_activation` is not for it: sums of residuals keep the plain ReLU, and heads alone are bounded.
+    `use_bounded_activation` is ignored here and affects the head only.
 
     Args:
       images: [n, h, w, input_channels] float32, normalised.
-      options: output_stride and multi_grid matter.
-      network: which depth and root.
+      options: output_stride and multi_grid are read.
+      network: its depth and root.
 
     Returns:
       Features [n, ceil(h / output_stride), ceil(w / output_stride), 512 or 2048], and end points: for each unit
-      `blockI/unit_J`, its output, and `blockI/unit_J/KIND/convK`, the residual before it joins the shortcut.
+      `blockI/unit_J`, its output, and `blockI/unit_J/KIND/convK`, the residual before the shortcut is added.
 
     Raises:
-      OptionError: multi_grid does not fit the last block.
+      OptionError: `multi_grid` does not have one factor for each unit of the last block.
     """
     build_unit, kind, last = (
         (_bottleneck_unit, 'bottleneck_v1', 'conv3')
@@ -178,7 +179,7 @@ def build(images: tf.Tensor, options: ModelOptions, network: Network) -> tuple[t
 def _register(layer_count: int, units: tuple[int, int, int, int], bottleneck: bool, skips: dict[int, str]) -> None:
     """Registers one depth with both roots."""
     scope = f'resnet_v1_{layer_count}'
-    # The small network's three convolutions have a quarter of the channels.
+    # The beta root of ResNet-18 has a quarter of the channels.
     beta_filters = (64, 64, 128) if bottleneck else (16, 16, 32)
     for suffix, filters, normalization in (
         ('', None, registry.SUBTRACT_RGB_MEAN),
@@ -198,7 +199,7 @@ def _register(layer_count: int, units: tuple[int, int, int, int], bottleneck: bo
 
 
 def _skips(units: tuple[int, int, int], convolution: str) -> dict[int, str]:
-    """End points for skips at strides 4, 8 and 16: the residual of unit number `units[i]` of block i + 1."""
+    """Returns the end points for skips at strides 4, 8 and 16: the residual of unit `units[i]` of block i + 1."""
     return {4 << i: f'block{i + 1}/unit_{unit}/{convolution}' for i, unit in enumerate(units)}
 
 

@@ -1,7 +1,7 @@
 """The aligned Xception of DeepLabv3+, with 41, 65 or 71 layers.
 
-Source: arXiv:1802.02611, section 3.2 and figure 4 (after arXiv:1610.02357); the 41 and 71 layers differ from the
-65 in the entry flow's and the middle flow's length alone.
+Source: arXiv:1802.02611, section 3.2 and figure 4 (after arXiv:1610.02357). The networks differ only in the length of
+the entry flow and of the middle flow.
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ from deeplab.core import initializers, layers
 from deeplab.core.backbones import densify, registry
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
+from deeplab.wording import option
 
 BATCH_NORM_DECAY = 0.9997
 BATCH_NORM_EPSILON = 1e-3
-BOUND = 6.0  # of activations, where they are bounded
-CONVOLUTIONS = 3  # separable ones in a module
+BOUND = 6.0  # limit of bounded activations
+CONVOLUTIONS = 3  # separable convolutions in a module
 
 
 class Block(NamedTuple):
-    """A row of Xception modules that are alike.
+    """A sequence of identical Xception modules.
 
     Attributes:
-      scope: where its variables live, below the network's scope.
+      scope: variable scope below the network's.
       filters: channels after each of a module's three separable convolutions.
-      stride: stride of the last of these.
+      stride: stride of the last convolution of the last module.
       shortcut: 'conv' (a 1x1 convolution), 'sum' (the input itself) or 'none'.
       units: number of modules.
-      inner_activation: whether the activation stands behind both parts of each separable convolution, instead of
-        once in front of it. Bounded activations clip both parts of the others to +-6.
-      multi_grid: whether --multi_grid multiplies the rates of its three convolutions.
+      inner_activation: whether the activation follows both parts of each separable convolution, instead of preceding
+        the convolution. In the other blocks, bounded activations clip both parts to +-6.
+      multi_grid: whether `ModelOptions.multi_grid` multiplies the rates of its three convolutions.
     """
 
     scope: str
@@ -47,7 +48,7 @@ class Block(NamedTuple):
 
 
 def _blocks(entry: Sequence[tuple[int, int]], middle_units: int) -> tuple[Block, ...]:
-    """All blocks of a network whose entry flow has the given (filters, stride)."""
+    """Returns all blocks of a network whose entry flow has the given (filters, stride)."""
     entry_blocks = [
         Block(f'entry_flow/block{i}', (filters, filters, filters), stride)
         for i, (filters, stride) in enumerate(entry, start=1)
@@ -77,9 +78,9 @@ def _bounded(values: tf.Tensor) -> tf.Tensor:
 def _residual(
     inputs: tf.Tensor, block: Block, stride: int, rates: Sequence[int], options: ModelOptions
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Three separable convolutions; the last one strides. Gives their end points too, by scope.
+    """Builds three separable convolutions, the last one strided; returns their end points too, by scope.
 
-    With bounded activations a stride pads as TensorFlow's SAME does, as published checkpoints were trained.
+    With bounded activations, strided convolutions use SAME padding, as published checkpoints were trained.
     """
     activation = registry.activation(options)
     inner = activation if block.inner_activation else _bounded if options.use_bounded_activation else None
@@ -105,7 +106,7 @@ def _residual(
 def _module(
     inputs: tf.Tensor, block: Block, stride: int, rates: Sequence[int], options: ModelOptions
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """One Xception module: the residual and its shortcut."""
+    """Builds one Xception module: the residual and its shortcut."""
     net, end_points = _residual(inputs, block, stride, rates, options)
     if block.shortcut == 'none':
         return net, end_points
@@ -118,19 +119,19 @@ def _module(
 
 
 def _rates(block: Block, rate: int, options: ModelOptions) -> tuple[int, ...]:
-    """Atrous rates of a module's three convolutions."""
+    """Returns the atrous rates of a module's three convolutions."""
     if not block.multi_grid or options.multi_grid is None:
         return (rate,) * CONVOLUTIONS
     if len(options.multi_grid) != CONVOLUTIONS:
         raise OptionError(
-            f'--multi_grid={",".join(map(str, options.multi_grid))} has {len(options.multi_grid)} numbers; '
+            f'{option("ModelOptions.multi_grid", options.multi_grid)} has {len(options.multi_grid)} numbers. '
             f'{options.model_variant} needs {CONVOLUTIONS}, one for each convolution of its last block.'
         )
     return tuple(rate * factor for factor in options.multi_grid)
 
 
 def _stem(images: tf.Tensor, stride: int, options: ModelOptions) -> tf.Tensor:
-    """The two convolutions before the first module: [n, h / 2, w / 2, 64]."""
+    """Builds the two convolutions before the first module: [n, h / 2, w / 2, 64]."""
     activation = registry.activation(options)
     with tf.compat.v1.variable_scope('entry_flow'):
         net = layers.conv2d(
@@ -142,20 +143,20 @@ def _stem(images: tf.Tensor, stride: int, options: ModelOptions) -> tf.Tensor:
 def build(
     images: tf.Tensor, options: ModelOptions, *, scope: str, blocks: Sequence[Block]
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Makes the network.
+    """Builds the network.
 
     Args:
       images: [n, h, w, input_channels] float32, normalised.
-      options: output_stride, multi_grid and use_bounded_activation matter.
+      options: output_stride, multi_grid and use_bounded_activation are read.
       scope: the network's variable scope.
-      blocks: what it consists of.
+      blocks: its blocks, in order.
 
     Returns:
       Features [n, h / output_stride, w / output_stride, 2048], and end points
       `BLOCK/unit_N/xception_module/separable_convI_pointwise`.
 
     Raises:
-      OptionError: --multi_grid does not have one number for each convolution of the last block.
+      OptionError: `multi_grid` does not have one number for each convolution of the last block.
     """
     unit_strides = [stride for block in blocks for stride in [1] * (block.units - 1) + [block.stride]]
     units = iter(densify.densify([2, *unit_strides], options.output_stride))

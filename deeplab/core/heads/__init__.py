@@ -1,4 +1,4 @@
-"""Heads: what stands between a backbone's features and the decoder or the logits, one file each.
+"""Heads, the layers between a backbone's features and the decoder or the logits; one file each.
 
-A file here ends in `registry.register(...)`; it is found by being here (see `registry`).
+A file in this folder ends in `registry.register(...)` and is found without being listed anywhere (see `registry`).
 """

@@ -1,6 +1,7 @@
 """Atrous spatial pyramid pooling with image-level features.
 
-Source: arXiv:1706.05587, section 3.3 and figure 5; the gate: arXiv:1905.02244, section 6.3.4 and figure 10.
+Source: arXiv:1706.05587, section 3.3 and figure 5; squeeze-and-excitation: arXiv:1905.02244, section 6.3.4 and
+figure 10.
 """
 
 from __future__ import annotations
@@ -12,49 +13,50 @@ from deeplab.core import activations, dropout, layers, shapes
 from deeplab.core.heads import registry
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
+from deeplab.wording import option
 
 KEEP_PROBABILITY = 0.9
 
 
 def _check(options: ModelOptions) -> None:
-    """Raises OptionError where there is nothing to gate with, or the gate does not fit what it gates."""
+    """Raises OptionError if squeeze-and-excitation lacks its image-level feature, or the channels do not match."""
     aspp = options.aspp
     if aspp.with_squeeze_and_excitation and not aspp.image_level_feature:
         raise OptionError(
-            '--aspp_with_squeeze_and_excitation=true needs the image-level feature; '
-            'set --add_image_level_feature=true too.'
+            f'{option("AsppOptions.with_squeeze_and_excitation", True)} needs the image-level feature. '
+            f'Also set {option("AsppOptions.image_level_feature", True)}.'
         )
     if aspp.with_squeeze_and_excitation and aspp.rates and not aspp.with_concat_projection:
-        rates = ','.join(str(rate) for rate in aspp.rates)
         raise OptionError(
-            f'--aspp_with_squeeze_and_excitation=true gates {aspp.filters} channels, but with --atrous_rates={rates} '
-            f'there are {aspp.filters * (1 + len(aspp.rates))} without a projection; set '
-            '--aspp_with_concat_projection=true, or leave the atrous rates away.'
+            f'{option("AsppOptions.with_squeeze_and_excitation", True)} gates {aspp.filters} channels, but with '
+            f'{option("AsppOptions.rates", aspp.rates)} and without a projection there are '
+            f'{aspp.filters * (1 + len(aspp.rates))}. Set {option("AsppOptions.with_concat_projection", True)}, or '
+            f'omit {option("AsppOptions.rates")}.'
         )
 
 
 def _pool(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
-    """The image-level feature before its convolution: [n, 1, 1, c], or more positions under a smaller pooling crop."""
+    """Pools the features: [n, 1, 1, c], or more positions if `image_pooling_crop_size` is smaller than the crop."""
     if options.crop_size is None or None in features.shape[1:3].as_list():
         return shapes.spatial_mean(features)  # [n, 1, 1, c]
     height, width = features.shape[1:3].as_list()
     crop = options.image_pooling_crop_size or options.crop_size
     window = [shapes.scaled_size(side, 1.0 / options.output_stride) for side in crop]
     if options.image_pooling_crop_size is None:
-        # A searched network that goes down to stride 32 and back loses positions of a crop that is not 32 * k + 1.
+        # A network that downsamples to stride 32 and upsamples again loses positions of a crop that is not 32 * k + 1.
         window = [min(side, most) for side, most in zip(window, (height, width), strict=True)]
     if window[0] > height or window[1] > width:
         raise OptionError(
-            f'--image_pooling_crop_size={crop[0]},{crop[1]} is larger than what the network sees '
-            f'({options.crop_size[0]},{options.crop_size[1]} at this scale); make it at most that, or leave it away.'
+            f'{option("ModelOptions.image_pooling_crop_size", tuple(crop))} is larger than the input of the network, '
+            f'{options.crop_size[0]},{options.crop_size[1]} at this scale. Set it to at most that, or omit it.'
         )
     if window == [height, width]:
-        return shapes.spatial_mean(features)  # the same, and faster: [n, 1, 1, c]
+        return shapes.spatial_mean(features)  # faster than the pooling, with the same result: [n, 1, 1, c]
     return tf.nn.avg_pool2d(features, window, options.image_pooling_stride, 'VALID')  # [n, ph, pw, c]
 
 
 def image_pooling(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
-    """What the whole image looks like, at every position: [n, h, w, filters]."""
+    """Builds the image-level feature, repeated at every position: [n, h, w, filters]."""
     gate = options.aspp.with_squeeze_and_excitation
     extra = {}
     if gate:
@@ -66,17 +68,17 @@ def image_pooling(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
 
 
 def _atrous_branch(features: tf.Tensor, options: ModelOptions, rate: int, scope: str) -> tf.Tensor:
-    """A 3x3 convolution at one rate: [n, h, w, filters]."""
+    """Builds a 3x3 convolution with one atrous rate: [n, h, w, filters]."""
     convolve = layers.separable_conv2d if options.aspp.with_separable_conv else layers.conv2d
     return convolve(features, options.aspp.filters, 3, rate=rate, scope=scope)
 
 
 def build(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
-    """Looks at `features` with several fields of view.
+    """Builds atrous spatial pyramid pooling (ASPP).
 
     Args:
       features: [n, h, w, c] float32.
-      options: the network; `options.aspp` above all.
+      options: the network; mainly `options.aspp` is read.
 
     Returns:
       [n, h, w, filters] float32; without the projection, filters times the number of branches.
@@ -94,7 +96,7 @@ def build(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
             merged = layers.conv2d(merged, aspp.filters, 1, scope=common.CONCAT_PROJECTION_SCOPE)
             merged = dropout.dropout(merged, KEEP_PROBABILITY, scope=f'{common.CONCAT_PROJECTION_SCOPE}_dropout')
         if aspp.with_squeeze_and_excitation:
-            merged = merged * image_level  # a gate: no new position, no new channel
+            merged = merged * image_level  # [n, h, w, filters]
         return merged
 
 

@@ -1,13 +1,13 @@
-"""A dense prediction cell: a head that was searched for, and that a JSON file describes.
+"""Dense prediction cell (DPC): a head found by architecture search and described by a JSON file.
 
 The file holds a list of branches, each an object:
 
     {"op": "conv", "input": -1, "kernel": 3, "rate": [1, 6]}
     {"op": "pyramid_pooling", "input": 0, "grid_size": [2, 2]}
 
-`input` is -1 for the backbone's features or the number of an earlier branch. A convolution has kernel 1, or a larger
-one that is depthwise separable and has an atrous rate for rows and one for columns, given for output stride 16. All
-branches are concatenated, whether another one reads them or not.
+`input` is -1 for the backbone's features, or the number of an earlier branch. A convolution with a kernel larger than
+1 is depthwise separable and has one atrous rate for rows and one for columns, given for output stride 16. All branches
+are concatenated, including those that another branch reads.
 
 Source: arXiv:1809.04184, section 3.2 (the operations) and figure 3 (the published cell).
 """
@@ -27,14 +27,15 @@ from deeplab.core.heads import registry
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
 from deeplab.utils import documents
+from deeplab.wording import option
 
-FILTERS = 256  # of each branch and of the projection
+FILTERS = 256  # filters of each branch and of the projection
 KEEP_PROBABILITY = 0.9
-RATES_OUTPUT_STRIDE = 16  # at which the file's rates hold
+RATES_OUTPUT_STRIDE = 16  # output stride for which the file gives the rates
 
 CONVOLUTION = 'conv'
 PYRAMID_POOLING = 'pyramid_pooling'
-# target_size is what others note down beside a grid; it follows from the crop, so the file's own is not read.
+# Published files give target_size beside grid_size; it is derived from the crop here, and the file's value is ignored.
 _KEYS = ('op', 'input', 'kernel', 'rate', 'grid_size', 'target_size')
 
 _PACKAGE = pathlib.Path(__file__).resolve().parents[2]
@@ -60,18 +61,18 @@ class Branch(NamedTuple):
 
 
 def find(path: str) -> pathlib.Path:
-    """The file that `path` means: in the working folder, or else in the package.
+    """Returns the file at `path`, relative to the working folder or else to the package.
 
     Raises:
-      OptionError: there is none; the message names the places.
+      OptionError: there is no such file; the message says where it was searched for.
     """
     places = [pathlib.Path(path), _PACKAGE.parent / path, _PACKAGE / path]
     for place in places:
         if place.is_file():
             return place
-    looked = 'the working folder and the package' if not places[0].is_absolute() else 'that place'
+    searched = '' if places[0].is_absolute() else ' in the working folder or in the package'
     raise OptionError(
-        f'--dense_prediction_cell_json={path}: there is no such file in {looked}. '
+        f'{option("ModelOptions.dense_prediction_cell_json", path)}: there is no such file{searched}. '
         f'The published cell is {PUBLISHED_CELL}.'
     )
 
@@ -81,25 +82,26 @@ def _is_count(value: Any) -> bool:
 
 
 class _Reader:
-    """Reads one cell's JSON and says where it is wrong."""
+    """Reads one cell's JSON, with errors that name the position in it."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
     def require(self, condition: bool, place: str, value: Any, allowed: str) -> None:
-        """Raises `OptionError` for what stands at `place` of the JSON unless `condition` holds."""
+        """Raises `OptionError` for `value` at `place` of the JSON unless `condition` holds."""
         if not condition:
             shown = json.dumps(value) if value is not None else 'missing'
-            raise OptionError(f'--dense_prediction_cell_json={self._path}: {place} is {shown}; {allowed}.')
+            path = option('ModelOptions.dense_prediction_cell_json', self._path)
+            raise OptionError(f'{path}: {place} is {shown}; {allowed}.')
 
     def pair(self, value: Any, place: str) -> tuple[int, int]:
-        """Two counts, for rows and columns."""
+        """Returns `value` as two counts, for rows and columns."""
         good = isinstance(value, list) and len(value) == 2 and all(_is_count(side) for side in value)
         self.require(good, place, value, 'it must be two integers of 1 or more, for rows and columns, such as [1, 6]')
         return value[0], value[1]
 
     def kernel(self, value: Any, place: str) -> int:
-        """The side of a square kernel, written as one number or as two that are alike."""
+        """Returns the side of a square kernel, given as one number or as two equal ones."""
         good = _is_count(value) or (
             isinstance(value, list) and len(value) == 2 and value[0] == value[1] and _is_count(value[0])
         )
@@ -107,11 +109,12 @@ class _Reader:
         return value[0] if isinstance(value, list) else value
 
     def branch(self, entry: Any, number: int) -> Branch:
-        """The branch that `entry`, element `number` of the list, describes."""
+        """Returns the branch that `entry`, element `number` of the list, describes."""
         place = f'[{number}]'
         self.require(isinstance(entry, dict), place, entry, 'it must be an object with the keys op and input')
         for key in entry:
-            self.require(key in _KEYS, f'{place}.{key}', entry[key], f'no such key is known; known: {", ".join(_KEYS)}')
+            known = f'the key is unknown; known keys: {", ".join(_KEYS)}'
+            self.require(key in _KEYS, f'{place}.{key}', entry[key], known)
         op, source = entry.get('op'), entry.get('input')
         ops = (CONVOLUTION, PYRAMID_POOLING)
         self.require(op in ops, f'{place}.op', op, f'it must be one of {", ".join(ops)}')
@@ -123,7 +126,7 @@ class _Reader:
         if op == PYRAMID_POOLING:
             return Branch(op, source, grid=self.pair(entry.get('grid_size'), f'{place}.grid_size'))
         kernel = self.kernel(entry.get('kernel'), f'{place}.kernel')
-        # A single point has nothing to spread, so it needs no rate.
+        # A 1x1 kernel needs no rate.
         rate = (1, 1) if kernel == 1 else self.pair(entry.get('rate'), f'{place}.rate')
         return Branch(op, source, kernel=kernel, rate=rate)
 
@@ -146,38 +149,40 @@ def load(path: str) -> tuple[Branch, ...]:
         entries = documents.load(find(path))
     except (OSError, documents.DocumentError) as error:
         reason = error if isinstance(error, documents.DocumentError) else f'cannot be read: {error.strerror}'
-        raise OptionError(f'--dense_prediction_cell_json={path} {reason}.') from error
+        raise OptionError(f'{option("ModelOptions.dense_prediction_cell_json", path)} {reason}.') from error
     good = isinstance(entries, list) and bool(entries)
-    reader.require(good, 'the whole', entries, 'it must be a list of at least one branch')
+    reader.require(good, 'the document', entries, 'it must be a list of at least one branch')
     return tuple(reader.branch(entry, number) for number, entry in enumerate(entries))
 
 
 def rate_multiplier(options: ModelOptions) -> int:
-    """The factor on the file's rates that keeps their reach in the image: 16 // output_stride.
+    """Returns the factor on the file's rates that keeps their field of view: 16 // output_stride.
 
     Raises:
-      OptionError: the output stride is larger than 16, and no rate can shrink that far.
+      OptionError: the output stride is larger than 16.
     """
     multiplier = RATES_OUTPUT_STRIDE // options.output_stride
     if multiplier < 1:
         raise OptionError(
-            f'--output_stride={options.output_stride} is not possible with --dense_prediction_cell_json: the rates of '
-            f'its branches are for output stride {RATES_OUTPUT_STRIDE} and can only grow; set --output_stride=16 or 8.'
+            f'{option("ModelOptions.output_stride", options.output_stride)} is not supported with '
+            f'{option("ModelOptions.dense_prediction_cell_json")}: the rates of its branches are for output stride '
+            f'{RATES_OUTPUT_STRIDE} and can only be increased. Set {option("ModelOptions.output_stride", 16)} or 8.'
         )
     return multiplier
 
 
 def _warn_of_wide_rates(rate: int, options: ModelOptions) -> None:
-    """Says so where `rate` positions lead out of the features from anywhere."""
+    """Warns if the outer taps of a kernel with atrous rate `rate` are always outside the feature map."""
     if options.crop_size is None:
         return
     side = max(shapes.scaled_size(side, 1.0 / options.output_stride) for side in options.crop_size)
     if rate >= side:
         logging.log_first_n(
             logging.WARNING,
-            'A rate of --dense_prediction_cell_json, %d at output stride %d, reaches beyond the feature map (%d '
-            'positions): only the centre of that kernel sees the image. A larger crop would use it.',
+            'An atrous rate of %s, %d at output stride %d, exceeds the feature map of %d positions: only the centre of '
+            'that kernel sees the image. Use a larger crop.',
             1,
+            option('ModelOptions.dense_prediction_cell_json'),
             rate,
             options.output_stride,
             side,
@@ -185,25 +190,25 @@ def _warn_of_wide_rates(rate: int, options: ModelOptions) -> None:
 
 
 def _check(options: ModelOptions) -> None:
-    """Raises OptionError where the cell cannot be built."""
+    """Raises OptionError if the cell cannot be built."""
     multiplier = rate_multiplier(options)
     branches = load(str(options.dense_prediction_cell_json))
     _warn_of_wide_rates(max(max(branch.rate) for branch in branches) * multiplier, options)
     if not options.aspp.with_batch_norm:
         raise OptionError(
-            '--aspp_with_batch_norm=false asks for logits without a head, and --dense_prediction_cell_json for a '
-            'head; leave one of them away.'
+            f'{option("AsppOptions.with_batch_norm", False)} (no head) contradicts '
+            f'{option("ModelOptions.dense_prediction_cell_json")} (a head). Omit one of them.'
         )
 
 
 def _pool(inputs: tf.Tensor, grid: tuple[int, int], options: ModelOptions) -> tf.Tensor:
-    """Averages over windows as large as one cell of the grid, at every place where such a window fits."""
+    """Average-pools with a window of one grid cell, at every position where the window fits."""
     size = inputs.shape[1:3].as_list()
     if options.crop_size is None or None in size:
         if grid != (1, 1):
             raise OptionError(
-                f'Pooling over a grid of {grid[0]}x{grid[1]} (--dense_prediction_cell_json) needs to know the size of '
-                f'its images while the graph is built; give the crop size.'
+                f'Pooling over a grid of {grid[0]}x{grid[1]} ({option("ModelOptions.dense_prediction_cell_json")}) '
+                f'needs a fixed image size. Set {option("ModelOptions.crop_size")}.'
             )
         return shapes.spatial_mean(inputs)  # [n, 1, 1, c]
     crop = options.image_pooling_crop_size or options.crop_size
@@ -212,14 +217,14 @@ def _pool(inputs: tf.Tensor, grid: tuple[int, int], options: ModelOptions) -> tf
     ]
     if window[0] > size[0] or window[1] > size[1]:
         raise OptionError(
-            f'--image_pooling_crop_size={crop[0]},{crop[1]} is larger than what the network sees '
-            f'({options.crop_size[0]},{options.crop_size[1]} at this scale); make it at most that, or leave it away.'
+            f'{option("ModelOptions.image_pooling_crop_size", tuple(crop))} is larger than the input of the network, '
+            f'{options.crop_size[0]},{options.crop_size[1]} at this scale. Set it to at most that, or omit it.'
         )
     return tf.nn.avg_pool2d(inputs, window, 1, 'VALID')  # [n, h - window + 1, w - window + 1, c]
 
 
 def _branch(inputs: tf.Tensor, branch: Branch, options: ModelOptions, scope: str) -> tf.Tensor:
-    """One branch: [n, h, w, c] to [n, h, w, FILTERS]."""
+    """Builds one branch: [n, h, w, c] to [n, h, w, FILTERS]."""
     if branch.op == PYRAMID_POOLING:
         pooled = layers.conv2d(_pool(inputs, branch.grid, options), FILTERS, 1, scope=scope)
         return shapes.resize_bilinear(pooled, shapes.spatial_size(inputs))  # [n, h, w, FILTERS]
@@ -231,13 +236,13 @@ def _branch(inputs: tf.Tensor, branch: Branch, options: ModelOptions, scope: str
 
 
 def build(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
-    """Looks at `features` through the branches of a cell.
+    """Builds the branches of a cell and the projection of their concatenation.
 
-    `aspp` options and `use_bounded_activation` are not for it: its width and its ReLU are part of the cell.
+    The `aspp` options and `use_bounded_activation` are ignored: the number of filters and ReLU are part of the cell.
 
     Args:
       features: [n, h, w, c] float32.
-      options: dense_prediction_cell_json, output_stride, crop_size and image_pooling_crop_size matter.
+      options: dense_prediction_cell_json, output_stride, crop_size and image_pooling_crop_size are read.
 
     Returns:
       [n, h, w, 256] float32.
@@ -245,7 +250,7 @@ def build(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
     Raises:
       OptionError: as `load` and `rate_multiplier`.
 
-    Source: arXiv:1809.04184, section 3.2; the dropout stands before the projection.
+    Source: arXiv:1809.04184, section 3.2; dropout precedes the projection.
     """
     family = layers.family_scope(
         batch_norm_decay=layers.HEAD_BATCH_NORM_DECAY,

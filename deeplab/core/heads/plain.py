@@ -1,6 +1,6 @@
-"""No head: the logits read the features, once for each atrous rate, and are summed.
+"""Plain head: the logits layers read the backbone's features, one per atrous rate, and are summed.
 
-Source: arXiv:1606.00915, section 3.2 (the first ASPP, which had neither batch norm nor a projection).
+Source: arXiv:1606.00915, section 3.2 (ASPP as first published, without batch norm and projection).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The heads that exist. Each says itself whether the options ask for it.
+"""Registry of heads; each head decides from the options whether it applies.
 
-A head is a file in this folder that ends in `register(Head(...))`: no list names it.
+A head is a file in this folder that ends in `register(Head(...))`; it is found without being listed anywhere.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from deeplab.options import ModelOptions
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-    """One way to look at the features.
+    """One head: the layers between the backbone's features and the decoder or logits.
 
     Attributes:
-      name: for messages.
-      applies: whether the options ask for this head; exactly one head may say so.
+      name: name used in messages.
+      applies: whether the options select this head; exactly one head must return true.
       build: (features [n, h, w, c], options) -> [n, h, w, channels].
-      check: raises OptionError where the options ask for something that the head cannot do.
-      logits_rates: atrous rates of the logits that follow, one set of logits for each; they are summed.
+      check: raises OptionError if the head does not support the options.
+      logits_rates: atrous rates of the logits layers that follow, whose outputs are summed.
     """
 
     name: str
@@ -41,34 +41,34 @@ _heads: dict[str, Head] = {}
 
 
 def register(head: Head) -> Head:
-    """Makes `head` known.
+    """Registers `head`.
 
     Raises:
       ValueError: another head has that name.
     """
     if _heads.setdefault(head.name, head) is not head:
-        raise ValueError(f"A head '{head.name}' is registered already; names must differ.")
+        raise ValueError(f"A head '{head.name}' is already registered; names must be unique.")
     return head
 
 
 def choose(options: ModelOptions) -> Head:
-    """The head that `options` ask for, checked against them.
+    """Returns the head that `options` select, after checking that it supports them.
 
     Raises:
-      OptionError: the head cannot do what is asked.
+      OptionError: the head does not support the options.
     """
     package = importlib.import_module(__package__)
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f'{__package__}.{module.name}')
     chosen = [head for head in _heads.values() if head.applies(options)]
     if len(chosen) != 1:
-        raise ValueError(f'One head must apply to the options, not {[head.name for head in chosen]}.')
+        raise ValueError(f'Exactly one head must apply to the options, not {[head.name for head in chosen]}.')
     chosen[0].check(options)
     return chosen[0]
 
 
 def scope(options: ModelOptions) -> AbstractContextManager[None]:
-    """How layers of heads and decoder are made."""
+    """Returns the arg_scope of the layers of heads and decoder."""
     return layers.family_scope(
         batch_norm_decay=layers.HEAD_BATCH_NORM_DECAY,
         batch_norm_epsilon=layers.HEAD_BATCH_NORM_EPSILON,

@@ -21,5 +21,5 @@ def test_a_stride_that_is_lost_dilates_the_units_behind_it():
 
 
 def test_unreachable_stride():
-    with pytest.raises(OptionError, match='--output_stride=8 cannot be reached: the strides multiply to 4.'):
+    with pytest.raises(OptionError, match='output_stride=8 cannot be reached.* 4'):
         densify.densify([2, 2], 8)

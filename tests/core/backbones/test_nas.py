@@ -51,25 +51,24 @@ def test_pnasnet_goes_down_as_far_as_the_output_stride(output_stride, levels):
 
 def test_hnasnet_keeps_its_path():
     assert nas.cell_levels(nas.HNASNET, 8) == (0, 0, 0, 1, 2, 1, 2, 2, 3, 3, 2, 1)
-    with pytest.raises(OptionError, match='its cells end at stride 8'):
+    with pytest.raises(OptionError, match='output_stride=16 .* stride 8'):
         nas.cell_levels(nas.HNASNET, 16)
 
 
 @pytest.mark.parametrize(
     ('given', 'message'),
     [
-        (options(output_stride=16), '--output_stride=16 is not possible with nas_hnasnet; it can be 8.'),
-        (options('nas_pnasnet', 4), '--output_stride=4 is not possible with nas_pnasnet; it can be 8, 16, 32.'),
+        (options(output_stride=16), r'output_stride=16 .* nas_hnasnet\..* 8\.'),
+        (options('nas_pnasnet', 4), r'output_stride=4 .* nas_pnasnet\..* 8, 16, 32\.'),
         (
             options('nas_pnasnet', 16, decoder=DecoderOptions(output_strides=(2,))),
-            '--decoder_output_stride=2 is not possible with nas_pnasnet: it has skips at strides 4, 8, 16.',
+            r'output_strides=\(2,\) .* nas_pnasnet: .* 4, 8, 16\.',
         ),
     ],
 )
 def test_the_registry_refuses(given, message):
-    with pytest.raises(OptionError) as error:
+    with pytest.raises(OptionError, match=message):
         registry.check(given)
-    assert str(error.value) == message
 
 
 @pytest.mark.parametrize(
@@ -77,20 +76,18 @@ def test_the_registry_refuses(given, message):
     [
         (
             NasOptions(use_classification_head=True),
-            '--nas_use_classification_head=true is not available: the head for classification is not built. '
-            'Leave the flag away.',
+            'use_classification_head=True is not supported',
         ),
         (
             NasOptions(remove_os32_stride=True),
-            '--nas_remove_os32_stride=true is not possible with nas_pnasnet at --output_stride=32: its features would '
-            'lie at stride 16. Set --output_stride=16, or leave the flag away.',
+            'remove_os32_stride=True .* nas_pnasnet at output_stride=32: .* Set output_stride=16, or omit '
+            'remove_os32_stride',
         ),
     ],
 )
 def test_what_a_network_cannot_be_is_refused(graph, nas_options, message):
-    with pytest.raises(OptionError) as error:
+    with pytest.raises(OptionError, match=message):
         built(nas.PNASNET, options('nas_pnasnet', 32, nas_options), tf.zeros([1, 9, 9, 3]))
-    assert str(error.value) == message
     assert not tf.compat.v1.model_variables()
 
 
@@ -138,7 +135,7 @@ def test_every_operation_strides_alike(graph, operation, size):
 def test_an_unknown_operation_is_named(graph):
     genotype = ((Branch('avg_pool', 3, nas_cell.INPUT), Branch(nas_cell.IDENTITY, 1, nas_cell.PREVIOUS)),)
     images = tf.zeros([1, 5, 5, 2])
-    with pytest.raises(ValueError, match="operation 'avg_pool', which does not exist"):
+    with pytest.raises(ValueError, match="operation 'avg_pool'"):
         nas_cell.cell(
             images,
             images,

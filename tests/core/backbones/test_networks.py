@@ -192,7 +192,7 @@ def test_multi_grid_multiplies_the_last_rates():
 
 
 def test_multi_grid_of_the_wrong_length():
-    with pytest.raises(OptionError, match='--multi_grid=1,2 has 2 numbers; xception_41 needs 3'):
+    with pytest.raises(OptionError, match=r'multi_grid=\(1, 2\) has 2 numbers. xception_41 needs 3'):
         _tiny_xception(multi_grid=(1, 2))
 
 

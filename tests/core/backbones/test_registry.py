@@ -14,13 +14,13 @@ def _options(**arguments):
 
 def test_unknown_variant():
     with pytest.raises(
-        OptionError, match=r'--model_variant=mobilenet_v9 is not known\. Known variants: .*mobilenet_v2'
+        OptionError, match=r"model_variant='mobilenet_v9' is not known\. Known variants: .*mobilenet_v2"
     ):
         registry.check(_options(model_variant='mobilenet_v9'))
 
 
 def test_impossible_output_stride():
-    with pytest.raises(OptionError, match='--output_stride=4 is not possible with xception_65; it can be 8, 16, 32'):
+    with pytest.raises(OptionError, match='output_stride=4 .* xception_65.* 8, 16, 32'):
         registry.check(_options(model_variant='xception_65', output_stride=4))
 
 
@@ -28,7 +28,7 @@ def test_decoder_stride_without_a_skip():
     options = _options(decoder=DecoderOptions(output_strides=(2,)))
     with pytest.raises(
         OptionError,
-        match='--decoder_output_stride=2 is not possible with mobilenet_v2: it has skips at strides 4, 8, 16',
+        match=r'output_strides=\(2,\) .* mobilenet_v2: .* 4, 8, 16',
     ):
         registry.check(options)
 
@@ -39,7 +39,7 @@ def test_a_backbone_from_outside_the_package(monkeypatch):
     assert registry.register(mine) is mine
     assert registry.get('mine') is mine
     assert 'mine' in registry.names()
-    with pytest.raises(ValueError, match="'mine' is registered already"):
+    with pytest.raises(ValueError, match="'mine' is already registered"):
         registry.register(registry.Backbone('mine', mine.build, 'mine'))
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         images = tf.constant([[[[0.0, 127.5, 255.0]]]])

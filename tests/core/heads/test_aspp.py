@@ -70,12 +70,8 @@ def test_the_window_follows_the_output_stride():
 
 
 def test_a_pooling_crop_beyond_the_crop():
-    with pytest.raises(OptionError) as caught:
+    with pytest.raises(OptionError, match=r'image_pooling_crop_size=\(65, 129\) is larger .* 65,97 at this scale'):
         pooled(options(pooling_crop=(65, 129)))
-    assert str(caught.value) == (
-        '--image_pooling_crop_size=65,129 is larger than what the network sees (65,97 at this scale); make it at most '
-        'that, or leave it away.'
-    )
 
 
 @pytest.mark.parametrize('piecewise', [False, True])
@@ -122,17 +118,15 @@ def test_the_gate_follows_the_projection_of_all_branches(graph):
     [
         (
             {'image_level_feature': False},
-            '--aspp_with_squeeze_and_excitation=true needs the image-level feature; set --add_image_level_feature=true '
-            'too.',
+            'with_squeeze_and_excitation=True needs the image-level feature. .*image_level_feature=True',
         ),
         (
             {'rates': (6, 12), 'with_concat_projection': False},
-            '--aspp_with_squeeze_and_excitation=true gates 3 channels, but with --atrous_rates=6,12 there are 9 '
-            'without a projection; set --aspp_with_concat_projection=true, or leave the atrous rates away.',
+            r'with_squeeze_and_excitation=True gates 3 channels, .* rates=\(6, 12\) .* 9\. Set '
+            'with_concat_projection=True, or omit rates',
         ),
     ],
 )
 def test_a_gate_that_does_not_fit(aspp_fields, message):
-    with pytest.raises(OptionError) as caught:
+    with pytest.raises(OptionError, match=message):
         registry.choose(options(with_squeeze_and_excitation=True, **aspp_fields))
-    assert str(caught.value) == message

@@ -69,13 +69,9 @@ def test_a_relative_path_is_tried_in_the_working_folder_first(tmp_path, monkeypa
 
 def test_a_file_that_is_missing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(OptionError) as caught:
+    with pytest.raises(OptionError, match=f"dense_prediction_cell_json='no.json': .* {cell.PUBLISHED_CELL}"):
         cell.load('no.json')
-    assert str(caught.value) == (
-        '--dense_prediction_cell_json=no.json: there is no such file in the working folder and the package. The '
-        'published cell is deeplab/core/dense_prediction_cell_branch5_top1_cityscapes.json.'
-    )
-    with pytest.raises(OptionError, match='no such file in that place'):
+    with pytest.raises(OptionError, match='no such file'):
         cell.load(str(tmp_path / 'no.json'))
 
 
@@ -85,8 +81,8 @@ CONV = {'op': 'conv', 'input': -1, 'kernel': 3, 'rate': [1, 6]}
 @pytest.mark.parametrize(
     ('content', 'message'),
     [
-        ({}, 'the whole is {}; it must be a list of at least one branch.'),
-        ([], 'the whole is []; it must be a list of at least one branch.'),
+        ({}, 'the document is {}; it must be a list of at least one branch.'),
+        ([], 'the document is []; it must be a list of at least one branch.'),
         ([CONV, 3], '[1] is 3; it must be an object with the keys op and input.'),
         ([{}], '[0].op is missing; it must be one of conv, pyramid_pooling.'),
         ([CONV | {'op': 'pool'}], '[0].op is "pool"; it must be one of conv, pyramid_pooling.'),
@@ -123,7 +119,7 @@ CONV = {'op': 'conv', 'input': -1, 'kernel': 3, 'rate': [1, 6]}
         ),
         (
             [CONV | {'rates': [1, 1]}],
-            '[0].rates is [1, 1]; no such key is known; known: op, input, kernel, rate, grid_size, target_size.',
+            '[0].rates is [1, 1]; the key is unknown; known keys: op, input, kernel, rate, grid_size, target_size.',
         ),
     ],
 )
@@ -131,7 +127,7 @@ def test_a_malformed_cell(write, content, message):
     path = write(content)
     with pytest.raises(OptionError) as caught:
         cell.load(str(path))
-    assert str(caught.value) == f'--dense_prediction_cell_json={path}: {message}'
+    assert str(caught.value) == f"dense_prediction_cell_json='{path}': {message}"
 
 
 def test_a_file_that_is_not_json(write):
@@ -149,16 +145,14 @@ def test_rates_keep_their_reach_in_the_image(output_stride, multiplier):
 
 
 def test_output_stride_32_is_refused():
-    with pytest.raises(OptionError) as caught:
+    with pytest.raises(
+        OptionError, match=r'output_stride=32 .* dense_prediction_cell_json: .* output_stride=16 or 8\.'
+    ):
         registry.choose(options(cell.PUBLISHED_CELL, 32))
-    assert str(caught.value) == (
-        '--output_stride=32 is not possible with --dense_prediction_cell_json: the rates of its branches are for '
-        'output stride 16 and can only grow; set --output_stride=16 or 8.'
-    )
 
 
 def test_a_cell_and_no_head_contradict_each_other():
-    with pytest.raises(OptionError, match='leave one of them away'):
+    with pytest.raises(OptionError, match='with_batch_norm=False .* contradicts dense_prediction_cell_json'):
         registry.choose(options(cell.PUBLISHED_CELL, aspp=AsppOptions(with_batch_norm=False)))
 
 
@@ -192,13 +186,13 @@ def test_pooling_averages_windows_of_a_cell_of_the_grid(graph, grid, window):
 
 
 def test_pooling_over_a_larger_crop_than_the_network_sees(graph, write):
-    with pytest.raises(OptionError, match=r'--image_pooling_crop_size=257,257 is larger .* \(65,97 at this scale\)'):
+    with pytest.raises(OptionError, match=r'image_pooling_crop_size=\(257, 257\) is larger .* 65,97 at this scale'):
         build(tf.zeros([1, 5, 7, 8]), options(write(POOLING_CELL), image_pooling_crop_size=(257, 257)))
 
 
 def test_unknown_size(graph, write):
     features = tf.compat.v1.placeholder(tf.float32, [None, None, None, 4])
-    with pytest.raises(OptionError, match='Pooling over a grid of 2x1 .* needs to know the size'):
+    with pytest.raises(OptionError, match='Pooling over a grid of 2x1 .* crop_size'):
         build(features, options(write(POOLING_CELL), crop_size=None))
     whole = [{'op': 'pyramid_pooling', 'input': -1, 'grid_size': [1, 1]}, CONV]
     out = build(features, options(write(whole), crop_size=None))
