@@ -262,4 +262,4 @@ def test_no_file(capsys):
 
 def test_an_impossible_network(capsys, archive):
     assert cli.main(['checkpoint', str(archive), '--against', '--decoder_output_stride=5']) == 1
-    assert '--decoder_output_stride=5 is not possible with mobilenet_v2' in capsys.readouterr().err
+    assert '--decoder_output_stride=5 is not supported by mobilenet_v2' in capsys.readouterr().err
