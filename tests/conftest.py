@@ -1,4 +1,4 @@
-"""Options that tests share, and what makes many small graphs quick."""
+"""Options and fixtures that tests share, and settings that make small graphs fast."""
 
 import contextlib
 import gc
@@ -60,7 +60,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture(scope='session')
 def goldens_directory(pytestconfig: pytest.Config) -> pathlib.Path:
-    """Where the goldens lie: --goldens, else the copy beside the tests."""
+    """Folder of the goldens: --goldens, else the copy beside the tests."""
     given = pytestconfig.getoption('--goldens')
     return pathlib.Path(given) if given else pathlib.Path(__file__).parent / 'goldens'
 

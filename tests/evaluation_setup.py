@@ -1,4 +1,4 @@
-"""A tiny split and a network that one can follow by hand, for the tests of eval and vis.
+"""A tiny split and a network with known predictions, for the tests of eval and vis.
 
 The network has one variable, `weight`, and predicts round(red / 10 * weight), at most 3, at the pixel itself.
 """
@@ -68,7 +68,7 @@ def _probabilities(images):
 
 
 def use_small_network(monkeypatch):
-    """Puts the network into the place of the real ones; returns the list of how it was called."""
+    """Replaces the real networks; returns the list of its calls."""
     calls = []
 
     def predict_labels(images, options, image_pyramid=None):

@@ -1,4 +1,4 @@
-"""Servers of a small cluster, all in this process."""
+"""TensorFlow servers of a small cluster in this process."""
 
 import socket
 
@@ -9,7 +9,7 @@ _running = []  # a server ends with its process; TensorFlow forbids to drop one
 
 
 def free_addresses(number):
-    """As many addresses of this machine at which nobody listens."""
+    """Returns unused addresses of this machine."""
     sockets = [socket.socket() for _ in range(number)]
     for each in sockets:
         each.bind(('localhost', 0))

@@ -1,4 +1,4 @@
-"""The rules of docs/architecture.md, read from the source itself."""
+"""Import layers, sizes and other rules of docs/architecture.md, checked in the source."""
 
 import ast
 import functools
@@ -96,7 +96,7 @@ def _is_main_guard(node):
 
 
 def _imports(tree, with_guarded=False):
-    """Yields all modules that a file imports; what stands under the main guard only if asked for."""
+    """Yields all modules that a file imports; those under the main guard only on request."""
     for node in ast.iter_child_nodes(tree):
         if _is_main_guard(node) and not with_guarded:
             continue
@@ -228,7 +228,7 @@ def test_public_functions_and_classes_say_what_they_are_for():
 
 
 def test_nothing_global_changes_at_import():
-    """Statements outside functions define things; they set no variable of the environment and switch nothing."""
+    """Statements outside functions only define things; they set no environment variable and switch nothing."""
     forbidden = ('os.environ', 'tf.config', 'disable_', 'enable_', 'set_verbosity', 'FlagValues', 'DEFINE_', 'seed(')
     for path in SOURCES:
         for node in _tree(path).body:
@@ -280,7 +280,7 @@ def test_architecture_page_shows_the_layers():
     ],
 )
 def test_light_modules_load_no_tensorflow(module):
-    """And change nothing: neither the environment, nor the global flags."""
+    """They change neither the environment nor the global flags."""
     code = (
         'import os, sys\n'
         'before = dict(os.environ)\n'

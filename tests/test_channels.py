@@ -1,4 +1,4 @@
-"""Images that are not 8-bit RGB: built, trained on, evaluated, pictured and exported; whole, on tiny data."""
+"""Images that are not 8-bit RGB in all programs: build, train, eval, vis and export on tiny data."""
 
 import dataclasses
 import json
@@ -124,7 +124,7 @@ def test_preview_with_every_change(kind, tmp_path):
 
 
 def test_the_export_sees_what_eval_sees(tmp_path):
-    """16 bits come to the network alike from a record and through ImageTensor."""
+    """16-bit images give the network the same input from a record and through ImageTensor."""
     values = pixels(1, np.uint16)
     data = write_data(tmp_path, 1, 16, [files.deep_png(values)])
     options = train_options(data, tmp_path / 'log', 1)
@@ -143,7 +143,7 @@ def test_the_export_sees_what_eval_sees(tmp_path):
 
 
 def test_a_grey_network_from_one_for_colours(tmp_path, caplog):
-    """Before its first step it predicts for grey images what that one predicts for them: its loss is the same."""
+    """Before its first step a network for grayscale images has the same loss as the RGB network."""
     contents = [files.png(pixels(1, seed=seed)[..., 0]) for seed in range(3)]
     (tmp_path / 'rgb').mkdir()
     colours = train.run(train_options(write_data(tmp_path / 'rgb', 3, 8, contents), tmp_path / 'first', 3))

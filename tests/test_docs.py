@@ -1,4 +1,4 @@
-"""The commands on the pages are lines that the programs understand, and the links lead somewhere."""
+"""Pages of the documentation: their commands parse, and their links, headings and module names exist."""
 
 import pathlib
 import re
@@ -19,7 +19,7 @@ def _name(path):
 
 
 def _commands(path):
-    """Yields (program, words) for each call of ours in a page's shell blocks."""
+    """Yields (program, words) for each `deeplab` command in a page's shell blocks."""
     for block in BLOCK.findall(path.read_text(encoding='utf-8')):
         for program, words in COMMAND.findall(block.replace('\\\n', ' ')):
             yield program, words.split()

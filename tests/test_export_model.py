@@ -1,4 +1,4 @@
-"""Export: the graph on images of many sizes, the files, and what is refused.
+"""Export: the graph on images of many sizes, the files, and errors.
 
 The network here is small enough to follow by hand: one weight, class = round(red / 10 * weight), at the pixel itself.
 """
@@ -24,7 +24,7 @@ WEIGHTS = {'weight': np.ones(1, np.float32), 'logits/semantic/weights': np.ones(
 
 
 def _predictions(images, options):
-    """Stands for the network; has the names that a real one has."""
+    """Replaces the network; has the names that a real one has."""
     images = tf.identity(images, name='MobilenetV2/MobilenetV2/input')
     weight = tf.compat.v1.get_variable('weight', [1])
     logits = tf.compat.v1.get_variable('logits/semantic/weights', [1, 1, 1, options.num_classes])
@@ -36,7 +36,7 @@ def _predictions(images, options):
 
 @pytest.fixture
 def small_network(monkeypatch):
-    """Puts the small network into the place of real ones; gives how it was called."""
+    """Replaces real networks by the small one; returns its calls."""
     calls = []
 
     def predict_labels(images, options, image_pyramid=None, *, native_dilation=None):
@@ -342,7 +342,7 @@ def test_another_number_of_classes_says_both(small_network, checkpoint, tmp_path
 
 
 def test_classes_of_a_decoder_whose_output_is_logits(tmp_path):
-    """There are no logits of their own; the decoder's filters say the classes."""
+    """There are no separate logits; the number of decoder filters is the number of classes."""
     shapes = {'decoder/feature_projection0/weights': (1, 1, 8, 19), 'decoder/decoder_conv0/weights': (3, 3, 19, 19)}
     values = {name: np.zeros((*shape[:2], 11 if shape[2] == 19 else 8, 11)) for name, shape in shapes.items()}
     path = checkpoint_files.write(tmp_path / 'model.ckpt', values)

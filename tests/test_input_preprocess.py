@@ -14,7 +14,7 @@ STILL = AugmentOptions(min_scale_factor=1.0, max_scale_factor=1.0, flip_probabil
 
 
 def sample_of(height, width, number=0, with_label=True):
-    """An image whose pixels say where they come from, with the same in its label."""
+    """An image whose pixels encode their position, with the same values in its label."""
     where = np.arange(height * width, dtype=np.uint8).reshape(height, width, 1)
     sample = {
         common.IMAGE: tf.constant(np.repeat(where, 3, axis=2)),
@@ -133,7 +133,7 @@ ALL_ON = AugmentOptions(
 
 
 def test_a_plain_training_is_what_it_always_was():
-    """The five steps of old, written out: each draws from the sample's seed, and its number, what it always drew."""
+    """The five basic steps written out: each draws the same values from the sample's seed and its number as before."""
     assert list(input_preprocess.train_steps((6, 8), ResizeOptions(), AugmentOptions(), MEAN, 255)) == [
         'resize_to_range',
         'scale_and_crop',
@@ -172,7 +172,7 @@ def test_each_change_is_a_step():
 
 
 def changed_by(name, **changes):
-    """What a training with one change, and without any, makes of 12 samples."""
+    """12 samples of a training with one augmentation, and without any."""
     augment = dataclasses.replace(STILL, **changes)
     assert name in input_preprocess.train_steps((9, 12), ResizeOptions(), augment, MEAN, 255)
     samples = [sample_of(9, 12, number) for number in range(12)]

@@ -1,4 +1,4 @@
-"""What `deeplab checkpoint` says of a checkpoint: alone, and beside a network."""
+"""`deeplab checkpoint`: the report on a checkpoint, alone and compared with a network."""
 
 import dataclasses
 import json
@@ -18,7 +18,7 @@ NETWORK = ModelOptions({'semantic': 7}, depth_multiplier=0.25)
 
 @pytest.fixture(scope='module')
 def archive(tmp_path_factory):
-    """A checkpoint with optimiser, in a folder as published archives are: without a `checkpoint` file."""
+    """A checkpoint with optimizer slots in a folder without a `checkpoint` file, as in published archives."""
     folder = tmp_path_factory.mktemp('deeplabv3_mnv2')
     values = {name: tf.zeros(shape) for name, shape in checkpoint_network.network_shapes(NETWORK).items()}
     values |= {f'{name}/Momentum': value for name, value in values.items() if name.startswith('logits/')}
@@ -46,7 +46,7 @@ def known():
 
 @pytest.fixture(autouse=True)
 def deduced_once(monkeypatch, known):
-    """Deducing one checkpoint's network again and again would only cost time."""
+    """Deduces the network of a checkpoint once for all tests."""
     deduce = checkpoint_network.deduce
 
     def deduce_once(held):
@@ -102,7 +102,7 @@ def test_moving_averages_are_no_part_of_the_network(capsys, tmp_path):
 
 
 def test_the_loss_scale_is_no_part_of_the_network(capsys, tmp_path):
-    """Of a training in float16."""
+    """The loss scale of a float16 training."""
     values = {name: tf.zeros(shape) for name, shape in checkpoint_network.network_shapes(NETWORK).items()}
     values |= {'loss_scale/factor': np.float32(1024), 'loss_scale/good_steps': np.int32(3)}
     path = checkpoint_files.write(tmp_path / 'model.ckpt', values)

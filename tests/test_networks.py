@@ -1,4 +1,4 @@
-"""The table of networks."""
+"""The table of `deeplab networks`."""
 
 import json
 
@@ -32,7 +32,7 @@ def test_json_with_other_flags(capsys):
 
 
 def test_all_registered_variants_have_a_row(monkeypatch):
-    """With costs that take no time: what matters here are rows, strides and normalisation."""
+    """With fake costs: rows, strides and normalization are tested here."""
     asked = []
 
     def cost_of(network, prediction):

@@ -83,7 +83,7 @@ def _is_told_from_its_checkpoint(logdir):
 
 
 def test_is_listed(pebble):
-    """With the padding that follows from its normalisation; denser features cost more."""
+    """With the padding value of its normalization; denser features cost more."""
     found = json.loads(cli.run_program('networks', ['--model_variant=pebble', '--json']).report)[0]
     assert found['scope'] == 'pebble'
     np.testing.assert_allclose(found['input']['mean_pixel'], (123.15, 115.90, 103.06))

@@ -1,4 +1,4 @@
-"""Training in shorter types: every network builds and trains in them, and float32 knows nothing of it."""
+"""Mixed precision: every network builds and trains in 16 bits, and float32 graphs are unchanged."""
 
 import dataclasses
 
@@ -30,7 +30,7 @@ def _with(**changes):
 
 
 def _all_networks():
-    """All that heads and decoder can be, on a toy backbone; every kind of backbone."""
+    """Every option of heads and decoder on a toy backbone, and every kind of backbone."""
     gated = AsppOptions(filters=8, with_squeeze_and_excitation=True)
     quick = {
         'gates and sums': _with(
@@ -213,7 +213,7 @@ class TestTraining:
         assert 'Gradients by layer: ' in message
 
     def test_a_loss_that_is_not_finite_is_skipped_at_any_scale(self, tiny, monkeypatch, caplog):
-        """It takes but one micro-batch of one clone, and leaves the loss scale as it is."""
+        """One micro-batch of one clone is enough; the loss scale stays."""
         mean = losses.mean_of_counted
         number = iter(range(2))
 
@@ -263,7 +263,7 @@ class TestXla:
     @pytest.mark.slow
     @pytest.mark.parametrize('precision', ['float32', 'bfloat16'])
     def test_it_computes_the_same(self, tiny, monkeypatch, precision):
-        """Without dropout, whose random numbers are XLA's own; with all that the loss can do."""
+        """Without dropout, whose random numbers are XLA's own; with every option of the loss."""
         monkeypatch.setattr(tf.nn.experimental, 'stateless_dropout', lambda inputs, **keywords: inputs)
         loss = LossOptions(label_weights=(1.0, 2.0, 0.5), top_k_percent_pixels=0.5, hard_example_mining_step=2)
         plain = tiny('a', loss=loss, precision=precision)

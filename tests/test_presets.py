@@ -1,4 +1,4 @@
-"""The published checkpoints' flags: facts as published, what a program gets of them, the list and its command lines."""
+"""Presets of published checkpoints: their facts, the flags that programs get, the list and its command lines."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""The preview program, whole, on seven tiny images: it draws what training would see, and refuses what it would."""
+"""The preview program on seven tiny images: it draws the training samples, and refuses what training refuses."""
 
 import dataclasses
 import pathlib
@@ -47,7 +47,7 @@ def options(data, tmp_path, augment=EVERYTHING, **changes):
 
 
 def batches(training, count):
-    """What the input pipeline of training gives, in order: images and labels."""
+    """Images and labels from the training input pipeline, in order."""
     with tf.Graph().as_default():
         pipeline = split_input.build_input(training, split_input.open_data(training), 0)
         with tf.compat.v1.Session() as session:

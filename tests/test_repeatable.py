@@ -1,4 +1,4 @@
-"""Two runs with one seed end in the same bytes: clones, shorter types, kills, and every kind of network."""
+"""Two runs with the same seed end with the same bytes: clones, mixed precision, kills, every kind of network."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""One server of a cluster: its options, and that it serves."""
+"""`deeplab server`: its options, and that it serves."""
 
 import types
 
@@ -26,7 +26,7 @@ def test_a_port_that_is_taken():
 
 
 def test_ctrl_c_is_heard(monkeypatch):
-    """The command line makes status 130 of it, as test_several_machines.py sees."""
+    """The command line exits with status 130, as test_several_machines.py checks."""
 
     def wait():
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Training on several machines: servers in this process, a training in a thread for each replica."""
+"""Distributed training: servers in this process, one thread per replica."""
 
 import dataclasses
 import os
@@ -43,7 +43,7 @@ def values_of(path):
 
 
 def test_one_server_computes_what_this_process_computes(data, tmp_path):
-    """No replicas: a server that computes gets what it needs; a resume goes on where it was."""
+    """One server without replicas trains, and a resume continues from its checkpoint."""
     (master,) = servers.start(workers=1, parameter_servers=0)
     rate = dataclasses.replace(training_setup.RATE.learning_rate, decay_steps=3)
     rate = dataclasses.replace(training_setup.RATE, learning_rate=rate)
@@ -114,7 +114,7 @@ def run_program(name, *words):
 
 @pytest.mark.slow
 def test_the_programs_themselves(data, tmp_path):
-    """Three servers and two trainings, each a process of its own; then the same line has nothing left to do."""
+    """Three servers and two trainings in separate processes; the same command line then has nothing to do."""
     ps, *workers = servers.free_addresses(3)
     hosts = [f'--ps_hosts={ps}', f'--worker_hosts={",".join(workers)}']
     common = [

@@ -1,4 +1,4 @@
-"""Every program, in every spelling of its call; and Ctrl-C before it runs."""
+"""Start of every program in every form of its command line, and Ctrl-C before it runs."""
 
 import pathlib
 import runpy
@@ -21,7 +21,7 @@ FILES += [('demo', ROOT / 'deeplab' / 'demo')]
 
 @pytest.fixture
 def called(monkeypatch):
-    """Calls what is given for help, as a new process without TensorFlow would."""
+    """Runs a command for help as a new process without TensorFlow would."""
 
     def call(run, what):
         monkeypatch.setattr(sys, 'argv', [str(what), '--help'])
@@ -58,7 +58,7 @@ def test_a_program_as_a_file(called, name, path, capsys):
 
 @pytest.mark.parametrize('seconds', [0.0, 0.05, 0.1])
 def test_ctrl_c_before_a_program_runs_is_one_line(seconds):
-    """The signal comes as soon as the first line of ours has run, while modules are imported."""
+    """The signal comes while modules are imported."""
     code = (
         'import os, signal, sys; from deeplab import start; set_handler = signal.signal\n'
         'set_handler(signal.SIGINT, signal.default_int_handler)\n'  # the tests may run in the background

@@ -1,4 +1,4 @@
-"""Command lines, old and new: what options they give, what mistakes get for an answer, how a program is run."""
+"""Command lines of the original and new ones: their options, messages for mistakes, and how a program runs."""
 
 import contextlib
 import logging as standard_logging
@@ -24,7 +24,7 @@ VIS = ['--checkpoint_dir=logs', '--vis_logdir=vis', '--dataset_dir=records']
 
 
 def _line(text):
-    """The words of a line as a shell without special signs would split it."""
+    """Splits a command line into words as a shell does."""
     return text.split()
 
 
@@ -550,7 +550,7 @@ def test_unknown_programs(name, message, capsys):
 
 @pytest.fixture
 def stand_in(monkeypatch):
-    """Puts a module in the place of the demo's; returns the list of the options that it was run with."""
+    """Replaces the module of the demo; returns the list of the options that it was run with."""
     module = types.ModuleType('deeplab.demo.demo')
     module.calls = []
     module.result = types.SimpleNamespace(report='mIoU 0.7')
@@ -691,7 +691,7 @@ def test_what_an_import_writes_is_kept_but_for_chatter(capfd):
 
 
 def test_an_error_of_a_program_is_one_line_from_start_to_end(tmp_path):
-    """With the real TensorFlow, which has much to say when it is loaded."""
+    """With the real TensorFlow, which logs much when it is loaded."""
     words = ['train', '--dataset_dir=nowhere', f'--train_logdir={tmp_path / "logs"}']
     done = subprocess.run([sys.executable, '-m', 'deeplab', *words], capture_output=True, text=True, timeout=120)
     assert done.returncode == cli.ERROR_STATUS

@@ -204,7 +204,7 @@ def _other_value(flag):
 
 @pytest.mark.parametrize('program', [program.name for program in cli.PROGRAMS])
 def test_every_flag_reaches_the_options(program):
-    """A flag that no option comes from would be ignored in silence."""
+    """A flag that sets no option would be ignored silently."""
     for flag in cli.find_program(program).flags.values():
         if flag.name in UNREAD or (program, flag.name) in UNREAD_HERE:
             continue

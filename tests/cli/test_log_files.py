@@ -1,4 +1,4 @@
-"""Where the log and the reports of a program go, for old command lines and for terminals of any kind."""
+"""Destinations of the log and the report of a program: files, standard error, terminals."""
 
 import io
 import logging as standard_logging

@@ -86,7 +86,7 @@ def test_a_relative_path_is_that_of_the_training(logdir, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize('place', ['other', 'log/model.ckpt', 'nowhere/model.ckpt-5'])
 def test_checkpoints_without_a_run_of_their_own_are_as_before(logdir, tmp_path, place):
-    """A published checkpoint in a training's folder is none of that training's."""
+    """A published checkpoint in a training's folder does not belong to that training."""
     (tmp_path / 'other').mkdir()
     values = parsed('eval', tmp_path / place)
     assert values['depth_multiplier'] == 1.0

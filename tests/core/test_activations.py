@@ -1,4 +1,4 @@
-"""The piecewise-linear activations, held to NumPy."""
+"""Piecewise-linear activations against NumPy."""
 
 import numpy as np
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""Each change against a hand-made array or a NumPy twin; image and label stay together. Eager execution throughout."""
+"""Each augmentation against arrays by hand or a NumPy twin, in eager execution."""
 
 import colorsys
 import math
@@ -22,7 +22,7 @@ def random_image(height=4, width=5, channels=3):
 
 
 def tripled(label):
-    """An image that says in every channel what its label is."""
+    """An image whose channels all equal its label."""
     return tf.constant(np.repeat(label, 3, axis=2).astype(np.float32))
 
 
@@ -30,7 +30,7 @@ def tripled(label):
 
 
 def colors_twin(image, brightness, contrast, saturation, hue):
-    """The four changes one after the other."""
+    """The four color augmentations in order."""
     luma = np.array([0.299, 0.587, 0.114])
     image = image.astype(np.float64) * brightness
     image = (image @ luma).mean() + contrast * (image - (image @ luma).mean())
@@ -258,7 +258,7 @@ def test_ignored_pixels_are_no_class():
 
 
 def changes(image, label, number):
-    """All changes with a seed."""
+    """All augmentations with a seed."""
     yield augmentations.change_colors(image, *augmentations.random_color_factors(0.3, 0.3, 0.3, 0.1, seed(number)))
     yield from augmentations.rotate(image, label, augmentations.random_angle(30, seed(number)), MEAN, 255)
     yield augmentations.random_blur(image, 2.0, 0.9, seed(number))

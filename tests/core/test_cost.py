@@ -1,4 +1,4 @@
-"""What a network costs: hand-counted layers, the goldens' parameters, the published multiply-adds."""
+"""Parameters and multiply-adds: layers counted by hand, the goldens' parameters, the published figures."""
 
 import json
 import pathlib
@@ -57,7 +57,7 @@ def test_depthwise_convolution_with_batch_norm():
 @pytest.mark.parametrize('native', [False, True])
 @pytest.mark.parametrize('rate', [2, 5])
 def test_an_atrous_convolution_costs_what_a_dense_one_costs(rate, native):
-    """Filling up to whole blocks is no part of it, in either form."""
+    """Padding to whole blocks is not counted, in either form."""
     made = [
         lambda net: layers.depthwise_conv2d(net, 3, rate=rate, native_dilation=native, scope='a'),
         lambda net: layers.conv2d(net, 6, 3, rate=rate, native_dilation=native, scope='b'),
@@ -141,7 +141,7 @@ def test_multiply_adds_of_scales_and_flips_are_the_published(name):
 
 @pytest.mark.parametrize('name', OPERATIONS)
 def test_figures_of_mobilenet_v3_count_operations(name):
-    """Multiplication and addition apart, element-wise work too: activations, gates, the logits' way to the image."""
+    """Multiplications and additions counted separately, with element-wise operations and resizing of the logits."""
     preset = presets.get(name)
     (row,) = preset.published
     options = _network(name)

@@ -1,4 +1,4 @@
-"""The decoder's two ways to merge, on features and skips of our own."""
+"""The decoder's two ways to merge features and skips."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Weights for three channels made into weights for another number."""
+"""Conversion of a first convolution for RGB to other numbers of channels."""
 
 import dataclasses
 
@@ -55,7 +55,7 @@ def variables_and_logits(options, images):
 
 @pytest.mark.parametrize('variant', NETWORKS[:1] + tuple(pytest.param(v, marks=pytest.mark.slow) for v in NETWORKS[1:]))
 def test_equal_channels_give_what_three_equal_channels_gave(toy_network, variant):
-    """The law of the rule, for networks that bring pixels to -1 to 1."""
+    """Holds for networks that scale pixels to -1 to 1."""
     side = 33
     grey = np.random.RandomState(1).uniform(0, 255, (1, side, side, 1)).astype(np.float32)
     options = ModelOptions({'semantic': 3}, (side, side), model_variant=variant)

@@ -265,7 +265,7 @@ def test_arg_scope_reaches_layers(graph):
 
 
 def test_statistics_of_an_expansion_come_from_its_input(graph, monkeypatch):
-    """A batch norm behind a widening 1x1 convolution gives the same in both of its forms, gradients too."""
+    """A batch norm after an expanding 1x1 convolution gives the same result and gradients in both forms."""
     inputs = _random(2, 5, 6, 4) * [1, 3, 0.5, 10] + [0, 50, -3, 1]
     seen = tf.constant(inputs.astype(np.float32))
     results = []

@@ -1,4 +1,4 @@
-"""The loss scale by itself, and in the gate."""
+"""Dynamic loss scaling, alone and in the gated update."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Losses against NumPy twins and by hand."""
+"""Pixel losses against NumPy twins and values by hand."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ IGNORE = 255
 
 
 def twin(logits, labels, weights=None):
-    """Weighted cross entropies and which pixels count, in float64."""
+    """Weighted cross entropies and the mask of the pixels that are not ignored, in float64."""
     flat, ids = logits.reshape(-1, logits.shape[-1]).astype(np.float64), labels.reshape(-1)
     counted = ids != IGNORE
     ids = np.where(counted, ids, 0)
@@ -21,7 +21,7 @@ def twin(logits, labels, weights=None):
 
 
 def smoothed_twin(logits, labels, smoothing, gamma=0.0, weights=(1.0,) * 4):
-    """Focal losses (gamma 0: cross entropies) with a truth that is not 0 and 1, in float64."""
+    """Focal losses (gamma 0: cross entropies) with smoothed labels, in float64."""
     flat, ids = logits.reshape(-1, logits.shape[-1]).astype(np.float64), labels.reshape(-1)
     counted = ids != IGNORE
     ids = np.where(counted, ids, 0)

@@ -1,4 +1,4 @@
-"""Moving averages of the weights: names, the recurrence, and the ways in and out of checkpoints."""
+"""Exponential moving averages of the weights: names, recurrence, saving and restoring."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Each optimiser against its formula in NumPy, inside the gate of the train step."""
+"""Each optimizer against its formula in NumPy, inside the gated update."""
 
 import dataclasses
 
@@ -29,7 +29,7 @@ def rate_of(step):
 
 
 def gradient_of(name, step):
-    """A gradient of little size for some steps, 0 for one."""
+    """Small gradients for some steps, 0 for one."""
     rng = np.random.default_rng([step, len(name)])
     return rng.normal(size=FIRST[name].shape) * (0.0 if step == 3 else 0.5)
 

@@ -1,4 +1,4 @@
-"""Each function against a NumPy twin or a hand-made array. Eager execution stands in for a graph."""
+"""Preprocessing functions against NumPy twins or arrays by hand, in eager execution."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Losses of classes against NumPy twins, laws and finite differences."""
+"""Region losses against NumPy twins, laws and finite differences."""
 
 import numpy as np
 import pytest

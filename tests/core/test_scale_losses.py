@@ -1,4 +1,4 @@
-"""Formulas, weights and hard pixels put together."""
+"""Loss formulas combined with class weights and hard example mining."""
 
 import numpy as np
 import pytest

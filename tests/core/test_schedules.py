@@ -1,4 +1,4 @@
-"""Learning rates by hand."""
+"""Learning rate schedules against values by hand."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from deeplab.options import LearningRateOptions
 
 
 def rate_at(step, options, number_of_steps):
-    """What training takes at a step, as a number."""
+    """The learning rate of a step."""
     return float(schedules.learning_rate(step, options, number_of_steps))
 
 

@@ -1,4 +1,4 @@
-"""Scopes by their beginnings, and maps between names."""
+"""Selection of variables by scope, and maps between variable names."""
 
 import pytest
 

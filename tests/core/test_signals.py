@@ -1,4 +1,4 @@
-"""Signals: noted in this process; a second Ctrl-C in a process of its own."""
+"""Handling of Ctrl-C, SIGTERM and SIGHUP."""
 
 import os
 import pathlib
@@ -82,7 +82,7 @@ def test_a_signal_raises_once_so_that_clean_up_runs_to_its_end(number, kind, sta
 
 
 def test_a_signal_that_comes_out_as_another_error_is_still_the_signal():
-    """As out of TensorFlow's device scopes."""
+    """As raised by TensorFlow's device scopes."""
     with pytest.raises(StoppedError), raised():
         try:
             os.kill(os.getpid(), signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Sums in a fixed order, and sessions that keep it."""
+"""Sums in a fixed order, and sessions that preserve it."""
 
 import numpy as np
 import tensorflow as tf
@@ -40,6 +40,6 @@ def test_a_training_session_adds_in_pairs():
 
 
 def test_any_other_session_joins_them():
-    """Why `keeps_sums` is there: should TensorFlow stop to join sums, it can go."""
+    """The reason for `keeps_sums`: if TensorFlow stops joining sums, it can be removed."""
     nodes = _gradient_operations(keeps_sums=False)
     assert max(len(node.input) for node in nodes) > 2

@@ -1,4 +1,4 @@
-"""Tiny images, masks, records and folders for the tests of this package."""
+"""Tiny images, masks, records and folders for tests."""
 
 import io
 import pathlib
@@ -54,7 +54,7 @@ def few_bit_png(array: np.ndarray, bits: int, colors: bool = False) -> bytes:
 
 
 def broken_png(height: int, width: int) -> bytes:
-    """A PNG whose header and end are good, and one byte of whose pixels is not."""
+    """A PNG with valid header and end, and one corrupt byte in its pixels."""
     content = bytearray(png(pixels(height, width)))
     content[len(content) // 2] ^= 0xFF
     return bytes(content)

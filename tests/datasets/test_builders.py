@@ -139,7 +139,7 @@ def line_of(arguments, **changes):
 
 
 def test_voc_a_folder_left_empty_on_the_line(tmp_path, capsys):
-    """As the message above tells users to."""
+    """As the message above suggests."""
     arguments = files.write_voc(tmp_path, LISTS) | {'num_shards': 1}
     assert cli.main(line_of(arguments, semantic_segmentation_folder='')) == 0
     assert {record.label_bytes for record in records(arguments['output_dir'], 'train')} == {None}

@@ -1,4 +1,4 @@
-"""What is said of the masks of a split, and that ordinary good ones hear nothing."""
+"""Warnings about the masks of a split, and none for ordinary masks."""
 
 import dataclasses
 
@@ -32,7 +32,7 @@ class TestLabels:
         assert findings([0, 500, 300, 200], ignored=90, ignore_label=0, is_meant=True) == []  # as in ADE20K
 
     def test_a_data_set_of_one_class(self):
-        """Who has one object counts it alone; softmax over one class is 1, and no loss of it moves a weight."""
+        """Softmax over one class is 1, so no loss changes a weight."""
         for ignored in (0, 9900):
             (line,) = findings([100], ignored=ignored, names=['all'])
             assert line.startswith(

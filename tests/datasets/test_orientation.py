@@ -1,4 +1,4 @@
-"""EXIF orientation, against Pillow's own reading of it."""
+"""EXIF orientation compared with Pillow's."""
 
 import io
 

@@ -69,7 +69,7 @@ def test_ids_outside_the_classes_are_named(tmp_path):
 
 
 def test_ids_that_show_what_went_wrong(tmp_path):
-    """The masks of all records together do, where one alone may not; another num_classes comes last."""
+    """All masks together show it even if one alone does not; another num_classes is the last explanation."""
     levels = [np.full((6, 8), level, np.uint8) for level in (0, 127, 254)]
     records = [files.record(seed, label=files.png(label)) for seed, label in enumerate(levels)]
     assert message(dataset_of(tmp_path, records), 3, 255).endswith(

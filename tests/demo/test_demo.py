@@ -1,4 +1,4 @@
-"""The demo: what it runs, what it says, and how it treats a folder that is not empty."""
+"""The demo: its programs, its output, and folders that are not empty."""
 
 import dataclasses
 import json
@@ -27,7 +27,7 @@ TINY = dataclasses.replace(SMALL, train_scenes=2, val_scenes=2, height=32, width
 
 
 class FakePrograms:
-    """Stands in for the command line: notes the calls, and writes what the demo reads."""
+    """Replaces the command line: records the calls, and writes the files that the demo reads."""
 
     def __init__(self, statuses=()):
         self.calls = []

@@ -1,4 +1,4 @@
-"""The drawn data set: deterministic, in VOC's layout, thin where it says so, and too hard for colour alone."""
+"""The generated data set: deterministic, in VOC's layout, with thin objects, and not solvable by color alone."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""The sheet shows what it is given, where it says so."""
+"""The result sheet of the demo shows all images, captions and figures in their places."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Clones: devices, names, shared variables, summed gradients; two clones against one."""
+"""Clones: devices, names, shared variables, summed gradients; two clones compared with one."""
 
 import numpy as np
 import pytest

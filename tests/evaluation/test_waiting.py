@@ -1,4 +1,4 @@
-"""Waiting for checkpoints: what is waited for, how long, and what is said."""
+"""Waiting for checkpoints: conditions, timeouts and log messages."""
 
 import contextlib
 import itertools
@@ -14,7 +14,7 @@ from tests import evaluation_setup as setup
 
 
 class World:
-    """A clock that sleeping moves, and what happens at some of its seconds."""
+    """A fake clock that sleeping advances, with events at given seconds."""
 
     def __init__(self, monkeypatch):
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""What the options refuse, and what they make of a loss's formula."""
+"""Checks of the options classes, and parsing of loss formulas."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Runs a frozen graph and a SavedModel on an image: with TensorFlow and NumPy, and without this project.
+"""Runs a frozen graph and a SavedModel on an image with TensorFlow and NumPy only, without this package.
 
 Called as a program: IMAGE.npy GRAPH.pb SAVED_MODEL OUTPUT.npz
 """

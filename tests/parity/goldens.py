@@ -1,4 +1,4 @@
-"""Finds and reads goldens: numbers that the original computed.
+"""Finds and reads goldens: values that the original computed.
 
 A folder holds them as `networks/`, `tables/` and `training/`, or as pairs lying in it directly; then the keys of the
 JSON tell what a pair is.

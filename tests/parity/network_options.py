@@ -1,4 +1,4 @@
-"""From a golden's flags and options to the project's own options."""
+"""Converts a golden's flags and options to options classes."""
 
 import dataclasses
 from typing import Any
@@ -12,7 +12,7 @@ from deeplab.options import ModelOptions
 
 
 def model_options(flags: list[str], options: dict[str, Any]) -> ModelOptions:
-    """The network that a golden describes; skips the test where it is not built yet."""
+    """The network that a golden describes; skips the test if it is not implemented."""
     variant = next(flag.split('=')[1] for flag in flags if flag.startswith('--model_variant='))
     if variant not in registry.names():
         pytest.skip(f'{variant} is not built yet')

@@ -1,4 +1,4 @@
-"""Eval and vis of a checkpoint that the original wrote, against what the original found it to be worth.
+"""Eval and vis of a checkpoint of the original, compared with the mIoU and predictions of the original.
 
 Checkpoint and images are too large to lie beside the tests; where they are absent, these tests are skipped.
 """

@@ -1,4 +1,4 @@
-"""The colour maps are the original's, number for number."""
+"""Color maps are equal to those of the original."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Exports of every golden, run by a process that has never heard of this project, held to the golden."""
+"""Exports of every golden, run in a process without this package, compared with the golden."""
 
 import collections
 import dataclasses
@@ -66,7 +66,7 @@ def _run_elsewhere(image, paths, folder):
 
 
 def _stretched(values, new, axis):
-    """`values` stretched to `new` along an axis, linearly, the ends staying where they are."""
+    """Resizes `values` to `new` along an axis, linearly, with aligned ends."""
     old = values.shape[axis]
     position = np.linspace(0, old - 1, new)
     lower = np.minimum(position.astype(int), max(old - 2, 0))
@@ -76,7 +76,7 @@ def _stretched(values, new, axis):
 
 
 def _probabilities(logits, size):
-    """Softmax of logits [1, h, w, classes] that are stretched to `size` first."""
+    """Softmax of logits [1, h, w, classes] that are resized to `size` first."""
     stretched = _stretched(_stretched(logits.astype(np.float64), size[0], 1), size[1], 2)
     scores = np.exp(stretched - stretched.max(axis=3, keepdims=True))
     return scores / scores.sum(axis=3, keepdims=True)
@@ -122,7 +122,7 @@ def test_export(golden, tmp_path):
 
 
 def _check_probabilities(arrays, outputs):
-    """Holds probabilities to the golden's logits."""
+    """Compares probabilities with the golden's logits."""
     expected = _probabilities(arrays['logits:merged_logits'], arrays['image'].shape[:2])
     for kind in ('probabilities', 'saved_probabilities'):
         np.testing.assert_allclose(outputs[kind], expected, rtol=0, atol=TOLERANCE, err_msg=kind)

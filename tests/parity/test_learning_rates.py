@@ -1,4 +1,4 @@
-"""Learning rates against what the original computes."""
+"""Learning rates compared with those of the original."""
 
 import inspect
 
@@ -15,7 +15,7 @@ def pytest_generate_tests(metafunc):
 
 
 def test_rates(case):
-    """In float32 as there, so to the last digits."""
+    """In float32 as in the original, so to the last digits."""
     assert case['arguments'].keys() <= inspect.signature(train_utils.get_model_learning_rate).parameters.keys()
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         step = tf.compat.v1.placeholder(tf.int64, [])

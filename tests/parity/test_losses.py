@@ -1,4 +1,4 @@
-"""The loss of given logits and labels against what the original computes."""
+"""Losses of given logits and labels compared with those of the original."""
 
 import numpy as np
 import pytest

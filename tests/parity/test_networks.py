@@ -1,4 +1,4 @@
-"""Every network that exists, held to what the original computes with the same weights."""
+"""Every network compared with the original, with the same weights."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Inference preprocessing against what the original computes (goldens: tables/preprocess)."""
+"""Inference preprocessing compared with the original (goldens: tables/preprocess)."""
 
 import numpy as np
 import pytest

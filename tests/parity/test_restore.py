@@ -1,4 +1,4 @@
-"""Last layers, gradient multipliers and what an initial checkpoint restores, against the original."""
+"""Last layers, gradient multipliers and restored variables compared with the original."""
 
 import functools
 import types

@@ -1,4 +1,4 @@
-"""Ten training steps against the original's: losses, learning rates, and every variable, slots too.
+"""Ten training steps compared with the original: losses, learning rates, and every variable, slots included.
 
 A network whose batch norms are in training mode amplifies rounding: noise of one unit in the last place makes percents
 of single gradients within two steps, wherever a ReLU's input is near its kink. The sums here are more exact than the
@@ -36,7 +36,7 @@ def pytest_generate_tests(metafunc):
 
 
 def train_options(facts) -> TrainOptions:
-    """What a golden says, in the project's own options."""
+    """The options of a golden's training."""
     options = facts['options']
     rate = options['learning_rate']
     network = network_options.model_options(facts['flags'], options)
@@ -68,7 +68,7 @@ def train_options(facts) -> TrainOptions:
 
 
 class Batches:
-    """Stands in for the queue: its batch is fed."""
+    """Replaces the input queue by a placeholder."""
 
     def __init__(self, arrays):
         self.images = tf.compat.v1.placeholder(tf.float32, arrays['images'].shape[1:])

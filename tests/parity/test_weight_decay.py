@@ -1,4 +1,4 @@
-"""Which weights decay, held to the original's list."""
+"""Variables with weight decay compared with the original."""
 
 import pytest
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""Micro-batches on a toy of one weight: sums, means, the gate, the loop."""
+"""Gradient accumulation on a toy of one weight: sums, means, gated update, loop."""
 
 import os
 import signal
@@ -121,7 +121,7 @@ def test_what_an_interrupted_step_left_counts_nowhere(graph):
 
 
 class Recorder(train_loop.Hook):
-    """Writes down what the loop tells it, and fetches a tensor in each step."""
+    """Records the calls of the loop, and fetches a tensor in each step."""
 
     def __init__(self, tensor):
         self.tensor = tensor

@@ -1,4 +1,4 @@
-"""What is said before the first step, and that ordinary good trainings hear nothing."""
+"""Warnings before the first step, and none for ordinary trainings."""
 
 import dataclasses
 import json
@@ -139,7 +139,7 @@ class TestLastLayers:
 
 
 class TestOrdinaryTrainings:
-    """Lines of the pages and the benchmarks, on data whose classes are even."""
+    """Command lines of the documentation and the benchmarks, on balanced classes."""
 
     @pytest.mark.parametrize(
         'line',
@@ -165,7 +165,7 @@ def tiny_network(monkeypatch):
 
 
 class TestDataAsUsersBringIt:
-    """From records to the line that leads to the mend, through the whole program."""
+    """From records to the warning with its fix, through the whole program."""
 
     def train(self, tmp_path, masks, description, caplog, **changes):
         """Trains one step on these masks; returns the warnings."""
@@ -184,7 +184,7 @@ class TestDataAsUsersBringIt:
         return [record.getMessage() for record in caplog.records if record.levelname == 'WARNING']
 
     def test_it_all(self, tmp_path, tiny_network, monkeypatch, caplog):
-        """Masks 0/255, then mended by half, then by background as ignore, RGB, then good: each step leads on."""
+        """Masks 0/255, half fixed, with background as ignored, RGB, valid: each message leads to the next step."""
         ended = train_loop.LoopResult(1, None, 0.0, None)  # all is said before the graph is built
         monkeypatch.setattr(train_run, '_train', lambda *arguments: ended)
         objects = np.zeros((20, 40), np.uint8)

@@ -1,4 +1,4 @@
-"""Median-frequency weights by hand."""
+"""Median-frequency class weights against values by hand."""
 
 import numpy as np
 import pytest

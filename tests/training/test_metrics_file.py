@@ -1,4 +1,4 @@
-"""metrics.jsonl: its lines, and what a resume makes of what is there."""
+"""metrics.jsonl: its lines, and how a resume treats existing ones."""
 
 import json
 import math

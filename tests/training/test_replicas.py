@@ -1,4 +1,4 @@
-"""Where things go in a cluster, who waits for whom, and who reads what."""
+"""Replicas of a distributed training: devices, start order, batches."""
 
 import time
 

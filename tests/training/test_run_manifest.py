@@ -1,4 +1,4 @@
-"""The receipt of a training: what it says, and that its run can be repeated from it."""
+"""The run manifest, run.json: its content, and repeating a run from it."""
 
 import dataclasses
 import json
@@ -31,7 +31,7 @@ def data(tmp_path):
 
 
 def words(data, logdir, *more):
-    """A line for the tiny network."""
+    """A command line for the tiny network."""
     return [
         f'--dataset={data.name}', f'--dataset_dir={data.directory}', f'--train_logdir={logdir}', '--model_variant=tiny',
         '--train_crop_size=17,33', '--aspp_convs_filters=8', '--train_batch_size=2', '--training_number_of_steps=2',
@@ -48,7 +48,7 @@ def options_of(*line):
 
 
 def begin_only(monkeypatch, error=None):
-    """Lets training come to its first step and no further; or to `error`, before it."""
+    """Stops training at its first step, or with `error` before it."""
 
     def begin(options, data, resumed, first_step, bar, hooks):
         if error is not None:
@@ -161,7 +161,7 @@ def test_another_folder_finds_the_same_files(data, tmp_path, monkeypatch):
 
 
 def repeat(folder, monkeypatch, data, line, *more):
-    """The options of a run whose line was given in `folder`, repeated from a folder below it."""
+    """The options of a run that was started in `folder` and repeated from a folder below it."""
     (folder / 'run.json').write_text(
         json.dumps({'runs': [{'command': words(data, 'log', *line), 'folder': str(folder)}]})
     )

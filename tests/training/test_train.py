@@ -1,4 +1,4 @@
-"""The train program, whole, on a tiny network and seven tiny images."""
+"""The train program on a tiny network and seven tiny images."""
 
 import dataclasses
 import functools
@@ -233,7 +233,7 @@ def test_image_pyramid_hard_pixels_and_weights(data, tmp_path):
 
 
 def test_initial_checkpoint_of_other_classes(data, tmp_path, caplog):
-    """Restores what fits, says what does not."""
+    """Restores what fits, and reports what does not."""
     first = training_setup.trained(data, tmp_path / 'a', 1)
     (pathlib.Path(data.directory) / 'five.json').write_text('{"num_classes": 5}')
     five = dataclasses.replace(data, name=str(pathlib.Path(data.directory) / 'five.json'))
@@ -313,7 +313,7 @@ class TestBadInput:
             train.run(training_setup.options(dataclasses.replace(data, split='broken'), tmp_path / 'log'))
 
     def test_image_that_breaks_in_the_middle_loses_no_step(self, data, tmp_path):
-        """Header and end are good, and so is the checksum of the record: nothing shows before it is decoded."""
+        """Header, end and checksum are valid, so the error appears only in decoding."""
         _, last = input_generator.record_at(6, 7, 3)  # the seventh that is taken: the fourth step needs it
         records = [files.record(seed) for seed in range(7)]
         records[last] = files.record(9, 40, 40, image=files.broken_png(40, 40))
@@ -376,7 +376,7 @@ class TestBadInput:
 
 
 def test_no_step_adds_to_the_graph(data, tmp_path, monkeypatch):
-    """What would let memory grow."""
+    """A growing graph would use more and more memory."""
     seen = []
     original = train_hooks.LogHook.after_step
 

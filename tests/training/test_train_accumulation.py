@@ -1,4 +1,4 @@
-"""Gradient accumulation in whole trainings of a tiny network."""
+"""Gradient accumulation in trainings of a tiny network."""
 
 import dataclasses
 import pathlib
@@ -66,7 +66,7 @@ def test_micro_batches_make_the_step_of_the_whole_batch(whole_images, tmp_path, 
 
 @pytest.mark.parametrize('num_clones', [1, 2])
 def test_moving_statistics_are_the_mean_of_the_micro_batches(data, tmp_path, monkeypatch, num_clones):
-    """With a decay of 0 they are what one batch says; one clone of several, the first, says it."""
+    """With a decay of 0 they equal the statistics of one batch, of the first clone."""
     without_dropout(monkeypatch)
 
     def options(logdir, steps, batch_size, **changes):

@@ -1,4 +1,4 @@
-"""Every flag of the original's train program does what it says: the smallest proof of each.
+"""Every flag of the original's train program has its effect.
 
 Most flags end as a number or an operation in the graph, so the proof compares the training's graph with and without
 the flag; several flags share one graph, each with a number of its own that occurs nowhere else. Networks are outlined
@@ -149,7 +149,7 @@ def tiny_network(monkeypatch):
 
 @pytest.fixture
 def line(records, tmp_path):
-    """Makes the options of a line, for a tiny network on tiny data."""
+    """Parses a command line to options, for a tiny network on tiny data."""
     common = [
         f'--dataset={records.name}',
         f'--dataset_dir={records.directory}',
@@ -168,7 +168,7 @@ _graphs = {}  # by line
 
 @pytest.fixture
 def graph_of(line, monkeypatch):
-    """The graph that a line trains with; it is built, once for each line, and not run."""
+    """The training graph of a command line; it is built once per command line, and not run."""
 
     def build(*words, anew=False):
         if words in _graphs and not anew:
@@ -240,7 +240,7 @@ def test_flags_that_make_another_graph(graph_of, name):
 
 
 def test_a_graph_is_built_the_same_again(graph_of):
-    """Without which the test above would show nothing."""
+    """The test above depends on it."""
     assert text_of(graph_of()) == text_of(graph_of(anew=True))
 
 

@@ -1,4 +1,4 @@
-"""Log lines, the bar, event files and profiles."""
+"""Training hooks: log lines, progress bar, event files and profiles."""
 
 import io
 import pathlib

@@ -129,7 +129,7 @@ class TestGatedUpdate:
 
 
 class Recorder(train_loop.Hook):
-    """Writes down what the loop tells it."""
+    """Records the calls of the loop."""
 
     def __init__(self, tensor=None):
         self.tensor = tensor

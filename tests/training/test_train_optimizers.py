@@ -1,4 +1,4 @@
-"""Optimisers, clipping and schedules in whole trainings of a tiny network."""
+"""Optimizers, gradient clipping and schedules in trainings of a tiny network."""
 
 import dataclasses
 
@@ -43,7 +43,7 @@ def run(data, logdir, steps=1, **changes):
 # Which optimisers do is in utils/test_train_utils.py, and how in core/test_optimizers.py.
 @pytest.mark.parametrize('name', ['adamw', *(pytest.param(name, marks=pytest.mark.slow) for name in ('lars', 'lamb'))])
 def test_decay_is_in_the_update_and_not_in_the_loss(data, tmp_path, name):
-    """Of the variables (LARS notes decay in its slots too), the convolutions' weights alone differ."""
+    """Only the weights of convolutions differ (and slots of LARS, which include the decay)."""
     little, before, without = run(data, tmp_path / 'little', name=name, weight_decay=0.0)
     much, _, decayed = run(data, tmp_path / 'much', name=name, weight_decay=0.5)
     assert much.loss == little.loss

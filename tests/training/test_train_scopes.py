@@ -1,4 +1,4 @@
-"""Training of a part of the network, and starting from checkpoints that know it by other names; whole, on tiny data."""
+"""--trainable_scopes and --checkpoint_rename_map in trainings on tiny data."""
 
 import dataclasses
 import pathlib
@@ -47,7 +47,7 @@ def trained(data, logdir, steps=2, scopes=()):
 
 
 def changed(first, second):
-    """Names of the variables that differ, but for the step."""
+    """Names of the variables that differ, except the step."""
     first, second = values_of(first), values_of(second)
     assert first.keys() == second.keys()
     return {name for name in first if first[name].tobytes() != second[name].tobytes()} - {'global_step'}
@@ -55,7 +55,7 @@ def changed(first, second):
 
 class TestTrainableScopes:
     def test_all_else_stays_to_the_byte(self, data, tmp_path):
-        """The statistics of batch norms too, although batch norms are fine-tuned."""
+        """Batch norm statistics too, although batch norms are fine-tuned."""
         path = train.run(options(data, tmp_path / 'log', scopes=('logits', 'aspp'))).checkpoint
         names = changed(tmp_path / 'log' / 'model.ckpt-0', path)
         assert {name.partition('/')[0] for name in names} == {'logits', 'aspp0'}
@@ -155,7 +155,7 @@ class TestInitialCheckpoint:
         assert 'Not in the checkpoint, start anew: 5 variables (tiny/conv1/weights, ' in caplog.text
 
     def test_a_run_that_resumes_needs_it_no_more(self, data, tmp_path, first):
-        """Neither the checkpoint that it started from, nor the map of its names."""
+        """Neither its initial checkpoint nor the rename map."""
         (tmp_path / 'map.json').write_text('{"tiny": "tiny"}')
         same = {'initial_checkpoint': first, 'restore': {'rename_map': str(tmp_path / 'map.json')}}
         wanted = options(data, tmp_path / 'log', 1, **same)

@@ -1,4 +1,4 @@
-"""Validation while training: what it measures, keeps and remembers, and that training does not notice it."""
+"""Validation during training: metrics, best checkpoint, early stopping, and no effect on training."""
 
 import dataclasses
 import json
@@ -45,7 +45,7 @@ def options(data, logdir, steps=6, every=2, early_stop=None, crop_size=None, **c
 
 
 def quick(chosen):
-    """With batch norms that follow at once, so that a few steps change what is predicted."""
+    """With a small batch norm decay, so that a few steps change the predictions."""
     return dataclasses.replace(chosen, model=dataclasses.replace(chosen.model, batch_norm_decay=0.1))
 
 
@@ -61,7 +61,7 @@ def figures(logdir):
 
 
 def use_figures(monkeypatch, by_step):
-    """Lets each validation find what `by_step` says, without a network; returns the steps that were validated."""
+    """Gives each validation the figures in `by_step` without a network; returns the validated steps."""
     asked = []
     monkeypatch.setattr(runner, 'Network', lambda *arguments: None)
 
@@ -169,7 +169,7 @@ def test_a_resume_remembers_the_best_and_the_count(data, tmp_path, monkeypatch):
 
 
 def test_who_takes_the_best_away_begins_anew(data, tmp_path, monkeypatch):
-    """Both the figure to beat and the count of validations that did not, now and after the next stop."""
+    """Both the best figure and the count of validations without improvement, now and after a resume."""
     use_figures(monkeypatch, {1: 0.2, 2: 0.6, 3: 0.5, 4: 0.4, 5: 0.45, 6: 0.3, 7: 0.2})
     monkeypatch.setattr(runner, 'Network', lambda *arguments: None)
     chosen = options(data, tmp_path / 'log', 9, every=1, early_stop=2)
@@ -215,13 +215,13 @@ class Quiet:
 
 
 class KilledError(BaseException):
-    """Stands for a kill: nothing catches it."""
+    """Simulates a kill: nothing catches it."""
 
 
 @pytest.mark.parametrize('name', ['link', 'replace', 'remove'])
 @pytest.mark.parametrize('at', range(5))
 def test_killed_while_the_best_is_written(data, tmp_path, monkeypatch, name, at):
-    """Whatever call is the last one, best/ holds a whole checkpoint that has its figures beside it."""
+    """Whatever call is the last one, best/ holds a complete checkpoint with its figures."""
     folder, logdir = str(tmp_path / 'best'), tmp_path / 'log'
     logdir.mkdir()
     for step in (1, 2):
@@ -254,7 +254,7 @@ def test_killed_while_the_best_is_written(data, tmp_path, monkeypatch, name, at)
 
 
 def test_killed_before_the_figures_are_written(data, tmp_path, monkeypatch):
-    """The next run repeats that validation, even where training itself is done."""
+    """The next run repeats that validation, even if training itself is done."""
     logdir = tmp_path / 'log'
     original = evaluation_rounds.write_json
 
@@ -302,7 +302,7 @@ def test_a_signal_breaks_a_validation_off(data, tmp_path, monkeypatch, caplog):
 
 
 def new_hook(chosen, monkeypatch):
-    """A hook without a network, for validations that find what `use_figures` says."""
+    """A hook without a network, for validations with the figures of `use_figures`."""
     monkeypatch.setattr(runner, 'Network', lambda *arguments: None)
     return validation.ValidationHook(chosen)
 
@@ -322,7 +322,7 @@ def validate(hook, monkeypatch, steps, behind=0):
 
 
 def test_steps_that_others_count_too(data, tmp_path, monkeypatch):
-    """A validation is due at the first step that comes behind a multiple, whatever step the checkpoint says."""
+    """A validation is due at the first step after a multiple, whatever the step of the checkpoint."""
     use_figures(monkeypatch, dict.fromkeys(range(50), 0.5))
     chosen = options(data, tmp_path / 'log', 31, every=10)
     hook = new_hook(chosen, monkeypatch)
@@ -361,7 +361,7 @@ def test_the_bar_shows_it(data, tmp_path, monkeypatch):
 
 
 def test_masks_on_which_every_figure_is_false(data, tmp_path, monkeypatch, caplog):
-    """They are spoken of while the hook is made, which is before the first step, and not again."""
+    """The warning is logged once, when the hook is created, before the first step."""
     mask = files.ids(18, 40, classes=2) * 255
     files.write_split(pathlib.Path(data.directory), 'val', [[files.record(0, 18, 40, label=files.png(mask))]])
     monkeypatch.setattr(runner, 'Network', lambda *arguments: None)

@@ -1,4 +1,4 @@
-"""What is noticed while training: each thing once, with its mend, and nothing where all is well."""
+"""Warnings during training: each once with its fix, and none for a good training."""
 
 import numpy as np
 import pytest
@@ -58,7 +58,7 @@ NAMES = ('sky', 'road', 'tree')
 def run_hook(
     steps, caplog, look=lambda step: GOOD, loss=lambda step: 1 / step, waiting=0.0, every=10, first=0, names=NAMES
 ):
-    """Gives a hook that many steps; returns what it warned of."""
+    """Runs a hook for some steps; returns its warnings."""
     hook = watch_hooks.WatchHook(None, every, list(names))
     hook.begin(None, first)
     caplog.clear()
@@ -85,7 +85,7 @@ class TestCollapse:
         assert run_hook(1000, caplog, lambda step: GOOD._replace(predicted_share=1.0, label_classes=1)) == []
 
     def test_few_looks_far_apart(self, caplog):
-        """As many steps as it takes, but not as many looks."""
+        """Enough steps, but too few checks."""
         look = lambda step: GOOD._replace(predicted_share=1.0)  # noqa: E731
         assert run_hook(800, caplog, look, every=200) == []
         assert len(run_hook(1000, caplog, look, every=200)) == 1
@@ -109,7 +109,7 @@ class TestDeadLoss:
         assert '--label_weights' in line
 
     def test_a_data_set_of_one_class(self, caplog):
-        """There, neither the learning rate nor the label weights are to blame."""
+        """Neither the learning rate nor the label weights are the cause."""
         look = GOOD._replace(label_classes=1, predicted_share=1.0, predicted_class=0, loss=0.0)
         (line,) = run_hook(500, caplog, lambda step: look, loss=lambda step: 0.25, names=['object'])
         assert line.endswith(f'although there are labels: nothing is learned. {label_checks.ONE_CLASS}')

@@ -1,4 +1,4 @@
-"""Which network a checkpoint belongs to: the goldens' own lists of names and shapes, and what stands in words."""
+"""Identification of the network of a checkpoint, from the goldens' names and shapes, and its description."""
 
 import json
 import pathlib
@@ -65,7 +65,7 @@ def test_flags_that_show(network):
 
 
 def test_the_width_of_a_searched_network():
-    """Its stem is as wide as ever; the cells are as wide as --nas_stem_output_num_conv_filters times a power of 2."""
+    """Its stem is unchanged; the cells are as wide as --nas_stem_output_num_conv_filters times a power of 2."""
     options = ModelOptions({'semantic': 5}, model_variant='nas_pnasnet', output_stride=8)
     shapes = {'pnasnet/conv0/weights': (3, 3, 3, 64), 'pnasnet/conv2/weights': (3, 3, 64, 128)}
     shapes |= {f'pnasnet/cell_{i}/1x1/weights': (1, 1, 128, 40) for i in range(2)}

@@ -1,4 +1,4 @@
-"""What pictures share: colours, masks over images, files that are whole or not there."""
+"""Drawing: colors, masks over images, files that are complete or absent."""
 
 import numpy as np
 import pytest

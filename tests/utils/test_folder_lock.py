@@ -1,4 +1,4 @@
-"""Who may run in an output folder."""
+"""Locks on output folders."""
 
 import errno
 import functools

@@ -69,7 +69,7 @@ def evaluation_batches(reader, keep_original=False, resize=None, **arguments):
 
 
 def test_random_changes_follow_from_the_position(reader):
-    """However many threads there are, and wherever a pipeline starts."""
+    """For any number of threads and any start position."""
     changes = AugmentOptions(
         jitter_brightness=0.2,
         jitter_hue=0.1,
@@ -222,7 +222,7 @@ def test_other_errors_pass(reader):
 
 
 def test_no_record_is_read_far_ahead(reader):
-    """However long it runs: one batch waits, and two records are on their way into the next."""
+    """At any time one batch waits, and two records are being read for the next."""
     read = []
     original = reader.read
     reader.read = lambda record: read.append(record) or original(record)

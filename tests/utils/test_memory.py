@@ -1,4 +1,4 @@
-"""Free memory as the system tells it, and what is said where a run needs more."""
+"""Free memory reported by the system, and messages for runs that need more."""
 
 import errno
 

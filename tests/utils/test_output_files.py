@@ -1,4 +1,4 @@
-"""Folders that cannot be written, and files that training can do without."""
+"""Folders that cannot be written, and files that training does not need."""
 
 import os
 import re

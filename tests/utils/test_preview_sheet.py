@@ -1,4 +1,4 @@
-"""The sheet holds every cell, caption and class that it is given, where it says so."""
+"""The preview sheet holds every cell, caption and class in its place."""
 
 import numpy as np
 import pytest

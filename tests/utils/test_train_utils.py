@@ -1,4 +1,4 @@
-"""Losses of several scales, multipliers, first restores, rates, advice."""
+"""Losses of several scales, gradient multipliers, initial restore, learning rates, crop sizes."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ class TestLosses:
 
 
 def make_network():
-    """A few variables named as a network's."""
+    """A few variables with the names of a network."""
     zeros = tf.zeros_initializer()
     return {name: tf.compat.v1.get_variable(name, shape, initializer=zeros) for name, shape in SHAPES.items()}
 
@@ -286,7 +286,7 @@ class TestRenaming:
 
 
 class TestOtherChannels:
-    """A first convolution for three channels gives its weights to one for another number."""
+    """Weights of a first convolution for RGB are converted to other numbers of channels."""
 
     RGB = np.random.RandomState(0).normal(size=(3, 3, 3, 2)).astype(np.float32)
 
@@ -322,7 +322,7 @@ class TestOtherChannels:
         assert 'shapes differ' not in caplog.text
 
     def test_other_shapes_that_only_look_alike_are_left_alone(self, tmp_path, caplog):
-        """Images of three channels have no convolution for one."""
+        """A network for three channels has no convolution for one."""
         values = self.restored(tmp_path, 1, caplog)
         assert (values['net/weights'] == 0).all()
         assert 'Not restored, as shapes differ: net/weights: [3, 3, 1, 2] here, [3, 3, 3, 2] in the' in caplog.text

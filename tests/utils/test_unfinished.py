@@ -1,4 +1,4 @@
-"""Files that are being written, and what processes that have ended left of theirs."""
+"""Names of unfinished files, and removal of those that ended processes left."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ from tests.datasets import test_build_data
 
 @pytest.fixture(scope='module')
 def ended():
-    """The number of a process that has ended."""
+    """The id of a process that has ended."""
     process = subprocess.Popen([sys.executable, '-c', ''])
     process.wait()
     return process.pid
@@ -36,7 +36,7 @@ def test_only_what_ended_processes_left_of_our_files_goes(tmp_path, ended):
 
 
 def test_one_of_this_process_s_number_was_left_by_an_earlier_process(tmp_path):
-    """As in a container, where each run has the same number."""
+    """As in a container, where each run has the same process id."""
     path = unfinished.name_for(str(tmp_path / 'a'))
     open(path, 'w').close()
     assert unfinished.remove_left(str(tmp_path), 'a') == [path]
@@ -66,7 +66,7 @@ def test_training_removes_what_a_killed_one_left(tmp_path, ended):
 
 @pytest.mark.parametrize('is_there', [True, False])
 def test_an_export_that_was_killed_while_it_replaced_another(tmp_path, ended, is_there):
-    """Between two renames the earlier export has another name; it must not be lost, whatever the next run does."""
+    """Between two renames the earlier export has another name; the next run must not lose it."""
     path = tmp_path / 'saved_model'
     left = tmp_path / f'saved_model.{ended}.partial'
     old = tmp_path / f'saved_model.old.{ended}.partial'

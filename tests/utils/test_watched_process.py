@@ -1,4 +1,4 @@
-"""A process that waits for its child: what it passes on, and what it says when the child dies."""
+"""A process that waits for its child: signals, exit status, and messages if the child dies."""
 
 import os
 import pathlib

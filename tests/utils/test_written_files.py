@@ -1,4 +1,4 @@
-"""What an earlier run wrote goes; what anybody else wrote stays."""
+"""Files of an earlier run are removed; all others stay."""
 
 import os
 

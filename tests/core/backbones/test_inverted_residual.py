@@ -1,4 +1,4 @@
-"""The block of all MobileNets, one property at a time."""
+"""Inverted residual blocks of the MobileNets."""
 
 import numpy as np
 import pytest

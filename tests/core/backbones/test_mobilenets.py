@@ -1,4 +1,4 @@
-"""MobileNetV2, V3 and EdgeTPU: channels under every multiplier, skips, strides, and laws that hold at any size."""
+"""MobileNetV2, V3 and EdgeTPU: channels for each depth multiplier, skips, strides, dense features."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The searched networks: paths, cells and what flags do to them. The goldens hold the whole networks."""
+"""NAS networks: paths, cells and their flags. The goldens cover the whole networks."""
 
 import dataclasses
 
@@ -218,7 +218,7 @@ def test_training_reaches_every_weight(graph):
 
 
 def name_of_decayed(loss):
-    """Name of the variable that a regularisation loss reads."""
+    """Name of the variable that a regularization loss reads."""
     pending = [loss.op]
     while pending:
         op = pending.pop()

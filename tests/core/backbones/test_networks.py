@@ -1,4 +1,4 @@
-"""Laws that every backbone obeys."""
+"""Properties of all backbones: dense features, training steps, unknown sizes, depth multipliers."""
 
 import dataclasses
 import functools
@@ -89,7 +89,7 @@ _IGNORE = 255
 
 
 class _Batch:
-    """Stands in for the queue."""
+    """Replaces the input queue."""
 
     def dequeue(self):
         labels = np.random.RandomState(1).randint(0, _CLASSES, [2, *_TRAINED, 1])

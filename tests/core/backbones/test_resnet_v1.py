@@ -1,4 +1,4 @@
-"""The ResNets: what stands at which resolution and rate, and laws that hold at any size."""
+"""ResNet v1: resolutions, rates, and properties that hold at any size."""
 
 import itertools
 

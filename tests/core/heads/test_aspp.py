@@ -1,4 +1,4 @@
-"""Pooling over the image and the gate, held to NumPy."""
+"""ASPP: image pooling and gate against NumPy."""
 
 import numpy as np
 import pytest

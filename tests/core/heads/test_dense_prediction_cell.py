@@ -1,4 +1,4 @@
-"""Dense prediction cells: the file, what is wrong with it, and the head that follows from it."""
+"""Dense prediction cells: reading the JSON file, its errors, and the resulting head."""
 
 import json
 import pathlib
