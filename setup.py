@@ -11,7 +11,7 @@ VERSION = re.search(r"__version__ = '(.+)'", (ROOT / 'deeplab/__init__.py').read
 setuptools.setup(
     name='deeplab',
     version=VERSION,
-    description="Semantic segmentation with DeepLab v3 and v3+ on today's TensorFlow",
+    description='Semantic segmentation with DeepLab v3 and v3+ on TensorFlow 2',
     long_description=(ROOT / 'README.md').read_text(),
     long_description_content_type='text/markdown',
     license='Apache-2.0',

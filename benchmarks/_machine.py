@@ -1,4 +1,4 @@
-"""What a benchmark's JSON says about where it ran."""
+"""Machine and versions for the JSON results of benchmarks."""
 
 import importlib.metadata
 import json

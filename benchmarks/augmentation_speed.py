@@ -1,4 +1,4 @@
-"""What each random change to training images costs: processor time of the input pipeline for one image, off against on.
+"""Cost of each augmentation: processor time of the input pipeline for one image, off against on.
 
     python benchmarks/augmentation_speed.py --records=TFRECORDS [--rounds=8] [--name=augmentation_speed]
 

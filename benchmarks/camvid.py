@@ -1,4 +1,4 @@
-"""Rows C and G of the main job: CamVid from scratch; mean val mIoU over seeds, and memory while training.
+"""CamVid from scratch: mean val mIoU over seeds, and memory during training (docs/acceptance.md, rows C and G).
 
     python benchmarks/camvid.py --camvid=../shared/data/camvid --workdir=WORKDIR [--seeds=0,1,2] [--steps=1500]
 

@@ -1,4 +1,4 @@
-"""What losses, label weights and averaged weights do for the small classes of CamVid.
+"""Effect of losses, class weights and averaged weights on the small classes of CamVid.
 
     python benchmarks/camvid_losses.py --camvid=../shared/data/camvid --workdir=WORKDIR
         [--variants=auto_lovasz,...] [--seeds=0,1,2] [--steps=1500]

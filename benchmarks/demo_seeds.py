@@ -1,4 +1,4 @@
-"""Row A of the main job: `deeplab demo` for several seeds; time, val mIoU, and what colour alone would reach.
+"""`deeplab demo` for several seeds: time, val mIoU, and the mIoU of color alone (docs/acceptance.md, row A).
 
     python benchmarks/demo_seeds.py --workdir=WORKDIR [--seeds=0,1,2]
 

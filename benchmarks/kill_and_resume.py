@@ -1,4 +1,4 @@
-"""Row F of the main job: training killed at random moments logs the losses of an undisturbed run.
+"""Training killed at random moments logs the losses of an uninterrupted run (docs/acceptance.md, row F).
 
     python benchmarks/kill_and_resume.py --records=TFRECORDS --workdir=WORKDIR [--kills=5] [--steps=200]
 

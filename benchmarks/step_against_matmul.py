@@ -1,4 +1,4 @@
-"""Row C of the main job: the time of a training step, input included, against a 4096-cubed float32 matmul.
+"""Time of a training step, input included, against a 4096-cubed float32 matmul (docs/acceptance.md, row C).
 
     python benchmarks/step_against_matmul.py --records=TFRECORDS [--rounds=10] [--name=step_against_matmul]
 
