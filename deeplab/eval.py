@@ -27,7 +27,7 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError, OutputError
 from deeplab.evaluation import evaluation_rounds, runner, waiting
 from deeplab.options import EvalOptions, ResizeOptions
-from deeplab.utils import folder_lock, memory, output_files, unfinished
+from deeplab.utils import files, folder_lock, memory, output_files
 
 _DEFAULT_SPLIT = 'val'  # of --eval_split
 
@@ -72,7 +72,7 @@ def _run(options: EvalOptions) -> Result:
     found = label_checks.validation_labels(split.descriptor, split.verdict, options.dataset.split)
     for line in (*label_checks.ignored_class(split.descriptor), *found):
         logging.warning('%s', line)
-    unfinished.remove_left(output_files.make_folder(options.eval_logdir), r'metrics-.+\.json')
+    files.remove_leftovers(output_files.make_folder(options.eval_logdir), r'metrics-.+\.json')
     network = runner.Network(options.model, options.prediction, options.batch_size)
     if not options.master:
         network.check_memory('eval', options.model)

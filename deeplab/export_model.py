@@ -223,11 +223,7 @@ def compare(exported: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray,
 
 def _write_inference_graph(graph: tf.Graph, folder: str) -> None:
     """Writes the graph with its variables as text, for people and for other tools."""
-
-    def write(path: str) -> None:
-        tf.io.write_graph(graph.as_graph_def(), os.path.dirname(path), os.path.basename(path), as_text=True)
-
-    checkpoints.write_beside(os.path.join(folder, INFERENCE_GRAPH), write)
+    sessions.write_graph(graph, os.path.join(folder, INFERENCE_GRAPH))
 
 
 _FROZEN_GRAPH_EXAMPLE = """\

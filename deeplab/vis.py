@@ -32,13 +32,13 @@ from deeplab.errors import OptionError
 from deeplab.evaluation import runner, waiting
 from deeplab.options import ResizeOptions, VisOptions
 from deeplab.utils import (
+    files,
     folder_lock,
     get_dataset_colormap,
     memory,
     names,
     output_files,
     save_annotation,
-    unfinished,
     written_files,
 )
 
@@ -111,7 +111,7 @@ def _run(options: VisOptions) -> Result:
     if options.also_save_raw_predictions:
         raw_dir = output_files.make_folder(os.path.join(options.vis_logdir, RAW_PREDICTIONS))
     for folder in (pictures_dir, *([raw_dir] if raw_dir else [])):
-        unfinished.remove_left(folder, r'.+\.png')
+        files.remove_leftovers(folder, r'.+\.png')
     network = runner.Network(options.model, options.prediction, options.batch_size)
     if not options.master:
         network.check_memory('vis', options.model)

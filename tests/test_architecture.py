@@ -41,7 +41,7 @@ LAYERS = {
     'deeplab.utils': 4,
     'deeplab.utils.documents': 1,  # these four need nothing but errors
     'deeplab.utils.names': 1,
-    'deeplab.utils.unfinished': 1,
+    'deeplab.utils.files': 1,
     'deeplab.utils.folder_lock': 1,
     'deeplab.training': 5,
     'deeplab.evaluation': 5,

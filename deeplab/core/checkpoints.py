@@ -6,7 +6,6 @@ one for 21. Every restore of this project goes through `restore_all` or `restore
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import os
 import re
@@ -21,7 +20,7 @@ from deeplab.core.checkpoint_reader import UNREADABLE, Reader, files_of, is_acce
 from deeplab.core.reasons import reason_of
 from deeplab.core.scopes import shortened
 from deeplab.errors import CheckpointError, NetworkMismatchError
-from deeplab.utils import unfinished
+from deeplab.utils import files
 
 __all__ = [
     'BASENAME',
@@ -49,13 +48,12 @@ __all__ = [
     'step_in_name',
     'step_of',
     'unreadable',
-    'write_beside',
     'write_state',
 ]
 
 BASENAME = 'model.ckpt'
 GLOBAL_STEP = 'global_step'
-# What else is written with `write_beside` into a folder of checkpoints.
+# What else is written by way of temporary files into a folder of checkpoints.
 _WRITTEN_BESIDE = r'checkpoint|model\.ckpt.*|.+\.(json|jsonl|pbtxt)'
 _SUFFIX = re.compile(r'\.(index|meta|data-\d{5}-of-\d{5})$')
 _OWN_NAME = re.compile(rf'{re.escape(BASENAME)}-(\d+)')  # of a checkpoint that training wrote
@@ -476,12 +474,8 @@ class CheckpointWriter:
 def write_state(directory: str, names: Sequence[str]) -> None:
     """Writes the state file of `directory`, which lists its checkpoints `names`, the newest last."""
     state = tf.compat.v1.train.generate_checkpoint_state_proto('/', names[-1], list(names))
-
-    def write(beside: str) -> None:
-        with open(beside, 'w', encoding='utf-8') as file:
-            file.write(str(state))
-
-    write_beside(os.path.join(directory, _STATE_FILE), write)
+    with files.written_whole(os.path.join(directory, _STATE_FILE)) as stream:
+        stream.write(str(state))
 
 
 def _remove(prefix: str) -> None:
@@ -516,20 +510,5 @@ def remove_leftovers(directory: str) -> None:
             leftovers.append(data)
     for path in leftovers:
         os.remove(path)
-    for path in (*leftovers, *unfinished.remove_left(directory, _WRITTEN_BESIDE)):
+    for path in (*leftovers, *files.remove_leftovers(directory, _WRITTEN_BESIDE)):
         logging.info('Removed %s, left by a run that was stopped while writing it.', path)
-
-
-def write_beside(path: str, write: Callable[[str], None]) -> None:
-    """Calls `write` with the name of a new file and then puts that file in the place of `path`.
-
-    Where either fails, what there is of the new file goes.
-    """
-    temporary = unfinished.name_for(path)
-    try:
-        write(temporary)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.remove(temporary)
-        raise

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import tensorflow as tf
 from tensorflow.core.protobuf import rewriter_config_pb2
 
-from deeplab.core import checkpoints
+from deeplab.utils import files
 
 # What a step raises where its batch is missing: what feeds the queue has ended.
 INPUT_ENDED = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
@@ -62,10 +62,7 @@ def open_session(
         yield session
 
 
-def write_graph(graph: tf.Graph, directory: str) -> None:
-    """Writes `graph` as `DIRECTORY/graph.pbtxt`."""
-    path = os.path.join(directory, 'graph.pbtxt')
-    text = graph.as_graph_def()
-    checkpoints.write_beside(
-        path, lambda name: tf.io.write_graph(text, os.path.dirname(name), os.path.basename(name), as_text=True)
-    )
+def write_graph(graph: tf.Graph, path: str) -> None:
+    """Writes a graph as text, for people and for other tools."""
+    with files.written_beside(path) as temporary:
+        tf.io.write_graph(graph.as_graph_def(), *os.path.split(temporary), as_text=True)

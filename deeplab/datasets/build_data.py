@@ -26,7 +26,7 @@ from deeplab.datasets import folders, label_checks, pairs, segmentation_dataset
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.pairs import Item
 from deeplab.errors import DataError
-from deeplab.utils import unfinished
+from deeplab.utils import files
 
 Given = TypeVar('Given')
 Made = TypeVar('Made')
@@ -91,7 +91,7 @@ def write_split(
     names = [f'{split}-{shard:05d}-of-{num_shards:05d}.tfrecord' for shard in range(num_shards)]
     shards = tuple(str(folder / name) for name in names)
     allowed = None if num_classes is None else MaskIds(num_classes, ignore_label)
-    unfinished.remove_left(output_dir, segmentation_dataset.SHARD_NAME)
+    files.remove_leftovers(output_dir, segmentation_dataset.SHARD_NAME)
     with _made_folder(folder), _atomic(shards) as temporaries, contextlib.ExitStack() as stack:
         read = in_order(lambda item: pairs.read(item, allowed), items, num_workers)
         read = stack.enter_context(contextlib.closing(read))
@@ -260,14 +260,8 @@ def _made_folder(folder: pathlib.Path) -> Iterator[None]:
 @contextlib.contextmanager
 def _atomic(paths: Sequence[str]) -> Iterator[list[str]]:
     """Names to write under; the files get their own names when all went well, and vanish when not."""
-    temporaries = [unfinished.name_for(path) for path in paths]
     try:
-        yield temporaries
-        for temporary, path in zip(temporaries, paths, strict=True):
-            os.replace(temporary, path)
+        with files.all_written_beside(paths) as temporaries:
+            yield temporaries
     except OSError as error:
         raise DataError(f"Cannot write '{error.filename or paths[0]}': {error.strerror}.") from None
-    finally:
-        for temporary in temporaries:
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(temporary)

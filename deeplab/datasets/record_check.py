@@ -7,7 +7,6 @@ The verdict can be kept in a folder; it is used again for as long as the shards 
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import dataclasses
 import hashlib
 import json
@@ -24,7 +23,7 @@ from deeplab.datasets import example, images, orientation, record_index
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.segmentation_dataset import SegmentationDataset
 from deeplab.errors import DataError
-from deeplab.utils import documents, names, unfinished
+from deeplab.utils import documents, files, names
 
 _CHUNK = 32  # records that a thread takes at a time
 _SHOWN = 3  # problems that a message names
@@ -464,14 +463,10 @@ class _KeptVerdict:
             'ignored_pixels': verdict.ignored_pixels,
             'corrupt': list(verdict.corrupt),
         }
-        temporary = unfinished.name_for(str(self._folder / self._name))
-        unfinished.remove_left(str(self._folder), r'record_check-.+\.json')
+        files.remove_leftovers(str(self._folder), r'record_check-.+\.json')
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            pathlib.Path(temporary).write_text(json.dumps(content), 'utf-8')
-            os.replace(temporary, self._folder / self._name)
+            with files.written_whole(self._folder / self._name) as stream:
+                json.dump(content, stream)
         except OSError as error:
             logging.warning('The verdict on the records could not be kept in %s: %s', self._folder, error)
-        finally:
-            with contextlib.suppress(OSError):
-                unfinished.remove(temporary)

@@ -25,7 +25,7 @@ import tqdm
 from deeplab.datasets import build_data, folders, images, orientation
 from deeplab.errors import DataError
 from deeplab.options import RemoveColormapOptions
-from deeplab.utils import folder_lock, unfinished
+from deeplab.utils import files, folder_lock
 
 
 def run(options: RemoveColormapOptions) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _convert_all(paths: list[str], options: RemoveColormapOptions) -> None:
         os.makedirs(options.output_dir, exist_ok=True)
     except OSError as error:
         raise DataError(f"Cannot make the folder '{options.output_dir}': {error.strerror}.") from None
-    unfinished.remove_left(options.output_dir, r'.+\.png')
+    files.remove_leftovers(options.output_dir, r'.+\.png')
     convert = functools.partial(convert_file, output_dir=options.output_dir)
     with contextlib.closing(build_data.in_order(convert, paths, options.num_workers)) as done:
         for _ in tqdm.tqdm(done, 'masks', len(paths), leave=False, disable=not sys.stderr.isatty()):
@@ -92,19 +92,16 @@ def convert_file(path: str, output_dir: str) -> None:
     except DataError as error:
         raise DataError(f"Cannot use '{path}': {error}.") from None
     target = pathlib.Path(output_dir, f'{pathlib.Path(path).stem}.png')
-    temporary = pathlib.Path(unfinished.name_for(str(target)))
     try:
         if target.exists() and not _is_plain_mask(target.read_bytes()):
             raise DataError(
                 f"'{target}' exists and is not a mask of one channel, so it is not overwritten. Set another "
                 '--output_dir.'
             )
-        temporary.write_bytes(ids)
-        os.replace(temporary, target)
+        with files.written_whole(target, 'wb') as stream:
+            stream.write(ids)
     except OSError as error:
         raise DataError(f"Cannot write '{target}': {error.strerror}.") from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _is_plain_mask(content: bytes) -> bool:

@@ -12,13 +12,14 @@ import io
 import json
 import os
 import pathlib
-import shutil
+import re
 from collections.abc import Callable, Mapping
 
 from PIL import Image
 
 from deeplab.demo import scenes
 from deeplab.demo.canvas import IGNORE_LABEL
+from deeplab.utils import files
 
 IMAGES = 'JPEGImages'
 MASKS = 'SegmentationClass'
@@ -44,8 +45,19 @@ def write_dataset(
       progress: is called with (scenes drawn, scenes in all) after each scene.
     """
     folder = pathlib.Path(folder)
-    beside = folder.with_name(f'{folder.name}.part')
-    shutil.rmtree(beside, ignore_errors=True)
+    files.remove_leftovers(str(folder.parent), re.escape(folder.name))
+    with files.written_beside(folder) as temporary:
+        _write_into(pathlib.Path(temporary), seed, splits, size, progress)
+
+
+def _write_into(
+    beside: pathlib.Path,
+    seed: int,
+    splits: Mapping[str, int],
+    size: tuple[int, int],
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    """Writes all files of the data set into a new folder."""
     for name in (IMAGES, MASKS, LISTS):
         (beside / name).mkdir(parents=True)
     drawn, total = 0, sum(splits.values())
@@ -60,7 +72,6 @@ def write_dataset(
                 progress(drawn, total)
         (beside / LISTS / f'{split}.txt').write_text(''.join(f'{name}\n' for name in names), 'utf-8')
     (beside / DESCRIPTION).write_text(json.dumps(description(splits), indent=2) + '\n', 'utf-8')
-    os.replace(beside, folder)
 
 
 def description(splits: Mapping[str, int]) -> dict[str, object]:

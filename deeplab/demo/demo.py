@@ -21,6 +21,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import sys
@@ -36,7 +37,7 @@ from PIL import Image
 from deeplab.demo import dataset, scenes, sheet
 from deeplab.errors import DataError, OptionError
 from deeplab.options import DemoOptions
-from deeplab.utils import documents, drawing, folder_lock
+from deeplab.utils import documents, drawing, files, folder_lock
 
 # Runs a program in this process: (its name, its flags as on a command line) -> its result.
 RunProgram = Callable[[str, Sequence[str]], Any]
@@ -260,18 +261,15 @@ def _claim(workdir: pathlib.Path, wanted: dict[str, Any], options: DemoOptions) 
             _compare(documents.load(note), wanted, workdir)
             logging.info('Going on with the demo in %s; what is there is used again.', workdir)
             return
-        own = (f'{SETTINGS_FILE}.part', os.path.basename(folder_lock.path_of('', 'demo')))
-        if any(path.name not in own for path in workdir.iterdir()):
+        files.remove_leftovers(str(workdir), re.escape(SETTINGS_FILE))
+        lock = os.path.basename(folder_lock.path_of('', 'demo'))
+        if any(path.name != lock for path in workdir.iterdir()):
             raise OptionError(
                 f'--workdir={options.workdir}: the folder is not empty, and what it holds is not from a demo. Give a '
                 'folder that is empty or does not exist yet.'
             )
-        beside = note.with_name(f'{SETTINGS_FILE}.part')
-        try:
-            beside.write_text(json.dumps(wanted, indent=2) + '\n', 'utf-8')
-            os.replace(beside, note)
-        finally:
-            beside.unlink(missing_ok=True)
+        with files.written_whole(note) as stream:
+            stream.write(json.dumps(wanted, indent=2) + '\n')
     except documents.DocumentError as error:
         raise OptionError(f'{note} {error}. Give another --workdir, or remove that folder to start anew.') from None
     except OSError as error:

@@ -19,6 +19,7 @@ from deeplab.core.metrics import ConfusionMatrix, Metrics
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.evaluation import runner
 from deeplab.options import PredictionOptions, ResizeOptions
+from deeplab.utils import files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,9 +138,5 @@ def as_json(result: Round, descriptor: DatasetDescriptor) -> dict[str, object]:
 
 def write_json(content: dict[str, object], path: str) -> None:
     """Writes a file that is there whole or not at all."""
-
-    def write(temporary: str) -> None:
-        with open(temporary, 'w', encoding='utf-8') as file:
-            json.dump(content, file)
-
-    checkpoints.write_beside(path, write)
+    with files.written_whole(path) as stream:
+        json.dump(content, stream)

@@ -16,7 +16,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from deeplab.core import sessions
 from deeplab.errors import DataError
 from deeplab.export import export_graph
-from deeplab.utils import output_files, unfinished
+from deeplab.utils import files, output_files
 
 SIGNATURE = 'serving_default'
 SIGNATURE_IMAGE = 'image'
@@ -109,7 +109,7 @@ def beside(path: str) -> Iterator[str]:
     Raises:
       DataError: it cannot be written there.
     """
-    temporary = unfinished.name_for(path)
+    temporary = files.temporary_name(path)
     _recover(path)
     try:
         yield temporary
@@ -117,17 +117,17 @@ def beside(path: str) -> Iterator[str]:
     except OSError as error:
         raise DataError(f"Cannot write '{path}': {error.strerror or error}. Give another --export_path.") from error
     finally:
-        unfinished.remove(temporary)
+        files.remove(temporary)
 
 
 def _recover(path: str) -> None:
     """Brings back an export that a process was replacing when it was killed; removes what else such processes left."""
     folder, name = os.path.split(os.path.abspath(path))
     if not os.path.lexists(path):
-        olds = unfinished.left(folder, re.escape(f'{name}{_OLD}'))
+        olds = files.leftovers(folder, re.escape(f'{name}{_OLD}'))
         if olds:
             os.rename(max(olds, key=os.path.getmtime), path)
-    for left in unfinished.remove_left(folder, re.escape(name) + f'({re.escape(_OLD)})?'):
+    for left in files.remove_leftovers(folder, re.escape(name) + f'({re.escape(_OLD)})?'):
         logging.info('Removed %s, left by an export that was stopped.', left)
 
 
@@ -136,7 +136,7 @@ def _replace(temporary: str, path: str) -> None:
     if not os.path.isdir(path):
         os.replace(temporary, path)
         return
-    old = unfinished.name_for(path + _OLD)
+    old = files.temporary_name(path + _OLD)
     try:
         os.rename(path, old)
         os.rename(temporary, path)
@@ -146,7 +146,7 @@ def _replace(temporary: str, path: str) -> None:
         raise
     finally:
         if os.path.lexists(path):
-            unfinished.remove(old)
+            files.remove(old)
 
 
 def size_of(path: str) -> int:

@@ -16,10 +16,9 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from deeplab.core import checkpoints
 from deeplab.training.train_hooks import passes_multiple
 from deeplab.training.train_loop import Hook, StepResult
-from deeplab.utils import output_files
+from deeplab.utils import files, output_files
 
 FILE = 'metrics.jsonl'
 
@@ -82,7 +81,7 @@ class MetricsHook(Hook):
                     return
         except OSError:  # a new file
             return
-        self._output.attempt(lambda: checkpoints.write_beside(self._path, lambda beside: _append(beside, text)))
+        self._output.attempt(lambda: _rewrite(self._path, text))
         if self._output.is_on:
             logging.info('%s: dropped the lines of steps after step %d, which come again.', self._path, step)
 
@@ -125,6 +124,12 @@ class MetricsHook(Hook):
     def _write(self, line: Line) -> None:
         """Adds a line to the file."""
         self._output.attempt(lambda: _append(self._path, text_of(line)))
+
+
+def _rewrite(path: str, text: str) -> None:
+    """Replaces the content of the file."""
+    with files.written_whole(path) as stream:
+        stream.write(text)
 
 
 def _append(path: str, text: str) -> None:

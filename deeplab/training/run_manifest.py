@@ -28,7 +28,7 @@ import deeplab
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import OptionError
 from deeplab.options import TrainOptions
-from deeplab.utils import documents
+from deeplab.utils import documents, files
 
 FILE = 'run.json'
 FORMAT = 1
@@ -133,8 +133,6 @@ def write(directory: str, run: Run) -> None:
 
     A file of that name that is no receipt is kept as run.json.unreadable.
     """
-    from deeplab.core import checkpoints
-
     path = pathlib.Path(directory, FILE)
     earlier: list[Run] = []
     with contextlib.suppress(OSError):
@@ -143,11 +141,8 @@ def write(directory: str, run: Run) -> None:
             os.replace(path, f'{path}.unreadable')
             logging.warning('%s is no receipt of a training; it is kept as %s.unreadable.', path, FILE)
     text = json.dumps({'format': FORMAT, 'runs': [*earlier, run]}, indent=1) + '\n'
-    checkpoints.write_beside(str(path), lambda beside: _write_text(beside, text))
-
-
-def _write_text(path: str, text: str) -> None:
-    pathlib.Path(path).write_text(text, 'utf-8')
+    with files.written_whole(path) as stream:
+        stream.write(text)
 
 
 def options_as_json(options: TrainOptions) -> dict[str, Any]:

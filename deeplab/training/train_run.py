@@ -301,7 +301,7 @@ def _write_graph(options: TrainOptions) -> None:
     if not options.clones.is_chief:
         return
     with output_files.writing_to(options.train_logdir, 'train_logdir'):
-        sessions.write_graph(tf.compat.v1.get_default_graph(), options.train_logdir)
+        sessions.write_graph(tf.compat.v1.get_default_graph(), os.path.join(options.train_logdir, 'graph.pbtxt'))
 
 
 class _Watched:

@@ -27,7 +27,7 @@ from deeplab.options import DatasetOptions, NasOptions, PredictionOptions, Train
 from deeplab.training.metrics_file import MetricsHook
 from deeplab.training.train_hooks import ProgressHook, passes_multiple
 from deeplab.training.train_loop import Hook, StepResult
-from deeplab.utils import documents, output_files
+from deeplab.utils import documents, files, output_files
 
 EVAL_FOLDER = 'eval'
 BEST_FOLDER = 'best'
@@ -327,13 +327,14 @@ def keep_copy(checkpoint: str, folder: str, figures: dict[str, object]) -> None:
     output_files.make_folder(folder)
     name = os.path.basename(checkpoint)
     copy = os.path.join(folder, name)
-    files = checkpoints.files_of(checkpoint)
-    for file in files:
-        checkpoints.write_beside(copy + file.removeprefix(checkpoint), lambda beside, file=file: _link(file, beside))
+    parts = checkpoints.files_of(checkpoint)
+    for file in parts:
+        with files.written_beside(copy + file.removeprefix(checkpoint)) as temporary:
+            _link(file, temporary)
     metrics = os.path.join(folder, f'metrics-{figures["global_step"]}.json')
     evaluation_rounds.write_json({**figures, 'checkpoint': copy}, metrics)
     checkpoints.write_state(folder, [name])
-    kept = {'checkpoint', os.path.basename(metrics), *(os.path.basename(file) for file in files)}
+    kept = {'checkpoint', os.path.basename(metrics), *(os.path.basename(file) for file in parts)}
     for other in sorted(set(os.listdir(folder)) - kept):
         if other.startswith((checkpoints.BASENAME, 'checkpoint.')) or _FIGURES.match(other):
             os.remove(os.path.join(folder, other))
@@ -341,8 +342,6 @@ def keep_copy(checkpoint: str, folder: str, figures: dict[str, object]) -> None:
 
 def _link(source: str, target: str) -> None:
     """Makes `target` the same file, or a copy where there are no links."""
-    if os.path.exists(target):  # left by a process of the same number
-        os.remove(target)
     try:
         os.link(source, target)
     except OSError:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import io
 import os
 import pathlib
+import re
 from collections.abc import Sequence
 
 import numpy as np
 from PIL import Image, ImageFont
+
+from deeplab.utils import files
 
 PAPER, INK, FADED = (252, 252, 250), (34, 34, 38), (120, 120, 126)
 IGNORED_COLOUR = (224, 224, 192)
@@ -30,12 +33,9 @@ def write(path: str | os.PathLike[str], sheet: Image.Image) -> None:
     path = pathlib.Path(path)
     content = io.BytesIO()
     sheet.save(content, 'PNG')
-    beside = path.with_name(f'{path.name}.part')
-    try:
-        beside.write_bytes(content.getvalue())
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    files.remove_leftovers(str(path.parent), re.escape(path.name))
+    with files.written_whole(path, 'wb') as stream:
+        stream.write(content.getvalue())
 
 
 def is_sheet(path: str | os.PathLike[str]) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from deeplab.errors import DataError
-from deeplab.utils import get_dataset_colormap, unfinished
+from deeplab.utils import files, get_dataset_colormap
 
 
 def save_annotation(
@@ -60,16 +60,11 @@ def save_image(pixels: np.ndarray, save_dir: str, filename: str) -> str:
       DataError: The file cannot be written.
     """
     path = os.path.join(save_dir, f'{filename}.png')
-    temporary = unfinished.name_for(path)
     try:
-        try:
-            content = io.BytesIO()  # written by Pillow itself, a full disk is "encoder error -2"
-            Image.fromarray(pixels).save(content, 'PNG')
-            with open(temporary, 'wb') as file:
-                file.write(content.getvalue())
-            os.replace(temporary, path)
-        finally:
-            unfinished.remove(temporary)
+        content = io.BytesIO()  # written by Pillow itself, a full disk is "encoder error -2"
+        Image.fromarray(pixels).save(content, 'PNG')
+        with files.written_whole(path, 'wb') as stream:
+            stream.write(content.getvalue())
     except OSError as error:
         raise DataError(f"Cannot write '{path}': {error.strerror or error}.") from None
     return path

@@ -341,17 +341,3 @@ def test_leftovers_of_a_killed_run_are_removed(tmp_path):
     checkpoints.remove_leftovers(str(tmp_path))
     expected = ['checkpoint', 'model.ckpt-1.data-00000-of-00001', 'model.ckpt-1.index', 'notes.txt']
     assert sorted(file.name for file in tmp_path.iterdir()) == expected
-
-
-def test_write_beside_leaves_the_old_file_when_writing_fails(tmp_path):
-    path = tmp_path / 'graph.pbtxt'
-    path.write_text('old')
-
-    def fail(name):
-        pathlib.Path(name).write_text('half')
-        raise OSError('full')
-
-    with pytest.raises(OSError, match='full'):
-        checkpoints.write_beside(str(path), fail)
-    assert path.read_text() == 'old'
-    assert list(tmp_path.iterdir()) == [path]

@@ -130,7 +130,7 @@ def test_later_lines_that_cannot_be_dropped(tmp_path, monkeypatch, caplog):
     def fail(path, text):
         raise OSError(28, 'No space left on device')
 
-    monkeypatch.setattr(metrics_file, '_append', fail)
+    monkeypatch.setattr(metrics_file, '_rewrite', fail)
     hook(tmp_path).begin(None, 4)
     assert len(caplog.messages) == 1
     assert 'cannot be written (No space left on device)' in caplog.text

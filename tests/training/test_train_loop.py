@@ -249,6 +249,6 @@ def test_several_cpu_devices():
 def test_write_graph(tmp_path):
     with tf.Graph().as_default() as graph:
         tf.constant(1.0, name='here')
-        sessions.write_graph(graph, str(tmp_path))
+        sessions.write_graph(graph, str(tmp_path / 'graph.pbtxt'))
     assert 'name: "here"' in (tmp_path / 'graph.pbtxt').read_text()
     assert [path.name for path in tmp_path.iterdir()] == ['graph.pbtxt']

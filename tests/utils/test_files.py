@@ -1,7 +1,8 @@
-"""Names of unfinished files, and removal of those that ended processes left."""
+"""Files that are written completely or not at all, and what processes that have ended left of theirs."""
 
 import errno
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ import pytest
 from deeplab.core import checkpoints
 from deeplab.datasets import build_data
 from deeplab.export import export_files
-from deeplab.utils import unfinished
+from deeplab.utils import files
 from tests.datasets import test_build_data
 
 
@@ -22,13 +23,67 @@ def ended():
     return process.pid
 
 
+@pytest.mark.parametrize('mode', ['w', 'wb'])
+def test_a_file_replaces_the_old_one_when_it_is_complete(tmp_path, mode):
+    path = tmp_path / 'notes.txt'
+    path.write_text('old')
+    text = 'n\u00e9w' if mode == 'w' else 'n\u00e9w'.encode()
+    with files.written_whole(path, mode) as stream:
+        stream.write(text)
+        assert path.read_text() == 'old'
+    assert path.read_text('utf-8') == 'n\u00e9w'
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize('error', [OSError('full'), KeyboardInterrupt()])
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, error):
+    path = tmp_path / 'notes.txt'
+    path.write_text('old')
+    with pytest.raises(type(error)), files.written_whole(path) as stream:
+        stream.write('half')
+        raise error
+    assert path.read_text() == 'old'
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_failed_rename_leaves_nothing(tmp_path):
+    (tmp_path / 'folder').mkdir()
+    (tmp_path / 'folder' / 'file').write_text('')
+    with pytest.raises(OSError), files.written_whole(tmp_path / 'folder') as stream:
+        stream.write('text')
+    assert os.listdir(tmp_path) == ['folder']
+
+
+def test_several_files_appear_together(tmp_path):
+    paths = [tmp_path / 'a', tmp_path / 'b']
+    with pytest.raises(ZeroDivisionError), files.all_written_beside(paths) as temporaries:
+        for temporary in temporaries:
+            pathlib.Path(temporary).write_text('half')
+        raise ZeroDivisionError
+    assert not os.listdir(tmp_path)
+    with files.all_written_beside(paths) as temporaries:
+        for temporary in temporaries:
+            pathlib.Path(temporary).write_text('whole')
+        assert not any(path.exists() for path in paths)
+    assert sorted(os.listdir(tmp_path)) == ['a', 'b']
+
+
+def test_a_folder_that_an_earlier_process_of_this_number_began(tmp_path):
+    stale = pathlib.Path(files.temporary_name(tmp_path / 'set'))
+    stale.mkdir()
+    (stale / 'half').write_text('')
+    with files.written_beside(tmp_path / 'set') as temporary:
+        os.mkdir(temporary)
+    assert [path.name for path in tmp_path.rglob('*')] == ['set']
+
+
 def test_only_what_ended_processes_left_of_our_files_goes(tmp_path, ended):
     running = os.getppid()
     for name in (f'a.png.{ended}.partial', f'a.png.{running}.partial', f'a.txt.{ended}.partial', 'b.png', 'c.partial'):
         (tmp_path / name).write_text('')
     (tmp_path / f'd.png.{ended}.partial').mkdir()
     (tmp_path / f'd.png.{ended}.partial' / 'inside').write_text('')
-    removed = unfinished.remove_left(str(tmp_path), r'.+\.png')
+    removed = files.remove_leftovers(str(tmp_path), r'.+\.png')
     assert removed == [str(tmp_path / f'{name}.png.{ended}.partial') for name in 'ad']
     assert {path.name for path in tmp_path.iterdir()} == {
         f'a.png.{running}.partial', f'a.txt.{ended}.partial', 'b.png', 'c.partial',
@@ -37,13 +92,13 @@ def test_only_what_ended_processes_left_of_our_files_goes(tmp_path, ended):
 
 def test_one_of_this_process_s_number_was_left_by_an_earlier_process(tmp_path):
     """As in a container, where each run has the same process id."""
-    path = unfinished.name_for(str(tmp_path / 'a'))
+    path = files.temporary_name(str(tmp_path / 'a'))
     open(path, 'w').close()
-    assert unfinished.remove_left(str(tmp_path), 'a') == [path]
+    assert files.remove_leftovers(str(tmp_path), 'a') == [path]
 
 
 def test_no_folder():
-    assert unfinished.remove_left('nowhere', '.+') == []
+    assert files.remove_leftovers('nowhere', '.+') == []
 
 
 def test_a_builder_removes_what_a_killed_one_left(tmp_path, ended):
@@ -103,4 +158,4 @@ def test_nothing_to_remove_on_a_disk_that_is_read_only(tmp_path, monkeypatch):
         raise OSError(errno.EROFS, 'Read-only file system', path)
 
     monkeypatch.setattr(os, 'remove', refuse)
-    unfinished.remove(str(tmp_path / 'none'))
+    files.remove(str(tmp_path / 'none'))

@@ -1,0 +1,121 @@
+"""Files that are written completely or not at all, and removal of what killed processes left of theirs.
+
+A file is written as `NAME.PID.partial` and renamed when it is complete. A process that is killed leaves such a file
+behind; the next run removes it, unless a process of that number is still running.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+_NAME = re.compile(r'(?P<target>.+)\.(?P<pid>\d+)\.partial', re.DOTALL)
+
+
+def temporary_name(path: str | os.PathLike[str]) -> str:
+    """The name under which this process writes `path` before it is complete."""
+    return f'{os.fspath(path)}.{os.getpid()}.partial'
+
+
+@contextlib.contextmanager
+def written_whole(path: str | os.PathLike[str], mode: str = 'w') -> Iterator[IO[Any]]:
+    """Opens a file for writing that replaces `path` when the block ends; if the block fails, `path` stays as it was.
+
+    Args:
+      path: the file.
+      mode: 'w' for UTF-8 text, 'wb' for bytes.
+    """
+    with (
+        written_beside(path) as temporary,
+        open(temporary, mode, encoding=None if 'b' in mode else 'utf-8') as stream,
+    ):
+        yield stream
+
+
+@contextlib.contextmanager
+def written_beside(path: str | os.PathLike[str]) -> Iterator[str]:
+    """Gives the name of a new file that replaces `path` when the block ends; if the block fails, it is removed.
+
+    The caller may also make a folder of that name where `path` is missing or an empty folder.
+    """
+    with all_written_beside([path]) as (temporary,):
+        yield temporary
+
+
+@contextlib.contextmanager
+def all_written_beside(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[str]]:
+    """As `written_beside`, for several files that are renamed together, after the last one has been written."""
+    temporaries = [temporary_name(path) for path in paths]
+    try:
+        for temporary in temporaries:
+            remove(temporary)  # of an earlier process of the same number
+        yield temporaries
+        for temporary, path in zip(temporaries, paths, strict=True):
+            os.replace(temporary, path)
+    except BaseException:
+        for temporary in temporaries:
+            with contextlib.suppress(OSError):
+                remove(temporary)
+        raise
+
+
+def leftovers(folder: str, targets: str | re.Pattern[str]) -> list[str]:
+    """Finds unfinished files and folders that processes which have ended left behind.
+
+    Those of a running process are not among them. This process must not have begun to write any: whatever bears its
+    number was left by an earlier process of the same number.
+
+    Args:
+      folder: where to look; need not exist.
+      targets: matches the whole final names of the files that the caller writes. Other files are never touched.
+
+    Returns:
+      Their paths, sorted.
+    """
+    try:
+        names = sorted(os.listdir(folder or '.'))
+    except OSError:
+        return []
+    found = []
+    for name in names:
+        match = _NAME.fullmatch(name)
+        if match is None or not re.fullmatch(targets, match['target']):
+            continue
+        pid = int(match['pid'])
+        if pid == os.getpid() or not _is_running(pid):
+            found.append(os.path.join(folder, name))
+    return found
+
+
+def remove_leftovers(folder: str, targets: str | re.Pattern[str]) -> list[str]:
+    """Removes what `leftovers` finds; returns the paths that were removed."""
+    removed = []
+    for path in leftovers(folder, targets):
+        with contextlib.suppress(OSError):
+            remove(path)
+            removed.append(path)
+    return removed
+
+
+def _is_running(pid: int) -> bool:
+    """Whether there is a process of that number on this machine."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # it belongs to somebody else
+        return True
+    return True
+
+
+def remove(path: str) -> None:
+    """Removes a file, or a folder with all that is in it; does nothing where there is none."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):  # a read-only disk refuses to remove what is not there
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
