@@ -1,11 +1,11 @@
-"""How messages name an option: as the flag that sets it on a command line, as the field in Python.
+"""Names of options in messages: the flag on a command line, the field in Python.
 
 Libraries know fields, not flags. A message refers to an option by its class and field,
 
     f'{option("ModelOptions.crop_size", (5, 7))} is too small'
 
-which reads `--train_crop_size=5,7 is too small` while a command line runs a program (see `flag_names`) and
-`crop_size=(5, 7) is too small` in Python. tests/test_wording.py checks that every name so used is a field.
+which reads `--train_crop_size=5,7 is too small` while a program of the command line runs (see `flag_names`) and
+`crop_size=(5, 7) is too small` in Python. tests/test_wording.py checks that these names are fields.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import Any
 
 _UNSET: Any = object()
 
-# Flags by 'Class.field' while a command line runs a program; None in Python. Threads of the program see it too, so it
-# is not a context variable.
+# Flags by 'Class.field' while a program of the command line runs; None in Python. It is not a context variable, because
+# the threads of the program need it, too.
 _flags: Mapping[str, str] | None = None
 
 
 def option(field: str, value: Any = _UNSET) -> str:
-    """The option `field` as the reader of a message would write it, with `value` if there is one.
+    """Returns the name of an option, and its value if given, as the reader of a message would write it.
 
     Args:
       field: 'Class.field' of an options class, such as 'ModelOptions.crop_size'.
-      value: its value; None is shown as empty on a command line.
+      value: its value; None is an empty value on a command line.
 
     Returns:
-      Such as '--train_crop_size=513,513' on a command line whose program sets the field by a flag; else
-      'crop_size=(513, 513)'. Without a value '--train_crop_size', or 'crop_size'.
+      '--train_crop_size=513,513', for example, if a program with a flag for the field runs; otherwise
+      'crop_size=(513, 513)'. Without a value '--train_crop_size' or 'crop_size'.
     """
     flag = (_flags or {}).get(field)
     if flag is None:
@@ -40,16 +40,16 @@ def option(field: str, value: Any = _UNSET) -> str:
 
 
 def is_set_by_flag(field: str) -> bool:
-    """Whether a command line runs that has a flag for `field`."""
+    """Returns whether a program with a flag for `field` runs."""
     return field in (_flags or {})
 
 
 @contextlib.contextmanager
 def flag_names(flags: Mapping[str, str]) -> Iterator[None]:
-    """Lets messages name options by flags until the `with` block ends.
+    """Makes messages name options by flags within the `with` block.
 
     Args:
-      flags: name of the flag, without dashes, by 'Class.field'.
+      flags: names of flags, without dashes, by 'Class.field'.
     """
     global _flags
     before, _flags = _flags, flags
@@ -60,7 +60,7 @@ def flag_names(flags: Mapping[str, str]) -> Iterator[None]:
 
 
 def _as_typed(value: Any) -> str:
-    """`value` as one types it behind `--flag=`."""
+    """Returns `value` as it is written after `--flag=`."""
     if value is None:
         return ''
     if isinstance(value, bool):

@@ -512,7 +512,7 @@ def test_an_old_line():
     ('word', 'message'),
     [
         ('--inference_scales=0', '--inference_scales=0.0 is not allowed: give at least one scale'),
-        ('--checkpoint_path=m.ckpt.index', 'name it as a whole, --checkpoint_path=m.ckpt'),
+        ('--checkpoint_path=m.ckpt.index', 'prefix, --checkpoint_path=m.ckpt'),
         ('--crop_size=513', 'write --crop_size=513,513'),
         ('--crop_size=0,513', '--crop_size=0,513 is not allowed'),
         ('--num_classes=0', '--num_classes=0 is not allowed'),

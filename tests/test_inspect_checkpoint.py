@@ -257,7 +257,7 @@ def test_nothing_there(capsys, tmp_path):
 
 def test_no_file(capsys):
     assert cli.main(['checkpoint']) == 2
-    assert 'checkpoint needs --file' in capsys.readouterr().err
+    assert 'checkpoint requires --file' in capsys.readouterr().err
 
 
 def test_an_impossible_network(capsys, archive):

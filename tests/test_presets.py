@@ -203,4 +203,4 @@ def test_a_name_stands_alone_or_behind_its_flag(capsys):
     assert cli.main(['presets', 'edgetpu_deeplab']) == 0
     assert capsys.readouterr().out == with_flag
     assert cli.main(['presets', 'edgetpu_deeplab', 'more']) == 2
-    assert "Cannot understand 'more'" in capsys.readouterr().err
+    assert "Unexpected argument 'more'" in capsys.readouterr().err

@@ -51,7 +51,7 @@ def test_the_line():
         (['--job_name=ps'], '--ps_hosts is empty: give HOST:PORT of each ps.'),
         (
             ['--ps_hosts=grpc://a:1'],
-            '--ps_hosts=grpc://a:1 is not allowed: write HOST:PORT, with commas between several.',
+            '--ps_hosts=grpc://a:1 is not allowed: each address must be HOST:PORT; separate several by commas.',
         ),
     ],
 )

@@ -1,13 +1,14 @@
-"""The command line: the only room with flags.
+"""The command line, and the only package with flags.
 
-`main(['train', '--train_logdir=...', ...])` is what all spellings of a call end in (`run`). A program is one record in
-`programs`: its flags in groups (`*_flags`), and a function that makes its options of their values (`to_options`). Each
-call builds a `FlagValues` of its own, so several programs can run in one process, and flags of one name may have other
-defaults elsewhere. A program's module, and TensorFlow with it, is imported only when the program runs, so that help
-and mistakes are quick.
+All ways to start a program call `main(['train', '--train_logdir=...', ...])` (`run`). A program is one record in
+`programs`: its flags in groups (`*_flags`), and a function that creates its options from their values. A flag is linked
+to the option field that it sets (`links`), which has its default; `to_options` converts the values that are not plain
+copies. Each call creates its own `FlagValues`, so that several programs can run in one process, and flags of the same
+name can have different defaults. A program's module, and TensorFlow with it, is imported only when the program runs, so
+that help and usage errors are fast.
 
-The words of a call are read twice: first by `words`, which knows the mistakes that people make and says how to fix
-them, then by absl, which knows the values (`parse`).
+The words are read twice: first by `words`, which recognizes common mistakes and suggests fixes, then by absl, which
+parses the values (`parse`).
 
 To add a program: a `Program` in `programs`, a function in `to_options`, and flags that no group has yet.
 """

@@ -1,4 +1,4 @@
-"""Flags of other toolkits, and what sets the same thing here. A table: a row more is all that a new hint takes."""
+"""Hints for flags of other toolkits: the flags that set the same here. To add a hint, add a row to the table."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import NamedTuple
 
 
 class Hint(NamedTuple):
-    """What to say of some flags that no program has.
+    """A hint for some flags that no program has.
 
     Attributes:
-      words: the flags, with _ for -, without the leading hyphens.
-      flags: what there is for them here; the first that the program has fills {flag} in `text`. Empty: any program
-        gives the hint.
-      text: the end of a sentence that begins with "Unknown flag --NAME: ".
+      words: names of the flags, with _ for -, without leading dashes.
+      flags: the corresponding flags here; the first one that the program has replaces {flag} in `text`. Empty: the
+        hint applies to any program.
+      text: end of the message that starts with "Unknown flag --NAME: ".
     """
 
     words: str
     flags: str
-    text: str = 'here it is {flag}.'
+    text: str = 'use {flag}.'
 
 
 HINTS = (
     Hint(
         'epochs num_epochs max_epochs n_epochs num_train_epochs train_epochs',
         'training_number_of_steps',
-        'training is counted in steps. Set {flag} to epochs * images / batch size.',
+        'training is measured in steps. Set {flag} to epochs * images / batch size.',
     ),
     Hint(
         'steps num_steps max_steps total_steps train_steps iters iterations max_iter max_iters num_iterations',
@@ -34,7 +34,7 @@ HINTS = (
     Hint(
         'lr lr0 learning_rate base_lr init_lr initial_lr initial_learning_rate',
         'base_learning_rate',
-        'here it is {flag}, or --adam_learning_rate with --optimizer=adam.',
+        'use {flag}, or --adam_learning_rate with --optimizer=adam.',
     ),
     Hint(
         'batch_size batch bs batchsize samples_per_gpu batch_size_per_gpu per_device_train_batch_size',
@@ -48,28 +48,28 @@ HINTS = (
     Hint(
         'resume resume_from resume_from_checkpoint auto_resume continue continue_training last_ckpt',
         'train_logdir',
-        'omit it. A run goes on from the newest checkpoint in {flag} whenever that has one.',
+        'omit it. Training resumes from the newest checkpoint in {flag} if there is one.',
     ),
     Hint(
         'device devices gpu gpus gpu_id gpu_ids num_gpus ngpu ngpus cuda no_cuda accelerator nproc_per_node',
         'num_clones',
-        'omit it. A GPU is used where TensorFlow finds one; CUDA_VISIBLE_DEVICES chooses among several, and '
+        'omit it. A GPU is used if TensorFlow finds one; CUDA_VISIBLE_DEVICES selects among several, and '
         '{flag}=N uses N of them.',
     ),
     Hint(
         'device devices gpu gpus gpu_id gpu_ids num_gpus ngpu ngpus cuda no_cuda accelerator nproc_per_node',
         '',
-        'omit it. A GPU is used where TensorFlow finds one; CUDA_VISIBLE_DEVICES chooses among several.',
+        'omit it. A GPU is used if TensorFlow finds one; CUDA_VISIBLE_DEVICES selects among several.',
     ),
     Hint(
         'imgsz img_size imgsize image_size input_size crop_size crop resolution',
         'train_crop_size eval_crop_size vis_crop_size crop_size',
-        'here it is {flag}=HEIGHT,WIDTH.',
+        'use {flag}=HEIGHT,WIDTH.',
     ),
     Hint(
         'data data_dir data_path data_root dataroot dataset_path dataset_root records tfrecord_dir',
         'dataset_dir',
-        'here it is {flag}, the folder of the records that a builder wrote; --dataset describes them.',
+        'use {flag}, the folder of the TFRecord shards that a builder wrote; --dataset describes the data set.',
     ),
     Hint(
         'workers num_workers dataloader_num_workers loader_workers num_threads threads',
@@ -78,7 +78,7 @@ HINTS = (
     Hint(
         'workers num_workers dataloader_num_workers loader_workers num_threads threads',
         '',
-        'omit it. The number of threads follows from the machine.',
+        'omit it. The number of threads is chosen for the machine.',
     ),
     Hint(
         'output_dir out_dir save_dir work_dir workdir logdir model_dir exp_dir results_dir project exp_name run_name '
@@ -88,55 +88,55 @@ HINTS = (
     Hint(
         'amp use_amp fp16 bf16 half mixed_precision float16 bfloat16',
         'precision',
-        'here it is {flag}=bfloat16 or {flag}=float16.',
+        'use {flag}=bfloat16 or {flag}=float16.',
     ),
     Hint('random_seed manual_seed rng_seed random_state', 'seed'),
     Hint('model arch architecture backbone encoder model_name net network', 'model_variant'),
     Hint(
         'nc n_classes classes num_classes',
         'num_classes dataset',
-        'set {flag}; the description of a data set, --dataset=FILE.json, holds num_classes too.',
+        'set {flag}; a data set file, --dataset=FILE.json, also has num_classes.',
     ),
     Hint('optim opt solver', 'optimizer'),
     Hint('wd l2 l2_reg', 'weight_decay'),
     Hint('scheduler lr_scheduler lr_schedule lr_policy sched', 'learning_policy'),
-    Hint('warmup warmup_steps warmup_iters num_warmup_steps', 'slow_start_step', 'here it is {flag}, in steps.'),
+    Hint('warmup warmup_steps warmup_iters num_warmup_steps', 'slow_start_step', 'use {flag}, in steps.'),
     Hint('warmup_epochs', 'slow_start_step', 'set {flag} to epochs * images / batch size.'),
     Hint(
         'patience early_stopping early_stop early_stopping_patience',
         'early_stop_evals',
-        'here it is {flag}, beside --eval_split and --eval_every.',
+        'use {flag}, with --eval_split and --eval_every.',
     ),
     Hint(
         'val_interval eval_interval eval_steps val_every check_val_every_n_epoch val_check_interval validate',
         'eval_every',
-        'here it is {flag}, in steps, beside --eval_split.',
+        'use {flag}, in steps, with --eval_split.',
     ),
     Hint(
         'save_steps save_freq save_period save_interval save_every checkpoint_interval',
         'save_interval_secs',
-        'here it is {flag}, in seconds.',
+        'use {flag}, in seconds.',
     ),
-    Hint('log_interval logging_steps log_every print_freq log_freq', 'log_steps', 'here it is {flag}, in steps.'),
+    Hint('log_interval logging_steps log_every print_freq log_freq', 'log_steps', 'use {flag}, in steps.'),
     Hint(
         'gradient_accumulation_steps grad_accum grad_accum_steps accumulate accumulate_grad_batches accum_iter',
         'accumulation_steps',
     ),
     Hint('ema ema_decay model_ema model_ema_decay', 'moving_average_decay use_moving_average'),
     Hint('grad_clip clip_grad max_grad_norm grad_clip_norm gradient_clip_val', 'clip_gradient_norm'),
-    Hint('freeze_bn frozen_bn bn_freeze', 'fine_tune_batch_norm', 'here it is {flag}=false.'),
+    Hint('freeze_bn frozen_bn bn_freeze', 'fine_tune_batch_norm', 'use {flag}=false.'),
     Hint(
         'freeze freeze_backbone freeze_layers',
         'trainable_scopes',
-        'here {flag} names what trains, such as --trainable_scopes=aspp,decoder,logits.',
+        'use {flag}, the variables to train, such as --trainable_scopes=aspp,decoder,logits.',
     ),
     Hint('compile jit_compile torch_compile', 'xla'),
     Hint(
         'distributed ddp local_rank world_size rank dist_url num_nodes nnodes',
         'num_clones',
-        'several GPUs are {flag}=N, several machines --master, --task and --num_replicas.',
+        'use {flag}=N for several GPUs; --master, --task and --num_replicas for several machines.',
     ),
-    Hint('cfg config config_file hyp', '', 'flags can stand in a file, one a line: --flagfile=FILE.'),
+    Hint('cfg config config_file hyp', '', 'flags can be read from a file with one per line: --flagfile=FILE.'),
     Hint('tta flip_test flip hflip', 'add_flipped_images'),
     Hint('scales multi_scale ms_test', 'eval_scales inference_scales'),
     Hint('images image_dir img_dir images_dir', 'image_folder'),
@@ -146,17 +146,17 @@ HINTS = (
     Hint(
         'wandb tensorboard logger report_to',
         'train_logdir eval_logdir',
-        'omit it. {flag} gets event files for TensorBoard.',
+        'omit it. Event files for TensorBoard are written to {flag}.',
     ),
-    Hint('verbose quiet debug', 'v', 'here it is {flag}: --v=1 logs more, --v=-1 warnings and errors alone.'),
+    Hint('verbose quiet debug', 'v', 'use {flag}: --v=1 logs more, --v=-1 warnings and errors only.'),
 )
 
 
 def find(name: str, known: Collection[str]) -> str | None:
-    """The end of the message about an unknown flag; None where the table has no row for it that fits the program.
+    """Returns the end of the message about an unknown flag; None if no row applies to it and to the program.
 
     Args:
-      name: of the flag, as it stands on the line, without hyphens before it.
+      name: name of the flag, as given on the command line, without leading dashes.
       known: the program's flags.
     """
     plain = name.lower().replace('-', '_')

@@ -1,19 +1,16 @@
-"""Types of flags that absl does not have: several numbers in both dialects."""
+"""absl flag types for several numbers, repeated or comma-separated."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from absl import flags  # noqa: TID251 (this is the one file that may)
+from absl import flags  # noqa: TID251 (flags are allowed in this package)
 
-from deeplab.cli.words import (
-    Flag,
-    parse_number,
-)
+from deeplab.cli.words import Flag, parse_number
 
 
 class _NumbersParser(flags.ArgumentParser[list[Any]]):
-    """Numbers with commas between them."""
+    """Parses comma-separated numbers."""
 
     def __init__(self, number: type, word: str | None = None) -> None:
         super().__init__()
@@ -21,7 +18,7 @@ class _NumbersParser(flags.ArgumentParser[list[Any]]):
         self._word = word
 
     def parse(self, argument: Any) -> list[Any]:
-        """Returns the list of numbers in `argument`: a text, or (the default) numbers already; or of the word in it."""
+        """Returns the numbers in a string, a list of numbers (the default) as it is, or a list of the flag's word."""
         if self._word is not None and argument == self._word:
             return [argument]
         parts = argument.split(',') if isinstance(argument, str) and argument.strip() else argument or ()
@@ -29,9 +26,9 @@ class _NumbersParser(flags.ArgumentParser[list[Any]]):
 
 
 class _NumbersFlag(flags.Flag[list[Any]]):
-    """A flag for several numbers, in both dialects: `--f=6 --f=12` and `--f=6,12`.
+    """A flag for several numbers, written `--f=6 --f=12` or `--f=6,12`.
 
-    Single numbers add up. A list replaces what stood before where `replaces` is set, as absl's own list flags do.
+    Repeated flags append. A flag of kind 'list' with several numbers replaces earlier ones, as absl's list flags do.
     """
 
     def __init__(self, flag: Flag) -> None:
@@ -40,7 +37,7 @@ class _NumbersFlag(flags.Flag[list[Any]]):
         super().__init__(parser, flags.CsvListSerializer(','), flag.name, flag.default, flag.meaning)
 
     def parse(self, argument: Any) -> None:
-        """Takes in one occurrence of the flag."""
+        """Parses one occurrence of the flag."""
         numbers = self._parse(argument) or []
         replaces = not self.present or (self._replaces and len(numbers) > 1)
         self.value = numbers if replaces else [*(self.value or ()), *numbers]

@@ -1,4 +1,4 @@
-"""The texts of `deeplab --help` and `deeplab PROGRAM --help`."""
+"""Help texts of `deeplab --help` and `deeplab PROGRAM --help`."""
 
 from __future__ import annotations
 
@@ -7,27 +7,25 @@ import textwrap
 from deeplab.cli.parse import lower_first
 from deeplab.cli.program import PROGRAMS, Program
 from deeplab.cli.programs import TRAIN
-from deeplab.cli.words import (
-    Flag,
-)
+from deeplab.cli.words import Flag
 
 HELP_WORDS = ('--help', '-h', '-help', '--helpfull', '--helpshort', '-?')
 HELP_WIDTH = 100
 
 
 def overview() -> str:
-    """The text of `deeplab --help`."""
+    """Returns the text of `deeplab --help`."""
     width = max(len(program.name) for program in PROGRAMS)
-    lines = ['DeepLab: semantic segmentation, from images and masks to a trained, measured and pictured network.', '']
+    lines = ['DeepLab: semantic segmentation, from images and masks to a trained, evaluated and exported network.', '']
     lines += ['Usage: deeplab PROGRAM --flag=value ...', '', 'Programs:']
     lines += [f'  {program.name:{width}}  {program.summary}' for program in PROGRAMS]
-    lines += ['', 'deeplab PROGRAM --help lists the flags of a program; deeplab --version says which version this is.']
+    lines += ['', 'deeplab PROGRAM --help lists the flags of a program; deeplab --version prints the version.']
     lines += ['', 'Examples:', '  deeplab demo', f'  deeplab {TRAIN.name} {TRAIN.example}']
     return '\n'.join(lines)
 
 
 def program_help(program: Program) -> str:
-    """The text of `deeplab PROGRAM --help`."""
+    """Returns the text of `deeplab PROGRAM --help`."""
     lines = [f'deeplab {program.name}: {lower_first(program.summary)}', '']
     lines += [f'Usage: deeplab {program.name} --flag=value ...', f'Example: deeplab {program.name} {program.example}']
     for group in program.groups:
@@ -38,7 +36,7 @@ def program_help(program: Program) -> str:
 
 
 def _flag_help(flag: Flag, is_required: bool) -> list[str]:
-    """The lines of one flag."""
+    """Returns the lines of one flag."""
     shapes = {'string': 'TEXT', 'integer': 'N', 'float': 'X', 'enum': '|'.join(flag.choices), 'list': 'N,N'}
     shapes |= {'repeated integer': 'N', 'repeated float': 'X'}
     head = f'  --[no]{flag.name}' if flag.kind == 'boolean' else f'  --{flag.name}={shapes[flag.kind]}'
@@ -49,7 +47,7 @@ def _flag_help(flag: Flag, is_required: bool) -> list[str]:
 
 
 def _default_text(flag: Flag) -> str:
-    """Says what holds when the flag is not given."""
+    """Returns the sentence about the default; empty if the meaning already has it."""
     if flag.default is None:
         return '' if 'not set' in flag.meaning.lower() else 'Default: not set.'
     if flag.kind == 'boolean':

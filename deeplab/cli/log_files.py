@@ -1,4 +1,4 @@
-"""Where the log goes: --log_dir and --stderrthreshold, which absl gives to every program."""
+"""Log files (--log_dir) and the threshold of standard error (--stderrthreshold)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class _LogFile(standard_logging.FileHandler):
 
 
 def level_of(threshold: str | None) -> int:
-    """The level from which on messages reach standard error; all do where `threshold` is None.
+    """Returns the minimum logging level of messages on standard error.
 
     Args:
-      threshold: a value of --stderrthreshold: a name in any case, or a number.
+      threshold: a value of --stderrthreshold: a name in any case, or a number from 0 to 3; None for all messages.
 
     Raises:
-      UsageError: it is neither.
+      UsageError: for any other value.
     """
     if threshold is None:
         return standard_logging.NOTSET
@@ -46,18 +46,18 @@ def level_of(threshold: str | None) -> int:
 
 
 def start(program: str, folder: str | None, threshold: str | None) -> None:
-    """Sends the log of one run to standard error, from a level on, and to a new file where a folder is given.
+    """Sets the threshold of standard error, and logs to a new file if a folder is given.
 
-    The file and the link to the newest one are called as absl calls them: PROGRAM.HOST.USER.log.INFO.TIME.PID and
-    PROGRAM.INFO. The file has all that is logged, whatever reaches standard error.
+    The file and the link to the newest one are named as absl does: PROGRAM.HOST.USER.log.INFO.TIME.PID and
+    PROGRAM.INFO. The file contains all messages, whatever the threshold.
 
     Args:
       program: name of the program.
-      folder: value of --log_dir, made where it is missing; None for no file.
-      threshold: value of --stderrthreshold; None for all.
+      folder: value of --log_dir; created if it does not exist; None for no file.
+      threshold: value of --stderrthreshold; None for all messages.
 
     Raises:
-      UsageError: the threshold is none, or nothing can be written to the folder.
+      UsageError: if the threshold is invalid or the file cannot be created.
     """
     stop()
     handler = logging.get_absl_handler()
@@ -71,8 +71,7 @@ def start(program: str, folder: str | None, threshold: str | None) -> None:
         file = _LogFile(path, encoding='utf-8', errors='backslashreplace')
     except OSError as error:
         raise UsageError(
-            f'--log_dir={folder}: no file can be written there ({error.strerror or error}). Give another folder, or '
-            'omit the flag.'
+            f'--log_dir={folder} cannot be written ({error.strerror or error}). Give another folder, or omit the flag.'
         ) from None
     file.setFormatter(logging.PythonFormatter())
     standard_logging.getLogger().addHandler(file)
@@ -80,7 +79,7 @@ def start(program: str, folder: str | None, threshold: str | None) -> None:
 
 
 def stop() -> None:
-    """Closes the file that an earlier run in this process has logged to."""
+    """Closes the log file of an earlier run in this process."""
     root = standard_logging.getLogger()
     for handler in [handler for handler in root.handlers if isinstance(handler, _LogFile)]:
         root.removeHandler(handler)
@@ -88,7 +87,7 @@ def stop() -> None:
 
 
 def _link(path: str, link: str) -> None:
-    """Makes `link` point to the newest file; where that cannot be, there is none."""
+    """Makes `link` point to the newest file, if the file system supports links."""
     try:
         if os.path.islink(link):
             os.unlink(link)

@@ -1,4 +1,4 @@
-"""Flags of the log, and how a program starts logging."""
+"""Logging flags, and the start of logging."""
 
 from __future__ import annotations
 
@@ -10,45 +10,47 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
-from absl import flags, logging  # noqa: TID251 (this is the one file that may)
+from absl import flags, logging  # noqa: TID251 (flags are allowed in this package)
 
 from deeplab.cli.values import Values
-from deeplab.cli.words import (
-    Flag,
-    Group,
-)
+from deeplab.cli.words import Flag, Group
 
 _NVIDIA_DRIVER = '/proc/driver/nvidia'
 _IMPORT_CHATTER = re.compile(rb'I\d{4} |WARNING: All log messages before absl::InitializeLog')
 _LOG_FLAGS = (
-    Flag('logtostderr', 'boolean', False, 'Accepted for old command lines: the log goes to standard error anyway.'),
-    Flag('alsologtostderr', 'boolean', False, 'The same.'),
-    Flag('v', 'integer', None, 'How much is logged: 1 more, 0 as usual, -1 warnings and errors alone.'),
+    Flag(
+        'logtostderr',
+        'boolean',
+        False,
+        'Accepted for compatibility with old command lines; the log always goes to standard error.',
+    ),
+    Flag('alsologtostderr', 'boolean', False, 'The same as --logtostderr.'),
+    Flag('v', 'integer', None, 'Verbosity of the log: 1 debug, 0 info, -1 warnings and errors only.'),
     Flag('verbosity', 'integer', None, 'The same as --v.'),
-    Flag('showprefixforinfo', 'boolean', True, 'Begin each line of the log with time and place.'),
-    Flag('log_dir', 'string', None, 'Folder that gets a file with the log, too. Not set: no file.'),
+    Flag('showprefixforinfo', 'boolean', True, 'Prefix log messages with time and source line.'),
+    Flag('log_dir', 'string', None, 'Folder for a copy of the log in a file. Not set: no file.'),
     Flag(
         'stderrthreshold',
         'string',
         None,
-        'Least severity that reaches standard error: info, warning, error or fatal, or 0 to 3. Not set: all that is '
-        'logged.',
+        'Minimum severity of messages on standard error: info, warning, error or fatal, or 0 to 3. Not set: all '
+        'messages.',
     ),
 )
 LOG = Group('Log', _LOG_FLAGS)
 
 
 def start_logging(values: Values) -> None:
-    """Sends the log to standard error, from level INFO on; and quiets the libraries' own chatter.
+    """Logs to standard error, from level INFO on, and silences messages of libraries that do not concern users.
 
-    This happens when a program runs, never at import: other users of this process keep their settings until then.
+    This is called when a program runs, never at import, so that importing the package changes no settings.
     """
-    # Without a GPU, all that TensorFlow's C++ has to say (3: nothing less than fatal) is that there is none. With one,
-    # its warnings (1) say why it is not used.
+    # Without a GPU, all messages of TensorFlow's C++ code below fatal (3) are about the missing GPU. With one, its
+    # warnings (1) say why it is not used.
     os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '1' if os.path.exists(_NVIDIA_DRIVER) else '3')
-    # Which of TensorFlow's functions are deprecated concerns this project, and its tests, but no user.
+    # Deprecation warnings of TensorFlow concern developers of this project, who see them in its tests.
     standard_logging.getLogger('tensorflow').setLevel(standard_logging.ERROR)
-    # absl's logging reads its flags from the global FLAGS; ours have values of their own (cli only hands them on).
+    # absl's logging reads the global FLAGS; programs have FlagValues of their own, which are copied below.
     if not flags.FLAGS.is_parsed():
         flags.FLAGS.mark_as_parsed()
     logging.use_absl_handler()
@@ -61,9 +63,9 @@ def start_logging(values: Values) -> None:
 
 @contextlib.contextmanager
 def without_import_chatter() -> Iterator[None]:
-    """Holds standard error back during an import, and lets pass all but TensorFlow's C++ messages of level INFO.
+    """Buffers standard error during an import, and drops TensorFlow's C++ messages of level INFO from it.
 
-    They come before any setting of theirs can be read, so this is the only place to stop them.
+    TensorFlow writes them before it reads any setting that could disable them.
     """
     with contextlib.ExitStack() as stack:
         try:

@@ -1,11 +1,11 @@
-"""From the words of a command line to the values of its flags."""
+"""Parses the words of a command line to the values of its flags."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from absl import flags  # noqa: TID251 (this is the one file that may)
+from absl import flags  # noqa: TID251 (flags are allowed in this package)
 
 from deeplab import presets, wording
 from deeplab.cli import log_files, run_flags
@@ -14,34 +14,29 @@ from deeplab.cli.network_flags import HEAD, NETWORK
 from deeplab.cli.program import Program, find_program, owners_of
 from deeplab.cli.repeat import seen_from_here
 from deeplab.cli.values import Values
-from deeplab.cli.words import (
-    UsageError,
-    check_words,
-    with_named,
-    without_undefined,
-)
+from deeplab.cli.words import UsageError, check_words, with_named, without_undefined
 from deeplab.errors import UserError
 
 
 def parse_flags(program: Program, words: Sequence[str]) -> Values:
-    """Reads the words behind a program's name.
+    """Parses the flags of a program.
 
     Args:
-      program: the program that is called.
-      words: what stands behind its name on the line.
+      program: the program.
+      words: the command line without the program's name.
 
     Returns:
-      The values of all its flags.
+      The values of all flags of the program.
 
     Raises:
-      UsageError: for anything that cannot be understood, with the mend.
+      UsageError: for an invalid command line.
     """
     values = flags.FlagValues()
     for flag in program.flags.values():
         define(flag, values)
     values.set_gnu_getopt(True)
     try:
-        # Flags may stand in a file, --flagfile=FILE, one a line.
+        # Flags can be read from a file with one per line, --flagfile=FILE.
         words = values.read_flags_from_files(list(words), force_gnu=True)
         words = program.prepare(without_undefined(words, program.flags))
         if program.positional:
@@ -60,7 +55,7 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
 
 
 def _apply_run(program: Program, values: flags.FlagValues, parsed: Values) -> None:
-    """Gives network flags that neither the line nor its preset has those of the training that wrote the checkpoint."""
+    """Sets network flags that are not given, nor set by a preset, as in the training that wrote the checkpoint."""
     path = next((parsed.path(name) for name in ('checkpoint_dir', 'checkpoint_path') if name in program.flags), None)
     beside = run_flags.run_beside(path) if path else None
     if beside is None:
@@ -69,7 +64,7 @@ def _apply_run(program: Program, values: flags.FlagValues, parsed: Values) -> No
     try:
         trained = parse_flags(find_program('train'), run['command'])
     except UserError as error:
-        parsed.notes.append(f'{file} has no flags that can be read here: {error}')
+        parsed.notes.append(f'The flags in {file} cannot be used: {error}')
         return
     names = [flag.name for group in (NETWORK, HEAD) for flag in group.flags if trained.given(flag.name)]
     found = {name: trained[name] for name in names if name not in ('preset', 'batch_norm_decay')}
@@ -86,11 +81,11 @@ def _apply_run(program: Program, values: flags.FlagValues, parsed: Values) -> No
             shown = ','.join(str(part) for part in value) if isinstance(value, (list, tuple)) else value
             taken.append(f'--{name}={str(shown).lower() if isinstance(shown, bool) else shown}')
     if taken:
-        parsed.notes.append(f'Taken from {file}, as neither the line nor a preset has them: {" ".join(taken)}')
+        parsed.notes.append(f'Flags from {file}, as they are not given: {" ".join(taken)}')
 
 
 def _apply_preset(name: str, program: Program, values: flags.FlagValues) -> None:
-    """Gives the flags of a preset to those that do not stand on the line."""
+    """Sets the flags of a preset that are not given on the command line."""
     given = {flag: values[flag].value for flag in program.flags if values[flag].present}
     for flag, texts in presets.settings(presets.get(name), program.name, given).items():
         for text in texts if flag in values else ():
@@ -98,25 +93,25 @@ def _apply_preset(name: str, program: Program, values: flags.FlagValues) -> None
 
 
 def _check_required(program: Program, values: Values) -> None:
-    """Raises `UsageError` that names all required flags that are missing, and what each is."""
+    """Raises `UsageError` with the names and meanings of all missing required flags."""
     missing = [program.flags[name] for name in program.required if not values[name]]
     if missing:
         shown = ' and '.join(
             f'--{flag.name} ({lower_first(flag.meaning.partition(". ")[0]).rstrip(".")})' for flag in missing
         )
-        raise UsageError(f'{program.name} needs {shown}.')
+        raise UsageError(f'{program.name} requires {shown}.')
 
 
 def lower_first(text: str) -> str:
-    """`text` with a small first letter."""
+    """Returns `text` with its first letter in lower case."""
     return text[:1].lower() + text[1:]
 
 
 def options_of(name: str, words: Sequence[str]) -> Any:
-    """The options that a line gives: `options_of('train', ['--train_logdir=...', ...])`.
+    """Returns the options of a command line: `options_of('train', ['--train_logdir=...', ...])`.
 
     Raises:
-      UserError: for anything wrong with the line.
+      UserError: for an invalid command line.
     """
     program = find_program(name)
     with wording.flag_names(program.flag_names):

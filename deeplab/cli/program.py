@@ -1,4 +1,4 @@
-"""What a program of the command line is, and the table of all of them."""
+"""Program records of the command line, and the table of them."""
 
 from __future__ import annotations
 
@@ -9,29 +9,26 @@ from typing import Any
 
 from deeplab.cli import links
 from deeplab.cli.values import Values
-from deeplab.cli.words import (
-    Flag,
-    Group,
-    UsageError,
-)
+from deeplab.cli.words import Flag, Group, UsageError
 
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """One program.
+    """A program of the command line.
 
     Attributes:
-      name: how `deeplab NAME` calls it.
-      module: where its `run(options)` is; imported when the program runs.
-      summary: what it does, in a line.
+      name: its name, as in `deeplab NAME`.
+      module: module of its `run(options)`; imported when the program runs.
+      summary: its description in the help, one sentence.
       example: flags of an example.
       groups: its flags.
-      to_options: makes its options of the values of its flags.
-      required: names of flags that must be given.
+      to_options: creates its options from the values of its flags.
+      required: names of required flags.
       aliases: other names.
       runs_others: whether its `run` takes a second argument, `run_program`.
-      prepare: changes the words of a line before they are read.
-      positional: name of the flag whose value may stand alone, as FILE in `deeplab checkpoint FILE`; empty for none.
+      prepare: changes the words of the command line before they are parsed.
+      positional: name of the flag whose value may be given as a positional argument, as FILE in `deeplab checkpoint
+        FILE`; empty for none.
     """
 
     name: str
@@ -57,9 +54,9 @@ class Program:
         return links.flag_names(self.flags.values())
 
 
-# Programs of the original that are still to come, and what they will do.
+# Programs of the original that are not implemented yet, and what they do there.
 PLANNED = {
-    'convert_to_tflite': 'converting an exported network to TensorFlow Lite',
+    'convert_to_tflite': 'conversion of an exported network to TensorFlow Lite',
     'eval_coco_format': 'evaluation in the COCO panoptic format',
 }
 
@@ -74,18 +71,18 @@ def register(*programs: Program) -> None:
 
 
 def owners_of(name: str) -> list[str]:
-    """Names of the programs that have a flag `name`."""
+    """Returns the names of the programs that have a flag of the given name."""
     return [program.name for program in PROGRAMS if name in program.flags]
 
 
 def find_program(name: str) -> Program:
-    """The program of that name; raises `UsageError` that says which there are."""
+    """Returns the program of the given name or alias; raises `UsageError` with the known ones."""
     plain = name.replace('-', '_').removesuffix('.py').rpartition('/')[2]
     for program in PROGRAMS:
         if plain == program.name or plain in program.aliases:
             return program
     if plain in PLANNED:
-        raise UsageError(f'deeplab {plain} is not built yet: {PLANNED[plain]} is still to come.')
+        raise UsageError(f'deeplab {plain} ({PLANNED[plain]}) is not implemented yet.')
     names = [program.name for program in PROGRAMS]
     near = difflib.get_close_matches(plain.lower(), names, n=1)
     hint = f'Did you mean {near[0]}? ' if near else ''

@@ -1,4 +1,4 @@
-"""The programs of the command line, one record each: flags, options, module, example."""
+"""Program records of the command line: flags, options, module, example."""
 
 from __future__ import annotations
 

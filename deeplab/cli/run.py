@@ -1,4 +1,4 @@
-"""Runs a command line: finds the program, reads its flags, runs it, prints its report, gives the exit status."""
+"""Entry point of the command line: runs a program, prints its report, returns the exit status."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line `deeplab ARGV...`.
 
     Args:
-      argv: the words behind `deeplab`; None for those that this process was called with.
+      argv: the arguments of `deeplab`; None for those of this process.
 
     Returns:
-      The exit status: 0, 1 for an error while running, 2 for a line that cannot be understood, 128 and a signal's
-      number where that ended it (130 for Ctrl-C).
+      The exit status: 0, 1 for an error while running, 2 for an invalid command line, 128 plus the number of the
+      signal that stopped the program (130 for Ctrl-C).
     """
     words = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, 'reconfigure'):
-            stream.reconfigure(errors='backslashreplace')  # an output that takes ASCII alone gets escapes
+            stream.reconfigure(errors='backslashreplace')  # escapes for an output that is ASCII only
     try:
         return _dispatch(words)
     except BrokenPipeError:
-        # Whoever read our output has gone (`deeplab train --help | head`); nothing may be written at exit either.
+        # The reader of the output has closed it (`deeplab train --help | head`); nothing may be written at exit either.
         _drop_output()
         return 0
     except OutputError as error:
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(words: Sequence[str]) -> int:
-    """Answers calls for help, else runs a program."""
+    """Prints help or the version, or runs a program."""
     name, *rest = words or ['--help']
     if name == 'help':
         name, *rest = [*rest, '--help']
@@ -81,7 +81,7 @@ def _dispatch(words: Sequence[str]) -> int:
 
 
 def _run(program: Program, values: Values, program_options: Any) -> int:
-    """Runs `program` and says what came out of it; returns the exit status."""
+    """Runs `program` and prints its report; returns the exit status."""
     try:
         start_logging(values)
         log_files.start(program.name, values.path('log_dir'), values['stderrthreshold'])
@@ -101,15 +101,15 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
     report = _report(result)
     if report:
         _say(report)
-    # A program that a signal stopped has done its duty, but whoever called it must be able to tell.
+    # A program that was stopped by a signal returns its report and the status of the signal.
     return getattr(result, 'status', 0)
 
 
 def run_program(name: str, words: Sequence[str]) -> Any:
-    """Runs a program in this process as its command line would, report included, for a program that runs others.
+    """Runs a program in this process, as its command line would, and prints its report. For programs that run others.
 
     Raises:
-      UserError: what is wrong with the line, or what the program raises.
+      UserError: for an invalid command line, or raised by the program.
     """
     program = find_program(name)
     program_options = options_of(name, words)
@@ -124,7 +124,7 @@ def run_program(name: str, words: Sequence[str]) -> Any:
 
 
 def _report(result: Any) -> str:
-    """What a program has to say at its end: its result's report, or what a builder wrote."""
+    """Returns the report of a result, or a list of what a builder wrote."""
     if not isinstance(result, Mapping):
         return getattr(result, 'report', '') or ''
     lines = [f'Written to {result["output_dir"]}:']
@@ -137,7 +137,7 @@ def _report(result: Any) -> str:
 
 
 def _say(text: str) -> None:
-    """Writes `text` on standard output; raises `OutputError` where that cannot be written, `BrokenPipeError` too."""
+    """Prints `text`; raises `OutputError` if standard output cannot be written, `BrokenPipeError` if it is closed."""
     try:
         print(names.printable(text), flush=True)
     except BrokenPipeError:
@@ -148,12 +148,12 @@ def _say(text: str) -> None:
 
 
 def _drop_output() -> None:
-    """Lets what standard output still holds go nowhere: Python would try to write it once more at exit."""
+    """Discards buffered standard output, which Python would try to write again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(who: str, message: Any, status: int) -> int:
-    """Writes an error on standard error; returns `status`."""
-    with contextlib.suppress(OSError):  # the status tells where standard error cannot be written either
+    """Prints an error on standard error; returns `status`."""
+    with contextlib.suppress(OSError):  # the status reports it if standard error cannot be written either
         print(names.printable(f'{who}: error: {message}'), file=sys.stderr, flush=True)
     return status

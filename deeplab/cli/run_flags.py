@@ -1,6 +1,6 @@
-"""Network flags of the training that wrote a checkpoint, from the run.json beside it.
+"""Network flags from the run manifest (run.json) of the training that wrote a checkpoint.
 
-Importing this module loads no TensorFlow: the command line asks it before it does.
+Importing this module does not load TensorFlow.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any
 from deeplab import common
 from deeplab.training import run_manifest
 
-_BEST_FOLDER = 'best'  # of the best checkpoint, in the training's folder
+_BEST_FOLDER = 'best'  # of the best checkpoint, in the log folder of a training
 _OWN_NAME = re.compile(r'model\.ckpt-\d+')  # of a checkpoint that training wrote
 
 
 def run_beside(path: str) -> tuple[str, run_manifest.Run] | None:
-    """The run.json beside a checkpoint, and the newest run in it; None without one.
+    """Returns the path of the run manifest of a checkpoint and the newest run in it; None if there is none.
 
-    That of a training's folder holds for its checkpoints and for those in `best` in it, not for a checkpoint of
-    another name that the user has put there.
+    A manifest applies to the checkpoints that training writes to its folder and to `best` in it, not to a checkpoint of
+    another name that a user has copied there.
 
     Args:
-      path: of a checkpoint, or of a folder of checkpoints.
+      path: path of a checkpoint, or of a folder of checkpoints.
     """
     folder = os.path.normpath(path)
     if not os.path.isdir(folder):
@@ -41,7 +41,7 @@ def run_beside(path: str) -> tuple[str, run_manifest.Run] | None:
 
 
 def facts_of_data(run: run_manifest.Run) -> dict[str, Any]:
-    """What the run's data set says of the network, by the names of export's flags: classes and channels."""
+    """Returns the numbers of classes and channels of a run's data set, by the names of flags of export_model."""
     model = (run.get('options') or {}).get('model') or {}
     classes = (model.get('outputs_to_num_classes') or {}).get(common.OUTPUT_TYPE)
     found = {'num_classes': classes, 'image_channels': model.get('input_channels')}

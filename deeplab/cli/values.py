@@ -1,4 +1,4 @@
-"""The values of one command line, by flag name."""
+"""Values of the flags of one command line."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from absl import flags  # noqa: TID251 (this is the one file that may)
+from absl import flags  # noqa: TID251 (flags are allowed in this package)
 
 from deeplab.cli.words import Flag, UsageError
 
 
 class Values:
-    """The values of one command line, by flag name; a thin read-only view of absl's FlagValues.
+    """The values of the flags of one command line: a read-only view of absl's FlagValues.
 
     Attributes:
       words: the command line without the program's name.

@@ -1,7 +1,6 @@
-"""The words of a command line: which flags they name, and which mistakes people make in them.
+"""Validation of the words of a command line, with messages for common mistakes.
 
-This stands before absl's own reading, which is strict but says little. It knows no program and no meaning: `cli.py`
-has those.
+It runs before absl parses the words, because absl's messages are terse. It does not depend on any program.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _BOOLEANS = ('true', 't', '1', 'false', 'f', '0')  # in any case, as absl reads 
 
 
 class UsageError(OptionError):
-    """A command line that cannot be understood."""
+    """An invalid command line."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,11 +31,11 @@ class Flag:
     """One flag.
 
     Attributes:
-      name: what stands behind the dashes.
+      name: its name, without dashes.
       kind: 'string', 'integer', 'float', 'boolean', 'enum', 'list' (of integers), 'repeated integer' or
         'repeated float'.
-      default: its value when it is not given; None for "not set".
-      meaning: one or two sentences for the help.
+      default: its value if it is not given; None for "not set".
+      meaning: its text in the help, one or two sentences.
       choices: allowed values of an enum.
       word: a word that a repeated flag accepts instead of numbers; None for none.
       fields: the option fields that it sets, 'Class.field' of deeplab.options (see `links`).
@@ -59,14 +58,14 @@ class Flag:
 
     @property
     def expected(self) -> str:
-        """What a value must look like."""
+        """The values that the flag accepts, for messages."""
         kinds = {
-            'string': 'it is a text',
+            'string': 'it must be a string',
             'integer': 'it must be a whole number, such as 8',
             'float': 'it must be a number, such as 0.5',
             'boolean': 'it must be true or false',
             'enum': f'it must be one of {", ".join(self.choices)}',
-            'list': 'it must be whole numbers with commas between them, such as 513,513',
+            'list': 'it must be comma-separated whole numbers, such as 513,513',
             'repeated integer': f'give one whole number at a time, such as --{self.name}=6 --{self.name}=12',
             'repeated float': f'give one number at a time, such as --{self.name}=0.5 --{self.name}=1.0',
         }
@@ -92,16 +91,16 @@ def parse_number(text: Any, number: type) -> Any:
 def check_words(
     words: Sequence[str], program: str, known: Mapping[str, Flag], owners: Callable[[str], Sequence[str]]
 ) -> None:
-    """Raises `UsageError`, with the mend, for anything in a command line that cannot be understood.
+    """Raises `UsageError`, with the fix, for an invalid command line.
 
     Args:
-      words: what stands behind the program's name.
-      program: that name.
+      words: the command line without the program's name.
+      program: the program's name.
       known: the program's flags by name.
-      owners: gives the programs that have a flag of some name.
+      owners: returns the programs that have a flag of a given name.
 
     Raises:
-      UsageError: for the first mistake in the order of the line; unknown flags come next, all at once, and values last.
+      UsageError: for the first syntax error; without one, for all unknown flags; without these, for the first value.
     """
     read = list(_read_words(words, known))
     _refuse_unknown(read, program, known, owners)
@@ -109,16 +108,16 @@ def check_words(
     for word in read:
         if word.flag is not None and word.value is not None:
             _check_value(word.flag, word.value, repeats)
-    _refuse_company(read, known)
+    _refuse_mixed(read, known)
 
 
 def with_named(words: Sequence[str], known: Mapping[str, Flag], name: str) -> list[str]:
-    """A line whose first word that is no flag, such as FILE in `deeplab checkpoint FILE`, is written --NAME=FILE.
+    """Returns the words with the first positional one, such as FILE in `deeplab checkpoint FILE`, as --NAME=FILE.
 
     Args:
-      words: what stands behind the program's name.
+      words: the command line without the program's name.
       known: the program's flags by name.
-      name: the flag that such a word is the value of.
+      name: the flag whose value the positional word is.
     """
     named = False
     result = []
@@ -134,10 +133,10 @@ def with_named(words: Sequence[str], known: Mapping[str, Flag], name: str) -> li
 
 
 def without_undefined(words: Sequence[str], known: Mapping[str, Flag]) -> list[str]:
-    """A line without --undefok, and without those flags that it names and the program does not have.
+    """Returns the words without --undefok, and without the flags that it names and the program does not have.
 
     Args:
-      words: what stands behind the program's name.
+      words: the command line without the program's name.
       known: the program's flags by name.
     """
     end = list(words).index('--') if '--' in words else len(words)
@@ -151,7 +150,7 @@ def without_undefined(words: Sequence[str], known: Mapping[str, Flag]) -> list[s
             kept.append(word)
             continue
         if not equals and not rest:
-            raise UsageError('--undefok lacks its value: write --undefok=NAME,NAME.')
+            raise UsageError('--undefok has no value: write --undefok=NAME,NAME.')
         named.update(part.strip().lstrip('-') for part in (value if equals else rest.pop(0)).split(','))
     named = (named | {f'no{name}' for name in named}) - set(known)
     kept = [word for word in kept if not (word.startswith('-') and word.lstrip('-').partition('=')[0] in named)]
@@ -159,21 +158,21 @@ def without_undefined(words: Sequence[str], known: Mapping[str, Flag]) -> list[s
 
 
 def normalised(words: Sequence[str], known: Mapping[str, Flag]) -> list[tuple[str, str]]:
-    """The flags of a line with their values, as texts, in order; what is no known flag stands as (its text, '').
+    """Returns the flags and their values as strings, in order; other words are returned as (word, '').
 
     Args:
-      words: what stands behind the program's name.
+      words: the command line without the program's name.
       known: the program's flags by name.
 
     Raises:
-      UsageError: for what is surely a mistake.
+      UsageError: for a syntax error.
     """
     return [(word.flag.name, word.value or '') if word.flag else (word.text, '') for word in _read_words(words, known)]
 
 
 @dataclasses.dataclass(frozen=True)
 class _Word:
-    """One flag with its value, or (flag is None) something else, as it stands on the line."""
+    """A flag with its value, or another word (flag is None), as given on the command line."""
 
     text: str
     flag: Flag | None = None
@@ -181,7 +180,7 @@ class _Word:
 
 
 def _read_words(words: Sequence[str], known: Mapping[str, Flag]) -> Iterator[_Word]:
-    """Splits a line into flags with their values, as absl will; raises `UsageError` for what is surely a mistake."""
+    """Yields flags with their values, split as absl does; raises `UsageError` for a syntax error."""
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -195,7 +194,7 @@ def _read_words(words: Sequence[str], known: Mapping[str, Flag]) -> Iterator[_Wo
         name, equals, value = word[2 if word.startswith('--') else 1 :].partition('=')
         flag = _find_flag(name, known)
         if flag is None:
-            # What follows an unknown flag without `=` is most likely its value.
+            # A word after an unknown flag without `=` is probably its value.
             if not equals and rest and not rest[0].startswith('-'):
                 rest.pop(0)
             yield _Word(f'--{name}')
@@ -212,29 +211,29 @@ def _read_words(words: Sequence[str], known: Mapping[str, Flag]) -> Iterator[_Wo
 
 
 def _check_signs(word: str) -> None:
-    """Raises `UsageError` for signs that word processors and web pages put in place of - and "."""
+    """Raises `UsageError` for dashes and quotes that word processors and web pages use instead of - and "."""
     if word[0:1] and word[0] in _LONG_DASHES:
-        mend = '--' + word.lstrip(_LONG_DASHES + '-')
-        raise UsageError(f'{word} begins with a long dash: write {mend} with two plain hyphens.')
+        fix = '--' + word.lstrip(_LONG_DASHES + '-')
+        raise UsageError(f'{word} begins with a typographic dash: write {fix} with two hyphens.')
     value = word.partition('=')[2] if word.startswith('-') else word
     if value and (value[0] in _CURLY_QUOTES or value[-1] in _CURLY_QUOTES):
-        mend = ''.join('"' if sign in _CURLY_QUOTES else sign for sign in word)
-        raise UsageError(f'{word} has curly quotes: write {mend} with straight ones, or none.')
+        fix = ''.join('"' if sign in _CURLY_QUOTES else sign for sign in word)
+        raise UsageError(f'{word} contains curly quotes: write {fix} with straight quotes, or without quotes.')
 
 
 def _find_flag(name: str, known: Mapping[str, Flag]) -> Flag | None:
-    """The flag that `name` (or `noNAME` of a boolean) means, or None; raises `UsageError` for capitals."""
+    """Returns the flag of the name (or, for a boolean, noNAME), or None; raises `UsageError` for capital letters."""
     for candidate in (name, name.removeprefix('no')):
         flag = known.get(candidate)
         if flag is not None and (candidate == name or flag.kind == 'boolean'):
             return flag
     if name != name.lower() and _find_flag(name.lower(), known) is not None:
-        raise UsageError(f'--{name}: flag names have no capital letters; write --{name.lower()}.')
+        raise UsageError(f'--{name}: flag names are lower case; write --{name.lower()}.')
     return None
 
 
 def _check_spaces(name: str, equals: str, value: str, rest: Sequence[str]) -> None:
-    """Raises `UsageError` where spaces stand around `=`."""
+    """Raises `UsageError` for a space before or after `=`."""
     following = rest[0] if rest else ''
     if not equals and following.startswith('='):
         value = following[1:] or (rest[1] if len(rest) > 1 else 'VALUE')
@@ -242,24 +241,24 @@ def _check_spaces(name: str, equals: str, value: str, rest: Sequence[str]) -> No
         value = following
     else:
         return
-    raise UsageError(f"There is a space beside '=' of --{name}: write --{name}={value} without spaces.")
+    raise UsageError(f"There is a space next to the '=' of --{name}: write --{name}={value} without spaces.")
 
 
 def _next_value(flag: Flag, rest: list[str], known: Mapping[str, Flag]) -> str:
-    """Takes the value of `flag`, which stands behind a space, from `rest`."""
+    """Removes the value of `flag` from `rest` and returns it."""
     following = rest[0].lstrip('-').partition('=')[0] if rest and rest[0].startswith('--') else None
     if not rest or (following and _find_flag(following, known)):
-        raise UsageError(f'--{flag.name} lacks its value: write --{flag.name}=VALUE.')
+        raise UsageError(f'--{flag.name} has no value: write --{flag.name}=VALUE.')
     return rest.pop(0)
 
 
 def _check_value(flag: Flag, value: str, repeats: bool) -> None:
-    """Raises `UsageError` unless `value` is one that `flag` can have; `repeats`: on a line with --from."""
+    """Raises `UsageError` unless `flag` accepts `value`; `repeats`: whether --from is given, too."""
     shown = f'--{flag.name}={value}'
     nullable = flag.kind != 'string' or flag.name in ('tf_initial_checkpoint', 'dense_prediction_cell_json')
     if nullable and value.strip().lower() in ('none', 'null'):
-        mend = f'write --{flag.name}= beside --from' if repeats and flag.default is None else 'leave the flag away'
-        raise UsageError(f"{shown}: there is no such value; {mend} for 'not set'.")
+        fix = f'With --from, write --{flag.name}=' if repeats and flag.default is None else 'Omit the flag'
+        raise UsageError(f"{shown} is not allowed: there is no such value. {fix} for 'not set'.")
     if flag.holds_numbers and value.strip()[:1] in ('{', '[', '('):
         _refuse_brackets(flag, value)
     if flag.name in ('tf_initial_checkpoint', 'checkpoint_dir', 'checkpoint_path'):
@@ -268,40 +267,40 @@ def _check_value(flag: Flag, value: str, repeats: bool) -> None:
         raise UsageError(f'{shown} is not allowed: {flag.expected}.')
 
 
-def _refuse_company(words: Sequence[_Word], known: Mapping[str, Flag]) -> None:
-    """Raises `UsageError` where a word that stands for all numbers of a flag has others beside it."""
+def _refuse_mixed(words: Sequence[_Word], known: Mapping[str, Flag]) -> None:
+    """Raises `UsageError` if a flag has both numbers and the word that replaces them, such as auto."""
     for flag in known.values():
         values = [word.value for word in words if word.flag is flag] if flag.word else []
         if flag.word in values and set(values) != {flag.word}:
             shown = ' '.join(f'--{flag.name}={value}' for value in values)
-            raise UsageError(f'{shown} is not allowed: write --{flag.name}={flag.word} alone, or numbers alone.')
+            raise UsageError(f'{shown} is not allowed: write either --{flag.name}={flag.word} or numbers.')
 
 
 def _refuse_brackets(flag: Flag, value: str) -> None:
-    """Raises `UsageError` that says how to write the numbers in `value`."""
+    """Raises `UsageError` that shows how to write the numbers in `value`."""
     numbers = [number.strip() for number in value.strip('{}[]() ').split(',')]
-    mend = ' '.join(f'--{flag.name}={number}' for number in numbers)
+    fix = ' '.join(f'--{flag.name}={number}' for number in numbers)
     if flag.kind == 'list':
-        mend = f'--{flag.name}={",".join(numbers)}'
-    raise UsageError(f'--{flag.name}={value}: brackets are not understood; write {mend}.')
+        fix = f'--{flag.name}={",".join(numbers)}'
+    raise UsageError(f'--{flag.name}={value} is not allowed: write {fix}, without brackets.')
 
 
 def _check_checkpoint(flag: Flag, value: str) -> None:
-    """Raises `UsageError` where `value` is one file of a checkpoint."""
+    """Raises `UsageError` if `value` is one of the files of a checkpoint."""
     whole = _CHECKPOINT_SUFFIX.sub('', value)
     if whole == value:
         return
-    mend = f'name it as a whole, --{flag.name}={whole}'
+    fix = f'give its prefix, --{flag.name}={whole}'
     if flag.name == 'checkpoint_dir':
-        mend += f', or its folder, --{flag.name}={os.path.dirname(value) or "."}'
-    raise UsageError(f'--{flag.name}={value} is one file of a checkpoint: {mend}.')
+        fix += f', or its folder, --{flag.name}={os.path.dirname(value) or "."}'
+    raise UsageError(f'--{flag.name}={value} is one of the files of a checkpoint: {fix}.')
 
 
 def _is_parsable(flag: Flag, value: str) -> bool:
-    """Whether `value` is of the flag's kind."""
+    """Whether `value` has the type of the flag."""
     try:
         if flag.kind == 'list':
-            # An empty list is "not set", for flags that may be so.
+            # An empty list is "not set", if that is the default.
             return (
                 all(parse_number(part, int) is not None for part in value.split(',')) if value else flag.default is None
             )
@@ -322,22 +321,22 @@ def _is_parsable(flag: Flag, value: str) -> bool:
 def _refuse_unknown(
     words: Sequence[_Word], program: str, known: Mapping[str, Flag], owners: Callable[[str], Sequence[str]]
 ) -> None:
-    """Raises `UsageError` for flags that the program does not have, and for what is no flag."""
+    """Raises `UsageError` for flags that the program does not have, and for words that are not flags."""
     unknown = [word.text.removeprefix('--') for word in words if word.flag is None and word.text.startswith('--')]
     if unknown:
         raise UsageError(' '.join(_unknown_flag(name, program, known, owners(name)) for name in unknown))
     leftover = [word.text for word in words if word.flag is None]
     if leftover:
         shown = ' '.join(leftover)
-        hint = 'every setting is written --flag=value'
+        hint = 'flags are written --flag=value'
         before = [a.flag for a, b in zip(words, words[1:], strict=False) if b.text == leftover[0] and a.flag]
         if before and before[0].kind == 'boolean':
             hint = f'write --{before[0].name}={leftover[0]} with an equals sign'
-        raise UsageError(f"Cannot understand '{shown}': {hint}.")
+        raise UsageError(f"Unexpected argument '{shown}': {hint}.")
 
 
 def _unknown_flag(name: str, program: str, known: Mapping[str, Flag], owners: Sequence[str]) -> str:
-    """Says that `name` is unknown, and what may have been meant."""
+    """Returns the message for an unknown flag, with the flag that was probably meant."""
     text = f'Unknown flag --{name}'
     if (hint := flag_hints.find(name, known)) is not None:
         return f'{text}: {hint}'

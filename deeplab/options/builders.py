@@ -1,4 +1,4 @@
-"""Options of the programs that write records and masks."""
+"""Options of the programs that write TFRecords and masks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of the data: split, resizing, augmentation."""
+"""Options of the input: data set, resizing, augmentation."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ LABEL_FORMATS = ('png',)
 
 @dataclasses.dataclass(frozen=True)
 class DatasetOptions:
-    """Which records to read.
+    """The records to read.
 
     Attributes:
       split: name of the split; its shards are DIRECTORY/SPLIT-*.
       directory: folder of the shards.
       name: a known data set's name, a dotted module, or the path of a JSON or YAML file.
-      skip_corrupt_records: whether to leave out (and count) records that cannot be read, instead of stopping.
+      skip_corrupt_records: whether to skip and count records that cannot be read, instead of stopping.
     """
 
     split: str
@@ -31,12 +31,12 @@ class DatasetOptions:
 
 @dataclasses.dataclass(frozen=True)
 class ResizeOptions:
-    """Resize each image so that its sides lie in a range; both None for no resizing.
+    """Resizing of images to a range of sizes; all None for no resizing.
 
     Attributes:
-      min_value: wanted length of the shorter side, in pixels.
-      max_value: bound on the longer side, in pixels.
-      factor: each side becomes a multiple of it plus one.
+      min_value: length of the shorter side, in pixels.
+      max_value: largest length of the longer side, in pixels.
+      factor: each side is rounded up to a multiple of it plus one; None for no rounding.
     """
 
     min_value: int | None = None
@@ -70,23 +70,23 @@ _LARGEST_AUGMENTATION = {
 
 @dataclasses.dataclass(frozen=True)
 class AugmentOptions:
-    """Random changes to training images.
+    """Random augmentation of training images.
 
     Attributes:
-      min_scale_factor: smallest factor on the image's size.
-      max_scale_factor: largest factor.
-      scale_factor_step_size: distance of the possible factors; 0 draws from the whole range.
-      flip_probability: share of images that are mirrored left to right.
-      jitter_brightness: factors on every value are drawn from 1 minus this to 1 plus this; 0 for none.
-      jitter_contrast: likewise, on the distance from the image's mean brightness.
-      jitter_saturation: likewise, on the distance from grey.
-      jitter_hue: colours turn by up to this share of a full turn, either way.
-      rotation_degrees: images turn by up to this angle, either way.
-      blur_sigma: largest standard deviation of the blur, in pixels; 0 for none.
-      blur_probability: share of images that are blurred.
-      cutout_size: side of the squares that are hidden, in pixels; 0 for none.
+      min_scale_factor: smallest scale of the image.
+      max_scale_factor: largest scale of the image.
+      scale_factor_step_size: distance of the possible scales; 0 for any scale in the range.
+      flip_probability: fraction of images that are flipped left to right.
+      jitter_brightness: all values are multiplied by a factor from 1 minus this to 1 plus this; 0 for none.
+      jitter_contrast: the same for the distance from the image's mean brightness.
+      jitter_saturation: the same for the distance from grey.
+      jitter_hue: the hue is rotated by up to this fraction of a full turn, in either direction.
+      rotation_degrees: images are rotated by up to this angle, in either direction.
+      blur_sigma: largest standard deviation of a Gaussian blur, in pixels; 0 for none.
+      blur_probability: fraction of images that are blurred.
+      cutout_size: side of the squares that are cut out, in pixels; 0 for none.
       cutout_count: number of these squares.
-      rare_class_sampling: share of crops that are placed at a pixel of a class, rare ones more often.
+      rare_class_sampling: fraction of crops that are placed on a pixel of a random class, rare classes more often.
     """
 
     min_scale_factor: float = 0.5
@@ -121,5 +121,5 @@ class AugmentOptions:
 
     @property
     def changes_colors(self) -> bool:
-        """Whether colours change at all."""
+        """Whether any colour jitter is on."""
         return any((self.jitter_brightness, self.jitter_contrast, self.jitter_saturation, self.jitter_hue))

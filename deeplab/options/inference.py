@@ -17,8 +17,8 @@ class PredictionOptions:
     """Scales and flips that are averaged when labels are predicted.
 
     Attributes:
-      scales: factors on the images' size.
-      add_flipped_images: whether each scale sees the mirrored images too.
+      scales: scales of the image.
+      add_flipped_images: whether left-right flipped images are averaged, too.
     """
 
     scales: tuple[float, ...] = (1.0,)
@@ -30,7 +30,7 @@ class PredictionOptions:
 
     @property
     def is_single_scale(self) -> bool:
-        """Whether the network sees each image once; flipping then does nothing (contract, section 6)."""
+        """Whether 1.0 is the only scale; flipped images are then ignored, as in the original."""
         return tuple(self.scales) == (1.0,)
 
 
@@ -39,9 +39,9 @@ class WaitOptions:
     """How eval and vis wait for checkpoints.
 
     Attributes:
-      interval_secs: least time between the starts of two rounds, in seconds.
-      max_rounds: rounds after which the program ends; None for never.
-      timeout_secs: how long to wait for a (new) checkpoint before giving up, in seconds; None for ever.
+      interval_secs: minimum number of seconds between the starts of two rounds.
+      max_rounds: number of rounds after which the program ends; None for no limit.
+      timeout_secs: seconds to wait for a new checkpoint before the program ends; None for no limit.
     """
 
     interval_secs: float = 300
@@ -55,7 +55,7 @@ class WaitOptions:
 
 @dataclasses.dataclass(frozen=True)
 class EvalOptions:
-    """All that `deeplab eval` needs to know."""
+    """Options of `deeplab eval`."""
 
     model: ModelOptions
     dataset: DatasetOptions
@@ -74,7 +74,7 @@ class EvalOptions:
 
 @dataclasses.dataclass(frozen=True)
 class VisOptions:
-    """All that `deeplab vis` needs to know."""
+    """Options of `deeplab vis`."""
 
     model: ModelOptions
     dataset: DatasetOptions
@@ -97,18 +97,18 @@ class VisOptions:
 
 @dataclasses.dataclass(frozen=True)
 class ExportOptions:
-    """All that `deeplab export_model` needs to know.
+    """Options of `deeplab export_model`.
 
     Attributes:
-      model: the network; its crop size is the largest image that the export takes.
-      checkpoint_path: a checkpoint, or a folder whose newest whole one is taken.
+      model: the network; its crop size is the largest image that the export accepts.
+      checkpoint_path: a checkpoint, or a folder, whose newest complete checkpoint is used.
       export_path: file of the frozen graph, or folder of the SavedModel.
-      resize: how an image is resized before the network sees it; predictions come at its own size.
+      resize: resizing of the image before the network; predictions have the size of the original image.
       prediction: scales and flips that are averaged.
       export_format: 'frozen_graph' or 'saved_model'.
-      save_inference_graph: whether the graph with variables is written too, as text.
-      use_moving_average: whether the weights' moving averages take their place.
-      image_bits: 8 for images of uint8, 16 for uint16, as the data set of training has them.
+      save_inference_graph: whether the graph with variables is written as text, too.
+      use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights.
+      image_bits: 8 for images of uint8, 16 for uint16, as in the data set of training.
     """
 
     model: ModelOptions

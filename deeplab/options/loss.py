@@ -8,23 +8,23 @@ import math
 from deeplab.options.rules import require, require_not_negative, require_positive, require_share
 from deeplab.wording import option
 
-PIXEL_LOSSES = ('softmax', 'focal')  # these have a loss for each pixel,
-REGION_LOSSES = ('dice', 'jaccard', 'lovasz', 'tversky')  # and these for each class
+PIXEL_LOSSES = ('softmax', 'focal')  # one loss per pixel
+REGION_LOSSES = ('dice', 'jaccard', 'lovasz', 'tversky')  # one loss per class
 
 
 @dataclasses.dataclass(frozen=True)
 class LossTerm:
-    """One term of a loss: a name of `PIXEL_LOSSES` or `REGION_LOSSES`, and its factor in the sum, above 0."""
+    """One term of a loss: a name from `PIXEL_LOSSES` or `REGION_LOSSES` and its weight in the sum, greater than 0."""
 
     name: str
     weight: float = 1.0
 
 
 def parse_loss(formula: str) -> tuple[LossTerm, ...]:
-    """The terms of a formula such as 'softmax' or '0.7*focal+lovasz', in its order.
+    """Returns the terms of a formula such as 'softmax' or '0.7*focal+lovasz', in order.
 
     Raises:
-      OptionError: if a term is unknown or named twice, or its weight is no number above 0.
+      OptionError: if a term is unknown or appears twice, or its weight is not a number greater than 0.
     """
     terms: list[LossTerm] = []
     for part in formula.split('+'):
@@ -34,14 +34,13 @@ def parse_loss(formula: str) -> tuple[LossTerm, ...]:
             name in known or weight_text not in known,
             'LossOptions.formula',
             formula,
-            f"'{part.strip()}' has its weight at the end; write it first, such as 0.5*{weight_text}",
+            f"'{part.strip()}' has its weight after the loss; write the weight first, such as 0.5*{weight_text}",
         )
         require(
             name in known,
             'LossOptions.formula',
             formula,
-            f"there is no loss '{name}'. Those that exist are {', '.join(known)}, alone or in a sum such as "
-            'softmax+0.5*dice',
+            f"there is no loss '{name}'. Allowed: {', '.join(known)}, or a weighted sum such as softmax+0.5*dice",
         )
         try:
             weight = float(weight_text) if star else 1.0
@@ -51,7 +50,7 @@ def parse_loss(formula: str) -> tuple[LossTerm, ...]:
             0.0 < weight < math.inf,
             'LossOptions.formula',
             formula,
-            f"'{weight_text}' is no weight for {name}; a weight is a number greater than 0, such as 0.5*{name}",
+            f"the weight '{weight_text}' of {name} must be a number greater than 0, such as 0.5*{name}",
         )
         require(
             name not in (term.name for term in terms),
@@ -65,19 +64,20 @@ def parse_loss(formula: str) -> tuple[LossTerm, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class LossOptions:
-    """The loss of one scale (contract, section 5).
+    """The training loss, computed for each scale of the image pyramid.
 
     Attributes:
-      upsample_logits: whether logits grow to the labels' size (else labels shrink to the logits').
-      label_weights: one weight for each class; None for 1. A single weight counts for every class.
-      top_k_percent_pixels: share of pixels, the hardest ones, that count in the end; 1 for all.
-      hard_example_mining_step: step until which that share falls from 1; 0 for at once.
-      formula: what is measured: a name of `PIXEL_LOSSES` or `REGION_LOSSES`, or a sum such as 'softmax+0.5*dice'.
-      auto_label_weights: whether label weights follow from the records' label histogram.
-      label_smoothing: share of a pixel's truth that all classes split evenly; 0 for none.
-      focal_gamma: how fast the focal loss fades where the network is right; 0 is softmax.
-      tversky_alpha: what a false alarm costs in the Tversky loss.
-      tversky_beta: what a miss costs in it.
+      upsample_logits: whether logits are upsampled to the size of the labels; otherwise labels are downsampled.
+      label_weights: one weight per class, or a single one for all classes; None for 1.
+      top_k_percent_pixels: hard example mining: fraction of the pixels, those with the highest loss, that the loss
+        averages over; 1 for all.
+      hard_example_mining_step: step at which that fraction is reached, falling linearly from 1; 0 for the first step.
+      formula: a name from `PIXEL_LOSSES` or `REGION_LOSSES`, or a weighted sum such as 'softmax+0.5*dice'.
+      auto_label_weights: whether label weights are computed from the label histogram of the split.
+      label_smoothing: fraction of the target probability that is spread evenly over all classes; 0 for none.
+      focal_gamma: focusing parameter of the focal loss; 0 is softmax.
+      tversky_alpha: weight of false positives in the Tversky loss.
+      tversky_beta: weight of false negatives in the Tversky loss.
     """
 
     upsample_logits: bool = True
@@ -98,7 +98,7 @@ class LossOptions:
             all(weight >= 0 for weight in self.label_weights or ()) and any(self.label_weights or (1.0,)),
             'LossOptions.label_weights',
             self.label_weights,
-            'weights must be 0 or more, and one of them at least greater than 0',
+            'weights must be 0 or more, and at least one of them greater than 0',
         )
         require(
             not (self.auto_label_weights and self.label_weights),
@@ -118,7 +118,7 @@ class LossOptions:
         self._require_terms()
 
     def _require_terms(self) -> None:
-        """Raises `OptionError` for a formula that means nothing, and for a setting that none of its terms reads."""
+        """Raises `OptionError` for an invalid formula, and for a setting that applies to none of its terms."""
         names = {term.name for term in self.terms}
         default = {field.name: field.default for field in dataclasses.fields(self)}
         for name, readers in (
@@ -141,5 +141,5 @@ class LossOptions:
 
     @property
     def terms(self) -> tuple[LossTerm, ...]:
-        """What the formula adds up."""
+        """The terms of the formula."""
         return parse_loss(self.formula)

@@ -13,16 +13,16 @@ JOBS = ('ps', 'worker')
 
 @dataclasses.dataclass(frozen=True)
 class CloneOptions:
-    """Copies of the network that share its variables, and the machines they run on.
+    """Clones of the network that share its variables, and the machines that they run on.
 
     Attributes:
-      num_clones: copies in this process, which share a batch.
-      clone_on_cpu: whether they compute on CPUs although there are GPUs.
-      task: number of this machine among those that compute, from 0; number 0 leads.
-      num_replicas: machines that compute.
-      num_ps_tasks: parameter servers, which hold the variables; 0 for none.
+      num_clones: number of clones in this process, which share each batch.
+      clone_on_cpu: whether clones are placed on CPUs even if there are GPUs.
+      task: index of this machine among the replicas, from 0; machine 0 is the chief.
+      num_replicas: number of machines that compute.
+      num_ps_tasks: number of parameter servers, which hold the variables; 0 for none.
       master: address of this machine's TensorFlow server; empty for this process.
-      startup_delay_steps: machine k begins at this many times k steps.
+      startup_delay_steps: machine k starts once this many times k steps are done.
     """
 
     num_clones: int = 1
@@ -73,17 +73,17 @@ class CloneOptions:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this machine leads: initialises, restores, and writes checkpoints and summaries."""
+        """Whether this machine initializes, restores, and writes checkpoints and summaries."""
         return self.task == 0
 
 
 @dataclasses.dataclass(frozen=True)
 class ServerOptions:
-    """One server of a cluster.
+    """Options of `deeplab server`, one server of a cluster.
 
     Attributes:
-      job_name: 'ps' for a parameter server, 'worker' for one that computes.
-      task: its number in its job, from 0.
+      job_name: 'ps' for a parameter server, 'worker' for a server that computes.
+      task: index of the server in its job, from 0.
       worker_hosts: HOST:PORT of all workers, in order.
       ps_hosts: HOST:PORT of all parameter servers, in order.
     """
@@ -108,9 +108,11 @@ class ServerOptions:
         for name in ('worker_hosts', 'ps_hosts'):
             addresses = getattr(self, name)
             good = all(':' in address and '/' not in address for address in addresses)
-            require(good, f'ServerOptions.{name}', addresses, 'write HOST:PORT, with commas between several')
+            require(
+                good, f'ServerOptions.{name}', addresses, 'each address must be HOST:PORT; separate several by commas'
+            )
 
     @property
     def address(self) -> str:
-        """Where it listens."""
+        """The address of the server itself, HOST:PORT."""
         return (self.ps_hosts if self.job_name == 'ps' else self.worker_hosts)[self.task]

@@ -1,4 +1,4 @@
-"""Options of the network: backbone, ASPP, decoder, searched networks."""
+"""Options of the network: backbone, ASPP, decoder, NAS networks."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ class AsppOptions:
 
     Attributes:
       rates: atrous rates of the 3x3 branches; empty for none.
-      filters: channels of each branch and of the projection.
-      image_level_feature: whether to add the image-pooling branch.
-      with_batch_norm: whether there is an ASPP at all; without it the logits read the features, one set of logits
-        for each rate.
+      filters: number of channels of each branch and of the projection.
+      image_level_feature: whether there is an image pooling branch.
+      with_batch_norm: whether there is an ASPP at all; without it, logits are computed from the features of the
+        backbone, once for each rate, and added.
       with_concat_projection: whether a 1x1 convolution and dropout follow the concatenation.
       with_separable_conv: whether the atrous branches are depthwise separable.
-      with_squeeze_and_excitation: whether the image-level feature gates the sum instead of joining it.
-      image_se_uses_qsigmoid: whether that gate is the piecewise-linear sigmoid.
+      with_squeeze_and_excitation: whether the image-level feature is multiplied with the other branches instead of
+        concatenated.
+      image_se_uses_qsigmoid: whether squeeze and excitation uses the piecewise linear sigmoid.
     """
 
     rates: tuple[int, ...] = ()
@@ -53,11 +54,11 @@ class DecoderOptions:
     """The decoder (arXiv:1802.02611, section 3.1).
 
     Attributes:
-      output_strides: strides of the skips, descending; empty for no decoder.
-      filters: channels of its convolutions.
-      use_separable_conv: whether those are depthwise separable.
-      use_sum_merge: whether skip and features are added instead of concatenated.
-      output_is_logits: whether the decoder's output is taken as the logits.
+      output_strides: output strides of the skip connections, descending; empty for no decoder.
+      filters: number of channels of the convolutions.
+      use_separable_conv: whether the convolutions are depthwise separable.
+      use_sum_merge: whether low-level features are added instead of concatenated.
+      output_is_logits: whether the output of the decoder is used as logits.
     """
 
     output_strides: tuple[int, ...] = ()
@@ -69,7 +70,7 @@ class DecoderOptions:
     def __post_init__(self) -> None:
         strides = self.output_strides
         field = 'DecoderOptions.output_strides'
-        require(all(s > 0 for s in strides), field, strides, 'strides are positive integers, such as 4 or 8,4')
+        require(all(s > 0 for s in strides), field, strides, 'strides must be positive integers, such as 4 or 8,4')
         require(
             all(a > b for a, b in zip(strides, strides[1:], strict=False)),
             field,
@@ -87,14 +88,14 @@ class DecoderOptions:
 
 @dataclasses.dataclass(frozen=True)
 class NasOptions:
-    """What the searched networks alone know.
+    """Options of the networks found by neural architecture search (NAS).
 
     Attributes:
-      stem_output_filters: filters of an operation at stride 4; they double with every halving of the features.
-      remove_os32_stride: whether the cells at stride 32 keep stride 16.
-      use_classification_head: whether the head for classification follows.
-      drop_path_keep_prob: share of the paths that the last cell keeps at the end of training.
-      total_training_steps: steps over which paths come to be dropped; None for at full strength from the start.
+      stem_output_filters: number of filters of an operation at stride 4; it doubles with each doubling of the stride.
+      remove_os32_stride: whether the cells at stride 32 use stride 16.
+      use_classification_head: whether the classification head is built.
+      drop_path_keep_prob: probability that the last cell keeps a path at the end of training.
+      total_training_steps: steps over which the drop probability rises linearly; None for the full one from the start.
     """
 
     stem_output_filters: int = 20
@@ -115,24 +116,25 @@ class ModelOptions:
     """One network: backbone, head, decoder and logits.
 
     Attributes:
-      outputs_to_num_classes: number of classes for each output (`{'semantic': 21}`).
-      crop_size: height and width that the network sees, in pixels; None where the size is known at run time alone.
+      outputs_to_num_classes: number of classes of each output (`{'semantic': 21}`).
+      crop_size: height and width of the input, in pixels; None if they are only known at run time.
       model_variant: name of the backbone.
-      output_stride: input pixels for each step of the backbone's last feature map.
-      depth_multiplier: factor on the channels of a MobileNet.
-      divisible_by: number that a MobileNet's channels are rounded to a multiple of; None for the network's own.
-      multi_grid: factors on the atrous rates of a ResNet's or an Xception's last block; None for the network's own.
-      image_pooling_crop_size: size over which the image-level feature pools; None for the crop.
-      image_pooling_stride: stride of that pooling.
-      image_pyramid: scales at which the network sees its input; None or (1.0,) for one.
+      output_stride: ratio of input resolution to that of the last feature map of the backbone.
+      depth_multiplier: multiplier of the numbers of channels of a MobileNet.
+      divisible_by: a MobileNet's numbers of channels are rounded to multiples of it; None for the network's own rule.
+      multi_grid: multipliers of the atrous rates in the last block of a ResNet or an Xception; None for the network's
+        own.
+      image_pooling_crop_size: size, in input pixels, over which image pooling averages; None for the crop size.
+      image_pooling_stride: stride of image pooling.
+      image_pyramid: scales of the input that the network processes; None or (1.0,) for one.
       merge_method: 'max' or 'avg', how the logits of several scales are merged.
-      prediction_with_upsampled_logits: whether logits are resized before (else after) argmax.
-      logits_kernel_size: kernel size of the logits' convolution (1, unless aspp.with_batch_norm is off).
-      use_bounded_activation: whether relu6 takes relu's place (for quantisation).
-      dense_prediction_cell_json: path of a searched head's description; None for ASPP.
-      batch_norm_decay: decay of every batch norm's moving average; None for each part's own.
-      quantize_delay_step: step at which 8-bit training starts; None for never.
-      input_channels: channels of the images that it sees.
+      prediction_with_upsampled_logits: whether logits are upsampled before argmax; otherwise labels are, after it.
+      logits_kernel_size: kernel size of the last convolution (1, unless aspp.with_batch_norm is off).
+      use_bounded_activation: whether relu6 is used instead of relu (for quantization).
+      dense_prediction_cell_json: path of the description of a dense prediction cell; None for ASPP.
+      batch_norm_decay: decay of the moving averages of every batch norm; None for each part's own.
+      quantize_delay_step: step at which simulated 8-bit quantization starts; None for never.
+      input_channels: number of channels of the input.
     """
 
     outputs_to_num_classes: Mapping[str, int]

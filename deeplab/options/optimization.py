@@ -12,24 +12,25 @@ from deeplab.wording import option
 LEARNING_POLICIES = ('poly', 'step', 'cosine', 'exponential', 'polynomial')
 SLOW_START_BURNIN_TYPES = ('none', 'linear')
 OPTIMIZERS = ('momentum', 'adam', 'adamw', 'rmsprop', 'lars', 'lamb')
-DECOUPLED_OPTIMIZERS = ('adamw', 'lars', 'lamb')  # these decay weights in the update, not in the loss
+DECOUPLED_OPTIMIZERS = ('adamw', 'lars', 'lamb')  # weight decay is part of the update, not of the loss
 
 
 @dataclasses.dataclass(frozen=True)
 class LearningRateOptions:
-    """How the learning rate follows the step (contract, section 5).
+    """The learning rate schedule.
 
     Attributes:
-      policy: one of `LEARNING_POLICIES`; 'polynomial' is another word for 'poly'.
-      base: learning rate at the start.
-      decay_steps: steps of the policies poly and cosine; None for all that remain after the slow start.
-      end: learning rate at the end of poly and cosine.
-      power: exponent of the poly policy.
-      decay_factor: factor of the policies step and exponential.
-      decay_step: steps over which the rate changes by that factor.
-      slow_start_steps: steps of slow start before the policy begins.
+      policy: one of `LEARNING_POLICIES`; 'polynomial' is the same as 'poly'.
+      base: initial learning rate.
+      decay_steps: length, in steps, of the poly and cosine schedules; None for all steps after the slow start.
+      end: final learning rate of the poly and cosine schedules.
+      power: power of the poly schedule.
+      decay_factor: decay factor of the step and exponential schedules.
+      decay_step: number of steps in which the learning rate decays by that factor.
+      slow_start_steps: number of slow start (warmup) steps before the schedule begins.
       slow_start_rate: learning rate of the slow start.
-      slow_start_burnin_type: 'none' for a slow start at one rate, 'linear' for one that climbs to `base`.
+      slow_start_burnin_type: 'none' for a constant learning rate of the slow start, 'linear' for one that rises to
+        `base`.
     """
 
     policy: str = 'poly'
@@ -48,7 +49,7 @@ class LearningRateOptions:
         require_choice(
             'LearningRateOptions.slow_start_burnin_type', self.slow_start_burnin_type, SLOW_START_BURNIN_TYPES
         )
-        if self.policy == 'exponential':  # no power of a negative number is a rate
+        if self.policy == 'exponential':  # powers of 0 or of a negative factor are no learning rates
             require_positive('LearningRateOptions.decay_factor', self.decay_factor)
         require_not_negative('LearningRateOptions.decay_factor', self.decay_factor)
         require_not_negative('LearningRateOptions.base', self.base)
@@ -63,23 +64,23 @@ class LearningRateOptions:
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerOptions:
-    """Optimiser, its rate, and what it multiplies gradients by.
+    """The optimizer, its learning rate, and the treatment of gradients.
 
     Attributes:
       name: one of `OPTIMIZERS`.
-      learning_rate: schedule of all optimisers but 'adam'.
-      momentum: of 'momentum' (without Nesterov), 'rmsprop' and 'lars'.
-      adam_learning_rate: constant rate of 'adam'.
+      learning_rate: learning rate schedule of all optimizers but 'adam'.
+      momentum: momentum of 'momentum' (without Nesterov), 'rmsprop' and 'lars'.
+      adam_learning_rate: constant learning rate of 'adam'.
       adam_epsilon: epsilon of 'adam', 'adamw' and 'lamb'.
-      rmsprop_decay: share of the mean square gradient that stays in a step of 'rmsprop'.
-      rmsprop_epsilon: what 'rmsprop' adds to that mean.
-      weight_decay: factor on sum(w ** 2) / 2 of the convolution weights; or on the weights in the update (see
-        `decouples_weight_decay`).
-      clip_gradient_norm: largest L2 norm of all gradients together, behind every factor; None for any.
-      last_layer_gradient_multiplier: factor on the gradients of the last layers.
-      last_layers_contain_logits_only: whether the logits alone count as last layers.
-      trainable_scopes: variables that train begin with one of these; empty for all. Weight decay and the statistics
-        of batch norms follow.
+      rmsprop_decay: decay of the moving average of squared gradients in 'rmsprop'.
+      rmsprop_epsilon: epsilon of 'rmsprop'.
+      weight_decay: weight of sum(w ** 2) / 2 over the convolution weights in the loss; or weight decay in the update
+        (see `decouples_weight_decay`).
+      clip_gradient_norm: global L2 norm to which gradients are clipped, after all multipliers; None for no clipping.
+      last_layer_gradient_multiplier: multiplier of the gradients of the last layers.
+      last_layers_contain_logits_only: whether the last layers are the logits only.
+      trainable_scopes: prefixes of the variables to train; empty for all. Other variables are not decayed either, and
+        their batch norm statistics are frozen.
     """
 
     name: str = 'momentum'
@@ -115,10 +116,10 @@ class OptimizerOptions:
 
     @property
     def decouples_weight_decay(self) -> bool:
-        """Whether weights decay in the update; else decay is a term of the loss."""
+        """Whether weight decay is part of the update; otherwise it is a term of the loss."""
         return self.name in DECOUPLED_OPTIMIZERS
 
     @property
     def last_layer_scopes(self) -> tuple[str, ...]:
-        """Scopes whose gradients are multiplied, and which are left out when the last layers start anew."""
+        """Scopes of the last layers."""
         return (common.LOGITS_SCOPE,) if self.last_layers_contain_logits_only else common.LAST_LAYER_SCOPES

@@ -14,11 +14,11 @@ from deeplab.options.training import RestoreOptions
 
 @dataclasses.dataclass(frozen=True)
 class PresetsOptions:
-    """All that `deeplab presets` needs to know.
+    """Options of `deeplab presets`.
 
     Attributes:
       name: the preset to show; None for a list of all.
-      json: whether to answer in JSON.
+      json: whether to print JSON.
     """
 
     name: str | None = None
@@ -27,15 +27,14 @@ class PresetsOptions:
 
 @dataclasses.dataclass(frozen=True)
 class NetworksOptions:
-    """All that `deeplab networks` needs to know.
+    """Options of `deeplab networks`.
 
     Attributes:
-      model: head, decoder, classes and crop of the networks; the variant and the output stride as well where the next
-        two are None.
-      variants: backbones to show; None for all.
-      output_strides: output strides to count at.
+      model: head, decoder, classes and crop size of the networks.
+      variants: backbones to list; None for all.
+      output_strides: output strides for which multiply-adds are counted.
       prediction: scales and flips of each image.
-      json: whether to answer in JSON.
+      json: whether to print JSON.
     """
 
     model: ModelOptions
@@ -55,18 +54,18 @@ class NetworksOptions:
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointOptions:
-    """All that `deeplab checkpoint` needs to know.
+    """Options of `deeplab checkpoint`.
 
     Attributes:
       file: a checkpoint, one of its files, or a folder with checkpoints.
       against: the network to compare it with; None for none.
-      takes_classes: whether that network has as many classes as the checkpoint, whatever `against` says.
-      initialize_last_layer: whether training would take what is behind the backbone, too.
-      last_layer_scopes: scopes of that.
-      restore: what else training would leave out, and the checkpoint's names in the network.
+      takes_classes: whether that network has the number of classes of the checkpoint instead of its own.
+      initialize_last_layer: whether training would restore the last layers, too.
+      last_layer_scopes: scopes of the last layers.
+      restore: other variables that training would not restore, and the map of variable names.
       presets: networks of the published checkpoints, by name.
-      list_variables: whether each variable is listed.
-      json: whether to answer in JSON.
+      list_variables: whether to list each variable.
+      json: whether to print JSON.
     """
 
     file: str
@@ -82,12 +81,12 @@ class CheckpointOptions:
 
 @dataclasses.dataclass(frozen=True)
 class DemoOptions:
-    """All that `deeplab demo` needs to know.
+    """Options of `deeplab demo`.
 
     Attributes:
-      workdir: folder that gets everything that the demo makes.
-      steps: training steps; None for the demo's own number.
-      seed: where the scenes and the training start from.
+      workdir: folder for all files of the demo.
+      steps: number of training steps; None for the usual number of the demo.
+      seed: seed of the scenes and of the training.
     """
 
     workdir: str = './deeplab_demo'

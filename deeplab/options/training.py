@@ -1,4 +1,4 @@
-"""Options of training: restore, validation, the training run, its preview."""
+"""Options of training: restore, validation, training run, preview."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ ON_NAN = ('stop', 'skip')
 
 @dataclasses.dataclass(frozen=True)
 class RestoreOptions:
-    """What a new run takes from its initial checkpoint.
+    """The variables that a new run restores from its initial checkpoint.
 
     Attributes:
-      exclude_scopes: variables that begin with one of these start anew.
-      ignore_missing_vars: whether variables that the checkpoint lacks start anew, too, instead of ending the run; None
-        for "unless names are mapped".
-      rename_map: `old_prefix=new_prefix,...` from the checkpoint's names to the network's, or the path of a JSON or
-        YAML file that says so; None where names are the same. It is read when a run starts that needs it.
+      exclude_scopes: prefixes of variables that are initialized instead of restored.
+      ignore_missing_vars: whether variables that the checkpoint lacks are initialized; otherwise they are an error.
+        None for "yes, unless there is a rename map".
+      rename_map: `old_prefix=new_prefix,...` from names in the checkpoint to names in the network, or the path of a
+        JSON or YAML file of such pairs; None if names are equal. It is read when a run needs it.
     """
 
     exclude_scopes: tuple[str, ...] = ()
@@ -42,19 +42,20 @@ class RestoreOptions:
 
     @property
     def ignores_missing(self) -> bool:
-        """Whether variables may stay without a value of the checkpoint."""
+        """Whether variables may be missing in the checkpoint."""
         return self.rename_map is None if self.ignore_missing_vars is None else self.ignore_missing_vars
 
 
 @dataclasses.dataclass(frozen=True)
 class ValidationOptions:
-    """Validation while training.
+    """Validation during training.
 
     Attributes:
-      split: split to measure on; None for no validation.
-      every: steps between two validations; None for no validation.
-      crop_size: height and width that the network sees then; None for the smallest good crop that holds every image.
-      early_stop: validations in a row without a better mIoU after which training ends; None for never.
+      split: split to evaluate; None for no validation.
+      every: number of steps between two validations; None for no validation.
+      crop_size: height and width of the input in validation; None for the smallest suitable size that holds every
+        image.
+      early_stop: number of consecutive validations without a better mIoU after which training ends; None for never.
     """
 
     split: str | None = None
@@ -87,15 +88,17 @@ class ValidationOptions:
 
 @dataclasses.dataclass(frozen=True)
 class TrainOptions:
-    """All that `deeplab train` needs to know.
+    """Options of `deeplab train`.
 
-    Attributes (those that do not explain themselves):
-      precision: type in which convolutions and activations compute; variables are float32 whatever it is.
-      xla: whether XLA compiles what it can of the graph.
-      accumulation_steps: micro-batches in which each clone takes its images of a step, one after the other.
-      on_nan: 'stop' or 'skip', what follows a loss or gradient that is not finite.
-      save_interval_secs: seconds between two checkpoints; 0 for one at each step, None for the first and the last.
-      save_summaries_secs: seconds between two summaries; 0 for one at each step, None for none.
+    Attributes (those whose name is not sufficient):
+      precision: data type of convolutions and activations; variables are always float32.
+      xla: whether the graph is compiled with XLA.
+      accumulation_steps: number of micro-batches into which each clone splits its images of a step.
+      on_nan: 'stop' or 'skip': what to do about a loss or gradient that is not finite.
+      save_interval_secs: seconds between two checkpoints; 0 for one per step, None for the first and the last only.
+      save_summaries_secs: seconds between two summaries; 0 for one per step, None for none.
+      command: the flags, for the run manifest; they do not affect training.
+      repeats: path of the run manifest that this run repeats, for its own run manifest.
     """
 
     model: ModelOptions
@@ -124,7 +127,6 @@ class TrainOptions:
     moving_average_decay: float | None = None
     accumulation_steps: int = 1
     on_nan: str = 'stop'
-    # What the receipt says of where all this comes from; no step depends on it.
     command: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     repeats: str | None = None
 
@@ -200,19 +202,19 @@ class TrainOptions:
 
     @property
     def clone_batch_size(self) -> int:
-        """Images that each clone sees at a time: its part of a step, or of a step's micro-batch."""
+        """Number of images that a clone processes at a time: its part of a batch or micro-batch."""
         return self.batch_size // (self.clones.num_clones * self.accumulation_steps)
 
 
 @dataclasses.dataclass(frozen=True)
 class PreviewOptions:
-    """All that `deeplab preview` needs to know.
+    """Options of `deeplab preview`.
 
     Attributes:
-      train: the training whose input is drawn; only what its data and its changes to images need is looked at.
-      path: file of the sheet, a PNG.
-      images: records that are shown with what each change does to them.
-      samples: complete training samples that are shown.
+      train: the training whose input is drawn; only its data and augmentation are used.
+      path: PNG file of the sheet.
+      images: number of records that are drawn with each augmentation.
+      samples: number of augmented training samples that are drawn.
     """
 
     train: TrainOptions

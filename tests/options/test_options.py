@@ -39,12 +39,12 @@ def test_formula(formula, terms):
         ),
         ({'formula': 'softmax,dice'}, ("formula='softmax,dice'", "no loss 'softmax,dice'")),
         ({'formula': 'softmax+'}, ("formula='softmax+'", "no loss ''")),
-        ({'formula': 'softmax+dice*0.5'}, ("'dice*0.5' has its weight at the end", 'such as 0.5*dice.')),
-        ({'formula': 'a*dice'}, ("formula='a*dice'", "'a' is no weight for dice", 'greater than 0, such as 0.5*dice.')),
-        ({'formula': '*dice'}, ("'' is no weight for dice",)),
-        ({'formula': '0*dice'}, ("'0' is no weight for dice",)),
-        ({'formula': '-1*dice'}, ("'-1' is no weight for dice",)),
-        ({'formula': 'inf*dice'}, ("'inf' is no weight for dice",)),
+        ({'formula': 'softmax+dice*0.5'}, ("'dice*0.5' has its weight after the loss", 'such as 0.5*dice.')),
+        ({'formula': 'a*dice'}, ("formula='a*dice'", "weight 'a' of dice", 'greater than 0, such as 0.5*dice.')),
+        ({'formula': '*dice'}, ("weight '' of dice",)),
+        ({'formula': '0*dice'}, ("weight '0' of dice",)),
+        ({'formula': '-1*dice'}, ("weight '-1' of dice",)),
+        ({'formula': 'inf*dice'}, ("weight 'inf' of dice",)),
         ({'formula': 'dice+2*dice'}, ("formula='dice+2*dice'", 'dice appears twice')),
         ({'label_smoothing': 1.0}, ('label_smoothing=1.0', 'it must be 0 or more and less than 1.')),
         ({'focal_gamma': -1.0, 'formula': 'focal'}, ('focal_gamma=-1.0', 'it must be 0 or more.')),
@@ -64,7 +64,7 @@ def test_formula(formula, terms):
             ('label_weights=(1.0, 2.0)', 'either', 'auto_label_weights=True'),
         ),
         *(
-            ({'label_weights': weights}, (f'label_weights={weights}', '0 or more', 'at least greater than 0'))
+            ({'label_weights': weights}, (f'label_weights={weights}', '0 or more'))
             for weights in ((0.0,), (0.0, 0.0), (1.0, -1.0))
         ),
     ],
@@ -81,7 +81,7 @@ def test_settings_of_a_term_that_is_in_the_sum():
     assert [term.name for term in made.terms] == ['dice', 'focal']
 
 
-def test_a_class_that_does_not_count():
+def test_a_class_of_weight_zero():
     assert LossOptions(label_weights=(0.0, 1.0)).label_weights == (0.0, 1.0)
 
 

@@ -195,12 +195,8 @@ def test_a_flag_can_be_taken_away(data, tmp_path, monkeypatch):
     assert dataclasses.replace(chosen, repeats=None, command=()) == dataclasses.replace(plain, command=())
     assert not [word for word in chosen.command if 'clip' in word or 'rates' in word]
     for value in ('none', 'Null'):
-        with pytest.raises(UsageError) as error:
+        with pytest.raises(UsageError, match=f'--clip_gradient_norm={value} .* write --clip_gradient_norm= for'):
             repeat(tmp_path, monkeypatch, data, line, f'--clip_gradient_norm={value}')
-        assert str(error.value) == (
-            f'--clip_gradient_norm={value}: there is no such value; write --clip_gradient_norm= beside --from for '
-            "'not set'."
-        )
     with pytest.raises(UsageError, match='--train_batch_size= is not allowed: it must be a whole number'):
         repeat(tmp_path, monkeypatch, data, line, '--train_batch_size=')
 
@@ -358,7 +354,7 @@ class TestBadInput:
 
     def test_a_run_without_a_line(self, tmp_path):
         (tmp_path / 'run.json').write_text('{"runs": [{"command": []}]}')
-        with pytest.raises(UsageError, match='was started from Python; there is no line to repeat'):
+        with pytest.raises(UsageError, match='that run was started from Python'):
             options_of(f'--from={tmp_path}')
 
     def test_a_flag_that_is_no_more(self, data, tmp_path):

@@ -166,7 +166,5 @@ class TestInitialCheckpoint:
 
     @pytest.mark.parametrize('restore', [{'exclude_scopes': ('logits',)}, {'rename_map': 'a=b'}])
     def test_without_a_checkpoint_nothing_can_be_said_of_it(self, data, tmp_path, restore):
-        with pytest.raises(
-            OptionError, match='it is about the initial checkpoint, and there is none; set --tf_initial'
-        ):
+        with pytest.raises(OptionError, match='it applies to the initial checkpoint; also set initial_checkpoint'):
             options(data, tmp_path / 'log', restore=restore)
