@@ -29,8 +29,8 @@ def option(field: str, value: Any = _UNSET) -> str:
       value: its value; None is an empty value on a command line.
 
     Returns:
-      '--train_crop_size=513,513', for example, if a program with a flag for the field runs; otherwise
-      'crop_size=(513, 513)'. Without a value '--train_crop_size' or 'crop_size'.
+      The flag, such as '--train_crop_size=513,513', if a program of the command line runs and the field has a flag;
+      otherwise the field, such as 'crop_size=(513, 513)'. Without a value '--train_crop_size' or 'crop_size'.
     """
     flag = (_flags or {}).get(field)
     if flag is None:
@@ -40,7 +40,7 @@ def option(field: str, value: Any = _UNSET) -> str:
 
 
 def is_set_by_flag(field: str) -> bool:
-    """Returns whether a program with a flag for `field` runs."""
+    """Returns whether a program of the command line runs and `field` has a flag."""
     return field in (_flags or {})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import typing
 from collections.abc import Iterable
 from typing import Any, TypeVar
@@ -40,19 +41,19 @@ def linked(
 
 
 def flag_names(flags: Iterable[Flag]) -> dict[str, str]:
-    """Returns the names of flags by the fields that they set, for `wording.flag_names`.
+    """Returns the names of flags by the fields that they set."""
+    return {synonym: flag.name for flag in flags for field in flag.fields for synonym in _synonyms(field)}
 
-    A field that options classes inherit is named by all of them: 'BuilderOptions.seed' and 'BuildVocOptions.seed'.
-    """
-    names = {}
-    for flag in flags:
-        for field in flag.fields:
-            kind, name = _split(field)
-            for other, candidate in _OPTIONS.items():
-                is_related = issubclass(candidate, kind) or issubclass(kind, candidate)
-                if is_related and name in _fields(candidate):
-                    names[f'{other}.{name}'] = flag.name
-    return names
+
+@functools.cache
+def _synonyms(field: str) -> tuple[str, ...]:
+    """Returns a field by all classes that inherit it: 'BuilderOptions.seed', 'BuildVocOptions.seed', ..."""
+    kind, name = _split(field)
+    return tuple(
+        f'{other}.{name}'
+        for other, candidate in _OPTIONS.items()
+        if (issubclass(candidate, kind) or issubclass(kind, candidate)) and name in _fields(candidate)
+    )
 
 
 def filled(kind: type[T], values: Values, **given: Any) -> T:
@@ -72,7 +73,7 @@ def filled(kind: type[T], values: Values, **given: Any) -> T:
 
 
 def _converted(values: Values, flag: str, kind: Any) -> Any:
-    """The value of `flag` in the type of its field."""
+    """Returns the value of `flag`, converted to the type of its field."""
     is_optional = type(None) in typing.get_args(kind)
     plain = _without_none(kind)
     if typing.get_origin(plain) is tuple:
@@ -87,7 +88,7 @@ def _converted(values: Values, flag: str, kind: Any) -> Any:
 
 
 def _split(field: str) -> tuple[type, str]:
-    """The class and the name of 'Class.field'."""
+    """Returns the class and the name in 'Class.field'."""
     kind, _, name = field.partition('.')
     if kind not in _OPTIONS or name not in _fields(_OPTIONS[kind]):
         raise AttributeError(f'deeplab.options has no {field}')
@@ -95,24 +96,24 @@ def _split(field: str) -> tuple[type, str]:
 
 
 def _fields(kind: type) -> dict[str, dataclasses.Field[Any]]:
-    """The fields of an options class by name."""
+    """Returns the fields of an options class by name."""
     return {field.name: field for field in dataclasses.fields(kind)}
 
 
 def _plain_type(field: str) -> Any:
-    """The type of a field, without None."""
+    """Returns the type of a field, without None."""
     kind, name = _split(field)
     return _without_none(typing.get_type_hints(kind)[name])
 
 
 def _without_none(kind: Any) -> Any:
-    """`kind`, or X of `X | None`."""
+    """Returns X of `X | None`; any other type as it is."""
     parts = [part for part in typing.get_args(kind) if part is not type(None)]
     return parts[0] if len(parts) < len(typing.get_args(kind)) else kind
 
 
 def _default(field: str, kind: str) -> Any:
-    """The default of a field, as a flag of some kind states it; None where there is none."""
+    """Returns the default of a field as a flag of some type states it; None if it has none."""
     owner, name = _split(field)
     default = _fields(owner)[name].default
     if default is dataclasses.MISSING or default == ():

@@ -11,7 +11,7 @@ from deeplab import presets, wording
 from deeplab.cli import log_files, run_flags
 from deeplab.cli.flag_types import define
 from deeplab.cli.network_flags import HEAD, NETWORK
-from deeplab.cli.program import Program, find_program, owners_of
+from deeplab.cli.program import Program, find_program, names_in_messages, owners_of
 from deeplab.cli.repeat import seen_from_here
 from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError, check_words, with_named, without_undefined
@@ -114,5 +114,5 @@ def options_of(name: str, words: Sequence[str]) -> Any:
       UserError: for an invalid command line.
     """
     program = find_program(name)
-    with wording.flag_names(program.flag_names):
+    with wording.flag_names(names_in_messages(program)):
         return program.to_options(parse_flags(program, words))

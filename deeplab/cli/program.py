@@ -70,6 +70,19 @@ def register(*programs: Program) -> None:
     PROGRAMS.extend(programs)
 
 
+def names_in_messages(program: Program) -> dict[str, str]:
+    """Returns the names of flags by option fields, for messages of a program (see `wording.flag_names`).
+
+    A message can be about a flag of another program, such as --train_logdir in eval. It has the name that it has there,
+    unless the name depends on the program, such as --train_crop_size.
+    """
+    names: dict[str, set[str]] = {}
+    for other in PROGRAMS:
+        for field, name in other.flag_names.items():
+            names.setdefault(field, set()).add(name)
+    return {field: min(choices) for field, choices in names.items() if len(choices) == 1} | program.flag_names
+
+
 def owners_of(name: str) -> list[str]:
     """Returns the names of the programs that have a flag of the given name."""
     return [program.name for program in PROGRAMS if name in program.flags]

@@ -17,7 +17,7 @@ from deeplab.cli import log_files
 from deeplab.cli.help import HELP_WORDS, overview, program_help
 from deeplab.cli.log_flags import start_logging, without_import_chatter
 from deeplab.cli.parse import options_of, parse_flags
-from deeplab.cli.program import Program, find_program
+from deeplab.cli.program import Program, find_program, names_in_messages
 from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError
 from deeplab.core import signals
@@ -59,19 +59,19 @@ def _dispatch(words: Sequence[str]) -> int:
     if name == 'help':
         name, *rest = [*rest, '--help']
     if name in HELP_WORDS:
-        _say(overview())
+        _write(overview())
         return 0 if words else USAGE_STATUS
     if name == '--version':
-        _say(f'deeplab {deeplab.__version__}')
+        _write(f'deeplab {deeplab.__version__}')
         return 0
     try:
         program = find_program(name)
     except UsageError as error:
         return _fail('deeplab', error, USAGE_STATUS)
     if any(word in HELP_WORDS for word in rest):
-        _say(program_help(program))
+        _write(program_help(program))
         return 0
-    with wording.flag_names(program.flag_names):
+    with wording.flag_names(names_in_messages(program)):
         try:
             values = parse_flags(program, rest)
             program_options = program.to_options(values)
@@ -94,13 +94,13 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
             result = run(program_options, run_program) if program.runs_others else run(program_options)
     except UserError as error:
         if isinstance(error, OutputError) and error.report:
-            _say(error.report)
+            _write(error.report)
         return _fail(f'deeplab {program.name}', error, ERROR_STATUS)
     except KeyboardInterrupt as error:
         return _fail(f'deeplab {program.name}', str(error) or 'interrupted', signals.status_of(error))
     report = _report(result)
     if report:
-        _say(report)
+        _write(report)
     # A program that was stopped by a signal returns its report and the status of the signal.
     return getattr(result, 'status', 0)
 
@@ -115,11 +115,11 @@ def run_program(name: str, words: Sequence[str]) -> Any:
     program_options = options_of(name, words)
     with without_import_chatter():
         run = importlib.import_module(program.module).run
-    with wording.flag_names(program.flag_names):
+    with wording.flag_names(names_in_messages(program)):
         result = run(program_options)
     report = _report(result)
     if report:
-        _say(report)
+        _write(report)
     return result
 
 
@@ -136,7 +136,7 @@ def _report(result: Any) -> str:
     return '\n'.join(lines)
 
 
-def _say(text: str) -> None:
+def _write(text: str) -> None:
     """Prints `text`; raises `OutputError` if standard output cannot be written, `BrokenPipeError` if it is closed."""
     try:
         print(names.printable(text), flush=True)

@@ -7,6 +7,7 @@ import pytest
 
 from deeplab import cli, options, wording
 from deeplab.cli import links
+from deeplab.cli.program import names_in_messages
 from deeplab.errors import OptionError
 
 TRAIN = ['--train_logdir=logs', '--dataset_dir=records']
@@ -71,10 +72,12 @@ def test_messages_name_flags_on_a_command_line_and_fields_in_python():
         ('eval', 'ModelOptions.crop_size', '--eval_crop_size'),
         ('vis', 'DatasetOptions.split', '--vis_split'),
         ('export_model', 'PredictionOptions.scales', '--inference_scales'),
+        ('eval', 'TrainOptions.train_logdir', '--train_logdir'),  # a flag of another program
+        ('checkpoint', 'ModelOptions.crop_size', 'crop_size'),  # whose name depends on the program
     ],
 )
 def test_a_flag_has_the_name_of_its_program(program, field, flag):
-    with wording.flag_names(cli.find_program(program).flag_names):
+    with wording.flag_names(names_in_messages(cli.find_program(program))):
         assert wording.option(field) == flag
 
 
