@@ -20,7 +20,6 @@ from typing import Any
 from deeplab.datasets import build_data, folders, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildAde20kOptions
-from deeplab.utils import folder_lock
 
 DEFAULT_NUM_SHARDS = 4
 
@@ -34,7 +33,7 @@ def run(options: BuildAde20kOptions) -> dict[str, Any]:
       options: what to read and where to write.
 
     Returns:
-      What was written (`build_data.summarize`).
+      What was written (`build_data.write_splits`).
 
     Raises:
       DataError: A folder or file is missing, or a file is not good (`build_data.write_split`).
@@ -42,20 +41,7 @@ def run(options: BuildAde20kOptions) -> dict[str, Any]:
     splits = find_items(options)
     if options.ignore_label:  # 0 stands for what is in none of ADE20K's classes
         build_data.warn_of_ignored_class(options.num_classes, options.ignore_label)
-    with folder_lock.held(options.output_dir, 'builder', 'output_dir'):
-        summaries = [
-            build_data.write_split(
-                items,
-                split,
-                options.output_dir,
-                options.num_shards or DEFAULT_NUM_SHARDS,
-                options.num_workers,
-                options.num_classes,
-                options.ignore_label,
-            )
-            for split, items in splits.items()
-        ]
-    return build_data.summarize(options.output_dir, summaries)
+    return build_data.write_splits(splits, options, DEFAULT_NUM_SHARDS)
 
 
 def find_items(options: BuildAde20kOptions) -> dict[str, list[pairs.Item]]:

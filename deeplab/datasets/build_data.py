@@ -16,7 +16,7 @@ import os
 import pathlib
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import tqdm
@@ -26,7 +26,8 @@ from deeplab.datasets import folders, label_checks, pairs, segmentation_dataset
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.pairs import Item
 from deeplab.errors import DataError
-from deeplab.utils import files
+from deeplab.options import BuilderOptions
+from deeplab.utils import files, folder_lock
 
 Given = TypeVar('Given')
 Made = TypeVar('Made')
@@ -105,18 +106,37 @@ def write_split(
     return Summary(split, len(items), items[0].label is not None, shards, time.monotonic() - start)
 
 
-def summarize(output_dir: str, summaries: Sequence[Summary]) -> dict[str, Any]:
-    """What a builder wrote, as plain values.
+def write_splits(
+    splits: Mapping[str, Sequence[Item]], options: BuilderOptions, usual_num_shards: int
+) -> dict[str, Any]:
+    """Writes all splits of a data set; keeps other builders out of the output folder meanwhile.
 
     Args:
-      output_dir: folder of the shards.
-      summaries: one for each split.
+      splits: the records of each split.
+      options: where and how.
+      usual_num_shards: shards of each split, unless the options say.
 
     Returns:
       output_dir, and by split the number of images and shards, whether there are masks, and the seconds taken.
+
+    Raises:
+      DataError: see `write_split`.
     """
+    with folder_lock.held(options.output_dir, 'builder', 'output_dir'):
+        summaries = [
+            write_split(
+                items,
+                split,
+                options.output_dir,
+                options.num_shards or usual_num_shards,
+                options.num_workers,
+                options.num_classes,
+                options.ignore_label,
+            )
+            for split, items in splits.items()
+        ]
     return {
-        'output_dir': output_dir,
+        'output_dir': options.output_dir,
         'splits': {
             summary.split: {
                 'images': summary.images,

@@ -21,7 +21,6 @@ from absl import logging
 from deeplab.datasets import build_data, folders, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildVocOptions
-from deeplab.utils import folder_lock
 
 DEFAULT_NUM_SHARDS = 4
 
@@ -36,27 +35,14 @@ def run(options: BuildVocOptions) -> dict[str, Any]:
       options: what to read and where to write.
 
     Returns:
-      What was written (`build_data.summarize`).
+      What was written (`build_data.write_splits`).
 
     Raises:
       DataError: A folder, list or file is missing, or a file is not good (`build_data.write_split`).
     """
     splits = find_items(options)
     build_data.warn_of_ignored_class(options.num_classes, options.ignore_label)
-    with folder_lock.held(options.output_dir, 'builder', 'output_dir'):
-        summaries = [
-            build_data.write_split(
-                items,
-                split,
-                options.output_dir,
-                options.num_shards or DEFAULT_NUM_SHARDS,
-                options.num_workers,
-                options.num_classes,
-                options.ignore_label,
-            )
-            for split, items in splits.items()
-        ]
-    return build_data.summarize(options.output_dir, summaries)
+    return build_data.write_splits(splits, options, DEFAULT_NUM_SHARDS)
 
 
 def find_items(options: BuildVocOptions) -> dict[str, list[pairs.Item]]:

@@ -23,7 +23,7 @@ from deeplab.datasets import example, images, orientation, record_index
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.segmentation_dataset import SegmentationDataset
 from deeplab.errors import DataError
-from deeplab.utils import documents, files, names
+from deeplab.utils import crop_sizes, documents, files, names
 
 _CHUNK = 32  # records that a thread takes at a time
 _SHOWN = 3  # problems that a message names
@@ -170,7 +170,7 @@ def require_fit(
     place = int(np.argmax(seen.max(axis=1) * too_large))
     record = int(verdict.records[first[place]])
     needed = np.maximum(seen.max(axis=0), crop_size)
-    good = [int(-(-(side - 1) // output_stride) * output_stride + 1) for side in needed]
+    good = crop_sizes.above(needed, output_stride)
     raise DataError(
         f"Image '{names.shown(example.parse(index.read(record)).image_name)}' ({index.name_of(record)}) is "
         f'{seen[place][0]} x {seen[place][1]} pixels (height x width), larger than '

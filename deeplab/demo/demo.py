@@ -312,7 +312,7 @@ def _metrics(paths: Paths, settings: Settings) -> dict[str, Any]:
         raise DataError(
             f'eval has not written {path}: is there a newer checkpoint in {paths.train}? Remove the folder.'
         )
-    return json.loads(path.read_text('utf-8'))
+    return documents.load(path)
 
 
 def _write_sheet(paths: Paths, settings: Settings, seed: int, metrics: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import OptionError
 from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, ResizeOptions
-from deeplab.utils import checkpoint_network, input_generator, memory, train_utils
+from deeplab.utils import checkpoint_network, crop_sizes, input_generator, memory, train_utils
 from deeplab.wording import option
 
 PREDICTION = 'prediction'  # key of the predicted ids in what `run_batches` hands on: [n, h, w] int32
@@ -126,7 +126,7 @@ def _smallest_crop(
 ) -> tuple[int, int]:
     """The smallest crop whose sides are `output_stride * k + 1`, k at least 1, and that holds every image."""
     sizes = np.array([resized(int(h), int(w)) for h, w in np.unique(verdict.sizes, axis=0)])  # [n, 2]
-    height, width = (max(-(-(int(side) - 1) // output_stride), 1) * output_stride + 1 for side in sizes.max(axis=0))
+    height, width = crop_sizes.above(sizes.max(axis=0), output_stride)
     return height, width
 
 

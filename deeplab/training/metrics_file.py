@@ -18,7 +18,7 @@ from absl import logging
 
 from deeplab.training.train_hooks import passes_multiple
 from deeplab.training.train_loop import Hook, StepResult
-from deeplab.utils import files, output_files
+from deeplab.utils import documents, files, output_files
 
 FILE = 'metrics.jsonl'
 
@@ -28,20 +28,10 @@ Line = dict[str, Any]
 def read(path: str) -> list[Line]:
     """The whole lines of a file of metrics; empty where there is none."""
     try:
-        with open(path, encoding='utf-8') as file:
-            texts = file.readlines()
+        lines = documents.load_lines(path)
     except OSError:
         return []
-    return [line for text in texts if (line := _parsed(text)) is not None]
-
-
-def _parsed(text: str) -> Line | None:
-    """A line as an object; None where it is not whole."""
-    try:
-        line = json.loads(text) if text.endswith('\n') else None
-    except ValueError:
-        return None
-    return line if isinstance(line, dict) and isinstance(line.get('step'), int) else None
+    return [line for line in lines if isinstance(line, dict) and isinstance(line.get('step'), int)]
 
 
 def text_of(line: Line) -> str:

@@ -7,6 +7,7 @@ recursion limit.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import json
 import pathlib
 from collections.abc import Mapping
@@ -44,6 +45,21 @@ def load(path: str | pathlib.Path, keeps_pairs: bool = False) -> Any:
     except UnicodeDecodeError:
         raise DocumentError('cannot be read: it is not text in UTF-8') from None
     return parse_yaml(text) if path.suffix in YAML_SUFFIXES else parse_json(text, keeps_pairs)
+
+
+def load_lines(path: str | pathlib.Path) -> list[Any]:
+    """Reads a JSON Lines file: one value per line; lines that are incomplete or not JSON are skipped.
+
+    Raises:
+      OSError: the file cannot be read.
+    """
+    found = []
+    with open(path, encoding='utf-8', errors='replace') as file:
+        for line in file:
+            if line.endswith('\n'):  # else the process was stopped while it wrote the line
+                with contextlib.suppress(DocumentError):
+                    found.append(parse_json(line))
+    return found
 
 
 def parse_json(text: str, keeps_pairs: bool = False) -> Any:

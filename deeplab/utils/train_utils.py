@@ -26,7 +26,7 @@ from deeplab.core import (
 from deeplab.deployment.model_deploy import Gradient
 from deeplab.errors import CheckpointError
 from deeplab.options import LearningRateOptions, LossOptions, ModelOptions, OptimizerOptions
-from deeplab.utils import checkpoint_network
+from deeplab.utils import checkpoint_network, crop_sizes
 
 
 def crop_advice(crop_size: Sequence[int], output_stride: int, flag: str) -> str | None:
@@ -39,10 +39,9 @@ def crop_advice(crop_size: Sequence[int], output_stride: int, flag: str) -> str 
       output_stride: input pixels for each step of the features.
       flag: flag that sets the crop.
     """
-    if all(side % output_stride == 1 for side in crop_size):
+    if crop_sizes.are_aligned(crop_size, output_stride):
         return None
-    below = [max((side - 1) // output_stride, 1) * output_stride + 1 for side in crop_size]
-    above = [-((1 - side) // output_stride) * output_stride + 1 for side in crop_size]
+    below, above = crop_sizes.below(crop_size, output_stride), crop_sizes.above(crop_size, output_stride)
     nearest = f'sizes are {below[0]},{below[1]} and {above[0]},{above[1]}'
     if below == above:  # there is none below
         nearest = f'size is {above[0]},{above[1]}'
@@ -226,7 +225,7 @@ def get_model_init_fn(
 
     def restore(session: tf.compat.v1.Session) -> None:
         everything = session.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
-        slots = _slot_owners(everything)
+        slots = checkpoint_network.slots([v.op.name for v in everything])
         networks_own = [v.op.name for v in everything if v.op.name not in slots]
         scopes.require_all_known(exclude_scopes, networks_own, 'checkpoint_exclude_scopes')
         variables = variables_to_restore(everything, initialize_last_layer, last_layers, exclude_scopes)
@@ -329,14 +328,6 @@ def _report_restore(path: str, report: checkpoints.RestoreReport, slots: set[str
         logging.warning(
             'Not in the checkpoint, start anew: %d variables (%s).', len(missing), checkpoints.shortened(missing)
         )
-
-
-def _slot_owners(variables: Sequence[tf.Variable]) -> set[str]:
-    """Names of optimiser variables: those that are named VARIABLE/SLOT, Adam's powers, and the loss scale."""
-    names = {variable.op.name for variable in variables}
-    slots = {name for name in names if name.rpartition('/')[0] in names}
-    slots |= {name for name in names if name.startswith(f'{loss_scaling.SCOPE}/')}
-    return slots | {'beta1_power', 'beta2_power', checkpoints.GLOBAL_STEP}
 
 
 def get_model_learning_rate(

@@ -10,6 +10,7 @@ import threading
 from absl import logging
 
 from deeplab.errors import DataError
+from deeplab.utils import documents
 
 
 class WrittenFiles:
@@ -83,13 +84,12 @@ class WrittenFiles:
         """Size and time by name; lines that are cut off are left out, and so is what lies outside of the folder."""
         found: dict[str, tuple[int, int]] = {}
         try:
-            with open(self._path, encoding='utf-8') as file:
-                lines = file.readlines()
+            lines = documents.load_lines(self._path)
         except FileNotFoundError:
             return found
         for line in lines:
             with contextlib.suppress(ValueError, TypeError):
-                name, size, time_ns = json.loads(line)
+                name, size, time_ns = line
                 if not os.path.isabs(name) and '..' not in name.split(os.sep):
                     found[name] = (size, time_ns)
         return found

@@ -72,3 +72,11 @@ def test_missing_files_and_folders(tmp_path):
         documents.load(tmp_path / 'no.json')
     with pytest.raises(documents.DocumentError, match='^cannot be read: Is a directory$'):
         documents.load(tmp_path)
+
+
+def test_incomplete_lines_are_skipped(tmp_path):
+    path = tmp_path / 'lines.jsonl'
+    path.write_bytes(b'{"a": 1}\n[2]\n{"b": \n\n\xff\n{"c": 3}')
+    assert documents.load_lines(path) == [{'a': 1}, [2]]
+    with pytest.raises(FileNotFoundError):
+        documents.load_lines(tmp_path / 'none.jsonl')

@@ -24,7 +24,7 @@ from tests.datasets import files
 
 HOLD = """
 import sys
-from deeplab import folder_lock
+from deeplab.utils import folder_lock
 with folder_lock.held(sys.argv[1], 'train', 'train_logdir'):
     print('held', flush=True)
     sys.stdin.read()

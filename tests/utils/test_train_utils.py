@@ -7,7 +7,7 @@ import tensorflow as tf
 from deeplab.core import checkpoints, inflation, layers, sessions
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.options import OPTIMIZERS, LossOptions, OptimizerOptions
-from deeplab.utils import train_utils
+from deeplab.utils import checkpoint_network, train_utils
 
 SCOPES = ('logits', 'decoder')
 SHAPES = {
@@ -397,7 +397,7 @@ def test_optimizer_slots(name, slots):
         names = {variable.op.name for variable in variables}
     powers = {'beta1_power', 'beta2_power'}
     assert names - {'w'} - powers == slots
-    assert train_utils._slot_owners(variables) == slots | powers | {'global_step'}
+    assert checkpoint_network.slots([*names, 'global_step']) == slots | powers & names | {'global_step'}
 
 
 class TestCropAdvice:

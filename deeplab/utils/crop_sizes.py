@@ -1,0 +1,23 @@
+"""Crop sizes that align features with pixels: sides of `output_stride * k + 1` pixels, k at least 1.
+
+With other sizes, the corner pixels of the network's features are not those of the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def are_aligned(sides: Iterable[int], output_stride: int) -> bool:
+    """Returns whether every side is `output_stride * k + 1`."""
+    return all(side % output_stride == 1 for side in sides)
+
+
+def above(sides: Iterable[int], output_stride: int) -> tuple[int, ...]:
+    """Returns the smallest aligned sides that are at least as large."""
+    return tuple(max(-(-(int(side) - 1) // output_stride), 1) * output_stride + 1 for side in sides)
+
+
+def below(sides: Iterable[int], output_stride: int) -> tuple[int, ...]:
+    """Returns the largest aligned sides that are at most as large, or the smallest of all."""
+    return tuple(max((int(side) - 1) // output_stride, 1) * output_stride + 1 for side in sides)
