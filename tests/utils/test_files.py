@@ -10,7 +10,6 @@ import pytest
 
 from deeplab.core import checkpoints
 from deeplab.datasets import build_data
-from deeplab.export import export_files
 from deeplab.utils import files
 from tests.datasets import test_build_data
 
@@ -117,40 +116,6 @@ def test_training_removes_what_a_killed_one_left(tmp_path, ended):
         (tmp_path / f'{name}.{ended}.partial').write_text('half')
     checkpoints.remove_leftovers(str(tmp_path))
     assert os.listdir(tmp_path) == [f'notes.txt.{ended}.partial']
-
-
-@pytest.mark.parametrize('is_there', [True, False])
-def test_an_export_that_was_killed_while_it_replaced_another(tmp_path, ended, is_there):
-    """Between two renames the earlier export has another name; the next run must not lose it."""
-    path = tmp_path / 'saved_model'
-    left = tmp_path / f'saved_model.{ended}.partial'
-    old = tmp_path / f'saved_model.old.{ended}.partial'
-    for folder in (left, old, *([path] if is_there else [])):
-        folder.mkdir()
-        (folder / 'saved_model.pb').write_text(folder.name)
-    with pytest.raises(ZeroDivisionError), export_files.beside(str(path)):
-        raise ZeroDivisionError
-    assert os.listdir(tmp_path) == ['saved_model']
-    assert (path / 'saved_model.pb').read_text() == (path.name if is_there else old.name)
-
-
-def test_an_interrupted_replacement_leaves_the_earlier_export(tmp_path, monkeypatch):
-    path = tmp_path / 'saved_model'
-    path.mkdir()
-    (path / 'saved_model.pb').write_text('old')
-    rename, calls = os.rename, []
-
-    def interrupted(source, target):
-        calls.append(source)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        rename(source, target)
-
-    monkeypatch.setattr(os, 'rename', interrupted)
-    with pytest.raises(KeyboardInterrupt), export_files.beside(str(path)) as temporary:
-        os.mkdir(temporary)
-    assert os.listdir(tmp_path) == ['saved_model']
-    assert (path / 'saved_model.pb').read_text() == 'old'
 
 
 def test_nothing_to_remove_on_a_disk_that_is_read_only(tmp_path, monkeypatch):

@@ -1,0 +1,46 @@
+"""Exported files and folders are replaced as a whole, whatever stops the export.
+
+What `export_files` and `export_graph` write is tested in tests/test_export_model.py.
+"""
+
+import os
+
+import pytest
+
+from deeplab.export import export_files
+
+ENDED = 1 << 22 | 1  # no process has this number
+
+
+@pytest.mark.parametrize('is_there', [True, False])
+def test_an_export_that_was_killed_while_it_replaced_another(tmp_path, is_there):
+    """Between two renames the earlier export has another name; the next run must not lose it."""
+    path = tmp_path / 'saved_model'
+    left = tmp_path / f'saved_model.{ENDED}.partial'
+    old = tmp_path / f'saved_model.old.{ENDED}.partial'
+    for folder in (left, old, *([path] if is_there else [])):
+        folder.mkdir()
+        (folder / 'saved_model.pb').write_text(folder.name)
+    with pytest.raises(ZeroDivisionError), export_files.beside(str(path)):
+        raise ZeroDivisionError
+    assert os.listdir(tmp_path) == ['saved_model']
+    assert (path / 'saved_model.pb').read_text() == (path.name if is_there else old.name)
+
+
+def test_an_interrupted_replacement_leaves_the_earlier_export(tmp_path, monkeypatch):
+    path = tmp_path / 'saved_model'
+    path.mkdir()
+    (path / 'saved_model.pb').write_text('old')
+    rename, calls = os.rename, []
+
+    def interrupted(source, target):
+        calls.append(source)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    monkeypatch.setattr(os, 'rename', interrupted)
+    with pytest.raises(KeyboardInterrupt), export_files.beside(str(path)) as temporary:
+        os.mkdir(temporary)
+    assert os.listdir(tmp_path) == ['saved_model']
+    assert (path / 'saved_model.pb').read_text() == 'old'
