@@ -1,12 +1,12 @@
-"""Builds records from the folders of ADE20K's scene parsing challenge."""
+"""Builder of TFRecord files from the ADE20K scene parsing challenge data set."""
 
 from __future__ import annotations
 
-if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
+if __name__ == '__main__':  # first, so that help and errors do not wait for TensorFlow
     import os
     import sys
 
-    if not __package__:  # started by its path: the folder above deeplab/ takes the place of this file's own
+    if not __package__:  # started by its path: put the folder above deeplab/ on the path instead of this file's
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     from deeplab import start
 
@@ -25,30 +25,30 @@ DEFAULT_NUM_SHARDS = 4
 
 
 def run(options: BuildAde20kOptions) -> dict[str, Any]:
-    """Writes train and val, each shuffled by the seed.
+    """Writes the splits train and val, each shuffled by the seed.
 
-    All files are looked for before anything is written.
+    All files are searched for before anything is written.
 
     Args:
-      options: what to read and where to write.
+      options: the input and the output.
 
     Returns:
-      What was written (`build_data.write_splits`).
+      A summary of what was written (`build_data.write_splits`).
 
     Raises:
-      DataError: A folder or file is missing, or a file is not good (`build_data.write_split`).
+      DataError: A folder or file is missing, or a file is invalid (`build_data.write_split`).
     """
     splits = find_items(options)
-    if options.ignore_label:  # 0 stands for what is in none of ADE20K's classes
+    if options.ignore_label:  # in ADE20K, 0 is the id of pixels that belong to no class
         build_data.warn_of_ignored_class(options.num_classes, options.ignore_label)
     return build_data.write_splits(splits, options, DEFAULT_NUM_SHARDS)
 
 
 def find_items(options: BuildAde20kOptions) -> dict[str, list[pairs.Item]]:
-    """The records of both splits, in their shuffled order.
+    """Finds the records of both splits, in their shuffled order.
 
     Args:
-      options: what to read.
+      options: the input.
 
     Returns:
       Records by split.
@@ -56,8 +56,8 @@ def find_items(options: BuildAde20kOptions) -> dict[str, list[pairs.Item]]:
     Raises:
       DataError: A folder, or the mask of an image, is missing.
     """
-    for flag in ('train_image_folder', 'train_image_label_folder', 'val_image_folder', 'val_image_label_folder'):
-        build_data.require_folder(getattr(options, flag), flag)
+    for name in ('train_image_folder', 'train_image_label_folder', 'val_image_folder', 'val_image_label_folder'):
+        build_data.require_folder(getattr(options, name), f'BuildAde20kOptions.{name}')
     return {
         'train': _items('train', options.train_image_folder, options.train_image_label_folder, options),
         'val': _items('val', options.val_image_folder, options.val_image_label_folder, options),
@@ -65,7 +65,7 @@ def find_items(options: BuildAde20kOptions) -> dict[str, list[pairs.Item]]:
 
 
 def _items(split: str, image_folder: str, label_folder: str, options: BuildAde20kOptions) -> list[pairs.Item]:
-    """The records of one split."""
+    """Finds the records of one split."""
     paths = _images(image_folder, options.image_format)
     random.Random(options.seed).shuffle(paths)
     stems = [pathlib.Path(path).stem for path in paths]
@@ -81,7 +81,7 @@ def _items(split: str, image_folder: str, label_folder: str, options: BuildAde20
 
 
 def _images(folder: str, image_format: str) -> list[str]:
-    """Paths of the images. ADE20K's are .jpg, and old command lines never said so: png is only the flag's default."""
+    """Returns the paths of the images; with the default format, png, also tries jpg, the format of ADE20K."""
     try:
         return build_data.list_images(folder, image_format)
     except DataError:
@@ -90,4 +90,4 @@ def _images(folder: str, image_format: str) -> list[str]:
         try:
             return build_data.list_images(folder, 'jpg')
         except DataError:
-            raise DataError(f"There is neither *.png nor *.jpg in '{folder}'. {folders.held(folder)}") from None
+            raise DataError(f"There is neither *.png nor *.jpg in '{folder}'. {folders.summary(folder)}") from None

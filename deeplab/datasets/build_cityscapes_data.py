@@ -1,12 +1,12 @@
-"""Builds records from Cityscapes' own folders, leftImg8bit and gtFine."""
+"""Builder of TFRecord files from the Cityscapes folders leftImg8bit and gtFine."""
 
 from __future__ import annotations
 
-if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
+if __name__ == '__main__':  # first, so that help and errors do not wait for TensorFlow
     import os
     import sys
 
-    if not __package__:  # started by its path: the folder above deeplab/ takes the place of this file's own
+    if not __package__:  # started by its path: put the folder above deeplab/ on the path instead of this file's
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     from deeplab import start
 
@@ -21,6 +21,7 @@ from absl import logging
 from deeplab.datasets import build_data, folders, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildCityscapesOptions
+from deeplab.wording import option
 
 DEFAULT_NUM_SHARDS = 10
 FOLDERS = ('train', 'val', 'test')
@@ -30,19 +31,19 @@ _LABEL_SUFFIX = '_gtFine_labelTrainIds'
 
 
 def run(options: BuildCityscapesOptions) -> dict[str, Any]:
-    """Writes train_fine, val_fine and test_fine, as far as their images are there.
+    """Writes those of the splits train_fine, val_fine and test_fine whose images exist.
 
-    The test split may be without masks, for its masks are not public. All files are looked for before anything is
+    The test split may have no masks, because its masks are not public. All files are searched for before anything is
     written.
 
     Args:
-      options: what to read and where to write.
+      options: the input and the output.
 
     Returns:
-      What was written (`build_data.write_splits`).
+      A summary of what was written (`build_data.write_splits`).
 
     Raises:
-      DataError: A folder or file is missing, or a file is not good (`build_data.write_split`).
+      DataError: A folder or file is missing, or a file is invalid (`build_data.write_split`).
     """
     splits = find_items(options)
     build_data.warn_of_ignored_class(options.num_classes, options.ignore_label)
@@ -50,10 +51,10 @@ def run(options: BuildCityscapesOptions) -> dict[str, Any]:
 
 
 def find_items(options: BuildCityscapesOptions) -> dict[str, list[pairs.Item]]:
-    """The records of every split whose images are there, sorted by city and name.
+    """Finds the records of every split whose images exist, sorted by city and name.
 
     Args:
-      options: what to read.
+      options: the input.
 
     Returns:
       Records by split.
@@ -61,7 +62,7 @@ def find_items(options: BuildCityscapesOptions) -> dict[str, list[pairs.Item]]:
     Raises:
       DataError: A folder, or the mask of an image, is missing.
     """
-    build_data.require_folder(options.cityscapes_root, 'cityscapes_root')
+    build_data.require_folder(options.cityscapes_root, 'BuildCityscapesOptions.cityscapes_root')
     root = pathlib.Path(options.cityscapes_root)
     pattern = f'*/*{_IMAGE_SUFFIX}.{options.image_format}'
     images = {
@@ -77,8 +78,8 @@ def find_items(options: BuildCityscapesOptions) -> dict[str, list[pairs.Item]]:
         for city in sorted((root / 'leftImg8bit').glob('*/*')):
             hint = hint or build_data.hint_format(str(city), options.image_format)
         raise DataError(
-            f"There is no image in '{root}', looked for as leftImg8bit/{{{','.join(FOLDERS)}}}/{pattern}.{hint} "
-            'Set --cityscapes_root to the folder that holds leftImg8bit and gtFine.'
+            f"There is no image in '{root}', searched for as leftImg8bit/{{{','.join(FOLDERS)}}}/{pattern}.{hint} "
+            f'Set {option("BuildCityscapesOptions.cityscapes_root")} to the folder of leftImg8bit and gtFine.'
         )
     splits = {}
     for folder, paths in images.items():
@@ -92,7 +93,7 @@ def find_items(options: BuildCityscapesOptions) -> dict[str, list[pairs.Item]]:
 def _items(
     folder: str, paths: list[pathlib.Path], root: pathlib.Path, options: BuildCityscapesOptions
 ) -> list[pairs.Item]:
-    """The records of one split."""
+    """Finds the records of one split."""
     names = [path.stem.removesuffix(_IMAGE_SUFFIX) for path in paths]
     search = folders.Search()
     labels = [
@@ -101,14 +102,14 @@ def _items(
     ]
     missing = [str(label) for label in labels if not label.is_file()]
     if folder == 'test' and len(missing) == len(labels):
-        logging.warning('The test split has no masks: its records can be visualised, not evaluated.')
+        logging.warning('The test split has no masks: its records can be visualised, but not evaluated.')
         return [pairs.Item(str(path), None, name) for path, name in zip(paths, names, strict=True)]
     build_data.require_files(
         folder + SPLIT_SUFFIX,
         missing,
         len(labels),
         str(root / 'gtFine' / folder / '*' / f'*{_LABEL_SUFFIX}.{options.label_format}'),
-        ' cityscapesscripts makes them: CITYSCAPES_DATASET=ROOT csCreateTrainIdLabelImgs, or its script '
+        ' Create them with cityscapesscripts: CITYSCAPES_DATASET=ROOT csCreateTrainIdLabelImgs, or its script '
         'createTrainIdLabelImgs.py.',
     )
     return [pairs.Item(str(path), str(label), name) for path, label, name in zip(paths, labels, names, strict=True)]

@@ -1,7 +1,7 @@
-"""Writes images and masks into the shards of a split, in parallel: what all builders share.
+"""Shard writer shared by all dataset builders: images and masks to TFRecord files, in parallel.
 
-Files are checked on the way, and kept byte for byte where `pairs` need not change them. Which record goes where depends
-on the order of the items alone, so the shards are the same for any number of workers. A split appears whole or not at
+Files are checked, and copied byte for byte unless `pairs` has to change them. The order of the records depends only on
+the order of the items, so the shards are the same for any number of workers. A split is written completely or not at
 all.
 """
 
@@ -28,24 +28,25 @@ from deeplab.datasets.pairs import Item
 from deeplab.errors import DataError
 from deeplab.options import BuilderOptions
 from deeplab.utils import files, folder_lock
+from deeplab.wording import option
 
 Given = TypeVar('Given')
 Made = TypeVar('Made')
 
-_AHEAD = 4  # records a worker that may wait to be written; bounds the memory
-_SHOWN = 3  # files that a message names
+_AHEAD = 4  # records per worker that may wait to be written; limits the memory
+_SHOWN = 3  # number of files that a message names
 
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """What was written.
+    """Summary of a split that was written.
 
     Attributes:
       split: name of the split.
       images: number of records.
       labelled: whether they have masks.
       shards: paths of the shards.
-      seconds: time that it took.
+      seconds: duration.
     """
 
     split: str
@@ -64,9 +65,9 @@ def write_split(
     num_classes: int | None = None,
     ignore_label: int = 255,
 ) -> Summary:
-    """Writes `SPLIT-00000-of-0000N.tfrecord` and its sisters.
+    """Writes the shards `SPLIT-00000-of-0000N.tfrecord` and so on.
 
-    Each shard but the last ones has ceil(items / num_shards) records, in the order of the items.
+    Each shard except the last ones has ceil(items / num_shards) records, in the order of the items.
 
     Args:
       items: the records, at least one.
@@ -109,12 +110,12 @@ def write_split(
 def write_splits(
     splits: Mapping[str, Sequence[Item]], options: BuilderOptions, usual_num_shards: int
 ) -> dict[str, Any]:
-    """Writes all splits of a data set; keeps other builders out of the output folder meanwhile.
+    """Writes all splits of a data set; locks the output folder against other builders.
 
     Args:
       splits: the records of each split.
-      options: where and how.
-      usual_num_shards: shards of each split, unless the options say.
+      options: options of the builder.
+      usual_num_shards: number of shards of each split if the options do not set it.
 
     Returns:
       output_dir, and by split the number of images and shards, whether there are masks, and the seconds taken.
@@ -122,7 +123,7 @@ def write_splits(
     Raises:
       DataError: see `write_split`.
     """
-    with folder_lock.held(options.output_dir, 'builder', 'output_dir'):
+    with folder_lock.held(options.output_dir, 'builder', 'BuilderOptions.output_dir'):
         summaries = [
             write_split(
                 items,
@@ -150,7 +151,7 @@ def write_splits(
 
 
 def warn_of_ignored_class(num_classes: int | None, ignore_label: int) -> None:
-    """Warns where `label_checks.ignored_class_of_builder` finds something."""
+    """Warns if the ignore label is one of the classes."""
     for line in label_checks.ignored_class_of_builder(num_classes, ignore_label):
         logging.warning('%s', line)
 
@@ -158,14 +159,14 @@ def warn_of_ignored_class(num_classes: int | None, ignore_label: int) -> None:
 def in_order(
     work: Callable[[Given], Made], given: Sequence[Given], num_workers: int | None
 ) -> Generator[Made, None, None]:
-    """Maps in threads, results in order, never more than a few ahead of what was taken.
+    """Maps a function in threads; yields the results in order and computes only a few ahead.
 
-    Reading files and Pillow's decoding leave Python's lock to others, so threads do as well as processes.
+    Threads suffice because reading files and decoding with Pillow release Python's global interpreter lock.
 
     Args:
-      work: what to do with each.
-      given: what to do it with.
-      num_workers: threads; None for one a core.
+      work: the function.
+      given: its arguments.
+      num_workers: number of threads; None for one per core.
 
     Yields:
       The results, in the order of `given`.
@@ -185,40 +186,40 @@ def in_order(
 
 
 def list_images(folder: str, extension: str) -> list[str]:
-    """Paths of the images in a folder, sorted by name.
+    """Returns the paths of the images in a folder, sorted by name.
 
     Args:
       folder: the folder.
-      extension: without the dot, in any case.
+      extension: without the dot; case is ignored.
 
     Raises:
-      DataError: The folder is missing or holds no such file.
+      DataError: The folder is missing or contains no such file.
     """
     require_folder(folder)
     entries = (path for path in pathlib.Path(folder).iterdir() if not path.name.startswith('.'))
     paths = folders.of_extension(entries, extension)
     if not paths:
         raise DataError(
-            f"There is no *.{extension} in '{folder}'. {folders.held(folder)}{hint_format(folder, extension)}"
+            f"There is no *.{extension} in '{folder}'. {folders.summary(folder)}{hint_format(folder, extension)}"
         )
     return [str(path) for path in paths]
 
 
-def require_folder(folder: str, flag: str | None = None) -> None:
-    """Raises `DataError` unless `folder` is one."""
+def require_folder(folder: str, field: str | None = None) -> None:
+    """Raises `DataError` unless `folder` is a folder; `field` is the option that sets it, for the message."""
     if not os.path.isdir(folder):
         what = 'is not a folder' if os.path.exists(folder) else 'does not exist'
-        mend = f' Set --{flag}.' if flag else ''
-        raise DataError(f"The folder '{folder}' {what}.{mend}")
+        fix = f' Set {option(field)}.' if field else ''
+        raise DataError(f"The folder '{folder}' {what}.{fix}")
 
 
 def hint_format(folder: str, extension: str, stem: str = '*') -> str:
-    """A hint at --image_format where images of another extension lie in a folder, else ''."""
+    """Returns a hint to set the image format if a folder contains images of another extension, else ''."""
     names = os.listdir(folder) if os.path.isdir(folder) else []
     for other in ('jpg', 'jpeg', 'png', 'npy'):
         fitting = (name for name in names if name.lower().endswith(f'.{other}') and other != extension)
         if any(stem in ('*', os.path.splitext(name)[0]) for name in fitting):
-            return f' There are .{other} files; did you mean --image_format={other}?'
+            return f' There are .{other} files; did you mean {option("BuilderOptions.image_format", other)}?'
     return ''
 
 
@@ -228,31 +229,32 @@ def require_files(split: str, missing: Sequence[str], total: int, pattern: str, 
     Args:
       split: name of the split.
       missing: their paths.
-      total: how many the split has.
-      pattern: where they were looked for.
-      hint: how to mend it, beginning with a space.
+      total: number of files that the split should have.
+      pattern: where they were searched for.
+      hint: how to fix it, beginning with a space.
     """
     if missing:
         more = f' and {len(missing) - _SHOWN} more' if len(missing) > _SHOWN else ''
         raise DataError(
-            f"Split '{split}': {len(missing)} of {total} files are missing, looked for as {pattern}: "
+            f"Split '{split}': {len(missing)} of {total} files are missing, searched for as {pattern}: "
             f'{", ".join(missing[:_SHOWN])}{more}.{hint}'
         )
 
 
 def _require_no_other_set(folder: pathlib.Path, split: str, num_shards: int) -> None:
-    """Raises `DataError` where shards of the split lie that the new ones would not replace: both would be read."""
+    """Raises `DataError` if there are shards of the split that the new ones would not replace."""
     for path in sorted(folder.glob(f'{glob.escape(split)}-*-of-*.tfrecord')):
         found = segmentation_dataset.SHARD_NAME.fullmatch(path.name)
         if found and found['split'] == split and int(found['total']) != num_shards:
             raise DataError(
-                f"'{folder}' holds shards of an older '{split}' split, such as {path.name}, which would be read "
-                f'together with the {num_shards} new ones. Remove them, or set another --output_dir.'
+                f"'{folder}' contains shards of an older '{split}' split, such as {path.name}, which would be read "
+                f'together with the {num_shards} new ones. Remove them, or set another '
+                f'{option("BuilderOptions.output_dir")}.'
             )
 
 
 def _write_shards(records: Iterator[bytes], total: int, paths: Sequence[str]) -> None:
-    """Spreads the records over the files."""
+    """Distributes the records over the files."""
     each = -(-total // len(paths))
     for shard, path in enumerate(paths):
         with open(path, 'wb') as file:
@@ -262,12 +264,13 @@ def _write_shards(records: Iterator[bytes], total: int, paths: Sequence[str]) ->
 
 @contextlib.contextmanager
 def _made_folder(folder: pathlib.Path) -> Iterator[None]:
-    """Makes the folder; takes it away again when nothing came to lie in it."""
+    """Creates the folder; removes it after an error if it is empty."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError(f"Cannot make the folder '{folder}': {error.strerror}. Set --output_dir.") from None
+        fix = f'Set another {option("BuilderOptions.output_dir")}.'
+        raise DataError(f"Cannot create the folder '{folder}': {error.strerror}. {fix}") from None
     try:
         yield
     except BaseException:
@@ -279,7 +282,7 @@ def _made_folder(folder: pathlib.Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _atomic(paths: Sequence[str]) -> Iterator[list[str]]:
-    """Names to write under; the files get their own names when all went well, and vanish when not."""
+    """Yields temporary names to write to; the files are renamed at the end, or removed after an error."""
     try:
         with files.all_written_beside(paths) as temporaries:
             yield temporaries

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
+if __name__ == '__main__':  # first, so that help and errors do not wait for TensorFlow
     import os
     import sys
 
-    if not __package__:  # started by its path: the folder above deeplab/ takes the place of this file's own
+    if not __package__:  # started by its path: put the folder above deeplab/ on the path instead of this file's
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     from deeplab import start
 
@@ -21,6 +21,7 @@ from absl import logging
 from deeplab.datasets import build_data, folders, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildVocOptions
+from deeplab.wording import option
 
 DEFAULT_NUM_SHARDS = 4
 
@@ -29,16 +30,16 @@ def run(options: BuildVocOptions) -> dict[str, Any]:
     """Writes one split for each list.
 
     A split none of whose masks exists (VOC's test) is written without masks, as long as another split has masks. All
-    files are looked for before anything is written.
+    files are searched for before anything is written.
 
     Args:
-      options: what to read and where to write.
+      options: the input and the output.
 
     Returns:
-      What was written (`build_data.write_splits`).
+      A summary of what was written (`build_data.write_splits`).
 
     Raises:
-      DataError: A folder, list or file is missing, or a file is not good (`build_data.write_split`).
+      DataError: A folder, list or file is missing, or a file is invalid (`build_data.write_split`).
     """
     splits = find_items(options)
     build_data.warn_of_ignored_class(options.num_classes, options.ignore_label)
@@ -46,10 +47,10 @@ def run(options: BuildVocOptions) -> dict[str, Any]:
 
 
 def find_items(options: BuildVocOptions) -> dict[str, list[pairs.Item]]:
-    """The records of every split, in the order of the lists.
+    """Finds the records of every split, in the order of the lists.
 
     Args:
-      options: what to read.
+      options: the input.
 
     Returns:
       Records by split.
@@ -57,42 +58,43 @@ def find_items(options: BuildVocOptions) -> dict[str, list[pairs.Item]]:
     Raises:
       DataError: A folder, list or file is missing.
     """
-    build_data.require_folder(options.list_folder, 'list_folder')
-    build_data.require_folder(options.image_folder, 'image_folder')
+    build_data.require_folder(options.list_folder, 'BuildVocOptions.list_folder')
+    build_data.require_folder(options.image_folder, 'BuildVocOptions.image_folder')
     if options.semantic_segmentation_folder:
-        build_data.require_folder(options.semantic_segmentation_folder, 'semantic_segmentation_folder')
+        build_data.require_folder(options.semantic_segmentation_folder, 'BuildVocOptions.semantic_segmentation_folder')
     lists = folders.of_extension(pathlib.Path(options.list_folder).iterdir(), 'txt')
     if not lists:
         raise DataError(
-            f"There is no list *.txt in '{options.list_folder}'; each split needs one, a name without extension a line."
-            f' {folders.held(options.list_folder)}'
+            f"There is no list *.txt in '{options.list_folder}'. Each split needs one, with one name without extension "
+            f'per line. {folders.summary(options.list_folder)}'
         )
     splits = {path.stem: _read_list(path) for path in lists}
     search = folders.Search()
     masks = {split: _existing_masks(names, options, search) for split, names in splits.items()}
     if options.semantic_segmentation_folder and not any(masks.values()):
         raise DataError(
-            f"No mask of any split is in '{options.semantic_segmentation_folder}', looked for as "
+            f"There is no mask of any split in '{options.semantic_segmentation_folder}', searched for as "
             f'NAME.{options.label_format}, such as {next(iter(splits.values()))[0]}.{options.label_format}. Set '
-            '--semantic_segmentation_folder; leave it empty to build records without masks.'
+            f'{option("BuildVocOptions.semantic_segmentation_folder")}, or leave it empty to build records without '
+            'masks.'
         )
     return {split: _items(split, names, masks[split], options, search) for split, names in splits.items()}
 
 
 def _read_list(path: pathlib.Path) -> list[str]:
-    """The names in a list, blank lines left out."""
+    """Returns the names in a list, without blank lines."""
     try:
         lines = path.read_text('utf-8-sig').splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"Cannot read the list '{path}': {error}.") from None
     names = [line.strip() for line in lines if line.strip()]
     if not names:
-        raise DataError(f"The list '{path}' is empty. Write one name without extension a line, or remove it.")
+        raise DataError(f"The list '{path}' is empty. Write one name without extension per line, or remove the list.")
     return names
 
 
 def _existing_masks(names: list[str], options: BuildVocOptions, search: folders.Search) -> dict[str, str]:
-    """Path of the mask of each name that has one."""
+    """Returns the path of the mask of each name that has one."""
     if not options.semantic_segmentation_folder:
         return {}
     folder = pathlib.Path(options.semantic_segmentation_folder)
@@ -103,7 +105,7 @@ def _existing_masks(names: list[str], options: BuildVocOptions, search: folders.
 def _items(
     split: str, names: list[str], masks: dict[str, str], options: BuildVocOptions, search: folders.Search
 ) -> list[pairs.Item]:
-    """The records of one split."""
+    """Finds the records of one split."""
     image_folder, label_folder = pathlib.Path(options.image_folder), pathlib.Path(options.semantic_segmentation_folder)
     image_paths = [str(search.find(image_folder / f'{name}.{options.image_format}')) for name in names]
     missing = [path for path in image_paths if not pathlib.Path(path).is_file()]
@@ -111,11 +113,11 @@ def _items(
         stem = pathlib.Path(missing[0]).name.removesuffix(f'.{options.image_format}')
         hint = build_data.hint_format(options.image_folder, options.image_format, stem)
         if stem.endswith(('.jpg', '.jpeg', '.png')):
-            hint = ' The names in a list go without extension.'
+            hint = ' Write the names in a list without extension.'
         pattern = str(image_folder / f'NAME.{options.image_format}')
         build_data.require_files(split, missing, len(names), pattern, hint)
     if not masks:
-        logging.warning("Split '%s' has no masks: its records can be visualised, not trained on or evaluated.", split)
+        logging.warning("Split '%s' has no masks: it can be visualised, but not trained on or evaluated.", split)
         return [pairs.Item(path, None, name) for path, name in zip(image_paths, names, strict=True)]
     build_data.require_files(
         split,

@@ -1,4 +1,4 @@
-"""Finding the files of a data set in folders, whatever the case of their extensions, and telling what folders hold."""
+"""Search for the files of a data set, with extensions in any case, and summaries of folders for messages."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 import pathlib
 from collections.abc import Iterable
 
-_SHOWN = 3  # names that a message lists
+_SHOWN = 3  # number of names that a message lists
 _KINDS_SHOWN = 5
 
 
 def of_extension(paths: Iterable[pathlib.Path], extension: str) -> list[pathlib.Path]:
-    """The files among `paths` whose names end in `.extension` in any case, sorted: cameras write IMG_1.JPG.
+    """Returns the files among `paths` whose names end in `.extension` in any case, such as IMG_1.JPG, sorted.
 
-    Where two files differ in the case of their extension alone, the one with the extension as given counts.
+    If two files differ only in the case of their extension, the one with the extension as given is returned.
     """
     ending = f'.{extension}'
     found = sorted(path for path in paths if path.name.lower().endswith(ending.lower()))
@@ -27,13 +27,13 @@ def _ending_in(path: pathlib.Path, ending: str) -> pathlib.Path:
 
 
 class Search:
-    """Finds files whose extension may have another case, and lists each folder at most once for it."""
+    """Finds files whose extension may have another case; lists each folder at most once."""
 
     def __init__(self) -> None:
         self._listings: dict[pathlib.Path, dict[str, str]] = {}
 
     def find(self, path: pathlib.Path) -> pathlib.Path:
-        """The file at `path`, or else its namesake with an extension of another case; `path` where there is neither."""
+        """Returns `path`, or an existing file that differs only in the case of its extension."""
         if path.is_file():
             return path
         folder = path.parent
@@ -49,8 +49,8 @@ def _key(name: str) -> str:
     return stem + extension.lower()
 
 
-def held(folder: str | pathlib.Path) -> str:
-    """What a folder holds, as a sentence: numbers of files by extension, and names of folders; hidden ones aside."""
+def summary(folder: str | pathlib.Path) -> str:
+    """Describes the content of a folder in a sentence: numbers of files by extension and names of folders."""
     try:
         entries = sorted(path for path in pathlib.Path(folder).iterdir() if not path.name.startswith('.'))
     except OSError as error:
@@ -61,8 +61,8 @@ def held(folder: str | pathlib.Path) -> str:
     parts = [f'{count} {kind}' for kind, count in kinds.most_common(_KINDS_SHOWN)]
     if rest := sum(kinds.values()) - sum(count for _, count in kinds.most_common(_KINDS_SHOWN)):
         parts.append(f'{rest} others')
-    text = f'{", ".join(parts)} ({sum(kinds.values())} files)' if kinds else 'no file'
+    text = f'{", ".join(parts)} ({sum(kinds.values())} files)' if kinds else 'no files'
     if names := [entry.name for entry in entries if entry.is_dir()]:
         more = f' and {len(names) - _SHOWN} more' if len(names) > _SHOWN else ''
         text += f', and the folders {", ".join(names[:_SHOWN])}{more}'
-    return f'It holds {text}.'
+    return f'It contains {text}.'

@@ -1,6 +1,6 @@
-"""What the histogram of a split's masks says that is hardly meant: one line for each finding, with the fix.
+"""Warnings about the label histogram of a split: one line per finding, with the fix.
 
-Everything here may be right all the same, so nothing is refused.
+Each finding may be intended, so none is an error.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ import numpy as np
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_check import Verdict
 from deeplab.options import LossOptions
+from deeplab.wording import is_set_by_flag, option
 
 RARE_SHARE = 1e-4
 DOMINANT_SHARE = 0.95
 IGNORED_SHARE = 0.9
 
 ONE_CLASS = (
-    'The data set has one class (num_classes: 1): softmax can say nothing else, its loss is always 0, and nothing is '
-    'learned. Background is a class: set num_classes to 2 in the description of the data set, with masks of 0 '
+    'The data set has one class (num_classes: 1): softmax always predicts it, the loss is always 0, and nothing is '
+    'learned. Background counts as a class: set num_classes to 2 in the description of the data set, with masks of 0 '
     '(background) and 1.'
 )
 
@@ -40,7 +41,7 @@ class Counts(NamedTuple):
 
 
 class _Consequences(NamedTuple):
-    """What comes of masks that are not good; `always` of a single class, `unseen` of pixels that are ignored."""
+    """Consequences for messages: `nothing` if all pixels are ignored, `always` for one class, `unseen` for most."""
 
     nothing: str
     always: str
@@ -49,32 +50,32 @@ class _Consequences(NamedTuple):
 
 _OF_TRAINING = _Consequences(
     'there is nothing to learn',
-    'the network learns to say {} everywhere',
-    'the network learns nothing of what is there',
+    'the network learns to predict {} everywhere',
+    'the network learns nothing about them',
 )
 _OF_BUILDING = _Consequences(
     'there is nothing to learn or to measure',
-    'a network learns to say {} everywhere',
-    'a network learns nothing of what is there',
+    'a network learns to predict {} everywhere',
+    'a network learns nothing about them',
 )
 _OF_VALIDATION = _Consequences(
     'there is nothing to measure',
-    'a network that says {} everywhere has an mIoU of 1, which no better one can beat',
-    'nothing of what is there is measured',
+    'a network that predicts {} everywhere has an mIoU of 1',
+    'they are excluded from the metrics',
 )
 
 
 def labels(descriptor: DatasetDescriptor, verdict: Verdict, split: str, loss: LossOptions) -> list[str]:
-    """What the histogram of the masks says that are trained on.
+    """Returns warnings about the masks of a training split.
 
     Args:
       descriptor: of the data set.
-      verdict: on the records, with the number of pixels of each class.
+      verdict: check result of the records, with the number of pixels of each class.
       split: name of the split.
-      loss: where it weighs classes, or measures regions, uneven classes are taken care of.
+      loss: if it weights classes or is a region loss, class imbalance is not reported.
 
     Returns:
-      A line for each finding.
+      One line per finding.
     """
     if descriptor.num_classes == 1:
         return [ONE_CLASS]
@@ -93,17 +94,17 @@ def labels(descriptor: DatasetDescriptor, verdict: Verdict, split: str, loss: Lo
 
 
 def validation_labels(descriptor: DatasetDescriptor, histogram: Histogram, split: str) -> list[str]:
-    """What makes a figure that is measured on these masks worth nothing; classes may be rare or missing there.
+    """Returns warnings about masks that make metrics meaningless; here classes may be rare or missing.
 
     Args:
       descriptor: of the data set.
-      histogram: on the records, with the number of pixels of each class.
+      histogram: number of pixels of each class in the records.
       split: name of the split.
 
     Returns:
-      A line for each finding.
+      One line per finding.
     """
-    if descriptor.num_classes == 1:  # `labels` has said all that there is to say
+    if descriptor.num_classes == 1:  # `labels` reports it
         return []
     where = f"split '{split}'"
     if not np.any(histogram.class_pixels):
@@ -113,16 +114,16 @@ def validation_labels(descriptor: DatasetDescriptor, histogram: Histogram, split
 
 
 def built(counts: np.ndarray, num_classes: int | None, ignore_label: int, split: str) -> list[str]:
-    """What the masks say of which records are built; classes may be rare or missing there.
+    """Returns warnings about the masks from which records are built; here classes may be rare or missing.
 
     Args:
       counts: [256], pixels of each id in all masks of the split, each id a class or `ignore_label`.
-      num_classes: number of classes; None where it is not known, and masks of 0 and 255 alone are spoken of.
+      num_classes: number of classes; None if unknown, in which case only masks of 0 and 255 are reported.
       ignore_label: id of pixels that are excluded.
       split: name of the split.
 
     Returns:
-      A line for each finding.
+      One line per finding.
     """
     if not counts.any():
         return []
@@ -140,65 +141,65 @@ def built(counts: np.ndarray, num_classes: int | None, ignore_label: int, split:
 
 
 def ignored_class(descriptor: DatasetDescriptor) -> list[str]:
-    """What to say of an ignore label that is one of the classes, unless the data set says that this is meant."""
+    """Returns a warning about an ignore label that is one of the classes, unless the data set declares it intended."""
     label = descriptor.ignore_label
     if label >= descriptor.num_classes or descriptor.ignore_label_is_class:
         return []
     return [
-        f"ignore_label is {label}, which is the id of class '{descriptor.class_name(label)}' too: its pixels are "
+        f"ignore_label is {label}, which is also the id of class '{descriptor.class_name(label)}': its pixels are "
         'excluded from loss and metrics, and the class is never learned. Set another ignore_label, such as 255, in the '
-        'description of the data set; if this is meant, "ignore_label_is_class": true.'
+        'description of the data set, or "ignore_label_is_class": true if this is intended.'
     ]
 
 
 def ignored_class_of_builder(num_classes: int | None, ignore_label: int) -> list[str]:
-    """The same of the flags of a builder, which knows no data set."""
+    """Returns the same warning for the options of a builder, which has no data set description."""
     if num_classes is None or ignore_label >= num_classes:
         return []
     return [
-        f'--ignore_label={ignore_label} is one of the {num_classes} classes (0 to {num_classes - 1}): its pixels will '
-        'be excluded from loss and metrics, and the class is never learned. Set another --ignore_label, such as 255, '
-        'unless this is meant.'
+        f'{option("BuilderOptions.ignore_label", ignore_label)} is one of the {num_classes} classes (0 to '
+        f'{num_classes - 1}): its pixels will be excluded from loss and metrics, and the class is never learned. Set '
+        f'another {option("BuilderOptions.ignore_label")}, such as 255, unless this is intended.'
     ]
 
 
 def _is_said_to_be_ignored(descriptor: DatasetDescriptor, found: Sequence[str]) -> bool:
-    """Whether a finding says already that a class is ignored: the one that `_one_class` has of background."""
+    """Returns whether `_one_class` has already reported that background is ignored."""
     return descriptor.ignore_label == 0 and any('id 0 is ignored' in line for line in found)
 
 
 def _shortened(names: Sequence[str], most: int = 8) -> str:
-    """`names` with commas between them, and how many more there are after `most` of them."""
+    """Returns at most `most` of the names, separated by commas, and the number of the others."""
     return ', '.join(names[:most]) + (f' and {len(names) - most} more' if len(names) > most else '')
 
 
 def _evens_classes_out(loss: LossOptions) -> bool:
-    """Whether a loss does something about rare classes already."""
+    """Returns whether the loss already compensates for class imbalance."""
     return bool(loss.label_weights) or loss.auto_label_weights or loss.formula != LossOptions().formula
 
 
 def _nothing(descriptor: DatasetDescriptor, where: str, consequences: _Consequences) -> list[str]:
-    """What to say where no pixel counts."""
+    """Returns the warning that every pixel is ignored."""
     return [
-        f'Every pixel of {where} has the id {descriptor.ignore_label}, which is ignored: {consequences.nothing}. Mend '
-        'the masks, or ignore_label in the description of the data set.'
+        f'Every pixel of {where} has the id {descriptor.ignore_label}, which is ignored: {consequences.nothing}. Fix '
+        'the masks, or set another ignore_label in the description of the data set.'
     ]
 
 
 def _ignored(descriptor: DatasetDescriptor, histogram: Histogram, where: str, consequences: _Consequences) -> list[str]:
-    """What to say where hardly a pixel counts."""
+    """Returns a warning if most pixels are ignored."""
     share = _ignored_share(histogram)
     if share <= IGNORED_SHARE:
         return []
     return [
         f'{share:.1%} of the pixels of {where} have the id {descriptor.ignore_label}, which is ignored: '
-        f'{consequences.unseen}. If they are background, give that a class of its own, or set another ignore_label in '
-        "the data set's description."
+        f'{consequences.unseen}. If they are background, assign it a class of its own, or set another ignore_label in '
+        'the description of the data set.'
     ]
 
 
 def _ignored_share(histogram: Histogram) -> float:
-    """Share of all pixels of the masks."""
+    """Returns the share of ignored pixels in all pixels of the masks."""
     ignored = int(histogram.ignored_pixels)
     return ignored / max(ignored + int(np.sum(histogram.class_pixels)), 1)
 
@@ -206,7 +207,7 @@ def _ignored_share(histogram: Histogram) -> float:
 def _one_class(
     descriptor: DatasetDescriptor, histogram: Histogram, where: str, consequences: _Consequences
 ) -> list[str]:
-    """What to say where a single class occurs among several."""
+    """Returns a warning if only one of several classes occurs."""
     present = np.flatnonzero(histogram.class_pixels)
     if len(present) != 1:
         return []
@@ -214,40 +215,46 @@ def _one_class(
     always = consequences.always.format(only)
     if only == 0 and ignored and descriptor.ignore_label == 255:
         return [
-            f'The masks of {where} hold the ids 0 and 255 alone, and 255 is ignored: the object class is read as '
-            f'ignored, and {always}. Write 1 for the object (mask // 255) and build the records again.'
+            f'The masks of {where} contain only the ids 0 and 255, and 255 is ignored: the object class is ignored, '
+            f'and {always}. Write 1 for the object (mask // 255) and build the records again.'
         ]
     text = f"Of {descriptor.num_classes} classes only '{descriptor.class_name(only)}' (id {only}) occurs in {where}"
     if descriptor.ignore_label == 0 and ignored:
         return [
-            f'{text}, and id 0 is ignored: {always}. If 0 is background, set ignore_label to 255 in the description of '
-            'the data set, so that it is a class.'
+            f'{text}, and id 0 is ignored: {always}. If 0 is background, make it a class: set ignore_label to 255 in '
+            'the description of the data set.'
         ]
     if ignored:
         always += (
             f'. {_ignored_share(histogram):.1%} of the pixels have the id {descriptor.ignore_label}, which is ignored: '
-            'if that is background, write 0 there'
+            'if they are background, write 0 instead'
         )
     return [
-        f'{text}: {always}. Class ids are 0 to {descriptor.num_classes - 1}; mend the masks and build the records '
-        'again.'
+        f'{text}: {always}. Class ids are 0 to {descriptor.num_classes - 1}; fix the masks and build the records again.'
     ]
 
 
 def _missing(descriptor: DatasetDescriptor, pixels: np.ndarray, images: int, where: str) -> list[str]:
-    """What to say of classes that never occur; one that is ignored cannot."""
+    """Returns a warning about classes that never occur, except an ignored one."""
     missing = [int(i) for i in np.flatnonzero(pixels == 0) if i != descriptor.ignore_label]
     if not missing:
         return []
     shown = _shortened([f"'{descriptor.class_name(i)}' (id {i})" for i in missing])
     text = f'{len(missing)} of {descriptor.num_classes} classes never occur in the {images} images of {where}: {shown}.'
     if missing == [0]:
-        return [f'{text} Do the ids of the masks begin with 1? They must begin with 0; subtract 1 and build again.']
-    return [f"{text} The network cannot learn them. Is num_classes right in the data set's description?"]
+        return [f'{text} If the ids of the masks start at 1, subtract 1 and build the records again.']
+    return [f'{text} The network cannot learn them. Check num_classes in the description of the data set.']
+
+
+def _auto_weights() -> str:
+    """Returns the option for weights that follow from the class frequencies."""
+    if is_set_by_flag('LossOptions.label_weights'):
+        return option('LossOptions.label_weights', 'auto')
+    return option('LossOptions.auto_label_weights', True)
 
 
 def _uneven(descriptor: DatasetDescriptor, pixels: np.ndarray, where: str) -> list[str]:
-    """What to say of very rare and of all too frequent classes."""
+    """Returns warnings about very rare and about dominant classes."""
     shares = pixels / pixels.sum()
     found = []
     rare = [int(i) for i in np.flatnonzero((shares > 0) & (shares < RARE_SHARE))]
@@ -255,13 +262,13 @@ def _uneven(descriptor: DatasetDescriptor, pixels: np.ndarray, where: str) -> li
         shown = _shortened([f"'{descriptor.class_name(i)}' ({shares[i]:.4%})" for i in rare])
         found.append(
             f'{len(rare)} classes have less than {RARE_SHARE:.2%} of the labelled pixels of {where}: {shown}. '
-            '--label_weights=auto makes rare classes count more.'
+            f'Set {_auto_weights()} to increase the weight of rare classes.'
         )
     most = int(np.argmax(shares))
     if shares[most] > DOMINANT_SHARE and np.count_nonzero(pixels) > 1:
         found.append(
             f"Class '{descriptor.class_name(most)}' has {shares[most]:.1%} of the labelled pixels of {where}: a "
-            'network that says it everywhere is nearly right. --label_weights=auto, or a loss that measures each '
-            'class, such as --loss=softmax+dice, makes the others count.'
+            'network that predicts it everywhere has a low loss. To increase the weight of the others, set '
+            f'{_auto_weights()}, or a region loss such as {option("LossOptions.formula", "softmax+dice")}.'
         )
     return found

@@ -1,4 +1,4 @@
-"""Which ids a mask may hold, and how masks went wrong that hold others."""
+"""Valid ids of masks, and advice for masks with other ids."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import dataclasses
 
 import numpy as np
 
-# From here on, other ids say that an image program made them, rather than a list of classes.
+# Masks with at least so many other ids were probably interpolated or compressed by an image program.
 _FEWEST_SMOOTHED = 16
 _SMALLEST_GREY_STEP = 10
-_SHOWN = 5  # grey levels that a message names
+_SHOWN = 5  # number of grey levels that a message names
 
 
 @dataclasses.dataclass(frozen=True)
 class MaskIds:
-    """The ids that masks may hold.
+    """The ids that masks may contain.
 
     Attributes:
       num_classes: 0 to num_classes - 1 are classes.
-      ignore_label: id of pixels that count nowhere.
+      ignore_label: id of the pixels that are excluded from loss and metrics.
     """
 
     num_classes: int
     ignore_label: int
 
     def outside(self, counts: np.ndarray) -> np.ndarray:
-        """The ids of a mask that are neither classes nor `ignore_label`, ascending.
+        """Returns the ids of a mask that are neither classes nor `ignore_label`, ascending.
 
         Args:
           counts: [256], pixels of each id.
@@ -33,45 +33,45 @@ class MaskIds:
         found = np.flatnonzero(counts)
         return found[(found >= self.num_classes) & (found != self.ignore_label)]
 
-    def mend(self, counts: np.ndarray) -> str | None:
-        """How masks that hold ids outside the classes went wrong, and what to do about it.
+    def advice(self, counts: np.ndarray) -> str | None:
+        """Returns the probable cause of ids outside the classes and the fix.
 
-        It goes on from "mend the masks, ". Where another num_classes is as likely the mend, nothing is said.
+        The text continues "fix the masks, ". There is none if a wrong num_classes is as likely.
 
         Args:
-          counts: [256], pixels of each id in the masks, all of them if they are known.
+          counts: [256], pixels of each id in the masks, in all of them if known.
 
         Returns:
-          The words; None where the ids show no pattern.
+          The text; None if the ids show no known pattern.
         """
         ids = [int(i) for i in np.flatnonzero(counts)]
         if 255 in ids and set(ids) <= {0, 255}:
-            return 'which hold no ids but 0 and 255: write 1 for the object (mask // 255)'
+            return 'which contain only the ids 0 and 255: write 1 for the object (mask // 255)'
         if self._begin_with_1(ids):
-            rest = f' from all but {self.ignore_label}, which is ignored' if self.ignore_label in ids else ''
-            return f'whose ids begin with 1 and must begin with 0: subtract 1{rest}'
+            rest = f' from all except {self.ignore_label}, which is ignored' if self.ignore_label in ids else ''
+            return f'whose ids start at 1 and must start at 0: subtract 1{rest}'
         for levels in (ids, [i for i in ids if i != self.ignore_label]):
             if len(levels) <= self.num_classes and _are_grey_levels(levels):
                 shown = ', '.join(map(str, levels[:_SHOWN])) + (', ...' if len(levels) > _SHOWN else '')
                 return (
-                    f'which look like pictures, a grey level for each class ({shown}): write the ids 0 to '
-                    f'{self.num_classes - 1} in their place'
+                    f'which contain a grey level for each class ({shown}): write the ids 0 to {self.num_classes - 1} '
+                    'instead'
                 )
         if len(self.outside(counts)) >= max(_FEWEST_SMOOTHED, self.num_classes):
             return (
-                f'which hold {len(ids)} ids, as if they had been smoothed, or once been a JPEG: resize masks by '
+                f'which contain {len(ids)} ids and were probably interpolated, or saved as JPEG: resize masks by '
                 'nearest neighbour, and save them as PNG'
             )
         return None
 
     def _begin_with_1(self, ids: list[int]) -> bool:
-        """Whether these are the ids 1 to num_classes, some of which may not occur."""
+        """Returns whether these are the ids 1 to num_classes, some of which may be missing."""
         classes = [i for i in ids if i != self.ignore_label]
         return 0 not in ids and self.num_classes > 1 and [*classes[:1], *classes[-1:]] == [1, self.num_classes]
 
 
 def _are_grey_levels(ids: list[int]) -> bool:
-    """Whether the ids go from 0 up in equal steps, to a rounding error, that are too large for numbers of classes."""
+    """Returns whether the ids are evenly spaced from 0, up to rounding, in steps too large for class ids."""
     if len(ids) < 2 or ids[0] != 0:
         return False
     step = ids[-1] / (len(ids) - 1)

@@ -1,4 +1,4 @@
-"""One record from an image file and its mask file: read, checked, turned upright where EXIF says so."""
+"""Records from pairs of an image file and a mask file: reading, checks, EXIF orientation."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from absl import logging
 from deeplab.datasets import example, images, orientation, tfrecord
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError
+from deeplab.wording import option
 
-_SHOWN = 3  # ids that a message names
+_SHOWN = 3  # number of ids that a message names
 
 
 @dataclasses.dataclass(frozen=True)
 class Item:
-    """One record to be.
+    """The source files of one record.
 
     Attributes:
       image: path of the image.
       label: path of its mask; None for a split without masks.
-      name: what `image/filename` will say.
+      name: value of `image/filename`.
     """
 
     image: str
@@ -34,13 +35,13 @@ class Item:
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """What became of an item.
+    """The result of reading an item.
 
     Attributes:
       record: the framed record.
       counts: [256] int64, pixels of each id in the mask; None without a mask.
-      turns: what was done about an EXIF orientation of image or mask; None where neither has one.
-      encoded_again: whether the image is a JPEG that had to be encoded again.
+      turns: how an EXIF orientation of image or mask was handled; None if neither has one.
+      encoded_again: whether the image is a JPEG that had to be re-encoded.
     """
 
     record: bytes
@@ -53,11 +54,12 @@ def read(item: Item, allowed: MaskIds | None) -> Pair:
     """Reads and checks the files of an item.
 
     Args:
-      item: where they are.
+      item: their paths.
       allowed: ids that the mask may hold; None to allow every id.
 
     Raises:
-      DataError: a file is missing, broken or of a wrong kind, or mask and image do not fit; the message names the file.
+      DataError: a file is missing, invalid or of a wrong kind, or mask and image do not match; the message names the
+        file.
     """
     image = _contents(item.image)
     with _naming(item.image):
@@ -84,10 +86,10 @@ def _pair(
     mask: bytes | None = None,
     counts: np.ndarray | None = None,
 ) -> Pair:
-    """The record of files that are good."""
+    """Returns the record of valid files."""
     with _naming(item.image):
         content, header = _image_content(image, header, turns)
-    # Of a JPEG or PNG the record has always said what a reader makes of it.
+    # For JPEG and PNG, the record states the channels after decoding.
     channels = header.channels if header.format == 'npy' else 3
     record = example.encode(content, header.format, item.name, header.height, header.width, channels, mask)
     encoded_again = header.format == 'jpeg' and len(content) != len(image)
@@ -97,7 +99,7 @@ def _pair(
 def _image_content(
     content: bytes, header: images.Header, turns: orientation.Decision | None
 ) -> tuple[bytes, images.Header]:
-    """What the record holds of an image file, and its header."""
+    """Returns the content of an image file for the record, and its header."""
     if (header.format, header.channels, header.bits) == ('npy', 3, 8):
         return images.encode_png(images.read_array(content)), dataclasses.replace(header, format='png')
     if header.orientation == orientation.UPRIGHT:
@@ -109,10 +111,10 @@ def _image_content(
 
 
 def _decide(image: str, header: images.Header, mask: images.Mask) -> orientation.Decision | None:
-    """What to do about EXIF orientations; None where there are none.
+    """Returns how to handle EXIF orientations; None if there are none.
 
     Raises:
-      DataError: image and mask differ in size, however they are turned.
+      DataError: image and mask differ in size in every orientation.
     """
     turns = orientation.decide(header.size, header.orientation, mask.size, mask.orientation)
     if turns is None:
@@ -125,16 +127,17 @@ def _decide(image: str, header: images.Header, mask: images.Mask) -> orientation
 
 
 def _check_ids(counts: np.ndarray, allowed: MaskIds | None) -> None:
-    """Raises `DataError` where a mask holds ids that are not allowed."""
+    """Raises `DataError` if a mask contains ids that are not allowed."""
     outside = () if allowed is None else allowed.outside(counts)
     if allowed is None or not len(outside):
         return
     shown = ', '.join(f'{value} on {counts[value]} pixels' for value in outside[:_SHOWN])
     more = f' and {len(outside) - _SHOWN} more' if len(outside) > _SHOWN else ''
-    mend = 'set --num_classes or --ignore_label, or mend the mask'
-    if pattern := allowed.mend(counts):
-        mend = f'mend the masks, {pattern}; or else set --num_classes or --ignore_label'
-    raise DataError(f'it holds ids that are neither classes nor the ignore label: {shown}{more}; {mend}')
+    settings = f'set {option("BuilderOptions.num_classes")} or {option("BuilderOptions.ignore_label")}'
+    fix = f'{settings}, or fix the mask'
+    if pattern := allowed.advice(counts):
+        fix = f'fix the masks, {pattern}; otherwise {settings}'
+    raise DataError(f'it contains ids that are neither classes nor the ignore label: {shown}{more}; {fix}')
 
 
 def _contents(path: str) -> bytes:
@@ -146,7 +149,7 @@ def _contents(path: str) -> bytes:
 
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Puts the file's name before what is wrong with it."""
+    """Adds the file's name to errors."""
     try:
         yield
     except DataError as error:
@@ -154,7 +157,7 @@ def _naming(path: str) -> Iterator[None]:
 
 
 class Tally:
-    """What the pairs of a split have in common, for the log.
+    """Totals over the pairs of a split, for the log.
 
     Attributes:
       counts: [256] int64, pixels of each id in all masks.
@@ -165,7 +168,7 @@ class Tally:
         self._turned = self._certain = self._kept = self._encoded_again = 0
 
     def records(self, pairs: Iterable[Pair]) -> Iterator[bytes]:
-        """Yields the records of pairs, and counts."""
+        """Yields the records of pairs and updates the totals."""
         for pair in pairs:
             if pair.counts is not None:
                 self.counts += pair.counts
@@ -177,15 +180,15 @@ class Tally:
             yield pair.record
 
     def log_turns(self, split: str, total: int) -> None:
-        """Logs how many images were turned, why, and what that did to them; nothing where none has an orientation."""
+        """Logs how many images were rotated or mirrored for their EXIF orientation, if any."""
         if not self._turned + self._kept:
             return
         unsure = self._turned - self._certain
         logging.info(
-            "Split '%s': %d of %d images (or their masks) have an EXIF orientation. %d of them were turned upright, as "
-            'viewers show them: sizes or equal orientations of image and mask decide it for %d, for %d they do not and '
-            'masks are taken to be upright. %d JPEG files were encoded again, with quality %d. %d keep their stored '
-            'pixels, which alone have the size of the mask.',
+            "Split '%s': %d of %d images (or their masks) have an EXIF orientation. %d were turned upright, as image "
+            'viewers display them: for %d this follows from the sizes or from equal orientations of image and mask, '
+            'for %d the mask is assumed to be upright. %d JPEG files were re-encoded with quality %d. %d keep their '
+            'stored pixels, because only these have the size of the mask.',
             split,
             self._turned + self._kept,
             total,
@@ -198,9 +201,10 @@ class Tally:
         )
         if self._kept and unsure:
             logging.warning(
-                "Split '%s': %d masks fit the stored pixels of images with an EXIF orientation. For %d other images "
-                'with one (upside down, mirrored or square) sizes do not show which pixels the mask was drawn on, and '
-                'they were turned: if their masks are wrong now, save these images upright and build again.',
+                "Split '%s': %d masks match the stored pixels of images with an EXIF orientation. For %d other images "
+                'with one (upside down, mirrored or square) the sizes do not show whether the mask matches the stored '
+                'or the displayed pixels, and they were turned upright. If their masks are wrong now, save these '
+                'images upright and build the records again.',
                 split,
                 self._kept,
                 unsure,

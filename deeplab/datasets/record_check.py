@@ -1,7 +1,7 @@
-"""What is wrong with the records of a split, before anything is computed from them.
+"""Check of the records of a split before anything is computed from them.
 
-Every record is read once, in threads: its checksum, its mask's size and ids against the image's size and the classes.
-The verdict can be kept in a folder; it is used again for as long as the shards stay the same.
+Every record is read once, in threads: its checksum, and the size and the ids of its mask against the size of the image
+and the classes. The check result can be cached in a folder; it is reused while the shards do not change.
 """
 
 from __future__ import annotations
@@ -24,24 +24,25 @@ from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.segmentation_dataset import SegmentationDataset
 from deeplab.errors import DataError
 from deeplab.utils import crop_sizes, documents, files, names
+from deeplab.wording import is_set_by_flag, option
 
-_CHUNK = 32  # records that a thread takes at a time
-_SHOWN = 3  # problems that a message names
-_VERSION = 3  # of the kept verdicts; change it with what they hold
+_CHUNK = 32  # number of records that a thread processes at a time
+_SHOWN = 3  # number of problems that a message names
+_VERSION = 3  # format of cached check results; increase it when their content changes
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Verdict:
-    """What a check found in records that may be used.
+    """Result of a check that found no invalid records.
 
     Attributes:
-      records: [n] int64, numbers of the good records in their `RecordIndex`, ascending.
+      records: [n] int64, numbers of the valid records in their `RecordIndex`, ascending.
       sizes: [n, 2] int32, height and width of their images.
-      class_pixels: [num_classes] int64, pixels of each class in the masks (zeros where masks were not asked for).
+      class_pixels: [num_classes] int64, pixels of each class in the masks (zeros if masks were not checked).
       class_image_pixels: [num_classes] int64, labelled pixels (all but those of ignore_label) of the images in which
         the class occurs.
       ignored_pixels: pixels of ignore_label.
-      corrupt: one line for each record (or rest of a shard) that was left out.
+      corrupt: one line for each record (or remainder of a shard) that is skipped.
     """
 
     records: np.ndarray
@@ -54,12 +55,12 @@ class Verdict:
 
 @dataclasses.dataclass
 class _Found:
-    """What a chunk of records showed.
+    """Findings in a chunk of records.
 
-    `all_counts` are the pixels of each id in every mask that can be read; `counts` those of the good ones alone, and
-    `pixels_beside` all those of the good masks that hold the id, less the ignored ones. `wrong` has (key of `_MENDS`,
-    text) of images and masks, `corrupt` what cannot be read, `cut_to_8_bits` counts images that lose bits,
-    `oriented` those with an EXIF orientation.
+    `all_counts` are the pixels of each id in every readable mask, `counts` those in the valid masks, and
+    `pixels_beside` all labelled pixels of the valid masks that contain the id. `wrong` has (key of `_FIXES`, text) of
+    invalid images and masks, `corrupt` the unreadable records, `cut_to_8_bits` is the number of images that lose bits,
+    `oriented` of those with an EXIF orientation.
     """
 
     records: list[int] = dataclasses.field(default_factory=list)
@@ -73,7 +74,7 @@ class _Found:
     oriented: int = 0
 
     def add(self, other: _Found) -> None:
-        """Takes over what `other` found."""
+        """Adds the findings of `other`."""
         self.records += other.records
         self.sizes += other.sizes
         self.all_counts += other.all_counts
@@ -98,20 +99,20 @@ def check(
 
     Args:
       dataset: the split.
-      num_classes: masks may hold 0 to num_classes - 1.
-      ignore_label: and this id.
-      skip_corrupt_records: whether records that cannot be read or decoded are left out and counted. Images are then
-        decoded whole, else their headers and ends alone are looked at.
-      needs_labels: whether there must be masks; without it they are not looked at.
-      cache_dir: folder that keeps the verdict; None for none.
-      index: the index of the split's shards, where the caller has it already.
+      num_classes: masks may contain the ids 0 to num_classes - 1.
+      ignore_label: further id that masks may contain.
+      skip_corrupt_records: whether records that cannot be read or decoded are skipped and counted. Images are then
+        decoded completely, otherwise only their headers and ends are read.
+      needs_labels: whether there must be masks; if not, they are not checked.
+      cache_dir: folder in which the check result is cached; None for no cache.
+      index: index of the split's shards, if the caller has it.
 
     Returns:
-      The verdict.
+      The check result.
 
     Raises:
       DataError: A record cannot be read (unless skip_corrupt_records), an image has other channels than the data set,
-        or a mask does not fit its image or the classes, or is not a single channel of ids; or there is no record.
+        a mask does not match its image or the classes or is not a single channel of ids, or there is no record.
     """
     arguments: list[object] = [num_classes, ignore_label, skip_corrupt_records, needs_labels]
     channels, bits = dataset.descriptor.image_channels, dataset.descriptor.image_bits
@@ -123,7 +124,7 @@ def check(
         return verdict
     index = index or record_index.RecordIndex.walk(dataset.shards, skip_corrupt_records)
     if not len(index):
-        raise DataError(f"The shards of split '{dataset.split}' in '{dataset.directory}' hold no record.")
+        raise DataError(f"The shards of split '{dataset.split}' in '{dataset.directory}' contain no records.")
     inspector = _Inspector(index, num_classes, ignore_label, skip_corrupt_records, needs_labels, channels, bits)
     found = _inspect_all(inspector, len(index), f'checking {dataset.split}')
     if found.wrong:
@@ -145,22 +146,20 @@ def require_fit(
     verdict: Verdict,
     index: record_index.RecordIndex,
     crop_size: Sequence[int],
-    flag: str = 'eval_crop_size',
     output_stride: int = 16,
     resized: Callable[[int, int], tuple[int, int]] | None = None,
 ) -> None:
-    """Raises `DataError` when an image is larger than the crop, which eval and vis never cut.
+    """Raises `DataError` if an image is larger than the crop size, because evaluation does not crop images.
 
     Args:
-      verdict: of the split.
-      index: of the split.
+      verdict: check result of the split.
+      index: index of the split.
       crop_size: height and width.
-      flag: flag that sets it.
-      output_stride: a good crop is a multiple of it plus one.
-      resized: what becomes of an image's height and width before; None for no resizing.
+      output_stride: sides of the suggested crop size are a multiple of it plus one.
+      resized: function from the height and width of an image to those after resizing; None for no resizing.
 
     Raises:
-      DataError: Names the image, and the smallest good crop for all images.
+      DataError: The message names the image, and the smallest aligned crop size for all images.
     """
     unique, first, counts = np.unique(verdict.sizes, axis=0, return_index=True, return_counts=True)
     seen = np.array([resized(int(h), int(w)) for h, w in unique] if resized else unique)
@@ -170,19 +169,22 @@ def require_fit(
     place = int(np.argmax(seen.max(axis=1) * too_large))
     record = int(verdict.records[first[place]])
     needed = np.maximum(seen.max(axis=0), crop_size)
-    good = crop_sizes.above(needed, output_stride)
+    good = tuple(crop_sizes.above(needed, output_stride))
+    # Programs that train evaluate with a crop size of their own.
+    validates = is_set_by_flag('ValidationOptions.crop_size')
+    field = 'ValidationOptions.crop_size' if validates else 'ModelOptions.crop_size'
     raise DataError(
         f"Image '{names.shown(example.parse(index.read(record)).image_name)}' ({index.name_of(record)}) is "
         f'{seen[place][0]} x {seen[place][1]} pixels (height x width), larger than '
-        f'--{flag}={crop_size[0]},{crop_size[1]}; {counts[too_large].sum()} of {len(verdict.records)} images are. '
-        f'Set --{flag}={good[0]},{good[1]}.'
+        f'{option(field, tuple(crop_size))}; {counts[too_large].sum()} of {len(verdict.records)} images are. '
+        f'Set {option(field, good)}.'
     )
 
 
 def _read(
     index: record_index.RecordIndex, record: int, decode_image: bool, needs_labels: bool
 ) -> tuple[example.Example, images.Header, images.Mask | None]:
-    """A record, its image's size and its mask.
+    """Reads a record, the header of its image and its mask.
 
     Raises:
       DataError: It cannot be read; the message names it.
@@ -203,7 +205,7 @@ def _read(
 
 
 class _Inspector:
-    """Judges records one at a time."""
+    """Checks records one at a time."""
 
     def __init__(
         self,
@@ -224,10 +226,10 @@ class _Inspector:
         self._allowed = MaskIds(num_classes, ignore_label)
 
     def inspect(self, records: Iterable[int]) -> _Found:
-        """What the records show, together.
+        """Returns the findings in the records.
 
         Raises:
-          DataError: One cannot be read, and corrupt records are not skipped.
+          DataError: A record cannot be read, and corrupt records are not skipped.
         """
         found = _Found()
         for record in records:
@@ -258,19 +260,19 @@ class _Inspector:
         return found
 
     def _what_is_wrong_with_image(self, header: images.Header) -> tuple[str, str] | None:
-        """Kind (a key of `_MENDS`) and details of what is wrong with an image."""
+        """Returns kind (a key of `_FIXES`) and details of the first problem of an image; None if it is valid."""
         if not header.reads_as(self._channels):
             return 'image_channels', f': {header.channels}'
         is_plain = (self._channels, self._bits) == (3, 8)
         if header.format == 'npy' and is_plain and header.bits == 8:
             return 'array', ''
-        # Three channels of a PNG have always been cut to 8 bits.
+        # PNG images of three channels are converted to 8 bits, as the original does.
         if header.bits > self._bits and not (is_plain and header.format == 'png'):
             return 'image_bits', ''
         return None
 
     def _what_is_wrong(self, header: images.Header, mask: images.Mask | None) -> tuple[str, str] | None:
-        """Kind (a key of `_MENDS`) and details of what is wrong with a mask."""
+        """Returns kind (a key of `_FIXES`) and details of the first problem of a mask; None if it is valid."""
         if mask is None:
             return 'missing', ''
         if mask.is_palette:
@@ -290,11 +292,11 @@ class _Inspector:
 
 
 def _inspect_all(inspector: _Inspector, total: int, title: str) -> _Found:
-    """Inspects the records 0 to `total` - 1 in threads; Pillow decodes without holding Python's lock."""
+    """Inspects the records 0 to `total` - 1 in threads; Pillow releases the global interpreter lock."""
     found = _Found()
     chunks = [range(start, min(start + _CHUNK, total)) for start in range(0, total, _CHUNK)]
     pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1)
-    # A bar appears only where somebody looks, and only when it takes long.
+    # The progress bar appears only in a terminal, and only if the check takes long.
     bar = tqdm.tqdm(total=total, desc=title, unit='record', delay=2, disable=not sys.stderr.isatty(), leave=False)
     try:
         for chunk, part in zip(chunks, pool.map(inspector.inspect, chunks), strict=True):
@@ -306,52 +308,48 @@ def _inspect_all(inspector: _Inspector, total: int, title: str) -> _Found:
     return found
 
 
-_MENDS = {
+_FIXES = {
     'image_channels': (
-        'have an image that does not give {channels} channels, which are what the data set has',
-        'Set image_channels in the description of the data set (--dataset), or mend these images.',
+        'have an image without the {channels} channels of the data set',
+        'Set image_channels in {description}, or fix these images.',
     ),
     'image_bits': (
-        'have an image of 16 bits, and the data set has 8',
-        'Set "image_bits": 16 in the description of the data set (--dataset).',
+        'have an image of 16 bits, but the data set has 8',
+        'Set "image_bits": 16 in {description}.',
     ),
     'array': (
-        "have an image in NumPy's format that a PNG could hold",
-        'Build the records again: the builders turn such arrays into PNG files.',
+        "have an image in NumPy's format that PNG can represent",
+        'Build the records again: the builders convert such arrays to PNG files.',
     ),
     'missing': (
         'have no mask',
-        'Such a split can be visualised, but neither trained on nor evaluated: build it again with its masks.',
+        'Such a split can be visualised, but neither trained on nor evaluated: build it again with masks.',
     ),
     'palette': (
-        'have a mask with a palette, whose colours would be taken for grey levels',
-        'Build the records again: the builders take the indices as ids; or run remove_gt_colormap on the masks first.',
+        'have a mask with a palette, whose colours would be read as grey levels',
+        'Build the records again: the builders use the indices as ids. Or run remove_gt_colormap on the masks first.',
     ),
     'channels': (
         'have a mask that is not one channel of 8 bits',
-        'Turn the masks into single-channel ids (where colours stand for classes, map each colour to its id) and build '
-        'the records again.',
+        'Convert the masks to single-channel ids (if colours denote classes, map each colour to its id) and build the '
+        'records again.',
     ),
     'orientation': (
-        'have an EXIF orientation, which is not applied to records, and a mask that does not fit without it',
+        'have an EXIF orientation, which is not applied to records, and a mask that does not match without it',
         'Build the records again: the builders turn such images and masks upright.',
     ),
-    'size': ('have a mask of another size than the image', 'Mend these masks and build the records again.'),
+    'size': ('have a mask of another size than the image', 'Fix these masks and build the records again.'),
     'ids': (
         'have a mask with ids that are neither among the {num_classes} classes (0 to {last}) nor ignore_label {ignore}',
-        'Set num_classes or ignore_label in the description of the data set (--dataset), or mend the masks.',
+        'Set num_classes or ignore_label in {description}, or fix the masks.',
     ),
 }
 
-_OR_ANOTHER_DESCRIPTION = (
-    'Only if all these ids are meant, set num_classes or ignore_label in the description of the data set (--dataset).'
-)
-
 
 def _message(dataset: SegmentationDataset, found: _Found, total: int, allowed: MaskIds) -> str:
-    """One message about all wrong records: each kind with its first cases and its mend."""
+    """Returns one message about all invalid records: each kind with its first cases and its fix."""
     parts = []
-    for kind, (sentence, mend) in _MENDS.items():
+    for kind, (sentence, fix) in _FIXES.items():
         cases = [text for wrong, text in found.wrong if wrong == kind]
         if not cases:
             continue
@@ -361,14 +359,22 @@ def _message(dataset: SegmentationDataset, found: _Found, total: int, allowed: M
             ignore=allowed.ignore_label,
             channels=dataset.descriptor.image_channels,
         )
-        if kind == 'ids' and (pattern := allowed.mend(found.all_counts)):
-            mend = f'Mend the masks, {pattern}; and build the records again. {_OR_ANOTHER_DESCRIPTION}'
+        if kind == 'ids' and (pattern := allowed.advice(found.all_counts)):
+            fix = (
+                f'Fix the masks, {pattern}; then build the records again. Only if all these ids are intended, set '
+                'num_classes or ignore_label in {description}.'
+            )
         more = f'; and {len(cases) - _SHOWN} more' if len(cases) > _SHOWN else ''
         parts.append(
             f"{len(cases)} of {total} records of split '{dataset.split}' {what}: "
-            f'{"; ".join(cases[:_SHOWN])}{more}. {mend}'
+            f'{"; ".join(cases[:_SHOWN])}{more}. {fix.format(description=_description())}'
         )
     return ' '.join(parts)
+
+
+def _description() -> str:
+    """Returns the words for the description of the data set, with the option that names it."""
+    return f'the description of the data set ({option("DatasetOptions.name")})'
 
 
 def _verdict(found: _Found, num_classes: int, ignore_label: int, corrupt: tuple[str, ...]) -> Verdict:
@@ -389,11 +395,12 @@ def _verdict(found: _Found, num_classes: int, ignore_label: int, corrupt: tuple[
 def _report_lost_bits(dataset: SegmentationDataset, images_cut: int, total: int) -> None:
     if images_cut:
         logging.warning(
-            "%d of %d images of split '%s' have 16 bits, of which the 8 lower ones are lost. To keep them set "
-            '"image_bits": 16 in the description of the data set (--dataset).',
+            "%d of %d images of split '%s' have 16 bits, of which the 8 lower ones are lost. To keep them, set "
+            '"image_bits": 16 in %s.',
             images_cut,
             total,
             dataset.split,
+            _description(),
         )
 
 
@@ -401,8 +408,8 @@ def _report_orientations(dataset: SegmentationDataset, oriented: int, total: int
     if oriented:
         logging.warning(
             "%d of %d images of split '%s' have an EXIF orientation, which is not applied to records: the network sees "
-            'the stored pixels, other than viewers show them. Where masks were drawn in a viewer, build the records '
-            'again: the builders turn such images upright.',
+            'the stored pixels, not the image as viewers display it. If masks were drawn in a viewer, build the '
+            'records again: the builders turn such images upright.',
             oriented,
             total,
             dataset.split,
@@ -412,7 +419,7 @@ def _report_orientations(dataset: SegmentationDataset, oriented: int, total: int
 def _report_corrupt(dataset: SegmentationDataset, verdict: Verdict) -> None:
     if verdict.corrupt:
         logging.warning(
-            "Split '%s': %d records (or rests of shards) cannot be read and are left out; %d remain. First: %s",
+            "Split '%s': %d records (or remainders of shards) cannot be read and are skipped; %d remain. First: %s",
             dataset.split,
             len(verdict.corrupt),
             len(verdict.records),
@@ -421,7 +428,7 @@ def _report_corrupt(dataset: SegmentationDataset, verdict: Verdict) -> None:
 
 
 class _KeptVerdict:
-    """A verdict in a file, good for as long as the shards and the arguments of the check stay the same."""
+    """A check result cached in a file, valid while the shards and the arguments of the check do not change."""
 
     def __init__(self, cache_dir: str | None, dataset: SegmentationDataset, arguments: Sequence[object]) -> None:
         self._folder = None if cache_dir is None else pathlib.Path(cache_dir)
@@ -432,7 +439,7 @@ class _KeptVerdict:
         self._name = f'record_check-{dataset.split}-{self._key[:12]}.json'
 
     def load(self) -> Verdict | None:
-        """The kept verdict; None where there is none that holds."""
+        """Returns the cached check result; None if there is no valid one."""
         if self._folder is None:
             return None
         try:
@@ -451,7 +458,7 @@ class _KeptVerdict:
             return None
 
     def save(self, verdict: Verdict) -> None:
-        """Keeps the verdict; where that cannot be done, the next run checks again."""
+        """Caches the check result; if that fails, the next run checks again."""
         if self._folder is None:
             return
         content = {
@@ -469,4 +476,4 @@ class _KeptVerdict:
             with files.written_whole(self._folder / self._name) as stream:
                 json.dump(content, stream)
         except OSError as error:
-            logging.warning('The verdict on the records could not be kept in %s: %s', self._folder, error)
+            logging.warning('The check result of the records could not be cached in %s: %s', self._folder, error)

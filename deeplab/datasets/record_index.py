@@ -1,4 +1,4 @@
-"""Where each record of a split lies, so that any record can be read by its number."""
+"""Index of the records of a split, for random access by number."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import numpy as np
 
 from deeplab.datasets import tfrecord
 from deeplab.errors import DataError
+from deeplab.wording import option
 
-# Files that stay open; those of further shards are opened for each read, so that the number stays bounded.
+# Number of files that stay open; those of further shards are opened for each read.
 MAX_OPEN_FILES = 128
 
 
@@ -24,9 +25,9 @@ class RecordIndex:
     Attributes:
       shards: paths of the shards.
       shard: [n] int32, the shard of each record, as a position in `shards`.
-      offset: [n] int64, where the record's data begins in its shard, in bytes.
-      length: [n] int64, bytes of its data.
-      damaged: one line for each shard whose rest could not be walked (empty unless `skip_corrupt`).
+      offset: [n] int64, offset of the record's data in its shard, in bytes.
+      length: [n] int64, length of its data, in bytes.
+      damaged: one line for each shard whose remainder could not be indexed (empty unless `skip_corrupt`).
     """
 
     def __init__(
@@ -48,11 +49,11 @@ class RecordIndex:
 
     @classmethod
     def walk(cls, shards: Sequence[str], skip_corrupt: bool = False) -> RecordIndex:
-        """Finds all records by the framing alone; their data is not read.
+        """Finds all records from the framing; their data is not read.
 
         Args:
           shards: paths of TFRecord files.
-          skip_corrupt: whether to go on with the next shard where one is damaged (see `damaged`).
+          skip_corrupt: whether to continue with the next shard if one is damaged (see `damaged`).
 
         Returns:
           The index.
@@ -73,8 +74,8 @@ class RecordIndex:
                     where, error = path, OSError(error.strerror)
                 if not skip_corrupt:
                     raise DataError(
-                        f'Cannot read {where}: {error}. Copy or build the file again, or leave out what cannot be '
-                        'read with --skip_corrupt_records.'
+                        f'Cannot read {where}: {error}. Copy or build the file again, or skip unreadable records with '
+                        f'{option("DatasetOptions.skip_corrupt_records", True)}.'
                     ) from None
                 damaged.append(f'{where}: {error}')
         table = np.array(columns, np.int64).reshape(-1, 3)
@@ -84,16 +85,16 @@ class RecordIndex:
         return len(self.offset)
 
     def read(self, record: int) -> bytes:
-        """The data of a record.
+        """Reads the data of a record and verifies its checksum.
 
         Args:
           record: its number, 0 to n - 1.
 
         Returns:
-          Its bytes, their checksum verified.
+          Its bytes.
 
         Raises:
-          DataError: The checksum disagrees, or the file has become shorter.
+          DataError: The checksum does not match, or the file has been truncated.
         """
         wanted = int(self.length[record]) + tfrecord.FOOTER_BYTES
         try:
@@ -101,22 +102,22 @@ class RecordIndex:
         except OSError as error:
             raise DataError(f'Cannot read {self.name_of(record)}: {error.strerror}.') from None
         if len(content) < wanted:
-            raise DataError(f'Cannot read {self.name_of(record)}: the file has become shorter since it was opened.')
+            raise DataError(f'Cannot read {self.name_of(record)}: the file has been truncated since it was opened.')
         data = content[: -tfrecord.FOOTER_BYTES]
         if tfrecord.masked_crc(data) != struct.unpack('<I', content[-tfrecord.FOOTER_BYTES :])[0]:
             raise DataError(
-                f'Cannot read {self.name_of(record)}: its checksum disagrees with its data. Copy or build the file '
-                'again, or leave the record out with --skip_corrupt_records.'
+                f'Cannot read {self.name_of(record)}: its checksum does not match its data. Copy or build the file '
+                f'again, or skip unreadable records with {option("DatasetOptions.skip_corrupt_records", True)}.'
             )
         return data
 
     def name_of(self, record: int) -> str:
-        """Shard file and number in it, as in 'train-00001-of-00004.tfrecord, record 17' (counted from 0)."""
+        """Returns shard file and number in it, such as 'train-00001-of-00004.tfrecord, record 17' (from 0)."""
         shard = self.shard[record]
         return f'{os.path.basename(self.shards[shard])}, record {int(record) - int(self._first[shard])}'
 
     def close(self) -> None:
-        """Closes the files; reading opens them again."""
+        """Closes the files; the next read opens them again."""
         with self._lock:
             for file in self._files.values():
                 os.close(file)

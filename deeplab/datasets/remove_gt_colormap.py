@@ -1,12 +1,12 @@
-"""Turns masks that are palette PNGs (as VOC's SegmentationClass) into PNGs whose grey levels are the class ids."""
+"""Conversion of palette PNG masks (such as VOC's SegmentationClass) to single-channel PNG masks of class ids."""
 
 from __future__ import annotations
 
-if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
+if __name__ == '__main__':  # first, so that help and errors do not wait for TensorFlow
     import os
     import sys
 
-    if not __package__:  # started by its path: the folder above deeplab/ takes the place of this file's own
+    if not __package__:  # started by its path: put the folder above deeplab/ on the path instead of this file's
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     from deeplab import start
 
@@ -26,13 +26,14 @@ from deeplab.datasets import build_data, folders, images, orientation
 from deeplab.errors import DataError
 from deeplab.options import RemoveColormapOptions
 from deeplab.utils import files, folder_lock
+from deeplab.wording import option
 
 
 def run(options: RemoveColormapOptions) -> dict[str, Any]:
-    """Converts every mask of a folder; masks that hold plain ids already are copied. EXIF orientations are applied.
+    """Converts every mask of a folder; masks of plain ids are copied. EXIF orientations are applied.
 
     Args:
-      options: what to read and where to write.
+      options: the input and the output.
 
     Returns:
       output_dir, the number of masks and the seconds taken.
@@ -42,20 +43,21 @@ def run(options: RemoveColormapOptions) -> dict[str, Any]:
         written whole or not at all.
     """
     start = time.monotonic()
-    build_data.require_folder(options.original_gt_folder, 'original_gt_folder')
+    build_data.require_folder(options.original_gt_folder, 'RemoveColormapOptions.original_gt_folder')
     if os.path.realpath(options.original_gt_folder) == os.path.realpath(options.output_dir):
         raise DataError(
-            f"--output_dir='{options.output_dir}' is the folder of the original masks, which stay as they are: set "
-            'another folder.'
+            f'{option("RemoveColormapOptions.output_dir", options.output_dir)} is the folder of the original masks, '
+            'which are not overwritten. Set another folder.'
         )
     extension = options.segmentation_format.removeprefix('.')
     paths = [str(path) for path in folders.of_extension(pathlib.Path(options.original_gt_folder).iterdir(), extension)]
     if not paths:
         raise DataError(
-            f"There is no *.{extension} in '{options.original_gt_folder}'. {folders.held(options.original_gt_folder)} "
-            'Set --original_gt_folder or --segmentation_format.'
+            f"There is no *.{extension} in '{options.original_gt_folder}'. "
+            f'{folders.summary(options.original_gt_folder)} Set {option("RemoveColormapOptions.original_gt_folder")} '
+            f'or {option("RemoveColormapOptions.segmentation_format")}.'
         )
-    with folder_lock.held(options.output_dir, 'remove_gt_colormap', 'output_dir'):
+    with folder_lock.held(options.output_dir, 'remove_gt_colormap', 'RemoveColormapOptions.output_dir'):
         _convert_all(paths, options)
     return {'output_dir': options.output_dir, 'masks': len(paths), 'seconds': round(time.monotonic() - start, 3)}
 
@@ -65,7 +67,7 @@ def _convert_all(paths: list[str], options: RemoveColormapOptions) -> None:
     try:
         os.makedirs(options.output_dir, exist_ok=True)
     except OSError as error:
-        raise DataError(f"Cannot make the folder '{options.output_dir}': {error.strerror}.") from None
+        raise DataError(f"Cannot create the folder '{options.output_dir}': {error.strerror}.") from None
     files.remove_leftovers(options.output_dir, r'.+\.png')
     convert = functools.partial(convert_file, output_dir=options.output_dir)
     with contextlib.closing(build_data.in_order(convert, paths, options.num_workers)) as done:
@@ -78,10 +80,10 @@ def convert_file(path: str, output_dir: str) -> None:
 
     Args:
       path: a PNG with a palette or one channel.
-      output_dir: folder that is there.
+      output_dir: an existing folder.
 
     Raises:
-      DataError: The file cannot be read or written, or is no such PNG; the message names it.
+      DataError: The file cannot be read or written, or is not such a PNG; the message names it.
     """
     try:
         content = pathlib.Path(path).read_bytes()
@@ -95,8 +97,8 @@ def convert_file(path: str, output_dir: str) -> None:
     try:
         if target.exists() and not _is_plain_mask(target.read_bytes()):
             raise DataError(
-                f"'{target}' exists and is not a mask of one channel, so it is not overwritten. Set another "
-                '--output_dir.'
+                f"'{target}' exists and is not a single-channel mask, so it is not overwritten. Set another "
+                f'{option("RemoveColormapOptions.output_dir")}.'
             )
         with files.written_whole(target, 'wb') as stream:
             stream.write(ids)
@@ -105,7 +107,7 @@ def convert_file(path: str, output_dir: str) -> None:
 
 
 def _is_plain_mask(content: bytes) -> bool:
-    """Whether a file is what this program writes: a PNG with one channel of 8 bits; or empty."""
+    """Returns whether a file is empty or a PNG with one channel of 8 bits, as this program writes."""
     if not content:
         return True
     try:

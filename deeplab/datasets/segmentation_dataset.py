@@ -1,4 +1,4 @@
-"""A split of a data set: its descriptor and the shards that hold it."""
+"""Splits of data sets: the descriptor and the TFRecord shards of a split."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from collections.abc import Iterable
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets import folders
 from deeplab.errors import DataError
+from deeplab.wording import option
 
-# SPLIT-00000-of-00004.tfrecord; the extension is free.
+# SPLIT-00000-of-00004.tfrecord, with any extension.
 SHARD_NAME = re.compile(r'(?P<split>.+)-(?P<number>\d+)-of-(?P<total>\d+)(?P<suffix>\..*)?')
 _UNFINISHED = ('.partial', '.tmp', '.temp', '.part')
 
 
 @dataclasses.dataclass(frozen=True)
 class SegmentationDataset:
-    """A split whose shards are there.
+    """A split whose shards exist.
 
     Attributes:
-      descriptor: what the data set is.
+      descriptor: description of the data set.
       split: name of the split.
       directory: folder of the shards.
       shards: their paths, sorted by name.
@@ -38,8 +39,8 @@ def get_dataset(name: str, split: str, directory: str) -> SegmentationDataset:
     """Finds the shards of a split.
 
     Args:
-      name: data set, as `descriptor.load` takes it.
-      split: name of the split. Those that the descriptor lists need not be all: what counts is which shards exist.
+      name: data set, as for `descriptor.load`.
+      split: name of the split. It need not be listed in the descriptor, but its shards must exist.
       directory: folder of the shards, `SPLIT-*`.
 
     Returns:
@@ -53,7 +54,8 @@ def get_dataset(name: str, split: str, directory: str) -> SegmentationDataset:
     folder = pathlib.Path(directory)
     if not folder.is_dir():
         what = 'is not a folder' if folder.exists() else 'does not exist'
-        raise DataError(f"The data set's folder '{directory}' {what}. Set --dataset_dir to the folder of the records.")
+        fix = f'Set {option("DatasetOptions.directory")} to the folder of the records.'
+        raise DataError(f"The data set's folder '{directory}' {what}. {fix}")
     try:
         files = sorted(path.name for path in folder.iterdir() if _may_be_shard(path))
     except OSError as error:
@@ -70,7 +72,7 @@ def _may_be_shard(path: pathlib.Path) -> bool:
 
 
 def _is_of_split(file: str, split: str) -> bool:
-    """Whether `file` is `SPLIT-*`, and not a shard of another split whose name begins like this one's."""
+    """Returns whether `file` is `SPLIT-*`, and not a shard of another split whose name has this one as a prefix."""
     numbered = SHARD_NAME.fullmatch(file)
     return numbered['split'] == split if numbered else file.startswith(f'{split}-')
 
@@ -88,31 +90,35 @@ def _no_shard_message(dataset: descriptor_lib.DatasetDescriptor, split: str, dir
 
 
 def _splits(files: Iterable[str]) -> list[str]:
-    """Names of the splits of which there are shards."""
+    """Returns the names of the splits whose shards exist."""
     return sorted({match['split'] for file in files if (match := SHARD_NAME.fullmatch(file))})
 
 
 def _what_is_there(folder: pathlib.Path) -> str:
-    """What a folder without a shard holds, and what is to be done."""
-    held = folders.held(folder)
+    """Describes the content of a folder without a shard, with the fix."""
+    content = folders.summary(folder)
     entries = sorted(folder.iterdir())
     for inner in (path for path in entries if path.is_dir()):
         with contextlib.suppress(OSError):
             if splits := _splits(path.name for path in inner.iterdir() if _may_be_shard(path)):
-                return f'{held} Shards of {", ".join(splits)} are in its {inner.name}: set --dataset_dir={inner}.'
+                fix = option('DatasetOptions.directory', str(inner))
+                return f'{content} Its folder {inner.name} contains shards of {", ".join(splits)}: set {fix}.'
     if left := [path.name for path in entries if path.name.endswith(_UNFINISHED) and path.is_file()]:
-        held += f' Unfinished files such as {left[0]} do not count: their build is still running or was interrupted.'
-    return f'{held} No file is a shard (SPLIT-00000-of-00004.tfrecord): build the records first, or set --dataset_dir.'
+        content += f' Unfinished files such as {left[0]} are ignored: their build is still running or was interrupted.'
+    return (
+        f'{content} No file is a shard (SPLIT-00000-of-00004.tfrecord). Build the records first, or set '
+        f'{option("DatasetOptions.directory")}.'
+    )
 
 
 def _check_complete(shards: list[str], split: str, directory: str) -> None:
-    """Raises `DataError` unless the numbered shards are one whole set."""
+    """Raises `DataError` unless the numbered shards are one complete set."""
     matches = [match for shard in shards if (match := SHARD_NAME.fullmatch(shard))]
     totals = sorted({match['total'] for match in matches})
     if len(totals) > 1:
         raise DataError(
-            f"'{directory}' holds several sets of shards of split '{split}': {split}-*-of-{totals[0]} and "
-            f'{split}-*-of-{totals[1]}. Keep one of them, or images count twice.'
+            f"'{directory}' contains several sets of shards of split '{split}': {split}-*-of-{totals[0]} and "
+            f'{split}-*-of-{totals[1]}. Keep one of them; otherwise images are used twice.'
         )
     present = {int(match['number']) for match in matches}
     for match in matches[:1]:

@@ -1,4 +1,4 @@
-"""The framing of a TFRecord file: writing, and finding where each record lies.
+"""The framing of TFRecord files: writing records, and finding their positions.
 
 A record is: length of the data (8 bytes, little endian), the masked CRC32C of those 8 bytes (4 bytes), the data, the
 masked CRC32C of the data (4 bytes). Source: TensorFlow's documentation of the format, "TFRecords format details".
@@ -18,23 +18,23 @@ _GZIP_MAGIC = b'\x1f\x8b'
 
 
 class FramingError(Exception):
-    """The framing is broken; says how, not where."""
+    """The framing is invalid; the message does not name the file."""
 
 
 def masked_crc(content: bytes) -> int:
-    """The CRC32C as TFRecord files store it: rotated and shifted, so that CRCs of data with CRCs in it stay good."""
+    """Returns the masked CRC32C that TFRecord files store."""
     crc: int = google_crc32c.value(content)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def framed(content: bytes) -> bytes:
-    """`content` as a record of a TFRecord file."""
+    """Returns `content` as a record of a TFRecord file."""
     length = struct.pack('<Q', len(content))
     return length + struct.pack('<I', masked_crc(length)) + content + struct.pack('<I', masked_crc(content))
 
 
 def spans(descriptor: int) -> Iterator[tuple[int, int]]:
-    """Walks a file from header to header, without reading the data between them.
+    """Finds the records of a file by reading only their headers.
 
     Args:
       descriptor: an open file.
@@ -43,7 +43,7 @@ def spans(descriptor: int) -> Iterator[tuple[int, int]]:
       (offset, length) of each record's data in bytes.
 
     Raises:
-      FramingError: The file ends inside a record, or a header is damaged. What was yielded before is good.
+      FramingError: The file ends inside a record, or a header is damaged. Spans yielded before are valid.
     """
     size = os.fstat(descriptor).st_size
     position = 0
@@ -52,12 +52,12 @@ def spans(descriptor: int) -> Iterator[tuple[int, int]]:
         if position == 0 and header.startswith(_GZIP_MAGIC):
             raise FramingError('the file is compressed with gzip; unpack it')
         if len(header) < HEADER_BYTES:
-            raise FramingError(f'the file ends after {len(header)} of the 12 bytes of its header')
+            raise FramingError(f'the file ends after {len(header)} of the 12 bytes of the header')
         length, crc = struct.unpack('<QI', header)
         if masked_crc(header[:8]) != crc:
-            raise FramingError('the checksum of its header disagrees')
+            raise FramingError('the checksum of the header does not match')
         end = position + HEADER_BYTES + length + FOOTER_BYTES
         if end > size:
-            raise FramingError(f'the file ends {end - size} bytes before the record does')
+            raise FramingError(f'the file ends {end - size} bytes before the end of the record')
         yield position + HEADER_BYTES, length
         position = end

@@ -1,4 +1,4 @@
-"""Python modules that users write: found by name or path, run, and their errors told by file and line."""
+"""Loading of user-defined Python modules, with errors that name file and line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SUFFIX = '.py'
 
 
 def find(name: str) -> pathlib.Path | None:
-    """The file of a module that is named by its path, or by its dotted name from the current folder; None without one.
+    """Returns the file of a module given by path or by dotted name from the current folder; None if there is none.
 
     Args:
       name: such as 'birds', 'birds.py', './birds.py', 'data.birds' or 'data/birds.py'.
@@ -29,7 +29,7 @@ def find(name: str) -> pathlib.Path | None:
 
 
 def run_file(path: pathlib.Path) -> types.ModuleType:
-    """Runs the module in a file, once for each state of the file. Its folder comes first where it imports others.
+    """Runs the module in a file, once for each state of the file. Its folder is first on the import path.
 
     Raises:
       OptionError: it raises an error; the message names file and line.
@@ -53,7 +53,7 @@ def _run_file(path: str, shown: str, changed: int) -> types.ModuleType:
 
 
 def import_by_name(name: str) -> types.ModuleType | None:
-    """Imports a module that Python finds by its dotted name; None where there is none.
+    """Imports a module by its dotted name; returns None if there is none.
 
     Raises:
       OptionError: it raises an error; the message names file and line.
@@ -68,7 +68,7 @@ def import_by_name(name: str) -> types.ModuleType | None:
 
 
 def _where(error: Exception) -> str:
-    """File and line of the user's own code that an error left last, and the error."""
+    """Returns the innermost file and line of the user's own code in a traceback, and the error."""
     said = str(error).strip().rstrip('.').splitlines()
     what = f'{type(error).__name__}: {said[0]}' if said else type(error).__name__
     if isinstance(error, OptionError):  # complete by itself

@@ -1,7 +1,6 @@
-"""JSON and YAML files that users write or keep: one way to read them, whose errors are one line.
+"""Reader of JSON and YAML files, with errors of one line.
 
-A byte order mark at the beginning is skipped. What is nested absurdly deep is refused rather than left to Python's
-recursion limit.
+A byte order mark is skipped. Documents that are nested too deeply are rejected before Python's recursion limit.
 """
 
 from __future__ import annotations
@@ -13,26 +12,26 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-DEEPEST = 100  # levels of lists and objects; no file that is read here needs ten
+DEEPEST = 100  # limit on nested lists and objects; valid files have fewer than ten levels
 _TOO_DEEP = f'it is nested more than {DEEPEST} levels deep'
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 YAML_SUFFIXES = ('.yaml', '.yml')
 
 
 class DocumentError(ValueError):
-    """A file cannot be read or understood; the message begins in the middle of a sentence: "is not JSON: ..."."""
+    """A file cannot be read or parsed; the message continues a sentence that names the file: "is not JSON: ..."."""
 
 
 def load(path: str | pathlib.Path, keeps_pairs: bool = False) -> Any:
-    """Reads a YAML file (by its ending), or else a JSON file.
+    """Reads a YAML file (by its extension), or else a JSON file.
 
     Args:
-      path: of the file.
-      keeps_pairs: gives JSON objects as lists of (key, value), so that keys that occur twice stay.
+      path: path of the file.
+      keeps_pairs: returns JSON objects as lists of (key, value), so that duplicate keys are kept.
 
     Raises:
       FileNotFoundError: there is no such file.
-      DocumentError: it cannot be read, or holds something else.
+      DocumentError: it cannot be read or parsed.
     """
     path = pathlib.Path(path)
     try:
@@ -63,11 +62,11 @@ def load_lines(path: str | pathlib.Path) -> list[Any]:
 
 
 def parse_json(text: str, keeps_pairs: bool = False) -> Any:
-    """The content of a JSON text, which may begin with a byte order mark.
+    """Parses a JSON text, which may begin with a byte order mark.
 
     Args:
       text: the text.
-      keeps_pairs: as `load` takes it.
+      keeps_pairs: see `load`.
 
     Raises:
       DocumentError: it is not JSON.
@@ -84,7 +83,7 @@ def parse_json(text: str, keeps_pairs: bool = False) -> Any:
 
 
 def parse_yaml(text: str) -> Any:
-    """The content of a YAML text.
+    """Parses a YAML text.
 
     Raises:
       DocumentError: it is not YAML, or pyyaml is not installed.
@@ -107,10 +106,10 @@ def parse_yaml(text: str) -> Any:
 
 
 def _of_sensible_depth(content: Any) -> Any:
-    """`content`; raises `DocumentError` where it is nested too deeply, or contains itself."""
+    """Returns `content`; raises `DocumentError` if it is nested too deeply, or contains itself."""
     level = [content]
     for _ in range(DEEPEST + 1):
-        inner: dict[int, Any] = {}  # by identity: YAML aliases may name one list a thousand times
+        inner: dict[int, Any] = {}  # by identity, because YAML aliases may refer to one list many times
         for value in level:
             children = value.values() if isinstance(value, Mapping) else value
             if isinstance(value, (Mapping, list, tuple)):

@@ -1,4 +1,4 @@
-"""One run of a program at a time in an output folder: a lock file that vanishes with its process."""
+"""Lock files that allow one run of a program at a time in an output folder."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from collections.abc import Iterator
 from absl import logging
 
 from deeplab.errors import OptionError
+from deeplab.wording import option
 
 try:
     import fcntl
-except ImportError:  # not on this system: process numbers have to do
+except ImportError:  # not available on this system: process ids are used instead
     fcntl = None  # type: ignore[assignment]
 
-_ATTEMPTS = 5  # somebody who only looks (`owner`) holds the lock for a moment
+_ATTEMPTS = 5  # `owner` in another process holds the lock for a moment
 _PAUSE_SECS = 0.05
-_MOST_SHOWN = 80  # characters of a command line that a message has room for
+_MOST_SHOWN = 80  # largest number of characters of a command line in a message
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,9 +32,9 @@ class Owner:
     """The process that holds a folder.
 
     Attributes:
-      pid: its number; 0 where it is not known.
+      pid: its id; 0 if unknown.
       host: name of its machine.
-      started: when it took the folder, as local time to the second.
+      started: when it took the lock, as local time to the second.
       command: its command line.
     """
 
@@ -44,30 +45,30 @@ class Owner:
 
     def __str__(self) -> str:
         if not self.pid:
-            return 'a process that left no name'
+            return 'an unknown process'
         command = self.command if len(self.command) <= _MOST_SHOWN else f'{self.command[:_MOST_SHOWN]}...'
         return f'process {self.pid} on {self.host}, started {self.started} ({command})'
 
 
 def path_of(folder: str, program: str) -> str:
-    """Path of the lock file of `program` in `folder`."""
+    """Returns the path of the lock file of `program` in `folder`."""
     return os.path.join(folder, f'.{program}.lock')
 
 
 @contextlib.contextmanager
-def held(folder: str, program: str, flag: str) -> Iterator[None]:
-    """Keeps other runs of a program out of a folder while the `with` block runs.
+def held(folder: str, program: str, field: str) -> Iterator[None]:
+    """Excludes other runs of a program from a folder while the `with` block runs.
 
-    A folder that is not there is made, and removed at the end if nothing came to lie in it. Where nothing can be
-    written there is no lock, and no error: that is for whoever writes there first.
+    A missing folder is created, and removed at the end if it is empty. If the folder is not writable there is no lock
+    and no error: the first write to the folder reports it.
 
     Args:
       folder: path of the folder.
       program: kind of program; different kinds may share a folder.
-      flag: the flag that names the folder.
+      field: option that sets the folder, such as 'TrainOptions.train_logdir'.
 
     Raises:
-      OptionError: another process holds it; the message names that process.
+      OptionError: another process holds the lock; the message names that process.
     """
     made = _make(folder)
     path = path_of(folder, program)
@@ -76,8 +77,8 @@ def held(folder: str, program: str, flag: str) -> Iterator[None]:
     except _InUseError as error:
         _remove_empty(made)
         raise OptionError(
-            f"--{flag}: another {program} is running in the folder '{folder}': {error.owner}. Wait until it ends or "
-            'stop it, or give another folder'
+            f'{option(field, folder)}: another {program} is running in this folder: {error.owner}. Wait until it ends, '
+            'stop it, or set another folder'
         ) from None
     try:
         yield
@@ -90,7 +91,7 @@ def held(folder: str, program: str, flag: str) -> Iterator[None]:
 
 
 def owner(folder: str, program: str) -> Owner | None:
-    """The process that holds `folder` for `program` at this moment; None where none does."""
+    """Returns the process that currently holds the lock of `program` in `folder`; None if none does."""
     try:
         descriptor = os.open(path_of(folder, program), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -106,7 +107,7 @@ def owner(folder: str, program: str) -> Owner | None:
 
 
 class _InUseError(Exception):
-    """The lock is held; `owner` says by whom."""
+    """The lock is held by the process `owner`."""
 
     def __init__(self, holder: Owner) -> None:
         super().__init__()
@@ -114,7 +115,7 @@ class _InUseError(Exception):
 
 
 def _make(folder: str) -> list[str]:
-    """Makes a folder with those above it; returns those that were not there, the innermost first."""
+    """Creates a folder and its parents; returns those that were missing, the innermost first."""
     made = []
     above = os.path.abspath(folder)
     while not os.path.lexists(above):
@@ -132,7 +133,7 @@ def _remove_empty(folders: list[str]) -> None:
 
 
 def _take(path: str) -> int | None:
-    """Locks the file; its descriptor, or None where there can be none. Raises `_InUseError`."""
+    """Locks the file; returns its descriptor, or None if it cannot be created. Raises `_InUseError`."""
     for attempt in range(_ATTEMPTS):
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -144,7 +145,7 @@ def _take(path: str) -> int | None:
             is_locked = not _is_alive(found)
         if is_locked and _is_same_file(path, descriptor):
             if found is not None:
-                logging.info('Taking over %s: its process is gone (%s).', path, found)
+                logging.info('Taking over %s: its process has ended (%s).', path, found)
             _write(descriptor)
             return descriptor
         os.close(descriptor)
@@ -155,7 +156,7 @@ def _take(path: str) -> int | None:
 
 
 def _lock(descriptor: int, exclusive: bool) -> bool | None:
-    """Whether the lock could be had; None where the file system has none."""
+    """Returns whether the lock was acquired; None if the file system has no locks."""
     if fcntl is None:
         return None
     try:
@@ -168,7 +169,7 @@ def _lock(descriptor: int, exclusive: bool) -> bool | None:
 
 
 def _is_same_file(path: str, descriptor: int) -> bool:
-    """Whether the file was not removed, by the one who held it, between opening and locking it."""
+    """Returns whether the file is still the one that was opened, and was not removed by its previous owner."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(descriptor))
     except OSError:
@@ -176,7 +177,7 @@ def _is_same_file(path: str, descriptor: int) -> bool:
 
 
 def _is_alive(found: Owner | None) -> bool:
-    """Whether the process runs on this machine; of other machines nobody knows."""
+    """Returns whether the process is running on this machine; false for other machines."""
     if found is None or not found.pid or found.host != os.uname().nodename:
         return False
     try:
@@ -189,7 +190,7 @@ def _is_alive(found: Owner | None) -> bool:
 
 
 def _read(descriptor: int) -> Owner | None:
-    """What the file says of its process; None where it says nothing."""
+    """Returns the process that the file names; None if it names none."""
     try:
         content = json.loads(os.pread(descriptor, 1 << 16, 0))
         return Owner(int(content['pid']), str(content['host']), str(content['started']), str(content['command']))
@@ -198,7 +199,7 @@ def _read(descriptor: int) -> Owner | None:
 
 
 def _write(descriptor: int) -> None:
-    """Notes this process in the file; without a note on a full disk."""
+    """Writes this process to the file, if the disk has space."""
     now = datetime.datetime.now().isoformat(' ', 'seconds')
     note = Owner(os.getpid(), os.uname().nodename, now, shlex.join(sys.argv)[:1000])
     with contextlib.suppress(OSError):

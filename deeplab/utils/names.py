@@ -1,6 +1,6 @@
-"""Names of images that come from records: as people may see them, and as files may bear them.
+"""Image names from records, made safe for messages and for file names.
 
-A record can call its image anything: control characters, line breaks, thousands of characters.
+The name in a record can be any text: with control characters, line breaks, thousands of characters.
 """
 
 from __future__ import annotations
@@ -9,46 +9,46 @@ import os
 import re
 
 LONGEST_SHOWN = 120  # characters
-# Bytes: a file's name may have 255, and gets .png, with .PID.partial behind it while it is written.
+# In bytes: a file name may have 255, including .png and, while the file is written, .PID.partial.
 LONGEST_FILE_NAME = 230
 
 _IMAGE_SUFFIXES = ('.jpg', '.jpeg', '.png', '.npy')
-_PARTING = '[...]'
-# What moves the cursor, colours a terminal, or turns the direction of text; and what no encoding has.
+_ELLIPSIS = '[...]'
+# Characters that move the cursor, colour a terminal or change the direction of text; and surrogates.
 _CONTROLS = re.compile('[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]')
 
 
 def shown(name: str | bytes, longest: int = LONGEST_SHOWN) -> str:
-    """A name for messages and terminals: one line, what cannot be printed escaped, the middle of a long one left out.
+    """Returns a name for messages: one line, unprintable characters escaped, the middle of a long name omitted.
 
     Args:
-      name: text, or its UTF-8.
-      longest: characters that the result may have, escapes included; more than twenty.
+      name: text, or its UTF-8 encoding.
+      longest: largest number of characters of the result, including escapes; more than twenty.
     """
     text = _text(name)
-    half = (longest - len(_PARTING)) // 2
-    if len(text) > longest:  # before each character becomes several
+    half = (longest - len(_ELLIPSIS)) // 2
+    if len(text) > longest:  # before escapes make it longer
         text = text[: longest + 1] + text[-longest:]
     escaped = [sign if sign.isprintable() else sign.encode('unicode_escape').decode() for sign in text]
     if sum(map(len, escaped)) <= longest:
         return ''.join(escaped)
-    return ''.join(_start(escaped, half)) + _PARTING + ''.join(reversed(_start(escaped[::-1], half)))
+    return ''.join(_start(escaped, half)) + _ELLIPSIS + ''.join(reversed(_start(escaped[::-1], half)))
 
 
 def printable(text: str) -> str:
-    """Text of any number of lines, all other control characters escaped."""
+    """Returns text with control characters escaped, except line breaks and tabs."""
     return _CONTROLS.sub(lambda found: found[0].encode('unicode_escape').decode(), text)
 
 
 def file_name(name: str | bytes) -> tuple[str, bool]:
-    """A name as that of a file: without folders and without the extension of an image file.
+    """Returns a name as a file name: without folders and without the extension of an image file.
 
     Args:
-      name: text, or its UTF-8.
+      name: text, or its UTF-8 encoding.
 
     Returns:
-      The name, of at most `LONGEST_FILE_NAME` bytes; empty where nothing is left. And whether it had to be changed,
-      so that another name could become the same.
+      The name, of at most `LONGEST_FILE_NAME` bytes, possibly empty; and whether characters were replaced or removed,
+      so that different names can give the same file name.
     """
     last = _text(name).replace('\\', '/').rpartition('/')[2]
     stem, suffix = os.path.splitext(last)
@@ -60,12 +60,12 @@ def file_name(name: str | bytes) -> tuple[str, bool]:
 
 
 def _text(name: str | bytes) -> str:
-    """The name as text; what is no UTF-8 becomes a replacement character."""
+    """Returns the name as text; invalid UTF-8 becomes a replacement character."""
     return name.decode('utf-8', 'replace') if isinstance(name, bytes) else name
 
 
 def _start(parts: list[str], longest: int) -> list[str]:
-    """As many of the first `parts` as have at most `longest` characters together."""
+    """Returns the longest prefix of `parts` with at most `longest` characters in total."""
     kept: list[str] = []
     length = 0
     for part in parts:

@@ -24,7 +24,7 @@ def test_many_kinds_and_folders_are_counted(tmp_path):
         (tmp_path / f'a.{number}').touch()
         (tmp_path / f'folder{number}').mkdir()
     (tmp_path / 'b.0').touch()
-    text = folders.held(tmp_path)
+    text = folders.summary(tmp_path)
     assert text.startswith('It holds 2 .0, 1 .1') and '3 others (9 files)' in text
     assert text.endswith('folder0, folder1, folder2 and 5 more.')
-    assert 'cannot be read' in folders.held(tmp_path / 'no')
+    assert 'cannot be read' in folders.summary(tmp_path / 'no')
