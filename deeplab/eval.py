@@ -59,7 +59,7 @@ def run(options: EvalOptions) -> Result:
         folder.
     """
     size = runner.size('eval', options.model, options.batch_size)
-    with folder_lock.held(options.eval_logdir, 'eval', 'eval_logdir'), memory.explained('eval', size=size):
+    with folder_lock.held(options.eval_logdir, 'eval', 'EvalOptions.eval_logdir'), memory.explained('eval', size=size):
         return _run(options)
 
 

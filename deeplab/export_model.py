@@ -88,7 +88,7 @@ def run(options: ExportOptions) -> Result:
     runner.warn_of_crop_size('crop_size', model.crop_size, model.output_stride)
     runner.warn_of_flips(options.prediction)
     export = export_graph.build(options)
-    names = moving_average.shadow_of_each(checkpoint, export.variables) if options.use_moving_average else None
+    names = moving_average.average_of_each(checkpoint, export.variables) if options.use_moving_average else None
     with checkpoint_network.explained(checkpoint, model):
         check_fit(checkpoint, export.variables, model.num_classes, names)
     image = random_image(options)

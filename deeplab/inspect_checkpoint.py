@@ -176,7 +176,7 @@ def compare(variables: Shapes, deduced: Deduced | None, options: CheckpointOptio
         network = dataclasses.replace(network, outputs_to_num_classes={common.OUTPUT_TYPE: network.decoder.filters})
     wanted = checkpoint_network.network_shapes(network)
     fit = checkpoint_network.compare(variables, wanted)
-    scopes.require_all_known(options.restore.exclude_scopes, wanted, 'checkpoint_exclude_scopes')
+    scopes.require_all_known(options.restore.exclude_scopes, wanted, 'RestoreOptions.exclude_scopes')
     aside = options.restore.exclude_scopes + (() if options.initialize_last_layer else options.last_layer_scopes)
     left_out = tuple(name for name in wanted if name.startswith(aside)) if aside else ()
     kept = set(wanted) - set(left_out)
@@ -259,7 +259,7 @@ def _report(result: Result, options: CheckpointOptions) -> Iterator[str]:
     for scope, names, values in _scopes(result):
         yield f'{scope:24}  {len(names):9}  {values:12,}'
     yield f'{"all":24}  {len(result.variables):9}  {_values(result.variables):12,}'
-    averages = [name for name in result.slots if moving_average.is_shadow(name)]
+    averages = [name for name in result.slots if moving_average.is_average(name)]
     if averages:
         yield f'and moving averages of {len(averages)} variables (taken with --use_moving_average)'
     if optimizer := _optimizer(set(result.slots) - {*averages, *loss_scaling.NAMES}):

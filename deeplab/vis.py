@@ -95,7 +95,7 @@ def run(options: VisOptions) -> Result:
         another vis writes to the folder.
     """
     size = runner.size('vis', options.model, options.batch_size)
-    with folder_lock.held(options.vis_logdir, 'vis', 'vis_logdir'), memory.explained('vis', size=size):
+    with folder_lock.held(options.vis_logdir, 'vis', 'VisOptions.vis_logdir'), memory.explained('vis', size=size):
         return _run(options)
 
 

@@ -1,7 +1,7 @@
 """Checkpoints: finding, reading, comparing, restoring and writing them.
 
-TensorFlow restores by name without looking at shapes, so that a network for 3 classes silently takes the weights of
-one for 21. Every restore of this project goes through `restore_all` or `restore_matching`, which compare first.
+TensorFlow restores variables by name without comparing shapes, so that a network for 3 classes would silently take the
+weights of one for 21. Every restore goes through `restore_all` or `restore_matching`, which compare shapes first.
 """
 
 from __future__ import annotations
@@ -53,31 +53,31 @@ __all__ = [
 
 BASENAME = 'model.ckpt'
 GLOBAL_STEP = 'global_step'
-# What else is written by way of temporary files into a folder of checkpoints.
+# Other files that are written to a folder of checkpoints by way of temporary files.
 _WRITTEN_BESIDE = r'checkpoint|model\.ckpt.*|.+\.(json|jsonl|pbtxt)'
 _SUFFIX = re.compile(r'\.(index|meta|data-\d{5}-of-\d{5})$')
-_OWN_NAME = re.compile(rf'{re.escape(BASENAME)}-(\d+)')  # of a checkpoint that training wrote
+_OWN_NAME = re.compile(rf'{re.escape(BASENAME)}-(\d+)')  # name of a checkpoint that training writes
 _STATE_FILE = 'checkpoint'
 
 
-# Makes a value of a checkpoint fit a variable of another shape.
+# Converts a value of a checkpoint to the shape of a variable.
 Conversion = Callable[[np.ndarray], np.ndarray]
 
 
 class Entry(NamedTuple):
-    """What a checkpoint says about one of its tensors."""
+    """Shape and type of a tensor in a checkpoint."""
 
     shape: tuple[int, ...]
     dtype: tf.DType
 
 
 class RestoreReport(NamedTuple):
-    """What `restore_matching` did, by variable names in order.
+    """Result of `restore_matching`, as names of variables in order.
 
     Attributes:
-      restored: taken from the checkpoint.
-      missing: not in the checkpoint; left as they were.
-      mismatched: in the checkpoint with another shape or type; left as they were. One line of explanation each.
+      restored: restored from the checkpoint.
+      missing: not in the checkpoint; unchanged.
+      mismatched: in the checkpoint with another shape or type; unchanged. One line of explanation each.
       converted: those of `restored` whose values were converted.
     """
 
@@ -88,46 +88,46 @@ class RestoreReport(NamedTuple):
 
 
 def _exists(prefix: str) -> bool:
-    """Whether there is a checkpoint of this path: an index, or the single file of the first format."""
+    """Returns whether there is a checkpoint of this path: an index, or the single file of the V1 format."""
     return tf.io.gfile.exists(f'{prefix}.index') or (tf.io.gfile.exists(prefix) and not tf.io.gfile.isdir(prefix))
 
 
 def check_path(path: str) -> str:
-    """The checkpoint at `path`, as TensorFlow wants it: without the ending of one of its files.
+    """Returns the path of the checkpoint at `path`, as TensorFlow expects it: without the extension of a file.
 
-    A folder stands for the newest checkpoint in it, so that a published archive works as it is unpacked.
+    For a folder it is the newest checkpoint in it, so that an unpacked archive can be given as it is.
 
     Raises:
-      CheckpointError: if it is a folder without a checkpoint, one of a checkpoint's files, or nothing at all.
+      CheckpointError: if it is a folder without a checkpoint, one of a checkpoint's files, or does not exist.
     """
     prefix = _SUFFIX.sub('', path)
     if prefix != path and _exists(prefix):
         raise CheckpointError(
-            f"'{path}' is one of a checkpoint's files. Give the checkpoint's path without the ending: {prefix}"
+            f"'{path}' is one of a checkpoint's files. Give the path of the checkpoint without the extension: {prefix}"
         )
     if os.path.isdir(path):
         inside = newest(path)
         if inside is None:
             raise CheckpointError(
-                f"There is no checkpoint in the folder '{path}'. A checkpoint is files such as model.ckpt.index and "
-                'model.ckpt.data-00000-of-00001'
+                f"There is no checkpoint in the folder '{path}'. A checkpoint consists of files such as "
+                'model.ckpt.index and model.ckpt.data-00000-of-00001'
             )
         return inside
     if not _exists(path):
         raise CheckpointError(
-            f"There is no checkpoint '{path}'. A checkpoint is the path that its files PATH.index and "
-            'PATH.data-00000-of-00001 have in common'
+            f"There is no checkpoint '{path}'. Give the common PATH of its files PATH.index and "
+            'PATH.data-00000-of-00001'
         )
     return path
 
 
 def find(path: str) -> str:
-    """As `check_path`, but takes one of a checkpoint's files for the whole."""
+    """As `check_path`, but also accepts one of a checkpoint's files."""
     return check_path(_SUFFIX.sub('', path))
 
 
 def open_reader(path: str) -> Reader:
-    """A reader of the checkpoint at `path`.
+    """Opens a reader of the checkpoint at `path`.
 
     Raises:
       CheckpointError: if there is none (see `check_path`), or its index cannot be read.
@@ -143,13 +143,13 @@ def open_reader(path: str) -> Reader:
 
 
 def _unreadable_message(path: str, reason: str) -> str:
-    """Says that the checkpoint at `path` cannot be read, and whether that is damage."""
+    """Returns the message that the checkpoint at `path` cannot be read, and whether it is damaged."""
     damaged = '' if is_access_failure(reason) else ': it is damaged'
     return f"The checkpoint '{path}' cannot be read{damaged} ({reason})"
 
 
 def entries(path: str) -> dict[str, Entry]:
-    """Names, shapes and types of all tensors of the checkpoint at `path`.
+    """Returns names, shapes and types of all tensors of the checkpoint at `path`.
 
     Raises:
       CheckpointError: if it cannot be read.
@@ -161,7 +161,7 @@ def entries(path: str) -> dict[str, Entry]:
 
 
 def step_of(path: str) -> int:
-    """The global step that the checkpoint at `path` holds, or its name ends in; 0 if neither.
+    """Returns the global step in the checkpoint at `path`, or else in its name; 0 if neither has one.
 
     Raises:
       CheckpointError: if it cannot be read.
@@ -177,9 +177,9 @@ def step_of(path: str) -> int:
 
 
 def unreadable(path: str) -> dict[str, str]:
-    """Which tensors of the checkpoint at `path` cannot be read, by name, and why.
+    """Returns the reasons why tensors of the checkpoint at `path` cannot be read, by name.
 
-    Reads every tensor, so that their checksums are compared.
+    Reads every tensor and verifies its checksum.
 
     Raises:
       CheckpointError: its index cannot be read.
@@ -195,16 +195,16 @@ def unreadable(path: str) -> dict[str, str]:
 
 
 def damage(path: str) -> str | None:
-    """Why the checkpoint at `path` cannot be used, in a few words; None if all of it can be read.
+    """Returns why the checkpoint at `path` cannot be used; None if all of it can be read.
 
-    Reads every tensor, so that their checksums are compared.
+    Reads every tensor and verifies its checksum.
     """
     problem = _problem(path)
     return None if problem is None else problem.text
 
 
 class _Problem(NamedTuple):
-    """Why a checkpoint cannot be used; `is_damage` unless its files merely cannot be accessed."""
+    """Why a checkpoint cannot be used; `is_damage` is false if its files cannot be accessed."""
 
     text: str
     is_damage: bool
@@ -226,15 +226,15 @@ def _problem(path: str) -> _Problem | None:
 
 
 def newest(directory: str) -> str | None:
-    """Path of the newest checkpoint in `directory`, as its `checkpoint` file says (else by step); None without any."""
+    """Returns the newest checkpoint in `directory` by its `checkpoint` file, or else by step; None if there is none."""
     found = _newest_first(directory)
     return found[0] if found else None
 
 
 def newest_whole(directory: str) -> str | None:
-    """Path of the newest checkpoint in `directory` that can be read to the end; None without any.
+    """Returns the newest checkpoint in `directory` that can be read completely; None if there is none.
 
-    Says which newer ones are damaged, as a machine that stopped in the middle of a write may leave them.
+    Logs which newer ones are damaged, for example by a machine that stopped while writing.
 
     Raises:
       CheckpointError: if there are checkpoints, and none can be read.
@@ -243,37 +243,37 @@ def newest_whole(directory: str) -> str | None:
 
 
 def is_own_name(path: str) -> bool:
-    """Whether a checkpoint is named as training names those that it writes."""
+    """Returns whether a checkpoint has a name that training uses."""
     return _OWN_NAME.fullmatch(os.path.basename(path)) is not None
 
 
 def first_whole(directory: str, paths: Sequence[str]) -> str | None:
-    """The first of some checkpoints in `directory` that can be read to the end; see `newest_whole`."""
+    """Returns the first of some checkpoints in `directory` that can be read completely; see `newest_whole`."""
     problems = []
     for path in paths:
         problem = _problem(path)
         if problem is None:
             return path
         problems.append(problem)
-        logging.warning('%s. Going back to the one before.', problem.text)
+        logging.warning('%s. Trying the previous checkpoint.', problem.text)
     if not problems:
         return None
     if all(problem.is_damage for problem in problems):
         raise CheckpointError(
-            f"All {len(problems)} checkpoints in '{directory}' are damaged. Move them away to start from the beginning"
+            f"All {len(problems)} checkpoints in '{directory}' are damaged. Move them to another folder to start anew"
         )
     raise CheckpointError(f"None of the {len(problems)} checkpoints in '{directory}' can be used. {problems[0].text}")
 
 
 def _newest_first(directory: str) -> list[str]:
-    """Checkpoints in `directory`: those that the state file lists, newest first, then the others by falling step."""
+    """Returns checkpoints in `directory`: those in the state file, newest first, then others by descending step."""
     listed = listed_in(directory)
     others = sorted(on_disk(directory), key=step_in_name, reverse=True)
     return list(dict.fromkeys([*listed, *others]))
 
 
 def listed_in(directory: str) -> list[str]:
-    """Checkpoints that are there and that the state file of `directory` lists, newest first."""
+    """Returns the existing checkpoints that the state file of `directory` lists, newest first."""
     try:
         state = tf.train.get_checkpoint_state(directory)
     except UNREADABLE:
@@ -281,25 +281,25 @@ def listed_in(directory: str) -> list[str]:
     if state is None:
         return []
     named = [state.model_checkpoint_path, *reversed(state.all_model_checkpoint_paths)]
-    # A folder that was moved still names its old place.
+    # The state file of a folder that was moved contains the old path.
     paths = [os.path.join(directory, os.path.basename(path)) for path in named]
     return [path for path in dict.fromkeys(paths) if _exists(path)]
 
 
 def on_disk(directory: str) -> list[str]:
-    """Checkpoints whose index is in `directory`."""
+    """Returns the checkpoints whose index is in `directory`."""
     indices = glob.glob(os.path.join(glob.escape(directory), '*.index'))
     return [path.removesuffix('.index') for path in indices]
 
 
 def step_in_name(path: str) -> int:
-    """The step with which a checkpoint's name ends, -1 without one."""
+    """Returns the step at the end of a checkpoint's name; -1 if there is none."""
     match = re.search(r'-(\d+)$', path)
     return int(match.group(1)) if match else -1
 
 
 def _disagreement(name: str, variable: tf.Variable, entry: Entry) -> str | None:
-    """How `variable` differs from what the checkpoint holds as `name`; None if it does not."""
+    """Returns how `variable` differs from the tensor `name` of the checkpoint; None if it does not."""
     shape = tuple(variable.shape.as_list())
     if shape != entry.shape:
         return f'{name}: {list(shape)} here, {list(entry.shape)} in the checkpoint'
@@ -314,17 +314,17 @@ def restore_all(
     variables: Iterable[tf.Variable],
     names: Mapping[str, str] | None = None,
 ) -> None:
-    """Gives each of `variables` its value in the checkpoint at `path`. Adds nothing to the graph.
+    """Restores `variables` from the checkpoint at `path`. Adds nothing to the graph.
 
     Args:
-      session: to restore into.
-      path: of the checkpoint.
-      variables: what to restore.
-      names: under which name the checkpoint holds a variable, by the variable's name; None for their own.
+      session: session to restore into.
+      path: path of the checkpoint.
+      variables: variables to restore.
+      names: name in the checkpoint by the name of the variable; None if they are equal.
 
     Raises:
-      CheckpointError: if the checkpoint cannot be read, lacks one of them, or holds one with another shape or type.
-        No variable is changed then.
+      CheckpointError: if the checkpoint cannot be read, lacks a variable, or has one with another shape or type. In
+        this case no variable is changed.
     """
     wanted = {_name_held(variable, names): variable for variable in variables}
     held = entries(path)
@@ -338,14 +338,15 @@ def restore_all(
         if missing:
             problems.append(f'it lacks {len(missing)} of {len(wanted)} variables ({shortened(missing)})')
         raise NetworkMismatchError(
-            f"The checkpoint '{path}' does not fit this network: {'; '.join(problems)}. Give the flags that it was "
-            'trained with (model variant, data set, heads, decoder, optimizer, trainable scopes), or another checkpoint'
+            f"The checkpoint '{path}' does not match this network: {'; '.join(problems)}. Set the options of "
+            'its training (model variant, data set, heads, decoder, optimizer, trainable scopes), or give another '
+            'checkpoint'
         )
     _load(session, path, list(wanted.values()), names)
 
 
 def _name_held(variable: tf.Variable, names: Mapping[str, str] | None) -> str:
-    """The name under which a checkpoint holds `variable`."""
+    """Returns the name of `variable` in a checkpoint."""
     own: str = variable.op.name
     return own if names is None else names.get(own, own)
 
@@ -358,18 +359,18 @@ def restore_matching(
     check: Callable[[RestoreReport], None] | None = None,
     conversion: Callable[[tf.Variable, Entry], Conversion | None] | None = None,
 ) -> RestoreReport:
-    """Gives those of `variables` which the checkpoint at `path` holds, with equal shape and type, its values.
+    """Restores those of `variables` that the checkpoint at `path` contains with equal shape and type.
 
-    Adds nothing to the graph; says nothing: the report is for the caller to tell.
+    Adds nothing to the graph and logs nothing; the caller reports the result.
 
     Args:
-      session: where they get their values.
-      path: of the checkpoint.
+      session: session to restore into.
+      path: path of the checkpoint.
       variables: the variables.
-      names: under which name the checkpoint holds a variable, by the variable's name; None for their own.
-      check: gets the report before any variable changes, and may raise.
-      conversion: gives, for a variable that the checkpoint holds in another shape, what makes its value fit, or None
-        where nothing does; None where no value is converted.
+      names: name in the checkpoint by the name of the variable; None if they are equal.
+      check: called with the report before any variable changes; may raise.
+      conversion: returns the conversion for a variable that has another shape in the checkpoint, or None if there is
+        none; None to convert nothing.
 
     Raises:
       CheckpointError: if the checkpoint cannot be read.
@@ -406,7 +407,7 @@ def _load(
     names: Mapping[str, str] | None = None,
     conversions: Mapping[str, Conversion] | None = None,
 ) -> None:
-    """Runs the variables' own initialisers, fed with the checkpoint's values: one run, no new operations."""
+    """Runs the variables' own initialisers, fed with the checkpoint's values, in one run without new operations."""
     reader = open_reader(path)
     values: dict[tf.Tensor, np.ndarray] = {}
     try:
@@ -422,34 +423,34 @@ def _load(
 class CheckpointWriter:
     """Writes `DIRECTORY/model.ckpt-STEP` and keeps the newest few.
 
-    A checkpoint appears under its name when it is whole, and `checkpoint` names it after that: a process that dies
-    at any moment leaves only whole ones behind.
+    A checkpoint gets its name when it is complete, and is then listed in `checkpoint`: a process that is killed at any
+    moment leaves only complete checkpoints behind.
     """
 
     def __init__(self, directory: str, keep: int = 5, variables: Sequence[tf.Variable] | None = None):
         """Adds the saving operations to the current graph; `variables` None for all global ones."""
         self._directory = directory
         self._keep = keep
-        # TensorFlow's own removal of old checkpoints takes their paths for patterns, so it is not asked for.
+        # TensorFlow's own removal of old checkpoints treats their paths as patterns, so it is not used.
         self._saver = tf.compat.v1.train.Saver(variables, max_to_keep=None)
-        self._written: list[str] = []  # names of those to keep, the oldest first
+        self._written: list[str] = []  # names of the checkpoints to keep, the oldest first
         self.last_path: str | None = None
         self.last_step: int | None = None
 
     def adopt(self, path: str, step: int) -> None:
-        """Takes over the checkpoints that an earlier run has written and listed in the state file.
+        """Adopts the checkpoints that an earlier run has written and listed in the state file.
 
-        `path` was just restored; older ones count among the kept, and no other file will ever be removed.
+        `path` was just restored. Older ones are among those that are kept; no other file will be removed.
         """
         names = [os.path.basename(listed) for listed in reversed(listed_in(self._directory))]
         self._written = [name for name in names if is_own_name(name) and step_in_name(name) <= step]
         self.last_path, self.last_step = path, step
 
     def save(self, session: tf.compat.v1.Session, step: int) -> str:
-        """Writes the checkpoint of `step`, unless it is there already, and returns its path.
+        """Writes the checkpoint of `step`, unless it exists, and returns its path.
 
         Raises:
-          CheckpointError: if it cannot be written; what was there stays.
+          CheckpointError: if it cannot be written; existing files are unchanged.
         """
         if self.last_step == step and self.last_path is not None:
             return self.last_path
@@ -463,7 +464,7 @@ class CheckpointWriter:
         except (tf.errors.OpError, ValueError, OSError) as error:
             raise CheckpointError(
                 f"The checkpoint of step {step} cannot be written to '{self._directory}' ({reason_of(error)}). "
-                f'Is the disk full, or the folder read-only? The last good checkpoint is {self.last_path}'
+                f'Check that the disk is not full and the folder is writable. The last checkpoint is {self.last_path}'
             ) from error
         self.last_path, self.last_step = path, step
         for old in names[: -self._keep]:
@@ -479,7 +480,7 @@ def write_state(directory: str, names: Sequence[str]) -> None:
 
 
 def _remove(prefix: str) -> None:
-    """Removes the files of the checkpoint at `prefix`, the index first: what is left is no checkpoint."""
+    """Removes the files of the checkpoint at `prefix`, the index first, without which the rest is not a checkpoint."""
     try:
         for path in reversed(files_of(prefix)):
             os.remove(path)
@@ -488,7 +489,7 @@ def _remove(prefix: str) -> None:
 
 
 class NoCheckpoints:
-    """In the place of a `CheckpointWriter` where another process writes the checkpoints."""
+    """Substitute for a `CheckpointWriter` if another process writes the checkpoints."""
 
     last_path: str | None = None
 
@@ -497,9 +498,9 @@ class NoCheckpoints:
 
 
 def remove_leftovers(directory: str) -> None:
-    """Removes what a killed process may have left of a checkpoint, or of a file beside it, that it had not finished.
+    """Removes unfinished checkpoints and other files that a killed process may have left behind.
 
-    Data files without an index are removed only where a state file shows that training has written here.
+    Data files without an index are removed only if there is a state file, which shows that training has written here.
     """
     escaped = glob.escape(directory)
     leftovers = glob.glob(os.path.join(escaped, f'{BASENAME}-*.tempstate*'))
@@ -511,4 +512,4 @@ def remove_leftovers(directory: str) -> None:
     for path in leftovers:
         os.remove(path)
     for path in (*leftovers, *files.remove_leftovers(directory, _WRITTEN_BESIDE)):
-        logging.info('Removed %s, left by a run that was stopped while writing it.', path)
+        logging.info('Removed %s, left behind by a run that was stopped while writing it.', path)

@@ -1,7 +1,7 @@
-"""Moving averages of the weights, which predict better than the last weights where steps are large or batches small.
+"""Exponential moving averages (EMA) of the weights.
 
-Each variable of the network has a shadow, `VARIABLE/ExponentialMovingAverage`, that follows it slowly. Training changes
-the shadows and never reads them; prediction may take them in the place of the weights.
+Each variable of the network has an average, `VARIABLE/ExponentialMovingAverage`. Training updates the averages and
+never reads them; prediction may use them instead of the weights, which often helps with large steps or small batches.
 """
 
 from __future__ import annotations
@@ -13,33 +13,40 @@ from absl import logging
 
 from deeplab.core import checkpoints
 from deeplab.errors import CheckpointError
+from deeplab.wording import is_set_by_flag, option
 
-SUFFIX = 'ExponentialMovingAverage'  # as TensorFlow's own averages end
+SUFFIX = 'ExponentialMovingAverage'  # the suffix of TensorFlow's own averages
+# The options that request averages, of which a program has at most one.
+_USE_FIELDS = (
+    'EvalOptions.use_moving_average',
+    'VisOptions.use_moving_average',
+    'ExportOptions.use_moving_average',
+)
 
 
-def shadow_name(name: str) -> str:
-    """Name of the shadow of the variable `name`."""
+def average_name(name: str) -> str:
+    """Returns the name of the average of the variable `name`."""
     return f'{name}/{SUFFIX}'
 
 
-def is_shadow(name: str) -> bool:
-    """Whether `name` is that of a shadow."""
+def is_average(name: str) -> bool:
+    """Returns whether `name` is the name of an average."""
     return name.endswith(f'/{SUFFIX}')
 
 
-def without_shadows(variables: Iterable[tf.Variable]) -> list[tf.Variable]:
-    """Those of `variables` that are no shadows."""
-    return [variable for variable in variables if not is_shadow(variable.op.name)]
+def without_averages(variables: Iterable[tf.Variable]) -> list[tf.Variable]:
+    """Returns those of `variables` that are not averages."""
+    return [variable for variable in variables if not is_average(variable.op.name)]
 
 
 def ramped_decay(step: tf.Tensor | int, decay: float) -> tf.Tensor:
-    """The decay of the update that follows `step` steps: `min(decay, (1 + step) / (10 + step))`.
+    """Returns the decay of the update after `step` steps: `min(decay, (1 + step) / (10 + step))`.
 
-    A young average has little worth keeping, so it begins fast (0.1 at step 0).
+    The ramp starts at 0.1 so that the initial weights are forgotten quickly.
 
     Args:
-      step: steps done before, scalar integer, 0 or more.
-      decay: share of the old average that stays in the end, in (0, 1).
+      step: number of previous steps, scalar integer, 0 or more.
+      decay: final decay, in (0, 1).
 
     Returns:
       scalar float32.
@@ -49,38 +56,39 @@ def ramped_decay(step: tf.Tensor | int, decay: float) -> tf.Tensor:
 
 
 class MovingAverages:
-    """The shadows of some variables, in the current graph."""
+    """Exponential moving averages of variables, in the current graph."""
 
     def __init__(self, variables: Sequence[tf.Variable], decay: float, global_step: tf.Variable) -> None:
-        """Makes the shadows: global variables, so that checkpoints hold them, and no model variables.
+        """Creates the averages as global variables, which checkpoints contain, but not as model variables.
 
         Args:
-          variables: what to average, float32.
+          variables: variables to average, float32.
           decay: see `ramped_decay`.
-          global_step: the counter of updates.
+          global_step: number of updates.
         """
         self._decay = decay
         self._global_step = global_step
-        self._pairs = [(variable, _make_shadow(variable)) for variable in variables]
-        starts = [shadow.assign(variable, read_value=False) for variable, shadow in self._pairs]
-        self.start = tf.group(*starts, name='start_moving_averages')  # gives each shadow its variable's value
+        self._pairs = [(variable, _make_average(variable)) for variable in variables]
+        starts = [average.assign(variable, read_value=False) for variable, average in self._pairs]
+        self.start = tf.group(*starts, name='start_moving_averages')  # sets each average to its variable's value
 
     def update(self) -> list[tf.Operation]:
-        """Operations that move each shadow towards its variable: shadow -= (shadow - variable) * (1 - decay).
+        """Returns operations that update each average: average -= (average - variable) * (1 - decay).
 
-        They read variables and step when they run; make them where the weights are new and the step is not.
+        They read variables and step when they run: create them with control dependencies on the update of the weights,
+        but before the step is incremented.
 
-        Source: Polyak and Juditsky, "Acceleration of stochastic approximation by averaging" (the idea).
+        Source: Polyak and Juditsky, "Acceleration of stochastic approximation by averaging" (averaging of weights).
         """
         share = 1.0 - ramped_decay(self._global_step, self._decay)
-        return [shadow.assign_sub((shadow - variable) * share, read_value=False) for variable, shadow in self._pairs]
+        return [average.assign_sub((average - variable) * share, read_value=False) for variable, average in self._pairs]
 
 
-def _make_shadow(variable: tf.Variable) -> tf.Variable:
-    """The shadow of `variable`, 0 until it is started."""
-    # Not with the variable itself as initial value: initialisers run all at once, in no order.
+def _make_average(variable: tf.Variable) -> tf.Variable:
+    """Creates the average of `variable`, 0 until `MovingAverages.start` has run."""
+    # The variable is not used as initial value because initialisers run in no particular order.
     return tf.compat.v1.get_variable(
-        shadow_name(variable.op.name),
+        average_name(variable.op.name),
         variable.shape,
         variable.dtype.base_dtype,
         tf.compat.v1.zeros_initializer(),
@@ -89,70 +97,73 @@ def _make_shadow(variable: tf.Variable) -> tf.Variable:
 
 
 def held_by(path: str) -> list[str]:
-    """Names of the shadows in the checkpoint at `path`, sorted.
+    """Returns the names of the averages in the checkpoint at `path`, sorted.
 
     Raises:
       CheckpointError: it cannot be read.
     """
-    return [name for name in checkpoints.entries(path) if is_shadow(name)]
+    return [name for name in checkpoints.entries(path) if is_average(name)]
 
 
 def resume(
     session: tf.compat.v1.Session, path: str, variables: Sequence[tf.Variable], averages: MovingAverages | None
 ) -> None:
-    """Gives variables, shadows among them, their values in a checkpoint of an earlier run.
+    """Restores variables, including averages, from a checkpoint of an earlier run.
 
-    Shadows that the checkpoint does not hold at all start from its weights, with a line that says so.
+    If the checkpoint contains no averages, they start from its weights, which is logged.
 
     Args:
-      session: to restore into.
-      path: of the checkpoint.
-      variables: what to restore.
+      session: session to restore into.
+      path: path of the checkpoint.
+      variables: variables to restore.
       averages: those of this run; None for none.
 
     Raises:
-      CheckpointError: it does not fit.
+      CheckpointError: it does not match the variables.
     """
     held = held_by(path)
     if averages is not None and not held:
-        checkpoints.restore_all(session, path, without_shadows(variables))
+        checkpoints.restore_all(session, path, without_averages(variables))
         session.run(averages.start)
-        logging.info('%s holds no moving averages of the weights: they start from its weights.', path)
+        logging.info('%s contains no moving averages (EMA) of the weights: they start from its weights.', path)
         return
     checkpoints.restore_all(session, path, variables)
     if averages is None and held:
         logging.warning(
-            '%s holds moving averages of the weights, but --moving_average_decay is not set: they end here.', path
+            '%s contains moving averages (EMA) of the weights, but %s is not set: they are discarded.',
+            path,
+            option('TrainOptions.moving_average_decay'),
         )
 
 
-def shadow_of_each(path: str, variables: Iterable[tf.Variable]) -> dict[str, str]:
-    """Under which name the checkpoint at `path` holds the average of each variable, by the variable's name.
+def average_of_each(path: str, variables: Iterable[tf.Variable]) -> dict[str, str]:
+    """Returns the name of the average of each variable in the checkpoint at `path`, by the variable's name.
 
     Raises:
-      CheckpointError: it holds no averages, or cannot be read.
+      CheckpointError: it contains no averages, or cannot be read.
     """
     if not held_by(path):
+        field = next(filter(is_set_by_flag, _USE_FIELDS), _USE_FIELDS[0])
         raise CheckpointError(
-            f"The checkpoint '{path}' holds no moving averages of the weights. Leave --use_moving_average away, or "
-            'give a checkpoint of a training with --moving_average_decay'
+            f"The checkpoint '{path}' contains no moving averages (EMA) of the weights. Omit {option(field)}, or give "
+            f'a checkpoint of a training with {option("TrainOptions.moving_average_decay")}'
         )
-    return {variable.op.name: shadow_name(variable.op.name) for variable in variables}
+    return {variable.op.name: average_name(variable.op.name) for variable in variables}
 
 
 def restore_weights(
     session: tf.compat.v1.Session, path: str, variables: Sequence[tf.Variable], use_moving_average: bool
 ) -> None:
-    """Gives a network for prediction its weights: those of a checkpoint, or their moving averages.
+    """Restores the weights of a network for prediction: those of a checkpoint, or their moving averages.
 
     Args:
-      session: to restore into.
-      path: of the checkpoint.
-      variables: all of the network's.
-      use_moving_average: whether each takes its shadow's value.
+      session: session to restore into.
+      path: path of the checkpoint.
+      variables: all variables of the network.
+      use_moving_average: whether to use the averages instead of the weights.
 
     Raises:
-      CheckpointError: it does not fit, or holds no averages where they are wanted.
+      CheckpointError: it does not match the network, or contains no averages although they are requested.
     """
-    names = shadow_of_each(path, variables) if use_moving_average else None
+    names = average_of_each(path, variables) if use_moving_average else None
     checkpoints.restore_all(session, path, variables, names)

@@ -1,7 +1,6 @@
-"""Which checkpoints in a training's folder are the training's own, and which of them it resumes from.
+"""Checkpoints of a training run in its folder, and the one from which it resumes.
 
-The user may keep other checkpoints there, such as the one to start from: they are neither resumed from, nor
-overwritten, nor removed.
+Other checkpoints in the folder, such as the initial one, are neither resumed from, nor overwritten, nor removed.
 """
 
 from __future__ import annotations
@@ -12,18 +11,18 @@ from absl import logging
 
 from deeplab.core import checkpoints
 from deeplab.errors import CheckpointError
+from deeplab.wording import option
 
 
 def of_run(directory: str, initial: str | None = None) -> list[str]:
-    """The checkpoints in `directory` from which a training there resumes, newest first.
+    """Returns the checkpoints in `directory` from which a training there can resume, newest first.
 
-    They are those that its state file lists, and after them those named as training names its own, `model.ckpt-STEP`.
-    The user's initial checkpoint may lie in the same folder: it is not one of them, unless the state file lists it
-    under such a name.
+    These are the checkpoints that its state file lists, followed by those named `model.ckpt-STEP`. The initial
+    checkpoint may be in the same folder; it is excluded unless the state file lists it under such a name.
 
     Args:
-      directory: the training's folder.
-      initial: path of the initial checkpoint, or of its folder; None without one.
+      directory: folder of the training.
+      initial: path of the initial checkpoint, or of its folder; None for none.
     """
     given = _real_path(initial) if initial else None
     listed = [
@@ -36,7 +35,7 @@ def of_run(directory: str, initial: str | None = None) -> list[str]:
 
 
 def newest_of_run(directory: str, initial: str | None = None) -> str | None:
-    """The newest whole checkpoint in `directory` from which a training there resumes; None without any; see `of_run`.
+    """Returns the newest intact checkpoint of `of_run`; None if there is none.
 
     Raises:
       CheckpointError: if there are checkpoints of the training, and none can be read.
@@ -44,8 +43,8 @@ def newest_of_run(directory: str, initial: str | None = None) -> str | None:
     found = of_run(directory, initial)
     if found and not checkpoints.listed_in(directory):
         logging.warning(
-            "The file 'checkpoint' in '%s' is missing or damaged, or what it lists is gone. Resuming from the files "
-            'named %s-STEP; none of those will be removed.',
+            "The file 'checkpoint' in '%s' is missing or damaged, or the checkpoints in it no longer exist. Resuming "
+            'from the files named %s-STEP, none of which will be removed.',
             directory,
             checkpoints.BASENAME,
         )
@@ -53,13 +52,13 @@ def newest_of_run(directory: str, initial: str | None = None) -> str | None:
 
 
 def require_not_overwritten(directory: str, initial: str | None, resumed_step: int | None, last_step: int) -> None:
-    """Raises `CheckpointError` where a training would overwrite its initial checkpoint with one of its own.
+    """Raises `CheckpointError` if a training would overwrite its initial checkpoint with one of its own.
 
     Args:
-      directory: the training's folder.
-      initial: path of the initial checkpoint, or of its folder; None without one.
-      resumed_step: from which the training resumes; None for a new one.
-      last_step: with which it ends.
+      directory: folder of the training.
+      initial: path of the initial checkpoint, or of its folder; None for none.
+      resumed_step: step from which the training resumes; None for a new training.
+      last_step: last step of the training.
     """
     if not initial:
         return
@@ -70,13 +69,14 @@ def require_not_overwritten(directory: str, initial: str | None, resumed_step: i
     first = 0 if resumed_step is None else resumed_step + 1
     if first <= checkpoints.step_in_name(path) <= last_step:
         raise CheckpointError(
-            f'--tf_initial_checkpoint={initial} lies in --train_logdir and has the name of a checkpoint that training '
-            'will write there, so that it would be overwritten. Set another --train_logdir, or move its files'
+            f'{option("TrainOptions.initial_checkpoint", initial)} is in {option("TrainOptions.train_logdir")} and '
+            'would be overwritten by a checkpoint of the same name. Set another '
+            f'{option("TrainOptions.train_logdir")}, or move its files'
         )
 
 
 def _real_path(path: str) -> str:
-    """The checkpoint at `path`, or the newest in the folder `path`, without links and relative parts."""
+    """Returns the real path of the checkpoint at `path`, or of the newest in the folder `path`."""
     if os.path.isdir(path):
         path = checkpoints.newest(path) or path
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))

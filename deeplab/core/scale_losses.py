@@ -1,4 +1,4 @@
-"""The loss of each scale's logits, as a formula such as `softmax+0.5*dice` says."""
+"""The training loss of each scale's logits, from a formula such as `softmax+0.5*dice`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from deeplab import common
 from deeplab.core import losses, region_losses, resize, shapes, summation
 from deeplab.errors import OptionError
 from deeplab.options import PIXEL_LOSSES, LossOptions
+from deeplab.wording import option
 
 
 class ScaleLoss(NamedTuple):
@@ -26,11 +27,11 @@ class ScaleLoss(NamedTuple):
 
 
 def check_label_weights(label_weights: Sequence[float] | None, num_classes: int) -> None:
-    """Raises `OptionError` unless there are no weights, one, or one for each class."""
+    """Raises `OptionError` unless there are no weights, one, or one per class."""
     if label_weights and len(label_weights) not in (1, num_classes):
         raise OptionError(
-            f'--label_weights gives {len(label_weights)} weights, but there are {num_classes} classes. Give one weight '
-            'for all classes, or one for each'
+            f'{option("LossOptions.label_weights")} has {len(label_weights)} weights, but there are {num_classes} '
+            'classes. Give one weight for all classes, or one per class'
         )
 
 
@@ -42,18 +43,18 @@ def losses_of_scales(
     global_step: tf.Tensor | None = None,
     scope: str = common.OUTPUT_TYPE,
 ) -> dict[str, ScaleLoss]:
-    """The loss of each scale's logits (contract, section 5).
+    """Builds the loss of each scale's logits.
 
     Args:
       scales_to_logits: logits [n, h', w', classes] by key, such as 'merged_logits' and 'logits_0.50'.
       labels: [n, h, w, 1] int32.
-      ignore_label: label of pixels that count nowhere.
-      options: the formula, upsampling, weights, hard-pixel mining.
-      global_step: scalar integer; needed where mining sets in step by step.
+      ignore_label: label of the pixels that are excluded from the loss.
+      options: the formula, upsampling, weights, hard example mining.
+      global_step: scalar integer, for the schedule of hard example mining; None for the graph's own.
       scope: first part of the losses' names.
 
     Returns:
-      a loss for each key. The name of its value's operation holds `SCOPE_KEY`.
+      A loss for each key. The name of its value's operation contains `SCOPE_KEY`.
 
     Raises:
       OptionError: if the number of label weights fits neither one nor the classes.
@@ -68,7 +69,7 @@ def losses_of_scales(
 
 
 def _weighted_sum(terms: Mapping[str, tf.Tensor], options: LossOptions) -> tf.Tensor:
-    """The sum of the terms, each times its weight, scalar float32."""
+    """Returns the weighted sum of the terms, scalar float32."""
     weighted = [terms[term.name] if term.weight == 1.0 else term.weight * terms[term.name] for term in options.terms]
     return summation.in_order(weighted)
 
@@ -76,7 +77,7 @@ def _weighted_sum(terms: Mapping[str, tf.Tensor], options: LossOptions) -> tf.Te
 def _terms_of_one_scale(
     logits: tf.Tensor, labels: tf.Tensor, ignore_label: int, options: LossOptions, global_step: tf.Tensor | None
 ) -> dict[str, tf.Tensor]:
-    """Each term of one scale's loss by name, scalars float32, not weighted."""
+    """Returns the terms of one scale's loss by name, scalars float32, not weighted."""
     if options.upsample_logits:
         height, width = (int(side) for side in labels.shape[1:3])
         logits = resize.bilinear(tf.cast(logits, tf.float32), (height, width))  # [n, h, w, classes]
@@ -101,7 +102,7 @@ def _terms_of_one_scale(
 def _pixel_losses(
     name: str, logits: tf.Tensor, labels: tf.Tensor, ignore_label: int, options: LossOptions
 ) -> losses.PixelLosses:
-    """The losses of all pixels that the term `name` means."""
+    """Returns the losses of all pixels for the term `name`."""
     if name == 'focal':
         return losses.focal(
             logits, labels, ignore_label, options.label_weights, options.label_smoothing, options.focal_gamma
@@ -110,7 +111,7 @@ def _pixel_losses(
 
 
 def _region_losses(options: LossOptions) -> dict[str, Callable[[region_losses.Regions], region_losses.ClassLosses]]:
-    """The losses of classes by name."""
+    """Returns the functions of the region losses by name."""
     return {
         'dice': region_losses.dice,
         'jaccard': region_losses.jaccard,
@@ -120,7 +121,7 @@ def _region_losses(options: LossOptions) -> dict[str, Callable[[region_losses.Re
 
 
 def _mean_of_pixels(pixels: losses.PixelLosses, options: LossOptions, global_step: tf.Tensor | None) -> tf.Tensor:
-    """The mean over all pixels that count, or over the hardest ones, scalar float32."""
+    """Returns the mean over all labelled pixels, or over the hardest ones, scalar float32."""
     if options.top_k_percent_pixels == 1.0:
         return losses.mean_of_counted(pixels)
     if global_step is None:

@@ -1,8 +1,7 @@
-"""Which variables are meant: scopes named on a command line, and maps from a checkpoint's names to a network's.
+"""Selection of variables by scope, and maps from the variable names of a checkpoint to those of a network.
 
-A scope means every name that begins with it, as the last layers' scopes do: `aspp` stands for `aspp0`,
-`aspp1_depthwise` and so on; `block1/` with the slash at its end leaves `block10` out. Names only: nothing here needs
-TensorFlow.
+A scope is a prefix of names: `aspp` includes `aspp0`, `aspp1_depthwise` and so on; `block1/`, with the trailing slash,
+excludes `block10`. Only names are handled, without TensorFlow.
 """
 
 from __future__ import annotations
@@ -14,26 +13,27 @@ from typing import Any
 
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.utils import documents
+from deeplab.wording import option
 
 FILE_SUFFIXES = ('.json', '.yaml', '.yml')
 RENAME_FLAG = 'checkpoint_rename_map'
 
-# (beginning of names in the checkpoint, what stands in its place in this network)
+# (prefix of names in the checkpoint, prefix in this network)
 RenameMap = tuple[tuple[str, str], ...]
 
-_MOST_SCOPES = 20  # that a message lists
+_MOST_SCOPES = 20  # largest number of scopes in a message
 
 
 def shortened(names: Sequence[str], most: int = 8) -> str:
-    """`names` as a comma-separated list that says how many more there are after `most` of them."""
+    """Returns the first `most` names as a comma-separated list, with the number of the others."""
     shown = ', '.join(names[:most])
     return shown if len(names) <= most else f'{shown} and {len(names) - most} more'
 
 
 def scopes_near(names: Iterable[str], wanted: str) -> str:
-    """The scopes among `names` that somebody who wrote `wanted` may have meant, for messages.
+    """Returns the existing scopes nearest to `wanted`, for messages.
 
-    Those one level below the longest part of `wanted` that exists; without one, the outermost scopes.
+    These are the scopes one level below the longest parent of `wanted` that exists, or else the outermost scopes.
     """
     known = list(names)
     parent = wanted
@@ -46,66 +46,69 @@ def scopes_near(names: Iterable[str], wanted: str) -> str:
     return shortened(sorted(below), _MOST_SCOPES)
 
 
-def require_all_known(scopes: Iterable[str], names: Collection[str], flag: str) -> None:
-    """Raises `OptionError` for a scope with which none of `names` begins; the message lists scopes that exist.
+def require_all_known(scopes: Iterable[str], names: Collection[str], field: str) -> None:
+    """Raises `OptionError` for a scope that is not a prefix of any of `names`; the message lists existing scopes.
 
     Args:
-      scopes: what the flag says.
-      names: variables of the network.
-      flag: the flag's name.
+      scopes: value of the option.
+      names: names of the variables of the network.
+      field: the option, such as 'RestoreOptions.exclude_scopes'.
     """
     for scope in scopes:
         if not any(name.startswith(scope) for name in names):
             raise OptionError(
-                f"--{flag}: no variable of this network begins with '{scope}'. Scopes that exist: "
+                f"{option(field)}: no variable of this network begins with '{scope}'. Existing scopes: "
                 f'{scopes_near(names, scope)}'
             )
 
 
 def read_rename_map(text: str) -> RenameMap:
-    """Reads what --checkpoint_rename_map says.
+    """Reads a rename map.
 
     Args:
       text: `old_prefix=new_prefix,...`, or the path of a JSON or YAML file with one object of old and new prefixes.
 
     Raises:
-      OptionError: It is neither, the file cannot be read, or an old prefix occurs twice.
+      OptionError: It is neither, the file cannot be read, or an old prefix appears twice.
     """
     pairs = _pairs_of_file(pathlib.Path(text)) if text.endswith(FILE_SUFFIXES) else _pairs_of_line(text)
     counts = collections.Counter(old for old, _ in pairs)
     twice = [old for old, count in counts.items() if count > 1]
     if twice:
-        raise OptionError(f"--{RENAME_FLAG}={text}: '{twice[0]}' has two entries; leave one away")
+        given = option('RestoreOptions.rename_map', text)
+        raise OptionError(f"{given}: '{twice[0]}' appears twice. Remove one of its entries")
     return tuple(pairs)
 
 
 def _pairs_of_line(text: str) -> list[tuple[str, str]]:
-    """The entries of a map that stands on the command line."""
+    """Returns the entries of a map given as text."""
     pairs = []
     for entry in text.split(','):
         old, equals, new = (part.strip() for part in entry.partition('='))
         if not equals or '=' in new or (not old and not new):
             raise OptionError(
-                f"--{RENAME_FLAG}={text}: '{entry.strip()}' is no entry. Write old_prefix=new_prefix,... with the "
-                "checkpoint's names first, or give a file that ends in .json, .yaml or .yml"
+                f"{option('RestoreOptions.rename_map', text)}: '{entry.strip()}' is not an entry. Write "
+                "old_prefix=new_prefix,... with the checkpoint's names first, or give a file that ends in .json, .yaml "
+                'or .yml'
             )
         pairs.append((old, new))
     return pairs
 
 
 def _pairs_of_file(path: pathlib.Path) -> list[tuple[str, str]]:
-    """The entries of a map in a file."""
+    """Returns the entries of a map in a file."""
+    given = option('RestoreOptions.rename_map')
     try:
         pairs = documents.load(path, keeps_pairs=True)
     except FileNotFoundError:
-        raise OptionError(f"--{RENAME_FLAG}: the file '{path}' does not exist") from None
+        raise OptionError(f"{given}: the file '{path}' does not exist") from None
     except documents.DocumentError as error:
-        raise OptionError(f"--{RENAME_FLAG}: the file '{path}' {error}") from None
+        raise OptionError(f"{given}: the file '{path}' {error}") from None
     pairs = list(pairs.items()) if isinstance(pairs, Mapping) else pairs  # of YAML
     good = isinstance(pairs, list) and pairs and all(_is_pair_of_texts(pair) for pair in pairs)
     if not good:
         raise OptionError(
-            f"--{RENAME_FLAG}: '{path}' must hold one object of texts, such as "
+            f"{given}: '{path}' must contain one object with string values, such as "
             '{"old_prefix": "new_prefix"}, with the checkpoint\'s names first'
         )
     return [(old, new) for old, new in pairs]
@@ -116,7 +119,7 @@ def _is_pair_of_texts(pair: Any) -> bool:
 
 
 def new_name(name: str, rename_map: RenameMap) -> str:
-    """What `name` becomes: the entry with the longest old prefix that it begins with counts."""
+    """Returns the new name of `name`, by the entry with the longest matching old prefix."""
     fitting = [pair for pair in rename_map if name.startswith(pair[0])]
     if not fitting:
         return name
@@ -125,33 +128,33 @@ def new_name(name: str, rename_map: RenameMap) -> str:
 
 
 def rename(names: Iterable[str], rename_map: RenameMap, checkpoint: str) -> dict[str, str]:
-    """The names of a checkpoint's variables by the names that a map gives them.
+    """Applies a rename map to the names of a checkpoint's variables.
 
     Args:
-      names: the checkpoint's.
-      rename_map: the map; names that no entry fits stay.
+      names: names in the checkpoint.
+      rename_map: the map; names that no entry matches are kept.
       checkpoint: its path, for messages.
 
     Returns:
       Old names by new names.
 
     Raises:
-      CheckpointError: An entry fits no name, or two names become one.
+      CheckpointError: An entry matches no name, or two names become equal.
     """
     known = list(names)
     for old, new in rename_map:
         if not any(name.startswith(old) for name in known):
             raise CheckpointError(
-                f"--{RENAME_FLAG}: '{old}={new}' fits nothing in the checkpoint '{checkpoint}', where no variable "
-                f"begins with '{old}'. Scopes that exist there: {scopes_near(known, old)}"
+                f"{option('RestoreOptions.rename_map')}: '{old}={new}' matches nothing: no variable of the checkpoint "
+                f"'{checkpoint}' begins with '{old}'. Existing scopes: {scopes_near(known, old)}"
             )
     renamed: dict[str, str] = {}
     for name in known:
         new = new_name(name, rename_map)
         if new in renamed:
             raise CheckpointError(
-                f"--{RENAME_FLAG}: '{renamed[new]}' and '{name}' of the checkpoint '{checkpoint}' would both become "
-                f"'{new}'. Map one of them to a name that this network does not have"
+                f"{option('RestoreOptions.rename_map')}: '{renamed[new]}' and '{name}' of the checkpoint "
+                f"'{checkpoint}' would both become '{new}'. Map one of them to a name that this network does not have"
             )
         renamed[new] = name
     return renamed

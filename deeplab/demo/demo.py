@@ -150,7 +150,7 @@ def run(options: DemoOptions, run_program: RunProgram, settings: Settings | None
     if options.steps is not None:
         settings = dataclasses.replace(settings, steps=options.steps)
     workdir = pathlib.Path(options.workdir).expanduser().resolve()
-    with folder_lock.held(str(workdir), 'demo', 'workdir'):
+    with folder_lock.held(str(workdir), 'demo', 'DemoOptions.workdir'):
         return _run(options, run_program, settings, workdir, started)
 
 

@@ -107,7 +107,7 @@ def open_split(
     resized = functools.partial(_resized, resize)
     if crop_size is None:
         crop_size = _smallest_crop(verdict, network.output_stride, resized)
-    record_check.require_fit(verdict, index, crop_size, f'{program}_crop_size', network.output_stride, resized)
+    record_check.require_fit(verdict, index, crop_size, network.output_stride, resized)
     reader = input_generator.RecordReader(index, descriptor.image_channels, descriptor.image_bits)
     return Split(descriptor, reader, verdict, crop_size)
 

@@ -75,7 +75,7 @@ def run(options: TrainOptions) -> Result:
         options = dataclasses.replace(options, train_logdir=os.path.abspath(options.train_logdir))
     if not options.clones.is_chief:  # the folder is task 0's
         return _run(options)
-    with folder_lock.held(options.train_logdir, 'train', 'train_logdir'):
+    with folder_lock.held(options.train_logdir, 'train', 'TrainOptions.train_logdir'):
         return _run(options)
 
 

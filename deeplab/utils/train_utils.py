@@ -109,7 +109,7 @@ def trained_variables(trainable_scopes: Sequence[str]) -> list[tf.Variable]:
     variables: list[tf.Variable] = tf.compat.v1.trainable_variables()
     if not trainable_scopes:
         return variables
-    scopes.require_all_known(trainable_scopes, [v.op.name for v in variables], 'trainable_scopes')
+    scopes.require_all_known(trainable_scopes, [v.op.name for v in variables], 'OptimizerOptions.trainable_scopes')
     return [v for v in variables if v.op.name.startswith(tuple(trainable_scopes))]
 
 
@@ -144,7 +144,7 @@ def variables_to_restore(
       exclude_scopes: other scopes to leave out.
     """
     left_out = (*exclude_scopes, *(() if initialize_last_layer else last_layers))
-    own = moving_average.without_shadows(variables)
+    own = moving_average.without_averages(variables)
     return [v for v in own if v.op.name != checkpoints.GLOBAL_STEP and not v.op.name.startswith(left_out)]
 
 
@@ -227,7 +227,7 @@ def get_model_init_fn(
         everything = session.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
         slots = checkpoint_network.slots([v.op.name for v in everything])
         networks_own = [v.op.name for v in everything if v.op.name not in slots]
-        scopes.require_all_known(exclude_scopes, networks_own, 'checkpoint_exclude_scopes')
+        scopes.require_all_known(exclude_scopes, networks_own, 'RestoreOptions.exclude_scopes')
         variables = variables_to_restore(everything, initialize_last_layer, last_layers, exclude_scopes)
         # A name that the map took away from a variable of the checkpoint is none there any more.
         names = None if renamed is None else {v.op.name: renamed.get(v.op.name, '') for v in variables}

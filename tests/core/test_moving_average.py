@@ -24,7 +24,7 @@ class Toy:
         self.applied, _ = training_step.gated_update(
             tf.constant(0.0), [(self.gradient, self.w)], optimizer, self.step, more
         )
-        self.shadow = next(v for v in tf.compat.v1.global_variables() if moving_average.is_shadow(v.op.name))
+        self.shadow = next(v for v in tf.compat.v1.global_variables() if moving_average.is_average(v.op.name))
 
     def initialise(self, running):
         running.run(tf.compat.v1.global_variables_initializer())
@@ -72,7 +72,7 @@ def test_names_and_collections(running):
     assert toy.shadow.op.name == 'net/w/ExponentialMovingAverage'
     assert [v.op.name for v in tf.compat.v1.trainable_variables()] == ['net/w']
     assert toy.shadow not in tf.compat.v1.model_variables()
-    assert [v.op.name for v in moving_average.without_shadows(tf.compat.v1.global_variables())] == [
+    assert [v.op.name for v in moving_average.without_averages(tf.compat.v1.global_variables())] == [
         'global_step',
         'net/w',
     ]

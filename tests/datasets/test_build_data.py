@@ -117,14 +117,14 @@ IMAGE, MASK = files.png(files.pixels(8, 8, 2)), files.png(files.ids(8, 8))
         (
             IMAGE,
             files.png(np.full((8, 8), 77, np.uint8)),
-            "^Cannot use '{label}': it holds ids that are neither classes nor the ignore label: 77 on 64 pixels; set "
-            '--num_classes or --ignore_label, or mend the mask.$',
+            "^Cannot use '{label}': it contains ids that are neither classes nor the ignore label: 77 on 64 pixels; "
+            'set num_classes or ignore_label, or fix the mask.$',
         ),
         (
             IMAGE,
             files.png(files.ids(8, 8) + np.uint8(1)),
-            r'3 on \d+ pixels; mend the masks, whose ids begin with 1 and must begin with 0: subtract 1; or else set '
-            '--num_classes or --ignore_label.$',
+            r'3 on \d+ pixels; fix the masks, whose ids start at 1 .* subtract 1; otherwise set num_classes or '
+            'ignore_label.$',
         ),
     ],
 )
@@ -168,7 +168,7 @@ def test_shards_of_another_number_are_not_mixed_in(tmp_path):
     build_data.write_split(items, 'train', str(tmp_path / 'out'), 2)
     build_data.write_split(items, 'train-small', str(tmp_path / 'out'), 1)
     with pytest.raises(
-        DataError, match="holds shards of an older 'train' split, such as train-00000-of-00002.tfrecord"
+        DataError, match="contains shards of an older 'train' split, such as train-00000-of-00002.tfrecord"
     ):
         build_data.write_split(items, 'train', str(tmp_path / 'out'), 1)
 
@@ -180,7 +180,7 @@ def test_nothing_to_write(tmp_path):
 
 def test_output_folder_that_cannot_be(tmp_path):
     items = make_items(tmp_path, 1)
-    with pytest.raises(DataError, match=r"^Cannot make the folder '.*0.png/out': .*Set --output_dir.$"):
+    with pytest.raises(DataError, match=r"^Cannot create the folder '.*0.png/out': .*output_dir.$"):
         build_data.write_split(items, 'val', f'{items[0].image}/out', 1)
 
 
@@ -304,4 +304,4 @@ def test_unsure_orientations_beside_kept_ones_are_warned_of(tmp_path, caplog):
         path = pathlib.Path(item.image)
         path.write_bytes(files.with_exif(path.read_bytes(), files.exif(value)))
     build_data.write_split(items, 'train', str(tmp_path / 'out'), 1)
-    assert [each.levelname for each in caplog.records if 'build again' in each.getMessage()] == ['WARNING']
+    assert [each.levelname for each in caplog.records if 'build the records again' in each.getMessage()] == ['WARNING']

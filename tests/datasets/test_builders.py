@@ -93,8 +93,8 @@ def test_voc_missing_images_hint_at_the_format(tmp_path):
     forgotten = dataclasses.replace(options, image_format='png')
     folder = options.image_folder
     assert failure(lambda: build_voc2012_data.run(forgotten)) == (
-        f"Split 'train': 3 of 3 files are missing, looked for as {folder}/NAME.png: {folder}/b.png, {folder}/a.png, "
-        f'{folder}/c.png. There are .jpg files; did you mean --image_format=jpg?'
+        f"Split 'train': 3 of 3 files are missing, searched for as {folder}/NAME.png: {folder}/b.png, {folder}/a.png, "
+        f"{folder}/c.png. There are .jpg files; did you mean image_format='jpg'?"
     )
     assert not os.path.exists(options.output_dir)
 
@@ -104,10 +104,10 @@ def test_voc_missing_files_are_found_before_anything_is_written(tmp_path):
     masks = options.semantic_segmentation_folder
     os.remove(f'{masks}/e.png')
     assert failure(lambda: build_voc2012_data.run(options)) == (
-        f"Split 'trainval': 1 of 5 files are missing, looked for as {masks}/NAME.png: {masks}/e.png."
+        f"Split 'trainval': 1 of 5 files are missing, searched for as {masks}/NAME.png: {masks}/e.png."
     )
     pathlib.Path(options.list_folder, 'train.txt').write_text('a.jpg\n')
-    assert 'a.jpg.jpg. The names in a list go without extension.' in failure(lambda: build_voc2012_data.run(options))
+    assert 'a.jpg.jpg. Write the names in a list without extension.' in failure(lambda: build_voc2012_data.run(options))
     assert not os.path.exists(options.output_dir)
 
 
@@ -126,8 +126,8 @@ def test_voc_no_masks_at_all_is_a_mistake_unless_asked_for(tmp_path):
     (tmp_path / 'empty').mkdir()
     lost = dataclasses.replace(options, semantic_segmentation_folder=str(tmp_path / 'empty'))
     assert failure(lambda: build_voc2012_data.run(lost)) == (
-        f"No mask of any split is in '{tmp_path / 'empty'}', looked for as NAME.png, such as b.png. Set "
-        '--semantic_segmentation_folder; leave it empty to build records without masks.'
+        f"There is no mask of any split in '{tmp_path / 'empty'}', searched for as NAME.png, such as b.png. Set "
+        'semantic_segmentation_folder, or leave it empty to build records without masks.'
     )
     summary = build_voc2012_data.run(dataclasses.replace(options, semantic_segmentation_folder=''))
     assert not any(split['labelled'] for split in summary['splits'].values())
@@ -151,7 +151,7 @@ def test_voc_a_folder_left_empty_on_the_line(tmp_path, capsys):
 @pytest.mark.parametrize('flag', ['image_folder', 'semantic_segmentation_folder', 'list_folder'])
 def test_voc_missing_folders(tmp_path, flag):
     options = BuildVocOptions(**files.write_voc(tmp_path, LISTS) | {flag: str(tmp_path / 'no')})
-    wanted = f"The folder '{tmp_path / 'no'}' does not exist. Set --{flag}."
+    wanted = f"The folder '{tmp_path / 'no'}' does not exist. Set {flag}."
     assert failure(lambda: build_voc2012_data.run(options)) == wanted
 
 
@@ -160,7 +160,7 @@ def test_voc_empty_lists(tmp_path):
     path = pathlib.Path(options.list_folder, 'val.txt')
     path.write_text('\n \n')
     assert failure(lambda: build_voc2012_data.run(options)) == (
-        f"The list '{path}' is empty. Write one name without extension a line, or remove it."
+        f"The list '{path}' is empty. Write one name without extension per line, or remove the list."
     )
     for found in pathlib.Path(options.list_folder).iterdir():
         found.unlink()
@@ -172,11 +172,11 @@ def test_voc_warns_of_masks_of_0_and_255_and_of_an_ignored_class(tmp_path, caplo
     for path in pathlib.Path(arguments['semantic_segmentation_folder']).iterdir():
         path.write_bytes(files.png(files.ids(classes=2) * np.uint8(255)))
     build_voc2012_data.run(BuildVocOptions(**arguments, num_classes=2))
-    assert "The masks of split 'train' hold the ids 0 and 255 alone" in caplog.text
-    assert '--ignore_label' not in caplog.text
+    assert "The masks of split 'train' contain only the ids 0 and 255" in caplog.text
+    assert 'ignore_label' not in caplog.text
     with pytest.raises(DataError):
         build_voc2012_data.run(BuildVocOptions(**arguments, num_classes=2, ignore_label=1))
-    assert '--ignore_label=1 is one of the 2 classes' in caplog.text
+    assert 'ignore_label=1 is one of the 2 classes' in caplog.text
 
 
 def rename_extensions(*folders):
@@ -256,10 +256,10 @@ def test_cityscapes_test_may_be_without_masks_or_absent(tmp_path):
 def test_cityscapes_says_how_train_ids_are_made(tmp_path):
     message = failure(lambda: build_cityscapes_data.run(write_cityscapes(tmp_path, labels=('train',))))
     assert re.search(
-        r"^Split 'val_fine': 3 of 3 files are missing, looked for as .*_gtFine_labelTrainIds.png: ", message
+        r"^Split 'val_fine': 3 of 3 files are missing, searched for as .*_gtFine_labelTrainIds.png: ", message
     )
     assert message.endswith(
-        'cityscapesscripts makes them: CITYSCAPES_DATASET=ROOT csCreateTrainIdLabelImgs, or its script '
+        'Create them with cityscapesscripts: CITYSCAPES_DATASET=ROOT csCreateTrainIdLabelImgs, or its script '
         'createTrainIdLabelImgs.py.'
     )
     assert not (tmp_path / 'records').exists()
@@ -268,14 +268,14 @@ def test_cityscapes_says_how_train_ids_are_made(tmp_path):
 def test_cityscapes_missing_and_empty_folders(tmp_path):
     options = BuildCityscapesOptions(str(tmp_path / 'no'))
     assert failure(lambda: build_cityscapes_data.run(options)) == (
-        f"The folder '{tmp_path / 'no'}' does not exist. Set --cityscapes_root."
+        f"The folder '{tmp_path / 'no'}' does not exist. Set cityscapes_root."
     )
     assert failure(lambda: build_cityscapes_data.run(BuildCityscapesOptions(str(tmp_path)))) == (
-        f"There is no image in '{tmp_path}', looked for as leftImg8bit/{{train,val,test}}/*/*_leftImg8bit.png. "
-        'Set --cityscapes_root to the folder that holds leftImg8bit and gtFine.'
+        f"There is no image in '{tmp_path}', searched for as leftImg8bit/{{train,val,test}}/*/*_leftImg8bit.png. "
+        'Set cityscapes_root to the folder of leftImg8bit and gtFine.'
     )
     options = dataclasses.replace(write_cityscapes(tmp_path), image_format='jpg')
-    assert 'did you mean --image_format=png?' in failure(lambda: build_cityscapes_data.run(options))
+    assert "did you mean image_format='png'?" in failure(lambda: build_cityscapes_data.run(options))
 
 
 def write_ade20k(root, count=12):
@@ -310,13 +310,13 @@ def test_ade20k_is_shuffled_by_the_seed_and_reads_jpg_unasked(tmp_path):
 def test_ade20k_missing_things(tmp_path):
     options = write_ade20k(tmp_path, 2)
     lost = dataclasses.replace(options, val_image_folder='no')
-    assert failure(lambda: build_ade20k_data.run(lost)) == "The folder 'no' does not exist. Set --val_image_folder."
+    assert failure(lambda: build_ade20k_data.run(lost)) == "The folder 'no' does not exist. Set val_image_folder."
     (tmp_path / 'empty').mkdir()
     lost = dataclasses.replace(options, train_image_folder=str(tmp_path / 'empty'))
     message = failure(lambda: build_ade20k_data.run(lost))
     assert message == f"There is neither *.png nor *.jpg in '{tmp_path / 'empty'}'. The folder is empty."
     lost = dataclasses.replace(options, image_format='jpeg')
-    assert failure(lambda: build_ade20k_data.run(lost)).endswith('did you mean --image_format=jpg?')
+    assert failure(lambda: build_ade20k_data.run(lost)).endswith("did you mean image_format='jpg'?")
     os.remove(f'{options.val_image_label_folder}/01.png')
     assert failure(lambda: build_ade20k_data.run(options)).startswith("Split 'val': 1 of 2 files are missing")
     assert not os.path.exists(options.output_dir)
@@ -341,7 +341,7 @@ def test_remove_gt_colormap(tmp_path):
 def test_remove_gt_colormap_mistakes(tmp_path):
     folder = tmp_path / 'painted'
     options = RemoveColormapOptions(str(folder), output_dir=str(tmp_path / 'raw'))
-    assert 'does not exist. Set --original_gt_folder.' in failure(lambda: remove_gt_colormap.run(options))
+    assert 'does not exist. Set original_gt_folder.' in failure(lambda: remove_gt_colormap.run(options))
     folder.mkdir()
     assert failure(lambda: remove_gt_colormap.run(options)).startswith(f"There is no *.png in '{folder}'.")
     (folder / 'a.png').write_bytes(files.png(files.pixels()))
@@ -358,7 +358,7 @@ def test_remove_gt_colormap_overwrites_masks_alone(tmp_path):
     photo = tmp_path / 'photos' / 'a.png'
     photo.write_bytes(files.png(files.pixels()))
     options = RemoveColormapOptions(str(tmp_path / 'palette'), 'png', str(tmp_path / 'photos'))
-    assert f"'{photo}' exists and is not a mask" in failure(lambda: remove_gt_colormap.run(options))
+    assert f"'{photo}' exists and is not a single-channel mask" in failure(lambda: remove_gt_colormap.run(options))
     assert photo.read_bytes() == files.png(files.pixels())
     photo.unlink()
     for _ in range(2):

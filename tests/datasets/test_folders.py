@@ -25,6 +25,6 @@ def test_many_kinds_and_folders_are_counted(tmp_path):
         (tmp_path / f'folder{number}').mkdir()
     (tmp_path / 'b.0').touch()
     text = folders.summary(tmp_path)
-    assert text.startswith('It holds 2 .0, 1 .1') and '3 others (9 files)' in text
+    assert text.startswith('It contains 2 .0, 1 .1') and '3 others (9 files)' in text
     assert text.endswith('folder0, folder1, folder2 and 5 more.')
     assert 'cannot be read' in folders.summary(tmp_path / 'no')

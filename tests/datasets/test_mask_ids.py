@@ -20,21 +20,26 @@ def test_what_is_outside():
 @pytest.mark.parametrize(
     ('num_classes', 'ignore_label', 'ids', 'words'),
     [
-        (2, 0, [0, 255], 'which hold no ids but 0 and 255: write 1 for the object (mask // 255)'),
-        (1, 0, [255], 'which hold no ids but 0 and 255'),
-        (3, 255, [1, 2, 3], 'whose ids begin with 1 and must begin with 0: subtract 1'),
-        (3, 255, [1, 3, 255], 'subtract 1 from all but 255, which is ignored'),
-        (3, 255, [0, 127, 254], 'a grey level for each class (0, 127, 254): write the ids 0 to 2 in their place'),
+        (2, 0, [0, 255], 'which contain only the ids 0 and 255: write 1 for the object (mask // 255)'),
+        (1, 0, [255], 'which contain only the ids 0 and 255'),
+        (3, 255, [1, 2, 3], 'whose ids start at 1 and must start at 0: subtract 1'),
+        (3, 255, [1, 3, 255], 'subtract 1 from all except 255, which is ignored'),
+        (3, 255, [0, 127, 254], 'a grey level for each class (0, 127, 254): write the ids 0 to 2 instead'),
         (3, 255, [0, 127, 254, 255], 'a grey level for each class (0, 127, 254): write'),
         (3, 255, [0, 127, 255], 'a grey level for each class (0, 127, 255): write'),
         (4, 255, [0, 85, 170, 255], 'a grey level for each class (0, 85, 170, 255): write'),
         (2, 255, [0, 128], 'a grey level for each class (0, 128): write'),
         (10, 255, range(0, 255, 28), 'a grey level for each class (0, 28, 56, 84, 112, ...): write the ids 0 to 9'),
-        (3, 255, range(40), 'which hold 40 ids, as if they had been smoothed, or once been a JPEG: resize masks by'),
+        (
+            3,
+            255,
+            range(40),
+            'which contain 40 ids and were probably interpolated, or saved as JPEG: resize masks by nearest neighbour',
+        ),
     ],
 )
 def test_how_masks_went_wrong(num_classes, ignore_label, ids, words):
-    found = MaskIds(num_classes, ignore_label).mend(counts_of(*ids))
+    found = MaskIds(num_classes, ignore_label).advice(counts_of(*ids))
     assert words in found
     assert found[-1] != '.'
 
@@ -56,4 +61,4 @@ def test_how_masks_went_wrong(num_classes, ignore_label, ids, words):
     ],
 )
 def test_where_another_number_of_classes_is_as_likely(num_classes, ignore_label, ids):
-    assert MaskIds(num_classes, ignore_label).mend(counts_of(*ids)) is None
+    assert MaskIds(num_classes, ignore_label).advice(counts_of(*ids)) is None

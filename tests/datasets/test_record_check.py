@@ -4,6 +4,7 @@ import os
 import numpy as np
 import pytest
 
+from deeplab import wording
 from deeplab.datasets import example, record_check, record_index, segmentation_dataset
 from deeplab.errors import DataError
 from tests.datasets import files
@@ -64,7 +65,7 @@ def test_ids_outside_the_classes_are_named(tmp_path):
     assert message(dataset, 3, 255) == (
         "1 of 3 records of split 'train' have a mask with ids that are neither among the 3 classes (0 to 2) nor "
         "ignore_label 255: train-00001-of-00002.tfrecord, record 1, image 'image_2': id 7 on 5 pixels, id 200 on 1 "
-        'pixels. Set num_classes or ignore_label in the description of the data set (--dataset), or mend the masks.'
+        'pixels. Set num_classes or ignore_label in the description of the data set (name), or fix the masks.'
     )
 
 
@@ -74,9 +75,9 @@ def test_ids_that_show_what_went_wrong(tmp_path):
     records = [files.record(seed, label=files.png(label)) for seed, label in enumerate(levels)]
     assert message(dataset_of(tmp_path, records), 3, 255).endswith(
         "image 'image_1': id 127 on 48 pixels; train-00000-of-00001.tfrecord, record 2, image 'image_2': id 254 on 48 "
-        'pixels. Mend the masks, which look like pictures, a grey level for each class (0, 127, 254): write the ids 0 '
-        'to 2 in their place; and build the records again. Only if all these ids are meant, set num_classes or '
-        'ignore_label in the description of the data set (--dataset).'
+        'pixels. Fix the masks, which contain a grey level for each class (0, 127, 254): write the ids 0 to 2 instead; '
+        'then build the records again. Only if all these ids are intended, set num_classes or ignore_label in the '
+        'description of the data set (name).'
     )
 
 
@@ -85,7 +86,7 @@ def test_many_problems_are_counted_and_the_first_shown(tmp_path):
     small = files.record(5, label=files.png(files.ids(3, 8)))
     text = message(dataset_of(tmp_path, [*bad, small]), 3, 255)
     assert "1 of 6 records of split 'train' have a mask of another size than the image: " in text
-    assert "image 'image_5': image 6 x 8, mask 3 x 8. Mend these masks and build the records again." in text
+    assert "image 'image_5': image 6 x 8, mask 3 x 8. Fix these masks and build the records again." in text
     assert "5 of 6 records of split 'train' have a mask with ids" in text
     assert "image 'image_2': id 9 on 48 pixels; and 2 more. Set num_classes" in text
     assert "'image_3'" not in text and '\n' not in text
@@ -93,7 +94,7 @@ def test_many_problems_are_counted_and_the_first_shown(tmp_path):
 
 def test_palette_and_colour_masks(tmp_path):
     text = message(dataset_of(tmp_path, [files.record(0, label=files.palette_png(files.ids()))]), 3, 255)
-    assert 'have a mask with a palette, whose colours would be taken for grey levels: train-0' in text
+    assert 'have a mask with a palette, whose colours would be read as grey levels: train-0' in text
     assert 'remove_gt_colormap' in text
     text = message(dataset_of(tmp_path, [files.record(0, label=files.png(files.pixels()))]), 3, 255)
     assert (
@@ -107,7 +108,7 @@ def test_a_split_without_masks(tmp_path):
     assert message(dataset, 3, 255) == (
         "2 of 2 records of split 'train' have no mask: train-00000-of-00001.tfrecord, record 0, image 'image_0'; "
         "train-00000-of-00001.tfrecord, record 1, image 'image_1'. Such a split can be visualised, but neither trained "
-        'on nor evaluated: build it again with its masks.'
+        'on nor evaluated: build it again with masks.'
     )
     verdict = record_check.check(dataset, 3, 255, needs_labels=False)
     assert verdict.records.tolist() == [0, 1]
@@ -123,7 +124,7 @@ def test_without_need_masks_are_not_judged(tmp_path):
 
 def test_no_record_at_all(tmp_path):
     dataset = dataset_of(tmp_path, [], [])
-    assert message(dataset, 3, 255) == f"The shards of split 'train' in '{tmp_path}' hold no record."
+    assert message(dataset, 3, 255) == f"The shards of split 'train' in '{tmp_path}' contain no records."
 
 
 def corrupt_dataset(folder):
@@ -143,7 +144,7 @@ def corrupt_dataset(folder):
 
 def test_corrupt_records_stop_the_check(tmp_path):
     dataset = corrupt_dataset(tmp_path)
-    assert 'train-00001-of-00002.tfrecord, record 2: the file ends 1 bytes before the record does' in message(
+    assert 'train-00001-of-00002.tfrecord, record 2: the file ends 1 bytes before the end of the record' in message(
         dataset, 3, 255
     )
     files.write_shard(tmp_path / 'train-00001-of-00002.tfrecord', [])
@@ -260,11 +261,14 @@ def test_images_beyond_the_crop_are_named(tmp_path):
     verdict = record_check.check(dataset, 3, 255, index=index)
     record_check.require_fit(verdict, index, (50, 33))
     with pytest.raises(DataError) as caught:
-        record_check.require_fit(verdict, index, (33, 32), flag='vis_crop_size', output_stride=8)
+        record_check.require_fit(verdict, index, (33, 32), output_stride=8)
     assert str(caught.value) == (
         "Image 'image_1' (train-00000-of-00001.tfrecord, record 1) is 50 x 20 pixels (height x width), larger than "
-        '--vis_crop_size=33,32; 2 of 3 images are. Set --vis_crop_size=57,33.'
+        'crop_size=(33, 32); 2 of 3 images are. Set crop_size=(57, 33).'
     )
+    flags = {'ModelOptions.crop_size': 'train_crop_size', 'ValidationOptions.crop_size': 'eval_crop_size'}
+    with wording.flag_names(flags), pytest.raises(DataError, match='Set --eval_crop_size=57,33.'):
+        record_check.require_fit(verdict, index, (33, 32), output_stride=8)
     record_check.require_fit(verdict, index, (25, 17), resized=lambda height, width: (height // 2, width // 2))
 
 
@@ -299,10 +303,9 @@ class TestImages:
     def test_other_channels_are_named(self, tmp_path):
         dataset = dataset_for(tmp_path, 4, 8, files.npy(values(4)), files.png(values(3)), files.npy(values(5)))
         assert message(dataset, 3, 255) == (
-            "2 of 3 records of split 'train' have an image that does not give 4 channels, which are what the data set "
-            "has: train-00000-of-00001.tfrecord, record 1, image 'image_1': 3; train-00000-of-00001.tfrecord, record "
-            "2, image 'image_2': 5. Set image_channels in the description of the data set (--dataset), or mend these "
-            'images.'
+            "2 of 3 records of split 'train' have an image without the 4 channels of the data set: "
+            "train-00000-of-00001.tfrecord, record 1, image 'image_1': 3; train-00000-of-00001.tfrecord, record 2, "
+            "image 'image_2': 5. Set image_channels in the description of the data set (name), or fix these images."
         )
 
     @pytest.mark.parametrize(
@@ -310,8 +313,8 @@ class TestImages:
     )
     def test_sixteen_bits_in_a_data_set_of_eight(self, tmp_path, channels, content):
         text = message(dataset_for(tmp_path, channels, 8, content), 3, 255, needs_labels=False)
-        assert 'have an image of 16 bits, and the data set has 8: train-' in text
-        assert text.endswith('Set "image_bits": 16 in the description of the data set (--dataset).')
+        assert 'have an image of 16 bits, but the data set has 8: train-' in text
+        assert text.endswith('Set "image_bits": 16 in the description of the data set (name).')
 
     def test_png_files_that_have_always_lost_bits_are_worth_a_warning(self, tmp_path, caplog):
         deep = files.deep_png(values(3, np.uint16))
@@ -319,7 +322,7 @@ class TestImages:
         assert "1 of 2 images of split 'train' have 16 bits, of which the 8 lower ones are lost." in caplog.text
 
     def test_an_array_that_should_be_a_png(self, tmp_path):
-        assert "an image in NumPy's format that a PNG could hold" in message(
+        assert "an image in NumPy's format that PNG can represent" in message(
             dataset_for(tmp_path, 3, 8, files.npy(values(3))), 3, 255
         )
 
@@ -328,7 +331,7 @@ class TestImages:
         record_check.check(dataset, 3, 255, cache_dir=str(tmp_path))
         (tmp_path / 'it.json').write_text('{"num_classes": 3, "image_channels": 2}')
         other = segmentation_dataset.get_dataset(str(tmp_path / 'it.json'), 'train', str(tmp_path))
-        assert 'does not give 2 channels' in message(other, 3, 255, cache_dir=str(tmp_path))
+        assert 'without the 2 channels' in message(other, 3, 255, cache_dir=str(tmp_path))
 
 
 def test_samples_of_few_bits_are_ids(tmp_path):

@@ -58,16 +58,15 @@ def test_a_cut_anywhere_is_found(tmp_path):
 
 def test_messages_of_cuts(tmp_path):
     path = str(tmp_path / 'a.tfrecord')
-    mend = '. Copy or build the file again, or leave out what cannot be read with --skip_corrupt_records.'
     for cut, reason in (
-        (21 + 7, 'ends after 7 of the 12 bytes of its header'),
-        (20, 'ends 1 bytes before the record does'),
+        (21 + 7, 'ends after 7 of the 12 bytes of the header'),
+        (20, 'ends 1 bytes before the end of the record'),
     ):
         files.write_shard(tmp_path / 'a.tfrecord', CONTENTS)
         os.truncate(path, cut)
-        with pytest.raises(DataError) as caught:
+        wanted = f'^Cannot read {path}, record {int(cut > 21)}: the file {reason}.* skip_corrupt_records=True.$'
+        with pytest.raises(DataError, match=wanted):
             record_index.RecordIndex.walk([path])
-        assert str(caught.value) == f'Cannot read {path}, record {int(cut > 21)}: the file {reason}{mend}'
 
 
 def test_after_a_damaged_shard_the_others_are_read(tmp_path):
@@ -76,7 +75,7 @@ def test_after_a_damaged_shard_the_others_are_read(tmp_path):
     index = record_index.RecordIndex.walk(shards, skip_corrupt=True)
     assert [index.read(record) for record in range(len(index))] == [b'first', b'last']
     assert index.name_of(1) == 'val-00001-of-00002.tfrecord, record 0'
-    assert index.damaged == (f'{shards[0]}, record 1: the file ends after 4 of the 12 bytes of its header',)
+    assert index.damaged == (f'{shards[0]}, record 1: the file ends after 4 of the 12 bytes of the header',)
 
 
 def test_damaged_length(tmp_path):
@@ -85,7 +84,7 @@ def test_damaged_length(tmp_path):
     content = bytearray(path.read_bytes())
     content[21] ^= 1
     path.write_bytes(content)
-    with pytest.raises(DataError, match='record 1: the checksum of its header disagrees'):
+    with pytest.raises(DataError, match='record 1: the checksum of the header does not match'):
         record_index.RecordIndex.walk([str(path)])
 
 
@@ -97,7 +96,7 @@ def test_damaged_data_is_found_when_read(tmp_path):
     path.write_bytes(content)
     index = record_index.RecordIndex.walk([str(path)])
     assert index.read(0) == b'first'
-    with pytest.raises(DataError, match='^Cannot read a.tfrecord, record 2: its checksum disagrees with its data.'):
+    with pytest.raises(DataError, match='^Cannot read a.tfrecord, record 2: its checksum does not match its data.'):
         index.read(2)
 
 
@@ -114,7 +113,7 @@ def test_a_file_that_shrinks_or_goes_while_it_is_used(tmp_path):
     path = files.write_shard(tmp_path / 'a.tfrecord', CONTENTS)
     index = record_index.RecordIndex.walk([path])
     os.truncate(path, 30)
-    with pytest.raises(DataError, match='^Cannot read a.tfrecord, record 2: the file has become shorter'):
+    with pytest.raises(DataError, match='^Cannot read a.tfrecord, record 2: the file has been truncated'):
         index.read(2)
     os.remove(path)
     index.close()

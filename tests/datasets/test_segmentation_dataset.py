@@ -61,10 +61,10 @@ def test_empty_split(tmp_path):
 
 def test_empty_and_missing_folder(tmp_path):
     empty = message(lambda: segmentation_dataset.get_dataset('camvid', 'val', str(tmp_path)))
-    assert "no shard 'val-*'" in empty and 'The folder is empty.' in empty and 'build the records' in empty
+    assert "no shard 'val-*'" in empty and 'The folder is empty.' in empty and 'Build the records' in empty
     touch(tmp_path, 'a.jpg')
     assert message(lambda: segmentation_dataset.get_dataset('camvid', 'val', str(tmp_path / 'no'))) == (
-        f"The data set's folder '{tmp_path / 'no'}' does not exist. Set --dataset_dir to the folder of the records."
+        f"The data set's folder '{tmp_path / 'no'}' does not exist. Set directory to the folder of the records."
     )
     assert 'is not a folder' in message(
         lambda: segmentation_dataset.get_dataset('camvid', 'val', str(tmp_path / 'a.jpg'))
@@ -80,7 +80,7 @@ def test_incomplete_set_names_the_missing_file(tmp_path):
 
 def test_two_sets_are_not_mixed(tmp_path):
     touch(tmp_path, 'val-00000-of-00001.tfrecord', 'val-00000-of-00002.tfrecord', 'val-00001-of-00002.tfrecord')
-    assert 'holds several sets of shards' in message(
+    assert 'contains several sets of shards' in message(
         lambda: segmentation_dataset.get_dataset('camvid', 'val', str(tmp_path))
     )
 
@@ -97,9 +97,9 @@ def test_unknown_data_set_comes_first(tmp_path):
             ['a.jpg', 'b.jpg', 'val.txt', 'lists/'],
             ['2 .jpg, 1 .txt (3 files)', 'the folders lists', 'is a shard'],
         ),
-        (['val-00000-of-00001.tfrecord.71.partial'], ['1 .partial', '71.partial do not count', 'build the records']),
-        (['a.jpg', 'records/val-00000-of-00001.tfrecord'], ['Shards of val', 'set --dataset_dir={folder}/records']),
-        (['val/'], ['no file, and the folders val', 'No file is a shard']),
+        (['val-00000-of-00001.tfrecord.71.partial'], ['1 .partial', '71.partial are ignored', 'Build the records']),
+        (['a.jpg', 'records/val-00000-of-00001.tfrecord'], ['shards of val', "set directory='{folder}/records'"]),
+        (['val/'], ['no files, and the folders val', 'No file is a shard']),
         (['.DS_Store'], ['The folder is empty']),
     ],
 )
@@ -110,4 +110,4 @@ def test_a_folder_without_shards_says_what_it_holds(tmp_path, content, parts):
     text = message(lambda: segmentation_dataset.get_dataset('camvid', 'val', str(tmp_path)))
     for part in parts:
         assert part.format(folder=tmp_path) in text
-    assert 'The folder is empty' in text or 'It holds' in text
+    assert 'The folder is empty' in text or 'It contains' in text

@@ -196,7 +196,7 @@ class TestDataAsUsersBringIt:
         assert 'Write 1 for the object (mask // 255)' in line
 
         with pytest.raises(
-            DataError, match=r'id 255 on 30 pixels.* Mend the masks, .*: write 1 for the object \(mask // 255\)'
+            DataError, match=r'id 255 on 30 pixels.* Fix the masks, .*: write 1 for the object \(mask // 255\)'
         ):
             self.train(tmp_path / 'b', masks, {'num_classes': 2, 'ignore_label': 0}, caplog)
 

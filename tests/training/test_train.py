@@ -473,10 +473,10 @@ class TestMovingAverages:
         train.run(averaged)
         weights = [values_of(tmp_path / 'plain' / f'model.ckpt-{step}') for step in range(4)]
         saved = [values_of(tmp_path / 'log' / f'model.ckpt-{step}') for step in range(4)]
-        shadows = {name for name in saved[0] if moving_average.is_shadow(name)}
-        assert not any(moving_average.is_shadow(name) for name in values_of(plain.checkpoint))
+        shadows = {name for name in saved[0] if moving_average.is_average(name)}
+        assert not any(moving_average.is_average(name) for name in values_of(plain.checkpoint))
         own = {name for name in weights[0] if not name.endswith(('/Momentum', 'global_step'))}
-        assert shadows == {moving_average.shadow_name(name) for name in own}
+        assert shadows == {moving_average.average_name(name) for name in own}
         assert 'aspp0/BatchNorm/moving_variance' in own
         for name in own:
             average = weights[0][name]
@@ -485,7 +485,7 @@ class TestMovingAverages:
                 if step:
                     kept = min(0.5, step / (9 + step))
                     average = kept * average + (1 - kept) * weights[step][name]
-                shadow = saved[step][moving_average.shadow_name(name)]
+                shadow = saved[step][moving_average.average_name(name)]
                 np.testing.assert_allclose(shadow, average, rtol=1e-5, atol=1e-7, err_msg=name)
 
     # That a resume is exact with them too, test_train_accumulation.py shows.
@@ -499,13 +499,13 @@ class TestMovingAverages:
         first, last = values_of(tmp_path / 'log' / 'model.ckpt-1')[name], values_of(result.checkpoint)
         kept = 2 / 11
         expected = kept * first + (1 - kept) * last[name]
-        np.testing.assert_allclose(last[moving_average.shadow_name(name)], expected, rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(last[moving_average.average_name(name)], expected, rtol=1e-5, atol=1e-7)
 
     def test_an_initial_checkpoint_gives_its_weights_to_both(self, data, tmp_path, caplog):
         first = train.run(training_setup.options(data, tmp_path / 'a', 2, moving_average_decay=0.9)).checkpoint
         given = values_of(first)
         name = 'tiny/conv1/weights'
-        assert (given[moving_average.shadow_name(name)] != given[name]).any()
+        assert (given[moving_average.average_name(name)] != given[name]).any()
         for decay in (None, 0.9):
             logdir = tmp_path / f'b{decay}'
             options = training_setup.options(data, logdir, 1, initial_checkpoint=first, moving_average_decay=decay)
@@ -513,7 +513,7 @@ class TestMovingAverages:
             restored = values_of(logdir / 'model.ckpt-0')
             np.testing.assert_array_equal(restored[name], given[name])
             if decay:
-                np.testing.assert_array_equal(restored[moving_average.shadow_name(name)], given[name])
+                np.testing.assert_array_equal(restored[moving_average.average_name(name)], given[name])
         assert 'Not in the checkpoint' not in caplog.text
 
     @pytest.mark.parametrize('decay', [0.0, 1.0, -0.5])

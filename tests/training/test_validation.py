@@ -367,7 +367,7 @@ def test_masks_on_which_every_figure_is_false(data, tmp_path, monkeypatch, caplo
     monkeypatch.setattr(runner, 'Network', lambda *arguments: None)
     chosen = options(data, tmp_path / 'log')
     validation.ValidationHook(chosen)
-    line = "The masks of split 'val' hold the ids 0 and 255 alone"
+    line = "The masks of split 'val' contain only the ids 0 and 255"
     assert caplog.text.count(line) == 1
     (tmp_path / 'log' / 'eval' / 'metrics-2.json').write_text('{"global_step": 2, "miou": 1.0, "split": "val"}')
     validation.ValidationHook(chosen)
@@ -401,7 +401,7 @@ class TestBadInput:
         assert not (tmp_path / 'log').exists()
 
     def test_an_image_larger_than_the_crop(self, data, tmp_path):
-        with pytest.raises(DataError, match='larger than --eval_crop_size=17,33; 3 of 3 images are. Set --eval_crop_s'):
+        with pytest.raises(DataError, match=r'larger than crop_size=\(17, 33\); 3 of 3 images are. Set crop_size'):
             train.run(options(data, tmp_path / 'log', crop_size=(17, 33)))
 
     def test_a_split_without_masks(self, data, tmp_path):

@@ -57,7 +57,7 @@ def test_a_second_process_is_refused_until_the_first_is_gone(folder, caplog):
         assert folder_lock.owner(folder, 'train').pid == first.pid
         with pytest.raises(OptionError) as error, folder_lock.held(folder, 'train', 'train_logdir'):
             pass
-        for part in ('--train_logdir', f"'{folder}'", f'process {first.pid} on {os.uname().nodename}, started 20'):
+        for part in (f"train_logdir='{folder}'", f'process {first.pid} on {os.uname().nodename}, started 20'):
             assert part in str(error.value)
         with folder_lock.held(folder, 'eval', 'eval_logdir'):  # another kind of program
             pass
@@ -150,7 +150,7 @@ def test_a_second_run_changes_nothing_in_the_folder(tmp_path, folder, monkeypatc
     with folder_lock.held(folder, program, flag):
         leftover = pathlib.Path(folder, 'model.ckpt-5.data-00000-of-00001')  # as of a checkpoint that is being written
         leftover.touch()
-        with pytest.raises(OptionError, match=f'--{flag}: another {program} .*process {os.getpid()} on '):
+        with pytest.raises(OptionError, match=f"{flag}='{folder}': another {program} .*process {os.getpid()} on "):
             PROGRAMS[program, flag](tmp_path, folder)
         assert sorted(os.listdir(folder)) == [f'.{program}.lock', leftover.name]
 

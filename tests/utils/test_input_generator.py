@@ -212,7 +212,9 @@ def test_a_wrong_checksum_is_named(tmp_path):
     content = bytearray(path.read_bytes())
     content[-tfrecord.FOOTER_BYTES - 1] ^= 1
     path.write_bytes(content)
-    with pytest.raises(DataError, match='Cannot read val-00000-of-00001.tfrecord, record 1: its checksum disagrees'):
+    with pytest.raises(
+        DataError, match='Cannot read val-00000-of-00001.tfrecord, record 1: its checksum does not match'
+    ):
         evaluation_batches(input_generator.RecordReader(RecordIndex.walk([str(path)])), batch_size=1)
 
 
