@@ -180,7 +180,7 @@ def test_moving_averages_take_the_place_of_the_weights(options):
 
 def test_no_moving_averages_to_take(options):
     path = setup.write_checkpoint(options.checkpoint_dir)
-    with pytest.raises(CheckpointError, match=f"The checkpoint '{path}' holds no moving averages of the weights."):
+    with pytest.raises(CheckpointError, match=f"The checkpoint '{path}' contains no moving averages"):
         eval_program.run(changed(options, use_moving_average=True))
 
 
@@ -226,7 +226,7 @@ def test_a_single_checkpoint_may_be_named(options):
     setup.write_checkpoint(options.checkpoint_dir, 4)
     result = eval_program.run(changed(options, checkpoint_dir=path, wait=WaitOptions()))
     assert [r.global_step for r in result.rounds] == [3]
-    with pytest.raises(CheckpointError, match="is one of a checkpoint's files. Give .* without the ending"):
+    with pytest.raises(CheckpointError, match="is one of a checkpoint's files. Give .* without the extension"):
         eval_program.run(changed(options, checkpoint_dir=f'{path}.index'))
 
 

@@ -180,7 +180,7 @@ def test_scopes_that_training_leaves_out(capsys, archive):
     assert len(against['restored']) + len(against['left_out']) == 272
     assert cli.main(['checkpoint', str(archive), '--checkpoint_exclude_scopes=head']) == 1
     error = capsys.readouterr().err
-    assert "no variable of this network begins with 'head'. Scopes that exist: MobilenetV2, aspp0" in error
+    assert "no variable of this network begins with 'head'. Existing scopes: MobilenetV2, aspp0" in error
 
 
 def test_names_that_are_mapped(capsys, archive):
@@ -189,7 +189,7 @@ def test_names_that_are_mapped(capsys, archive):
     assert 'concat_projection/weights' in found['variables']
     assert not found['network']['fits']
     assert cli.main(['checkpoint', str(archive), '--checkpoint_rename_map=Mobilenet=net,resnet=net']) == 1
-    assert "'resnet=net' fits nothing in the checkpoint" in capsys.readouterr().err
+    assert "'resnet=net' matches nothing" in capsys.readouterr().err
 
 
 def test_a_network_for_other_channels(capsys, archive):

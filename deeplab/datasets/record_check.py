@@ -169,7 +169,7 @@ def require_fit(
     place = int(np.argmax(seen.max(axis=1) * too_large))
     record = int(verdict.records[first[place]])
     needed = np.maximum(seen.max(axis=0), crop_size)
-    good = tuple(crop_sizes.above(needed, output_stride))
+    good = crop_sizes.above(needed, output_stride)
     # Programs that train evaluate with a crop size of their own.
     validates = is_set_by_flag('ValidationOptions.crop_size')
     field = 'ValidationOptions.crop_size' if validates else 'ModelOptions.crop_size'

@@ -48,9 +48,7 @@ class TestPaths:
         path = write(tmp_path, a=1.0)
         with pytest.raises(CheckpointError) as error:
             checkpoints.check_path(path + ending)
-        expected = (
-            f"'{path}{ending}' is one of a checkpoint's files. Give the checkpoint's path without the ending: {path}"
-        )
+        expected = f"'{path}{ending}' is one of a checkpoint's files. Give the path of the checkpoint without the extension: {path}"
         assert str(error.value) == expected
 
     def test_folder(self, tmp_path):
@@ -81,7 +79,9 @@ class TestPaths:
             assert session.run(variables[0]) == 2.5
 
     def test_empty_folder(self, tmp_path):
-        with pytest.raises(CheckpointError, match="There is no checkpoint in the folder '.*'. A checkpoint is files"):
+        with pytest.raises(
+            CheckpointError, match="There is no checkpoint in the folder '.*'. A checkpoint consists of files"
+        ):
             checkpoints.check_path(str(tmp_path))
 
     @pytest.mark.parametrize('ending', ['', '.index', '.data-00000-of-00001'])
@@ -217,7 +217,7 @@ class TestNewest:
         with caplog.at_level('WARNING'):
             assert checkpoints.newest_whole(str(tmp_path)) == good
         assert f"'{bad}' is damaged" in caplog.text
-        assert 'Going back to the one before.' in caplog.text
+        assert 'Trying the previous checkpoint.' in caplog.text
 
     def test_files_that_cannot_be_opened_are_not_called_damaged(self, tmp_path, monkeypatch):
         write(tmp_path, 1, a=1.0)
@@ -233,7 +233,7 @@ class TestNewest:
     def test_all_damaged(self, tmp_path):
         write(tmp_path, 1, a=1.0)
         (tmp_path / 'model.ckpt-1.index').write_bytes(b'')
-        with pytest.raises(CheckpointError, match='All 1 checkpoints in .* are damaged. Move them away'):
+        with pytest.raises(CheckpointError, match='All 1 checkpoints in .* are damaged. Move them'):
             checkpoints.newest_whole(str(tmp_path))
 
 
@@ -256,7 +256,7 @@ class TestRestore:
                 checkpoints.restore_all(session, path, [a, b, c])
             assert session.run(b) == 0.0
         message = str(error.value)
-        assert f"The checkpoint '{path}' does not fit this network" in message
+        assert f"The checkpoint '{path}' does not match this network" in message
         assert '1 variables differ (a: [3] here, [21] in the checkpoint)' in message
         assert 'it lacks 1 of 3 variables (c)' in message
 

@@ -96,7 +96,7 @@ def test_data_without_an_index_stay_where_no_run_was(tmp_path):
 def test_an_initial_checkpoint_that_would_be_overwritten_is_refused(tmp_path):
     initial = put(tmp_path / 'log', 'model.ckpt-100')
     logdir = str(tmp_path / 'log')
-    with pytest.raises(CheckpointError, match='--tf_initial_checkpoint=.*overwritten'):
+    with pytest.raises(CheckpointError, match='initial_checkpoint=.*overwritten'):
         run_checkpoints.require_not_overwritten(logdir, initial, None, 100)
     with pytest.raises(CheckpointError, match='overwritten'):
         run_checkpoints.require_not_overwritten(logdir, initial, 50, 100)

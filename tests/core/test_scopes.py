@@ -16,7 +16,7 @@ class TestKnownScopes:
         with pytest.raises(OptionError) as error:
             scopes.require_all_known(['logits', 'head'], NAMES, 'trainable_scopes')
         assert str(error.value) == (
-            "--trainable_scopes: no variable of this network begins with 'head'. Scopes that exist: aspp0, logits, net"
+            "trainable_scopes: no variable of this network begins with 'head'. Existing scopes: aspp0, logits, net"
         )
 
     @pytest.mark.parametrize('wanted', ['net/blok1', 'net/blok1/weights', 'net/x/y/z'])
@@ -42,13 +42,13 @@ class TestReadingMaps:
 
     @pytest.mark.parametrize('text', ['a', 'a=b,c', 'a=b=c', '=', 'a=b,'])
     def test_no_map(self, text):
-        with pytest.raises(OptionError, match='is no entry. Write old_prefix=new_prefix,... with the checkpoint'):
+        with pytest.raises(OptionError, match='is not an entry. Write old_prefix=new_prefix'):
             scopes.read_rename_map(text)
 
     @pytest.mark.parametrize('content', ['[]', '{}', '["a"]', '{"a": 1}', '{"a": {"b": "c"}}', '3'])
     def test_json_of_something_else(self, tmp_path, content):
         (tmp_path / 'a.json').write_text(content)
-        with pytest.raises(OptionError, match='must hold one object of texts, such as'):
+        with pytest.raises(OptionError, match='must contain one object'):
             scopes.read_rename_map(str(tmp_path / 'a.json'))
 
     @pytest.mark.parametrize(('name', 'content'), [('a.json', '{"a"'), ('a.yml', 'a: [')])
@@ -71,7 +71,7 @@ class TestReadingMaps:
     def test_an_entry_twice(self, tmp_path):
         (tmp_path / 'a.json').write_text('{"a": "b", "a": "c"}')
         for text in ('a=b,a=c', str(tmp_path / 'a.json')):
-            with pytest.raises(OptionError, match="'a' has two entries; leave one away"):
+            with pytest.raises(OptionError, match="'a' appears twice"):
                 scopes.read_rename_map(text)
 
 
@@ -97,8 +97,8 @@ class TestRenaming:
         with pytest.raises(CheckpointError) as error:
             scopes.rename(NAMES, (('net/', ''), ('net/block2', 'x')), 'model.ckpt')
         assert str(error.value) == (
-            "--checkpoint_rename_map: 'net/block2=x' fits nothing in the checkpoint 'model.ckpt', where no variable "
-            "begins with 'net/block2'. Scopes that exist there: net/block1, net/block10"
+            "rename_map: 'net/block2=x' matches nothing: no variable of the checkpoint 'model.ckpt' begins with "
+            "'net/block2'. Existing scopes: net/block1, net/block10"
         )
 
     @pytest.mark.parametrize('rename_map', [(('a/', 'c/'), ('b/', 'c/')), (('a/', 'b/'),)])

@@ -295,7 +295,7 @@ class TestBadInput:
             train.run(training_setup.options(data, tmp_path / 'log', loss=LossOptions(auto_label_weights=True)))
 
     def test_label_weights(self, data, tmp_path):
-        with pytest.raises(OptionError, match='--label_weights gives 2 weights, but there are 3 classes'):
+        with pytest.raises(OptionError, match='label_weights has 2 weights, but there are 3 classes'):
             train.run(training_setup.options(data, tmp_path / 'log', loss=LossOptions(label_weights=(1.0, 2.0))))
 
     def test_labels_outside_the_classes_are_named_before_the_first_step(self, data, tmp_path):
@@ -327,7 +327,7 @@ class TestBadInput:
 
     def test_checkpoint_given_by_one_of_its_files(self, data, tmp_path):
         path = training_setup.trained(data, tmp_path / 'a', 1).checkpoint
-        with pytest.raises(CheckpointError, match=f"Give the checkpoint's path without the ending: {path}"):
+        with pytest.raises(CheckpointError, match=f'Give the path of the checkpoint without the extension: {path}'):
             train.run(training_setup.options(data, tmp_path / 'b', initial_checkpoint=f'{path}.index'))
         assert not (tmp_path / 'b').exists()
 
@@ -363,7 +363,7 @@ class TestBadInput:
         aspp = dataclasses.replace(options.model.aspp, filters=4)
         options = dataclasses.replace(options, model=dataclasses.replace(options.model, aspp=aspp))
         with pytest.raises(
-            CheckpointError, match='does not fit this network: 26 variables differ .*4. here, .*8. in the'
+            CheckpointError, match='does not match this network: 26 variables differ .*4. here, .*8. in the'
         ):
             train.run(options)
 
@@ -494,7 +494,9 @@ class TestMovingAverages:
         training_setup.trained(data, tmp_path / 'log', 1)
         options = training_setup.options(data, tmp_path / 'log', 2, moving_average_decay=0.9)
         result, _ = run_logged(options, caplog)
-        assert 'model.ckpt-1 holds no moving averages of the weights: they start from its weights.' in caplog.text
+        assert (
+            'model.ckpt-1 contains no moving averages (EMA) of the weights: they start from its weights.' in caplog.text
+        )
         name = 'tiny/conv1/weights'
         first, last = values_of(tmp_path / 'log' / 'model.ckpt-1')[name], values_of(result.checkpoint)
         kept = 2 / 11

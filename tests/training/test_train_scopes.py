@@ -84,7 +84,7 @@ class TestTrainableScopes:
 
     def test_a_scope_that_matches_nothing(self, data, tmp_path):
         message = (
-            "--trainable_scopes: no variable of this network begins with 'decoder'. Scopes that exist: aspp0, "
+            "trainable_scopes: no variable of this network begins with 'decoder'. Existing scopes: aspp0, "
             'concat_projection, image_pooling, logits, tiny'
         )
         with pytest.raises(OptionError, match=f'^{message}$'):
@@ -138,7 +138,7 @@ class TestInitialCheckpoint:
                 {'rename_map': 'tiny/conv1=tiny/conv9'},
                 r'does not give every variable a value.* It lacks 5 of 27 variables \(tiny: 5 of 10\): tiny/conv1/w',
             ),
-            ({'rename_map': 'nothing/=tiny/'}, "'nothing/=tiny/' fits nothing in the checkpoint"),
+            ({'rename_map': 'nothing/=tiny/'}, "'nothing/=tiny/' matches nothing"),
             ({'rename_map': 'tiny/conv1=tiny/conv2'}, "would both become 'tiny/conv2/BatchNorm/beta"),
             ({'rename_map': 'nowhere.json'}, "--checkpoint_rename_map: the file 'nowhere.json' does not"),
             ({'exclude_scopes': ('decoder',)}, "no variable of this network begins with 'decoder'"),

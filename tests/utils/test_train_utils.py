@@ -46,7 +46,7 @@ class TestLosses:
                 255,
                 LossOptions(label_weights=(1.0, 2.0)),
             )
-        assert str(error.value).startswith('--label_weights gives 2 weights, but there are 4 classes.')
+        assert str(error.value).startswith('label_weights has 2 weights, but there are 4 classes.')
 
 
 def make_network():
@@ -179,7 +179,7 @@ class TestInitialRestore:
         init_fn = train_utils.get_model_init_fn(
             str(tmp_path / 'log'), save_network(tmp_path), True, SCOPES, exclude_scopes=('logits', 'aspp')
         )
-        message = "--checkpoint_exclude_scopes: no variable of this network begins with 'aspp'. Scopes that exist: deco"
+        message = "exclude_scopes: no variable of this network begins with 'aspp'. Existing scopes: deco"
         with pytest.raises(OptionError, match=message):
             restored_by(init_fn)
 
@@ -216,7 +216,7 @@ class TestInitialRestore:
 
     def test_path_of_a_file(self, tmp_path):
         path = save_network(tmp_path)
-        with pytest.raises(CheckpointError, match="Give the checkpoint's path without the ending"):
+        with pytest.raises(CheckpointError, match='Give the path of the checkpoint without the extension'):
             train_utils.get_model_init_fn(str(tmp_path / 'log'), f'{path}.index', True, SCOPES)
 
 
@@ -281,7 +281,7 @@ class TestRenaming:
             assert (running.run(slot) == 7).all()
 
     def test_a_map_that_does_not_fit_is_refused_at_once(self, tmp_path):
-        with pytest.raises(CheckpointError, match="'body=net' fits nothing in the checkpoint"):
+        with pytest.raises(CheckpointError, match="'body=net' matches nothing"):
             self.init_fn(tmp_path, self.save(tmp_path), 'body=net')
 
 
