@@ -48,8 +48,8 @@ class TestPaths:
         path = write(tmp_path, a=1.0)
         with pytest.raises(CheckpointError) as error:
             checkpoints.check_path(path + ending)
-        expected = f"'{path}{ending}' is one of a checkpoint's files. Give the path of the checkpoint without the extension: {path}"
-        assert str(error.value) == expected
+        assert str(error.value).startswith(f"'{path}{ending}' is one of a checkpoint's files.")
+        assert str(error.value).endswith(f': {path}')
 
     def test_folder(self, tmp_path):
         write(tmp_path, 6, a=1.0)
