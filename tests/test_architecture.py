@@ -3,6 +3,7 @@
 import ast
 import functools
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -217,6 +218,23 @@ def test_no_function_has_too_many_parameters():
             if len(names) > MOST_PARAMETERS and not allowed:
                 wrong.append(f'{_module(path)}: {node.name} has {len(names)}')
     assert not wrong, '\n'.join(wrong)
+
+
+def test_every_module_has_its_tests():
+    """A test file of the module's name, or one whose docstring names it: "Covers core/dropout.py"."""
+    tests = list((ROOT / 'tests').rglob('test_*.py'))
+    docstrings = ' '.join(filter(None, (ast.get_docstring(_tree(path)) for path in tests)))
+    covered = set(re.findall(r'[\w/]+\.py', docstrings))
+    names = {path.relative_to(ROOT / 'tests') for path in tests}
+    missing = []
+    for path in SOURCES:
+        name = path.relative_to(PACKAGE)
+        has_own = name.with_name(f'test_{name.name}') in names
+        if name.name not in ('__init__.py', '__main__.py') and not has_own and name.as_posix() not in covered:
+            missing.append(name.as_posix())
+    assert not missing, (
+        f'Add tests/FOLDER/test_NAME.py, or "Covers FOLDER/NAME.py" to the docstring of another test file: {missing}'
+    )
 
 
 def test_public_functions_and_classes_say_what_they_are_for():

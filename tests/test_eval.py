@@ -1,3 +1,8 @@
+"""The eval program on a tiny split and a network with known predictions.
+
+Covers evaluation/evaluation_rounds.py and evaluation/runner.py.
+"""
+
 import dataclasses
 import json
 import logging

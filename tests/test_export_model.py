@@ -1,6 +1,8 @@
 """Export: the graph on images of many sizes, the files, and errors.
 
 The network here is small enough to follow by hand: one weight, class = round(red / 10 * weight), at the pixel itself.
+
+Covers export/export_graph.py.
 """
 
 import os

@@ -1,4 +1,7 @@
-"""`deeplab checkpoint`: the report on a checkpoint, alone and compared with a network."""
+"""`deeplab checkpoint`: the report on a checkpoint, alone and compared with a network.
+
+Covers checkpoint.py.
+"""
 
 import dataclasses
 import json

@@ -1,3 +1,8 @@
+"""Logits and predictions of whole networks on a toy backbone.
+
+Covers core/heads/plain.py and core/heads/registry.py.
+"""
+
 import dataclasses
 
 import numpy as np

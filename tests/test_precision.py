@@ -1,4 +1,7 @@
-"""Mixed precision: every network builds and trains in 16 bits, and float32 graphs are unchanged."""
+"""Mixed precision: every network builds and trains in 16 bits, and float32 graphs are unchanged.
+
+Covers core/compute_types.py.
+"""
 
 import dataclasses
 

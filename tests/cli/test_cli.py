@@ -1,4 +1,8 @@
-"""Command lines of the original and new ones: their options, messages for mistakes, and how a program runs."""
+"""Command lines of the original and new ones: their options, messages for mistakes, and how a program runs.
+
+Covers cli/help.py, cli/parse.py, cli/program.py, cli/programs.py, cli/run.py, cli/to_options.py, cli/values.py,
+cli/words.py and errors.py.
+"""
 
 import contextlib
 import logging as standard_logging

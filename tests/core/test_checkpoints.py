@@ -1,4 +1,7 @@
-"""Finding, comparing, restoring and writing checkpoints, on tiny graphs."""
+"""Finding, comparing, restoring and writing checkpoints, on tiny graphs.
+
+Covers core/checkpoint_reader.py.
+"""
 
 import os
 import pathlib

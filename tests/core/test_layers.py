@@ -1,3 +1,8 @@
+"""Convolutions and batch norms against NumPy and TensorFlow.
+
+Covers core/batch_statistics.py, core/dropout.py, core/initializers.py and core/tf_compat.py.
+"""
+
 import contextlib
 
 import numpy as np

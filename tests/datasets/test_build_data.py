@@ -1,3 +1,8 @@
+"""Writing the shards of a split from image files and masks.
+
+Covers datasets/pairs.py and datasets/tfrecord.py.
+"""
+
 import io
 import os
 import pathlib

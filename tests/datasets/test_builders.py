@@ -1,4 +1,8 @@
-"""The builders of the data sets, each on a tiny folder in its layout."""
+"""The builders of the data sets, each on a tiny folder in its layout.
+
+Covers datasets/build_ade20k_data.py, datasets/build_cityscapes_data.py, datasets/build_voc2012_data.py and
+datasets/remove_gt_colormap.py.
+"""
 
 import dataclasses
 import io

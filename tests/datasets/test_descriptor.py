@@ -1,3 +1,9 @@
+"""Descriptors of data sets: by name, from modules and from files, and their errors.
+
+Covers datasets/ade20k.py, datasets/camvid.py, datasets/cityscapes.py, datasets/pascal_voc_seg.py and
+datasets/user_module.py.
+"""
+
 import json
 import os
 import re

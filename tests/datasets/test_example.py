@@ -1,3 +1,8 @@
+"""Records: encoding, decoding and parsing of one image with its mask.
+
+Covers datasets/wire.py.
+"""
+
 import numpy as np
 import pytest
 import tensorflow as tf

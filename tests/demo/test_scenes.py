@@ -1,4 +1,7 @@
-"""The generated data set: deterministic, in VOC's layout, with thin objects, and not solvable by color alone."""
+"""The generated data set: deterministic, in VOC's layout, with thin objects, and not solvable by color alone.
+
+Covers demo/canvas.py and demo/dataset.py.
+"""
 
 import io
 import json

@@ -1,4 +1,8 @@
-"""Checks of the options classes, and parsing of loss formulas."""
+"""Checks of the options classes, and parsing of loss formulas.
+
+Covers options/builders.py, options/data.py, options/inference.py, options/loss.py, options/machines.py,
+options/network.py, options/optimization.py, options/rules.py, options/tools.py and options/training.py.
+"""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""Every network compared with the original, with the same weights."""
+"""Every network compared with the original, with the same weights.
+
+Covers common.py, core/feature_extractor.py and core/backbones/xception.py.
+"""
 
 import dataclasses
 

@@ -1,4 +1,7 @@
-"""Replicas of a distributed training: devices, start order, batches."""
+"""Replicas of a distributed training: devices, start order, batches.
+
+Covers deployment/cluster.py.
+"""
 
 import time
 

@@ -1,4 +1,7 @@
-"""The run manifest, run.json: its content, and repeating a run from it."""
+"""The run manifest, run.json: its content, and repeating a run from it.
+
+Covers cli/repeat.py.
+"""
 
 import dataclasses
 import json

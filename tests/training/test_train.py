@@ -1,4 +1,7 @@
-"""The train program on a tiny network and seven tiny images."""
+"""The train program on a tiny network and seven tiny images.
+
+Covers train.py, training/network_clone.py, training/split_input.py and training/train_run.py.
+"""
 
 import dataclasses
 import functools

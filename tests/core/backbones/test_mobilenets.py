@@ -1,4 +1,7 @@
-"""MobileNetV2, V3 and EdgeTPU: channels for each depth multiplier, skips, strides, dense features."""
+"""MobileNetV2, V3 and EdgeTPU: channels for each depth multiplier, skips, strides, dense features.
+
+Covers core/backbones/mobilenet_edgetpu.py, core/backbones/mobilenet_v2.py and core/backbones/mobilenet_v3.py.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""NAS networks: paths, cells and their flags. The goldens cover the whole networks."""
+"""NAS networks: paths, cells and their flags. The goldens cover the whole networks.
+
+Covers core/backbones/nas_cell.py.
+"""
 
 import dataclasses
 
