@@ -101,7 +101,7 @@ AUGMENTATION = Group(
         linked(
             'jitter_hue',
             'AugmentOptions.jitter_hue',
-            'Rotate the hue by up to this fraction of the colour circle, such as 0.02, in either direction.',
+            'Rotate the hue by up to this fraction of the color circle, such as 0.02, in either direction.',
         ),
         linked(
             'rotation_degrees',

@@ -88,15 +88,15 @@ VIS_RESULTS = Group(
         Flag(
             'colormap_type',
             'enum',
-            'pascal',  # of the original's flag; the options have None, for the colours of the data set
-            'Colour map of the classes. If not given, the colours of the data set are used.',
+            'pascal',  # of the original's flag; the options have None, for the colors of the data set
+            'Color map of the classes. If not given, the colors of the data set are used.',
             options.COLORMAP_TYPES,
             fields=('VisOptions.colormap_type',),
         ),
         linked(
             'also_save_raw_predictions',
             'VisOptions.also_save_raw_predictions',
-            'Also write the class ids, as greyscale PNG files.',
+            'Also write the class ids, as grayscale PNG files.',
         ),
         *_wait_flags(
             _rounds('max_number_of_iterations', 'Number of checkpoints to visualize; 0: wait for new ones forever.')

@@ -74,7 +74,7 @@ NETWORK = Group(
             'quantize_delay_step',
             'integer',
             -1,  # "never" of the original's flag; None in the options
-            'Step at which training starts to simulate 8-bit quantization; negative: never.',
+            'Step at which quantization-aware training starts; negative: never, the only value that is implemented.',
             fields=('ModelOptions.quantize_delay_step',),
         ),
         linked(

@@ -41,7 +41,7 @@ from deeplab.cli.training_flags import (
     LAST_LAYERS_CONTAIN_LOGITS_ONLY,
     LOSS,
     MASTER,
-    OPTIMISATION,
+    OPTIMIZATION,
     TRAIN_LOGS,
     TRAIN_MACHINES,
     UNUSED_HERE,
@@ -66,7 +66,7 @@ TRAIN = Program(
         NETWORK,
         HEAD,
         LOSS,
-        OPTIMISATION,
+        OPTIMIZATION,
         VALIDATION,
         TRAIN_LOGS,
         TRAIN_MACHINES,
@@ -152,7 +152,7 @@ _BUILD_VOC = Program(
         linked(
             'semantic_segmentation_folder',
             'BuildVocOptions.semantic_segmentation_folder',
-            'Folder of the masks: PNG files whose grey value, or palette index, is the class id.',
+            'Folder of the masks: PNG files whose gray value, or palette index, is the class id.',
             is_path=True,
         ),
         linked(
@@ -203,7 +203,7 @@ _BUILD_ADE20K = Program(
 _REMOVE_COLORMAP = Program(
     name='remove_gt_colormap',
     module='deeplab.datasets.remove_gt_colormap',
-    summary='Convert masks with a colour palette to masks of class ids.',
+    summary='Convert masks with a color palette to masks of class ids.',
     example='--original_gt_folder=SegmentationClass --output_dir=SegmentationClassRaw',
     groups=(
         Group(

@@ -60,18 +60,18 @@ LOSS = Group(
 INITIALIZE_LAST_LAYER = linked(
     'initialize_last_layer',
     'TrainOptions.initialize_last_layer',
-    'Also restore the layers after the backbone from that checkpoint. Set it to false if the classes differ.',
+    'Also restore the last layers (all after the backbone) from the checkpoint. Set it to false if the classes differ.',
     also=('CheckpointOptions.initialize_last_layer',),
 )
 LAST_LAYERS_CONTAIN_LOGITS_ONLY = linked(
     'last_layers_contain_logits_only',
     'OptimizerOptions.last_layers_contain_logits_only',
-    'The last layers, for gradient multiplier and --initialize_last_layer, are the logits only.',
+    'Only the logits are last layers, for --last_layer_gradient_multiplier and --initialize_last_layer.',
 )
 CHECKPOINT_EXCLUDE_SCOPES = linked(
     'checkpoint_exclude_scopes',
     'RestoreOptions.exclude_scopes',
-    'Comma-separated prefixes of variables that are not restored from that checkpoint but initialized, such as '
+    'Comma-separated prefixes of variables that are not restored from the checkpoint but initialized, such as '
     'logits or decoder,logits. Not set: none.',
     kind='string',
 )
@@ -123,7 +123,7 @@ _SCHEDULE = (
         choices=options.SLOW_START_BURNIN_TYPES,
     ),
 )
-OPTIMISATION = Group(
+OPTIMIZATION = Group(
     'Optimization',
     (
         linked(
@@ -170,7 +170,7 @@ OPTIMISATION = Group(
         linked(
             'last_layer_gradient_multiplier',
             'OptimizerOptions.last_layer_gradient_multiplier',
-            'Multiplier of the gradients of the last layers: all after the backbone.',
+            'Multiplier of the gradients of the last layers (all after the backbone).',
         ),
         LAST_LAYERS_CONTAIN_LOGITS_ONLY,
         linked(

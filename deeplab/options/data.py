@@ -79,7 +79,7 @@ class AugmentOptions:
       flip_probability: fraction of images that are flipped left to right.
       jitter_brightness: all values are multiplied by a factor from 1 minus this to 1 plus this; 0 for none.
       jitter_contrast: the same for the distance from the image's mean brightness.
-      jitter_saturation: the same for the distance from grey.
+      jitter_saturation: the same for the distance from gray.
       jitter_hue: the hue is rotated by up to this fraction of a full turn, in either direction.
       rotation_degrees: images are rotated by up to this angle, in either direction.
       blur_sigma: largest standard deviation of a Gaussian blur, in pixels; 0 for none.
@@ -121,5 +121,5 @@ class AugmentOptions:
 
     @property
     def changes_colors(self) -> bool:
-        """Whether any colour jitter is on."""
+        """Whether any color jitter is on."""
         return any((self.jitter_brightness, self.jitter_contrast, self.jitter_saturation, self.jitter_hue))

@@ -133,7 +133,7 @@ class ModelOptions:
       use_bounded_activation: whether relu6 is used instead of relu (for quantization).
       dense_prediction_cell_json: path of the description of a dense prediction cell; None for ASPP.
       batch_norm_decay: decay of the moving averages of every batch norm; None for each part's own.
-      quantize_delay_step: step at which simulated 8-bit quantization starts; None for never.
+      quantize_delay_step: step at which quantization-aware training starts; None for never. Not implemented.
       input_channels: number of channels of the input.
     """
 

@@ -62,7 +62,7 @@ def test_words_of_other_toolkits_get_the_flag_that_does_it_here(program, words, 
     assert wanted in text
 
 
-def test_a_program_without_the_like_says_what_it_said():
+def test_a_hint_needs_a_flag_of_the_program():
     assert 'see deeplab networks --help' in message('networks', '--amp')
 
 

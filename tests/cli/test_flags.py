@@ -154,7 +154,7 @@ def test_help_shows_every_flag_with_its_default_and_choices(program):
         assert f'\n{group.title}:\n' in text
 
 
-# The one label format there is cannot be changed; --from needs a file (tests/utils/test_receipt.py).
+# label_format has a single choice; --from needs a file (tests/training/test_run_manifest.py).
 UNREAD = {'from', 'keep_aspect_ratio', 'label_format', *ABSL_LOGGING}
 UNREAD_HERE = {(program, 'label_weights') for program in ('eval', 'vis', 'export_model')}
 NEEDS = {

@@ -57,7 +57,7 @@ def test_the_line_wins_and_so_does_its_preset(logdir):
 def test_defaults_of_the_training_and_flags_that_are_no_networks_stay(logdir):
     write_run(logdir, [*TRAIN, '--min_resize_value=100', '--batch_norm_decay=0.9'])
     values = parsed('export_model', logdir)
-    assert values['output_stride'] == 8  # of the export, as ever: the training line did not say
+    assert values['output_stride'] == 8  # the default of export_model, as training was not given the flag
     assert values['min_resize_value'] is None
     assert not values.given('batch_norm_decay')
 
