@@ -90,7 +90,7 @@ NETWORK = Group(
         linked(
             'nas_use_classification_head',
             'NasOptions.use_classification_head',
-            'Build the classification head of a nas_* network.',
+            'Classification head of a nas_* network; it is not implemented, so this must be false.',
         ),
     ),
 )

@@ -93,7 +93,7 @@ class NasOptions:
     Attributes:
       stem_output_filters: number of filters of an operation at stride 4; it doubles with each doubling of the stride.
       remove_os32_stride: whether the cells at stride 32 use stride 16.
-      use_classification_head: whether the classification head is built.
+      use_classification_head: whether there is a classification head. Not implemented.
       drop_path_keep_prob: probability that the last cell keeps a path at the end of training.
       total_training_steps: steps over which the drop probability rises linearly; None for the full one from the start.
     """
