@@ -1,4 +1,4 @@
-"""What happens to a sample between its record and the network, as a list of small steps.
+"""Preprocessing of samples between record and network, as a list of small steps.
 
 A sample is a dict keyed by the names in `common`; a step takes a sample and returns a new one. Image and label move
 together; a sample without a label passes through every step. Random steps draw from the sample's own seed.
@@ -37,19 +37,19 @@ def train_steps(
     ignore_label: int,
     class_pixels: Sequence[int] | None = None,
 ) -> dict[str, Step]:
-    """The steps of training by name, in order: resize to range, scale, pad, crop, flip; what else `augment` asks for.
+    """Returns the steps of training by name, in order: resize, scale, pad, crop, flip, and those that `augment` enables.
 
     Only sides smaller than the crop are padded, and only larger ones are cropped, so the two commute: cropping comes
     first, while there is less to copy. For the same reason types are changed after it. Colours change before anything
     puts the mean pixel into the image, and rotation comes before the crop, which then shows what was around it.
 
     Args:
-      crop_size: rows and columns that the network sees.
-      resize: range that the sides are brought into first.
+      crop_size: rows and columns of the network's input.
+      resize: range of the sides after resizing.
       augment: the random changes.
-      mean_pixel: RGB, 0 to 255; what the network's normalisation turns into zero.
-      ignore_label: what padded pixels of the label get.
-      class_pixels: pixels of each class in the split, for crops at rare classes; None: each image counts its own.
+      mean_pixel: RGB, 0 to 255; the pixel that the network normalises to zero.
+      ignore_label: label of padded pixels.
+      class_pixels: pixels of each class in the split, for crops at rare classes; None to count those of each image.
 
     Source: arXiv:1706.05587, section 4 (data augmentation).
     """
@@ -77,14 +77,14 @@ def eval_steps(
     ignore_label: int,
     keep_original: bool = False,
 ) -> list[Step]:
-    """Returns the steps of evaluation and visualisation: resize to range, note the size, pad; never a crop.
+    """Returns the steps of evaluation and visualisation: resize, note the size, pad, without a crop.
 
     Args:
-      crop_size: rows and columns that the network sees; no image may be larger (after resizing).
-      resize: range that the sides are brought into first.
-      mean_pixel: RGB, 0 to 255; what the network's normalisation turns into zero.
-      ignore_label: what padded pixels of the label get.
-      keep_original: whether the sample carries the image as decoded too, with its size.
+      crop_size: rows and columns of the network's input; no image may be larger (after resizing).
+      resize: range of the sides after resizing.
+      mean_pixel: RGB, 0 to 255; the pixel that the network normalises to zero.
+      ignore_label: label of padded pixels.
+      keep_original: whether the sample also contains the image as decoded, with its size.
     """
     return [
         *([note_original] if keep_original else []),
@@ -103,14 +103,14 @@ def apply_steps(sample: Sample, steps: Iterable[Step]) -> Sample:
 
 
 def to_numbers(sample: Sample) -> Sample:
-    """Makes the image float32 (still 0 to 255) and the label int32."""
+    """Converts the image to float32 (still 0 to 255) and the label to int32."""
     image = tf.cast(sample[common.IMAGE], tf.float32)
     label = sample.get(common.LABEL)
     return _with_both(sample, image, None if label is None else tf.cast(label, tf.int32))
 
 
 def note_original(sample: Sample) -> Sample:
-    """Keeps the image as it is, and its size."""
+    """Stores the image as decoded, and its size."""
     image = sample[common.IMAGE]
     height, width = preprocess_utils.size_of(image)
     return {
@@ -122,7 +122,7 @@ def note_original(sample: Sample) -> Sample:
 
 
 def note_size(sample: Sample) -> Sample:
-    """Keeps the image's present rows and columns; what comes after them is padding."""
+    """Stores the current rows and columns of the image, before padding."""
     height, width = preprocess_utils.size_of(sample[common.IMAGE])
     return {
         **sample,
@@ -132,7 +132,7 @@ def note_size(sample: Sample) -> Sample:
 
 
 def resize_to_range(resize: ResizeOptions) -> Step:
-    """Brings the image's sides into a range; does nothing where neither bound is set."""
+    """Resizes the sides of the image into a range; does nothing if neither bound is set."""
 
     def step(sample: Sample) -> Sample:
         if resize.min_value is None and resize.max_value is None:
@@ -158,13 +158,13 @@ def scale_and_crop_randomly(augment: AugmentOptions, crop_size: tuple[int, int])
 def scale_and_crop_at_rare_classes(
     augment: AugmentOptions, crop_size: tuple[int, int], ignore_label: int, class_pixels: Sequence[int] | None
 ) -> Step:
-    """Does the same, but for a share of the samples the window contains a pixel of a class that is rather rare.
+    """As `scale_and_crop_randomly`, but for a share of the samples the window contains a pixel of a rare class.
 
     Args:
       augment: scale, and the share.
       crop_size: rows and columns of the window.
-      ignore_label: no class.
-      class_pixels: pixels of each class in the split; None: each image counts its own.
+      ignore_label: id that is not a class.
+      class_pixels: pixels of each class in the split; None to count those of each image.
     """
     plain = scale_and_crop_randomly(augment, crop_size)
 
@@ -205,7 +205,7 @@ def change_colors_randomly(augment: AugmentOptions) -> Step:
 
 
 def rotate_randomly(augment: AugmentOptions, mean_pixel: Sequence[float], ignore_label: int) -> Step:
-    """Turns around the middle by a random angle; the image becomes float32."""
+    """Rotates around the centre by a random angle; the image becomes float32."""
 
     def step(sample: Sample) -> Sample:
         angle = augmentations.random_angle(augment.rotation_degrees, _seed_of(sample, 4))
@@ -258,12 +258,12 @@ def flip_randomly(probability: float) -> Step:
 
 
 def _both(sample: Sample) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Image and label; None for a label that is not there."""
+    """Returns image and label; None if there is no label."""
     return sample[common.IMAGE], sample.get(common.LABEL)
 
 
 def _random_size(sample: Sample, augment: AugmentOptions) -> tuple[tf.Tensor, tf.Tensor]:
-    """Rows and columns that a random factor brings the image to."""
+    """Returns rows and columns of the image after scaling by a random factor."""
     scale = preprocess_utils.random_scale_value(
         augment.min_scale_factor, augment.max_scale_factor, augment.scale_factor_step_size, _seed_of(sample, 0)
     )
@@ -271,13 +271,13 @@ def _random_size(sample: Sample, augment: AugmentOptions) -> tuple[tf.Tensor, tf
 
 
 def _with_both(sample: Sample, image: tf.Tensor, label: tf.Tensor | None) -> Sample:
-    """The sample with another image and label."""
+    """Returns the sample with another image and label."""
     return {**sample, common.IMAGE: image} | ({} if label is None else {common.LABEL: label})
 
 
 def _seed_of(sample: Sample, purpose: int) -> tf.Tensor:
-    """A seed for one random choice: without the purpose, scale, crop and flip would go hand in hand.
+    """Returns a seed for one random choice: without the purpose, scale, crop and flip would be correlated.
 
-    A number, once given, stays: 0 scale, 1 crop, 2 flip, 3 colours, 4 rotation, 5 blur, 6 cutout, 7 rare classes.
+    These numbers must not change: 0 scale, 1 crop, 2 flip, 3 colours, 4 rotation, 5 blur, 6 cutout, 7 rare classes.
     """
     return tf.random.experimental.stateless_fold_in(sample[common.SEED], purpose)

@@ -10,7 +10,7 @@ SWISH_SLOPE = 1.0 / 6.0
 
 
 def hard_sigmoid(values: tf.Tensor) -> tf.Tensor:
-    """The piecewise-linear sigmoid relu6(x + 3) / 6: 0 up to -3, 1 from 3 on.
+    """Returns the piecewise-linear sigmoid relu6(x + 3) / 6: 0 up to -3, 1 from 3 on.
 
     Args:
       values: any shape, float32.
@@ -21,7 +21,7 @@ def hard_sigmoid(values: tf.Tensor) -> tf.Tensor:
 
 
 def hard_swish(values: tf.Tensor) -> tf.Tensor:
-    """The swish x * relu6(x + 3) / 6: nearly x * sigmoid(x), without an exponential.
+    """Returns the swish x * relu6(x + 3) / 6: nearly x * sigmoid(x), without an exponential.
 
     Args:
       values: any shape, float32.

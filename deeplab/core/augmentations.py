@@ -210,7 +210,7 @@ def random_cutout(
     ignore_label: int,
     seed: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Hides squares of an image: their pixels become the mean, their labels count nowhere.
+    """Hides squares of an image: their pixels become the mean, their labels are ignored.
 
     The middle of a square lies anywhere, so that part of it may lie outside. What is hidden is not asked for either:
     a small object may be hidden altogether, and nothing around it tells what it was.

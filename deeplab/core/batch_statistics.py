@@ -38,7 +38,7 @@ class Expansion(NamedTuple):
 
 
 def pays(inputs: tf.Tensor, filters: int, kernel_size: int, stride: int) -> bool:
-    """Whether a convolution's statistics are cheaper to have from its input (`fold`).
+    """Returns whether a convolution's statistics are cheaper to have from its input (`fold`).
 
     They are where it is 1x1 and at least doubles the channels. A GPU normalises the wide tensor as fast, and may
     multiply matrices with fewer bits, so there the answer is no; moments are nothing for the shorter types either.
@@ -48,7 +48,7 @@ def pays(inputs: tf.Tensor, filters: int, kernel_size: int, stride: int) -> bool
 
 
 def fold(expansion: Expansion, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> Folded:
-    """The batch norm of a 1x1 convolution's result, without reading that result.
+    """Returns the batch norm of a 1x1 convolution's result, without reading that result.
 
     The result is linear in its input, y = x W, so its moments follow from the input's, which has far fewer channels:
     mean(y) = mean(x) W and var(y) = diag(W' cov(x) W). With scale and shift taken into the weights and a bias, the

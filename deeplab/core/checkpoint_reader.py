@@ -81,11 +81,11 @@ class Reader:
         return reason_of(error).replace(self._opened, self._prefix)
 
     def has_tensor(self, name: str) -> bool:
-        """Whether there is a tensor of that name."""
+        """Returns whether there is a tensor of that name."""
         return bool(self._reader.has_tensor(name))
 
     def get_tensor(self, name: str) -> np.ndarray:
-        """The value of a tensor, after its checksum was compared."""
+        """Returns the value of a tensor, after its checksum was compared."""
         value: np.ndarray = self._reader.get_tensor(name)
         return value
 
@@ -101,7 +101,7 @@ class Reader:
 
 
 def _linked(prefix: str) -> str:
-    """The checkpoint at `prefix` under a path without a sign of a pattern, in a new temporary folder."""
+    """Returns the checkpoint at `prefix` under a path without a sign of a pattern, in a new temporary folder."""
     folder = _plain_folder(prefix)
     linked = os.path.join(folder, 'checkpoint')
     for path in files_of(prefix):
@@ -114,7 +114,7 @@ def _linked(prefix: str) -> str:
 
 
 def _plain_folder(prefix: str) -> str:
-    """A new temporary folder whose path has no sign of a pattern."""
+    """Returns a new temporary folder whose path has no sign of a pattern."""
     for parent in (tempfile.gettempdir(), *_PLAIN_FOLDERS):
         if not _PATTERN_SIGNS.intersection(parent):
             try:

@@ -34,7 +34,7 @@ class Cost(NamedTuple):
 
 
 def _shape(tensor: tf.Tensor) -> list[int]:
-    """The static shape of `tensor`; raises OptionError where a side is not known."""
+    """Returns the static shape of `tensor`; raises OptionError where a side is not known."""
     shape = tensor.shape
     if not shape.is_fully_defined():
         raise OptionError(

@@ -22,7 +22,7 @@ _HELD = {'Const', 'Placeholder', 'ReadVariableOp', 'VarHandleOp', 'Variable', 'V
 
 
 def bytes_of(tensor: tf.Tensor | tf.Variable) -> int:
-    """The size of a tensor or variable; 0 where its shape is not known before the graph runs."""
+    """Returns the size of a tensor or variable; 0 where its shape is not known before the graph runs."""
     shape = tensor.shape
     if not shape.is_fully_defined() or tensor.dtype.base_dtype in (tf.string, tf.resource, tf.variant):
         return 0
@@ -107,7 +107,7 @@ class _Buffers:
         self._buffer_of[output.ref()] = shared
 
     def _shared(self, operation: tf.Operation, output: tf.Tensor) -> int | None:
-        """The buffer of an input that becomes that of `output`; None where it gets one of its own."""
+        """Returns the buffer of an input that becomes that of `output`; None where it gets one of its own."""
         if operation.type in _ALIASES:
             return self._buffer_of.get(operation.inputs[0].ref())
         if operation.type in _IN_PLACE:

@@ -70,7 +70,7 @@ def _variable(
     weight_decay: float = 0.0,
     trainable: bool = True,
 ) -> tf.Variable:
-    """Makes (or, under reuse, finds) the model variable `name` of the current variable scope."""
+    """Creates (or, under reuse, finds) the model variable `name` of the current variable scope."""
     scope_name = tf.compat.v1.get_variable_scope().name
     seed = initializers.seed_of(f'{scope_name}/{name}' if scope_name else name)
 
@@ -88,7 +88,7 @@ def _variable(
 
 
 def _channels(inputs: tf.Tensor) -> int:
-    """Number of channels of an NHWC tensor."""
+    """Returns the number of channels of an NHWC tensor."""
     return int(inputs.shape[-1])
 
 
@@ -134,7 +134,7 @@ def conv2d(
     weights_name: str = 'weights',
     native_dilation: bool = False,
 ) -> tf.Tensor:
-    """A convolution with batch norm (or biases) and an activation.
+    """Returns a convolution with batch norm (or biases) and an activation.
 
     Args:
       inputs: [n, h, w, c] float.
@@ -192,7 +192,7 @@ def depthwise_conv2d(
     native_dilation: bool = False,
     bias: bool = True,
 ) -> tf.Tensor:
-    """A depthwise convolution (one filter for each channel) with batch norm (or biases) and an activation.
+    """Returns a depthwise convolution (one filter for each channel) with batch norm (or biases) and an activation.
 
     Args:
       inputs: [n, h, w, c] float.
@@ -347,12 +347,12 @@ def batch_norm(
 
 
 def weight_decays() -> dict[str, float]:
-    """The factor of each variable of the default graph that decays, by name."""
+    """Returns the factor of each variable of the default graph that decays, by name."""
     return dict(tf.compat.v1.get_collection(WEIGHT_DECAYS))
 
 
 def moving_updates(scope: str | None = None) -> list[MovingUpdate]:
-    """The updates that batch norms of the default graph have registered.
+    """Returns the updates that batch norms of the default graph have registered.
 
     Args:
       scope: name scope to which to keep, such as 'clone_0'; None or '' for all.
@@ -363,7 +363,7 @@ def moving_updates(scope: str | None = None) -> list[MovingUpdate]:
 
 
 def apply_moving_updates(updates: Sequence[MovingUpdate]) -> list[tf.Operation]:
-    """The ops that move statistics towards their batch's values: variable -= (variable - value) * (1 - decay).
+    """Returns the ops that move statistics towards their batch's values: variable -= (variable - value) * (1 - decay).
 
     A statistic with several updates (one for each scale of an image pyramid) takes them in their order, so that every
     run ends in the same value.

@@ -2,7 +2,7 @@
 
 The smallest float16 is 6e-8, and much of what flows back through a network is smaller. So the loss is differentiated
 times a large factor, and the gradients of the (float32) variables are divided by it. A factor that is too large shows
-as an infinite gradient: that step is left out, and the factor halved. The loss itself is measured before it is
+as an infinite gradient: that step is skipped, and the factor halved. The loss itself is measured before it is
 multiplied: one that is not finite says nothing of the factor, and no other factor would mend it.
 
 Source: arXiv:1710.03740, sections 3.2 and 4.
@@ -45,7 +45,7 @@ class LossScale:
         ]
 
     def has_overflowed(self, loss: tf.Tensor) -> tf.Tensor:
-        """Whether the factor may be to blame for gradients that are not finite, scalar bool.
+        """Returns whether the factor may be to blame for gradients that are not finite, scalar bool.
 
         Args:
           loss: scalar float32, total loss of the step.

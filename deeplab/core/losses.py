@@ -1,4 +1,4 @@
-"""Losses of pixels: pure functions of logits and labels.
+"""Pixel losses (softmax cross entropy, focal loss): pure functions of logits and labels.
 
 All of them see pixels as a flat list. A pixel counts where its label is not `ignore_label`; what is not counted adds
 nothing to the loss or its gradient. Losses that measure whole classes are in `region_losses`.
@@ -16,8 +16,8 @@ class PixelLosses(NamedTuple):
     """The loss of every pixel.
 
     Attributes:
-      values: [pixels] float32, weighted; 0 for pixels that do not count.
-      counted: [pixels] float32, 1 where the pixel counts, 0 where its label is ignored.
+      values: [pixels] float32, weighted; 0 for ignored pixels.
+      counted: [pixels] float32, 1 for labelled pixels, 0 for ignored ones.
     """
 
     values: tf.Tensor
@@ -39,12 +39,12 @@ def softmax_cross_entropy(
     Args:
       logits: [..., classes] float.
       labels: [...] (or [..., 1]) int32, of as many pixels; class ids or `ignore_label`.
-      ignore_label: label of the pixels that do not count.
-      label_weights: a weight for each class; one alone holds for every class, None stands for 1.
+      ignore_label: label of the ignored pixels.
+      label_weights: one weight per class, or one for all classes; None for 1.
       label_smoothing: share of the truth that all classes split evenly, at least 0 and less than 1.
 
     Returns:
-      `PixelLosses`, float32 whatever the logits' type is.
+      `PixelLosses`, float32 for logits of any type.
 
     Raises:
       ValueError: if the number of weights is neither 1 nor the number of classes.
@@ -64,7 +64,7 @@ def focal(
     label_smoothing: float = 0.0,
     gamma: float = 2.0,
 ) -> PixelLosses:
-    """Focal loss of each pixel: cross entropy that fades where the network is right already.
+    """Focal loss of each pixel: cross entropy with less weight on pixels that are already classified correctly.
 
     With p the softmax of the logits, the loss of a pixel with label y is `-weight[y] * (1 - p[y])**gamma * log(p[y])`.
     With label smoothing it is the sum of `-(1 - p[c])**gamma * log(p[c])` over the classes c, each times its share of
@@ -73,13 +73,13 @@ def focal(
     Args:
       logits: [..., classes] float.
       labels: [...] (or [..., 1]) int32, of as many pixels; class ids or `ignore_label`.
-      ignore_label: label of the pixels that do not count.
+      ignore_label: label of the ignored pixels.
       label_weights: as in `softmax_cross_entropy`; they are the paper's alpha.
       label_smoothing: as in `softmax_cross_entropy`.
-      gamma: how fast it fades, 0 or more.
+      gamma: focusing parameter, 0 or more.
 
     Returns:
-      `PixelLosses`, float32 whatever the logits' type is.
+      `PixelLosses`, float32 for logits of any type.
 
     Raises:
       ValueError: if the number of weights is neither 1 nor the number of classes.
@@ -97,7 +97,7 @@ def focal(
 
 
 class _Pixels(NamedTuple):
-    """Pixels as a flat list: logits [pixels, classes] float32, labels [pixels] int32, 0 where they do not count."""
+    """Flattened pixels: logits [pixels, classes] float32, labels [pixels] int32, 0 for ignored pixels."""
 
     logits: tf.Tensor
     labels: tf.Tensor
@@ -118,13 +118,13 @@ def _flattened(logits: tf.Tensor, labels: tf.Tensor, ignore_label: int) -> _Pixe
 
 
 def _weighted(values: tf.Tensor, pixels: _Pixels, label_weights: Sequence[float] | None) -> PixelLosses:
-    """The losses [pixels] times their weights, which are 0 where a pixel does not count."""
+    """Returns the losses [pixels] times their weights, which are 0 for ignored pixels."""
     counted = tf.cast(pixels.is_counted, tf.float32)
     return PixelLosses(values * _pixel_weights(counted, pixels.labels, pixels.classes, label_weights), counted)
 
 
 def _truth(labels: tf.Tensor, classes: int, label_smoothing: float) -> tf.Tensor:
-    """The wanted probabilities, [pixels, classes] float32."""
+    """Returns the wanted probabilities, [pixels, classes] float32."""
     if not label_smoothing:
         return tf.one_hot(labels, classes)
     others = label_smoothing / classes
@@ -175,24 +175,24 @@ def _faded(entropies: tf.Tensor, gamma: float) -> tf.Tensor:
 def _pixel_weights(
     counted: tf.Tensor, labels: tf.Tensor, classes: int, label_weights: Sequence[float] | None
 ) -> tf.Tensor:
-    """The weight of each pixel, [pixels] float32; 0 where it does not count."""
+    """Returns the weight of each pixel, [pixels] float32; 0 for ignored pixels."""
     weights = tuple(label_weights or (1.0,))
     if len(weights) not in (1, classes):
-        raise ValueError(f'There are {len(weights)} label weights for {classes} classes; give one, or one a class.')
+        raise ValueError(f'There are {len(weights)} label weights for {classes} classes; give one, or one per class.')
     if len(weights) == 1:
         return counted if weights[0] == 1.0 else counted * weights[0]
     return counted * tf.gather(tf.constant(weights, tf.float32), labels)
 
 
 def mean_of_counted(losses: PixelLosses) -> tf.Tensor:
-    """The sum of the losses divided by the number of pixels that count, scalar float32; 0 when none counts."""
+    """Returns the sum of the losses divided by the number of labelled pixels, scalar float32; 0 if there are none."""
     return tf.math.divide_no_nan(tf.reduce_sum(losses.values), tf.reduce_sum(losses.counted))
 
 
 def mean_of_hardest(losses: PixelLosses, share: tf.Tensor | float) -> tf.Tensor:
-    """The mean of the hardest pixels.
+    """Returns the mean of the hardest pixels.
 
-    The `int(share * pixels)` largest losses are kept, where `pixels` counts ignored ones too; their sum is divided by
+    The `int(share * pixels)` largest losses are kept, where `pixels` includes ignored ones; their sum is divided by
     the number of kept losses that are not 0.
 
     Args:
@@ -200,9 +200,9 @@ def mean_of_hardest(losses: PixelLosses, share: tf.Tensor | float) -> tf.Tensor:
       share: share of the pixels to keep, greater than 0 and at most 1.
 
     Returns:
-      scalar float32; 0 when no kept loss is above 0.
+      scalar float32; 0 if no kept loss is above 0.
 
-    Source: arXiv:1604.03540, section 4.2, with pixels in the place of regions.
+    Source: arXiv:1604.03540, section 4.2, applied to pixels instead of regions.
     """
     pixels = tf.cast(tf.size(losses.values), tf.float32)
     kept = tf.cast(pixels * share, tf.int32)
@@ -212,12 +212,12 @@ def mean_of_hardest(losses: PixelLosses, share: tf.Tensor | float) -> tf.Tensor:
 
 
 def mining_share(global_step: tf.Tensor, last_share: float, mining_step: int) -> tf.Tensor | float:
-    """The share of pixels that count at a step: from 1 linearly to `last_share` at `mining_step`, then constant.
+    """Returns the share of pixels of hard example mining: from 1 linearly to `last_share` at `mining_step`, then constant.
 
     Args:
       global_step: scalar integer.
-      last_share: share in the end, greater than 0 and at most 1.
-      mining_step: step at which the share arrives there; 0 for at once.
+      last_share: final share, greater than 0 and at most 1.
+      mining_step: step at which the final share is reached; 0 for the start.
 
     Returns:
       the share, a float (tensor).

@@ -24,7 +24,7 @@ Decays = Mapping[str, float]
 
 
 def make(options: OptimizerOptions, learning_rate: tf.Tensor, decays: Decays) -> tf.compat.v1.train.Optimizer:
-    """The optimiser that `options` name.
+    """Returns the optimiser that `options` name.
 
     Args:
       options: name and numbers.
@@ -141,7 +141,7 @@ class Lamb(tf.compat.v1.train.AdamOptimizer):
 
 
 def _is_layered(variable: tf.Variable) -> bool:
-    """Whether LARS and LAMB give `variable` a rate of its own: kernels, but not biases, gamma and beta."""
+    """Returns whether LARS and LAMB give `variable` a rate of its own: kernels, but not biases, gamma and beta."""
     return len(variable.shape) > 1
 
 

@@ -49,7 +49,7 @@ def _nearest_window(
     height: tf.Tensor | int,
     width: tf.Tensor | int,
 ) -> tf.Tensor:
-    """The window [height, width, 1] of `label` resized to `size`; what is outside of it is never computed.
+    """Returns the window [height, width, 1] of `label` resized to `size`; what is outside of it is never computed.
 
     The same numbers as TensorFlow's operation gives, in a fraction of the time: it looks at each pixel of the window
     alone, and a resized label may be many times as large.
@@ -66,7 +66,7 @@ def _nearest_window(
 def _nearest_sources(
     old: tf.Tensor | int, new: tf.Tensor | int, start: tf.Tensor | int, count: tf.Tensor | int
 ) -> tf.Tensor:
-    """Where the values `start` to `start + count - 1` of `new` come from among `old`: [count] int32."""
+    """Returns where the values `start` to `start + count - 1` of `new` come from among `old`: [count] int32."""
     step = tf.cast(old - 1, tf.float32) / tf.cast(tf.maximum(new - 1, 1), tf.float32)
     position = tf.cast(tf.range(start, start + count), tf.float32) * step
     # Half rounds up; float64 keeps the sum from rounding.

@@ -10,7 +10,7 @@ _NUMBER_OF_ERROR = re.compile(r'^\(\d+\) ')
 
 
 def reason_of(error: BaseException) -> str:
-    """The line of an error that names the cause; the error's kind where it says nothing.
+    """Returns the line of an error that names the cause; the error's kind where it says nothing.
 
     TensorFlow begins with where in the program the failed operation was made, and puts the cause behind the
     operation's name.

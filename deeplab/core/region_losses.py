@@ -1,4 +1,4 @@
-"""Losses of classes: how well the pixels that a network gives a class cover those that have it.
+"""Region losses of classes (dice, Jaccard, Lovasz, Tversky): overlap of predicted and labelled regions.
 
 Each is a pure function of `regions_of(logits, labels, ignore_label)`, which softens the network's answer to the
 probabilities of the softmax. A pixel counts where its label is not `ignore_label`; what is not counted adds nothing to
@@ -20,11 +20,11 @@ ERROR_STEP = 2.0**-16  # errors of pixels nearer than that count as equal in `lo
 
 
 class Regions(NamedTuple):
-    """Where the classes are, and where the network sees them.
+    """Predicted and true regions of the classes.
 
     Attributes:
-      probabilities: [classes, pixels] float32, softmax over the classes; 0 for pixels that do not count.
-      truth: [classes, pixels] float32, 1 where the pixel has the class, else 0; 0 for pixels that do not count.
+      probabilities: [classes, pixels] float32, softmax over the classes; 0 for ignored pixels.
+      truth: [classes, pixels] float32, 1 where the pixel has the class, else 0; 0 for ignored pixels.
     """
 
     probabilities: tf.Tensor
@@ -36,7 +36,7 @@ class ClassLosses(NamedTuple):
 
     Attributes:
       values: [classes] float32; 0 for classes that do not occur.
-      occurs: [classes] float32, 1 where the class is the label of a pixel that counts, else 0.
+      occurs: [classes] float32, 1 where the class is the label of a pixel, else 0.
     """
 
     values: tf.Tensor
@@ -44,15 +44,15 @@ class ClassLosses(NamedTuple):
 
 
 def regions_of(logits: tf.Tensor, labels: tf.Tensor, ignore_label: int) -> Regions:
-    """The regions of a batch.
+    """Returns the regions of a batch.
 
     Args:
       logits: [..., classes] float.
       labels: [...] (or [..., 1]) int32, of as many pixels; class ids or `ignore_label`.
-      ignore_label: label of the pixels that do not count.
+      ignore_label: label of the ignored pixels.
 
     Returns:
-      `Regions`, float32 whatever the logits' type is.
+      `Regions`, float32 for logits of any type.
     """
     classes = logits.shape.as_list()[-1]
     scores = tf.transpose(tf.cast(tf.reshape(logits, [-1, classes]), tf.float32))  # [classes, pixels]
@@ -64,7 +64,7 @@ def regions_of(logits: tf.Tensor, labels: tf.Tensor, ignore_label: int) -> Regio
 
 
 def _softmax(scores: tf.Tensor) -> tf.Tensor:
-    """The softmax of [classes, pixels] over the classes. TensorFlow's own would transpose there and back."""
+    """Returns the softmax of [classes, pixels] over the classes. TensorFlow's own would transpose there and back."""
 
     @tf.custom_gradient
     def softmax(values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
@@ -135,7 +135,7 @@ def lovasz(regions: Regions) -> ClassLosses:
     with _not_compiled():
         present = tf.where(labelled > 0)  # [occurring, 1] int64
         truth_here = tf.gather_nd(truth, present)  # [occurring, pixels]
-        errors = tf.abs(truth_here - tf.gather_nd(probabilities, present))  # 0 for pixels that do not count
+        errors = tf.abs(truth_here - tf.gather_nd(probabilities, present))  # 0 for ignored pixels
         slopes = tf.stop_gradient(_slopes(tf.stop_gradient(errors), truth_here))
         values = tf.scatter_nd(present, tf.reduce_sum(errors * slopes, axis=1), tf.shape(labelled, tf.int64))
     return _where_they_occur(values, labelled)
@@ -159,7 +159,7 @@ def _slopes(errors: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:
     """
     steps = round(1 / ERROR_STEP)
     rows = tf.shape(errors)[0]
-    # Bin 0 holds the largest errors. Errors of 0, those of pixels that do not count among them, have the last to
+    # Bin 0 holds the largest errors. Errors of 0, including those of ignored pixels, have the last to
     # themselves.
     bins = tf.clip_by_value(tf.cast((1.0 - errors) * steps, tf.int32), 0, steps)  # clipped for NaN, which is any number
     places = 2 * (bins + (steps + 1) * tf.range(rows)[:, tf.newaxis]) + tf.cast(truth, tf.int32)  # [classes, pixels]
@@ -181,7 +181,7 @@ def _where_they_occur(values: tf.Tensor, labelled: tf.Tensor) -> ClassLosses:
 
 
 def mean_of_classes(losses: ClassLosses, label_weights: Sequence[float] | None = None) -> tf.Tensor:
-    """The mean over the classes that occur, scalar float32; 0 when none does.
+    """Returns the mean over the classes that occur, scalar float32; 0 if none does.
 
     Args:
       losses: losses of a clone's whole batch.
@@ -193,6 +193,6 @@ def mean_of_classes(losses: ClassLosses, label_weights: Sequence[float] | None =
     classes = int(losses.values.shape[0])
     weights = tuple(label_weights or (1.0,))
     if len(weights) not in (1, classes):
-        raise ValueError(f'There are {len(weights)} label weights for {classes} classes; give one, or one a class.')
+        raise ValueError(f'There are {len(weights)} label weights for {classes} classes; give one, or one per class.')
     shares = losses.occurs * tf.constant(weights, tf.float32)
     return tf.math.divide_no_nan(tf.reduce_sum(losses.values * shares), tf.reduce_sum(shares))

@@ -17,7 +17,7 @@ def decay_steps(options: LearningRateOptions, number_of_steps: int) -> float:
 
 
 def learning_rate(step: tf.Tensor | int, options: LearningRateOptions, number_of_steps: int) -> tf.Tensor:
-    """The learning rate at `step`.
+    """Returns the learning rate at `step`.
 
     With `s = max(step - slow_start_steps, 0)`, `total = decay_steps(...)` and `done = min(s, total) / total`:
 
@@ -50,7 +50,7 @@ def learning_rate(step: tf.Tensor | int, options: LearningRateOptions, number_of
 
 
 def _policy_rate(since_start: tf.Tensor, options: LearningRateOptions, number_of_steps: int) -> tf.Tensor:
-    """The policy's rate `since_start` steps (int64) after the slow start, scalar float32."""
+    """Returns the policy's rate `since_start` steps (int64) after the slow start, scalar float32."""
     if options.policy in ('step', 'exponential'):
         if options.policy == 'step':
             drops = tf.cast(since_start // options.decay_step, tf.float32)

@@ -21,7 +21,7 @@ INPUT_ENDED = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
 
 
 def config(cpu_devices: int = 1, keeps_sums: bool = False) -> tf.compat.v1.ConfigProto:
-    """The configuration of every session.
+    """Returns the configuration of every session.
 
     Args:
       cpu_devices: number of CPU devices, 1 or more; several let clones run on one CPU.

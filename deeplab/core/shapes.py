@@ -13,7 +13,7 @@ _SHORT_TYPES = (tf.float16, tf.bfloat16)
 
 
 def scaled_size(side: Side, scale: float) -> Side:
-    """The side `int((side - 1) * scale + 1)`: corners stay corners.
+    """Returns the side `int((side - 1) * scale + 1)`: corners stay corners.
 
     Args:
       side: side in pixels, an int or a scalar int32 tensor.
@@ -66,7 +66,7 @@ def resize_bilinear(images: tf.Tensor, size: Sequence[Side]) -> tf.Tensor:
 
 
 def spatial_mean(values: tf.Tensor) -> tf.Tensor:
-    """The mean over all positions of [n, h, w, c]: [n, 1, 1, c] of the same type, summed in float32."""
+    """Returns the mean over all positions of [n, h, w, c]: [n, 1, 1, c] of the same type, summed in float32."""
     if values.dtype not in _SHORT_TYPES:
         return tf.reduce_mean(values, axis=[1, 2], keepdims=True)
     return tf.cast(tf.reduce_mean(tf.cast(values, tf.float32), axis=[1, 2], keepdims=True), values.dtype)

@@ -76,7 +76,7 @@ def raised() -> Iterator[None]:
 
 
 def status_of(error: KeyboardInterrupt) -> int:
-    """The exit status of a process that `error` ended: 128 and the signal's number."""
+    """Returns the exit status of a process that `error` ended: 128 and the signal's number."""
     return 128 + (error.number if isinstance(error, StoppedError) else signal.SIGINT)
 
 

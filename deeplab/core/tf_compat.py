@@ -11,7 +11,7 @@ import tensorflow as tf
 
 
 def has_one_dnn() -> bool:
-    """Whether TensorFlow's CPU kernels come from oneDNN (TF_ENABLE_ONEDNN_OPTS, the processor, the build)."""
+    """Returns whether TensorFlow's CPU kernels come from oneDNN (TF_ENABLE_ONEDNN_OPTS, the processor, the build)."""
     try:
         from tensorflow.python.util import _pywrap_util_port
     except ImportError:
@@ -20,7 +20,7 @@ def has_one_dnn() -> bool:
 
 
 def has_native_dilated_depthwise() -> bool:
-    """Whether the depthwise kernel that will run takes dilations.
+    """Returns whether the depthwise kernel that will run takes dilations.
 
     oneDNN's forward kernel does; the plain CPU kernel stops with "Unimplemented", and GPU kernels differ, so with a
     visible GPU the answer is no.
@@ -33,7 +33,7 @@ def frozen_graph(session: tf.compat.v1.Session, outputs: Sequence[tf.Tensor]) ->
 
     Args:
       session: holds the values.
-      outputs: tensors of its graph; what none of them needs is left out.
+      outputs: tensors of its graph; what none of them needs is omitted.
     """
     from tensorflow.python.framework import convert_to_constants
     from tensorflow.python.util import deprecation

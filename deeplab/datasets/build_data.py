@@ -76,7 +76,7 @@ def write_split(
       num_shards: number of shards.
       num_workers: threads that read and check files; None for one a core.
       num_classes: masks may hold 0 to num_classes - 1 and ignore_label; None to allow every id.
-      ignore_label: id of pixels that count nowhere.
+      ignore_label: id of the pixels that are excluded from loss and metrics.
 
     Returns:
       What was written.

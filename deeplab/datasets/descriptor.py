@@ -31,7 +31,7 @@ class DatasetDescriptor:
     Attributes:
       name: short name, for logs.
       num_classes: number of classes; ids run from 0 to num_classes - 1.
-      ignore_label: id of pixels that count nowhere, 0 to 255; it may be one of the classes.
+      ignore_label: id of the pixels that are excluded from loss and metrics, 0 to 255; it may be one of the classes.
       splits: images of each split that is known; None where the number is not. Other splits may exist.
       class_names: one name for each class, each another; None for numbers.
       palette: [n, 3] uint8, one colour for each class; None for the PASCAL VOC colours.
@@ -134,7 +134,7 @@ def _are_splits(splits: Any) -> bool:
 
 
 def known_names() -> list[str]:
-    """Names of the data sets that come with the package: its modules that define `DATASET`, sorted."""
+    """Returns the names of the data sets that come with the package: its modules that define `DATASET`, sorted."""
     folder = pathlib.Path(__file__).parent
     modules = (module.name for module in pkgutil.iter_modules([str(folder)]))
     # The text is searched instead of the module imported: some modules of this package load TensorFlow.
@@ -212,7 +212,7 @@ def _from_file(path: pathlib.Path) -> DatasetDescriptor:
 
 
 def _palette_of(name: str, path: pathlib.Path) -> np.ndarray:
-    """The colours of a data set that comes with the package, black behind its classes."""
+    """Returns the colours of a data set that comes with the package, black behind its classes."""
     if name in ('pascal', 'pascal_voc_seg'):
         return palettes.bit_shift_palette(256)
     known = known_names()

@@ -151,7 +151,7 @@ def decode(serialized: Any, with_label: bool = True, channels: int = 3, bits: in
 
 
 def _decode_label(content: Any) -> Any:
-    """A mask as [h, w, 1] uint8 ids: the samples as they are stored, also those of 1, 2 or 4 bits."""
+    """Returns a mask as [h, w, 1] uint8 ids: the samples as they are stored, also those of 1, 2 or 4 bits."""
     import tensorflow as tf
 
     label = tf.io.decode_png(content, channels=1)
@@ -163,7 +163,7 @@ def _decode_label(content: Any) -> Any:
 
 
 def _decode_image(content: Any, channels: int, bits: int) -> Any:
-    """An image of any kind: [h, w, channels], uint8 for 8 bits, float32 in 0 to 255 for 16."""
+    """Returns an image of any kind: [h, w, channels], uint8 for 8 bits, float32 in 0 to 255 for 16."""
     import tensorflow as tf
 
     kind = tf.uint8 if bits == 8 else tf.float32
@@ -191,7 +191,7 @@ def _decode_image(content: Any, channels: int, bits: int) -> Any:
 
 
 def _decode_picture(content: Any, channels: int, kind: Any) -> Any:
-    """A JPEG or PNG of up to four channels: [h, w, channels] uint8 or uint16."""
+    """Returns a JPEG or PNG of up to four channels: [h, w, channels] uint8 or uint16."""
     import tensorflow as tf
 
     if channels != 2:

@@ -54,7 +54,7 @@ class Header:
         return self.height, self.width
 
     def reads_as(self, channels: int) -> bool:
-        """Whether `example.decode` makes an image of so many channels of it.
+        """Returns whether `example.decode` makes an image of so many channels of it.
 
         To three channels every JPEG and PNG comes, as ever: grey is repeated, alpha left away. Else what is stored
         counts, but that grey may have an alpha that nobody wants.
@@ -172,7 +172,7 @@ def read_whole(content: bytes) -> Header:
 
 
 def read_array(content: bytes) -> np.ndarray:
-    """The image in a file of NumPy's format.
+    """Returns the image in a file of NumPy's format.
 
     Args:
       content: [h, w, channels], or [h, w] for one channel, of uint8 or uint16 in any byte order.
@@ -241,7 +241,7 @@ def read_mask(content: bytes) -> Mask:
 
 
 def mask_as_grey_png(content: bytes, turn: int = orientation.UPRIGHT) -> bytes:
-    """The ids of a mask as a PNG of one channel with 8 bits, without an EXIF orientation.
+    """Returns the ids of a mask as a PNG of one channel with 8 bits, without an EXIF orientation.
 
     Args:
       content: a PNG with one channel or a palette. The indices into a palette are the ids, and so are the samples of a
@@ -329,7 +329,7 @@ def _guarded(action: Callable[[], Any]) -> Any:
 
 
 def _has_png_end(content: bytes) -> bool:
-    """Whether the last chunk of a PNG is there, whole."""
+    """Returns whether the last chunk of a PNG is there, whole."""
     position = len(_PNG_MAGIC)
     while position + 12 <= len(content):
         length, kind = struct.unpack_from('>I4s', content, position)
@@ -340,7 +340,7 @@ def _has_png_end(content: bytes) -> bool:
 
 
 def _has_jpeg_end(content: bytes) -> bool:
-    """Whether a JPEG's mark of the end (FFD9) comes anywhere behind the beginning of its pixels (FFDA)."""
+    """Returns whether a JPEG's mark of the end (FFD9) comes anywhere behind the beginning of its pixels (FFDA)."""
     position = 2
     while position + 4 <= len(content):
         marker, length = struct.unpack_from('>HH', content, position)

@@ -77,7 +77,7 @@ class Decision:
 
 
 def read(content: bytes) -> int:
-    """The EXIF orientation of a JPEG or PNG file, 1 to 8; 1 where it has none or an invalid one.
+    """Returns the EXIF orientation of a JPEG or PNG file, 1 to 8; 1 where it has none or an invalid one.
 
     Only the headers in front of the pixels are read (in a PNG those behind them too).
     """
@@ -153,7 +153,7 @@ def turned_pixels(pixels: np.ndarray, value: int) -> np.ndarray:
 
 
 def turned(content: bytes, value: int) -> bytes:
-    """An image file whose stored pixels are what a viewer shows of `content`, without an orientation.
+    """Returns an image file whose stored pixels are what a viewer shows of `content`, without an orientation.
 
     A PNG loses nothing. A JPEG is encoded again, at quality 95 with full colour resolution.
 
@@ -182,7 +182,7 @@ def turned(content: bytes, value: int) -> bytes:
 
 
 def _tags(content: bytes) -> Iterator[_Tag]:
-    """The orientations in a file, the one that counts first."""
+    """Returns the orientations in a file, the one that counts first."""
     if content.startswith(_PNG_MAGIC):
         blocks = _png_blocks(content)
     elif content.startswith(_JPEG_MAGIC):
@@ -196,7 +196,7 @@ def _tags(content: bytes) -> Iterator[_Tag]:
 
 
 def _jpeg_blocks(content: bytes) -> Iterator[tuple[int, int, None]]:
-    """Where EXIF data begins and ends in a JPEG."""
+    """Returns where EXIF data begins and ends in a JPEG."""
     position = len(_JPEG_MAGIC)
     while position + 4 <= len(content):
         marker, length = struct.unpack_from('>HH', content, position)
@@ -211,7 +211,7 @@ def _jpeg_blocks(content: bytes) -> Iterator[tuple[int, int, None]]:
 
 
 def _png_blocks(content: bytes) -> Iterator[tuple[int, int, tuple[int, int]]]:
-    """Where EXIF data begins and ends in a PNG, with offset and length of its chunk's data."""
+    """Returns where EXIF data begins and ends in a PNG, with offset and length of its chunk's data."""
     position = len(_PNG_MAGIC)
     while position + 12 <= len(content):
         length, kind = struct.unpack_from('>I4s', content, position)
@@ -225,7 +225,7 @@ def _png_blocks(content: bytes) -> Iterator[tuple[int, int, tuple[int, int]]]:
 
 
 def _tag_in(content: bytes, start: int, end: int, chunk: tuple[int, int] | None) -> _Tag | None:
-    """The orientation in EXIF data, whatever its value. Source: TIFF 6.0, section 2."""
+    """Returns the orientation in EXIF data, whatever its value. Source: TIFF 6.0, section 2."""
     order = {b'II*\0': '<', b'MM\0*': '>'}.get(content[start : start + 4])
     if order is None or start + 8 > end:
         return None

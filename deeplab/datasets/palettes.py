@@ -6,7 +6,7 @@ import numpy as np
 
 
 def bit_shift_palette(size: int) -> np.ndarray:
-    """The PASCAL VOC colours of the ids 0 to `size` - 1.
+    """Returns the PASCAL VOC colours of the ids 0 to `size` - 1.
 
     The bits of an id, from the lowest up, are dealt in turn to red, green and blue; each colour fills its byte from
     the highest bit down. So ids that differ little differ much in colour.

@@ -77,7 +77,7 @@ def _first_value(feature: memoryview) -> Value | None:
 
 
 def _message(number: int, content: bytes) -> bytes:
-    """A field that carries its length."""
+    """Returns a field that carries its length."""
     return _varint(number << 3 | _LENGTH) + _varint(len(content)) + content
 
 
@@ -94,7 +94,7 @@ def _varint(value: int) -> bytes:
 
 
 def _read_varint(content: memoryview, position: int) -> tuple[int, int]:
-    """A varint and the position behind it."""
+    """Returns a varint and the position behind it."""
     value = shift = 0
     while True:
         byte = content[position]
@@ -108,7 +108,7 @@ def _read_varint(content: memoryview, position: int) -> tuple[int, int]:
 
 
 def _messages(content: memoryview, wanted: int) -> Iterator[memoryview]:
-    """The length-delimited fields of one number."""
+    """Returns the length-delimited fields of one number."""
     for number, value in _fields(content):
         if number == wanted and isinstance(value, memoryview):
             yield value
