@@ -37,7 +37,7 @@ def train_steps(
     ignore_label: int,
     class_pixels: Sequence[int] | None = None,
 ) -> dict[str, Step]:
-    """Returns the steps of training by name, in order: resize, scale, pad, crop, flip, and those that `augment` enables.
+    """Returns the steps of training by name, in order: resize, scale, pad, crop, flip; more if `augment` enables them.
 
     Only sides smaller than the crop are padded, and only larger ones are cropped, so the two commute: cropping comes
     first, while there is less to copy. For the same reason types are changed after it. Colours change before anything

@@ -212,7 +212,7 @@ def mean_of_hardest(losses: PixelLosses, share: tf.Tensor | float) -> tf.Tensor:
 
 
 def mining_share(global_step: tf.Tensor, last_share: float, mining_step: int) -> tf.Tensor | float:
-    """Returns the share of pixels of hard example mining: from 1 linearly to `last_share` at `mining_step`, then constant.
+    """Returns the share of pixels of hard example mining: from 1 linearly to `last_share` at `mining_step`.
 
     Args:
       global_step: scalar integer.

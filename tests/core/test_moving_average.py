@@ -103,7 +103,7 @@ class TestResume:
         path = checkpoint_files.write(tmp_path / 'model.ckpt-7', VALUES | SHADOW)
         moving_average.resume(running, path, tf.compat.v1.global_variables(), None)
         assert running.run(weights).tolist() == [3, 4]
-        assert 'holds moving averages of the weights, but --moving_average_decay is not set: they end' in caplog.text
+        assert 'but moving_average_decay is not set: they are discarded' in caplog.text
 
     def test_says_nothing_where_there_are_none(self, running, tmp_path, caplog):
         tf.compat.v1.get_variable('net/w', [2])
