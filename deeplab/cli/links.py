@@ -37,7 +37,7 @@ def linked(
     """
     if kind is None:
         kind = 'enum' if 'choices' in more else _KINDS[_plain_type(field)]
-    return Flag(name, kind, _default(field, kind), meaning, fields=(field, *also), **more)
+    return Flag(name, kind, default_of(field, kind), meaning, fields=(field, *also), **more)
 
 
 def flag_names(flags: Iterable[Flag]) -> dict[str, str]:
@@ -112,7 +112,7 @@ def _without_none(kind: Any) -> Any:
     return parts[0] if len(parts) < len(typing.get_args(kind)) else kind
 
 
-def _default(field: str, kind: str) -> Any:
+def default_of(field: str, kind: str) -> Any:
     """Returns the default of a field as a flag of some type states it; None if it has none."""
     owner, name = _split(field)
     default = _fields(owner)[name].default

@@ -222,7 +222,7 @@ TRAIN_LOGS = Group(
         Flag(
             'ignore_missing_vars',
             'boolean',
-            True,  # unless names are mapped, which the options' None stands for
+            True,  # of the original's flag; None in the options, for "unless there is a rename map"
             'Initialize variables that the checkpoint lacks, with a warning; false: refuse such a checkpoint. With '
             '--checkpoint_rename_map the default is false.',
             fields=('RestoreOptions.ignore_missing_vars',),

@@ -48,6 +48,22 @@ def test_no_two_flags_of_a_program_set_one_field():
         assert len(program.flag_names) >= len(fields), program.name
 
 
+# Their defaults are those of the original's flags, or depend on the program.
+OTHER_DEFAULTS = {
+    'batch_norm_decay', 'colormap_type', 'decay_steps', 'dense_prediction_cell_json', 'ignore_missing_vars',
+    'max_number_of_evaluations', 'max_number_of_iterations', 'quantize_delay_step',
+    'train_split', 'eval_split', 'vis_split', 'train_crop_size', 'eval_crop_size', 'vis_crop_size', 'crop_size',
+    'output_stride', 'dataset', 'image_channels', 'num_classes', 'against', 'job_name', 'task',
+}  # fmt: skip
+
+
+def test_a_flag_has_the_default_of_its_field():
+    for program in cli.PROGRAMS:
+        for flag in program.flags.values():
+            if flag.fields and flag.name not in OTHER_DEFAULTS:
+                assert flag.default == links.default_of(flag.fields[0], flag.kind), (program.name, flag.name)
+
+
 def test_inherited_fields_have_the_names_of_all_their_classes():
     names = cli.find_program('build_ade20k_data').flag_names
     assert names['BuilderOptions.seed'] == names['BuildAde20kOptions.seed'] == 'seed'
