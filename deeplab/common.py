@@ -1,27 +1,27 @@
-"""Names that several parts agree on: sample keys, outputs and variable scopes.
+"""Shared names: sample keys, outputs and variable scopes.
 
-The scope names are part of the checkpoint contract: a published checkpoint restores by these names alone, so a
-change here breaks every checkpoint that exists. This module holds names only and imports nothing.
+Published checkpoints are restored by the scope names, so a change here breaks every existing checkpoint. This module
+contains names only and imports nothing.
 """
 
 # Keys of a sample: one decoded record on its way through preprocessing, and later one batch of them.
 IMAGE = 'image'  # [h, w, channels] float32, 0 to 255 (not normalised; the network normalises)
 LABEL = 'label'  # [h, w, 1] int32 class ids, or the data set's ignore_label
-IMAGE_NAME = 'image_name'  # string, what image/filename says
+IMAGE_NAME = 'image_name'  # string, value of image/filename
 HEIGHT = 'height'  # int32, rows of the image before padding
 WIDTH = 'width'  # int32, columns of the image before padding
-ORIGINAL_IMAGE = 'original_image'  # [h, w, channels], as it was decoded (visualisation alone)
+ORIGINAL_IMAGE = 'original_image'  # [h, w, channels], as it was decoded (visualisation only)
 ORIGINAL_HEIGHT = 'original_height'  # int32, rows of that image
 ORIGINAL_WIDTH = 'original_width'  # int32, columns of that image
 RECORD = 'record'  # int64, the record's number in its split (shards in name order)
-SEED = 'seed'  # [2] int64, what the sample's random changes are drawn from (training alone)
-VALID = 'valid'  # bool, whether the sample counts (false for what fills up the last batch of eval and vis)
+SEED = 'seed'  # [2] int64, seed of the sample's augmentation (training only)
+VALID = 'valid'  # bool, false for samples that only fill up the last batch of eval and vis
 
 # Outputs that a network predicts. Each has its own logits layer `logits/OUTPUT`.
 OUTPUT_TYPE = 'semantic'
 PROBABILITY_SUFFIX = '_prob'
 
-# Variable scopes of everything behind the backbone (the "last layers").
+# Variable scopes of everything after the backbone (the "last layers").
 LOGITS_SCOPE = 'logits'
 IMAGE_POOLING_SCOPE = 'image_pooling'
 ASPP_SCOPE = 'aspp'
@@ -37,5 +37,5 @@ LAST_LAYER_SCOPES = (
     META_ARCHITECTURE_SCOPE,
 )
 
-# Key of the logits after scales are merged; one scale gives this key alone.
+# Key of the merged logits of all scales; the only key for one scale.
 MERGED_LOGITS = 'merged_logits'

@@ -1,16 +1,16 @@
-"""Errors that speak to the user.
+"""Exceptions for errors that a user can fix.
 
-A `UserError` says in one message what was given, what is allowed and what to do. The command line shows the message
-alone, without a stack trace, and ends with a status that is not 0. Anything else that escapes is a defect of ours.
+The message of a `UserError` states what was given, what is allowed and what to do. The command line prints only the
+message, without a stack trace, and exits with a nonzero status. Any other exception that escapes is a bug.
 """
 
 
 class UserError(ValueError):
-    """Something the user can mend; the message says how."""
+    """An error that the user can fix; the message states how."""
 
 
 class OptionError(UserError):
-    """A flag or option has a value that is not allowed, or disagrees with another."""
+    """An option has a value that is not allowed or contradicts another option."""
 
 
 class DataError(UserError):
@@ -18,11 +18,11 @@ class DataError(UserError):
 
 
 class CheckpointError(UserError):
-    """A checkpoint is missing, or does not fit the network."""
+    """A checkpoint is missing, or does not match the network."""
 
 
 class NetworkMismatchError(CheckpointError):
-    """A checkpoint is of another network."""
+    """A checkpoint belongs to another network."""
 
 
 class NonFiniteError(UserError):
@@ -30,18 +30,18 @@ class NonFiniteError(UserError):
 
 
 class OutOfMemoryError(UserError):
-    """The machine, or what it allows this process, has too little memory."""
+    """The machine, or the memory limit of this process, has too little memory."""
 
 
 class MachineError(UserError):
-    """A server of a training on several machines is missing, has gone, or is not what the flags say."""
+    """A server of a distributed training is missing, has stopped, or does not match the options."""
 
 
 class OutputError(UserError):
-    """A result that cannot be written.
+    """A result cannot be written.
 
     Attributes:
-      report: the result as a text, which the command line shows first; empty for none.
+      report: the result as text, which the command line prints first; empty for none.
     """
 
     def __init__(self, message: str, report: str = '') -> None:

@@ -1,1 +1,1 @@
-"""What every network and every program shares: layers, backbones, heads, losses, metrics."""
+"""Building blocks of networks and training: layers, backbones, heads, losses, metrics, checkpoints."""

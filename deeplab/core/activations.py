@@ -1,4 +1,4 @@
-"""Activations that TensorFlow does not have: the piecewise-linear sigmoid and the swish that is made of it."""
+"""Activations of MobileNetV3: hard sigmoid and hard swish."""
 
 from __future__ import annotations
 

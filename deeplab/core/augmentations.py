@@ -1,4 +1,4 @@
-"""Random changes to training images, as pure functions: colours, rotation, blur, cutout, crops at rare classes.
+"""Augmentation of training images, as pure functions: colours, rotation, blur, cutout, crops at rare classes.
 
 An image is [h, w, channels], a label [h, w, 1] or None; where a change moves or hides pixels, it does so in both. What
 is random is drawn from a `seed` that is passed in, as in `preprocess_utils`. Nothing here visits pixels one by one.
@@ -168,7 +168,7 @@ def random_blur(image: tf.Tensor, most_sigma: float, probability: float, seed: t
 
 
 def gaussian_blur(image: tf.Tensor, sigma: tf.Tensor | float, most_sigma: float) -> tf.Tensor:
-    """Blurs with a Gaussian; beyond the borders, the pixels on them go on.
+    """Blurs with a Gaussian; border pixels are repeated beyond the borders.
 
     Args:
       image: [h, w, channels] float32.

@@ -1,4 +1,4 @@
-"""The statistics of a batch for batch norms, from the smaller side of a convolution."""
+"""Batch statistics for batch norms, computed from the smaller side of a convolution."""
 
 from __future__ import annotations
 

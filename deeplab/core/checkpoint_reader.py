@@ -1,7 +1,7 @@
-r"""Reading a checkpoint's tensors, whatever characters its path has.
+r"""Reader of a checkpoint's tensors, for paths with any characters.
 
-TensorFlow's reader looks for a checkpoint as for a pattern: in a folder `br[1]x` or `a\b` it finds nothing, or what
-lies in another folder. Such a checkpoint is read through links in a temporary folder that has a plain name.
+TensorFlow's reader treats the path of a checkpoint as a pattern: in a folder `br[1]x` or `a\b` it finds nothing, or a
+file in another folder. Such a checkpoint is read through links in a temporary folder without special characters.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, OSError, IndexError)
 
 _PATTERN_SIGNS = frozenset('*?[\\')
 _PLAIN_FOLDERS = ('/tmp', '/var/tmp', '/dev/shm')
-# What is said of a file that may be whole, but cannot be opened or read now, or has gone.
+# Parts of errors about files that cannot be opened or read, but may be intact.
 _ACCESS_FAILURES = (
     'Failed to find any matching files',
     'Permission denied',
@@ -39,7 +39,7 @@ _ACCESS_FAILURES = (
 
 
 def is_access_failure(reason: str) -> bool:
-    """Whether a reason (see `reason_of`) is that files cannot be accessed, which says nothing about their content."""
+    """Returns whether a reason (see `reason_of`) is that files cannot be accessed, as opposed to damaged content."""
     return any(words in reason for words in _ACCESS_FAILURES)
 
 
@@ -85,7 +85,7 @@ class Reader:
         return bool(self._reader.has_tensor(name))
 
     def get_tensor(self, name: str) -> np.ndarray:
-        """Returns the value of a tensor, after its checksum was compared."""
+        """Returns the value of a tensor, with its checksum verified."""
         value: np.ndarray = self._reader.get_tensor(name)
         return value
 
@@ -101,7 +101,7 @@ class Reader:
 
 
 def _linked(prefix: str) -> str:
-    """Returns the checkpoint at `prefix` under a path without a sign of a pattern, in a new temporary folder."""
+    """Links the checkpoint at `prefix` in a new temporary folder whose path has no pattern characters."""
     folder = _plain_folder(prefix)
     linked = os.path.join(folder, 'checkpoint')
     for path in files_of(prefix):
@@ -114,7 +114,7 @@ def _linked(prefix: str) -> str:
 
 
 def _plain_folder(prefix: str) -> str:
-    """Returns a new temporary folder whose path has no sign of a pattern."""
+    """Creates a temporary folder whose path has no pattern characters."""
     for parent in (tempfile.gettempdir(), *_PLAIN_FOLDERS):
         if not _PATTERN_SIGNS.intersection(parent):
             try:
@@ -122,6 +122,6 @@ def _plain_folder(prefix: str) -> str:
             except OSError:
                 continue
     raise CheckpointError(
-        f"The checkpoint '{prefix}' has one of {' '.join(sorted(_PATTERN_SIGNS))} in its path, so that it is read "
-        'through links in a temporary folder, and there is none that can be written. Set TMPDIR to one'
+        f"The path of the checkpoint '{prefix}' contains one of {' '.join(sorted(_PATTERN_SIGNS))}, so it is read "
+        'through links in a temporary folder, but no temporary folder is writable. Set TMPDIR to a writable folder'
     )

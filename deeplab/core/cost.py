@@ -1,4 +1,4 @@
-"""What a network costs: parameters, and multiply-adds for one image, counted from its graph.
+"""Cost of a network: parameters, and multiply-adds for one image, counted from its graph.
 
 Nothing runs and no variable gets a value: static shapes say it all, so the graph must be built for a crop size. A
 multiply-add is one multiplication and the addition that goes with it, in convolutions and matrix products; what is
@@ -38,8 +38,8 @@ def _shape(tensor: tf.Tensor) -> list[int]:
     shape = tensor.shape
     if not shape.is_fully_defined():
         raise OptionError(
-            f"The cost of '{tensor.op.name}' cannot be counted: its shape {shape} is not known before the graph runs; "
-            'build the network for one image of a crop size.'
+            f"The cost of '{tensor.op.name}' cannot be counted: its shape {shape} is not fully known. Build the "
+            'network for one image of a fixed size.'
         )
     return shape.as_list()
 

@@ -1,4 +1,4 @@
-"""Dropout and drop path, with stateless masks that follow from the seed, the place and the step."""
+"""Dropout and drop path, with stateless masks that depend only on seed, variable scope and step."""
 
 from __future__ import annotations
 

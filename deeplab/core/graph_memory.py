@@ -1,4 +1,4 @@
-"""How much memory a graph needs, estimated from its operations and static shapes before it runs."""
+"""Estimate of the memory that a graph needs, from its operations and static shapes."""
 
 from __future__ import annotations
 

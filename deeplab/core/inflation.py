@@ -1,4 +1,4 @@
-"""The first convolution of a checkpoint for red, green and blue, made to fit images of another number of channels.
+"""Weight inflation: conversion of a checkpoint's first convolution from three to another number of input channels.
 
 One rule: of an image whose channels are all equal the network sees what it sees of the same image as three equal
 channels. So a grey network made from one for colours predicts for grey images just what that one predicts for them.

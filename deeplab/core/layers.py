@@ -1,4 +1,4 @@
-"""Convolutions, batch norms and dropout: the one place where a network's layers are made.
+"""Layers: convolutions and batch norms, all of which are created here.
 
 Every function takes tf-slim's `arg_scope`, which is how a family sets its decay, epsilon, initialisers and
 activation, and how the training mode reaches each layer without passing through the network's code. Names of

@@ -1,9 +1,9 @@
-"""Loss scaling: what lets float16 hold small gradients.
+"""Dynamic loss scaling for float16 training.
 
 The smallest float16 is 6e-8, and much of what flows back through a network is smaller. So the loss is differentiated
 times a large factor, and the gradients of the (float32) variables are divided by it. A factor that is too large shows
 as an infinite gradient: that step is skipped, and the factor halved. The loss itself is measured before it is
-multiplied: one that is not finite says nothing of the factor, and no other factor would mend it.
+multiplied: if it is not finite, no other factor would help.
 
 Source: arXiv:1710.03740, sections 3.2 and 4.
 """
@@ -25,7 +25,7 @@ STEPS_TO_GROW = 2000
 
 
 class LossScale:
-    """The factor, and how many steps it has held; both are variables, so that a resumed run goes on with them."""
+    """The factor, and how many steps it has held; both are variables, so that a resumed run continues with them."""
 
     def __init__(self) -> None:
         """Makes the variables `loss_scale/factor` (float32) and `loss_scale/good_steps` (int32)."""

@@ -1,4 +1,4 @@
-"""How good a segmentation is: one confusion matrix, and the figures that follow from it.
+"""Segmentation metrics from a confusion matrix: pixel accuracy, IoU of each class, mIoU.
 
 Counts are integers, so the result does not depend on the order of the images, and matrices of parts of a data set
 can be merged. This module needs NumPy alone.
@@ -18,7 +18,7 @@ Counts = npt.NDArray[np.int64]
 
 @dataclasses.dataclass(frozen=True)
 class Metrics:
-    """What a confusion matrix says.
+    """Metrics computed from a confusion matrix.
 
     Every figure is a share from 0 to 1, or None where no pixel was counted that could decide it.
 
@@ -47,7 +47,7 @@ class ConfusionMatrix:
 
         Args:
           num_classes: number of classes; ids are 0 to num_classes - 1.
-          ignore_label: pixels with this label count nowhere; None for no such label. It may be a class id.
+          ignore_label: label of the pixels that are excluded; None for no such label. It may be a class id.
         """
         if num_classes < 1:
             raise ValueError(f'num_classes is {num_classes}; it must be 1 or more.')
@@ -69,7 +69,9 @@ class ConfusionMatrix:
         """
         label_ids, predicted_ids = _flat_integers('labels', labels), _flat_integers('predictions', predictions)
         if label_ids.size != predicted_ids.size:
-            raise ValueError(f'There are {label_ids.size} labels and {predicted_ids.size} predictions; they must pair.')
+            raise ValueError(
+                f'There are {label_ids.size} labels and {predicted_ids.size} predictions; the numbers must be equal.'
+            )
         if self.ignore_label is not None:
             counted = label_ids != self.ignore_label
             label_ids, predicted_ids = label_ids[counted], predicted_ids[counted]

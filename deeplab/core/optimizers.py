@@ -1,4 +1,4 @@
-"""Optimisers beside momentum and Adam: AdamW, RMSProp, LARS and LAMB, in the shape of TensorFlow's own.
+"""Optimisers: AdamW, RMSProp, LARS and LAMB, with the interface of TensorFlow's own.
 
 Each keeps its slots as `VARIABLE/NAME` and, where there is a second, `VARIABLE/NAME_1`, with the optimiser's name.
 TensorFlow's kernels do the work where they can.

@@ -92,7 +92,7 @@ def size_in_range(
     Args:
       height: rows, integer of any shape.
       width: columns, likewise.
-      min_value: wanted short side in pixels; None for the short side that is there.
+      min_value: wanted short side in pixels; None to keep the short side.
       max_value: bound on the long side in pixels; None for no bound.
       factor: see above; None for sides of any length.
 

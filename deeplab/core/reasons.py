@@ -1,4 +1,4 @@
-"""Why something failed, in the few words that a message has room for."""
+"""Short reasons of errors, for messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NUMBER_OF_ERROR = re.compile(r'^\(\d+\) ')
 
 
 def reason_of(error: BaseException) -> str:
-    """Returns the line of an error that names the cause; the error's kind where it says nothing.
+    """Returns the line of an error that names the cause; the error's type if it has no message.
 
     TensorFlow begins with where in the program the failed operation was made, and puts the cause behind the
     operation's name.

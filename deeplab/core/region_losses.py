@@ -1,11 +1,11 @@
 """Region losses of classes (dice, Jaccard, Lovasz, Tversky): overlap of predicted and labelled regions.
 
-Each is a pure function of `regions_of(logits, labels, ignore_label)`, which softens the network's answer to the
-probabilities of the softmax. A pixel counts where its label is not `ignore_label`; what is not counted adds nothing to
-a loss or its gradient. A batch is one set of pixels: what is measured is the overlap over all its images, as the mean
-IoU of an evaluation is one over all images. Only classes that occur among the labels of the batch have a loss.
+Each is a pure function of `regions_of(logits, labels, ignore_label)`, whose predicted regions are the probabilities of
+the softmax. Pixels of `ignore_label` are excluded from the loss and its gradient. A batch is one set of pixels: the
+overlap is measured over all its images together, like the mean IoU of an evaluation. Only classes that occur among the
+labels of the batch have a loss.
 
-Arrays are [classes, pixels], so that sums run over what lies side by side in memory.
+Arrays are [classes, pixels], so that sums run over contiguous memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Learning rates as functions of the step, in a graph or outside of one."""
+"""Learning rate schedules: functions of the step, inside or outside a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions: the one place that opens them, and the loop that trains.
+"""Creation and configuration of TensorFlow sessions.
 
 One training step is one `session.run`: forward, backward, and an update that happens as a whole or, where the loss or
 a gradient is not finite, not at all. What else happens between two steps (log lines, summaries, a profile) is a
@@ -25,7 +25,7 @@ def config(cpu_devices: int = 1, keeps_sums: bool = False) -> tf.compat.v1.Confi
 
     Args:
       cpu_devices: number of CPU devices, 1 or more; several let clones run on one CPU.
-      keeps_sums: whether sums stay the pairs that `summation` makes of them, so that two runs give the same bytes.
+      keeps_sums: whether the graph optimiser must keep the pairwise sums of `summation`, for repeatable results.
         TensorFlow would join them to one AddN each, among other things that a training step gains nothing from.
     """
     proto = tf.compat.v1.ConfigProto(allow_soft_placement=True, device_count={'CPU': cpu_devices})

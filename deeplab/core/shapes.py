@@ -1,4 +1,4 @@
-"""Sizes inside a network, and resizing with aligned corners."""
+"""Sizes of feature maps, and resizing with aligned corners."""
 
 from __future__ import annotations
 

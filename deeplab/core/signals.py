@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: obeyed between two training steps, or raised so that temporary files are removed."""
+"""Handling of SIGINT, SIGTERM and SIGHUP: deferred between two training steps, or raised to clean up files."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class StoppedError(KeyboardInterrupt):
         self.number = number
 
 
-def heeded() -> tuple[signal.Signals, ...]:
-    """The signals that end a run in good order. SIGHUP is not one of them where it is ignored, as under nohup."""
+def handled() -> tuple[signal.Signals, ...]:
+    """Returns the signals that end a run in an orderly way; without SIGHUP if it is ignored, as under nohup."""
     numbers = [signal.SIGINT, signal.SIGTERM]
     if hasattr(signal, 'SIGHUP') and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
@@ -60,7 +60,7 @@ def raised() -> Iterator[None]:
             raise stopped
 
     defaults = (signal.SIG_DFL, signal.default_int_handler)
-    old = {number: signal.getsignal(number) for number in heeded()}
+    old = {number: signal.getsignal(number) for number in handled()}
     taken = [number for number in old if old[number] in defaults]
     for number in taken:
         signal.signal(number, handle)
@@ -106,7 +106,7 @@ class Interrupts:
             end.setblocking(False)
         self._ends[0].setblocking(True)
         self._old_wakeup = signal.set_wakeup_fd(self._ends[1].fileno(), warn_on_full_buffer=False)
-        for number in heeded():
+        for number in handled():
             self._old_handlers[number] = signal.signal(number, _ignore)
         self._thread = threading.Thread(target=self._watch, name='deeplab-signals', daemon=True)
         self._thread.start()

@@ -1,4 +1,4 @@
-"""Sums of several tensors whose last bits do not depend on the moment.
+"""Repeatable sums of several tensors, in a fixed order.
 
 TensorFlow's AddN adds in the memory of whichever of its inputs nobody else holds at that moment, and begins with that
 one: with three inputs or more, two runs of one graph on one batch can differ in their last bits. Two numbers add up to

@@ -1,4 +1,4 @@
-"""Where TensorFlow and tf-slim versions and builds disagree: the one place that knows.
+"""Compatibility with versions and builds of TensorFlow and tf-slim.
 
 Nothing here runs at import; each function asks the installed TensorFlow when it is called.
 """
@@ -38,7 +38,7 @@ def frozen_graph(session: tf.compat.v1.Session, outputs: Sequence[tf.Tensor]) ->
     from tensorflow.python.framework import convert_to_constants
     from tensorflow.python.util import deprecation
 
-    # TensorFlow calls functions inside that it tells everybody not to call.
+    # TensorFlow itself calls deprecated functions here.
     with deprecation.silence():
         return convert_to_constants.convert_variables_to_constants_from_session_graph(
             session, session.graph.as_graph_def(), [output.op.name for output in outputs]

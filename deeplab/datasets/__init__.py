@@ -1,1 +1,1 @@
-"""Data sets: their descriptors, their records and the builders of the records."""
+"""Data sets: descriptors, TFRecord files, their builders and checks."""

@@ -1,4 +1,4 @@
-"""Builds records from a folder in the layout of PASCAL VOC 2012: images, masks, and a list of names for each split."""
+"""Builder of TFRecord files from the layout of PASCAL VOC 2012: images, masks, and a list of names for each split."""
 
 from __future__ import annotations
 

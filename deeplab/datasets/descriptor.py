@@ -1,4 +1,4 @@
-"""What a data set is, and how one is found by name, module or file."""
+"""Descriptors of data sets, loaded by name, from a Python module or from a JSON or YAML file."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ MOST_CHANNELS = 1000
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DatasetDescriptor:
-    """Facts about a data set that its records do not hold.
+    """Description of a data set.
 
     Attributes:
       name: short name, for logs.
       num_classes: number of classes; ids run from 0 to num_classes - 1.
       ignore_label: id of the pixels that are excluded from loss and metrics, 0 to 255; it may be one of the classes.
-      splits: images of each split that is known; None where the number is not. Other splits may exist.
-      class_names: one name for each class, each another; None for numbers.
+      splits: number of images of each known split; None if unknown. Other splits may exist.
+      class_names: one unique name for each class; None for numbers.
       palette: [n, 3] uint8, one colour for each class; None for the PASCAL VOC colours.
-      eval_ids: the id for each class that the data set's own evaluation wants; None for the class's own.
-      image_channels: channels of the images that the network sees: 1 for grey, 3 for red, green and blue, or more.
-      image_bits: 16 where images of 16 bits shall keep all of them, else 8.
-      ignore_label_is_class: whether it is meant that ignore_label is one of the classes; nothing is warned of then.
+      eval_ids: id of each class in the data set's own evaluation; None for the class ids.
+      image_channels: channels of the network's input: 1 for grey, 3 for red, green and blue, or more.
+      image_bits: 16 to keep all bits of 16-bit images, else 8.
+      ignore_label_is_class: whether ignore_label is intentionally one of the classes; disables the warning.
     """
 
     name: str
@@ -74,11 +74,11 @@ class DatasetDescriptor:
         object.__setattr__(self, 'palette', self._checked_palette())
 
     def class_name(self, class_id: int) -> str:
-        """Name of a class, or its number where the data set gives no names."""
+        """Returns the name of a class, or its number if the data set has no names."""
         return self.class_names[class_id] if self.class_names is not None else str(class_id)
 
     def _checked_palette(self) -> np.ndarray:
-        """`palette` as a read-only array."""
+        """Returns `palette` as a read-only array."""
         if self.palette is None:
             colors = palettes.bit_shift_palette(self.num_classes)
         else:
@@ -96,19 +96,19 @@ class DatasetDescriptor:
         return colors
 
     def _require_unlike(self, names: Sequence[str]) -> None:
-        """Raises `OptionError` where two classes have one name, under which figures are reported."""
+        """Raises `OptionError` if two classes have the same name, because metrics are reported by name."""
         for class_id, name in enumerate(names):
             if (first := names.index(name)) < class_id:
                 raise OptionError(
-                    f"Data set '{self.name}': class_names has '{name}' twice, for the classes {first} and {class_id}; "
-                    'each class must have a name of its own.'
+                    f"Data set '{self.name}': '{name}' appears twice in class_names, for the classes {first} and "
+                    f'{class_id}. Names must be unique.'
                 )
 
     def _require(self, condition: bool, key: str, allowed: str) -> None:
         if not condition:
             shown = repr(getattr(self, key))
             shown = shown if len(shown) <= 80 else f'{shown[:77]}...'
-            raise OptionError(f"Data set '{self.name}': {key} is {shown}, it must be {allowed}.")
+            raise OptionError(f"Data set '{self.name}': {key} is {shown}, but must be {allowed}.")
 
 
 def _is_int(value: Any, least: int, most: int) -> bool:
@@ -137,7 +137,7 @@ def known_names() -> list[str]:
     """Returns the names of the data sets that come with the package: its modules that define `DATASET`, sorted."""
     folder = pathlib.Path(__file__).parent
     modules = (module.name for module in pkgutil.iter_modules([str(folder)]))
-    # The text is searched instead of the module imported: some modules of this package load TensorFlow.
+    # The text is searched and the module not imported, because some modules of this package load TensorFlow.
     return sorted(m for m in modules if re.search(r'^DATASET\b', (folder / f'{m}.py').read_text('utf-8'), re.M))
 
 
@@ -153,7 +153,7 @@ def load(name: str) -> DatasetDescriptor:
       The descriptor.
 
     Raises:
-      OptionError: There is no such data set, or its description is wrong.
+      OptionError: There is no such data set, or its description is invalid.
     """
     if name.endswith(FILE_SUFFIXES):
         return _from_file(pathlib.Path(name))
@@ -192,7 +192,7 @@ def _from_file(path: pathlib.Path) -> DatasetDescriptor:
         raise OptionError(f'{path} {error}.') from None
     fields = {field.name: field for field in dataclasses.fields(DatasetDescriptor)}
     if not isinstance(content, Mapping):
-        raise OptionError(f'{path}: it must hold one object with the keys {", ".join(fields)}.')
+        raise OptionError(f'{path}: the file must contain one object with the keys {", ".join(fields)}.')
     for key in content:
         if key not in fields:
             raise OptionError(f"{path}: unknown key '{key}'. Allowed: {', '.join(fields)}.")
@@ -200,7 +200,7 @@ def _from_file(path: pathlib.Path) -> DatasetDescriptor:
         raise OptionError(f"{path}: the key 'num_classes' is missing.")
     values = {'name': path.stem, **content}
     if not isinstance(values['name'], str):
-        raise OptionError(f"{path}: 'name' is {values['name']!r}, it must be a text.")
+        raise OptionError(f"{path}: 'name' is {values['name']!r}, but must be a string.")
     if _is_list(values.get('splits')):  # names alone
         values['splits'] = {split: None for split in values['splits'] if isinstance(split, str)}
     if isinstance(values.get('palette'), str):

@@ -1,4 +1,4 @@
-"""One image and its mask as a `tf.train.Example`: encode beside decode.
+"""Encoding and decoding of an image and its mask as a `tf.train.Example`.
 
 The keys are the contract with every record that exists (docs/architecture.md, Data).
 """
@@ -32,8 +32,8 @@ class Example:
 
     Attributes:
       image_bytes: the image's file.
-      image_name: what the record calls the image.
-      label_bytes: the mask's file; None where there is none.
+      image_name: name of the image in the record.
+      label_bytes: the mask's file; None if there is none.
     """
 
     image_bytes: bytes
@@ -55,7 +55,7 @@ def encode(
     Args:
       image_bytes: the image's file.
       image_format: 'jpeg', 'png' or 'npy'.
-      filename: what the record calls the image.
+      filename: name of the image in the record.
       height: its rows.
       width: its columns.
       channels: its channels.
@@ -107,15 +107,15 @@ def parse(serialized: bytes) -> Example:
 def decode(serialized: Any, with_label: bool = True, channels: int = 3, bits: int = 8) -> dict[str, Any]:
     """Reads a record with TensorFlow operations.
 
-    Images and masks are told apart by their content, whatever `image/format` says. Of three channels and 8 bits an
-    image is a JPEG or PNG, and grey gets three equal channels; else it may be an array as well (`images.Header.
+    The formats of images and masks are detected from their content; `image/format` is ignored. Of three channels and 8
+    bits an image is a JPEG or PNG, and grey gets three equal channels; else it may be an array as well (`images.Header.
     reads_as` says which file gives how many channels). JPEG is decoded as `tf.image.decode_jpeg` does it by default.
 
     Args:
       serialized: string tensor, [] one serialised `tf.train.Example`.
       with_label: whether to decode the mask, which must be there then.
       channels: channels of the image.
-      bits: 8, or 16 to keep all that a file of 16 bits says. Files of 8 bits do for both.
+      bits: 8, or 16 to keep all bits of 16-bit files. 8-bit files are accepted for both.
 
     Returns:
       By the keys of `common`: IMAGE [h, w, channels] uint8 (float32 with 16 bits, brought to 0 to 255 without

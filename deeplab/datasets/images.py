@@ -1,4 +1,4 @@
-"""Looking into encoded images and masks, without TensorFlow: is it whole, how large is it, which ids does it hold?
+"""Inspection of encoded images and masks without TensorFlow: completeness, size, ids.
 
 What passes here is what `example.decode` takes. An image is a JPEG, a PNG, or an array in NumPy's format (.npy), which
 alone can hold any number of channels.
@@ -130,7 +130,7 @@ def read_header(content: bytes) -> Header:
     with _opened(content) as image:
         if image_format == 'jpeg':
             channels, bits = Image.getmodebands(image.mode), 8
-        else:  # Pillow makes 8 bits of 16 where there are several channels; the first chunk says what is stored.
+        else:  # Pillow converts 16 bits to 8 for several channels; the first chunk has the stored depth.
             depth, color_type = content[24], content[25]
             channels, bits = _PNG_CHANNELS.get(color_type, 3), 16 if depth == 16 else 8
         return Header(image_format, image.height, image.width, channels, bits, turn)
@@ -200,7 +200,7 @@ def _require_values(content: bytes) -> tuple[Header, bool, np.dtype, int]:
 
 
 def _array_header(content: bytes) -> tuple[Header, bool, np.dtype, int]:
-    """What the beginning of a file of NumPy's format says: size, whether columns come first, type, where values start.
+    """Reads the header of a file in NumPy's format: size, order of the axes, type, offset of the values.
 
     Raises:
       DataError: It is not an image, or cut.
@@ -211,7 +211,7 @@ def _array_header(content: bytes) -> tuple[Header, bool, np.dtype, int]:
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, is_column_wise, kind = read(stream)
     except (ValueError, SyntaxError, EOFError) as error:
-        raise DataError(f'its header is broken ({str(error).strip() or type(error).__name__})') from None
+        raise DataError(f'its header is invalid ({str(error).strip() or type(error).__name__})') from None
     if len(shape) not in (2, 3) or 0 in shape:
         raise DataError(f'it is an array of shape {list(shape)}; an image is [height, width, channels]')
     if kind.kind != 'u' or kind.itemsize > 2:
@@ -233,7 +233,7 @@ def read_mask(content: bytes) -> Mask:
     if mask_format == 'npy':
         raise DataError("it is an array in NumPy's format; masks are PNG")
     if mask_format != 'png':
-        raise DataError('it is a JPEG, whose lossy pixels hold no ids; masks are PNG')
+        raise DataError('it is a JPEG, which is lossy and cannot store ids; masks are PNG')
     with _opened(content) as image:
         _load(image, content)
         counts = _counts(image, content) if image.mode in ('1', 'L', 'P') else None
@@ -262,7 +262,7 @@ def mask_as_grey_png(content: bytes, turn: int = orientation.UPRIGHT) -> bytes:
         if image.mode in _SIXTEEN_BIT_MODES:
             wide = np.asarray(image)
             if wide.max(initial=0) > 255:
-                raise DataError(f'it has 16 bits and holds the id {wide.max()}; ids end at 255')
+                raise DataError(f'it has 16 bits and contains the id {wide.max()}; the largest id is 255')
         elif mask.counts is None:
             raise DataError(several_channels(mask))
         ids = np.asarray(image).astype(np.uint8)  # of mode '1' 0 and 1
@@ -270,15 +270,15 @@ def mask_as_grey_png(content: bytes, turn: int = orientation.UPRIGHT) -> bytes:
 
 
 def several_channels(mask: Mask) -> str:
-    """What is wrong with a mask of several channels, and the mend."""
+    """Returns the message for a mask of several channels, with the fix."""
     return (
-        f'it has {mask.channels} channels ({mask.mode}), a mask has one channel of ids; where the colours stand for '
-        'classes, map each colour to its id first'
+        f'it has {mask.channels} channels ({mask.mode}), but a mask has one channel of ids; if colours denote classes, '
+        'map each colour to its id first'
     )
 
 
 def encode_png(pixels: np.ndarray) -> bytes:
-    """Pixels as a PNG.
+    """Encodes pixels as a PNG.
 
     Args:
       pixels: [h, w] (grey) or [h, w, 3] uint8.
@@ -289,13 +289,13 @@ def encode_png(pixels: np.ndarray) -> bytes:
 
 
 def _counts(image: Image.Image, content: bytes) -> np.ndarray:
-    """Pixels of each id: [256]."""
+    """Returns the number of pixels of each id: [256]."""
     found = np.array(image.histogram()[: 256 : _grey_step(content)], np.int64)
     return np.pad(found, (0, 256 - len(found)))
 
 
 def _grey_step(content: bytes) -> int:
-    """What decoders multiply the samples of a PNG by so that they fill 8 bits: more than 1 for grey of few bits."""
+    """Returns the factor by which decoders scale the samples of a PNG to 8 bits; above 1 for grey of fewer bits."""
     depth, color_type = content[24], content[25]
     return _GREY_STEPS[depth] if color_type == _PNG_GREY and depth < len(_GREY_STEPS) else 1
 
@@ -322,14 +322,14 @@ def _guarded(action: Callable[[], Any]) -> Any:
     try:
         return action()
     except UnidentifiedImageError:
-        raise DataError('its header is broken') from None
+        raise DataError('its header is invalid') from None
     except (OSError, SyntaxError, ValueError, IndexError, struct.error, Image.DecompressionBombError) as error:
         reason = str(error).strip() or type(error).__name__
         raise DataError(f'it cannot be decoded ({reason})') from None
 
 
 def _has_png_end(content: bytes) -> bool:
-    """Returns whether the last chunk of a PNG is there, whole."""
+    """Returns whether a PNG is complete, up to its last chunk."""
     position = len(_PNG_MAGIC)
     while position + 12 <= len(content):
         length, kind = struct.unpack_from('>I4s', content, position)

@@ -168,7 +168,7 @@ def turned(content: bytes, value: int) -> bytes:
     with Image.open(io.BytesIO(content), formats=('JPEG', 'PNG')) as image:
         if content.startswith(_PNG_MAGIC) and content[24] == 16 and Image.getmodebands(image.mode) > 1:
             raise DataError(  # Pillow reads such a file with 8 bits
-                f'its EXIF orientation is {value}, and a PNG of 16 bits with several channels cannot be turned here '
+                f'its EXIF orientation is {value}, and a PNG of 16 bits with several channels cannot be rotated '
                 'without loss; save it upright, without an orientation'
             )
         upright = image.transpose(_TRANSPOSES[value])

@@ -1,4 +1,4 @@
-"""Colours for class ids, where they follow from a rule."""
+"""Palettes: colours of class ids that follow a rule."""
 
 from __future__ import annotations
 

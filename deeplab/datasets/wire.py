@@ -1,4 +1,4 @@
-"""The bytes of a `tf.train.Example`, written and read without TensorFlow.
+"""Wire format of `tf.train.Example`, written and read without TensorFlow.
 
 Builders and checks handle many records and need nothing of TensorFlow but this one small message; without it they
 start at once, and keys are written in sorted order, so the same values always give the same bytes.
@@ -82,7 +82,7 @@ def _message(number: int, content: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Seven bits a byte, the lowest first; the high bit says that more follow."""
+    """Encodes a varint: seven bits per byte, the lowest first; the high bit marks that more bytes follow."""
     if value < 0:
         raise ValueError(f'{value} is negative')
     encoded = bytearray()
@@ -132,6 +132,6 @@ def _fields(content: memoryview) -> Iterator[tuple[int, memoryview | int]]:
             raise IndexError(f'a field has the unknown wire type {kind}')
         end = position + length
         if end > len(content):
-            raise IndexError(f'a field of {length} bytes runs over the end')
+            raise IndexError(f'a field of {length} bytes extends beyond the end')
         yield tag >> 3, content[position:end]
         position = end

@@ -112,7 +112,7 @@ IMAGE, MASK = files.png(files.pixels(8, 8, 2)), files.png(files.ids(8, 8))
         (
             IMAGE,
             files.png(files.pixels()),
-            r"^Cannot use '{label}': it has 3 channels \(RGB\), a mask has one channel of ids",
+            r"^Cannot use '{label}': it has 3 channels \(RGB\), but a mask has one channel of ids",
         ),
         (
             IMAGE,

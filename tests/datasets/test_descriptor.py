@@ -156,7 +156,7 @@ def test_a_module_file_that_is_not_there():
 
 
 def test_names_of_classes_that_are_alike_are_refused(tmp_path):
-    with pytest.raises(OptionError, match="class_names has 'a' twice, for the classes 0 and 2"):
+    with pytest.raises(OptionError, match="'a' appears twice in class_names, for the classes 0 and 2"):
         descriptor.load(write(tmp_path, {'num_classes': 4, 'class_names': ['a', 'b', 'a', 'b']}))
 
 
@@ -230,20 +230,23 @@ def test_yaml_without_pyyaml(tmp_path, monkeypatch):
     [
         ({'num_class': 2}, "unknown key 'num_class'. Allowed: name, num_classes, ignore_label, splits, class_names"),
         ({}, "the key 'num_classes' is missing"),
-        ([], 'it must hold one object with the keys name, num_classes'),
+        ([], 'the file must contain one object with the keys name, num_classes'),
         ('{', 'is not JSON: line 1, column 2: Expecting property name'),
-        ({'num_classes': '2'}, "num_classes is '2', it must be a whole number from 1 to 256"),
+        ({'num_classes': '2'}, "num_classes is '2', but must be a whole number from 1 to 256"),
         ({'num_classes': True}, 'num_classes is True'),
-        ({'num_classes': 2, 'name': 5}, "'name' is 5, it must be a text"),
-        ({'num_classes': 2, 'ignore_label': 256}, 'ignore_label is 256, it must be a whole number from 0 to 255'),
-        ({'num_classes': 2, 'class_names': ['a']}, r"class_names is ['a'], it must be a list of 2 names"),
+        ({'num_classes': 2, 'name': 5}, "'name' is 5, but must be a string"),
+        ({'num_classes': 2, 'ignore_label': 256}, 'ignore_label is 256, but must be a whole number from 0 to 255'),
+        ({'num_classes': 2, 'class_names': ['a']}, r"class_names is ['a'], but must be a list of 2 names"),
         ({'num_classes': 2, 'class_names': 'ab'}, 'class_names is'),
-        ({'num_classes': 2, 'eval_ids': [1, 300]}, 'eval_ids is [1, 300], it must be a list of 2 whole numbers'),
+        ({'num_classes': 2, 'eval_ids': [1, 300]}, 'eval_ids is [1, 300], but must be a list of 2 whole numbers'),
         (
             {'num_classes': 2, 'splits': {'train': -1}},
-            "splits is {'train': -1}, it must be a number of images (or null)",
+            "splits is {'train': -1}, but must be a number of images (or null)",
         ),
-        ({'num_classes': 2, 'palette': [[0, 0, 0]]}, 'palette is [[0, 0, 0]], it must be a list of at least 2 colours'),
+        (
+            {'num_classes': 2, 'palette': [[0, 0, 0]]},
+            'palette is [[0, 0, 0]], but must be a list of at least 2 colours',
+        ),
         ({'num_classes': 1, 'palette': [[0, 0, 256]]}, 'palette is'),
         ({'num_classes': 2, 'palette': [[0, 0], [1, 2, 3]]}, 'palette is'),
         ({'num_classes': 1, 'palette': [[0.5, 0, 1]]}, 'palette is'),

@@ -73,8 +73,8 @@ def test_arrays_of_every_order(kind, order):
         (files.npy(np.zeros(3, np.uint8)), r'it is an array of shape \[3\]; an image is \[height, width, channels\]'),
         (files.npy(np.zeros((3, 0, 2), np.uint8)), r'it is an array of shape \[3, 0, 2\]; an image is .*'),
         (files.npy(np.zeros((3, 4, 2), np.uint16))[:-3], r'it cannot be decoded \(array file is truncated, 3 bytes .*'),
-        (files.npy(np.zeros((3, 4, 2), np.uint8))[:40], r'its header is broken \(.*\)'),
-        (b'\x93NUMPY', r'its header is broken \(.*\)'),
+        (files.npy(np.zeros((3, 4, 2), np.uint8))[:40], r'its header is invalid \(.*\)'),
+        (b'\x93NUMPY', r'its header is invalid \(.*\)'),
     ],
 )
 def test_arrays_that_are_no_images(content, message):
@@ -87,8 +87,8 @@ def test_arrays_that_are_no_images(content, message):
     [
         (b'', 'it is empty'),
         (b'GIF89a....', 'it is neither JPEG nor PNG'),
-        (b'\xff\xd8\xff', 'its header is broken'),
-        (b'\x89PNG\r\n\x1a\n', 'its header is broken'),
+        (b'\xff\xd8\xff', 'its header is invalid'),
+        (b'\x89PNG\r\n\x1a\n', 'its header is invalid'),
     ],
 )
 def test_no_image(content, message):
@@ -145,7 +145,7 @@ def test_masks_that_are_not_one_channel():
     assert images.read_mask(files.png(files.ids().astype(np.uint16))).counts is None
     with pytest.raises(DataError, match="^it is an array in NumPy's format; masks are PNG$"):
         images.read_mask(files.npy(files.ids()))
-    with pytest.raises(DataError, match='^it is a JPEG, whose lossy pixels hold no ids; masks are PNG$'):
+    with pytest.raises(DataError, match='^it is a JPEG, which is lossy and cannot store ids; masks are PNG$'):
         images.read_mask(files.jpeg(files.ids()))
 
 
@@ -167,16 +167,14 @@ def test_sixteen_bits_are_taken_while_ids_are_below_256():
     label = files.ids().astype(np.uint16)
     np.testing.assert_array_equal(read_png(images.mask_as_grey_png(files.png(label))), label)
     label[0, 0] = 300
-    with pytest.raises(DataError, match='^it has 16 bits and holds the id 300; ids end at 255$'):
+    with pytest.raises(DataError, match='^it has 16 bits and contains the id 300; the largest id is 255$'):
         images.mask_as_grey_png(files.png(label))
 
 
 @pytest.mark.parametrize(('channels', 'mode'), [(2, 'LA'), (3, 'RGB'), (4, 'RGBA')])
 def test_several_channels_are_refused(channels, mode):
     array = np.zeros((3, 4, channels), np.uint8)
-    with pytest.raises(
-        DataError, match=rf'^it has {channels} channels \({mode}\), a mask has one channel of ids; where'
-    ):
+    with pytest.raises(DataError, match=rf'^it has {channels} channels \({mode}\), but a mask has one channel of ids;'):
         images.mask_as_grey_png(files.png(array))
 
 

@@ -160,7 +160,7 @@ def test_corrupt_records_stop_the_check(tmp_path):
         ),
         (
             files.record(3, image=b'\xff\xd8\xff'),
-            "Cannot use the image of train-00000-of-00001.tfrecord, record 0 (image 'image_3'): its header is broken.",
+            "Cannot use the image of train-00000-of-00001.tfrecord, record 0 (image 'image_3'): its header is invalid.",
         ),
         *(
             (

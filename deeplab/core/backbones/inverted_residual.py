@@ -63,7 +63,7 @@ class Network(NamedTuple):
 
 
 def round_channels(channels: float, divisor: int = CHANNEL_DIVISOR, smallest: int = CHANNEL_DIVISOR) -> int:
-    """The multiple of `divisor` nearest to `channels`, at least `smallest`, and not below 90 % of `channels`."""
+    """Rounds `channels` to a multiple of `divisor`, at least `smallest` and at least 90 % of `channels`."""
     rounded = max(smallest, int(channels + divisor / 2) // divisor * divisor)
     return rounded if rounded >= 0.9 * channels else rounded + divisor
 
