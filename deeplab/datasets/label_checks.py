@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.datasets.record_check import Verdict
+from deeplab.datasets.record_check import CheckResult
 from deeplab.options import LossOptions
 from deeplab.wording import is_set_by_flag, option
 
@@ -27,7 +27,7 @@ ONE_CLASS = (
 
 
 class Histogram(Protocol):
-    """Pixels of the masks of a split: what `record_check.Verdict` and `Counts` have in common."""
+    """Pixels of the masks of a split: what `record_check.CheckResult` and `Counts` have in common."""
 
     class_pixels: Any  # [num_classes], without those of ignore_label
     ignored_pixels: int
@@ -65,12 +65,12 @@ _OF_VALIDATION = _Consequences(
 )
 
 
-def labels(descriptor: DatasetDescriptor, verdict: Verdict, split: str, loss: LossOptions) -> list[str]:
+def labels(descriptor: DatasetDescriptor, check_result: CheckResult, split: str, loss: LossOptions) -> list[str]:
     """Returns warnings about the masks of a training split.
 
     Args:
       descriptor: of the data set.
-      verdict: check result of the records, with the number of pixels of each class.
+      check_result: check result of the records, with the number of pixels of each class.
       split: name of the split.
       loss: if it weights classes or is a region loss, class imbalance is not reported.
 
@@ -79,13 +79,13 @@ def labels(descriptor: DatasetDescriptor, verdict: Verdict, split: str, loss: Lo
     """
     if descriptor.num_classes == 1:
         return [ONE_CLASS]
-    pixels = np.asarray(verdict.class_pixels, np.int64)
+    pixels = np.asarray(check_result.class_pixels, np.int64)
     where = f"split '{split}'"
     if not pixels.sum():
         return _nothing(descriptor, where, _OF_TRAINING)
-    found = _one_class(descriptor, verdict, where, _OF_TRAINING)
-    found = found or _missing(descriptor, pixels, len(verdict.records), where)
-    found += _ignored(descriptor, verdict, where, _OF_TRAINING)
+    found = _one_class(descriptor, check_result, where, _OF_TRAINING)
+    found = found or _missing(descriptor, pixels, len(check_result.records), where)
+    found += _ignored(descriptor, check_result, where, _OF_TRAINING)
     if not _is_said_to_be_ignored(descriptor, found):
         found += ignored_class(descriptor)
     if not _evens_classes_out(loss):

@@ -32,7 +32,7 @@ _VERSION = 3  # format of cached check results; increase it when their content c
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Verdict:
+class CheckResult:
     """Result of a check that found no invalid records.
 
     Attributes:
@@ -51,6 +51,9 @@ class Verdict:
     class_image_pixels: np.ndarray
     ignored_pixels: int
     corrupt: tuple[str, ...] = ()
+
+
+Verdict = CheckResult  # the former name
 
 
 @dataclasses.dataclass
@@ -94,7 +97,7 @@ def check(
     needs_labels: bool = True,
     cache_dir: str | None = None,
     index: record_index.RecordIndex | None = None,
-) -> Verdict:
+) -> CheckResult:
     """Checks every record of a split.
 
     Args:
@@ -118,10 +121,10 @@ def check(
     channels, bits = dataset.descriptor.image_channels, dataset.descriptor.image_bits
     if (channels, bits) != (3, 8):
         arguments += [channels, bits]
-    kept = _KeptVerdict(cache_dir, dataset, arguments)
-    if (verdict := kept.load()) is not None:
-        _report_corrupt(dataset, verdict)
-        return verdict
+    kept = _CachedResult(cache_dir, dataset, arguments)
+    if (check_result := kept.load()) is not None:
+        _report_corrupt(dataset, check_result)
+        return check_result
     index = index or record_index.RecordIndex.walk(dataset.shards, skip_corrupt_records)
     if not len(index):
         raise DataError(f"The shards of split '{dataset.split}' in '{dataset.directory}' contain no records.")
@@ -136,14 +139,14 @@ def check(
         raise DataError(
             f"No record of split '{dataset.split}' in '{dataset.directory}' can be read. First: {corrupt[0]}."
         )
-    verdict = _verdict(found, num_classes, ignore_label, corrupt)
-    _report_corrupt(dataset, verdict)
-    kept.save(verdict)
-    return verdict
+    check_result = _result(found, num_classes, ignore_label, corrupt)
+    _report_corrupt(dataset, check_result)
+    kept.save(check_result)
+    return check_result
 
 
 def require_fit(
-    verdict: Verdict,
+    check_result: CheckResult,
     index: record_index.RecordIndex,
     crop_size: Sequence[int],
     output_stride: int = 16,
@@ -152,7 +155,7 @@ def require_fit(
     """Raises `DataError` if an image is larger than the crop size, because evaluation does not crop images.
 
     Args:
-      verdict: check result of the split.
+      check_result: check result of the split.
       index: index of the split.
       crop_size: height and width.
       output_stride: sides of the suggested crop size are a multiple of it plus one.
@@ -161,13 +164,13 @@ def require_fit(
     Raises:
       DataError: The message names the image, and the smallest aligned crop size for all images.
     """
-    unique, first, counts = np.unique(verdict.sizes, axis=0, return_index=True, return_counts=True)
+    unique, first, counts = np.unique(check_result.sizes, axis=0, return_index=True, return_counts=True)
     seen = np.array([resized(int(h), int(w)) for h, w in unique] if resized else unique)
     too_large = (seen > np.asarray(crop_size)).any(axis=1)
     if not too_large.any():
         return
     place = int(np.argmax(seen.max(axis=1) * too_large))
-    record = int(verdict.records[first[place]])
+    record = int(check_result.records[first[place]])
     needed = np.maximum(seen.max(axis=0), crop_size)
     good = crop_sizes.above(needed, output_stride)
     # Programs that train evaluate with a crop size of their own.
@@ -176,7 +179,7 @@ def require_fit(
     raise DataError(
         f"Image '{names.shown(example.parse(index.read(record)).image_name)}' ({index.name_of(record)}) is "
         f'{seen[place][0]} x {seen[place][1]} pixels (height x width), larger than '
-        f'{option(field, tuple(crop_size))}; {counts[too_large].sum()} of {len(verdict.records)} images are. '
+        f'{option(field, tuple(crop_size))}; {counts[too_large].sum()} of {len(check_result.records)} images are. '
         f'Set {option(field, good)}.'
     )
 
@@ -377,12 +380,12 @@ def _description() -> str:
     return f'the description of the data set ({option("DatasetOptions.name")})'
 
 
-def _verdict(found: _Found, num_classes: int, ignore_label: int, corrupt: tuple[str, ...]) -> Verdict:
+def _result(found: _Found, num_classes: int, ignore_label: int, corrupt: tuple[str, ...]) -> CheckResult:
     counts = found.counts.copy()
     ignored = int(counts[ignore_label])
     counts[ignore_label] = 0
     pixels_beside = np.where(counts > 0, found.pixels_beside, 0)
-    return Verdict(
+    return CheckResult(
         np.array(found.records, np.int64),
         np.array(found.sizes, np.int32).reshape(-1, 2),
         counts[:num_classes],
@@ -416,18 +419,18 @@ def _report_orientations(dataset: SegmentationDataset, oriented: int, total: int
         )
 
 
-def _report_corrupt(dataset: SegmentationDataset, verdict: Verdict) -> None:
-    if verdict.corrupt:
+def _report_corrupt(dataset: SegmentationDataset, check_result: CheckResult) -> None:
+    if check_result.corrupt:
         logging.warning(
             "Split '%s': %d records (or remainders of shards) cannot be read and are skipped; %d remain. First: %s",
             dataset.split,
-            len(verdict.corrupt),
-            len(verdict.records),
-            '; '.join(verdict.corrupt[:_SHOWN]),
+            len(check_result.corrupt),
+            len(check_result.records),
+            '; '.join(check_result.corrupt[:_SHOWN]),
         )
 
 
-class _KeptVerdict:
+class _CachedResult:
     """A check result cached in a file, valid while the shards and the arguments of the check do not change."""
 
     def __init__(self, cache_dir: str | None, dataset: SegmentationDataset, arguments: Sequence[object]) -> None:
@@ -438,7 +441,7 @@ class _KeptVerdict:
         self._key = hashlib.sha256(key.encode()).hexdigest()
         self._name = f'record_check-{dataset.split}-{self._key[:12]}.json'
 
-    def load(self) -> Verdict | None:
+    def load(self) -> CheckResult | None:
         """Returns the cached check result; None if there is no valid one."""
         if self._folder is None:
             return None
@@ -446,7 +449,7 @@ class _KeptVerdict:
             content = documents.load(self._folder / self._name)
             if content['key'] != self._key:
                 return None
-            return Verdict(
+            return CheckResult(
                 np.array(content['records'], np.int64),
                 np.array(content['sizes'], np.int32).reshape(-1, 2),
                 np.array(content['class_pixels'], np.int64),
@@ -457,18 +460,18 @@ class _KeptVerdict:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def save(self, verdict: Verdict) -> None:
+    def save(self, check_result: CheckResult) -> None:
         """Caches the check result; if that fails, the next run checks again."""
         if self._folder is None:
             return
         content = {
             'key': self._key,
-            'records': verdict.records.tolist(),
-            'sizes': verdict.sizes.tolist(),
-            'class_pixels': verdict.class_pixels.tolist(),
-            'class_image_pixels': verdict.class_image_pixels.tolist(),
-            'ignored_pixels': verdict.ignored_pixels,
-            'corrupt': list(verdict.corrupt),
+            'records': check_result.records.tolist(),
+            'sizes': check_result.sizes.tolist(),
+            'class_pixels': check_result.class_pixels.tolist(),
+            'class_image_pixels': check_result.class_image_pixels.tolist(),
+            'ignored_pixels': check_result.ignored_pixels,
+            'corrupt': list(check_result.corrupt),
         }
         files.remove_leftovers(str(self._folder), r'record_check-.+\.json')
         try:

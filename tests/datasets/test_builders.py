@@ -397,10 +397,10 @@ def test_camvid_is_built_and_found_good(tmp_path):
         digests.append({path.name: path.read_bytes() for path in output.iterdir()})
     assert {split: part['images'] for split, part in summary['splits'].items()} == {'train': 367, 'val': 101}
     assert digests[0] == digests[1] == digests[2]
-    verdict = record_check.check(segmentation_dataset.get_dataset('camvid', 'val', str(output)), 11, 255)
-    assert len(verdict.records) == 101
-    assert verdict.sizes.max(axis=0).tolist() == [360, 480]
-    assert verdict.class_pixels.sum() + verdict.ignored_pixels == 101 * 360 * 480
+    check_result = record_check.check(segmentation_dataset.get_dataset('camvid', 'val', str(output)), 11, 255)
+    assert len(check_result.records) == 101
+    assert check_result.sizes.max(axis=0).tolist() == [360, 480]
+    assert check_result.class_pixels.sum() + check_result.ignored_pixels == 101 * 360 * 480
 
 
 def test_every_kind_of_image_is_built(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from deeplab.datasets import ade20k, label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.datasets.record_check import Verdict
+from deeplab.datasets.record_check import CheckResult
 from deeplab.options import LossOptions
 
 NAMES = ['background', 'road', 'tree', 'car']
@@ -18,11 +18,13 @@ def findings(pixels, ignored=0, ignore_label=255, loss=PLAIN, names=NAMES, valid
     descriptor = DatasetDescriptor(
         'own', len(pixels), ignore_label, class_names=names[: len(pixels)], ignore_label_is_class=is_meant
     )
-    known = {field.name: None for field in dataclasses.fields(Verdict)}
-    verdict = Verdict(**{**known, 'records': np.arange(8), 'class_pixels': np.array(pixels), 'ignored_pixels': ignored})
+    known = {field.name: None for field in dataclasses.fields(CheckResult)}
+    check_result = CheckResult(
+        **{**known, 'records': np.arange(8), 'class_pixels': np.array(pixels), 'ignored_pixels': ignored}
+    )
     if validates:
-        return label_checks.validation_labels(descriptor, verdict, 'val')
-    return label_checks.labels(descriptor, verdict, 'train', loss)
+        return label_checks.validation_labels(descriptor, check_result, 'val')
+    return label_checks.labels(descriptor, check_result, 'train', loss)
 
 
 class TestLabels:

@@ -28,20 +28,20 @@ def test_good_records(tmp_path):
         files.record(1, 5, 2, label=files.png(np.zeros((5, 2), np.uint8))),
         files.record(2, 2, 9, label=files.png(np.full((2, 9), 2, np.uint8))),
     ]
-    verdict = record_check.check(dataset_of(tmp_path, records[:2], records[2:]), 4, 255)
-    assert verdict.records.tolist() == [0, 1, 2]
-    assert verdict.sizes.tolist() == [[2, 2], [5, 2], [2, 9]]
-    assert verdict.class_pixels.tolist() == [11, 2, 18, 0]
-    assert verdict.class_image_pixels.tolist() == [3 + 10, 3, 18, 0]
-    assert verdict.ignored_pixels == 1
-    assert verdict.corrupt == ()
+    check_result = record_check.check(dataset_of(tmp_path, records[:2], records[2:]), 4, 255)
+    assert check_result.records.tolist() == [0, 1, 2]
+    assert check_result.sizes.tolist() == [[2, 2], [5, 2], [2, 9]]
+    assert check_result.class_pixels.tolist() == [11, 2, 18, 0]
+    assert check_result.class_image_pixels.tolist() == [3 + 10, 3, 18, 0]
+    assert check_result.ignored_pixels == 1
+    assert check_result.corrupt == ()
 
 
 def test_an_ignored_class_counts_as_ignored(tmp_path):
     label = np.array([[0, 1, 1]], np.uint8)
-    verdict = record_check.check(dataset_of(tmp_path, [files.record(0, 1, 3, label=files.png(label))]), 2, 0)
-    assert (verdict.class_pixels.tolist(), verdict.ignored_pixels) == ([0, 2], 1)
-    assert verdict.class_image_pixels.tolist() == [0, 2]
+    check_result = record_check.check(dataset_of(tmp_path, [files.record(0, 1, 3, label=files.png(label))]), 2, 0)
+    assert (check_result.class_pixels.tolist(), check_result.ignored_pixels) == ([0, 2], 1)
+    assert check_result.class_image_pixels.tolist() == [0, 2]
 
 
 def test_order_and_result_do_not_depend_on_the_threads(tmp_path, monkeypatch):
@@ -110,9 +110,9 @@ def test_a_split_without_masks(tmp_path):
         "train-00000-of-00001.tfrecord, record 1, image 'image_1'. Such a split can be visualised, but neither trained "
         'on nor evaluated: build it again with masks.'
     )
-    verdict = record_check.check(dataset, 3, 255, needs_labels=False)
-    assert verdict.records.tolist() == [0, 1]
-    assert verdict.class_pixels.tolist() == [0, 0, 0]
+    check_result = record_check.check(dataset, 3, 255, needs_labels=False)
+    assert check_result.records.tolist() == [0, 1]
+    assert check_result.class_pixels.tolist() == [0, 0, 0]
 
 
 def test_without_need_masks_are_not_judged(tmp_path):
@@ -193,14 +193,14 @@ def test_names_of_images_are_escaped_and_cut(tmp_path):
 def test_corrupt_records_are_skipped_and_counted(tmp_path, caplog):
     dataset = corrupt_dataset(tmp_path)
     index = record_index.RecordIndex.walk(dataset.shards, skip_corrupt=True)
-    verdict = record_check.check(dataset, 3, 255, skip_corrupt_records=True, index=index)
-    assert verdict.records.tolist() == [0, 4, 6, 7]
-    assert len(verdict.corrupt) == 5
-    assert [index.name_of(record) for record in verdict.records[-2:]] == [
+    check_result = record_check.check(dataset, 3, 255, skip_corrupt_records=True, index=index)
+    assert check_result.records.tolist() == [0, 4, 6, 7]
+    assert len(check_result.corrupt) == 5
+    assert [index.name_of(record) for record in check_result.records[-2:]] == [
         'train-00001-of-00002.tfrecord, record 0',
         'train-00001-of-00002.tfrecord, record 1',
     ]
-    assert verdict.class_pixels.sum() == 4 * 6 * 8
+    assert check_result.class_pixels.sum() == 4 * 6 * 8
 
 
 def test_nothing_left_after_skipping(tmp_path):
@@ -215,7 +215,7 @@ def test_wrong_masks_are_not_skipped(tmp_path):
     assert 'another size' in message(dataset, 3, 255, skip_corrupt_records=True)
 
 
-def test_verdict_is_kept_until_something_changes(tmp_path, monkeypatch):
+def test_check_result_is_kept_until_something_changes(tmp_path, monkeypatch):
     dataset = dataset_of(tmp_path / 'records', [files.record(0), files.record(1)])
     cache = tmp_path / 'log' / 'deep'
     first = record_check.check(dataset, 3, 255, cache_dir=str(cache))
@@ -238,18 +238,18 @@ def test_verdict_is_kept_until_something_changes(tmp_path, monkeypatch):
     record_check.check(dataset, 3, 255, cache_dir=str(cache))
     assert len(reads) == 4
     for path in cache.iterdir():
-        path.write_text('{"key": ')  # a broken verdict is none
+        path.write_text('{"key": ')  # a broken check_result is none
     record_check.check(dataset, 3, 255, cache_dir=str(cache))
     assert len(reads) == 6
 
 
-def test_bad_records_leave_no_verdict(tmp_path):
+def test_bad_records_leave_no_check_result(tmp_path):
     dataset = dataset_of(tmp_path / 'records', [files.record(0, label=None)])
     message(dataset, 3, 255, cache_dir=str(tmp_path / 'log'))
     assert not (tmp_path / 'log').exists()
 
 
-def test_a_folder_that_cannot_keep_the_verdict_is_no_error(tmp_path):
+def test_a_folder_that_cannot_keep_the_check_result_is_no_error(tmp_path):
     dataset = dataset_of(tmp_path / 'records', [files.record(0)])
     (tmp_path / 'file').touch()
     assert len(record_check.check(dataset, 3, 255, cache_dir=str(tmp_path / 'file')).records) == 1
@@ -258,18 +258,18 @@ def test_a_folder_that_cannot_keep_the_verdict_is_no_error(tmp_path):
 def test_images_beyond_the_crop_are_named(tmp_path):
     dataset = dataset_of(tmp_path, [files.record(0, 20, 30), files.record(1, 50, 20), files.record(2, 10, 33)])
     index = record_index.RecordIndex.walk(dataset.shards)
-    verdict = record_check.check(dataset, 3, 255, index=index)
-    record_check.require_fit(verdict, index, (50, 33))
+    check_result = record_check.check(dataset, 3, 255, index=index)
+    record_check.require_fit(check_result, index, (50, 33))
     with pytest.raises(DataError) as caught:
-        record_check.require_fit(verdict, index, (33, 32), output_stride=8)
+        record_check.require_fit(check_result, index, (33, 32), output_stride=8)
     assert str(caught.value) == (
         "Image 'image_1' (train-00000-of-00001.tfrecord, record 1) is 50 x 20 pixels (height x width), larger than "
         'crop_size=(33, 32); 2 of 3 images are. Set crop_size=(57, 33).'
     )
     flags = {'ModelOptions.crop_size': 'train_crop_size', 'ValidationOptions.crop_size': 'eval_crop_size'}
     with wording.flag_names(flags), pytest.raises(DataError, match='Set --eval_crop_size=57,33.'):
-        record_check.require_fit(verdict, index, (33, 32), output_stride=8)
-    record_check.require_fit(verdict, index, (25, 17), resized=lambda height, width: (height // 2, width // 2))
+        record_check.require_fit(check_result, index, (33, 32), output_stride=8)
+    record_check.require_fit(check_result, index, (25, 17), resized=lambda height, width: (height // 2, width // 2))
 
 
 def dataset_for(folder, channels, bits, *contents):
@@ -296,8 +296,8 @@ class TestImages:
         ],
     )
     def test_good_ones(self, tmp_path, caplog, channels, bits, contents):
-        verdict = record_check.check(dataset_for(tmp_path, channels, bits, *contents), 3, 255)
-        assert verdict.sizes.tolist() == [[6, 8]] * len(contents)
+        check_result = record_check.check(dataset_for(tmp_path, channels, bits, *contents), 3, 255)
+        assert check_result.sizes.tolist() == [[6, 8]] * len(contents)
         assert caplog.text == ''
 
     def test_other_channels_are_named(self, tmp_path):
@@ -326,7 +326,7 @@ class TestImages:
             dataset_for(tmp_path, 3, 8, files.npy(values(3))), 3, 255
         )
 
-    def test_the_verdict_is_that_of_these_channels(self, tmp_path):
+    def test_the_check_result_is_that_of_these_channels(self, tmp_path):
         dataset = dataset_for(tmp_path, 1, 16, files.png(values(1)[..., 0]))
         record_check.check(dataset, 3, 255, cache_dir=str(tmp_path))
         (tmp_path / 'it.json').write_text('{"num_classes": 3, "image_channels": 2}')
