@@ -10,7 +10,7 @@ SMALLEST_EPSILON = 1.001e-5  # as TensorFlow's own batch norm has it
 
 
 class Folded(NamedTuple):
-    """A batch norm in training mode as a factor and a shift, and the statistics behind them; all [filters] float32.
+    """A batch norm in training mode as a factor and a shift, and its batch statistics; all [filters] float32.
 
     Attributes:
       scale: factor of each channel.
@@ -26,7 +26,7 @@ class Folded(NamedTuple):
 
 
 class Expansion(NamedTuple):
-    """How a tensor came to be: a 1x1 convolution with stride 1.
+    """The 1x1 convolution with stride 1 that a tensor is the output of.
 
     Attributes:
       inputs: [n, h, w, c] float32.
@@ -38,7 +38,7 @@ class Expansion(NamedTuple):
 
 
 def pays(inputs: tf.Tensor, filters: int, kernel_size: int, stride: int) -> bool:
-    """Returns whether a convolution's statistics are cheaper to have from its input (`fold`).
+    """Returns whether a convolution's statistics are cheaper to compute from its input (`fold`).
 
     They are where it is 1x1 and at least doubles the channels. A GPU normalises the wide tensor as fast, and may
     multiply matrices with fewer bits, so there the answer is no; moments are nothing for the shorter types either.
@@ -48,7 +48,7 @@ def pays(inputs: tf.Tensor, filters: int, kernel_size: int, stride: int) -> bool
 
 
 def fold(expansion: Expansion, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> Folded:
-    """Returns the batch norm of a 1x1 convolution's result, without reading that result.
+    """Computes the batch norm of a 1x1 convolution's output from its input.
 
     The result is linear in its input, y = x W, so its moments follow from the input's, which has far fewer channels:
     mean(y) = mean(x) W and var(y) = diag(W' cov(x) W). With scale and shift taken into the weights and a bias, the

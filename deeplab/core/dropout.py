@@ -14,7 +14,7 @@ from deeplab.core import compute_types, initializers
 
 
 def is_frozen(place: str, trained_scopes: tuple[str, ...]) -> bool:
-    """Returns whether what is at `place` among the variables lies outside `trained_scopes`; see `training_scope`."""
+    """Returns whether the variable scope `place` is outside `trained_scopes`; see `training_scope`."""
     return bool(trained_scopes) and not f'{place}/'.startswith(trained_scopes)
 
 

@@ -22,7 +22,7 @@ _HELD = {'Const', 'Placeholder', 'ReadVariableOp', 'VarHandleOp', 'Variable', 'V
 
 
 def bytes_of(tensor: tf.Tensor | tf.Variable) -> int:
-    """Returns the size of a tensor or variable; 0 where its shape is not known before the graph runs."""
+    """Returns the size of a tensor or variable; 0 if its static shape is unknown."""
     shape = tensor.shape
     if not shape.is_fully_defined() or tensor.dtype.base_dtype in (tf.string, tf.resource, tf.variant):
         return 0

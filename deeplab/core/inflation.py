@@ -14,7 +14,7 @@ RGB_CHANNELS = 3
 
 
 def can_inflate(shape: Sequence[int], held_shape: Sequence[int], input_channels: int) -> bool:
-    """Whether a checkpoint's weights are those of the first convolution, for three channels instead of the network's.
+    """Returns whether weights in a checkpoint are the first convolution for three channels, not for the network's.
 
     Args:
       shape: of the weights in the network, [height, width, channels, filters].

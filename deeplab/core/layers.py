@@ -34,7 +34,7 @@ Activation = Callable[[tf.Tensor], tf.Tensor]
 
 
 class MovingUpdate(NamedTuple):
-    """What one batch has to say about one moving statistic.
+    """The update of one moving statistic by one batch.
 
     Attributes:
       variable: the moving mean or the moving variance, [channels].
@@ -48,7 +48,7 @@ class MovingUpdate(NamedTuple):
 
 
 class WeightDecay(NamedTuple):
-    """That one variable decays.
+    """Weight decay of one variable.
 
     Attributes:
       name: of the variable.
@@ -93,7 +93,7 @@ def _channels(inputs: tf.Tensor) -> int:
 
 
 def _pad_for_stride(inputs: tf.Tensor, kernel_size: int, rate: int) -> tf.Tensor:
-    """Pads [n, h, w, c] so that a strided VALID convolution is centred whatever the size's parity."""
+    """Pads [n, h, w, c] so that a strided VALID convolution is centred for even and odd sizes."""
     total = (kernel_size - 1) * rate
     before = total // 2
     sides = [before, total - before]
@@ -107,7 +107,7 @@ def _finish(
     bias: bool = True,
     expansion: batch_statistics.Expansion | None = None,
 ) -> tf.Tensor:
-    """Batch norm, bias or neither, then the activation."""
+    """Applies batch norm, bias or neither, then the activation."""
     if normalize:
         outputs = batch_norm(outputs, expansion=expansion)
     elif bias:
@@ -134,7 +134,7 @@ def conv2d(
     weights_name: str = 'weights',
     native_dilation: bool = False,
 ) -> tf.Tensor:
-    """Returns a convolution with batch norm (or biases) and an activation.
+    """Applies a convolution with batch norm (or biases) and an activation.
 
     Args:
       inputs: [n, h, w, c] float.
@@ -192,7 +192,7 @@ def depthwise_conv2d(
     native_dilation: bool = False,
     bias: bool = True,
 ) -> tf.Tensor:
-    """Returns a depthwise convolution (one filter for each channel) with batch norm (or biases) and an activation.
+    """Applies a depthwise convolution (one filter for each channel) with batch norm (or biases) and an activation.
 
     Args:
       inputs: [n, h, w, c] float.
@@ -248,7 +248,7 @@ def separable_conv2d(
     depthwise_initializer: initializers.Initializer = HEAD_DEPTHWISE_INITIALIZER,
     pointwise_initializer: initializers.Initializer = HEAD_POINTWISE_INITIALIZER,
 ) -> tf.Tensor:
-    """A depthwise convolution `SCOPE_depthwise`, then a 1x1 convolution `SCOPE_pointwise`; each has a batch norm.
+    """Applies a depthwise convolution `SCOPE_depthwise` and a 1x1 convolution `SCOPE_pointwise`, each with batch norm.
 
     Args:
       inputs: [n, h, w, c] float.
@@ -303,7 +303,7 @@ def batch_norm(
     scope: str = 'BatchNorm',
     expansion: batch_statistics.Expansion | None = None,
 ) -> tf.Tensor:
-    """Batch normalisation.
+    """Applies batch normalisation.
 
     In training mode it normalises with the batch's statistics and registers two `MovingUpdate`s (see
     `moving_updates`); it changes no variable itself. Otherwise it normalises with the moving statistics, and gamma
@@ -394,7 +394,7 @@ def mode_scope(
     native_dilation: bool | None = None,
     compute_type: tf.DType = tf.float32,
 ) -> Iterator[None]:
-    """How all layers below behave, whatever their family.
+    """Sets the mode of all layers within: training or inference, weight decay, compute type.
 
     Args:
       is_training: whether dropout and drop path drop.
@@ -421,7 +421,7 @@ def mode_scope(
 
 
 def training_scope(trained_scopes: tuple[str, ...]) -> contextlib.AbstractContextManager[Any]:
-    """Keeps what lies outside `trained_scopes` as it is, whatever the mode; empty scopes leave all as it is.
+    """Freezes layers outside `trained_scopes` in every mode; empty scopes freeze nothing.
 
     A part of a network that does not train shall give what it gives in prediction: its batch norms normalise with
     their moving statistics and move none, and its dropout and drop path drop nothing.
@@ -440,7 +440,7 @@ def family_scope(
     pointwise_initializer: initializers.Initializer = HEAD_POINTWISE_INITIALIZER,
     decays_depthwise: bool = False,
 ) -> Iterator[None]:
-    """What one family of networks has of its own: batch-norm constants, activation and initialisers.
+    """Sets the properties of a family of networks: batch norm constants, activation and initialisers.
 
     `decays_depthwise` extends the weight decay of `mode_scope` to depthwise weights.
     """
@@ -464,5 +464,5 @@ def family_scope(
 
 
 def convolution_scope(**arguments: Any) -> contextlib.AbstractContextManager[Any]:
-    """`arguments` for every kind of convolution, such as `normalize=False`."""
+    """Sets `arguments` of every kind of convolution, such as `normalize=False`."""
     return slim.arg_scope([conv2d, depthwise_conv2d, separable_conv2d], **arguments)

@@ -25,7 +25,7 @@ STEPS_TO_GROW = 2000
 
 
 class LossScale:
-    """The factor, and how many steps it has held; both are variables, so that a resumed run continues with them."""
+    """The loss scale and its number of steps without a change; variables, so that a resumed run continues with them."""
 
     def __init__(self) -> None:
         """Makes the variables `loss_scale/factor` (float32) and `loss_scale/good_steps` (int32)."""
@@ -35,7 +35,7 @@ class LossScale:
         self.factor = tf.convert_to_tensor(self._factor)  # scalar float32, before this step's update
 
     def grow(self) -> list[tf.Operation]:
-        """What a step does whose gradients are finite: every `STEPS_TO_GROW` of them in a row double the factor."""
+        """Updates the factor after a step with finite gradients: `STEPS_TO_GROW` of them in a row double it."""
         steps = self._good_steps + 1
         is_due = steps >= STEPS_TO_GROW
         larger = tf.minimum(self.factor * 2.0, LARGEST_FACTOR)
@@ -45,7 +45,7 @@ class LossScale:
         ]
 
     def has_overflowed(self, loss: tf.Tensor) -> tf.Tensor:
-        """Returns whether the factor may be to blame for gradients that are not finite, scalar bool.
+        """Returns whether the factor may have caused gradients that are not finite, scalar bool.
 
         Args:
           loss: scalar float32, total loss of the step.
@@ -53,7 +53,7 @@ class LossScale:
         return tf.math.is_finite(loss) & (self.factor > SMALLEST_FACTOR)
 
     def shrink(self, loss: tf.Tensor) -> list[tf.Operation]:
-        """What a step does whose gradients are not finite: it halves the factor, down to 1, where `loss` is finite."""
+        """Updates the factor after a step without finite gradients: halves it, down to 1, if `loss` is finite."""
         is_finite = tf.math.is_finite(loss)
         smaller = tf.maximum(self.factor / 2.0, SMALLEST_FACTOR)
         return [

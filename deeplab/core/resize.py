@@ -11,7 +11,7 @@ import tensorflow as tf
 
 
 def interpolation_matrix(old: int, new: int) -> np.ndarray:
-    """Returns the matrix that stretches `old` values to `new` ones, the first and the last staying where they are.
+    """Returns the matrix that resizes `old` values to `new` ones with aligned corners.
 
     Row i holds the (at most two) weights of the old values from which value i is made. Positions are computed in
     float32 as TensorFlow's `resize_bilinear(align_corners=True)` computes them.

@@ -147,7 +147,7 @@ class Interrupts:
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:
-    """Does nothing: that a handler is set is what keeps Python from raising."""
+    """Does nothing; a handler that is set keeps Python from raising."""
 
 
 def _tell(message: str) -> None:

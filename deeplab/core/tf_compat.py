@@ -29,7 +29,7 @@ def has_native_dilated_depthwise() -> bool:
 
 
 def frozen_graph(session: tf.compat.v1.Session, outputs: Sequence[tf.Tensor]) -> tf.compat.v1.GraphDef:
-    """What `outputs` are computed from, with the session's values of all variables as constants.
+    """Returns the graph that computes `outputs`, with all variables replaced by constants of their current values.
 
     Args:
       session: holds the values.
@@ -46,7 +46,7 @@ def frozen_graph(session: tf.compat.v1.Session, outputs: Sequence[tf.Tensor]) ->
 
 
 def folded_graph(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.compat.v1.GraphDef:
-    """`graph_def` with what follows from constants computed, and what nothing in `kept` needs left out.
+    """Returns `graph_def` with constants folded, without operations that nothing in `kept` needs.
 
     Attributes that have their default value are left out too, so that older versions of TensorFlow read it.
 

@@ -192,7 +192,7 @@ class TestDataAsUsersBringIt:
         masks = [objects, np.roll(objects, 3, axis=1), np.zeros_like(objects)]
 
         (line,) = self.train(tmp_path / 'a', masks, {'num_classes': 2}, caplog)
-        assert 'the ids 0 and 255 alone' in line
+        assert 'contain only the ids 0 and 255' in line
         assert 'Write 1 for the object (mask // 255)' in line
 
         with pytest.raises(
@@ -203,7 +203,7 @@ class TestDataAsUsersBringIt:
         ones = [mask // 255 for mask in masks]
         lines = self.train(tmp_path / 'c', ones, {'num_classes': 2, 'ignore_label': 0}, caplog)
         assert 'set ignore_label to 255 in the description' in lines[0]
-        assert 'is ignored: the network learns nothing of what is there' in lines[1]
+        assert 'is ignored: the network learns nothing about them' in lines[1]
 
         colours = [np.stack([mask] * 3, axis=2) for mask in masks]
         with pytest.raises(DataError, match='have a mask that is not one channel.*RGB.*map each colour to its id'):
