@@ -27,7 +27,7 @@ from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.pairs import Item
 from deeplab.errors import DataError
 from deeplab.options import BuilderOptions
-from deeplab.utils import files, folder_lock
+from deeplab.utils import files, folder_lock, names
 from deeplab.wording import option
 
 Given = TypeVar('Given')
@@ -35,6 +35,7 @@ Made = TypeVar('Made')
 
 _AHEAD = 4  # records per worker that may wait to be written; limits the memory
 _SHOWN = 3  # number of files that a message names
+_LONGEST_PATH = 400  # characters of a path in a message
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,7 +238,7 @@ def require_files(split: str, missing: Sequence[str], total: int, pattern: str, 
         more = f' and {len(missing) - _SHOWN} more' if len(missing) > _SHOWN else ''
         raise DataError(
             f"Split '{split}': {len(missing)} of {total} files are missing, searched for as {pattern}: "
-            f'{", ".join(missing[:_SHOWN])}{more}.{hint}'
+            f'{", ".join(names.shown(path, _LONGEST_PATH) for path in missing[:_SHOWN])}{more}.{hint}'
         )
 
 

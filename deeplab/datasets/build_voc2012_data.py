@@ -12,6 +12,7 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
 
     sys.exit(start.main(['build_voc2012_data', *sys.argv[1:]]))
 
+import os
 import pathlib
 import sys
 from typing import Any
@@ -99,7 +100,7 @@ def _existing_masks(names: list[str], options: BuildVocOptions, search: folders.
         return {}
     folder = pathlib.Path(options.semantic_segmentation_folder)
     paths = {name: search.find(folder / f'{name}.{options.label_format}') for name in names}
-    return {name: str(path) for name, path in paths.items() if path.is_file()}
+    return {name: str(path) for name, path in paths.items() if os.path.isfile(path)}
 
 
 def _items(
@@ -108,7 +109,7 @@ def _items(
     """Finds the records of one split."""
     image_folder, label_folder = pathlib.Path(options.image_folder), pathlib.Path(options.semantic_segmentation_folder)
     image_paths = [str(search.find(image_folder / f'{name}.{options.image_format}')) for name in names]
-    missing = [path for path in image_paths if not pathlib.Path(path).is_file()]
+    missing = [path for path in image_paths if not os.path.isfile(path)]
     if missing:
         stem = pathlib.Path(missing[0]).name.removesuffix(f'.{options.image_format}')
         hint = build_data.hint_format(options.image_folder, options.image_format, stem)

@@ -34,7 +34,7 @@ class Search:
 
     def find(self, path: pathlib.Path) -> pathlib.Path:
         """Returns `path`, or an existing file that differs only in the case of its extension."""
-        if path.is_file():
+        if os.path.isfile(path):  # Path.is_file raises an error for names that are too long
             return path
         folder = path.parent
         if folder not in self._listings:

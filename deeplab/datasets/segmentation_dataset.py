@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import pathlib
 import re
 from collections.abc import Iterable
@@ -52,8 +53,8 @@ def get_dataset(name: str, split: str, directory: str) -> SegmentationDataset:
     """
     dataset = descriptor_lib.load(name)
     folder = pathlib.Path(directory)
-    if not folder.is_dir():
-        what = 'is not a folder' if folder.exists() else 'does not exist'
+    if not os.path.isdir(folder):
+        what = 'is not a folder' if os.path.exists(folder) else 'does not exist'
         fix = f'Set {option("DatasetOptions.directory")} to the folder of the records.'
         raise DataError(f"The data set's folder '{directory}' {what}. {fix}")
     try:

@@ -25,7 +25,7 @@ def find(name: str) -> pathlib.Path | None:
     paths = [pathlib.Path(name)] if name.endswith(SUFFIX) else []
     if all(part.isidentifier() for part in name.split('.')):
         paths.append(pathlib.Path(*name.split('.')).with_suffix(SUFFIX))
-    return next((path for path in paths if path.is_file()), None)
+    return next((path for path in paths if os.path.isfile(path)), None)
 
 
 def run_file(path: pathlib.Path) -> types.ModuleType:

@@ -115,6 +115,15 @@ def test_voc_missing_files_are_found_before_anything_is_written(tmp_path):
     assert not os.path.exists(options.output_dir)
 
 
+def test_voc_names_that_no_file_can_have_are_missing_files(tmp_path):
+    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS))
+    for name in ('n' * 5000, 'a\0b', 'esc\x1b[31m'):
+        pathlib.Path(options.list_folder, 'train.txt').write_text(f'a\n{name}\n')
+        text = failure(lambda: build_voc2012_data.run(options))
+        assert '1 of 2 files are missing' in text
+        assert len(text) < 1500 and text.isprintable()
+
+
 def test_voc_test_split_without_masks(tmp_path):
     options = BuildVocOptions(**files.write_voc(tmp_path, LISTS))
     for name in LISTS['val']:

@@ -4,7 +4,7 @@ import re
 import pytest
 
 from deeplab.datasets import segmentation_dataset
-from deeplab.errors import DataError, OptionError
+from deeplab.errors import DataError, OptionError, UserError
 from tests.datasets import files
 
 
@@ -69,6 +69,14 @@ def test_empty_and_missing_folder(tmp_path):
     assert 'is not a folder' in message(
         lambda: segmentation_dataset.get_dataset('camvid', 'val', str(tmp_path / 'a.jpg'))
     )
+
+
+def test_a_path_that_is_too_long_does_not_exist():
+    long_name = 'n' * 5000
+    assert 'does not exist' in message(lambda: segmentation_dataset.get_dataset('camvid', 'val', long_name))
+    for name in (long_name, f'{long_name}.py', f'{long_name}.json'):
+        with pytest.raises(UserError, match='nnn'):
+            segmentation_dataset.get_dataset(name, 'val', '.')
 
 
 def test_incomplete_set_names_the_missing_file(tmp_path):
