@@ -20,7 +20,7 @@ from deeplab.errors import OptionError
 
 
 class Cost(NamedTuple):
-    """What a network costs.
+    """Cost of a network.
 
     Attributes:
       parameters: number of trained values.
@@ -34,7 +34,7 @@ class Cost(NamedTuple):
 
 
 def _shape(tensor: tf.Tensor) -> list[int]:
-    """Returns the static shape of `tensor`; raises OptionError where a side is not known."""
+    """Returns the static shape of `tensor`; raises OptionError if a side is unknown."""
     shape = tensor.shape
     if not shape.is_fully_defined():
         raise OptionError(
@@ -45,7 +45,7 @@ def _shape(tensor: tf.Tensor) -> list[int]:
 
 
 def _useful_output(operation: tf.Operation) -> tf.Tensor:
-    """What a convolution is asked for: behind an atrous one's batch-to-space, without the rows that only fill up."""
+    """Returns the output of a convolution; for an atrous one after batch-to-space, without padding rows."""
     output = operation.outputs[0]
     consumers = output.consumers()
     if len(consumers) == 1 and consumers[0].type == 'BatchToSpaceND':
@@ -82,7 +82,7 @@ _COUNTED: dict[str, Callable[[tf.Operation], int]] = {
 
 
 def multiply_adds(graph: tf.Graph) -> int:
-    """Multiply-adds of all convolutions and matrix products in `graph`.
+    """Counts the multiply-adds of all convolutions and matrix products in `graph`.
 
     An atrous convolution counts the same in either form, native or between space-to-batch and batch-to-space.
 
@@ -93,7 +93,7 @@ def multiply_adds(graph: tf.Graph) -> int:
 
 
 class OutlinedVariable(NamedTuple):
-    """What an outline knows of a variable."""
+    """A variable in an outline."""
 
     shape: tuple[int, ...]
     is_trained: bool
@@ -101,7 +101,7 @@ class OutlinedVariable(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Outline:
-    """A network of which only operations and shapes exist.
+    """A network that consists only of operations and shapes, without variables.
 
     Attributes:
       graph: holds its operations, with placeholders where variables would be.
@@ -112,7 +112,7 @@ class Outline:
     variables: dict[str, OutlinedVariable] = dataclasses.field(default_factory=dict)
 
     def cost(self) -> Cost:
-        """What the network costs; it must be the inference network for one image.
+        """Returns the cost of the network, which must be the inference network for one image.
 
         Raises:
           OptionError: a shape is not known before the graph runs.
@@ -124,7 +124,7 @@ class Outline:
 
 @contextlib.contextmanager
 def outline() -> Iterator[Outline]:
-    """Lets a network be built in a graph of its own, without variables.
+    """Builds a network in a graph of its own, without variables.
 
     Most of the time that it takes to build a network goes into its variables and their initial values, which neither
     its cost nor the names and shapes of a checkpoint depend on.

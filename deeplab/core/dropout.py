@@ -22,13 +22,13 @@ MICRO_BATCHES = 'micro_batches'  # graph collection of the one training.accumula
 
 
 def _clone_and_place(name_scope: str) -> tuple[int, str]:
-    """Splits 'clone_1/a/b' into 1 and 'a/b'; without a clone's scope the first is 0."""
+    """Splits 'clone_1/a/b' into 1 and 'a/b'; the number is 0 without the scope of a clone."""
     match = re.match(r'clone_(\d+)(/|$)', name_scope)
     return (int(match.group(1)), name_scope[match.end() :]) if match else (0, name_scope)
 
 
 def _step_seed(name_scope: str) -> tf.Tensor:
-    """Seed [2] int64 of a random op at `name_scope` in this step: two halves of one key, where and when."""
+    """Returns the seed [2] int64 of a random op at `name_scope` in this step."""
     clone, place = _clone_and_place(name_scope)
     graph_seed, place_seed = initializers.seed_of(place)
     step = tf.compat.v1.train.get_global_step()
@@ -82,7 +82,7 @@ def drop_path(
     is_training: bool = False,
     trained_scopes: tuple[str, ...] = (),
 ) -> tf.Tensor:
-    """Zeroes a share of the images whole and scales the others up; the identity unless `is_training`.
+    """Zeroes whole images with a probability and scales the others up; the identity unless `is_training`.
 
     Like `dropout`, it draws from the graph's seed, the place, the clone and the global step.
 
@@ -107,7 +107,7 @@ def drop_path(
 
 
 def draw_number(step: tf.Tensor) -> tf.Tensor:
-    """The number of a random draw, scalar int64: the step, or where it has micro-batches, theirs from the start.
+    """Returns the number of a random draw, scalar int64: the step, or the number of micro-batches since the start.
 
     Args:
       step: scalar int64, steps done.

@@ -30,7 +30,7 @@ def bytes_of(tensor: tf.Tensor | tf.Variable) -> int:
 
 
 def needed_for(fetches: Iterable[tf.Tensor | tf.Operation]) -> list[tf.Operation]:
-    """All operations that run where `fetches` are asked for, in the order of their making."""
+    """Returns all operations that run to compute `fetches`, in order of creation."""
     waiting = [fetch.op if isinstance(fetch, tf.Tensor) else fetch for fetch in fetches]
     seen = set(waiting)
     while waiting:
@@ -44,7 +44,7 @@ def needed_for(fetches: Iterable[tf.Tensor | tf.Operation]) -> list[tf.Operation
 
 
 def peak(fetches: Sequence[tf.Tensor | tf.Operation]) -> int:
-    """Bytes of all tensors that live at once, at most, when `fetches` are asked for; variables and constants excluded.
+    """Returns the peak size in bytes of all live tensors when `fetches` are computed, without variables and constants.
 
     Operations are taken in the order of their making, one at a time: in a training graph all of the network and then
     its gradients, so that the sum of the activations that the gradients need is part of it. A tensor lives until the
@@ -62,7 +62,7 @@ def peak(fetches: Sequence[tf.Tensor | tf.Operation]) -> int:
 
 
 class _Buffers:
-    """Which buffers are there while operations run; several tensors may share one.
+    """The live buffers while operations run; several tensors may share one.
 
     Attributes:
       most: bytes of those that were there at once, at most.
@@ -76,11 +76,11 @@ class _Buffers:
         self._users: list[int] = []  # of each buffer, tensors that are still to be read
 
     def expect(self, tensor: tf.Tensor) -> None:
-        """Notes that one more operation reads `tensor`."""
+        """Registers one more operation that reads `tensor`."""
         self._readers[tensor.ref()] = self._readers.get(tensor.ref(), 0) + 1
 
     def run(self, operation: tf.Operation, kept: set[object]) -> None:
-        """Makes the outputs of `operation`, then releases the inputs that it was the last to read."""
+        """Allocates the outputs of `operation`, then releases the inputs that no other operation will read."""
         for output in operation.outputs:
             self._make(operation, output)
         self.most = max(self.most, self._now)
@@ -107,7 +107,7 @@ class _Buffers:
         self._buffer_of[output.ref()] = shared
 
     def _shared(self, operation: tf.Operation, output: tf.Tensor) -> int | None:
-        """Returns the buffer of an input that becomes that of `output`; None where it gets one of its own."""
+        """Returns the buffer of an input that `output` reuses; None if it gets one of its own."""
         if operation.type in _ALIASES:
             return self._buffer_of.get(operation.inputs[0].ref())
         if operation.type in _IN_PLACE:

@@ -43,7 +43,7 @@ class ConfusionMatrix:
     """Counts pixels by label and prediction."""
 
     def __init__(self, num_classes: int, ignore_label: int | None = None) -> None:
-        """Starts with no pixel counted.
+        """Creates an empty matrix.
 
         Args:
           num_classes: number of classes; ids are 0 to num_classes - 1.
@@ -95,7 +95,7 @@ class ConfusionMatrix:
         self.counts += other.counts
 
     def result(self) -> Metrics:
-        """Returns the figures of all pixels counted so far.
+        """Returns the metrics of all pixels counted so far.
 
         Source: arXiv:1411.4038, section 5 (pixel accuracy, mean accuracy, mean IU, frequency weighted IU).
         """
@@ -118,7 +118,7 @@ class ConfusionMatrix:
         )
 
     def _check_range(self, what: str, ids: npt.NDArray[np.integer]) -> None:
-        """Raises `DataError` where `ids` holds something that is no class."""
+        """Raises `DataError` if `ids` contains an id that is not a class."""
         if not ids.size:
             return
         lowest, highest = int(ids.min()), int(ids.max())
@@ -133,7 +133,7 @@ class ConfusionMatrix:
 
 
 def _flat_integers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.integer]:
-    """`values` as one row of integers."""
+    """Returns `values` as one row of integers."""
     array = np.asarray(values)
     if not np.issubdtype(array.dtype, np.integer):
         raise ValueError(f'{name} are of type {array.dtype}; they must be integers.')
@@ -141,11 +141,11 @@ def _flat_integers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.integer]:
 
 
 def _share(part: int, whole: int) -> float | None:
-    """`part / whole`, or None for nothing of nothing."""
+    """Returns `part / whole`, or None for 0 / 0."""
     return part / whole if whole else None
 
 
 def _mean_of_known(values: tuple[float | None, ...] | list[float | None]) -> float | None:
-    """Mean of the values that are not None; None where all are."""
+    """Returns the mean of the values that are not None; None if all are."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None

@@ -141,10 +141,10 @@ class Lamb(tf.compat.v1.train.AdamOptimizer):
 
 
 def _is_layered(variable: tf.Variable) -> bool:
-    """Returns whether LARS and LAMB give `variable` a rate of its own: kernels, but not biases, gamma and beta."""
+    """Returns whether LARS and LAMB scale the rate of `variable`: of kernels, but not of biases, gamma and beta."""
     return len(variable.shape) > 1
 
 
 def _trust(length: tf.Tensor, step: tf.Tensor, more: tf.Tensor | float = 0.0) -> tf.Tensor:
-    """`length / (step + more)`, or 1 where `length` or `step` is 0; all scalars, 0 or more."""
+    """Returns `length / (step + more)`, or 1 if `length` or `step` is 0; all scalars, 0 or more."""
     return tf.where((length > 0.0) & (step > 0.0), tf.math.divide_no_nan(length, step + more), 1.0)

@@ -10,7 +10,7 @@ from deeplab.options import LearningRateOptions
 
 
 def decay_steps(options: LearningRateOptions, number_of_steps: int) -> float:
-    """Steps over which poly and cosine decay: `decay_steps`, or all that follow the slow start (1 at least)."""
+    """Returns the steps over which poly and cosine decay: `decay_steps`, or all after the slow start (at least 1)."""
     if options.decay_steps:
         return float(options.decay_steps)
     return float(max(number_of_steps - options.slow_start_steps, 1))

@@ -201,7 +201,7 @@ def _decode_picture(content: Any, channels: int, kind: Any) -> Any:
 
 
 def _read_array(content: bytes, channels: int, bits: int) -> np.ndarray:
-    """`images.read_array` of so many channels, uint8 for 8 bits, float32 in 0 to 255 for 16."""
+    """Returns `images.read_array` with that many channels, uint8 for 8 bits, float32 in 0 to 255 for 16."""
     # Outside of a graph, TensorFlow hands over an array of one object.
     values = images.read_array(content if isinstance(content, bytes) else content.item())
     if values.shape[2] != channels or values.dtype.itemsize * 8 > bits:

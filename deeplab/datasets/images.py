@@ -30,7 +30,7 @@ _SIXTEEN_BIT_MODES = ('I', 'I;16', 'I;16B', 'I;16L')
 
 @dataclasses.dataclass(frozen=True)
 class Header:
-    """What an image's first bytes say.
+    """Properties of an image, read from its header.
 
     Attributes:
       format: 'jpeg', 'png' or 'npy'.
@@ -54,7 +54,7 @@ class Header:
         return self.height, self.width
 
     def reads_as(self, channels: int) -> bool:
-        """Returns whether `example.decode` makes an image of so many channels of it.
+        """Returns whether `example.decode` can decode it to an image of that many channels.
 
         To three channels every JPEG and PNG comes, as ever: grey is repeated, alpha left away. Else what is stored
         counts, but that grey may have an alpha that nobody wants.
@@ -100,7 +100,7 @@ class Mask:
 
 
 def content_format(content: bytes) -> str:
-    """'jpeg', 'png' or 'npy', by the first bytes.
+    """Detects the format from the first bytes: 'jpeg', 'png' or 'npy'.
 
     Raises:
       DataError: It is none of them.
@@ -115,7 +115,7 @@ def content_format(content: bytes) -> str:
 
 
 def read_header(content: bytes) -> Header:
-    """Size and format of an image, without decoding it.
+    """Reads size and format of an image without decoding it.
 
     Args:
       content: the image's file.
@@ -137,7 +137,7 @@ def read_header(content: bytes) -> Header:
 
 
 def read_ends(content: bytes) -> Header:
-    """Size and format of an image whose last bytes are there too, without decoding it.
+    """Reads size and format of an image without decoding it, and checks that its last bytes exist.
 
     Args:
       content: the image's file.
@@ -154,7 +154,7 @@ def read_ends(content: bytes) -> Header:
 
 
 def read_whole(content: bytes) -> Header:
-    """Size and format of an image, after decoding all of it.
+    """Reads size and format of an image and decodes all of it.
 
     Args:
       content: the image's file.
@@ -191,7 +191,7 @@ def read_array(content: bytes) -> np.ndarray:
 
 
 def _require_values(content: bytes) -> tuple[Header, bool, np.dtype, int]:
-    """What `_array_header` gives; raises `DataError` where values are missing."""
+    """Returns the result of `_array_header`; raises `DataError` if values are missing."""
     header, is_column_wise, kind, start = _array_header(content)
     missing = start + header.height * header.width * header.channels * kind.itemsize - len(content)
     if missing > 0:
@@ -221,7 +221,7 @@ def _array_header(content: bytes) -> tuple[Header, bool, np.dtype, int]:
 
 
 def read_mask(content: bytes) -> Mask:
-    """Size, kind and values of a mask.
+    """Decodes a mask: size, kind and number of pixels of each id.
 
     Args:
       content: the mask's file.
@@ -311,14 +311,14 @@ def _load(image: Image.Image, content: bytes) -> None:
 
 
 def _require_end(content: bytes) -> None:
-    """Raises `DataError` for a truncated JPEG or PNG; bytes behind the end do no harm."""
+    """Raises `DataError` for a truncated JPEG or PNG; bytes after the end are allowed."""
     # Pillow lets some files pass whose last bytes are missing, TensorFlow does not.
     if not (_has_png_end(content) if content.startswith(_PNG_MAGIC) else _has_jpeg_end(content)):
         raise DataError('it cannot be decoded (image file is truncated)')
 
 
 def _guarded(action: Callable[[], Any]) -> Any:
-    """Runs Pillow on content that may be broken in any way."""
+    """Opens content with Pillow and converts every error to `DataError`."""
     try:
         return action()
     except UnidentifiedImageError:
@@ -340,7 +340,7 @@ def _has_png_end(content: bytes) -> bool:
 
 
 def _has_jpeg_end(content: bytes) -> bool:
-    """Returns whether a JPEG's mark of the end (FFD9) comes anywhere behind the beginning of its pixels (FFDA)."""
+    """Returns whether the end marker of a JPEG (FFD9) occurs after the start of its scan (FFDA)."""
     position = 2
     while position + 4 <= len(content):
         marker, length = struct.unpack_from('>HH', content, position)

@@ -58,7 +58,7 @@ class _Tag:
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """Which of an image and its mask are turned as their tags say; what is not turned keeps its stored pixels.
+    """Which of an image and its mask are rotated or mirrored by their EXIF orientation; the other keeps its pixels.
 
     Attributes:
       turn_image: whether the image is turned.
@@ -77,7 +77,7 @@ class Decision:
 
 
 def read(content: bytes) -> int:
-    """Returns the EXIF orientation of a JPEG or PNG file, 1 to 8; 1 where it has none or an invalid one.
+    """Returns the EXIF orientation of a JPEG or PNG file, 1 to 8; 1 if it has none or an invalid one.
 
     Only the headers in front of the pixels are read (in a PNG those behind them too).
     """
@@ -86,7 +86,7 @@ def read(content: bytes) -> int:
 
 
 def reset(content: bytes) -> bytes:
-    """`content` with orientation 1 in place of every other; nothing else changes, and no byte where it has none."""
+    """Returns `content` with every orientation replaced by 1; no other byte changes."""
     tags = [tag for tag in _tags(content) if tag.turns]
     if not tags:
         return content
@@ -100,7 +100,7 @@ def reset(content: bytes) -> bytes:
 
 
 def shown_size(size: Size, value: int) -> Size:
-    """Height and width that a viewer shows of stored pixels of the given height and width."""
+    """Returns height and width of an image as viewers display it."""
     return size[::-1] if value >= 5 else size
 
 
@@ -132,7 +132,7 @@ def decide(image_size: Size, image_value: int, mask_size: Size, mask_value: int)
 
 
 def explanation(image_size: Size, image_value: int, mask_size: Size, mask_value: int) -> str:
-    """What EXIF orientations have to do with different sizes of an image and its mask; goes on from the sizes."""
+    """Explains different sizes of an image and its mask by EXIF orientations; the text continues the sizes."""
     text = ''
     for what, size, value in (('image', image_size, image_value), ('mask', mask_size, mask_value)):
         if value != UPRIGHT:
@@ -144,7 +144,7 @@ def explanation(image_size: Size, image_value: int, mask_size: Size, mask_value:
 
 
 def turned_pixels(pixels: np.ndarray, value: int) -> np.ndarray:
-    """Pixels [h, w] or [h, w, channels] as a viewer shows them."""
+    """Returns pixels [h, w] or [h, w, channels] as viewers display them."""
     if value >= 5:
         pixels = np.swapaxes(pixels, 0, 1)
     rows = -1 if value in (3, 4, 7, 8) else 1
@@ -153,7 +153,7 @@ def turned_pixels(pixels: np.ndarray, value: int) -> np.ndarray:
 
 
 def turned(content: bytes, value: int) -> bytes:
-    """Returns an image file whose stored pixels are what a viewer shows of `content`, without an orientation.
+    """Returns an image file without an orientation, whose stored pixels are those that viewers display for `content`.
 
     A PNG loses nothing. A JPEG is encoded again, at quality 95 with full colour resolution.
 
@@ -182,7 +182,7 @@ def turned(content: bytes, value: int) -> bytes:
 
 
 def _tags(content: bytes) -> Iterator[_Tag]:
-    """Returns the orientations in a file, the one that counts first."""
+    """Returns the orientations in a file, the effective one first."""
     if content.startswith(_PNG_MAGIC):
         blocks = _png_blocks(content)
     elif content.startswith(_JPEG_MAGIC):

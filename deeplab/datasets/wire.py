@@ -19,7 +19,7 @@ _BYTES_LIST, _INT64_LIST = 1, 3
 
 
 def write_features(features: Mapping[str, Value]) -> bytes:
-    """Serialises a `tf.train.Example` with one value a feature.
+    """Serialises a `tf.train.Example` with one value per feature.
 
     Args:
       features: bytes, or an integer that is not negative, by key.
@@ -94,7 +94,7 @@ def _varint(value: int) -> bytes:
 
 
 def _read_varint(content: memoryview, position: int) -> tuple[int, int]:
-    """Returns a varint and the position behind it."""
+    """Returns a varint and the position after it."""
     value = shift = 0
     while True:
         byte = content[position]
@@ -115,7 +115,7 @@ def _messages(content: memoryview, wanted: int) -> Iterator[memoryview]:
 
 
 def _fields(content: memoryview) -> Iterator[tuple[int, memoryview | int]]:
-    """Number and value of each field."""
+    """Yields number and value of each field."""
     position = 0
     while position < len(content):
         tag, position = _read_varint(content, position)

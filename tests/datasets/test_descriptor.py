@@ -206,7 +206,7 @@ def test_images_are_of_three_channels_and_eight_bits_unless_a_file_says_otherwis
 )
 def test_channels_and_bits_are_checked(tmp_path, key, value, allowed):
     (tmp_path / 'a.json').write_text(json.dumps({'num_classes': 2, key: value}))
-    with pytest.raises(OptionError, match=f"Data set 'a': {key} is {value!r}, it must be {allowed}."):
+    with pytest.raises(OptionError, match=f"Data set 'a': {key} is {value!r}, but must be {allowed}."):
         descriptor.load(str(tmp_path / 'a.json'))
 
 
