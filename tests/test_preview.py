@@ -253,7 +253,7 @@ def test_what_training_refuses_is_refused(data, tmp_path):
     made = options(data, tmp_path)
     (tmp_path / 'empty').mkdir()
     nowhere = dataclasses.replace(data, directory=str(tmp_path / 'empty'))
-    with pytest.raises(DataError, match=r"There is no shard 'train-\*' in .*build the records first"):
+    with pytest.raises(DataError, match=r"There is no shard 'train-\*' in .*[Bb]uild the records first"):
         preview.run(dataclasses.replace(made, train=dataclasses.replace(made.train, dataset=nowhere)))
     files.write_split(tmp_path / 'records', 'bad', [[files.record(0, label=files.png(files.ids(classes=9)))]])
     bad = dataclasses.replace(data, split='bad')
