@@ -2,9 +2,9 @@
 
     python benchmarks/augmentation_speed.py --records=TFRECORDS [--rounds=8] [--name=augmentation_speed]
 
-In one process and in turn, one pipeline for each change, one with all of them, and one with none, as training builds
-them for CamVid (360 x 480 pixels, crops of 361 x 481). Time is that of all threads together, since it is what a shared
-machine does not change. The best round counts. Prints one line, writes benchmarks/results/NAME.json.
+Runs in one process and in turn one pipeline for each augmentation, one with all of them, and one with none, as in
+training on CamVid (360 x 480 pixels, crops of 361 x 481). The time is the processor time of all threads, which does not
+depend on other load of the machine; the best round is used. Prints one line, writes benchmarks/results/NAME.json.
 """
 
 import argparse

@@ -3,10 +3,10 @@
     python benchmarks/camvid_losses.py --camvid=../shared/data/camvid --workdir=WORKDIR
         [--variants=auto_lovasz,...] [--seeds=0,1,2] [--steps=1500]
 
-The training of benchmarks/camvid.py under other losses, whose own figures (benchmarks/results/camvid.json) are what
-is gained upon where `plain` is not among the variants. Prints a line for each variant and writes
-benchmarks/results/camvid_losses.json after each run; runs that stand in it are not made again, and a training that
-was stopped goes on. The environment's TF_ENABLE_ONEDNN_OPTS is noted, as it changes the rounding.
+The training of benchmarks/camvid.py with other losses. The baseline is the variant `plain`, or without it
+benchmarks/results/camvid.json. Prints a line for each variant and writes benchmarks/results/camvid_losses.json after
+each run; runs in that file are not repeated, and a training that was stopped is resumed. The environment variable
+TF_ENABLE_ONEDNN_OPTS is recorded, as it changes the rounding.
 """
 
 import argparse

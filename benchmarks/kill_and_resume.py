@@ -2,9 +2,9 @@
 
     python benchmarks/kill_and_resume.py --records=TFRECORDS --workdir=WORKDIR [--kills=5] [--steps=200]
 
-Runs training once undisturbed, then with the same seed again, killed with SIGKILL `kills` times at moments drawn from
-a seed and started again each time, until it ends. Compares the loss of every logged step with the undisturbed run's,
-and reads every checkpoint that is left whole. Prints one line, writes benchmarks/results/kill_and_resume.json.
+Runs training once without interruption, then with the same seed again, killed with SIGKILL `kills` times at random
+moments and restarted each time, until it ends. Compares the loss of every logged step with the uninterrupted run, and
+reads every checkpoint to verify that it is complete. Prints one line, writes benchmarks/results/kill_and_resume.json.
 """
 
 import argparse

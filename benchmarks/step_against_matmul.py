@@ -2,10 +2,10 @@
 
     python benchmarks/step_against_matmul.py --records=TFRECORDS [--rounds=10] [--name=step_against_matmul]
 
-In one process and in turn: training steps of row C's command line, each with its input, and products of two 4096x4096
-float32 matrices. In each turn the first steps use up what the input had finished during the product; the ones after
-them, which pay for their input, are timed. The bound is the median step over the median product, at most 1.0 (the
-original: 1.9). Run it on an idle machine. Prints one line, writes benchmarks/results/NAME.json.
+Runs in one process and in turn training steps of row C's command line, input included, and products of two 4096x4096
+float32 matrices. In each turn the first steps, whose input was prepared during the product, are not timed. The bound is
+the median step over the median product, at most 1.0 (the original: 1.9). Run it on an idle machine. Prints one line,
+writes benchmarks/results/NAME.json.
 """
 
 import argparse

@@ -2,10 +2,10 @@
 
     python benchmarks/step_before_after.py --records=TFRECORDS --before=CHECKOUT [--after=CHECKOUT] [--rounds=10]
 
-Both versions train with row C's command line, each in a process of its own, and take turns: while one makes its steps
-the other stands still. In each turn the first steps use up what the input had finished while it stood; the others are
-timed. The bound is on the ratios of the medians of time and of the peaks of resident memory, at most 1.03. Run it on
-an idle machine. Prints one line, writes benchmarks/results/step_before_after.json.
+Both versions train with row C's command line, each in its own process, and take turns: one waits while the other runs.
+In each turn the first steps, whose input was prepared while waiting, are not timed. The bound is on the ratios of the
+medians of time and of the peaks of resident memory, at most 1.03. Run it on an idle machine. Prints one line, writes
+benchmarks/results/step_before_after.json.
 """
 
 import argparse
@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 def work(records: pathlib.Path, rounds: int) -> None:
-    """Trains; makes a turn's steps for each line on standard input and answers with a line of JSON."""
+    """Trains; runs the steps of a turn for each line on standard input, and prints the result as a line of JSON."""
     import step_against_matmul
 
     from deeplab import cli
@@ -55,7 +55,7 @@ def work(records: pathlib.Path, rounds: int) -> None:
 
 
 def start(checkout: pathlib.Path, records: pathlib.Path, rounds: int) -> subprocess.Popen:
-    """A process that trains with the package in `checkout`; it has made its first turn, which warms up."""
+    """Returns a process that trains with the package in `checkout`, after its first turn, which warms up."""
     command = [sys.executable, __file__, '--worker', f'--records={records}', f'--rounds={rounds}']
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

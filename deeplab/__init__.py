@@ -1,6 +1,6 @@
-"""DeepLab: semantic segmentation with atrous convolution, on today's TensorFlow.
+"""DeepLab: semantic segmentation with atrous convolution, on TensorFlow 2.
 
-Importing this package loads no TensorFlow; a submodule does when it is imported.
+Importing this package does not load TensorFlow; importing a submodule does.
 """
 
 __version__ = '0.1.0'

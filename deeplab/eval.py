@@ -1,15 +1,15 @@
-"""Evaluates checkpoints on a split: mean intersection over union, and more.
+"""Evaluation of checkpoints on a split: mean intersection over union (mIoU) and other metrics.
 
 `python deeplab/eval.py --flag=...`, `python -m deeplab.eval` and `deeplab eval` are one program.
 """
 
 from __future__ import annotations
 
-if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
+if __name__ == '__main__':  # first, so that help and usage errors do not wait for TensorFlow
     import os
     import sys
 
-    if not __package__:  # started by its path: the folder above deeplab/ takes the place of this file's own
+    if not __package__:  # run as a file: replace the folder of this file by that of the package
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     from deeplab import start
 
@@ -29,16 +29,16 @@ from deeplab.evaluation import evaluation_rounds, runner, waiting
 from deeplab.options import EvalOptions, ResizeOptions
 from deeplab.utils import files, folder_lock, memory, output_files
 
-_DEFAULT_SPLIT = 'val'  # of --eval_split
+_DEFAULT_SPLIT = 'val'  # of the command line
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What a run of the program gave.
+    """Result of a run of the program.
 
     Attributes:
       rounds: one for each checkpoint, in order.
-      report: the last round as a table, for people.
+      report: the last round as a table, for the user.
     """
 
     rounds: tuple[evaluation_rounds.Round, ...]
@@ -46,17 +46,16 @@ class Result:
 
 
 def run(options: EvalOptions) -> Result:
-    """Evaluates each new checkpoint until `options.wait` says that it is enough.
+    """Evaluates each new checkpoint until the limits in `options.wait` are reached.
 
     Args:
-      options: what to evaluate on what.
+      options: the checkpoints, the network and the split.
 
     Returns:
-      The figures of every round; they are in the log, in metrics-STEP.json and in event files too.
+      The metrics of every round; they are in the log, in metrics-STEP.json and in event files too.
 
     Raises:
-      UserError: Data set, network or checkpoint are missing or do not fit each other, or another eval writes to the
-        folder.
+      UserError: Data set, network or checkpoint are missing or do not match, or another eval writes to the folder.
     """
     size = runner.size('eval', options.model, options.batch_size)
     with folder_lock.held(options.eval_logdir, 'eval', 'EvalOptions.eval_logdir'), memory.explained('eval', size=size):
@@ -64,7 +63,7 @@ def run(options: EvalOptions) -> Result:
 
 
 def _run(options: EvalOptions) -> Result:
-    """What `run` does, in a folder of its own."""
+    """Does the work of `run`, in a locked folder."""
     split = runner.open_split(
         'eval', options.dataset, options.model, options.resize, needs_labels=True, cache_dir=options.eval_logdir
     )
@@ -93,28 +92,28 @@ def _run(options: EvalOptions) -> Result:
 
 
 def _publish(result: evaluation_rounds.Round, descriptor: DatasetDescriptor, options: EvalOptions) -> None:
-    """Puts a round into the log, a JSON file and an event file.
+    """Writes a round to the log, a JSON file and an event file.
 
     Raises:
-      OutputError: A file cannot be written; the error has the table of the round with it.
+      OutputError: A file cannot be written; the error carries the table of the round.
     """
     figures = evaluation_rounds.tagged_figures(result.metrics, options.prediction)
     for tag, value in figures.items():
         logging.info('%s', evaluation_rounds.log_line(tag, value))
     content = evaluation_rounds.as_json(result, descriptor) | {'flags': flags_of_figures(options)}
-    told = dataclasses.replace(result, path='')
+    published = dataclasses.replace(result, path='')
     try:
-        with output_files.writing_to(options.eval_logdir, 'eval_logdir'):
+        with output_files.writing_to(options.eval_logdir, 'EvalOptions.eval_logdir'):
             evaluation_rounds.write_json(content, result.path)
-            told = result
+            published = result
             with tf.Graph().as_default(), tf.compat.v1.summary.FileWriter(options.eval_logdir) as writer:
                 evaluation_rounds.add_summaries(writer, figures, result.global_step)
     except OptionError as error:
-        raise OutputError(str(error), report(told, descriptor)) from error
+        raise OutputError(str(error), report(published, descriptor)) from error
 
 
 def flags_of_figures(options: EvalOptions) -> dict[str, object]:
-    """The flags that decide what is measured, and how, by name."""
+    """Returns the options that determine the metrics, by the names of their flags, for metrics-STEP.json."""
     return {
         'dataset': options.dataset.name,
         'eval_split': options.dataset.split,
@@ -129,9 +128,9 @@ def flags_of_figures(options: EvalOptions) -> dict[str, object]:
 
 
 def figures_file(step: int, options: EvalOptions) -> str:
-    """Name of the file of figures: metrics-STEP.json, with the flags in it that are not at their defaults.
+    """Returns the name of the metrics file: metrics-STEP.json, with the options that are not at their defaults.
 
-    So evaluations of one checkpoint that measure something else do not overwrite each other:
+    So evaluations of one checkpoint with different options do not overwrite each other:
     metrics-30000-test-scales_0.5_1.0-flipped.json.
     """
     parts = ['metrics', str(step)]
@@ -150,7 +149,7 @@ def figures_file(step: int, options: EvalOptions) -> str:
 
 
 def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> str:
-    """A round as a table: each class with its share of the labelled pixels and its IoU, then the means."""
+    """Formats a round as a table: each class with its share of the labelled pixels and its IoU, then the means."""
     metrics = result.metrics
     pixels = [sum(row) for row in metrics.confusion_matrix]
     total = max(sum(pixels), 1)
@@ -170,11 +169,11 @@ def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> st
     lines.append(
         f'{result.images} images in {result.seconds:.1f} s ({result.images / result.seconds:.1f} images/s), '
         f'checkpoint {result.checkpoint} (step {result.global_step}).'
-        + (f' All figures: {result.path}' if result.path else '')
+        + (f' All metrics: {result.path}' if result.path else '')
     )
     return '\n'.join(lines)
 
 
 def _shown(share: float | None) -> str:
-    """A share as a column of the table."""
+    """Formats a share as a column of the table."""
     return '      -' if share is None else f'{share:7.4f}'

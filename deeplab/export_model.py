@@ -1,4 +1,4 @@
-"""Exports a trained network as a frozen graph or a SavedModel, which run without this package.
+"""Export of a trained network as a frozen graph or a SavedModel, which run without this package.
 
 `python deeplab/export_model.py --flag=...`, `python -m deeplab.export_model` and `deeplab export_model` (or `deeplab
 export`) are one program.
@@ -6,11 +6,11 @@ export`) are one program.
 
 from __future__ import annotations
 
-if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
+if __name__ == '__main__':  # first, so that help and usage errors do not wait for TensorFlow
     import os
     import sys
 
-    if not __package__:  # started by its path: the folder above deeplab/ takes the place of this file's own
+    if not __package__:  # run as a file: replace the folder of this file by that of the package
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     from deeplab import start
 
@@ -31,10 +31,11 @@ from deeplab.evaluation import runner
 from deeplab.export import export_files, export_graph
 from deeplab.options import ExportOptions
 from deeplab.utils import checkpoint_network, memory, output_files
+from deeplab.wording import option
 
 INFERENCE_GRAPH = 'inference_graph.pbtxt'
 
-# How far an export may be from the network that it was made of, before it counts as broken.
+# How far an export may deviate from its network before it is regarded as broken.
 _LEAST_AGREEMENT = 0.999
 _MOST_DIFFERENCE = 2e-3
 
@@ -47,11 +48,11 @@ class Result:
       path: file of the frozen graph, or folder of the SavedModel.
       checkpoint: path of the checkpoint.
       global_step: its step.
-      parameters: number of trained numbers.
+      parameters: number of trainable parameters.
       size: bytes on disk.
-      agreement: share of a random image's pixels whose label the export, read back, predicts as the network does.
-      difference: largest distance between their probabilities.
-      report: all this, and how to run the export, for people.
+      agreement: share of a random image's pixels with the same label from the export, read back, and the network.
+      difference: largest difference between their probabilities.
+      report: all this, and how to run the export, for the user.
     """
 
     path: str
@@ -66,17 +67,17 @@ class Result:
 
 @memory.explained('export_model')
 def run(options: ExportOptions) -> Result:
-    """Exports a checkpoint's network, reads the export back and compares it with the network before it takes its place.
+    """Exports a checkpoint's network, and compares the export with the network before it is moved to its path.
 
     Args:
       options: network, checkpoint and format.
 
     Returns:
-      What was written, and how well it agrees.
+      What was written, and the result of the comparison.
 
     Raises:
-      UserError: there is no such network, the checkpoint is missing or does not fit it, or the path is taken. Nothing
-        is written then.
+      UserError: there is no such network, the checkpoint is missing or does not match it, or the path is in use.
+        Nothing is written then.
     """
     is_folder = options.export_format == 'saved_model'
     path = os.path.normpath(options.export_path) if is_folder else options.export_path
@@ -85,7 +86,7 @@ def run(options: ExportOptions) -> Result:
         export_files.check_inference_graph(os.path.join(os.path.dirname(path), INFERENCE_GRAPH))
     checkpoint = find_checkpoint(options.checkpoint_path)
     model = options.model
-    runner.warn_of_crop_size('crop_size', model.crop_size, model.output_stride)
+    runner.warn_of_crop_size(model.crop_size, model.output_stride)
     runner.warn_of_flips(options.prediction)
     export = export_graph.build(options)
     names = moving_average.average_of_each(checkpoint, export.variables) if options.use_moving_average else None
@@ -100,15 +101,17 @@ def run(options: ExportOptions) -> Result:
         )
         frozen = export_graph.freeze(restored, export)
     if not np.all(np.isfinite(probabilities)):
-        raise CheckpointError(f"The weights of '{checkpoint}' give probabilities that are not numbers. Take another.")
+        raise CheckpointError(
+            f"The probabilities predicted with the weights of '{checkpoint}' are not finite. Export another checkpoint."
+        )
     write = export_files.write_saved_model if is_folder else export_files.write_frozen_graph
     folder = output_files.make_folder(os.path.dirname(path) or '.')
     with export_files.beside(path) as temporary:
-        with output_files.writing_to(folder, 'export_path'):
+        with output_files.writing_to(folder, 'ExportOptions.export_path'):
             write(frozen, temporary)
         agreement, difference = compare(export_files.run(temporary, image), (labels[0], probabilities[0]))
         if options.save_inference_graph:
-            with output_files.writing_to(folder, 'export_path'):
+            with output_files.writing_to(folder, 'ExportOptions.export_path'):
                 _write_inference_graph(export.graph, folder)
     facts = Result(
         path, checkpoint, checkpoints.step_of(checkpoint), export.parameters, export_files.size_of(path),
@@ -118,18 +121,18 @@ def run(options: ExportOptions) -> Result:
 
 
 def find_checkpoint(path: str) -> str:
-    """The checkpoint at `path`; of a folder its newest one that is whole.
+    """Returns the checkpoint at `path`, or the newest complete one in a folder.
 
     Raises:
-      CheckpointError: there is none; or the path is that of one of a checkpoint's files.
+      CheckpointError: there is none, or the path is one of a checkpoint's files.
     """
     if not os.path.isdir(path):
         return checkpoints.check_path(path)
     found = checkpoints.newest_whole(path)
     if found is None:
         raise CheckpointError(
-            f"There is no checkpoint in the folder '{path}'. Give the --train_logdir of a training that has saved "
-            'one, or the path of a checkpoint, such as DIR/model.ckpt-30000'
+            f"There is no checkpoint in the folder '{path}'. Give the log directory of a training that has saved one, "
+            'or the path of a checkpoint, such as DIR/model.ckpt-30000'
         )
     return found
 
@@ -137,16 +140,16 @@ def find_checkpoint(path: str) -> str:
 def check_fit(
     path: str, variables: list[tf.Variable], num_classes: int, names: Mapping[str, str] | None = None
 ) -> None:
-    """Compares a checkpoint with the network that shall be exported.
+    """Compares a checkpoint with the network to be exported.
 
     Args:
       path: of the checkpoint.
-      variables: all of the network's.
-      num_classes: its classes.
-      names: under which name the checkpoint holds a variable, by the variable's name; None for their own.
+      variables: all variables of the network.
+      num_classes: number of its classes.
+      names: names of variables in the checkpoint, by the variables' names; None for the same names.
 
     Raises:
-      CheckpointError: it is for another number of classes (the message says both), or lacks variables or has them in
+      CheckpointError: it has another number of classes (the message gives both), or lacks variables or has them in
         other shapes (the message lists all).
     """
     held = checkpoints.entries(path)
@@ -158,15 +161,16 @@ def check_fit(
     lines = []
     if len(classes) == 1:
         (found,) = classes
+        field = 'ModelOptions.outputs_to_num_classes'
         lines.append(
-            f"--num_classes={num_classes}, but the checkpoint '{path}' is for {found} classes. Set "
-            f'--num_classes={found} to export it, or give a checkpoint for {num_classes}.'
+            f"{option(field, num_classes)}, but the checkpoint '{path}' has {found} classes. Set "
+            f'{option(field, found)} to export it, or give a checkpoint with {num_classes} classes.'
         )
         different = [name for name in different if not _may_count_classes(name, shapes[name], num_classes)]
     if missing or different:
         lines.append(
-            f"The checkpoint '{path}' does not fit this network. Give the flags that it was trained with (model "
-            'variant, depth multiplier, atrous rates, decoder), or another checkpoint.'
+            f"The checkpoint '{path}' does not match this network. Set the network options that it was trained with "
+            '(model variant, depth multiplier, atrous rates, decoder), or give another checkpoint.'
         )
     if missing:
         lines.append(f'It lacks {len(missing)} of {len(shapes)} variables:')
@@ -175,17 +179,18 @@ def check_fit(
         lines.append(f'It has {len(different)} variables in other shapes:')
         lines += [f'  {name} {list(shapes[name])} here, {list(held[name].shape)} there' for name in different]
     if lines:
-        raise NetworkMismatchError('\n'.join(lines))
+        kind = checkpoint_network.ClassesMismatchError if len(classes) == 1 else NetworkMismatchError
+        raise kind('\n'.join(lines))
 
 
 def _may_count_classes(name: str, shape: tuple[int, ...], num_classes: int) -> bool:
-    """Whether the last side of a variable is the number of classes: logits, or a decoder whose output is logits."""
+    """Returns whether the last dimension of a variable is the number of classes, as for logits."""
     scopes = (f'{common.LOGITS_SCOPE}/{common.OUTPUT_TYPE}', f'{common.DECODER_SCOPE}/')
     return name.startswith(scopes) and bool(shape) and shape[-1] == num_classes
 
 
 def random_image(options: ExportOptions) -> np.ndarray:
-    """An image that the export takes, [h, w, channels]: coloured areas under noise, the same in each run."""
+    """Returns a test image for the export, [h, w, channels]: coloured areas with noise, the same in each run."""
     height, width = options.model.crop_size
     if options.resize.min_value is None and options.resize.max_value is None:
         height, width = height - height // 4, width - width // 5  # so that there is padding
@@ -199,7 +204,7 @@ def random_image(options: ExportOptions) -> np.ndarray:
 
 
 def compare(exported: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.ndarray]) -> tuple[float, float]:
-    """Holds what an export predicts to what its network predicts.
+    """Compares the predictions of an export with those of its network.
 
     Args:
       exported: labels [h, w] and probabilities [h, w, classes] of the export.
@@ -209,20 +214,20 @@ def compare(exported: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray,
       The share of equal labels, and the largest difference of probabilities.
 
     Raises:
-      RuntimeError: they are further apart than rounding brings them. This is a defect, and no fault of the user's.
+      RuntimeError: they differ by more than rounding errors, which is a defect of this program.
     """
     agreement = float(np.mean(exported[0] == expected[0]))
     difference = float(np.max(np.abs(exported[1] - expected[1])))
     if not (agreement >= _LEAST_AGREEMENT and difference <= _MOST_DIFFERENCE):
         raise RuntimeError(
-            f'The exported graph does not predict what its network predicts: {agreement:.2%} of the labels agree, '
+            f'The exported graph and its network predict different results: {agreement:.2%} of the labels agree, '
             f'probabilities differ by up to {difference:.2g}. Nothing was written; please report this.'
         )
     return agreement, difference
 
 
 def _write_inference_graph(graph: tf.Graph, folder: str) -> None:
-    """Writes the graph with its variables as text, for people and for other tools."""
+    """Writes the graph with its variables as text."""
     sessions.write_graph(graph, os.path.join(folder, INFERENCE_GRAPH))
 
 
@@ -236,7 +241,7 @@ image = {image}
 with tf.compat.v1.Session(graph=graph) as session:
     labels = session.run('SemanticPredictions:0', {{'ImageTensor:0': image[np.newaxis]}})[0]"""
 
-# Decoded as records are: Pillow's JPEG decoder gives other pixels, and 1 % of other labels (docs/export.md).
+# Decoded like records: Pillow's JPEG decoder gives slightly different pixels, 1 % different labels (docs/export.md).
 _RGB_IMAGE = "tf.io.decode_jpeg(tf.io.read_file('image.jpg'), channels=3).numpy()  # PNG too"
 _OTHER_IMAGE = "np.load('image.npy')  # [height, width, {channels}] uint{bits}"
 
@@ -251,7 +256,7 @@ labels = outputs['predictions'][0].numpy()"""
 
 
 def report(result: Result, options: ExportOptions, image_shape: tuple[int, ...]) -> str:
-    """What was exported, and Python lines that run it, ready to copy."""
+    """Returns what was exported, with Python code that runs it."""
     model = options.model
     is_folder = options.export_format == 'saved_model'
     height, width = model.crop_size
@@ -273,7 +278,7 @@ def report(result: Result, options: ExportOptions, image_shape: tuple[int, ...])
         f'Output: {predictions} int32 [1, height, width]',
         f'        {probabilities} float32 [1, height, width, {model.num_classes}]',
         f'Read back and run on a random {image_shape[0]} x {image_shape[1]} image: {result.agreement:.2%} of its '
-        f'labels are those of the checkpoint, probabilities differ by at most {result.difference:.1g}.',
+        f'labels equal those of the checkpoint, probabilities differ by at most {result.difference:.1g}.',
     ]
     if options.save_inference_graph:
         lines.append(f'Graph with variables: {os.path.join(os.path.dirname(result.path), INFERENCE_GRAPH)}')

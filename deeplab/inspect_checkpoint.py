@@ -1,12 +1,12 @@
-"""Says what is in a checkpoint, which network it fits, and what a given one would take of it: `deeplab checkpoint`."""
+"""Inspection of a checkpoint: its variables, its network, what a given network would restore (`deeplab checkpoint`)."""
 
 from __future__ import annotations
 
-if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
+if __name__ == '__main__':  # first, so that help and usage errors do not wait for TensorFlow
     import os
     import sys
 
-    if not __package__:  # started by its path: the folder above deeplab/ takes the place of this file's own
+    if not __package__:  # run as a file: replace the folder of this file by that of the package
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     from deeplab import start
 
@@ -26,22 +26,23 @@ from deeplab.errors import CheckpointError
 from deeplab.options import CheckpointOptions, ModelOptions
 from deeplab.utils import checkpoint_network
 from deeplab.utils.checkpoint_network import Deduced, Shapes
+from deeplab.wording import option
 
-MOST_NAMES = 12  # that are listed where a network does not fit
+MOST_NAMES = 12  # that are listed if a network does not match
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """What a network would take of a checkpoint.
+    """What a network would restore from a checkpoint.
 
     Attributes:
-      flags: the network, in words.
+      flags: the network, as flags.
       num_classes: of the network.
-      restored: names of variables that it would take.
-      inflated: those of them whose weights for three channels would be spread over the network's channels.
-      skipped: a line for each that has another shape.
+      restored: names of variables that would be restored.
+      inflated: those of them whose weights for three channels would be distributed over the network's channels.
+      skipped: a line for each variable with another shape.
       missing: names that the checkpoint lacks.
-      left_out: names that training is told not to take (--initialize_last_layer=false, --checkpoint_exclude_scopes).
+      left_out: names that are excluded by the restore options.
       unused: names that the network does not have.
     """
 
@@ -62,18 +63,18 @@ class Comparison:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """All that was found.
+    """Result of the inspection.
 
     Attributes:
       path: of the checkpoint.
-      step: its global step; -1 where that is damaged, and the path does not tell.
+      step: its global step; -1 if that is damaged, and the path does not contain it.
       variables: shapes of the network's variables by name.
-      slots: shapes of everything else by name: of the optimiser's, of moving averages, of the loss scale.
-      deduced: the network; None where no known backbone comes near.
+      slots: shapes of everything else by name: optimizer slots, moving averages, the loss scale.
+      deduced: the network; None if no known backbone is similar.
       presets: names of published checkpoints with the same variables.
-      comparison: with the network that was asked about; None where none was.
-      report: all this for people, or JSON for programs.
-      unreadable: why a variable's value cannot be read, by name, of those whose data are damaged; slots too.
+      comparison: with the given network; None for none.
+      report: all this for the user, or as JSON.
+      unreadable: why a value cannot be read, by the names of damaged variables and slots.
     """
 
     path: str
@@ -88,17 +89,16 @@ class Result:
 
     @property
     def status(self) -> int:
-        """The exit status: 1 for a damaged checkpoint."""
+        """Exit status: 1 for a damaged checkpoint."""
         return 1 if self.unreadable else 0
 
 
 def run(options: CheckpointOptions) -> Result:
-    """Reads a checkpoint, all values with their checksums, and compares names and shapes with networks.
+    """Reads a checkpoint, verifies all checksums, and compares names and shapes with networks.
 
     Raises:
       CheckpointError: there is no checkpoint, or it cannot be read.
-      OptionError: there is no such network as the one to compare with, or it has no such scope; or the map of names
-        cannot be read.
+      OptionError: the network to compare with does not exist or lacks a given scope, or the rename map cannot be read.
     """
     _refuse_frozen_graph(options.file)
     path = checkpoints.find(options.file)
@@ -124,7 +124,7 @@ def run(options: CheckpointOptions) -> Result:
 
 
 def _unreadable(path: str) -> dict[str, str]:
-    """The variables whose data are damaged, and why; raises `CheckpointError` where files cannot be accessed."""
+    """Returns why values cannot be read, by name; raises `CheckpointError` if files cannot be accessed."""
     found = checkpoints.unreadable(path)
     for reason in found.values():
         if checkpoints.is_access_failure(reason):
@@ -133,7 +133,7 @@ def _unreadable(path: str) -> dict[str, str]:
 
 
 def _renamed(variables: Shapes, path: str, options: CheckpointOptions) -> Shapes:
-    """The variables under the names that --checkpoint_rename_map gives them."""
+    """Renames variables by the rename map, if any."""
     if not options.restore.rename_map:
         return variables
     names = scopes.rename(variables, scopes.read_rename_map(options.restore.rename_map), path)
@@ -141,15 +141,15 @@ def _renamed(variables: Shapes, path: str, options: CheckpointOptions) -> Shapes
 
 
 def _refuse_frozen_graph(path: str) -> None:
-    """Raises `CheckpointError` for an exported graph, with the checkpoint beside it if there is one."""
+    """Raises `CheckpointError` for an exported graph; the message names a checkpoint in the same folder, if any."""
     if path.endswith('.pb') and os.path.isfile(path):
         beside = checkpoints.newest(os.path.dirname(path) or '.')
-        mend = f'give the checkpoint beside it, {beside}' if beside else 'give the checkpoint that it was made of'
-        raise CheckpointError(f"'{path}' is an exported graph, not a checkpoint: {mend}")
+        fix = f'give the checkpoint next to it, {beside}' if beside else 'give the checkpoint that was exported'
+        raise CheckpointError(f"'{path}' is an exported graph, not a checkpoint: {fix}")
 
 
 def _fitting_presets(deduced: Deduced | None, options: CheckpointOptions) -> tuple[str, ...]:
-    """Published checkpoints whose networks cannot be told from this one."""
+    """Returns the published checkpoints with the same variables."""
     if deduced is None or deduced.is_backbone or not deduced.fit.is_complete:
         return ()
     seen = checkpoint_network.visible(deduced.options)
@@ -157,15 +157,15 @@ def _fitting_presets(deduced: Deduced | None, options: CheckpointOptions) -> tup
 
 
 def compare(variables: Shapes, deduced: Deduced | None, options: CheckpointOptions) -> Comparison | None:
-    """What the network in `options.against` would take of `variables`; None where there is no such network.
+    """Returns what the network in `options.against` would restore from `variables`; None without such a network.
 
     Args:
       variables: shapes by the names that they have in the network.
       deduced: the network that they belong to.
-      options: the network to compare with, and what training would leave out.
+      options: the network to compare with, and what training would exclude.
 
     Raises:
-      OptionError: a scope to leave out is not in the network.
+      OptionError: a scope to exclude is not in the network.
     """
     network = options.against
     if network is None:
@@ -198,11 +198,11 @@ def compare(variables: Shapes, deduced: Deduced | None, options: CheckpointOptio
     )
 
 
-# --- For programs ----------------------------------------------------------------------------------------------------
+# --- JSON ------------------------------------------------------------------------------------------------------------
 
 
 def as_json(result: Result) -> dict[str, Any]:
-    """The result as it stands in JSON."""
+    """Returns the result as JSON values."""
     deduced, comparison = result.deduced, result.comparison
     network = None
     if deduced is not None:
@@ -235,7 +235,7 @@ def as_json(result: Result) -> dict[str, Any]:
     }
 
 
-# --- For people ------------------------------------------------------------------------------------------------------
+# --- Text ------------------------------------------------------------------------------------------------------------
 
 
 def _values(shapes: Shapes) -> int:
@@ -243,7 +243,7 @@ def _values(shapes: Shapes) -> int:
 
 
 def _scopes(result: Result) -> list[tuple[str, list[str], int]]:
-    """The network's scopes, with names and number of values."""
+    """Returns the network's scopes, with names and number of values."""
     scopes = collections.defaultdict(list)
     for name in result.variables:
         scopes[name.partition('/')[0]].append(name)
@@ -251,7 +251,7 @@ def _scopes(result: Result) -> list[tuple[str, list[str], int]]:
 
 
 def _report(result: Result, options: CheckpointOptions) -> Iterator[str]:
-    """The lines of the report: the summary first, the long list of variables last."""
+    """Yields the lines of the report: the summary first, the list of variables last."""
     yield f'{result.path}, step {result.step}' if result.step >= 0 else result.path
     yield from _damage_lines(result)
     yield ''
@@ -261,9 +261,10 @@ def _report(result: Result, options: CheckpointOptions) -> Iterator[str]:
     yield f'{"all":24}  {len(result.variables):9}  {_values(result.variables):12,}'
     averages = [name for name in result.slots if moving_average.is_average(name)]
     if averages:
-        yield f'and moving averages of {len(averages)} variables (taken with --use_moving_average)'
+        use = option('EvalOptions.use_moving_average')
+        yield f'and moving averages of {len(averages)} variables ({use} of eval, vis and export_model)'
     if optimizer := _optimizer(set(result.slots) - {*averages, *loss_scaling.NAMES}):
-        yield f'and of the optimiser: {optimizer}'
+        yield f'and of the optimizer: {optimizer}'
     if any(name in result.slots for name in loss_scaling.NAMES):
         yield 'and the loss scale of a training in float16'
     yield ''
@@ -277,17 +278,17 @@ def _report(result: Result, options: CheckpointOptions) -> Iterator[str]:
 
 
 def _damage_lines(result: Result) -> Iterator[str]:
-    """Which variables cannot be read."""
+    """Yields lines about the variables that cannot be read."""
     if result.unreadable:
         held = len(result.variables) + len(result.slots)
         reason = next(iter(result.unreadable.values()))
         yield f'It is damaged: {len(result.unreadable)} of {held} values cannot be read ({reason}).'
-        yield 'Take another checkpoint, or copy this one again.'
+        yield 'Use another checkpoint, or copy this one again.'
         yield from _some('damaged', tuple(result.unreadable))
 
 
 def _variable_lines(result: Result) -> Iterator[str]:
-    """Each variable of the network with its shape."""
+    """Yields each variable of the network with its shape."""
     for scope, names, _ in _scopes(result):
         yield f'{scope}:'
         for name in names:
@@ -296,16 +297,16 @@ def _variable_lines(result: Result) -> Iterator[str]:
 
 
 def _optimizer(slots: Iterable[str]) -> str:
-    """The optimiser's slots and how many variables have each."""
+    """Describes the optimizer's slots and how many variables have each."""
     counts = collections.Counter(name.rpartition('/')[2] for name in sorted(slots) if '/' in name)
     return ', '.join(f'{slot} of {count} variables' for slot, count in counts.items())
 
 
 def head_in_words(deduced: Deduced) -> str:
-    """What stands between backbone and decoder."""
+    """Describes what is between backbone and decoder."""
     aspp = deduced.options.aspp
     if deduced.is_backbone:
-        return 'none: a backbone alone, to train from'
+        return 'none: only a backbone, to train from'
     if deduced.options.dense_prediction_cell_json:
         return 'a dense prediction cell'
     if not aspp.with_batch_norm:
@@ -318,7 +319,7 @@ def head_in_words(deduced: Deduced) -> str:
 
 
 def decoder_in_words(options: ModelOptions) -> str:
-    """The decoder."""
+    """Describes the decoder."""
     decoder = options.decoder
     if not decoder.output_strides:
         return 'none'
@@ -330,10 +331,10 @@ def decoder_in_words(options: ModelOptions) -> str:
 
 
 def _network_lines(result: Result) -> Iterator[str]:
-    """Which network the checkpoint fits."""
+    """Yields lines about the network of the checkpoint."""
     deduced = result.deduced
     if deduced is None:
-        yield 'It fits no network that is known here (deeplab networks lists them).'
+        yield 'It matches no known network (`deeplab networks` lists them).'
         return
     options = deduced.options
     yield f'backbone: {options.model_variant}, depth multiplier {options.depth_multiplier:g}'
@@ -343,50 +344,50 @@ def _network_lines(result: Result) -> Iterator[str]:
         yield f'classes: {", ".join(f"{classes} ({output})" for output, classes in deduced.outputs.items())}'
     yield f'flags: {" ".join(checkpoint_network.flags_of(options))}'
     if options.aspp.rates and not deduced.is_backbone:
-        yield '  (rates do not show, only their number: 6, 12, 18 are usual at output stride 16, twice as much at 8)'
+        yield ('  (only the number of rates is known: 6, 12, 18 are usual at output stride 16, and twice as much at 8)')
     fit = deduced.fit
     if fit.is_complete and result.unreadable:
         yield f'It has the names and shapes of all {len(fit.equal)} variables of that network, but damaged values.'
     elif fit.is_complete:
-        yield f'It holds all {len(fit.equal)} variables of that network, in its shapes.'
+        yield f'It has all {len(fit.equal)} variables of that network, in its shapes.'
     else:
-        yield f'It is not quite that network: {len(fit.missing)} variables are missing, {len(fit.different)} differ.'
+        yield f'It differs from that network: {len(fit.missing)} variables are missing, {len(fit.different)} differ.'
         yield from _some('missing', fit.missing)
-        yield from _some('another shape', fit.different)
-    yield from _some('no part of that network', fit.unused)
+        yield from _some('different shape', fit.different)
+    yield from _some('not in that network', fit.unused)
     if result.presets:
         yield f'Presets with the same variables: {", ".join(result.presets)}.'
 
 
 def _some(title: str, names: tuple[str, ...]) -> Iterator[str]:
-    """A heading and some names."""
+    """Yields a heading and some names."""
     if names:
         yield f'{title} ({len(names)}):'
         yield from (f'  {name}' for name in names[:MOST_NAMES])
         if len(names) > MOST_NAMES:
-            yield f'  and {len(names) - MOST_NAMES} more (--json lists all)'
+            yield f'  and {len(names) - MOST_NAMES} more ({option("CheckpointOptions.json")} lists all)'
 
 
 def _comparison_lines(found: Comparison, result: Result) -> Iterator[str]:
-    """What the network that was asked about would take."""
+    """Yields lines about what the given network would restore."""
     deduced = result.deduced
     yield f'Against {" ".join(found.flags)}, {found.num_classes} classes:'
     held = deduced.outputs.get(common.OUTPUT_TYPE) if deduced else None
     if held is not None and held != found.num_classes:
-        yield f'The checkpoint is for {held} classes, the network for {found.num_classes}.'
+        yield f'The checkpoint has {held} classes, the network {found.num_classes}.'
     yield f'restored: {len(found.restored)} variables'
-    yield from _some('among them, spread from 3 channels over those of the network', found.inflated)
-    yield from _some('skipped, as shapes differ', found.skipped)
+    yield from _some('of these, distributed from 3 channels over those of the network', found.inflated)
+    yield from _some('skipped because shapes differ', found.skipped)
     yield from _some('missing in the checkpoint', found.missing)
-    yield from _some('left out, as training is told', found.left_out)
+    yield from _some('excluded by the restore options', found.left_out)
     yield from _some('not used', found.unused)
     if result.unreadable:
-        yield 'As it is damaged, no program can use it.'
+        yield 'It is damaged: no program can use it.'
     elif found.is_complete and not found.left_out:
-        yield 'It fits: eval, vis and export_model can use it, and training would take all of it.'
+        yield 'It matches: eval, vis and export_model can use it, and training would restore all of it.'
     elif found.restored:
-        yield 'Training would begin with what is restored' + (
-            '.' if found.is_complete else '; eval, vis and export_model would refuse it.'
+        yield 'Training would start from what is restored' + (
+            '.' if found.is_complete else '; eval, vis and export_model would reject it.'
         )
     else:
-        yield 'Nothing fits: no program can use it with this network.'
+        yield 'Nothing matches: no program can use it with this network.'

@@ -1,16 +1,16 @@
-"""Lists the networks and what they cost: `deeplab networks`.
+"""The list of networks with their parameters and multiply-adds (`deeplab networks`).
 
-Nothing in the table is typed in: parameters and multiply-adds are counted from graphs that are built for one image,
-scopes and normalisation are what the backbones say of themselves.
+Parameters and multiply-adds are counted in graphs that are built for one image; scopes and normalisation are those of
+the backbones' records.
 """
 
 from __future__ import annotations
 
-if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
+if __name__ == '__main__':  # first, so that help and usage errors do not wait for TensorFlow
     import os
     import sys
 
-    if not __package__:  # started by its path: the folder above deeplab/ takes the place of this file's own
+    if not __package__:  # run as a file: replace the folder of this file by that of the package
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     from deeplab import start
 
@@ -41,9 +41,9 @@ class Entry:
     Attributes:
       variant: name of its backbone.
       scope: first part of the names of the backbone's variables.
-      normalization: what happens to its input.
-      costs: by output stride; None at one that the network cannot have.
-      problem: why there is no network, or not at every stride; None where there is.
+      normalization: of its input.
+      costs: by output stride; None for one that the network does not support.
+      problem: why the network cannot be built, or not at every stride; None if it can.
     """
 
     variant: str
@@ -55,17 +55,17 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """The networks, and a table of them for people (or JSON for programs)."""
+    """The networks, and a table of them for the user (or JSON)."""
 
     entries: tuple[Entry, ...]
     report: str
 
 
 def run(options: NetworksOptions) -> Result:
-    """Counts what networks cost.
+    """Counts the parameters and multiply-adds of networks.
 
     Raises:
-      OptionError: there is no such variant; or a single one was asked for, and cannot be built with these options.
+      OptionError: there is no such variant; or there is only one, and it cannot be built with these options.
     """
     variants = options.variants or registry.names()
     for variant in variants:
@@ -89,11 +89,11 @@ def run(options: NetworksOptions) -> Result:
 
 
 def cost_of(options: ModelOptions, prediction: PredictionOptions | None = None) -> cost.Cost:
-    """What a network costs for one image of the crop's size, logits included.
+    """Returns the cost of a network for one image of the crop's size, logits included.
 
     Args:
       options: the network; it must have a crop size.
-      prediction: scales and flips of the image that are predicted; None for one.
+      prediction: scales and flips of the image that are predicted; None for a single scale without flips.
 
     Raises:
       OptionError: there is no such network.
@@ -116,7 +116,7 @@ def _entry(variant: str, costs: dict[int, cost.Cost | OptionError]) -> Entry:
 
 
 def as_json(entries: Sequence[Entry], options: NetworksOptions) -> list[dict[str, Any]]:
-    """The networks as they stand in JSON; multiply-adds are whole numbers."""
+    """Returns the networks as JSON values; multiply-adds are integers."""
     return [
         {
             'variant': entry.variant,
@@ -140,7 +140,7 @@ def as_json(entries: Sequence[Entry], options: NetworksOptions) -> list[dict[str
 
 
 def input_formula(normalization: registry.Normalization) -> str:
-    """What happens to a pixel x of 0 to 255."""
+    """Returns the formula of the normalisation of a pixel x of 0 to 255."""
     offset = normalization.offset
     shown = f'{offset[0]:g}' if len(set(offset)) == 1 else f'({", ".join(f"{value:g}" for value in offset)})'
     scale = '' if normalization.scale == 1.0 else f' * {normalization.scale * 255:g} / 255'
@@ -148,7 +148,7 @@ def input_formula(normalization: registry.Normalization) -> str:
 
 
 def _table(entries: Sequence[Entry], options: NetworksOptions) -> Iterator[str]:
-    """The lines of the table."""
+    """Yields the lines of the table."""
     strides = options.output_strides
     width = max(len('variant'), *(len(entry.variant) for entry in entries))
     scope = max(len('scope'), *(len(entry.scope) for entry in entries))
@@ -172,7 +172,7 @@ def _table(entries: Sequence[Entry], options: NetworksOptions) -> Iterator[str]:
 
 
 def _parameters(entry: Entry) -> str:
-    """Trained numbers; more than one where they depend on the output stride."""
+    """Formats the number of parameters; several numbers if it depends on the output stride."""
     return ' / '.join(dict.fromkeys(f'{found.parameters:,}' for found in entry.costs.values() if found)) or '-'
 
 

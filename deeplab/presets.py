@@ -1,18 +1,18 @@
-"""The published checkpoints: what each was made for, and the flags that it needs.
+"""Presets: the published checkpoints, their data sets and metrics, and the flags that they need (`deeplab presets`).
 
-`--preset=NAME` gives a program these flags; one that stands on the line wins. `run` is `deeplab presets`, which lists
-them, or shows one with command lines that are ready to copy. The facts are in presets.json beside this file: names and
-figures as they were published, `megabytes` of the archive, `miou` and `pixel_accuracy` in percent, `multiply_adds` in
-billions for all scales and flips together.
+`--preset=NAME` sets these flags of a program; those on the command line take precedence. `run` lists the presets, or
+shows one with command lines to copy. The data are in presets.json in the same folder: names and metrics as published,
+`megabytes` of the archive, `miou` and `pixel_accuracy` in percent, `multiply_adds` in billions for all scales and flips
+together.
 """
 
 from __future__ import annotations
 
-if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
+if __name__ == '__main__':  # first, so that help and usage errors do not wait for TensorFlow
     import os
     import sys
 
-    if not __package__:  # started by its path: the folder above deeplab/ takes the place of this file's own
+    if not __package__:  # run as a file: replace the folder of this file by that of the package
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     from deeplab import start
 
@@ -31,7 +31,7 @@ from deeplab.options import PresetsOptions
 
 _FACTS = pathlib.Path(__file__).with_suffix('.json')
 
-# Which flag says what the network sees, by program. Training has crops of its own, as large as memory allows.
+# The flag of the crop size, by program. Training has its own crop size, as large as memory allows.
 _CROP_FLAGS = {'eval': 'eval_crop_size', 'vis': 'vis_crop_size', 'export_model': 'crop_size', 'networks': 'crop_size'}
 _BACKBONE_PROGRAMS = ('train', 'preview', 'networks', 'checkpoint')
 
@@ -40,16 +40,16 @@ Settings = dict[str, tuple[str, ...]]
 
 @dataclasses.dataclass(frozen=True)
 class Published:
-    """One published figure.
+    """One published evaluation.
 
     Attributes:
-      output_stride: of the network that was measured.
+      output_stride: of the network that was evaluated.
       scales: whose predictions were averaged.
-      flips: whether mirrored images were averaged too.
-      split: what it was measured on.
+      flips: whether flipped images were averaged too.
+      split: the split that it was evaluated on.
       miou: mean intersection over union, in percent.
-      pixel_accuracy: share of right pixels, in percent; None where it was not published.
-      multiply_adds: in billions; None where it was not published.
+      pixel_accuracy: share of correct pixels, in percent; None if not published.
+      multiply_adds: in billions; None if not published.
     """
 
     output_stride: int
@@ -66,16 +66,16 @@ class Preset:
     """One published checkpoint.
 
     Attributes:
-      name: what --preset says.
+      name: the value of --preset.
       archive: the file that it was published as.
-      flags: texts of each flag that its network needs, one for each time that the flag stands on a line.
-      megabytes: size of the archive; None where it was not published.
-      dataset: what it was trained for; None for a backbone, which is where a training starts from.
-      num_classes: classes of that data set.
+      flags: values of each flag that its network needs, one for each occurrence of the flag on a command line.
+      megabytes: size of the archive; None if not published.
+      dataset: the data set that it was trained on; None for a backbone, from which a training starts.
+      num_classes: number of classes of that data set.
       crop_size: height and width for evaluation, '513,513'.
-      output_stride: at which it is used, unless the line says another.
-      flags_at_output_stride: flags that follow the output stride.
-      published: figures.
+      output_stride: default output stride.
+      flags_at_output_stride: flags that depend on the output stride.
+      published: the published evaluations.
     """
 
     name: str
@@ -91,13 +91,13 @@ class Preset:
 
     @property
     def is_backbone(self) -> bool:
-        """Whether it holds a backbone alone."""
+        """Whether it has only a backbone."""
         return self.dataset is None
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What `deeplab presets` has to say."""
+    """Result of `deeplab presets`."""
 
     report: str
 
@@ -107,7 +107,7 @@ def _texts(flags: Mapping[str, list[str]]) -> Settings:
 
 
 def _preset(facts: dict[str, Any]) -> Preset:
-    """A preset of its object in the JSON file."""
+    """Creates a preset from its object in the JSON file."""
     facts = dict(facts)
     facts['flags'] = _texts(facts['flags'])
     by_stride = facts.get('flags_at_output_stride', {})
@@ -119,16 +119,16 @@ def _preset(facts: dict[str, Any]) -> Preset:
 
 @functools.cache
 def all_presets() -> dict[str, Preset]:
-    """All presets by name, in the order of the list."""
+    """Returns all presets by name, in the order of the list."""
     presets = [_preset(facts) for facts in json.loads(_FACTS.read_text(encoding='utf-8'))]
     return {preset.name: preset for preset in presets}
 
 
 def get(name: str) -> Preset:
-    """The preset called `name`.
+    """Returns the preset named `name`.
 
     Raises:
-      OptionError: there is none; the message gives the nearest names.
+      OptionError: there is none; the message suggests similar names.
     """
     known = all_presets()
     if name in known:
@@ -138,27 +138,27 @@ def get(name: str) -> Preset:
     near = [by_archive[plain]] if plain in by_archive else [other for other in known if plain.lower() in other][:3]
     near = near or difflib.get_close_matches(plain.lower(), known, 3, 0.4)
     hint = f'Did you mean {" or ".join(near)}? ' if near else ''
-    raise OptionError(f'--preset={name} is not known. {hint}deeplab presets lists all {len(known)}.')
+    raise OptionError(f'--preset={name} is unknown. {hint}`deeplab presets` lists all {len(known)}.')
 
 
 def settings(preset: Preset, program: str, given: Mapping[str, Any]) -> Settings:
-    """The flags that `preset` gives to a program.
+    """Returns the flags that `preset` sets for a program.
 
     Args:
-      preset: whose flags.
-      program: name of the program; flags that it does not have are its caller's to leave out.
-      given: values of the flags that stand on the line; what holds for an output stride follows the one given there.
+      preset: the preset.
+      program: name of the program; the caller must remove flags that it does not have.
+      given: values of the flags on the command line; its output stride selects the flags that depend on one.
 
     Returns:
-      Texts by flag; each flag on the line is left out as a whole.
+      Values by flag, without the flags on the command line.
 
     Raises:
-      OptionError: the checkpoint is of no use to that program, or the output stride is one that nothing is known for.
+      OptionError: the program cannot use the checkpoint, or the preset has no flags for the output stride.
     """
     if preset.is_backbone and program not in _BACKBONE_PROGRAMS:
         raise OptionError(
-            f'--preset={preset.name} is a backbone without head and logits: train from it (deeplab presets '
-            f'{preset.name} shows how); {program} needs a trained network.'
+            f'--preset={preset.name} is a backbone without head and logits, but {program} needs a trained network. '
+            f'Train from it: `deeplab presets {preset.name}` shows how.'
         )
     found = dict(preset.flags)
     if not preset.is_backbone:
@@ -171,15 +171,15 @@ def settings(preset: Preset, program: str, given: Mapping[str, Any]) -> Settings
 
 
 def _at_output_stride(preset: Preset, stride: int, given: Mapping[str, Any]) -> Settings:
-    """The flags that follow the output stride; raises OptionError where none are known and the line lacks them."""
+    """Returns the flags that depend on the output stride; raises `OptionError` if they are neither known nor given."""
     rows = preset.flags_at_output_stride
     if stride in rows or not rows:
         return dict(rows.get(stride, {}))
     missing = sorted({name for row in rows.values() for name in row if name not in given})
     if missing:
         raise OptionError(
-            f'--preset={preset.name} is known at output strides {", ".join(str(row) for row in sorted(rows))}; with '
-            f'--output_stride={stride} give {" and ".join(f"--{name}" for name in missing)} too.'
+            f'--preset={preset.name} is for output strides {", ".join(str(row) for row in sorted(rows))}. With '
+            f'--output_stride={stride}, set {" and ".join(f"--{name}" for name in missing)} too.'
         )
     return {}
 
@@ -188,7 +188,7 @@ def _at_output_stride(preset: Preset, stride: int, given: Mapping[str, Any]) -> 
 
 
 def run(options: PresetsOptions) -> Result:
-    """Lists the presets, or shows the one that `options` name."""
+    """Lists the presets, or shows the one named in `options`."""
     chosen = [get(options.name)] if options.name else list(all_presets().values())
     if options.json:
         return Result(json.dumps([as_json(preset) for preset in chosen], indent=1))
@@ -196,13 +196,13 @@ def run(options: PresetsOptions) -> Result:
 
 
 def as_json(preset: Preset) -> dict[str, Any]:
-    """What is known of a preset, with its command lines."""
+    """Returns the data of a preset, with its command lines, as JSON values."""
     facts = dataclasses.asdict(preset)
     return facts | {'command_lines': command_lines(preset)}
 
 
 def _list(presets: list[Preset]) -> str:
-    """A table of figures, a row each, and one of backbones."""
+    """Returns a table of evaluations, and one of backbones."""
     networks = [preset for preset in presets if not preset.is_backbone]
     backbones = [preset for preset in presets if preset.is_backbone]
     width = max(len(preset.name) for preset in presets)
@@ -216,7 +216,7 @@ def _list(presets: list[Preset]) -> str:
             lines.append(f'{head}  {row.miou:5.2f}  {row.split:5}  {row.output_stride:6}  {scales:22}{tail}'.rstrip())
     lines += ['', 'Backbones to train from (deeplab train --preset=NAME --tf_initial_checkpoint=...):', '']
     lines += [f'{preset.name:{width}}  {preset.archive}{_size(preset)}' for preset in backbones]
-    lines += ['', 'mIoU in percent. deeplab presets NAME shows the flags of one and its command lines, ready to copy.']
+    lines += ['', 'mIoU in percent. `deeplab presets NAME` shows the flags of a preset, and command lines to copy.']
     return '\n'.join(lines)
 
 
@@ -225,7 +225,7 @@ def _size(preset: Preset) -> str:
 
 
 def _scales(row: Published) -> str:
-    """The scales in few letters."""
+    """Abbreviates the scales."""
     scales = f'{row.scales[0]:g}'
     if len(row.scales) > 1:
         scales += f' to {row.scales[-1]:g} ({len(row.scales)})'
@@ -233,7 +233,7 @@ def _scales(row: Published) -> str:
 
 
 def _one(preset: Preset) -> str:
-    """All about one preset."""
+    """Returns the details of one preset."""
     lines = [preset.name, f'archive: {preset.archive}{_size(preset)}']
     if not preset.is_backbone:
         lines.append(f'data set: {preset.dataset} ({preset.num_classes} classes), crop {preset.crop_size}')
@@ -244,10 +244,10 @@ def _one(preset: Preset) -> str:
                 f'published: mIoU {row.miou:g} %{accuracy} on {row.split} at output stride {row.output_stride}, '
                 f'scales {_scales(row)}{cost}'
             )
-    lines += ['', 'The preset stands for', f'  {" ".join(spelled(settings(preset, _some_program(preset), {})))}']
+    lines += ['', 'The preset is equivalent to', f'  {" ".join(spelled(settings(preset, _some_program(preset), {})))}']
     lines += [
         '',
-        f'Unpack the archive, whose folder is called {_folder(preset)} here; then, in the order of the figures:',
+        f'Unpack the archive into the folder {_folder(preset)}; then, in the order of the evaluations above:',
     ]
     return '\n'.join([*lines, '', *(f'  {line}' for line in command_lines(preset))])
 
@@ -261,12 +261,12 @@ def _folder(preset: Preset) -> str:
 
 
 def spelled(flags: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Flags as words of a command line."""
+    """Formats flags as words of a command line."""
     return [f'--{name}={text}' for name, texts in flags.items() for text in texts]
 
 
 def command_lines(preset: Preset) -> list[str]:
-    """Lines that use a preset: one for each published figure, then pictures, an export, a training."""
+    """Returns command lines with a preset: one for each published evaluation, then vis, export and training."""
     folder = _folder(preset)
     if preset.is_backbone:
         return [_train_line(preset), f'deeplab checkpoint {folder} --preset={preset.name}']
@@ -290,14 +290,14 @@ def command_lines(preset: Preset) -> list[str]:
 
 
 def _split(preset: Preset, split: str) -> str:
-    """What the records of a split are called."""
+    """Returns the name of a split in the records."""
     return f'{split}_fine' if preset.dataset == 'cityscapes' else split
 
 
 def _train_line(preset: Preset) -> str:
-    """A training that starts from the checkpoint, with batch norms as they are: batches will be small."""
+    """Returns a training that starts from the checkpoint, with frozen batch norms, as batches will be small."""
     words = [f'--preset={preset.name} --tf_initial_checkpoint={_folder(preset)} --fine_tune_batch_norm=false']
-    # A crop must be as large as what the image-level feature pools over.
+    # The crop must be as large as the area over which the image-level feature pools.
     words += [f'--train_crop_size={size}' for size in preset.flags.get('image_pooling_crop_size', ())]
     words += [f'--train_split={_split(preset, "train")} --dataset_dir=tfrecord --train_logdir=train']
     return f'deeplab train {" ".join(words)}'

@@ -1,12 +1,12 @@
-"""Draws what training would see, before a long run: `deeplab preview` with the flags of `deeplab train`."""
+"""Preview of augmented training samples as one image (`deeplab preview`, with the flags of `deeplab train`)."""
 
 from __future__ import annotations
 
-if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
+if __name__ == '__main__':  # first, so that help and usage errors do not wait for TensorFlow
     import os
     import sys
 
-    if not __package__:  # started by its path: the folder above deeplab/ takes the place of this file's own
+    if not __package__:  # run as a file: replace the folder of this file by that of the package
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     from deeplab import start
 
@@ -28,22 +28,23 @@ from deeplab.errors import OptionError
 from deeplab.options import AugmentOptions, PreviewOptions, TrainOptions
 from deeplab.training import split_input, train_run
 from deeplab.utils import drawing, input_generator, names, output_files, preview_sheet
+from deeplab.wording import option
 
-# Data sets with more classes than this show those alone that occur in the samples.
+# For data sets with more classes, only those that occur in the samples are shown.
 _MOST_CLASSES_SHOWN = 40
-_IGNORED = 'does not count'
+_IGNORED = 'ignored'
 _LONGEST_NAME = 60  # characters of an image's name that a caption may have
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What a preview gave.
+    """Result of a preview.
 
     Attributes:
       report: for the user.
-      path: of the sheet.
-      class_shares: of the pixels that count in the drawn samples, the share of each class.
-      ignored_share: of all their pixels, the share that does not count.
+      path: of the image.
+      class_shares: share of each class among the labelled pixels of the samples.
+      ignored_share: share of ignored pixels among all their pixels.
     """
 
     report: str
@@ -53,29 +54,29 @@ class Result:
 
 
 class View(NamedTuple):
-    """A way to look at records: the steps that they go through, and what to call it."""
+    """A column of the image: preprocessing steps and their title."""
 
     column: preview_sheet.Column
     steps: list[input_preprocess.Step]
 
 
 class _Seen(NamedTuple):
-    """A record's name, and what it looks like."""
+    """A record's name, and its preprocessed image and mask."""
 
     name: str
     cell: preview_sheet.Cell
 
 
 def run(options: PreviewOptions) -> Result:
-    """Draws the sheet.
+    """Draws the preview.
 
     Raises:
-      UserError: what training would refuse too: its options, the data; or the sheet cannot be written, or something
-        else is in its place.
+      UserError: options or data are invalid, as for training; or the image cannot be written, or its path is another
+        file.
     """
     training = options.train
     train_run.check_options(training)
-    output_files.require_own(options.path, 'preview_path', 'a sheet of deeplab preview', drawing.is_sheet)
+    output_files.require_own(options.path, 'PreviewOptions.path', 'an image of deeplab preview', drawing.is_sheet)
     data = split_input.open_data(training)
     for line in label_checks.labels(data.descriptor, data.verdict, training.dataset.split, training.loss):
         logging.warning('%s', line)
@@ -92,20 +93,20 @@ def run(options: PreviewOptions) -> Result:
 
 
 def whole_steps(training: TrainOptions, data: split_input.Data) -> list[input_preprocess.Step]:
-    """The steps of training themselves."""
+    """Returns the complete preprocessing of training."""
     return list(split_input.input_steps(training, data).values())
 
 
 def views(training: TrainOptions, data: split_input.Data) -> list[View]:
-    """The record as it is, and one view for each random change: that change alone, on every record.
+    """Returns a view of the unchanged record, and one for each augmentation: that augmentation alone, on every record.
 
-    A change draws from the record's seed what it draws in the first epoch of training; where training changes a share
-    of the images, a view shows the change on all of them, and says so.
+    An augmentation uses the random numbers of the first epoch of training. If training augments only a share of the
+    images, the view shows all of them augmented, and its caption gives the share.
     """
     augment = training.augment
     always = dataclasses.replace(augment, blur_probability=1.0, flip_probability=1.0, rare_class_sampling=0.0)
     steps = split_input.input_steps(dataclasses.replace(training, augment=always), data)
-    found = [View(preview_sheet.Column('Record', 'as it is; below, with its mask'), _chosen(steps, {}))]
+    found = [View(preview_sheet.Column('Record', 'unchanged; below, with its mask'), _chosen(steps, {}))]
     for name in steps:
         if name in (input_preprocess.RESIZE, input_preprocess.NUMBERS, input_preprocess.PAD):
             continue
@@ -121,7 +122,7 @@ def views(training: TrainOptions, data: split_input.Data) -> list[View]:
 
 
 def _chosen(steps: dict[str, input_preprocess.Step], names: set[str] | dict[str, str]) -> list[input_preprocess.Step]:
-    """Steps by their names, in order, with what they cannot do without."""
+    """Returns steps by their names, in order, with the steps that they require."""
     wanted = {*names, input_preprocess.NUMBERS}
     if input_preprocess.CROP in wanted:
         wanted.add(input_preprocess.PAD)
@@ -129,13 +130,13 @@ def _chosen(steps: dict[str, input_preprocess.Step], names: set[str] | dict[str,
 
 
 def _column(name: str, training: TrainOptions) -> preview_sheet.Column:
-    """Title and details of a step."""
+    """Returns title and details of a step."""
     augment = training.augment
     height, width = training.model.crop_size or (0, 0)
     squares = '1 square' if augment.cutout_count == 1 else f'{augment.cutout_count} squares'
     titles = {
         input_preprocess.COLORS: ('Colours', _color_details(augment)),
-        input_preprocess.ROTATION: ('Rotation', f'up to {augment.rotation_degrees:g} degrees either way'),
+        input_preprocess.ROTATION: ('Rotation', f'up to +/-{augment.rotation_degrees:g} degrees'),
         input_preprocess.CROP: (
             'Scale and crop',
             f'{augment.min_scale_factor:g} to {augment.max_scale_factor:g} times, {height} x {width}',
@@ -151,7 +152,7 @@ def _column(name: str, training: TrainOptions) -> preview_sheet.Column:
 
 
 def _color_details(augment: AugmentOptions) -> str:
-    """Which of the four colour changes there are, and how far they go."""
+    """Describes the colour augmentations and their strength."""
     values = {
         'bright.': augment.jitter_brightness,
         'contr.': augment.jitter_contrast,
@@ -164,7 +165,7 @@ def _color_details(augment: AugmentOptions) -> str:
 def _look(
     options: PreviewOptions, data: split_input.Data, all_steps: Sequence[list[input_preprocess.Step]]
 ) -> list[list[_Seen]]:
-    """Runs the first records of training through each list of steps; through the last, as many as samples are drawn."""
+    """Applies each list of steps to the first records of training; the last list to as many as samples are drawn."""
     images = min(options.images, len(data.records))
     counts = [*[images] * (len(all_steps) - 1), options.samples]
     pipelines = [
@@ -189,7 +190,7 @@ def _look(
 
 
 def _seen(batch: dict[str, np.ndarray]) -> _Seen:
-    """A batch of one as a picture."""
+    """Returns a batch of one as a cell of the image."""
     image = batch[common.IMAGE][0]  # [h, w, channels]
     channels = image.shape[-1]
     image = image[..., :3] if channels >= 3 else np.repeat(image[..., :1], 3, axis=2)
@@ -199,12 +200,12 @@ def _seen(batch: dict[str, np.ndarray]) -> _Seen:
 
 
 def _count(masks: Sequence[np.ndarray]) -> np.ndarray:
-    """Pixels of each id in masks: [256]."""
+    """Counts the pixels of each id in masks: [256]."""
     return sum((np.bincount(mask.ravel(), minlength=256) for mask in masks), np.zeros(256, np.int64))
 
 
 def _shares(counts: np.ndarray, data: split_input.Data) -> tuple[np.ndarray, float]:
-    """Share of each class among the pixels that count, [num_classes]; share of the rest among all."""
+    """Returns each class's share of the labelled pixels, [num_classes], and the share of ignored pixels among all."""
     classes = counts.astype(np.float64)
     classes[data.ignore_label] = 0
     shares = classes[: data.descriptor.num_classes] / max(classes.sum(), 1)
@@ -219,7 +220,7 @@ def _content(
     samples: Sequence[_Seen],
     counts: np.ndarray,
 ) -> preview_sheet.Content:
-    """What the sheet shows."""
+    """Returns the content of the image."""
     training, descriptor = options.train, data.descriptor
     shares, ignored = _shares(counts, data)
     legend = [
@@ -236,7 +237,7 @@ def _content(
             for records in zip(*seen, strict=True)
         ],
         samples=[(f'{number}: {sample.name}', sample.cell) for number, sample in enumerate(samples, start=1)],
-        samples_title=f'The first samples of training, {height} x {width}, all changes together',
+        samples_title=f'The first samples of training, {height} x {width}, with all augmentations',
         legend=legend,
         legend_title='Classes: share of the pixels in these samples (in the whole split)',
         palette=descriptor.palette,
@@ -245,7 +246,7 @@ def _content(
 
 
 def _figures(shares: np.ndarray, data: split_input.Data) -> list[tuple[int, str]]:
-    """Classes, and their shares in samples and split; of many classes those that the samples hold."""
+    """Returns classes and their shares in samples and split; of many classes, only those in the samples."""
     pixels = data.verdict.class_pixels.astype(np.float64)
     split = pixels / max(pixels.sum(), 1)
     return [
@@ -256,20 +257,20 @@ def _figures(shares: np.ndarray, data: split_input.Data) -> list[tuple[int, str]
 
 
 def _ignored_figures(share: float, data: split_input.Data) -> str:
-    """The share of the pixels that do not count, in samples and split."""
+    """Formats the share of ignored pixels, in samples and split."""
     ignored = data.verdict.ignored_pixels
     return f'{_percent(share)} ({_percent(ignored / max(ignored + int(data.verdict.class_pixels.sum()), 1))})'
 
 
 def _percent(share: float) -> str:
-    """A share for people."""
+    """Formats a share."""
     if 0 < share < 0.0005:
         return '<0.1%'
     return f'{100 * share:.1f}%' if share < 0.0995 else f'{100 * share:.0f}%'
 
 
 def _write(path: str, sheet: object) -> None:
-    """Writes the sheet, its folder too.
+    """Writes the image and creates its folder.
 
     Raises:
       OptionError: It cannot be written.
@@ -278,12 +279,14 @@ def _write(path: str, sheet: object) -> None:
         os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
         drawing.write(path, sheet)
     except OSError as error:
-        raise OptionError(f'--preview_path={path} cannot be written: {error.strerror}. Give another path.') from None
+        raise OptionError(
+            f'{option("PreviewOptions.path", path)} cannot be written: {error.strerror}. Give another path.'
+        ) from None
     logging.info('Wrote %s.', path)
 
 
 def _report(options: PreviewOptions, data: split_input.Data, samples: int, shares: np.ndarray, ignored: float) -> str:
-    """Shares of the classes, and where the sheet lies."""
+    """Returns the shares of the classes, and the path of the image."""
     figures = [(data.descriptor.class_name(i), text) for i, text in _figures(shares, data)]
     hidden = len(shares) - len(figures)
     width = max(len(name) for name in (*dict(figures), _IGNORED))
@@ -291,5 +294,5 @@ def _report(options: PreviewOptions, data: split_input.Data, samples: int, share
     lines += [f'  {name:{width}}  {text}' for name, text in figures]
     lines += [f'  and {hidden} classes that do not occur in them'] if hidden else []
     lines.append(f'  {_IGNORED:{width}}  {_ignored_figures(ignored, data)} of all pixels')
-    lines.append(f'The sheet: {options.path}')
+    lines.append(f'Preview: {options.path}')
     return '\n'.join(lines)

@@ -1,12 +1,12 @@
-"""One TensorFlow server of a cluster, for training on several machines: `deeplab server --job_name=ps ...`."""
+"""One TensorFlow server of a cluster, for training on several machines (`deeplab server`)."""
 
 from __future__ import annotations
 
-if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
+if __name__ == '__main__':  # first, so that help and usage errors do not wait for TensorFlow
     import os
     import sys
 
-    if not __package__:  # started by its path: the folder above deeplab/ takes the place of this file's own
+    if not __package__:  # run as a file: replace the folder of this file by that of the package
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     from deeplab import start
 
@@ -37,17 +37,17 @@ def start(options: ServerOptions) -> tf.distribute.Server:
         )
     except tf.errors.OpError as error:
         raise MachineError(
-            f'{options.job_name} {options.task} cannot listen at {options.address}. Is the port taken, perhaps by a '
-            'server that still runs? Or is the address not one of this machine?'
+            f'{options.job_name} {options.task} cannot listen at {options.address}. Use an address of this machine and '
+            'a free port; another server may still be using this one'
         ) from error
 
 
 def run(options: ServerOptions) -> None:
-    """Serves until the process is ended (Ctrl-C).
+    """Serves until the process is stopped (Ctrl-C).
 
     Raises:
       MachineError: see `start`.
     """
     server = start(options)
-    logging.info('%s %d serves at %s. Ctrl-C ends it.', options.job_name, options.task, server.target)
-    threading.Event().wait()  # a server's own join() would be deaf to Ctrl-C
+    logging.info('%s %d is serving at %s. Stop it with Ctrl-C.', options.job_name, options.task, server.target)
+    threading.Event().wait()  # a server's own join() ignores Ctrl-C

@@ -1,6 +1,6 @@
-"""The door of every program: from its first moment on, Ctrl-C ends it in one line.
+"""Entry point of every program; from the beginning, Ctrl-C ends it with a message of one line.
 
-It imports next to nothing, because what is imported before `main` has set its handler can still be interrupted.
+It imports very little, because imports before `main` has set its signal handler can still be interrupted.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ INTERRUPTED_STATUS = 130
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the command line `deeplab ARGV...`, see `cli.main`; None for the words that this process was called with.
+    """Runs the command line `deeplab ARGV...`, see `cli.main`; None for the arguments of this process.
 
-    Programs that compute run in a child process, see `watched_process`; `cli.main` runs them in this one.
+    Programs that may need much memory run in a child process, see `watched_process`; `cli.main` runs them in this one.
     """
     try:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a job in the background ignores it
@@ -23,24 +23,34 @@ def main(argv: list[str] | None = None) -> int:
         words = list(sys.argv[1:] if argv is None else argv)
         from deeplab.utils import watched_process
 
-        status = watched_process.fork_for(words)
+        status = watched_process.fork_for(words, _advice)
         if status is not None:
             return status
         from deeplab import cli
 
         return cli.main(words)
     except KeyboardInterrupt:
-        return _tell(2)
+        return _report_interrupt(2)
+
+
+def _advice(program: str) -> str:
+    """Returns what to do if a program runs out of memory, with the flags of its command line."""
+    from deeplab import wording
+    from deeplab.cli.program import find_program
+    from deeplab.utils import memory
+
+    with wording.flag_names(find_program(program).flag_names):
+        return memory.advice(program)
 
 
 def begin_to_run() -> None:
-    """Makes Ctrl-C raise KeyboardInterrupt again, for a program that has something to clean up."""
+    """Makes Ctrl-C raise KeyboardInterrupt again, for a program that has to clean up."""
     if isinstance(signal.getsignal(signal.SIGINT), _QuitAtOnce):
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class _QuitAtOnce:
-    """Ends the process: an exception within an import would come out as another one, or be lost."""
+    """Signal handler that ends the process: an exception during an import could be replaced or lost."""
 
     def __init__(self) -> None:
         try:
@@ -50,13 +60,13 @@ class _QuitAtOnce:
 
     def __call__(self, number: int, frame: object) -> None:
         signal.signal(number, signal.SIG_IGN)  # a terminal and a watching process may both send it
-        os._exit(_tell(self._console))
+        os._exit(_report_interrupt(self._console))
 
 
-def _tell(descriptor: int) -> int:
-    """Says that the program was interrupted; returns its status."""
+def _report_interrupt(descriptor: int) -> int:
+    """Reports that the program was interrupted; returns its exit status."""
     try:
         os.write(descriptor, b'deeplab: interrupted\n')
-    except OSError:  # there is nobody to tell
+    except OSError:  # standard error is closed
         pass
     return INTERRUPTED_STATUS

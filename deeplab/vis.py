@@ -1,15 +1,15 @@
-"""Writes what checkpoints predict for a split as pictures.
+"""Visualisation: writes the predictions of checkpoints for a split as images.
 
 `python deeplab/vis.py --flag=...`, `python -m deeplab.vis` and `deeplab vis` are one program.
 """
 
 from __future__ import annotations
 
-if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
+if __name__ == '__main__':  # first, so that help and usage errors do not wait for TensorFlow
     import os
     import sys
 
-    if not __package__:  # started by its path: the folder above deeplab/ takes the place of this file's own
+    if not __package__:  # run as a file: replace the folder of this file by that of the package
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     from deeplab import start
 
@@ -41,6 +41,7 @@ from deeplab.utils import (
     save_annotation,
     written_files,
 )
+from deeplab.wording import option
 
 PICTURES = 'segmentation_results'
 RAW_PREDICTIONS = 'raw_segmentation_results'
@@ -49,7 +50,7 @@ _WAITING_PER_THREAD = 4  # images that may wait to be written
 
 @dataclasses.dataclass(frozen=True)
 class Round:
-    """One checkpoint's pictures.
+    """Images written for one checkpoint.
 
     Attributes:
       checkpoint: path of the checkpoint.
@@ -66,13 +67,13 @@ class Round:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What a run of the program gave.
+    """Result of a run of the program.
 
     Attributes:
-      rounds: one for each checkpoint, in order; the pictures of a later one replace those of an earlier one.
+      rounds: one for each checkpoint, in order; the images of a later one replace those of an earlier one.
       pictures_dir: folder of NUMBER_image.png and NUMBER_prediction.png.
-      raw_dir: folder of NAME.png with class ids; None where they were not asked for.
-      report: where everything lies, for people.
+      raw_dir: folder of NAME.png with class ids; None if not requested.
+      report: where the files are, for the user.
     """
 
     rounds: tuple[Round, ...]
@@ -82,17 +83,17 @@ class Result:
 
 
 def run(options: VisOptions) -> Result:
-    """Visualises each new checkpoint until `options.wait` says that it is enough.
+    """Visualises each new checkpoint until the limits in `options.wait` are reached.
 
     Args:
-      options: what to visualise on what.
+      options: the checkpoints, the network and the split.
 
     Returns:
-      Where the pictures lie.
+      Where the images are.
 
     Raises:
-      UserError: Data set, network or checkpoint are missing or do not fit each other, a file cannot be written, or
-        another vis writes to the folder.
+      UserError: Data set, network or checkpoint are missing or do not match, a file cannot be written, or another vis
+        writes to the folder.
     """
     size = runner.size('vis', options.model, options.batch_size)
     with folder_lock.held(options.vis_logdir, 'vis', 'VisOptions.vis_logdir'), memory.explained('vis', size=size):
@@ -100,7 +101,7 @@ def run(options: VisOptions) -> Result:
 
 
 def _run(options: VisOptions) -> Result:
-    """What `run` does, in a folder of its own."""
+    """Does the work of `run`, in a locked folder."""
     split = runner.open_split(
         'vis', options.dataset, options.model, options.resize, needs_labels=False, cache_dir=options.vis_logdir
     )
@@ -124,18 +125,19 @@ def _run(options: VisOptions) -> Result:
 
 
 def choose_colormap(colormap_type: str | None, descriptor: DatasetDescriptor) -> np.ndarray:
-    """The colours of the classes, [n, 3] uint8: those asked for, else the data set's own.
+    """Returns the colours of the classes, [n, 3] uint8: of the given colour map, or the data set's palette for None.
 
     Raises:
-      OptionError: The colour map has fewer colours than there are classes.
+      OptionError: The colour map has fewer colours than the data set has classes.
     """
     if colormap_type is None:
         return descriptor.palette
     colormap = get_dataset_colormap.create_label_colormap(colormap_type)
     if len(colormap) < descriptor.num_classes:
         raise OptionError(
-            f"--colormap_type={colormap_type} has {len(colormap)} colours, the data set '{descriptor.name}' "
-            f'{descriptor.num_classes} classes. Leave the flag away for the colours of the data set.'
+            f'{option("VisOptions.colormap_type", colormap_type)} has {len(colormap)} colours, the data set '
+            f"'{descriptor.name}' {descriptor.num_classes} classes. Omit {option('VisOptions.colormap_type')} to use "
+            'the colours of the data set.'
         )
     return colormap
 
@@ -168,7 +170,7 @@ def _visualize(
 
 
 def undoes_resize(resize: ResizeOptions) -> bool:
-    """Whether pictures have the size that the image had before it was resized."""
+    """Returns whether predictions are resized back to the size of the original image."""
     return resize.min_value is not None and resize.max_value is not None
 
 
@@ -195,15 +197,15 @@ class Pictures:
         resize: ResizeOptions,
         written: written_files.WrittenFiles,
     ) -> None:
-        """Notes where and how to write.
+        """Creates the object; writes nothing yet.
 
         Args:
           pictures_dir: folder for images and coloured predictions.
           raw_dir: folder for class ids; None for none.
           colormap: [n, 3] uint8.
-          descriptor: of the data set; its `eval_ids` are what raw predictions hold.
+          descriptor: of the data set; raw predictions have its `eval_ids`.
           resize: how the images were resized.
-          written: the list of what vis wrote; what earlier runs wrote goes before the first file is written.
+          written: the list of files that vis wrote; those of earlier runs are removed before the first file is written.
         """
         self._written = written
         self._pictures_dir, self._raw_dir, self._colormap = pictures_dir, raw_dir, colormap
@@ -218,12 +220,12 @@ class Pictures:
         """Writes the files of one image.
 
         Args:
-          number: its place in the split, from 0.
+          number: its index in the split, from 0.
           name: name of the raw prediction's file, without extension.
-          sample: what `keys` and `evaluation_loop.PREDICTION` name, without a batch dimension.
+          sample: arrays by `keys` and `runner.PREDICTION`, without a batch dimension.
 
         Raises:
-          DataError: A file cannot be written, or one of an earlier run not be removed.
+          DataError: A file cannot be written, or one of an earlier run cannot be removed.
         """
         height, width = int(sample[common.HEIGHT]), int(sample[common.WIDTH])
         labels = sample[runner.PREDICTION][:height, :width]
@@ -246,10 +248,10 @@ class Pictures:
 
 
 class Writer:
-    """Writes images in threads while the network goes on; a bounded number may wait."""
+    """Writes images in threads while the network computes; a bounded number of them may wait."""
 
     def __init__(self, write: Callable[[int, str, runner.Batch], None]) -> None:
-        """Starts no thread before the first image; `write` gets number, file name and sample."""
+        """Creates the writer; `write` is called with number, file name and sample, in threads."""
         self._write = write
         threads = min(os.cpu_count() or 1, 8)
         self._pool = concurrent.futures.ThreadPoolExecutor(threads)
@@ -262,14 +264,14 @@ class Writer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Waits until everything is written; after an error, drops what has not begun."""
+        """Waits until everything is written; after an error, cancels what has not begun."""
         self._pool.shutdown(cancel_futures=kind is not None)
         if kind is None:
             while self._waiting:
                 self._waiting.popleft().result()
 
     def add(self, batch: runner.Batch) -> None:
-        """Takes a batch, arrays [n, ...] by key; raises what went wrong with an earlier image."""
+        """Adds a batch, arrays [n, ...] by key; raises the error of an earlier image, if any."""
         for i, name in enumerate(batch[common.IMAGE_NAME]):
             sample = {key: values[i] for key, values in batch.items()}
             self._waiting.append(self._pool.submit(self._write, self._count, self._free_name(name), sample))
@@ -278,7 +280,7 @@ class Writer:
             self._waiting.popleft().result()
 
     def _free_name(self, image_name: bytes) -> str:
-        """A file name for the image that no other image of this round has."""
+        """Returns a file name for the image that no other image of this round has."""
         name, is_changed = names.file_name(image_name)
         is_taken = name in self._names
         if is_changed or is_taken or not name:
@@ -287,10 +289,10 @@ class Writer:
             name = f'{name}_{self._count:06d}'
         if is_changed or is_taken:
             logging.warning(
-                "Image number %06d is called '%s', %s: its file is called '%s'.",
+                "Image number %06d is named '%s', %s: its file is named '%s'.",
                 self._count,
                 names.shown(image_name),
-                'as another one is' if is_taken else 'which no file can be called',
+                'like another one' if is_taken else 'which is not a valid file name',
                 names.shown(name),
             )
         self._names.add(name)
@@ -298,7 +300,7 @@ class Writer:
 
 
 def _report(result: Round, pictures_dir: str, raw_dir: str | None) -> str:
-    """Where the pictures lie, and how long they took."""
+    """Returns where the images are, and how long they took."""
     first = os.path.join(pictures_dir, '000000_image.png')
     lines = [
         f'{result.images} images in {result.seconds:.1f} s ({result.images / result.seconds:.1f} images/s), '

@@ -156,13 +156,13 @@ def test_a_grey_network_from_one_for_colours(tmp_path, caplog):
         with caplog.at_level('INFO'):
             losses[channels] = train.run(dataclasses.replace(options, number_of_steps=1)).loss
     assert losses[1] == pytest.approx(losses[3], rel=1e-4)
-    assert 'The first convolution (tiny/conv1/weights) is for 3 channels in the checkpoint' in caplog.text
+    assert 'The first convolution (tiny/conv1/weights) has 3 channels in the checkpoint' in caplog.text
 
 
 @pytest.mark.parametrize('channels', [1, 5])
 def test_three_channels_where_the_data_set_has_others(tmp_path, channels):
     data = write_data(tmp_path, channels, 8, [files.npy(pixels(channels))])
-    message = f"The network sees images of 3 channels, those of the data set 'it' have {channels}"
+    message = f"The network takes images of 3 channels, those of the data set 'it' have {channels}"
     options = train_options(data, tmp_path / 'log', 3)
     with pytest.raises(OptionError, match=message):
         train.run(options)

@@ -136,7 +136,7 @@ def test_the_table_is_not_lost_where_its_files_cannot_be_written(options, full_d
     setup.write_checkpoint(options.checkpoint_dir)
     with full_disk(100), pytest.raises(OutputError) as error:
         eval_program.run(options)
-    for part in ('--eval_logdir', f"'{options.eval_logdir}'", 'File too large'):
+    for part in ('eval_logdir', f"'{options.eval_logdir}'", 'File too large'):
         assert part in str(error.value)
     assert re.search(r'^mean IoU +1\.0000$', error.value.report, re.M)
     assert 'metrics-10.json' not in error.value.report
@@ -148,7 +148,7 @@ def test_the_table_is_not_lost_where_its_files_cannot_be_written(options, full_d
     monkeypatch.setattr(evaluation_rounds, 'add_summaries', fail)
     with pytest.raises(OutputError, match='No space left on device') as error:
         eval_program.run(options)
-    assert 'All figures: ' in error.value.report
+    assert 'All metrics: ' in error.value.report
     assert (pathlib.Path(options.eval_logdir) / 'metrics-10.json').exists()
 
 
@@ -267,8 +267,8 @@ def test_a_crop_that_does_not_align_warns_and_runs(options, caplog):
     setup.write_checkpoint(options.checkpoint_dir)
     eval_program.run(changed(options, 'model', crop_size=(17, 20)))
     (warning,) = logged(caplog, logging.WARNING)
-    assert warning.startswith('--eval_crop_size=17,20 is not a multiple of --output_stride=16 plus 1')
-    assert warning.endswith('The nearest good sizes are 17,17 and 17,33.')
+    assert warning.startswith('crop_size=(17, 20) is not a multiple of output_stride=16 plus 1')
+    assert warning.endswith('sizes are 17,17 and 17,33.')
 
 
 def test_a_split_without_labels_says_what_to_do(options, tmp_path):
@@ -284,12 +284,12 @@ def test_other_mistakes(options):
         eval_program.run(changed(options, 'model', model_variant='vgg'))
     with pytest.raises(OptionError, match="The network has 3 classes, the data set 'tiny' 4; they must be equal."):
         eval_program.run(changed(options, 'model', outputs_to_num_classes={'semantic': 3}))
-    with pytest.raises(OptionError, match='--eval_crop_size is not set'):
+    with pytest.raises(OptionError, match='crop_size is not set'):
         eval_program.run(changed(options, 'model', crop_size=None))
     with pytest.raises(DataError, match="There is no shard 'test-\\*'.*Splits with shards there: val"):
         eval_program.run(changed(options, 'dataset', split='test'))
     pathlib.Path(options.eval_logdir).write_text('a file')
-    with pytest.raises(DataError, match='Cannot (make|create) the folder'):
+    with pytest.raises(DataError, match='Cannot create the folder'):
         eval_program.run(options)
 
 

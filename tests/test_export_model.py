@@ -136,7 +136,7 @@ def test_any_size_up_to_the_crop(size, small_network, checkpoint, tmp_path):
 
 def test_a_larger_image_is_refused_in_words(small_network, checkpoint, tmp_path):
     path = export_model.run(_options(checkpoint, tmp_path)).path
-    with pytest.raises(tf.errors.InvalidArgumentError, match='larger than the 17 x 33 pixels .*--crop_size.*18.*33'):
+    with pytest.raises(tf.errors.InvalidArgumentError, match='larger than the 17 x 33 pixels .*crop_size.*18.*33'):
         _run(path, _image(18, 33), 'SemanticPredictions')
 
 
@@ -336,10 +336,9 @@ def test_another_number_of_classes_says_both(small_network, checkpoint, tmp_path
     model = ModelOptions({common.OUTPUT_TYPE: 21}, crop_size=(17, 17))
     with pytest.raises(CheckpointError) as caught:
         export_model.run(_options(checkpoint, tmp_path, model=model))
-    assert str(caught.value) == (
-        f"--num_classes=21, but the checkpoint '{checkpoint}' is for 4 classes. Set --num_classes=4 to export it, or "
-        'give a checkpoint for 21.'
-    )
+    message = str(caught.value)
+    assert message.startswith(f"outputs_to_num_classes=21, but the checkpoint '{checkpoint}' has 4 classes.")
+    assert 'Set outputs_to_num_classes=4' in message
     assert _written(tmp_path) == []
 
 
@@ -350,7 +349,7 @@ def test_classes_of_a_decoder_whose_output_is_logits(tmp_path):
     path = checkpoint_files.write(tmp_path / 'model.ckpt', values)
     with tf.Graph().as_default():
         variables = [tf.compat.v1.get_variable(name, shape, tf.float64) for name, shape in shapes.items()]
-        with pytest.raises(CheckpointError, match='--num_classes=19, but .* is for 11 classes'):
+        with pytest.raises(CheckpointError, match='num_classes=19, but .* has 11 classes'):
             export_model.check_fit(path, variables, 19)
 
 
@@ -374,7 +373,7 @@ def test_a_damaged_checkpoint(small_network, checkpoint, tmp_path):
 
 def test_weights_that_are_not_numbers(small_network, tmp_path):
     path = checkpoint_files.write(tmp_path / 'model.ckpt', WEIGHTS | {'weight': np.full(1, np.nan, np.float32)})
-    _refused(_options(path, tmp_path), CheckpointError, 'give probabilities that are not numbers')
+    _refused(_options(path, tmp_path), CheckpointError, 'are not finite')
     assert _written(tmp_path) == []
 
 
@@ -391,7 +390,7 @@ def test_paths_that_are_taken(checkpoint, tmp_path):
     _refused(
         _options(checkpoint, tmp_path, export_path=str(folder), export_format='saved_model'),
         DataError,
-        'holds other things (cat.jpg)',
+        'is a folder with other files (cat.jpg)',
         f'{folder}/saved_model',
     )
     _refused(
@@ -400,7 +399,7 @@ def test_paths_that_are_taken(checkpoint, tmp_path):
         'is a file, but a SavedModel is a folder',
     )
     (folder / 'saved_model.pb').write_bytes(b'')
-    with pytest.raises(DataError, match=r'holds other things \(cat.jpg\)'):
+    with pytest.raises(DataError, match=r'is a folder with other files \(cat.jpg\)'):
         export_files.check_target(str(folder), is_folder=True)
     (folder / 'cat.jpg').unlink()
     export_files.check_target(str(folder), is_folder=True)
@@ -446,14 +445,14 @@ def test_an_export_of_another_program_and_an_empty_file_may_be_replaced(tmp_path
 
 def test_a_folder_that_cannot_be_made(small_network, checkpoint, tmp_path):
     (tmp_path / 'file').write_bytes(b'')
-    _refused(_options(checkpoint, tmp_path, export_path=str(tmp_path / 'file' / 'g.pb')), DataError, 'Cannot make')
+    _refused(_options(checkpoint, tmp_path, export_path=str(tmp_path / 'file' / 'g.pb')), DataError, 'Cannot create')
 
 
 def test_a_resize_that_fits_no_image(checkpoint, tmp_path):
     _refused(
         _options(checkpoint, tmp_path, resize=ResizeOptions(20, 64, None)),
         OptionError,
-        'resizing makes 17x33 pixels 20x38, more than --crop_size=17,33. Set --crop_size=20,38 or more',
+        'resizing changes 17x33 pixels to 20x38, larger than crop_size=(17, 33). Set crop_size=(20, 38) or larger',
     )
 
 
@@ -461,7 +460,7 @@ def test_an_export_that_disagrees_is_not_kept(small_network, checkpoint, tmp_pat
     options = _options(checkpoint, tmp_path, save_inference_graph=True)
     right = export_files.run
     monkeypatch.setattr(export_files, 'run', lambda path, image: (right(path, image)[0] + 1, right(path, image)[1]))
-    with pytest.raises(RuntimeError, match='does not predict what its network predicts: 0.00% of the labels agree'):
+    with pytest.raises(RuntimeError, match='predict different results: 0.00% of the labels agree'):
         export_model.run(options)
     assert _written(tmp_path) == []
 
@@ -542,7 +541,7 @@ def test_a_disk_that_is_full(small_network, checkpoint, tmp_path, full_disk, nam
     options = _options(checkpoint, tmp_path, export_format=kind, export_path=str(tmp_path / 'out' / name))
     with full_disk(1000), pytest.raises(UserError) as error:
         export_model.run(options)
-    for part in ('--export_path', 'out', 'File too large'):
+    for part in ('export_path', 'out', 'File too large'):
         assert part in str(error.value)
     assert os.listdir(tmp_path / 'out') == []
 
@@ -552,6 +551,6 @@ def test_a_disk_too_full_for_the_graph_as_text(small_network, checkpoint, tmp_pa
         raise tf.errors.ResourceExhaustedError(None, None, 'No space left on device')
 
     monkeypatch.setattr(tf.io, 'write_graph', fail)
-    with pytest.raises(UserError, match='--export_path.*No space left on device'):
+    with pytest.raises(UserError, match='export_path.*No space left on device'):
         export_model.run(_options(checkpoint, tmp_path, save_inference_graph=True))
     assert os.listdir(tmp_path / 'out') == []

@@ -86,11 +86,11 @@ def test_a_sheet_with_a_column_for_each_change(data, tmp_path, monkeypatch):
         'Cutout',
         'Flip',
     ]
-    assert content.columns[2].details == 'up to 30 degrees either way'
+    assert content.columns[2].details == 'up to +/-30 degrees'
     assert content.columns[5].details == 'sigma up to 1, on 50% of the images'
     assert [len(row.cells) for row in content.rows] == [8, 8]
     assert len(content.samples) == 5
-    assert result.report.splitlines()[-1] == f'The sheet: {made.path}'
+    assert result.report.splitlines()[-1] == f'Preview: {made.path}'
     with Image.open(made.path) as sheet:
         assert sheet.format == 'PNG' and sheet.mode == 'RGB'
     assert [path.name for path in (tmp_path / 'sheets').iterdir()] == ['sheet.png']
@@ -162,7 +162,7 @@ def test_the_report_compares_samples_and_split(data, tmp_path):
     assert report[0] == 'Share of the pixels in the 3 samples drawn (in the whole split):'
     assert [line.split()[0] for line in report[1:4]] == ['0', '1', '2']
     assert all('% (3' in line for line in report[1:4])  # three classes, a third each
-    assert report[4].startswith('  does not count  ') and report[4].endswith('% (0.0%) of all pixels')
+    assert report[4].startswith('  ignored  ') and report[4].endswith('% (0.0%) of all pixels')
 
 
 def test_percentages_for_people():
@@ -226,7 +226,7 @@ def test_a_run_without_a_log_folder(data, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     line = [f'--dataset={data.name}', f'--dataset_dir={data.directory}', '--train_crop_size=17,33']
     assert cli.main(['preview', *line, '--model_variant=tiny', '--preview_samples=1', '--preview_images=1']) == 0
-    assert capfd.readouterr().out.splitlines()[-1] == 'The sheet: ./preview.png'
+    assert capfd.readouterr().out.splitlines()[-1] == 'Preview: ./preview.png'
     assert {path.name for path in tmp_path.iterdir()} == {'records', 'preview.png'}
 
 
@@ -277,7 +277,7 @@ def test_an_image_that_cannot_be_decoded_is_named(data, tmp_path):
 def test_a_path_that_cannot_be_written(data, tmp_path):
     (tmp_path / 'file').write_text('')
     path = str(tmp_path / 'file' / 'sheet.png')
-    with pytest.raises(OptionError, match=f'--preview_path={path} cannot be written: .* Give another path'):
+    with pytest.raises(OptionError, match=f"path='{path}' cannot be written: .* Give another path"):
         preview.run(options(data, tmp_path, AugmentOptions(), path=path, samples=1, images=1))
 
 
@@ -285,7 +285,7 @@ def test_only_a_sheet_is_overwritten(data, tmp_path):
     path = tmp_path / 'photo.png'
     path.write_bytes(files.png(files.pixels()))
     made = options(data, tmp_path, AugmentOptions(), path=str(path), samples=1, images=1)
-    with pytest.raises(OptionError, match=f"--preview_path: '{path}' exists and is not a sheet"):
+    with pytest.raises(OptionError, match=f"path: '{path}' exists and is not an image of deeplab preview"):
         preview.run(made)
     assert path.read_bytes() == files.png(files.pixels())
     path.unlink()

@@ -137,7 +137,7 @@ def test_colour_maps_by_name():
     assert vis_program.choose_colormap('pascal', camvid)[1].tolist() == [128, 0, 0]
     np.testing.assert_array_equal(vis_program.choose_colormap('ade20k', ade20k), ade20k.palette)
     many = descriptor.DatasetDescriptor('many', 200)
-    with pytest.raises(OptionError, match="--colormap_type=ade20k has 151 colours, the data set 'many' 200 classes"):
+    with pytest.raises(OptionError, match="colormap_type='ade20k' has 151 colours, the data set 'many' 200 classes"):
         vis_program.choose_colormap('ade20k', many)
 
 

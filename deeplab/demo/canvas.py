@@ -1,7 +1,7 @@
-"""A supersampled canvas that keeps an image and its labels together, and the pinhole camera that looks at a street.
+"""A supersampled canvas that draws an image and its labels together, and a pinhole camera.
 
-Whatever is painted is painted with a *thing*: a number that grows with every new thing, so that later (nearer)
-things cover earlier ones in the image and in the labels alike, and the border between two things is known.
+Everything is painted as part of a *thing*, which has an increasing number: later (nearer) things cover earlier ones in
+both image and labels, and the border between two things is known.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Canvas:
         self._has_border: list[bool] = []
 
     def begin(self, label: int, has_border: bool = False) -> None:
-        """Starts a new thing in front of all others; what is painted from now on belongs to it.
+        """Starts a new thing in front of all others; everything painted afterwards belongs to it.
 
         Args:
           label: its class id.

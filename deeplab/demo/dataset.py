@@ -1,4 +1,4 @@
-"""Writes drawn scenes as a data set in VOC's layout, with a JSON file that describes it.
+"""Writes drawn scenes as a data set in the layout of PASCAL VOC, with a JSON description.
 
 JPEGImages/train_0000.jpg
 SegmentationClass/train_0000.png      palette PNG: the ids are the palette's indices
@@ -35,14 +35,14 @@ def write_dataset(
     size: tuple[int, int],
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Draws a data set; `folder` appears when all of it is there, and never before.
+    """Draws a data set; `folder` appears only when it is complete.
 
     Args:
-      folder: where to; it must not exist yet, or be empty.
+      folder: destination; it must not exist yet, or be empty.
       seed: seed of every scene.
       splits: number of scenes for each split ('train', 'val').
       size: height and width of the scenes, in pixels.
-      progress: is called with (scenes drawn, scenes in all) after each scene.
+      progress: called with (number of scenes drawn, number of all scenes) after each scene.
     """
     folder = pathlib.Path(folder)
     files.remove_leftovers(str(folder.parent), re.escape(folder.name))
@@ -75,7 +75,7 @@ def _write_into(
 
 
 def description(splits: Mapping[str, int]) -> dict[str, object]:
-    """The data set's description, with the keys that `datasets/descriptor.py` reads."""
+    """Returns the description of the data set, with the keys that `datasets/descriptor.py` reads."""
     return {
         'name': 'street',
         'num_classes': len(scenes.CLASS_NAMES),

@@ -1,16 +1,16 @@
-"""The whole job on drawn street scenes: records, training, evaluation, pictures, and one sheet that shows them.
+"""The demo: records, training, evaluation and visualisation on drawn street scenes, with a result image.
 
-The demo runs the same four programs with the same flags that it reports at its end; it only saves their user the
-typing. How a program is run comes from the command line (`run_program`), so that this module needs no flags.
+The demo runs four programs with the command lines that it reports at its end. The caller passes the function that runs
+a program (`run_program`), so that this module does not depend on the command line.
 """
 
 from __future__ import annotations
 
-if __name__ == '__main__':  # first, so that help and mistakes need not wait for TensorFlow
+if __name__ == '__main__':  # first, so that help and usage errors do not wait for TensorFlow
     import os
     import sys
 
-    if not __package__:  # started by its path: the folder above deeplab/ takes the place of this file's own
+    if not __package__:  # run as a file: replace the folder of this file by that of the package
         sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     from deeplab import start
 
@@ -48,17 +48,17 @@ SHEET_FILE = 'sheet.png'
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the demo draws and how it trains.
+    """Settings of the data set and the training.
 
     Attributes:
-      train_scenes: scenes to train on.
-      val_scenes: scenes to evaluate on.
-      height: rows of a scene.
-      width: columns of a scene.
-      steps: training steps where --steps is not given.
-      rows: validation scenes on the sheet.
-      network: flags that say what the network is, shared by train, eval and vis.
-      training: flags of train alone.
+      train_scenes: number of training scenes.
+      val_scenes: number of validation scenes.
+      height: height of a scene in pixels.
+      width: width of a scene in pixels.
+      steps: default number of training steps.
+      rows: number of validation scenes on the result image.
+      network: flags of the network, for train, eval and vis.
+      training: flags of train only.
     """
 
     train_scenes: int = 300
@@ -88,12 +88,12 @@ class Settings:
 
     @property
     def crop(self) -> str:
-        """The scenes' size, raised to the multiple of 16 plus 1 that an output stride of 16 likes."""
+        """The scenes' size, rounded up to a multiple of 16 plus 1, as suits an output stride of 16."""
         return f'{-(-self.height // 16) * 16 + 1},{-(-self.width // 16) * 16 + 1}'
 
 
 class Paths(NamedTuple):
-    """Where everything lies, all of it in the work folder."""
+    """Paths of the demo's files in the working folder."""
 
     scenes: pathlib.Path
     records: pathlib.Path
@@ -110,7 +110,7 @@ class Command(NamedTuple):
     flags: tuple[str, ...]
 
     def line(self) -> str:
-        """The command as a shell takes it."""
+        """Returns the command line for a shell."""
         return shlex.join([*launcher(), self.program, *self.flags])
 
 
@@ -119,10 +119,10 @@ class Result:
     """How the demo ended.
 
     Attributes:
-      report: where everything lies and what was run, for the user.
-      miou: mean intersection over union on the validation scenes; None where the demo was stopped before.
-      sheet: path of the sheet; None likewise.
-      commands: what was run, in order.
+      report: where the files are and what was run, for the user.
+      miou: mean intersection over union on the validation scenes; None if the demo was stopped before.
+      sheet: path of the result image; None if the demo was stopped before.
+      commands: the commands that were run, in order.
       status: exit status for the command line.
     """
 
@@ -134,16 +134,16 @@ class Result:
 
 
 def run(options: DemoOptions, run_program: RunProgram, settings: Settings | None = None) -> Result:
-    """Runs the demo, or goes on with one that was stopped in the same folder.
+    """Runs the demo, or resumes one that was stopped in the same folder.
 
     Args:
       options: folder, steps and seed.
       run_program: runs 'build_voc2012_data', 'train', 'eval' or 'vis' with flags, in this process.
-      settings: what to draw and how to train; None for the demo's own.
+      settings: data set and training; None for the defaults.
 
     Raises:
-      OptionError: the folder belongs to something else, or to a demo with another seed or number of steps.
-      UserError: what the programs raise.
+      OptionError: the folder has other files, or a demo with another seed or number of steps.
+      UserError: errors of the programs.
     """
     started = time.monotonic()
     settings = settings or Settings()
@@ -157,7 +157,7 @@ def run(options: DemoOptions, run_program: RunProgram, settings: Settings | None
 def _run(
     options: DemoOptions, run_program: RunProgram, settings: Settings, workdir: pathlib.Path, started: float
 ) -> Result:
-    """What `run` does, in a folder of its own."""
+    """Does the work of `run`, in a locked folder."""
     _claim(workdir, {'seed': options.seed, **dataclasses.asdict(settings)}, options)
     paths = paths_in(workdir)
     with _writing(workdir):
@@ -168,7 +168,7 @@ def _run(
         result = run_program(command.program, command.flags)
         status = getattr(result, 'status', 0)
         if status:
-            report = f'The demo was stopped. The same command goes on: {_own_command(options, workdir)}'
+            report = f'The demo was stopped. The same command resumes it: {_own_command(options, workdir)}'
             return Result(report, None, None, commands[:number], status)
     metrics = _metrics(paths, settings)
     with _writing(workdir):
@@ -179,23 +179,23 @@ def _run(
 
 @contextlib.contextmanager
 def _writing(workdir: pathlib.Path) -> Iterator[None]:
-    """Turns a failure to write into one line."""
+    """Turns a failure to write into an error of one line."""
     try:
         yield
     except OSError as error:
         raise OptionError(
-            f"--workdir: the folder '{workdir}' cannot be written ({error.strerror or error}). Is the disk full, or "
-            'the folder read-only? Make room, or give another path'
+            f"--workdir: writing to the folder '{workdir}' failed ({error.strerror or error}). The disk may be full, "
+            'or the folder read-only: free some space, or give another path'
         ) from error
 
 
 def paths_in(workdir: pathlib.Path) -> Paths:
-    """Where the demo keeps what, in `workdir`."""
+    """Returns the paths of the demo's files in `workdir`."""
     return Paths(*(workdir / name for name in ('voc', 'tfrecord', 'train', 'eval', 'vis', SHEET_FILE)))
 
 
 def commands_for(paths: Paths, settings: Settings, seed: int) -> tuple[Command, ...]:
-    """The four commands: build the records, train, evaluate, visualise."""
+    """Returns the four commands: build the records, train, evaluate, visualise."""
     data = (f'--dataset={paths.scenes / dataset.DESCRIPTION}', f'--dataset_dir={paths.records}')
     build = (
         f'--image_folder={paths.scenes / dataset.IMAGES}',
@@ -237,7 +237,7 @@ def commands_for(paths: Paths, settings: Settings, seed: int) -> tuple[Command, 
 
 
 def launcher() -> list[str]:
-    """The words that start the `deeplab` command from any folder where that is possible."""
+    """Returns the words that start the `deeplab` command, from any folder if possible."""
     beside_python = pathlib.Path(sys.executable).with_name('deeplab')
     if not beside_python.exists():
         return [sys.executable, '-m', 'deeplab']
@@ -248,38 +248,38 @@ def launcher() -> list[str]:
 
 
 def _claim(workdir: pathlib.Path, wanted: dict[str, Any], options: DemoOptions) -> None:
-    """Makes the folder and notes in it what the demo is; or checks that it holds this very demo.
+    """Creates the folder and writes the settings to it, or checks that it is of a demo with the same settings.
 
     Raises:
-      OptionError: the folder cannot be made, is not empty and not a demo's, or is another demo's.
+      OptionError: the folder cannot be created, has other files, or is of another demo.
     """
     note = workdir / SETTINGS_FILE
-    wanted = json.loads(json.dumps(wanted))  # tuples as the file gives them back
+    wanted = json.loads(json.dumps(wanted))  # tuples become lists, as in the file
     try:
         workdir.mkdir(parents=True, exist_ok=True)
         if note.exists():
             _compare(documents.load(note), wanted, workdir)
-            logging.info('Going on with the demo in %s; what is there is used again.', workdir)
+            logging.info('Resuming the demo in %s; existing files are reused.', workdir)
             return
         files.remove_leftovers(str(workdir), re.escape(SETTINGS_FILE))
         lock = os.path.basename(folder_lock.path_of('', 'demo'))
         if any(path.name != lock for path in workdir.iterdir()):
             raise OptionError(
-                f'--workdir={options.workdir}: the folder is not empty, and what it holds is not from a demo. Give a '
+                f'--workdir={options.workdir}: the folder is not empty, and its files are not from a demo. Give a '
                 'folder that is empty or does not exist yet.'
             )
         with files.written_whole(note) as stream:
             stream.write(json.dumps(wanted, indent=2) + '\n')
     except documents.DocumentError as error:
-        raise OptionError(f'{note} {error}. Give another --workdir, or remove that folder to start anew.') from None
+        raise OptionError(f'{note} {error}. Give another --workdir, or remove that folder to restart.') from None
     except OSError as error:
         raise OptionError(
-            f'--workdir={options.workdir} cannot be used: {error.strerror}. Give another folder.'
+            f'--workdir={options.workdir} is not usable: {error.strerror}. Give another folder.'
         ) from None
 
 
 def _compare(found: Any, wanted: dict[str, Any], workdir: pathlib.Path) -> None:
-    """Raises `OptionError` where the folder's demo is not the wanted one."""
+    """Raises `OptionError` if the folder's demo has other settings."""
     if not isinstance(found, dict):
         found = {}
     differing = [key for key in wanted if found.get(key) != wanted[key]]
@@ -287,13 +287,11 @@ def _compare(found: Any, wanted: dict[str, Any], workdir: pathlib.Path) -> None:
         return
     shown = [f'{key} {found.get(key)} (not {wanted[key]})' for key in differing if key in ('seed', 'steps')]
     what = ' and '.join(shown) or 'other settings, from another version of deeplab'
-    raise OptionError(
-        f'{workdir} holds a demo with {what}. Give another --workdir, or remove that folder to start anew.'
-    )
+    raise OptionError(f'{workdir} has a demo with {what}. Give another --workdir, or remove that folder to restart.')
 
 
 def _draw(folder: pathlib.Path, settings: Settings, seed: int) -> None:
-    """Draws the scenes unless they are there."""
+    """Draws the scenes unless they exist."""
     splits = {'train': settings.train_scenes, 'val': settings.val_scenes}
     if folder.exists():
         logging.info('Using the %d scenes in %s.', sum(splits.values()), folder)
@@ -306,17 +304,17 @@ def _draw(folder: pathlib.Path, settings: Settings, seed: int) -> None:
 
 
 def _metrics(paths: Paths, settings: Settings) -> dict[str, Any]:
-    """What eval has written."""
+    """Reads the metrics that eval has written."""
     path = paths.eval / f'metrics-{settings.steps}.json'
     if not path.exists():
         raise DataError(
-            f'eval has not written {path}: is there a newer checkpoint in {paths.train}? Remove the folder.'
+            f'eval has not written {path}. There may be a newer checkpoint in {paths.train}: remove that folder.'
         )
     return documents.load(path)
 
 
 def _write_sheet(paths: Paths, settings: Settings, seed: int, metrics: dict[str, Any]) -> None:
-    """Puts some validation scenes, evenly spread, on one sheet."""
+    """Draws some validation scenes, evenly distributed, on one image."""
     names = (paths.scenes / dataset.LISTS / 'val.txt').read_text('utf-8').split()
     chosen = sorted(set(np.linspace(0, len(names) - 1, settings.rows).astype(int).tolist()))
     rows = [
@@ -338,25 +336,25 @@ def _pixels(path: pathlib.Path) -> np.ndarray:
 
 
 def _own_command(options: DemoOptions, workdir: pathlib.Path) -> str:
-    """The line that starts this demo again."""
+    """Returns the command line that runs this demo again."""
     words = [*launcher(), 'demo', f'--workdir={workdir}', f'--seed={options.seed}']
     return shlex.join(words if options.steps is None else [*words, f'--steps={options.steps}'])
 
 
 def _report(paths: Paths, settings: Settings, commands: Sequence[Command], miou: float, seconds: float) -> str:
-    """Where everything lies, and the command lines."""
+    """Returns the paths of the files, and the command lines."""
     places = (
-        ('sheet', paths.sheet, 'image, truth and prediction side by side: look at this first'),
-        ('scenes', paths.scenes, 'images and masks, as PASCAL VOC has them'),
+        ('sheet', paths.sheet, 'image, ground truth and prediction side by side: look at this first'),
+        ('scenes', paths.scenes, 'images and masks, in the layout of PASCAL VOC'),
         ('records', paths.records, 'TFRecord shards'),
         ('checkpoints', paths.train, 'with event files for TensorBoard'),
-        ('figures', paths.eval / f'metrics-{settings.steps}.json', 'IoU of every class'),
+        ('metrics', paths.eval / f'metrics-{settings.steps}.json', 'IoU of every class'),
         ('predictions', paths.vis / 'segmentation_results', 'coloured'),
     )
     width = max(len(str(path)) for _, path, _ in places)
     lines = [f'The demo took {seconds:.0f} s: mIoU {miou:.3f} on {settings.val_scenes} validation scenes.', '']
     lines += [f'  {name:<12}{str(path):<{width}}  {meaning}' for name, path, meaning in places]
-    lines += ['', 'The four command lines that it ran, ready to copy:']
+    lines += ['', 'The four command lines that it ran, to copy:']
     for command in commands:
         lines += ['', command.line()]
     return '\n'.join(lines)

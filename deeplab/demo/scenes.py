@@ -1,12 +1,11 @@
-"""Street scenes, drawn: images and masks for a data set that nobody has to download.
+"""Synthetic street scenes: images and masks of a data set that needs no download.
 
 A pinhole camera stands in a street. The street has a sky, houses with windows or a park, a road with lane marks,
-pavements, trees, parked and driving cars, people and lamp posts, painted from far to near. What makes it a task for a
-network and not for a colour table: every class takes its colours from a wide range that it shares with others (grey
-sky, grey walls, grey cars, grey roads; brick, autumn leaves and coats), and each image has its own light, tint,
-shadows and noise. Texture, shape and place tell the classes apart.
+pavements, trees, parked and driving cars, people and lamp posts, drawn from far to near. Colour alone does not identify
+a class: classes share wide ranges of colours (grey sky, grey walls, grey cars, grey roads; brick, autumn leaves and
+coats), and each image has its own light, tint, shadows and noise. Texture, shape and position do.
 
-A scene depends on (seed, split, index) alone, however many scenes there are.
+A scene depends only on (seed, split, index), not on the number of scenes.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ PALETTE = (
 )
 SKY, BUILDING, ROAD, PAVEMENT, VEGETATION, CAR, PERSON, POLE = range(len(CLASS_NAMES))
 
-# Splits take their own branch of the random numbers, so that more training images never change a validation image.
+# Each split has its own random numbers, so that more training images never change a validation image.
 SPLIT_KEYS = {'train': 1, 'val': 2}
 
 _MASONRY = (
@@ -69,7 +68,7 @@ class Scene(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class _Street:
-    """What one scene is made of: its random numbers, camera, and half widths in metres."""
+    """Parameters of one scene: its random numbers, camera, and half widths in metres."""
 
     rng: np.random.Generator
     camera: Camera
@@ -206,7 +205,7 @@ def _paint_lane_marks(street: _Street, asphalt: np.ndarray) -> None:
 
 
 def _paint_backdrop(street: _Street) -> None:
-    """What closes the street far away: a row of roofs, a line of trees, or nothing."""
+    """Draws the far end of the street: a row of roofs, a line of trees, or nothing."""
     kind = street.rng.integers(3)
     if kind == 0:
         for x in np.arange(-40, 40, 9.0):
@@ -320,7 +319,7 @@ def _on_face(face: np.ndarray, start: Share, end: Share, bottom: Share, top: Sha
 
 
 def _furniture(street: _Street) -> list[tuple]:
-    """Everything that stands in the street, as (distance, painter, where)."""
+    """Returns the objects in the street, as (distance, painter, position)."""
     rng, road, walls = street.rng, street.road, street.walls
     items: list[tuple] = []
     for side in (-1, 1):

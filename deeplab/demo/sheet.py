@@ -1,4 +1,4 @@
-"""One sheet that shows images, truths and predictions side by side, with a legend of colours, names and IoU."""
+"""The demo's result image: images, ground truth and predictions side by side, with a legend of colours and IoU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROW_OF_LEGEND = 34
 
 
 class Row(NamedTuple):
-    """One example: image [h, w, 3] uint8; truth and prediction [h, w] class ids, 255 where ignored."""
+    """One example: image [h, w, 3] uint8; ground truth and prediction [h, w] class ids, 255 for ignored pixels."""
 
     image: np.ndarray
     truth: np.ndarray
@@ -28,7 +28,7 @@ class Row(NamedTuple):
 
 
 class Legend(NamedTuple):
-    """Class names, their colours (RGB triples) and their IoU (None for a class that occurs nowhere)."""
+    """Class names, their colours (RGB triples) and their IoU (None for a class that does not occur)."""
 
     names: Sequence[str]
     palette: Sequence[Sequence[int]]
@@ -36,15 +36,15 @@ class Legend(NamedTuple):
 
 
 def compose(rows: Sequence[Row], legend: Legend, title: str) -> Image.Image:
-    """Lays out the sheet.
+    """Draws the result image.
 
     Args:
-      rows: the examples, from top to bottom; at least one, all of one size.
-      legend: what the colours mean.
+      rows: the examples, from top to bottom; at least one, all of the same size.
+      legend: the meaning of the colours.
       title: one line at the top.
 
     Returns:
-      An RGB picture.
+      An RGB image.
     """
     height, width = rows[0].truth.shape
     size = (PICTURE_WIDTH, round(PICTURE_WIDTH * height / width))

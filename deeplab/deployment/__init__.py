@@ -1,1 +1,1 @@
-"""Where the copies of a network run."""
+"""Placement of the clones of a network on devices and machines."""

@@ -1,4 +1,4 @@
-"""The cluster behind --master: its devices, and whether its servers answer."""
+"""The cluster of a TensorFlow server (`CloneOptions.master`): its devices, and whether its servers respond."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ from deeplab.core.reasons import reason_of
 from deeplab.deployment import model_deploy
 from deeplab.errors import MachineError
 from deeplab.options import CloneOptions
+from deeplab.wording import option
 
 PATIENCE_SECS = 10.0
+_MASTER, _PS_TASKS = 'CloneOptions.master', 'CloneOptions.num_ps_tasks'
 
 
 def worker_device(clones: CloneOptions) -> str:
-    """Job and task of the machine that computes; empty where one server, or this process, is all there is."""
+    """Returns job and task of the machine that computes; empty for a single server, or this process."""
     return f'/job:worker/task:{clones.task}' if clones.num_ps_tasks else ''
 
 
 def device_filters(clones: CloneOptions) -> tuple[str, ...]:
-    """What a replica's session sees of the cluster: it need not wait for the other replicas to be there."""
+    """Returns the part of the cluster that a replica's session uses, so that it does not wait for other replicas."""
     return ('/job:ps', f'/job:worker/task:{clones.task}') if clones.num_ps_tasks else ()
 
 
 def connect(clones: CloneOptions) -> model_deploy.DeploymentConfig:
-    """Looks at the cluster behind `clones.master`, and says where things go in it.
+    """Connects to the cluster of `clones.master`, and returns the placement of clones in it.
 
-    Waits for servers that are not there yet, and says so.
+    Waits for servers that have not started yet, and logs that.
 
     Raises:
-      MachineError: there is no such server, or its cluster is not what the flags say.
+      MachineError: there is no such server, or its cluster does not match the options.
     """
     devices = _devices_of(clones.master, device_filters(clones))
     jobs = {match[1] for match in map(re.compile(r'/job:(\w+)/').match, devices) if match}
@@ -45,21 +47,21 @@ def connect(clones: CloneOptions) -> model_deploy.DeploymentConfig:
         job, task = wanted[1:].split('/')
         if not any(f'/{job}/' in name and f'/{task}/' in name for name in devices):
             raise MachineError(
-                f'--master={clones.master}: the cluster of this server has no {wanted}, which --task={clones.task} '
-                f'--num_ps_tasks={clones.num_ps_tasks} asks for; it has {", ".join(devices)}. Start its servers with '
-                'the jobs ps and worker (deeplab server)'
+                f'{option(_MASTER, clones.master)}: the cluster of this server has no {wanted}, as required by '
+                f'{option("CloneOptions.task", clones.task)} and {option(_PS_TASKS, clones.num_ps_tasks)}; it has '
+                f'{", ".join(devices)}. Start its servers with the jobs ps and worker (`deeplab server`)'
             )
     if not worker and 'ps' in jobs:
         raise MachineError(
-            f'--master={clones.master}: the cluster of this server has parameter servers. Set --num_ps_tasks to their '
-            'number'
+            f'{option(_MASTER, clones.master)}: the cluster of this server has parameter servers. Set '
+            f'{option(_PS_TASKS)} to their number'
         )
     gpus = sum(':GPU:' in name and not name.startswith('/job:ps/') for name in devices)
     return model_deploy.deployment_config(clones.num_clones, clones.clone_on_cpu, worker, clones.num_ps_tasks, gpus)
 
 
 def _knock(master: str) -> None:
-    """Raises `MachineError` if nobody listens at `master` for a while: TensorFlow would wait for ever."""
+    """Raises `MachineError` if no connection to `master` is possible for a while: TensorFlow would wait forever."""
     host, _, port = master.removeprefix('grpc://').rpartition(':')
     given_up = time.monotonic() + PATIENCE_SECS
     while True:
@@ -71,13 +73,13 @@ def _knock(master: str) -> None:
                 time.sleep(min(1.0, PATIENCE_SECS))
                 continue
             raise MachineError(
-                f"--master={master}: nobody listens there ({error}). Start this machine's server (deeplab server), or "
-                'leave the flag away to compute in this process'
+                f"{option(_MASTER, master)}: no connection ({error}). Start this machine's server (`deeplab server`), "
+                f'or omit {option(_MASTER)} to compute in this process'
             ) from error
 
 
 def _devices_of(master: str, filters: tuple[str, ...]) -> list[str]:
-    """Names of the devices that a session sees."""
+    """Returns the names of the devices that a session sees."""
     _knock(master)
     answer: list[Any] = []
 
@@ -85,18 +87,18 @@ def _devices_of(master: str, filters: tuple[str, ...]) -> list[str]:
         try:
             with sessions.open_session(tf.Graph(), master=master, device_filters=filters) as running:
                 answer.append([device.name for device in running.list_devices()])
-        except Exception as error:  # it is raised where somebody waits for the answer
+        except Exception as error:  # raised below, in the thread that waits for the answer
             answer.append(error)
 
-    # TensorFlow waits for missing servers without an end, deaf to Ctrl-C: in a thread of its own it may.
+    # TensorFlow waits for missing servers forever and ignores Ctrl-C, hence a thread of its own.
     thread = threading.Thread(target=ask, name='deeplab-connect', daemon=True)
     thread.start()
     while thread.is_alive():
         thread.join(PATIENCE_SECS)
         if thread.is_alive():
-            logging.info('Waiting for %s, or for servers of its cluster that it waits for.', master)
+            logging.info('Waiting for %s, or for other servers of its cluster.', master)
     if isinstance(answer[0], Exception):
         raise MachineError(
-            f'--master={master}: no TensorFlow server answers there ({reason_of(answer[0])})'
+            f'{option(_MASTER, master)}: no TensorFlow server responds there ({reason_of(answer[0])})'
         ) from answer[0]
     return answer[0]

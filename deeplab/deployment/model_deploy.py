@@ -1,9 +1,9 @@
-"""Clones: copies of one network that share its variables and split a batch; where they compute, where variables live.
+"""Clones: copies of one network that share its variables and split a batch, and their placement on devices.
 
-Each clone computes on its own device; the variables live on the CPU, under the same names for any number of clones.
-The loss of each clone is divided by their number and the gradients are summed, so that n clones of batch b make the
-step of one clone of batch n * b. Regularisation counts once, and the first clone alone moves the batch norms'
-statistics.
+Each clone computes on its own device; the variables are on the CPU, with the same names for any number of clones.
+The loss of each clone is divided by their number and the gradients are summed, so that n clones of batch size b compute
+the step of one clone of batch size n * b. Regularisation is added once, and only the first clone updates the statistics
+of batch norms.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import tf_slim as slim
 from absl import logging
 
 from deeplab.core import summation
+from deeplab.wording import option
 
 # A gradient and the variable that it belongs to.
 Gradient = tuple[tf.Tensor, tf.Variable]
@@ -28,13 +29,13 @@ _CPU = '/device:CPU:0'
 
 @dataclasses.dataclass(frozen=True)
 class DeploymentConfig:
-    """How many clones there are, and where they compute.
+    """Number and placement of clones.
 
     Attributes:
       num_clones: number of clones.
-      use_gpus: whether clone i computes on GPU i; else it does on CPU device i.
-      worker: job and task of the machine that computes, such as /job:worker/task:1; empty where there is but one.
-      num_ps_tasks: parameter servers that hold the variables in turn; 0 for none: the worker's CPU holds them.
+      use_gpus: whether clone i computes on GPU i; else on CPU device i.
+      worker: job and task of the machine that computes, such as /job:worker/task:1; empty for a single machine.
+      num_ps_tasks: parameter servers over which the variables are distributed; 0: they are on the worker's CPU.
     """
 
     num_clones: int = 1
@@ -44,25 +45,25 @@ class DeploymentConfig:
 
     @property
     def cpu_devices(self) -> int:
-        """CPU devices that the session must have."""
+        """Number of CPU devices that the session must have."""
         return 1 if self.use_gpus else self.num_clones
 
     @property
     def host_device(self) -> str:
-        """The worker's CPU: reading, updates and checkpoints."""
+        """The worker's CPU, for input, updates and checkpoints."""
         return self.worker + _CPU
 
     def clone_device(self, index: int) -> str:
-        """Device on which clone `index` computes."""
+        """Returns the device on which clone `index` computes."""
         return f'{self.worker}/device:{"GPU" if self.use_gpus else "CPU"}:{index}'
 
     def variable_device(self, number: int) -> str:
-        """Device of the variable that is made after `number` others."""
+        """Returns the device of the variable that is created after `number` others."""
         return f'/job:ps/task:{number % self.num_ps_tasks}{_CPU}' if self.num_ps_tasks else self.host_device
 
     @contextlib.contextmanager
     def host_scope(self) -> Iterator[None]:
-        """Puts what is built inside on the worker's CPU, and variables where they belong."""
+        """Places what is built inside on the worker's CPU, and variables on their own devices."""
         with tf.device(self.host_device):
             if self.num_ps_tasks:
                 with tf.compat.v1.device(self.placement(None)):
@@ -71,20 +72,20 @@ class DeploymentConfig:
                 yield
 
     def placement(self, device: str | None) -> Callable[[tf.Operation], str]:
-        """A device function: `device` (None for what the operation has) for everything but variables."""
+        """Returns a device function: `device` (None for the operation's own) for everything except variables."""
 
         def place(operation: tf.Operation) -> str:
             if operation.type in _VARIABLE_OPS:
-                # Their number does not depend on the process: each that builds this graph finds each where it is.
+                # Their order is the same in each process that builds this graph, and so is their placement.
                 return self.variable_device(len(tf.compat.v1.global_variables()))
-            if operation.type == 'VarIsInitializedOp':  # can only be asked where the variable is
+            if operation.type == 'VarIsInitializedOp':  # only runs on the variable's device
                 return operation.inputs[0].device
             return operation.device if device is None else device
 
         return place
 
     def clone_scope(self, index: int) -> str:
-        """Name scope of clone `index`; empty where there is one clone."""
+        """Returns the name scope of clone `index`; empty for a single clone."""
         return '' if self.num_clones == 1 else f'clone_{index}'
 
 
@@ -92,8 +93,8 @@ class Clone(NamedTuple):
     """One copy of the network.
 
     Attributes:
-      outputs: what the building function returned.
-      scope: its name scope, empty for the only clone.
+      outputs: result of the function that built it.
+      scope: its name scope, empty for a single clone.
       device: where it computes.
     """
 
@@ -105,24 +106,25 @@ class Clone(NamedTuple):
 def deployment_config(
     num_clones: int, clone_on_cpu: bool, worker: str = '', num_ps_tasks: int = 0, gpus: int | None = None
 ) -> DeploymentConfig:
-    """The configuration for the machine that computes: GPUs where there are any, unless `clone_on_cpu`.
+    """Returns the configuration for the machine that computes: its GPUs if it has any, unless `clone_on_cpu`.
 
     Args:
       num_clones: number of clones.
-      clone_on_cpu: whether they compute on CPUs although there are GPUs.
+      clone_on_cpu: whether they compute on CPUs even if there are GPUs.
       worker: see `DeploymentConfig`.
       num_ps_tasks: see `DeploymentConfig`.
-      gpus: number of the machine's GPUs; None to ask this process's own machine.
+      gpus: number of the machine's GPUs; None for those of this process's machine.
     """
     if gpus is None:
         gpus = 0 if clone_on_cpu else len(tf.config.list_physical_devices('GPU'))
     if 0 < gpus < num_clones:
-        logging.warning('--num_clones=%d but this machine has %d GPUs: some clones will share one.', num_clones, gpus)
+        clones = option('CloneOptions.num_clones', num_clones)
+        logging.warning('%s, but this machine has %d GPUs: some clones will share one.', clones, gpus)
     return DeploymentConfig(num_clones, gpus > 0 and not clone_on_cpu, worker, num_ps_tasks)
 
 
 def prefetch(samples: dict[str, tf.Tensor], capacity: int) -> OrderedQueue:
-    """A queue that a thread of the session fills with what `samples` evaluates to, `capacity` batches at most."""
+    """Returns a queue that a thread of the session fills with evaluations of `samples`, at most `capacity` batches."""
     logger = tf.get_logger()
     level = logger.level
     logger.setLevel('ERROR')  # TensorFlow advises against queue runners, at length
@@ -134,9 +136,9 @@ def prefetch(samples: dict[str, tf.Tensor], capacity: int) -> OrderedQueue:
 
 
 class OrderedQueue:
-    """A queue from which the next batch is taken only after the one asked for before it.
+    """A queue whose dequeue operations run in the order in which they were created.
 
-    TensorFlow runs independent operations in any order. With this, the clone that is built first takes the first
+    TensorFlow runs independent operations in any order. With this queue, the clone that is built first gets the first
     batch of every step, so that a run can be repeated.
     """
 
@@ -146,20 +148,20 @@ class OrderedQueue:
         self._asked: tf.Tensor | None = None
 
     def begin_step(self, before: Sequence[tf.Tensor] = ()) -> None:
-        """Lets the first batch of a step wait until `before` is computed, and notes when it is asked for."""
+        """Makes the first batch of a step wait until `before` is computed, and records the time of its request."""
         with tf.control_dependencies(list(before)), tf.device(_CPU):
             self._asked = tf.timestamp()
         self._last = self._asked.op
 
     def waiting_seconds(self) -> tf.Tensor | None:
-        """How long a step waits until its last batch is there: scalar float64; None without `begin_step`."""
+        """Returns how long a step waits for its last batch: scalar float64; None without `begin_step`."""
         if self._asked is None or self._last is None or self._last.graph is not self._asked.graph:
             return None
         with tf.control_dependencies([self._last]), tf.device(_CPU):
             return tf.timestamp() - self._asked
 
     def dequeue(self) -> dict[str, tf.Tensor]:
-        """The next batch, by the names under which it was enqueued."""
+        """Returns the next batch, by the names of its parts."""
         with tf.control_dependencies([self._last] if self._last is not None else []), tf.device(_CPU):
             batch = self._queue.dequeue()
         self._last = next(iter(batch.values())).op
@@ -171,7 +173,7 @@ def create_clones(config: DeploymentConfig, build: Callable[[], Any]) -> list[Cl
 
     Args:
       config: number and devices of the clones.
-      build: builds one clone in the current graph and returns whatever belongs to it.
+      build: builds one clone in the current graph and returns its outputs.
 
     Returns:
       the clones, in order.
@@ -195,14 +197,14 @@ def optimize_clones(
     variables: Sequence[tf.Variable],
     loss_scale: tf.Tensor | None = None,
 ) -> tuple[tf.Tensor, list[Gradient]]:
-    """The total loss and its gradients: the mean over the clones, plus the regularisation once.
+    """Returns the total loss and its gradients: the mean over the clones, plus the regularisation once.
 
     Args:
-      clones: where to compute.
-      losses: the loss of each clone, scalar, regularisation left out.
+      clones: the clones.
+      losses: the loss of each clone, scalar, without regularisation.
       regularization_losses: scalars.
-      variables: what to differentiate by.
-      loss_scale: scalar factor on all that flows back, taken away from the result again; None for 1.
+      variables: the variables to differentiate by.
+      loss_scale: scalar factor of the loss during backpropagation, by which the gradients are divided; None for 1.
 
     Returns:
       the total loss (scalar) and a gradient for each variable that the loss depends on.
@@ -226,12 +228,12 @@ def optimize_clones(
 
 
 def _total(losses: Sequence[tf.Tensor], name: str | None = None) -> tf.Tensor:
-    """The sum of scalars."""
+    """Returns the sum of scalars."""
     return tf.reduce_sum(tf.stack(losses), name=name)
 
 
 def sum_gradients(gradients: Sequence[Sequence[tf.Tensor | None]], variables: Sequence[tf.Variable]) -> list[Gradient]:
-    """Adds up the gradients of the clones; a variable on which no clone depends is left out.
+    """Sums the gradients of the clones, without variables on which no clone depends.
 
     Args:
       gradients: for each clone, a gradient (or None) for each variable.

@@ -1,6 +1,6 @@
-"""What one checkpoint is worth on a split, and how that is told: a log, summaries, metrics-STEP.json.
+"""Evaluation of one checkpoint on a split, and its output: log lines, summaries, metrics-STEP.json.
 
-eval measures checkpoints that others write; training measures its own while it goes on.
+eval evaluates checkpoints that appear in a folder; training validates its own.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from deeplab.utils import files
 
 @dataclasses.dataclass(frozen=True)
 class Round:
-    """What one checkpoint was found to be worth.
+    """Result of the evaluation of one checkpoint.
 
     Attributes:
-      metrics: the figures.
+      metrics: the metrics.
       checkpoint: path of the checkpoint.
       global_step: its step.
       images: number of images.
       seconds: how long reading and predicting them took.
-      path: the JSON file that holds all this; empty until the caller has named one.
+      path: the JSON file with all this; empty until the caller has set one.
     """
 
     metrics: Metrics
@@ -52,19 +52,19 @@ def evaluate(
     after_batch: Callable[[], None] = lambda: None,
     use_moving_average: bool = False,
 ) -> Round:
-    """Runs one checkpoint over a split.
+    """Evaluates one checkpoint on a split.
 
     Args:
       checkpoint: its path.
-      network: takes the checkpoint's weights.
-      split: what to measure on.
-      resize: what happens to each image before the crop.
+      network: the network, which gets the checkpoint's weights.
+      split: the split to evaluate on.
+      resize: how images are resized before the crop.
       master: address of a TensorFlow server, empty for this process.
       after_batch: called after each batch; what it raises ends the round.
-      use_moving_average: whether to measure the weights' moving averages instead.
+      use_moving_average: whether to evaluate the moving averages (EMA) of the weights instead.
 
     Raises:
-      CheckpointError: The checkpoint does not fit the network.
+      CheckpointError: The checkpoint does not match the network.
       DataError: An image cannot be decoded.
     """
     predict = network.with_weights_of(checkpoint, use_moving_average)
@@ -87,10 +87,10 @@ def evaluate(
 
 
 def tagged_figures(metrics: Metrics, prediction: PredictionOptions) -> dict[str, float | None]:
-    """The intersections over union by summary tag, the mean first.
+    """Returns the intersections over union by summary tag, the mean first.
 
     Args:
-      metrics: the figures.
+      metrics: the metrics.
       prediction: its scales and flips are part of the tags, such as `eval/miou_0.5_1.0_flipped_overall`.
     """
     scales = '_'.join(str(float(scale)) for scale in prediction.scales)
@@ -100,12 +100,12 @@ def tagged_figures(metrics: Metrics, prediction: PredictionOptions) -> dict[str,
 
 
 def log_line(tag: str, value: float | None) -> str:
-    """A figure as it stands in the log, where scripts look for it."""
+    """Formats a value as a log line, in the original's format, which scripts parse."""
     return f'{tag}[{"nan" if value is None else f"{value:.9g}"}]'
 
 
 def add_summaries(writer: tf.compat.v1.summary.FileWriter, figures: dict[str, float | None], step: int) -> None:
-    """Puts those figures that are known into an event file.
+    """Writes the values that are not None to an event file.
 
     Args:
       writer: of the event file.
@@ -119,7 +119,7 @@ def add_summaries(writer: tf.compat.v1.summary.FileWriter, figures: dict[str, fl
 
 
 def as_json(result: Round, descriptor: DatasetDescriptor) -> dict[str, object]:
-    """A round as it stands in metrics-STEP.json; a class that occurs nowhere has None."""
+    """Returns the content of metrics-STEP.json; the value of a class that does not occur is None."""
     metrics = result.metrics
     names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
     return {
@@ -137,6 +137,6 @@ def as_json(result: Round, descriptor: DatasetDescriptor) -> dict[str, object]:
 
 
 def write_json(content: dict[str, object], path: str) -> None:
-    """Writes a file that is there whole or not at all."""
+    """Writes a JSON file atomically."""
     with files.written_whole(path) as stream:
         json.dump(content, stream)

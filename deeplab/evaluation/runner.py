@@ -1,4 +1,4 @@
-"""What eval and vis share: a checked split, a network with frozen weights, and the loop over the images."""
+"""Inference over a split, for eval and vis: a checked split, a network with frozen weights, the loop over images."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, Res
 from deeplab.utils import checkpoint_network, crop_sizes, input_generator, memory, train_utils
 from deeplab.wording import option
 
-PREDICTION = 'prediction'  # key of the predicted ids in what `run_batches` hands on: [n, h, w] int32
+PREDICTION = 'prediction'  # key of the predicted ids in the batches of `run_batches`: [n, h, w] int32
 
 Batch = dict[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """A split whose records are known to be good.
+    """A split whose records have been checked.
 
     Attributes:
       descriptor: of the data set.
       reader: reads its records.
-      verdict: what the check of its records found.
-      crop_size: height and width that hold each of its images.
+      verdict: result of the check of its records.
+      crop_size: height and width into which each of its images fits.
     """
 
     descriptor: DatasetDescriptor
@@ -47,12 +47,12 @@ class Split:
 
     @property
     def records(self) -> np.ndarray:
-        """Numbers of the good records, ascending."""
+        """Numbers of the valid records, ascending."""
         return self.verdict.records
 
     @property
     def num_images(self) -> int:
-        """Number of images that will be read."""
+        """Number of images to read."""
         return len(self.records)
 
 
@@ -65,16 +65,16 @@ def open_split(
     cache_dir: str,
     chooses_crop: bool = False,
 ) -> Split:
-    """Finds a split and checks it before anything is computed from it.
+    """Opens a split and checks it before anything is computed from it.
 
     Args:
-      program: 'eval' or 'vis', for the names of flags.
+      program: 'eval' or 'vis', for messages.
       dataset: which split.
-      network: its classes and crop must suit.
-      resize: what happens to sizes before the crop.
+      network: its classes and crop size must match the split.
+      resize: how images are resized before the crop.
       needs_labels: whether each image must have a mask.
-      cache_dir: folder that keeps the verdict on the records.
-      chooses_crop: whether a crop size that is not set becomes the smallest good one that holds every image.
+      cache_dir: folder that caches the check result of the records.
+      chooses_crop: whether a crop size that is not set becomes the smallest aligned one into which every image fits.
 
     Raises:
       OptionError: There is no such network, or it has another number of classes than the data set, or no crop size.
@@ -91,9 +91,10 @@ def open_split(
     require_channels(network, descriptor)
     crop_size = network.crop_size
     if crop_size is not None:
-        warn_of_crop_size(f'{program}_crop_size', crop_size, network.output_stride)
+        warn_of_crop_size(crop_size, network.output_stride)
     elif not chooses_crop:
-        raise OptionError(f'--{program}_crop_size is not set; give height and width, such as 513,513.')
+        field = 'ModelOptions.crop_size'
+        raise OptionError(f'{option(field)} is not set. Give height and width, such as {option(field, (513, 513))}.')
     index = RecordIndex.walk(found.shards, dataset.skip_corrupt_records)
     verdict = record_check.check(
         found,
@@ -113,10 +114,10 @@ def open_split(
 
 
 def require_channels(network: ModelOptions, descriptor: DatasetDescriptor) -> None:
-    """Raises `OptionError` unless the network sees as many channels as the data set's images have."""
+    """Raises `OptionError` unless the network takes as many channels as the data set's images have."""
     if network.input_channels != descriptor.image_channels:
         raise OptionError(
-            f"The network sees images of {network.input_channels} channels, those of the data set '{descriptor.name}' "
+            f"The network takes images of {network.input_channels} channels, those of the data set '{descriptor.name}' "
             f'have {descriptor.image_channels} (image_channels); they must be equal.'
         )
 
@@ -124,14 +125,14 @@ def require_channels(network: ModelOptions, descriptor: DatasetDescriptor) -> No
 def _smallest_crop(
     verdict: record_check.Verdict, output_stride: int, resized: Callable[[int, int], tuple[int, int]]
 ) -> tuple[int, int]:
-    """The smallest crop whose sides are `output_stride * k + 1`, k at least 1, and that holds every image."""
+    """Returns the smallest crop with sides `output_stride * k + 1`, k at least 1, into which every image fits."""
     sizes = np.array([resized(int(h), int(w)) for h, w in np.unique(verdict.sizes, axis=0)])  # [n, 2]
     height, width = crop_sizes.above(sizes.max(axis=0), output_stride)
     return height, width
 
 
 def _resized(resize: ResizeOptions, height: int, width: int) -> tuple[int, int]:
-    """What `input_preprocess.resize_to_range` makes of a size."""
+    """Returns the size of an image after `input_preprocess.resize_to_range`."""
     if resize.min_value is None and resize.max_value is None:
         return height, width
     sides = preprocess_utils.size_in_range(height, width, resize.min_value, resize.max_value, resize.factor)
@@ -139,21 +140,21 @@ def _resized(resize: ResizeOptions, height: int, width: int) -> tuple[int, int]:
 
 
 def size(program: str, options: ModelOptions, batch_size: int) -> memory.Size | None:
-    """What rules the memory of eval or vis; None where the crop size is not set."""
+    """Returns what determines the memory of eval or vis; None if the crop size is not set."""
     if options.crop_size is None:
         return None
     return memory.Size(program, batch_size, options.crop_size, options.output_stride)
 
 
-def warn_of_crop_size(flag: str, crop_size: tuple[int, int], output_stride: int) -> None:
-    """Warns where a side is not `output_stride * k + 1`, with the two nearest sizes that are."""
-    advice = train_utils.crop_advice(crop_size, output_stride, flag)
+def warn_of_crop_size(crop_size: tuple[int, int], output_stride: int) -> None:
+    """Warns if a side is not `output_stride * k + 1`, with the two nearest sizes that are."""
+    advice = train_utils.crop_advice(crop_size, output_stride)
     if advice:
         logging.warning('%s', advice)
 
 
 def warn_of_flips(prediction: PredictionOptions) -> None:
-    """Warns where flips are asked for but do nothing."""
+    """Warns if flips are enabled but have no effect."""
     if prediction.add_flipped_images and prediction.is_single_scale:
         logging.warning(
             '%s has no effect with %s. Use several scales, such as %s.',
@@ -164,12 +165,12 @@ def warn_of_flips(prediction: PredictionOptions) -> None:
 
 
 class Network:
-    """The network for inference, built once; each checkpoint gives it other weights.
+    """The network for inference, built once and used with the weights of several checkpoints.
 
-    Weights are turned into constants: what follows from them alone is then computed once and not for each image.
+    Weights are turned into constants, so that what depends on them alone is computed once and not for each image.
 
     Attributes:
-      mean_pixel: what images are padded with, [3].
+      mean_pixel: value of padding, [3].
       crop_size: height and width of the images.
       batch_size: images at a time.
     """
@@ -197,19 +198,19 @@ class Network:
             self._variables = tf.compat.v1.global_variables()
 
     def check_memory(self, program: str, options: ModelOptions) -> None:
-        """Compares what a batch needs with what is free, where the network computes in the memory of this machine.
+        """Compares the memory of a batch with what is free, if the network computes in the memory of this machine.
 
         Args:
           program: 'eval' or 'vis'.
           options: the network's.
 
         Raises:
-          OutOfMemoryError: it cannot fit.
+          OutOfMemoryError: the batch cannot fit.
         """
         if tf.config.list_physical_devices('GPU'):
             return
         waiting = input_generator.PREFETCHED_BATCHES * graph_memory.bytes_of(self._images)
-        # Variables become constants: of a graph in Python, of its message, and of the graph that runs.
+        # Variables become constants three times: in the Python graph, in its protocol buffer, in the graph that runs.
         held = 3 * sum(map(graph_memory.bytes_of, self._variables))
         need = memory.Need(graph_memory.peak([self._labels]) + waiting, held)
         memory.check(need, size(program, options, self.batch_size))
@@ -217,18 +218,18 @@ class Network:
     def with_weights_of(
         self, checkpoint_path: str, use_moving_average: bool = False
     ) -> Callable[[tf.Tensor], tf.Tensor]:
-        """Takes the weights of a checkpoint.
+        """Restores the weights of a checkpoint.
 
         Args:
-          checkpoint_path: must hold every variable, in its shape.
-          use_moving_average: whether to take the weights' moving averages instead.
+          checkpoint_path: must have every variable, in its shape.
+          use_moving_average: whether to use the moving averages (EMA) of the weights instead.
 
         Returns:
-          A function that adds the network to the present graph: images [batch_size, h, w, channels] float32 (0 to 255)
+          A function that adds the network to the current graph: images [batch_size, h, w, channels] float32 (0 to 255)
           to class ids [batch_size, h, w] int32.
 
         Raises:
-          CheckpointError: It does not fit; the message names the variables.
+          CheckpointError: It does not match the network; the message names the variables.
         """
         with sessions.open_session(self._graph) as restoring:
             with checkpoint_network.explained(checkpoint_path, self._options):
@@ -248,7 +249,11 @@ def _predicted(images: tf.Tensor, options: ModelOptions, prediction: PredictionO
         predictions = model.predict_labels(images, options, options.image_pyramid)
     else:
         if tuple(options.image_pyramid or (1.0,)) != (1.0,):
-            logging.warning('--image_pyramid counts only with --eval_scales=1.0 alone; it is left out here.')
+            logging.warning(
+                '%s is ignored unless %s.',
+                option('ModelOptions.image_pyramid', options.image_pyramid),
+                option('PredictionOptions.scales', (1.0,)),
+            )
         predictions = model.predict_labels_multi_scale(
             images, options, prediction.scales, prediction.add_flipped_images
         )
@@ -260,9 +265,9 @@ class Reading(NamedTuple):
 
     Attributes:
       split: where the images come from.
-      steps: what happens to each (`input_preprocess.eval_steps`).
+      steps: preprocessing of each (`input_preprocess.eval_steps`).
       batch_size: images at a time.
-      keys: what is wanted of each sample, by the names in `common`; masks are decoded if LABEL is among them.
+      keys: which parts of each sample are returned, by the names in `common`; masks are decoded if LABEL is one.
     """
 
     split: Split
@@ -283,8 +288,9 @@ def run_batches(
     Args:
       predict: adds the network to a graph (`Network.with_weights_of`).
       reading: the images and how they are read.
-      handle: gets arrays [n, ...] by key, and the ids under `PREDICTION`, n being the batch size but for the last call.
-      title: what the progress bar says.
+      handle: called with arrays [n, ...] by key, and the ids under `PREDICTION`; n is the batch size, or less at the
+        end.
+      title: title of the progress bar.
       master: address of a TensorFlow server, empty for this process.
 
     Raises:

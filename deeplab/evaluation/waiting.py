@@ -1,4 +1,4 @@
-"""Waiting for checkpoints: what eval and vis do between two rounds."""
+"""Waiting for new checkpoints, between two rounds of eval and vis."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from deeplab.core import checkpoints
 from deeplab.errors import CheckpointError
 from deeplab.options import WaitOptions
 from deeplab.utils import folder_lock
+from deeplab.wording import option
 
 _POLL_SECS = 1.0
 _REMIND_SECS = 300.0
-# How long a run that takes a given number of checkpoints waits for a training to begin, where no timeout is set. A
-# script may start both at once; a folder where nothing trains, such as a mistyped one, gets no checkpoint ever.
+# How long a run over a given number of checkpoints waits for a training to begin if no timeout is set. A script may
+# start both at once; a folder without a training, such as a mistyped one, never gets a checkpoint.
 START_SECS = 60.0
 
 
@@ -25,16 +26,16 @@ def rounds(checkpoint_dir: str, wait: WaitOptions) -> Iterator[str]:
     """Yields the path of the newest checkpoint whenever there is a new one.
 
     Args:
-      checkpoint_dir: folder in which checkpoints appear; the path of one checkpoint gives that one alone.
-      wait: pace, number of rounds, and patience.
+      checkpoint_dir: folder in which checkpoints appear, or the path of a single checkpoint.
+      wait: interval, number of rounds, and timeout.
 
     Yields:
-      Checkpoint paths. Ends after `wait.max_rounds`, or when no further checkpoint comes within `wait.timeout_secs`.
-      Without a timeout, a run of `wait.max_rounds` waits for as long as a training runs in the folder, and
-      `START_SECS` for one to begin; a run without a number of rounds waits for ever.
+      Checkpoint paths. Ends after `wait.max_rounds`, or when no further checkpoint appears within `wait.timeout_secs`.
+      Without a timeout, a run of `wait.max_rounds` waits as long as a training runs in the folder, and `START_SECS` for
+      one to begin; a run without a number of rounds waits forever.
 
     Raises:
-      CheckpointError: No first checkpoint comes in that time, or the path is one of a checkpoint's files.
+      CheckpointError: No first checkpoint appears in that time, or the path is one of a checkpoint's files.
     """
     if _is_one_checkpoint(checkpoint_dir):
         yield checkpoint_dir
@@ -53,22 +54,24 @@ def rounds(checkpoint_dir: str, wait: WaitOptions) -> Iterator[str]:
         if wait.max_rounds is None or done < wait.max_rounds:
             pause = max(0.0, started + wait.interval_secs - time.monotonic())
             if pause >= _POLL_SECS:
-                logging.info('The next look for a checkpoint is at %s (--eval_interval_secs).', _clock(pause))
+                logging.info(
+                    'Next check for a new checkpoint at %s (%s).', _clock(pause), option('WaitOptions.interval_secs')
+                )
             time.sleep(pause)
 
 
 def _is_one_checkpoint(path: str) -> bool:
-    """Whether `path` is a checkpoint rather than a folder; raises `CheckpointError` for one of its files."""
+    """Returns whether `path` is a checkpoint rather than a folder; raises `CheckpointError` for one of its files."""
     if os.path.isfile(path):
         checkpoints.check_path(path)
     return os.path.isfile(f'{path}.index')
 
 
 class _Waiting:
-    """Looks for new checkpoints in a folder, and says what it waits for and until when."""
+    """Looks for new checkpoints in a folder, and logs what it waits for and until when."""
 
     def __init__(self, directory: str, wait: WaitOptions) -> None:
-        """Does not look yet."""
+        """Creates the object; does not look yet."""
         self._directory = directory
         self._wait = wait
         self._training: folder_lock.Owner | None = None
@@ -76,7 +79,7 @@ class _Waiting:
         self._until: float | None = None
 
     def for_new(self, last: tuple[str, float] | None) -> tuple[str, tuple[str, float]] | None:
-        """The newest checkpoint and its identity, as soon as that is not `last`; None when patience ends."""
+        """Returns the newest checkpoint and its identity as soon as that is not `last`; None after the timeout."""
         timeout = self._wait.timeout_secs
         self._until = None if timeout is None else time.monotonic() + timeout
         said, said_at = '', 0.0
@@ -97,7 +100,7 @@ class _Waiting:
             time.sleep(max(rest, 0.01))
 
     def _set_patience(self, is_next: bool) -> None:
-        """Looks whether a training runs in the folder; where no timeout is set, patience depends on that."""
+        """Checks whether a training runs in the folder; without a timeout, how long to wait depends on that."""
         self._training = _training_in(self._directory)
         self._has_seen_training |= self._training is not None
         if self._wait.timeout_secs is not None:
@@ -109,50 +112,53 @@ class _Waiting:
 
     def _what_is_awaited(self, is_next: bool) -> str:
         what = 'a new checkpoint' if is_next else 'a first checkpoint'
-        missing = '' if os.path.isdir(self._directory) else ', a folder that does not exist yet'
+        missing = '' if os.path.isdir(self._directory) else ', which does not exist yet'
         training = f' of the training there, {self._training}' if self._training else ''
         return f"Waiting for {what} in '{self._directory}'{missing}{training}"
 
     def _how_long(self) -> str:
+        timeout = option('WaitOptions.timeout_secs')
         if self._until is None:
             if self._training and self._wait.max_rounds is not None:
-                return 'for as long as it runs; set --timeout_secs to wait for a given time'
-            return 'without an end; stop with Ctrl-C, or set --timeout_secs'
+                return f'as long as it runs; set {timeout} to wait for a given time'
+            return f'forever; stop with Ctrl-C, or set {timeout}'
         rest = self._until - time.monotonic()
         if self._wait.timeout_secs is not None:
-            return f'until {_clock(rest)}, --timeout_secs={self._wait.timeout_secs:g}'
-        return f'until {_clock(rest)}, as no training runs there; set --timeout_secs to wait longer'
+            return f'until {_clock(rest)}, {option("WaitOptions.timeout_secs", self._wait.timeout_secs)}'
+        return f'until {_clock(rest)}, as no training runs there; set {timeout} to wait longer'
 
     def in_vain(self) -> str:
-        """What to say where no first checkpoint came."""
+        """Returns the error message if no first checkpoint appeared."""
+        timeout = option('WaitOptions.timeout_secs')
         within = 'of the training that ran there'
         if self._wait.timeout_secs is not None:
-            within = f'within {self._wait.timeout_secs:g} seconds (--timeout_secs)'
+            within = f'within {self._wait.timeout_secs:g} seconds ({timeout})'
         elif not self._has_seen_training:
             within = f'within {START_SECS:g} seconds, and no training runs there'
-        missing = '' if os.path.isdir(self._directory) else ' There is no such folder.'
+        missing = '' if os.path.isdir(self._directory) else ' The folder does not exist.'
         others = _folders_with_checkpoints(os.path.dirname(os.path.abspath(self._directory)))
-        hint = f' Folders beside it that hold one: {", ".join(others)}.' if others else ''
+        hint = f' Folders next to it with checkpoints: {", ".join(others)}.' if others else ''
         return (
-            f"No checkpoint came into '{self._directory}' {within}.{missing} Set --checkpoint_dir to the "
-            f'--train_logdir of a training that has saved one, or --timeout_secs to the time that it may take.{hint}'
+            f"No checkpoint appeared in '{self._directory}' {within}.{missing} Set "
+            f'{option("EvalOptions.checkpoint_dir")} to the log directory of a training that has saved one, or '
+            f'increase {timeout}.{hint}'
         )
 
 
 def _training_in(directory: str) -> folder_lock.Owner | None:
-    """The training that runs in `directory`, or in the folder above it, as for the folder best/ of a training."""
+    """Returns the training that runs in `directory` or its parent, for the folder best/ of a training."""
     above = os.path.dirname(os.path.abspath(directory))
     return folder_lock.owner(directory, 'train') or folder_lock.owner(above, 'train')
 
 
 def _folders_with_checkpoints(parent: str, most: int = 3) -> list[str]:
-    """Names of some folders in `parent` that hold checkpoints."""
+    """Returns the names of some folders in `parent` that have checkpoints."""
     found = sorted(glob.glob(os.path.join(glob.escape(parent), '*', 'checkpoint')))
     return [os.path.basename(os.path.dirname(path)) for path in found[:most]]
 
 
 def _identity(path: str) -> tuple[str, float] | None:
-    """What tells this checkpoint from another of the same name; None if it has just gone."""
+    """Returns path and time, which identify a checkpoint; None if it has just been removed."""
     try:
         return path, os.path.getmtime(f'{path}.index')
     except OSError:
@@ -160,5 +166,5 @@ def _identity(path: str) -> tuple[str, float] | None:
 
 
 def _clock(seconds: float) -> str:
-    """The local time so many seconds from now."""
+    """Returns the local time in so many seconds."""
     return time.strftime('%H:%M:%S', time.localtime(time.time() + seconds))

@@ -1,4 +1,4 @@
-"""Exported networks on disk: written beside, looked at, put into place; and run from there."""
+"""Exported networks on disk: atomic writing, checks of the target path, and running an export."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from deeplab.core import sessions
 from deeplab.errors import DataError
 from deeplab.export import export_graph
 from deeplab.utils import files, output_files
+from deeplab.wording import option
 
 SIGNATURE = 'serving_default'
 SIGNATURE_IMAGE = 'image'
@@ -26,52 +27,54 @@ SIGNATURE_PROBABILITIES = 'probabilities'
 _SERVING_TAG = 'serve'
 _OF_A_SAVED_MODEL = {'saved_model.pb', 'fingerprint.pb', 'variables'}
 _FROZEN_NODES = {export_graph.IMAGE, export_graph.PREDICTIONS}
-_OLD = '.old'  # behind the name of an export that is being replaced
+_OLD = '.old'  # suffix of an export that is being replaced
+_PATH = 'ExportOptions.export_path'
 
 
 def check_target(path: str, is_folder: bool) -> None:
-    """Raises DataError where writing to `path` would destroy something that is not an earlier export.
+    """Raises an error if writing to `path` would overwrite something that is not an earlier export.
 
     Args:
-      path: where the export is to lie.
+      path: destination of the export.
       is_folder: whether it will be a folder (a SavedModel) rather than a file.
 
     Raises:
-      DataError: a file is in the place of a folder or the other way round, or a folder holds other things.
-      OptionError: a file there is no frozen graph, or no SavedModel that was exported here.
+      DataError: the path is a file instead of a folder or vice versa, or a folder with other files.
+      OptionError: the path is a file that is not a frozen graph, or a SavedModel that was not exported here.
     """
     if not is_folder:
         if os.path.isdir(path) or path.endswith(os.sep):
             raise DataError(
-                f"--export_path='{path}' is a folder, but a frozen graph is one file. Give a file's path, such as "
-                f'{os.path.join(path, "frozen_inference_graph.pb")}; or add --export_format=saved_model.'
+                f'{option(_PATH, path)} is a folder, but a frozen graph is one file. Give the path of a file, such as '
+                f'{os.path.join(path, "frozen_inference_graph.pb")}, or set '
+                f'{option("ExportOptions.export_format", "saved_model")}.'
             )
-        output_files.require_own(path, 'export_path', 'an exported graph', _is_frozen_graph)
+        output_files.require_own(path, _PATH, 'an exported graph', _is_frozen_graph)
         return
     if os.path.isfile(path):
         raise DataError(
-            f"--export_path='{path}' is a file, but a SavedModel is a folder. Give a folder that does not exist yet."
+            f'{option(_PATH, path)} is a file, but a SavedModel is a folder. Give a folder that does not exist yet.'
         )
     inside = sorted(os.listdir(path)) if os.path.isdir(path) else []
     foreign = [name for name in inside if name not in _OF_A_SAVED_MODEL]
     if foreign or (inside and 'saved_model.pb' not in inside):
         raise DataError(
-            f"The folder --export_path='{path}' holds other things ({', '.join((foreign or inside)[:3])}), which a "
-            f'SavedModel would replace. Give a folder that does not exist yet, such as '
+            f'{option(_PATH, path)} is a folder with other files ({", ".join((foreign or inside)[:3])}), which a '
+            'SavedModel would replace. Give a folder that does not exist yet, such as '
             f'{os.path.join(path, "saved_model")}.'
         )
     output_files.require_own(
-        os.path.join(path, 'saved_model.pb'), 'export_path', 'a SavedModel of this program', _is_saved_model
+        os.path.join(path, 'saved_model.pb'), _PATH, 'a SavedModel of this program', _is_saved_model
     )
 
 
 def check_inference_graph(path: str) -> None:
-    """Raises OptionError where the graph with variables would replace a file that is no such graph."""
-    output_files.require_own(path, 'save_inference_graph', 'a graph as text', _is_graph_text)
+    """Raises `OptionError` if the graph with variables would overwrite a file that is not such a graph."""
+    output_files.require_own(path, 'ExportOptions.save_inference_graph', 'a graph as text', _is_graph_text)
 
 
 def _is_frozen_graph(path: str) -> bool:
-    """Whether a file is a graph with the names that all exports have, those of other programs for DeepLab too."""
+    """Returns whether a file is a graph with the names that all exports of DeepLab have."""
     with open(path, 'rb') as file:
         content = file.read()
     try:
@@ -82,7 +85,7 @@ def _is_frozen_graph(path: str) -> bool:
 
 
 def _is_saved_model(path: str) -> bool:
-    """Whether a file saved_model.pb is one that `write_saved_model` wrote."""
+    """Returns whether a file saved_model.pb was written by `write_saved_model`."""
     with open(path, 'rb') as file:
         content = file.read()
     try:
@@ -94,7 +97,7 @@ def _is_saved_model(path: str) -> bool:
 
 
 def _is_graph_text(path: str) -> bool:
-    """Whether a file is a graph as text with the input that all exports have."""
+    """Returns whether a file is a graph as text with the input that all exports have."""
     with open(path, 'rb') as file:
         content = file.read()
     return content.startswith(b'node {') and f'name: "{export_graph.IMAGE}"'.encode() in content
@@ -102,12 +105,12 @@ def _is_graph_text(path: str) -> bool:
 
 @contextlib.contextmanager
 def beside(path: str) -> Iterator[str]:
-    """Gives the name of a file or folder to write; when the block ends well, that takes the place of `path`.
+    """Yields a temporary path to write to, which replaces `path` if the block succeeds.
 
-    Otherwise nothing of it stays, and `path` is as it was.
+    Otherwise it is removed, and `path` is unchanged.
 
     Raises:
-      DataError: it cannot be written there.
+      DataError: `path` cannot be written.
     """
     temporary = files.temporary_name(path)
     _recover(path)
@@ -115,24 +118,24 @@ def beside(path: str) -> Iterator[str]:
         yield temporary
         _replace(temporary, path)
     except OSError as error:
-        raise DataError(f"Cannot write '{path}': {error.strerror or error}. Give another --export_path.") from error
+        raise DataError(f"Cannot write '{path}': {error.strerror or error}. Give another {option(_PATH)}.") from error
     finally:
         files.remove(temporary)
 
 
 def _recover(path: str) -> None:
-    """Brings back an export that a process was replacing when it was killed; removes what else such processes left."""
+    """Restores an export that a process was replacing when it was killed; removes other leftovers of such processes."""
     folder, name = os.path.split(os.path.abspath(path))
     if not os.path.lexists(path):
         olds = files.leftovers(folder, re.escape(f'{name}{_OLD}'))
         if olds:
             os.rename(max(olds, key=os.path.getmtime), path)
     for left in files.remove_leftovers(folder, re.escape(name) + f'({re.escape(_OLD)})?'):
-        logging.info('Removed %s, left by an export that was stopped.', left)
+        logging.info('Removed %s, left by an interrupted export.', left)
 
 
 def _replace(temporary: str, path: str) -> None:
-    """Puts `temporary` into the place of `path`; a folder cannot be replaced in one step, so the old one waits."""
+    """Replaces `path` by `temporary`; an existing folder is renamed first, as it cannot be replaced in one step."""
     if not os.path.isdir(path):
         os.replace(temporary, path)
         return
@@ -150,7 +153,7 @@ def _replace(temporary: str, path: str) -> None:
 
 
 def size_of(path: str) -> int:
-    """Bytes of a file, or of all files in a folder."""
+    """Returns the size in bytes of a file, or of all files in a folder."""
     if os.path.isfile(path):
         return os.path.getsize(path)
     return sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(path) for name in names)
@@ -166,7 +169,7 @@ def write_saved_model(graph_def: tf.compat.v1.GraphDef, folder: str) -> None:
     """Writes the frozen graph as a SavedModel with one signature, `serving_default`: image to labels and probabilities.
 
     Args:
-      graph_def: what `export_graph.freeze` gives.
+      graph_def: result of `export_graph.freeze`.
       folder: must not exist yet.
     """
     with tf.Graph().as_default() as graph:
@@ -174,7 +177,7 @@ def write_saved_model(graph_def: tf.compat.v1.GraphDef, folder: str) -> None:
         image, predictions, probabilities = tf.graph_util.import_graph_def(
             graph_def, return_elements=[f'{name}:0' for name in names], name=''
         )
-        # Sizes are known while running alone; the last axes are not.
+        # Height and width are known only at run time, the number of channels before.
         image.set_shape([1, None, None, image.shape[-1]])
         signature = tf.compat.v1.saved_model.predict_signature_def(
             {SIGNATURE_IMAGE: image},
@@ -189,11 +192,11 @@ def write_saved_model(graph_def: tf.compat.v1.GraphDef, folder: str) -> None:
 
 
 def run(path: str, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Runs an export as it lies on disk.
+    """Loads an export from disk and runs it.
 
     Args:
       path: file of a frozen graph, or folder of a SavedModel.
-      image: [h, w, channels] uint8 or uint16, what the export takes.
+      image: [h, w, channels] uint8 or uint16, as the export takes it.
 
     Returns:
       Labels [h, w] int32 and probabilities [h, w, classes] float32.

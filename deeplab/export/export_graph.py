@@ -1,6 +1,6 @@
-"""The graph that an export holds: from the bytes of one image to labels and probabilities at the image's own size.
+"""The exported graph: from the pixels of one image to labels and probabilities at the image's own size.
 
-Its names are a contract with the programs that run exported graphs (contract, section 6).
+Programs that run exported graphs rely on its names of tensors.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ RAW_PREDICTIONS = 'RawSemanticPredictions'
 RAW_PROBABILITIES = 'RawSemanticProbabilities'
 ARGMAX = 'ArgMax'
 
-_OF_SIXTEEN_BITS = 257.0  # 65535 / 255, as records are read
-_NO_LABEL = 255  # steps that also move labels ask for one; there is none here
+_OF_SIXTEEN_BITS = 257.0  # 65535 / 255, as for records
+_NO_LABEL = 255  # preprocessing steps need an ignore label, although there are no labels here
 
 
 class ExportGraph(NamedTuple):
-    """The network as it is exported, with variables.
+    """The network to be exported, with variables.
 
     Attributes:
-      graph: holds everything.
-      image: [1, h, w, channels] uint8 (uint16 where images have 16 bits); three channels are RGB.
+      graph: the graph.
+      image: [1, h, w, channels] uint8 (uint16 if images have 16 bits); three channels are RGB.
       predictions: [1, h, w] int32.
       probabilities: [1, h, w, classes] float32.
-      kept: names of the operations that an export must still have, the inputs left out.
+      kept: names of the operations that an export must have, except inputs.
       variables: all variables of the network.
-      parameters: number of trained numbers in them.
+      parameters: number of trainable parameters.
     """
 
     graph: tf.Graph
@@ -51,13 +51,13 @@ class ExportGraph(NamedTuple):
 
 
 def build(options: ExportOptions) -> ExportGraph:
-    """Builds the network between an image of any size (after resizing at most the crop's) and its labels.
+    """Builds the network from an image of any size (after resizing, at most the crop size) to its labels.
 
     Args:
       options: network, sizes, scales and flips.
 
     Raises:
-      OptionError: there is no such network, or no image would fit the crop.
+      OptionError: there is no such network, or no image would fit into the crop.
     """
     network, crop_size = options.model, options.model.crop_size
     check_sizes(options.resize, crop_size)
@@ -82,9 +82,9 @@ def build(options: ExportOptions) -> ExportGraph:
 
 
 def freeze(session: tf.compat.v1.Session, export: ExportGraph) -> tf.compat.v1.GraphDef:
-    """The graph with the session's values of all variables as constants, and without what nobody needs.
+    """Returns the graph with the session's values of all variables as constants, without unused operations.
 
-    What follows from constants alone is computed here once and for all.
+    Operations that depend on constants alone are folded.
     """
     outputs = [export.graph.get_tensor_by_name(f'{name}:0') for name in export.kept]
     frozen = tf_compat.frozen_graph(session, outputs)
@@ -92,19 +92,20 @@ def freeze(session: tf.compat.v1.Session, export: ExportGraph) -> tf.compat.v1.G
 
 
 def check_sizes(resize: ResizeOptions, crop_size: tuple[int, int]) -> None:
-    """Raises OptionError where resizing makes every image larger than the crop."""
+    """Raises `OptionError` if resizing makes every image larger than the crop."""
     height, width = resized(resize, *crop_size)
     if height > crop_size[0] or width > crop_size[1]:
-        # An image of the crop's own proportions is the one that fits best.
+        # An image with the crop's aspect ratio is the one that fits best.
+        crop = 'ModelOptions.crop_size'
         raise OptionError(
-            f'No image would fit: resizing makes {crop_size[0]}x{crop_size[1]} pixels {height}x{width}, more than '
-            f'--crop_size={crop_size[0]},{crop_size[1]}. Set --crop_size={height},{width} or more, or a smaller '
-            '--min_resize_value.'
+            f'No image would fit: resizing changes {crop_size[0]}x{crop_size[1]} pixels to {height}x{width}, larger '
+            f'than {option(crop, tuple(crop_size))}. Set {option(crop, (height, width))} or larger, or decrease '
+            f'{option("ResizeOptions.min_value")}.'
         )
 
 
 def resized(resize: ResizeOptions, height: int, width: int) -> tuple[int, int]:
-    """The size that the network sees of an image of `height` x `width` pixels."""
+    """Returns the size of an image of `height` x `width` pixels after resizing."""
     if not _resizes(resize):
         return height, width
     sides = preprocess_utils.size_in_range(height, width, resize.min_value, resize.max_value, resize.factor)
@@ -112,12 +113,12 @@ def resized(resize: ResizeOptions, height: int, width: int) -> tuple[int, int]:
 
 
 def _resizes(resize: ResizeOptions) -> bool:
-    """Whether images are resized at all."""
+    """Returns whether images are resized."""
     return resize.min_value is not None or resize.max_value is not None
 
 
 def _prepare(image: tf.Tensor, options: ExportOptions) -> tuple[tf.Tensor, tuple[tf.Tensor, tf.Tensor]]:
-    """What the network sees of [1, h, w, c] uint8: [1, *crop_size, c] float32; and the size before padding."""
+    """Returns the network's input for [1, h, w, c] uint8: [1, *crop_size, c] float32; and the size before padding."""
     crop_size, channels = options.model.crop_size, options.model.input_channels
     mean_pixel = feature_extractor.mean_pixel(options.model.model_variant, channels)
     sample = {common.IMAGE: tf.squeeze(image, axis=0)}  # [h, w, c]
@@ -131,26 +132,27 @@ def _prepare(image: tf.Tensor, options: ExportOptions) -> tuple[tf.Tensor, tuple
         input_preprocess.pad_to(crop_size, mean_pixel, _NO_LABEL),
     ]
     sample = input_preprocess.apply_steps(sample, steps)
-    # The shape that is known here must also stand in the file, where nobody sets it: hence an operation.
+    # An operation, so that the static shape is also stored in the file; set_shape would not be.
     images = tf.reshape(sample[common.IMAGE], [1, *crop_size, channels])
     return images, (sample[common.HEIGHT], sample[common.WIDTH])
 
 
 def _checked(image: tf.Tensor, crop_size: tuple[int, int]) -> tf.Tensor:
-    """The image, [h, w, c]; running stops with a message where it is larger than the crop."""
+    """Returns the image, [h, w, c]; at run time, fails with a message if it is larger than the crop."""
     height, width = preprocess_utils.size_of(image)
     message = (
         f'The image is larger than the {crop_size[0]} x {crop_size[1]} pixels (height x width) for which this network '
-        'was exported. Make it smaller, or export again with a larger --crop_size. Its size for the network:'
+        f'was exported. Make it smaller, or export again with a larger {option("ModelOptions.crop_size")}. Its size '
+        'after resizing:'
     )
     fits = tf.logical_and(height <= crop_size[0], width <= crop_size[1])
-    # The operation itself: TensorFlow's assertion functions bring conditionals into the graph.
+    # The raw operation: TensorFlow's assertion functions add conditionals to the graph.
     with tf.control_dependencies([tf.raw_ops.Assert(condition=fits, data=[message, height, width])]):
         return tf.identity(image)
 
 
 def _predict(images: tf.Tensor, network: ModelOptions, prediction: PredictionOptions) -> dict[str, tf.Tensor]:
-    """Labels and probabilities at the crop's size, from operations that every runtime has."""
+    """Returns labels and probabilities at the crop's size, from operations that every runtime supports."""
     if prediction.is_single_scale:
         return model.predict_labels(images, network, network.image_pyramid, native_dilation=False)
     if tuple(network.image_pyramid or (1.0,)) != (1.0,):
@@ -170,7 +172,7 @@ def _at_own_size(
     own_size: tuple[tf.Tensor, tf.Tensor] | None,
     method: str,
 ) -> tf.Tensor:
-    """Cuts the padding off [1, *crop_size, c], then undoes the resizing where there was one (`own_size`)."""
+    """Crops the padding from [1, *crop_size, c], then resizes to `own_size`, if any."""
     values = values[:, : size[0], : size[1]]  # [1, h', w', c]
     if own_size is None:
         return values

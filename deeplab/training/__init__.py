@@ -1,1 +1,1 @@
-"""Training: input of the split, clones of the network, the gated step, the loop with its hooks, validation."""
+"""Training: input of the split, clones of the network, the gated update, the loop with its hooks, validation."""

@@ -1,8 +1,8 @@
 """Gradient accumulation: a step whose images pass through the network in several micro-batches, one after the other.
 
-The graph has one network. What a run of it gives is set down in local variables (no checkpoint holds them) by the
-first micro-batch of a step and added to by those in between; the last one takes the mean of it all into the update.
-As the first one overwrites, nothing is left of a step that was not applied or not finished.
+The graph has one network. The first micro-batch of a step assigns its results to local variables, which are in no
+checkpoint; the next ones add theirs; the last one applies the update with the mean. As the first one overwrites the
+variables, a step that was not applied or not finished has no effect on the next.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _SCOPE = 'accumulation'
 
 
 class Step(NamedTuple):
-    """What a step is made of; see `training_step.gated_update`.
+    """Loss, gradients and batch norm statistics of a step; see `training_step.gated_update`.
 
     Attributes:
       loss: scalar float32.
       gradients: pairs of gradient and variable.
-      moving_updates: what the batch says about the statistics of batch norms.
+      moving_updates: batch statistics of the batch norms.
     """
 
     loss: tf.Tensor
@@ -34,12 +34,12 @@ class Step(NamedTuple):
 
 
 class MicroBatches:
-    """The micro-batches of each step of the default graph; to be made before the network.
+    """The micro-batches of each step of the default graph; must be created before the network.
 
     Attributes:
       count: how many a step has, 2 or more.
-      number: scalar int64, which one a run of the graph is, from 0 to `count` - 1; to be fed.
-      runs: what to run for each micro-batch but the last, whose run performs the step.
+      number: scalar int64, index of the micro-batch, from 0 to `count` - 1; to be fed.
+      runs: what to run for each micro-batch except the last, whose run applies the update.
     """
 
     def __init__(self, count: int) -> None:
@@ -49,13 +49,13 @@ class MicroBatches:
         tf.compat.v1.add_to_collection(dropout.MICRO_BATCHES, self)
 
     def mean(self, step: Step) -> Step:
-        """The step of the mean over the micro-batches; fills `runs`.
+        """Returns the mean of `step` over the micro-batches; sets `runs`.
 
-        What is not finite in one micro-batch is not finite in the mean. Weight decay, the same in all of them, counts
-        once.
+        A value that is not finite in one micro-batch is not finite in the mean. Weight decay, which is the same in all
+        of them, is included once.
 
         Args:
-          step: what one micro-batch gives.
+          step: results of one micro-batch.
         """
         tensors = [step.loss, *(gradient for gradient, _ in step.gradients)]
         shapes = [tf.TensorShape([]), *(variable.shape for _, variable in step.gradients)]
@@ -80,7 +80,7 @@ class MicroBatches:
 
 
 def _local_variable(name: str, dtype: tf.DType, shape: tf.TensorShape) -> tf.Variable:
-    """A variable that no checkpoint holds; it needs no first value, as the first micro-batch sets it."""
+    """Creates a variable that is in no checkpoint; it needs no initial value, as the first micro-batch assigns it."""
     return tf.compat.v1.get_variable(
         name,
         shape,

@@ -1,4 +1,4 @@
-"""Label weights that make up for classes of few pixels."""
+"""Label weights that balance rare classes (median frequency balancing)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ def median_frequency(class_pixels: np.ndarray, class_image_pixels: np.ndarray) -
     """Median-frequency weights: `median(frequency) / frequency` of each class, but at most `LARGEST_WEIGHT`.
 
     The frequency of a class is its share of the labelled pixels of those images in which it occurs, so a class that
-    is large where it occurs is not taken for a rare one because few images have it. The median is over the classes
-    that occur. About half of the classes weigh more than 1, half less.
+    is large in few images is not treated as rare. The median is over the classes that occur. About half of the classes
+    weigh more than 1, half less.
 
-    A class of a few scattered pixels would weigh hundreds of times what the median class does, and each of its
-    (often wrong) labels would rule its batch; hence the bound, which CamVid's poles and bicyclists, at 5 and 9,
-    stay under. A class that never occurs weighs 0: no pixel can ask for its weight, and 0 shows it in the log.
+    Without the bound, a class of a few scattered pixels would weigh hundreds of times as much as the median class, and
+    each of its (often wrong) labels would dominate its batch; CamVid's poles and bicyclists, at 5 and 9, are below it.
+    A class that never occurs weighs 0: its weight is never used, and 0 shows this in the log.
 
     Args:
       class_pixels: [classes] pixels of each class in all masks.
@@ -26,7 +26,7 @@ def median_frequency(class_pixels: np.ndarray, class_image_pixels: np.ndarray) -
       [classes] float64, 0 or more.
 
     Raises:
-      ValueError: if no class occurs.
+      ValueError: no class occurs.
 
     Source: arXiv:1411.4734, section 6.3.2.
     """

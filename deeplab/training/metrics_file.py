@@ -1,8 +1,8 @@
-"""TRAIN_LOGDIR/metrics.jsonl: the figures of a training for anybody's plots, one JSON object a line.
+"""TRAIN_LOGDIR/metrics.jsonl: training metrics for plots, one JSON object per line.
 
-Lines of steps come as often as those of the log; `miou` stands in lines of its own, where there are validations. Each
-step occurs once: a run that goes on from a checkpoint first drops the lines of the steps that it will do again, and a
-last line that a killed process has left half written.
+Lines of steps are as frequent as those of the log; each validation adds a line with `miou`. Each step occurs once: a
+run that resumes from a checkpoint first drops the lines of the steps that it will repeat, and an incomplete last line
+of a killed process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Line = dict[str, Any]
 
 
 def read(path: str) -> list[Line]:
-    """The whole lines of a file of metrics; empty where there is none."""
+    """Reads the complete lines of a metrics file; empty if there is none."""
     try:
         lines = documents.load_lines(path)
     except OSError:
@@ -35,19 +35,19 @@ def read(path: str) -> list[Line]:
 
 
 def text_of(line: Line) -> str:
-    """A line as it stands in the file. JSON has no word for infinity and what is no number: they become null."""
+    """Formats a line of the file. JSON has neither infinity nor NaN: they become null."""
     plain = {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in line.items()}
     return json.dumps(plain) + '\n'
 
 
 class MetricsHook(Hook):
-    """Writes a line every few steps; where the file cannot be written, training goes on without."""
+    """Writes a line every few steps; if the file cannot be written, training continues without it."""
 
     def __init__(self, directory: str, every_steps: int, batch_size: int) -> None:
-        """Writes nothing yet.
+        """Creates the hook; writes nothing yet.
 
         Args:
-          directory: where metrics.jsonl is, or will be.
+          directory: folder of metrics.jsonl.
           every_steps: steps between two lines.
           batch_size: images in one step.
         """
@@ -60,7 +60,7 @@ class MetricsHook(Hook):
         self._validated: set[tuple[int, str]] = set()
 
     def begin(self, session: tf.compat.v1.Session, step: int) -> None:
-        """Drops what later steps have left in the file, and what is not whole."""
+        """Drops incomplete lines and those of later steps."""
         self._last_step = step
         lines = [line for line in read(self._path) if line['step'] <= step]
         self._validated = {(line['step'], line.get('eval_split', '')) for line in lines if 'miou' in line}
@@ -73,10 +73,10 @@ class MetricsHook(Hook):
             return
         self._output.attempt(lambda: _rewrite(self._path, text))
         if self._output.is_on:
-            logging.info('%s: dropped the lines of steps after step %d, which come again.', self._path, step)
+            logging.info('%s: dropped the lines of steps after step %d, which will be repeated.', self._path, step)
 
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
-        """Writes the line where one is due."""
+        """Writes a line if one is due."""
         self._results.append(result)
         before, self._last_step = self._last_step, result.step
         if not passes_multiple(before, result.step, self._every_steps):
@@ -99,12 +99,12 @@ class MetricsHook(Hook):
         self._write(line)
 
     def add_validation(self, step: int, miou: float | None, split: str) -> None:
-        """Writes the line of a validation, unless it is there already.
+        """Writes the line of a validation, unless the file has it already.
 
         Args:
           step: of the checkpoint that was validated.
-          miou: what it is worth; None where no pixel counts.
-          split: what it was measured on.
+          miou: its mIoU; None if every pixel is ignored.
+          split: the validation split.
         """
         if (step, split) in self._validated:
             return
@@ -123,6 +123,6 @@ def _rewrite(path: str, text: str) -> None:
 
 
 def _append(path: str, text: str) -> None:
-    """Adds to a file in one write, which a process does or does not do as a whole but for a full disk."""
+    """Appends to a file in one write, which a killed process does as a whole or not at all, except on a full disk."""
     with open(path, 'a', encoding='utf-8') as file:
         file.write(text)

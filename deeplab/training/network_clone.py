@@ -18,13 +18,13 @@ from deeplab.options import TrainOptions
 
 
 class CloneOutputs(NamedTuple):
-    """What `_build_deeplab` gives.
+    """Outputs of `_build_deeplab`.
 
     Attributes:
       losses: scalars by `OUTPUT_KEY`.
       batch: the samples, by the keys of `common`.
       logits: the merged logits of the semantic output, [n, h', w', classes].
-      terms: scalars by `OUTPUT_KEY/TERM`, where the loss is a sum; they are for summaries.
+      terms: scalars by `OUTPUT_KEY/TERM`, if the loss is a sum; for summaries.
     """
 
     losses: dict[str, tf.Tensor]
@@ -36,17 +36,17 @@ class CloneOutputs(NamedTuple):
 def _build_deeplab(
     inputs_queue: model_deploy.OrderedQueue, options: TrainOptions, ignore_label: int, global_step: tf.Variable
 ) -> CloneOutputs:
-    """Builds one clone: takes a batch, runs the network at every scale, and measures its losses.
+    """Builds one clone: dequeues a batch, runs the network at every scale, and computes its losses.
 
     Args:
       inputs_queue: batches of images [n, h, w, channels] float32 and labels [n, h, w, 1] int32.
       options: the training.
-      ignore_label: label of pixels that count nowhere.
+      ignore_label: label of pixels excluded from loss and metrics.
       global_step: steps done.
     """
     batch = inputs_queue.dequeue()
-    # What is named here is compiled, and its gradients with it; the session's own switch would compile the reading of
-    # images too, whose sizes it cannot know.
+    # Compiles the network and its gradients alone; the session's own switch would compile the input pipeline too, whose
+    # image sizes are unknown.
     with tf.xla.experimental.jit_scope() if options.xla else contextlib.nullcontext():
         with layers.training_scope(options.optimizer.trainable_scopes):
             logits = model.multi_scale_logits(

@@ -1,4 +1,4 @@
-"""Several machines: which replica starts when, which samples it takes, and how it feeds a remote server."""
+"""Training on several machines: when each replica starts, which samples it takes, how it feeds a remote server."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ READY = 'replicas/is_ready'
 
 
 class StartSign:
-    """A variable on the first parameter server by which replica 0 tells the others that they may begin.
+    """A variable on the first parameter server by which replica 0 signals to the others that they may begin.
 
-    That all variables have values does not say so: the values may be those from before a checkpoint is restored.
+    Initialised variables alone are no such sign: they may have the values from before a checkpoint is restored.
     """
 
     def __init__(self) -> None:
-        """Makes the variable; it is in no checkpoint."""
+        """Creates the variable; it is in no checkpoint."""
         with tf.device('/job:ps/task:0/device:CPU:0'):
             self._sign = tf.compat.v1.get_variable(
                 READY,
@@ -39,41 +39,41 @@ class StartSign:
             self._give = self._sign.assign(True, read_value=False)
 
     def take_back(self, running: tf.compat.v1.Session) -> None:
-        """Called by replica 0 before it touches the variables."""
+        """Withdraws the sign; called by replica 0 before it initialises the variables."""
         running.run(self._sign.initializer)
 
     def give(self, running: tf.compat.v1.Session) -> None:
-        """Called by replica 0 when all variables have their values."""
+        """Gives the sign; called by replica 0 when all variables have their values."""
         running.run(self._give)
 
     def is_given(self, running: tf.compat.v1.Session) -> bool:
-        """Whether replica 0 has given it."""
+        """Returns whether replica 0 has given the sign."""
         try:
             return bool(running.run(self._value))
         except (tf.errors.FailedPreconditionError, tf.errors.NotFoundError):
-            return False  # nobody has made the variable yet
+            return False  # the variable has not been created yet
 
 
 class Group:
-    """What a replica has to do with the others, for the training loop.
+    """Coordination of a replica with the others, for the training loop.
 
     Attributes:
-      step: the training step, with the count of all replicas where there are several.
+      step: the training step, with the steps of all replicas if there are several.
       remote: the servers that compute; None for this process.
     """
 
     def __init__(self, clones: CloneOptions, step: training_step.TrainStep, number_of_steps: int):
-        """Adds what is needed to the graph; nothing without a master.
+        """Adds the coordination to the graph; nothing without a master.
 
         Args:
-          clones: which machines there are.
+          clones: the machines.
           step: the training step.
-          number_of_steps: steps in the end, so that nobody waits for a step that does not come.
+          number_of_steps: last step, so that no replica waits for a later one.
         """
         self._clones = clones
         self._sign = StartSign() if clones.num_ps_tasks else None
         self._first_step = min(clones.startup_delay_steps * clones.task, number_of_steps)
-        self._has_said = False
+        self._has_logged = False
         self.step = step
         if clones.num_replicas > 1:
             with tf.control_dependencies([step.is_applied]):
@@ -83,7 +83,7 @@ class Group:
             self.remote = train_loop.Remote(clones.master, cluster.device_filters(clones), self._is_ready)
 
     def initialise(self, first_values: Callable[[tf.compat.v1.Session], None], running: tf.compat.v1.Session) -> None:
-        """Gives all variables their first values by `first_values`, where that is for this replica to do."""
+        """Calls `first_values`, which gives all variables their initial values, if this replica is the chief."""
         if not self._clones.is_chief:
             return
         if self._sign is not None:
@@ -93,20 +93,20 @@ class Group:
             self._sign.give(running)
 
     def _is_ready(self, running: tf.compat.v1.Session) -> bool:
-        """Whether this replica may begin: task 0 at once, the others at the sign, each some steps later."""
+        """Returns whether this replica may begin: task 0 at once, the others after the sign, each some steps later."""
         if self._clones.is_chief or self._sign is None:
             return True
-        if not self._has_said:
+        if not self._has_logged:
             logging.info('Task %d waits for task 0, and for step %d.', self._clones.task, self._first_step)
-            self._has_said = True
+            self._has_logged = True
         return self._sign.is_given(running) and int(running.run(self.step.global_step)) >= self._first_step
 
 
 def is_mine(clones: CloneOptions, batch_size: int) -> Callable[[tf.Tensor], tf.Tensor] | None:
-    """Which sample positions a replica takes; None for all.
+    """Returns which sample positions a replica takes, as a function of a position; None for all.
 
-    The batches of the common order are dealt out in turn, number b to replica b mod n. So no two replicas read the same
-    sample, whenever each of them started, and as long as they are equally fast, all together read each epoch once.
+    Batch number b of the common order goes to replica b mod n. So no two replicas read the same sample, whenever each
+    of them started, and as long as they are equally fast, together they read each epoch once.
 
     Args:
       clones: task and number of replicas.
@@ -118,18 +118,18 @@ def is_mine(clones: CloneOptions, batch_size: int) -> Callable[[tf.Tensor], tf.T
 
 
 class FedInput(train_loop.Hook):
-    """Batches that this process reads and feeds to the server which computes.
+    """Batches that this process reads and feeds to the server that computes.
 
-    Takes the place of `model_deploy.OrderedQueue`; as a hook of the loop it feeds each step. The pipeline runs in a
-    session of this process, from the sample position on that follows from the step at which the loop begins.
+    Used instead of `model_deploy.OrderedQueue`; as a hook of the loop it feeds each step. The pipeline runs in a
+    session of this process and starts at the sample position of the step at which the loop begins.
     """
 
     def __init__(self, config: model_deploy.DeploymentConfig, batch_size: int):
-        """Makes the placeholder of the first position.
+        """Creates the placeholder of the first position.
 
         Args:
-          config: the clones, and the CPU at which they get their batches.
-          batch_size: samples of a step.
+          config: the clones, and the CPU on which they get their batches.
+          batch_size: samples per step.
         """
         self._config = config
         self._batch_size = batch_size
@@ -152,17 +152,17 @@ class FedInput(train_loop.Hook):
         return self
 
     def dequeue(self) -> dict[str, tf.Tensor]:
-        """The next clone's batch, by the names of its parts."""
+        """Returns the next clone's batch, by the names of its parts."""
         self._handed_out += 1
         return self._batches[self._handed_out - 1]
 
     def begin(self, running: tf.compat.v1.Session, step: int) -> None:
-        """Starts reading where `step` steps end."""
+        """Starts reading at the sample position of `step`."""
         self._local = self._open.enter_context(sessions.open_session(running.graph, places_what_it_runs=True))
         self._local.run(self._pipeline.initializer, {self.first_position: step * self._batch_size})
 
     def feeds(self, step: int) -> dict[tf.Tensor, Any]:
-        """The batches of one step."""
+        """Returns the batches of one step."""
         assert self._local is not None
         result = {}
         for placeholders in self._batches:

@@ -1,7 +1,7 @@
-"""The receipt of a training, TRAIN_LOGDIR/run.json: what was run, with what, on what; and how it can be run again.
+"""The run manifest, TRAIN_LOGDIR/run.json: command, options, versions, records and machine of each training run.
 
 The file holds one object, `{'format': 1, 'runs': [...]}`, with an entry for each run in the folder, the newest last.
-Importing this module loads no TensorFlow, because the command line reads receipts before it does.
+Importing this module loads no TensorFlow, because the command line reads run manifests before it does.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import OptionError
 from deeplab.options import TrainOptions
 from deeplab.utils import documents, files
+from deeplab.wording import option
 
 FILE = 'run.json'
 FORMAT = 1
@@ -41,32 +42,35 @@ Run = dict[str, Any]
 
 
 def load(path: str) -> Run:
-    """The newest run in a receipt.
+    """Reads the newest run of a run manifest.
 
     Args:
       path: of run.json, or of the folder that holds it.
 
     Raises:
-      OptionError: there is none, or it is something else.
+      OptionError: the file does not exist, or is not a run manifest.
     """
     file = os.path.join(path, FILE) if os.path.isdir(path) else path
     try:
         runs = _runs(pathlib.Path(file).read_text('utf-8-sig', 'replace'))
     except OSError as error:
         raise OptionError(
-            f"--from={path}: '{file}' cannot be read ({error.strerror}). Give the run.json that training writes into "
-            'its --train_logdir'
+            f"{option('TrainOptions.repeats', path)}: '{file}' cannot be read ({error.strerror}). Give the run.json "
+            f'that training writes into its {option("TrainOptions.train_logdir")}'
         ) from None
     if not runs:
-        raise OptionError(f"--from={path}: '{file}' is no receipt. Give the run.json of a --train_logdir")
+        raise OptionError(
+            f"{option('TrainOptions.repeats', path)}: '{file}' is not a run manifest. Give the run.json of a "
+            f'{option("TrainOptions.train_logdir")}'
+        )
     newest = runs[-1]
-    if newest.get('first_step') and INITIAL_CHECKPOINT in newest:  # it went on from an earlier run's own checkpoint
+    if newest.get('first_step') and INITIAL_CHECKPOINT in newest:  # it resumed from a checkpoint of an earlier run
         newest[INITIAL_CHECKPOINT] = next((run[INITIAL_CHECKPOINT] for run in reversed(runs) if _began(run)), None)
     return newest
 
 
 def newest_in(folder: str) -> Run | None:
-    """The newest run of the run manifest in `folder`; None where there is none that can be read."""
+    """Reads the newest run of the run manifest in `folder`; None if there is none that can be read."""
     try:
         runs = _runs(pathlib.Path(folder, FILE).read_text('utf-8'))
     except (OSError, UnicodeDecodeError):
@@ -75,12 +79,12 @@ def newest_in(folder: str) -> Run | None:
 
 
 def _began(run: Run) -> bool:
-    """Whether a run read the initial checkpoint that it names."""
+    """Returns whether a run restored the initial checkpoint that it names."""
     return not run.get('first_step') and bool(run.get(INITIAL_CHECKPOINT))
 
 
 def _runs(text: str) -> list[Run]:
-    """The runs in a receipt's text; empty where it is none."""
+    """Parses the runs of a run manifest; empty if the text is not one."""
     try:
         content = documents.parse_json(text)
     except documents.DocumentError:
@@ -98,14 +102,14 @@ def describe(
     validated: tuple[RecordIndex, int] | None = None,
     initial_checkpoint: str | None = None,
 ) -> Run:
-    """What there is to say about a run, before its first step.
+    """Describes a run, before its first step.
 
     Args:
       options: of the training.
-      index: where its records lie.
-      images: records that are good.
+      index: of its records.
+      images: number of valid records.
       first_step: steps done by earlier runs.
-      validated: the records of the validation split, and how many of them are good; None without validation.
+      validated: the records of the validation split, and how many of them are valid; None without validation.
       initial_checkpoint: path of what a new run starts from; None for nothing.
     """
     validation_records = None
@@ -129,9 +133,9 @@ def describe(
 
 
 def write(directory: str, run: Run) -> None:
-    """Adds a run to the receipt in `directory`; the file changes as a whole or not at all.
+    """Adds a run to the run manifest in `directory`; the file changes as a whole or not at all.
 
-    A file of that name that is no receipt is kept as run.json.unreadable.
+    A file of that name that is not a run manifest is kept as run.json.unreadable.
     """
     path = pathlib.Path(directory, FILE)
     earlier: list[Run] = []
@@ -139,14 +143,14 @@ def write(directory: str, run: Run) -> None:
         earlier = _runs(path.read_text('utf-8-sig', 'replace'))
         if not earlier:
             os.replace(path, f'{path}.unreadable')
-            logging.warning('%s is no receipt of a training; it is kept as %s.unreadable.', path, FILE)
+            logging.warning('%s is not a run manifest; it is kept as %s.unreadable.', path, FILE)
     text = json.dumps({'format': FORMAT, 'runs': [*earlier, run]}, indent=1) + '\n'
     with files.written_whole(path) as stream:
         stream.write(text)
 
 
 def options_as_json(options: TrainOptions) -> dict[str, Any]:
-    """All fields of the options, those that no flag set too; the command line is left out."""
+    """Returns all fields of the options, defaults included, as JSON values, without those about the command line."""
     fields = dataclasses.asdict(options)
     for name in ('command', 'repeats'):
         fields.pop(name)
@@ -154,12 +158,12 @@ def options_as_json(options: TrainOptions) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has for a value that it does not know."""
+    """Converts a value that JSON does not support."""
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
 def versions() -> dict[str, str]:
-    """Versions of this package, of Python and of the libraries that numbers depend on."""
+    """Returns the versions of this package, Python and the libraries that results depend on."""
     found = {'deeplab': deeplab.__version__, 'python': platform.python_version()}
     for package in _PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -168,7 +172,7 @@ def versions() -> dict[str, str]:
 
 
 def git_revision(folder: pathlib.Path) -> dict[str, Any] | None:
-    """The revision of the checkout that a package belongs to, and whether its files differ from it; None without one.
+    """Returns the Git revision of a package, and whether its files differ from it; None outside a checkout.
 
     Args:
       folder: of the package.
@@ -181,17 +185,18 @@ def git_revision(folder: pathlib.Path) -> dict[str, Any] | None:
         return done.stdout.strip()
 
     try:
-        git('ls-files', '--error-unmatch', '__init__.py')  # installed below some other checkout, it is not part of it
+        git('ls-files', '--error-unmatch', '__init__.py')  # fails for a package installed inside another checkout
         return {'revision': git('rev-parse', 'HEAD'), 'is_changed': bool(git('status', '--porcelain', '--', '.'))}
     except (OSError, subprocess.SubprocessError):
         return None
 
 
 def records(index: RecordIndex) -> dict[str, Any]:
-    """Shards with their sizes, and a digest of the records.
+    """Returns the shards with their sizes, and a digest of the records.
 
     The digest is the SHA-256 of each record's length and of the checksum that its shard stores with it, in order. It
-    changes with any byte of any record, and reads four bytes of each; names and the split over shards play no part.
+    changes with any byte of any record but reads only four bytes of each; it does not depend on the shards' names, nor
+    on how the records are distributed over them.
 
     Args:
       index: of the records.
@@ -218,12 +223,13 @@ def records(index: RecordIndex) -> dict[str, Any]:
 
 
 def checkpoint(path: str) -> dict[str, Any]:
-    """A checkpoint's path and digest.
+    """Returns a checkpoint's path and digest.
 
-    The digest is the SHA-256 of its index, which has a checksum of each tensor; of all of it where it is a single file.
+    The digest is the SHA-256 of its index, which has a checksum of each tensor; of the whole checkpoint if it is a
+    single file.
 
     Args:
-      path: of the checkpoint, as TensorFlow wants it.
+      path: of the checkpoint, as TensorFlow takes it.
     """
     found: dict[str, Any] = {'path': path, 'digest': None}
     for name in (f'{path}.index', path):
@@ -233,7 +239,7 @@ def checkpoint(path: str) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """What computes: cores that this process may use, memory, processor, GPUs, system."""
+    """Describes the machine: cores that this process may use, memory, processor, GPUs, system."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
     return {
         'cores': cores,
@@ -245,7 +251,7 @@ def machine() -> dict[str, Any]:
 
 
 def _memory_gb() -> float | None:
-    """Memory of the machine in 10^9 bytes; None where the system does not tell."""
+    """Returns the memory of the machine in 10^9 bytes; None if unavailable."""
     try:
         return round(os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 1e9, 1)
     except (ValueError, OSError, AttributeError):
@@ -253,7 +259,7 @@ def _memory_gb() -> float | None:
 
 
 def _processor() -> str:
-    """The processor's name, or its kind where the system does not tell."""
+    """Returns the processor's name, or its architecture if unavailable."""
     with contextlib.suppress(OSError):
         for line in pathlib.Path('/proc/cpuinfo').read_text('utf-8').splitlines():
             if line.startswith('model name'):
@@ -262,7 +268,7 @@ def _processor() -> str:
 
 
 def _gpus() -> list[str]:
-    """Names of the GPUs that TensorFlow sees."""
+    """Returns the names of the GPUs that TensorFlow sees."""
     if 'tensorflow' not in sys.modules:
         return []
     import tensorflow as tf
@@ -274,7 +280,7 @@ def _gpus() -> list[str]:
 
 
 def differences(old: Run, new: Run) -> list[str]:
-    """What a repetition has in another way than the run that it repeats, a sentence each.
+    """Describes how a run differs from the run that it repeats, one sentence for each difference.
 
     Args:
       old: the run that is repeated.
@@ -284,7 +290,7 @@ def differences(old: Run, new: Run) -> list[str]:
     old_records, new_records = old.get('records', {}), new['records']
     if old_records.get('digest') != new_records['digest']:
         found.append(
-            f'The records are not those of the run that is repeated: {old_records.get("images")} images then '
+            f'The records differ from the run that is repeated: {old_records.get("images")} images then '
             f'({_short(old_records.get("digest"))}), {new_records["images"]} now ({_short(new_records["digest"])}).'
         )
     found += _other_inputs(old, new)
@@ -303,31 +309,31 @@ def differences(old: Run, new: Run) -> list[str]:
             f'{_short(new_git.get("revision"))} now.'
         )
     elif old_git.get('is_changed') or new_git.get('is_changed'):
-        found.append('The code had changes that no revision holds, then or now; it may differ from the run repeated.')
+        found.append('The code had uncommitted changes, then or now; it may differ from the run that is repeated.')
     return found
 
 
 def _other_inputs(old: Run, new: Run) -> list[str]:
-    """What there is to say of the records that are validated and the initial checkpoint, where both runs have them."""
+    """Describes differences of the validation records and the initial checkpoint, if both runs have them."""
     found = []
     then, now = old.get(VALIDATION_RECORDS) or {}, new.get(VALIDATION_RECORDS) or {}
     if _differ(then, now):
         found.append(
-            f'The validation records are not those of the run that is repeated: {then["images"]} images of split '
+            f'The validation records differ from the run that is repeated: {then["images"]} images of split '
             f'{then["split"]} then ({_short(then["digest"])}), {now["images"]} of split {now["split"]} now '
-            f'({_short(now["digest"])}). So its mIoU cannot be compared.'
+            f'({_short(now["digest"])}). Their mIoU cannot be compared.'
         )
     then, now = old.get(INITIAL_CHECKPOINT) or {}, new.get(INITIAL_CHECKPOINT) or {}
     if _differ(then, now):
         found.append(
-            f'The initial checkpoint is not that of the run that is repeated: {then["path"]} then '
+            f'The initial checkpoint differs from the run that is repeated: {then["path"]} then '
             f'({_short(then["digest"])}), {now["path"]} now ({_short(now["digest"])}).'
         )
     return found
 
 
 def _differ(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether two digests are known, and are not equal."""
+    """Returns whether both digests are known and differ."""
     return bool(old.get('digest') and new.get('digest')) and old['digest'] != new['digest']
 
 

@@ -19,16 +19,17 @@ from deeplab.evaluation import runner
 from deeplab.options import TrainOptions
 from deeplab.training import label_weights, replicas
 from deeplab.utils import input_generator
+from deeplab.wording import option
 
 QUEUED_BATCHES = 2
 
 
 class Data(NamedTuple):
-    """A checked split.
+    """A split whose records have been checked.
 
     Attributes:
       descriptor: of the data set.
-      verdict: what the check of its records found.
+      verdict: result of the check of its records.
       reader: reads its records.
     """
 
@@ -38,20 +39,20 @@ class Data(NamedTuple):
 
     @property
     def ignore_label(self) -> int:
-        """Label of pixels that count nowhere."""
+        """Label of pixels excluded from loss and metrics."""
         return self.descriptor.ignore_label
 
     @property
     def records(self) -> Sequence[int]:
-        """Numbers of the good records."""
+        """Numbers of the valid records."""
         return self.verdict.records
 
 
 def open_data(options: TrainOptions) -> Data:
-    """Finds the split and checks all its records before anything is built.
+    """Opens the split and checks all its records, before the graph is built.
 
     Raises:
-      UserError: there is no such data set or split, or its records or masks are not good.
+      UserError: there is no such data set or split, or its records or masks are invalid.
     """
     dataset = segmentation_dataset.get_dataset(options.dataset.name, options.dataset.split, options.dataset.directory)
     runner.require_channels(options.model, dataset.descriptor)
@@ -71,23 +72,25 @@ def open_data(options: TrainOptions) -> Data:
 
 
 def with_label_weights(options: TrainOptions, data: Data) -> TrainOptions:
-    """`options` with label weights in numbers, where they are to follow from the records."""
+    """Returns `options` with automatic label weights computed from the records."""
     if not options.loss.auto_label_weights:
         return options
+    auto = option('LossOptions.label_weights', 'auto')
     try:
         weights = label_weights.median_frequency(data.verdict.class_pixels, data.verdict.class_image_pixels)
     except ValueError as error:
         raise DataError(
-            f'--label_weights=auto: {error} of split {options.dataset.split}. Leave the flag away, or mend the masks'
+            f'{auto}: {error} of split {options.dataset.split}. Fix the masks, or omit '
+            f'{option("LossOptions.label_weights")}'
         ) from None
     shown = ', '.join(f'{data.descriptor.class_name(number)} {weight:.3g}' for number, weight in enumerate(weights))
-    logging.info('--label_weights=auto: %s.', shown)
+    logging.info('%s: %s.', auto, shown)
     loss = dataclasses.replace(options.loss, label_weights=tuple(weights.tolist()), auto_label_weights=False)
     return dataclasses.replace(options, loss=loss)
 
 
 def input_steps(options: TrainOptions, data: Data) -> dict[str, input_preprocess.Step]:
-    """What happens to a sample before the network sees it, by the names in `input_preprocess`."""
+    """Returns the preprocessing steps of a training sample, by the names in `input_preprocess`."""
     assert options.model.crop_size is not None
     return input_preprocess.train_steps(
         options.model.crop_size,
@@ -100,7 +103,7 @@ def input_steps(options: TrainOptions, data: Data) -> dict[str, input_preprocess
 
 
 def build_input(options: TrainOptions, data: Data, first_position: int | tf.Tensor) -> input_generator.Pipeline:
-    """The batches of one clone each, from a sample position on."""
+    """Builds the input pipeline, whose batches are of one clone each, from a sample position on."""
     return input_generator.get(
         data.reader,
         list(input_steps(options, data).values()),

@@ -11,12 +11,12 @@ from deeplab import common
 MOST_IMAGES = 3
 
 
-# The operations themselves: tf.compat.v1.summary makes a tag unique among all operations' names, so that a loss or a
-# variable would be found under its name with _1 behind.
+# Raw operations, because tf.compat.v1.summary makes a tag unique among the names of all operations: the summary of a
+# loss or variable would be its name with the suffix _1.
 
 
 def _scalar(tag: str, value: tf.Tensor) -> tf.Tensor:
-    """A summary of one number."""
+    """Returns a summary of one number."""
     return tf.raw_ops.ScalarSummary(tags=tag, values=value)
 
 
@@ -33,8 +33,8 @@ def scalar_summaries(
       total_loss: scalar.
       learning_rate: scalar.
       losses: scalars by key.
-      clone_scope: the first clone's name scope, which is left out of the tags.
-      terms: scalars that get a summary `losses/KEY`, by key: what losses are the sums of.
+      clone_scope: the first clone's name scope, which is removed from the tags.
+      terms: scalars that get a summary `losses/KEY`, by key: the terms that losses are sums of.
     """
     result = [_scalar('total_loss', total_loss), _scalar('learning_rate', learning_rate)]
     for loss in losses.values():
@@ -45,15 +45,15 @@ def scalar_summaries(
 
 
 def variable_summaries(variables: Sequence[tf.Variable]) -> list[tf.Tensor]:
-    """A histogram for each variable, under its own name."""
+    """Returns a histogram of each variable, under its own name."""
     return [tf.raw_ops.HistogramSummary(tag=v.op.name, values=tf.convert_to_tensor(v)) for v in variables]
 
 
 def image_summaries(images: tf.Tensor, labels: tf.Tensor, predictions: tf.Tensor, num_classes: int) -> list[tf.Tensor]:
-    """Summaries `samples/image`, `samples/label` and `samples/semantic` of the first few samples.
+    """Returns summaries `samples/image`, `samples/label` and `samples/semantic` of the first few samples.
 
     Args:
-      images: [n, h, w, channels], 0 to 255; the first three show, or the first where there are fewer.
+      images: [n, h, w, channels], 0 to 255; the first three channels are shown, or only the first if there are fewer.
       labels: [n, h, w, 1] integer.
       predictions: [n, h, w, 1] integer.
       num_classes: ids are multiplied by max(1, 255 // num_classes), so that they can be told apart.

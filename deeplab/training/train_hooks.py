@@ -1,4 +1,4 @@
-"""What happens between training steps: log lines, the live bar, summaries, a profile."""
+"""Hooks of the training loop: log lines, progress bar, TensorBoard summaries, profile."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from deeplab.utils import output_files
 
 
 class BeginHook(Hook):
-    """Does something once, when all is ready for the first step."""
+    """Calls a function once, when everything is ready for the first step."""
 
     def __init__(self, do: Callable[[], None]):
         self._do = do
 
     def begin(self, session: tf.compat.v1.Session, step: int) -> None:
-        """Does it."""
+        """Calls the function."""
         self._do()
 
 
 def passes_multiple(before: int, step: int, every_steps: int) -> bool:
-    """Whether a step that comes after `before` is the first at or behind a multiple of `every_steps`.
+    """Returns whether `step`, which follows `before`, is the first at or after a multiple of `every_steps`.
 
-    Where others count too, a step may be several further than the one before, and miss every multiple.
+    With several replicas, a step may be several steps further than the one before, and miss every multiple.
     """
     return step // every_steps != before // every_steps
 
@@ -45,7 +45,7 @@ class LogHook(Hook):
         self._last_step: int | None = None
 
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
-        """Writes the line where one is due."""
+        """Logs a line if one is due."""
         self._seconds.append(result.seconds)
         before, self._last_step = self._last_step, result.step
         if not passes_multiple(result.step - 1 if before is None else before, result.step, self._every_steps):
@@ -57,10 +57,10 @@ class LogHook(Hook):
 
 
 class ProgressHook(Hook):
-    """A live bar on standard error: step, loss, rate, images a second, time left. Nothing unless on a terminal.
+    """Progress bar on standard error: step, loss, learning rate, images per second, time left. Only on a terminal.
 
     Attributes:
-      note: what else it shows, such as the mIoU; empty for nothing.
+      note: additional text, such as the mIoU; empty for none.
     """
 
     def __init__(self, number_of_steps: int, batch_size: int):
@@ -80,7 +80,7 @@ class ProgressHook(Hook):
         )
 
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
-        """Moves the bar."""
+        """Advances the bar."""
         if self._bar is None:
             return
         speed = self._batch_size / max(result.seconds, 1e-9)
@@ -92,13 +92,13 @@ class ProgressHook(Hook):
         self._bar.update()
 
     def end(self, step: int) -> None:
-        """Leaves the bar as it is."""
+        """Closes the bar and leaves it on the terminal."""
         if self._bar is not None:
             self._bar.close()
 
     @contextlib.contextmanager
     def hidden(self) -> Iterator[None]:
-        """Takes the bar away while something else writes to the terminal."""
+        """Hides the bar while something else writes to the terminal."""
         if self._bar is None:
             yield
             return
@@ -108,9 +108,9 @@ class ProgressHook(Hook):
 
 
 class SummaryHook(Hook):
-    """Writes the merged summaries at the first step and then every so many seconds, and the speed beside them.
+    """Writes the merged summaries and the speed at the first step and then every so many seconds.
 
-    Where the event file cannot be written, training goes on without.
+    If the event file cannot be written, training continues without it.
     """
 
     def __init__(self, directory: str, merged: tf.Tensor, interval_secs: float):
@@ -132,14 +132,14 @@ class SummaryHook(Hook):
         self._writer = tf.compat.v1.summary.FileWriter(self._directory)
 
     def fetches(self, step: int) -> dict[str, tf.Tensor]:
-        """Asks for the summaries where they are due."""
+        """Returns the summaries if they are due."""
         waits = self._last_time is not None and time.monotonic() - self._last_time < self._interval_secs
         if waits or not self._output.is_on:
             return {}
         return {'summary': self._merged}
 
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
-        """Writes what came."""
+        """Writes the summaries, if the step computed them."""
         if 'summary' in fetched:
             self._output.attempt(lambda: self._write(result, fetched['summary']))
 
@@ -161,9 +161,9 @@ class SummaryHook(Hook):
 
 
 class ProfileHook(Hook):
-    """Writes a TensorFlow profile of a few steps, once the first ones (which compile and warm up) are over.
+    """Writes a TensorFlow profile of a few steps, after the first ones, which compile and warm up.
 
-    Where it cannot be written, training goes on without.
+    If it cannot be written, training continues without it.
     """
 
     def __init__(self, directory: str, skipped_steps: int = 10, profiled_steps: int = 5):
@@ -184,7 +184,7 @@ class ProfileHook(Hook):
             self._stop()
 
     def end(self, step: int) -> None:
-        """Stops a profile that is under way."""
+        """Stops a running profile."""
         if self._is_running:
             self._stop()
 

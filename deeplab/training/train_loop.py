@@ -1,8 +1,8 @@
 """The training loop: runs steps and hooks, writes checkpoints, and ends at the last step, a signal or an error.
 
-One training step is one `session.run`: forward, backward, and an update that happens as a whole or, where the loss or
-a gradient is not finite, not at all (`training_step.gated_update`). Log lines, summaries, validation and profiles are
-hooks (`Hook`); checkpoints and signals are the loop's own.
+One training step is one `session.run`: forward pass, backward pass, and an update that is applied as a whole, or not at
+all if the loss or a gradient is not finite (`training_step.gated_update`). Log lines, summaries, validation and
+profiles are hooks (`Hook`); checkpoints and signals belong to the loop.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from deeplab.core.signals import Interrupts
 from deeplab.errors import CheckpointError, MachineError, NonFiniteError
 from deeplab.training import training_step
 from deeplab.utils import names
+from deeplab.wording import option
 
 POLL_SECS = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
 class StepResult:
-    """What one step gave; `step` counts it already, `seconds` is how long it took.
+    """Result of one step; `step` includes it, `seconds` is its duration.
 
-    `gradient_norm` is the L2 norm of all gradients together, `waiting_seconds` the part of the step that went by before
-    its batch was there; None where nobody measured.
+    `gradient_norm` is the L2 norm of all gradients together, `waiting_seconds` the time that the step waited for its
+    batch; None if not measured.
     """
 
     step: int
@@ -45,45 +46,45 @@ class StepResult:
 
 
 class Hook:
-    """Something that happens between two steps; each method may be left away."""
+    """Callbacks of the training loop; each method is optional."""
 
     def begin(self, session: tf.compat.v1.Session, step: int) -> None:
         """Called once before the first step; `step` steps are done."""
 
     def fetches(self, step: int) -> dict[str, tf.Tensor]:
-        """Tensors to run together with the step that makes `step` steps; they must be in the graph already."""
+        """Returns tensors to evaluate with step number `step`; they must be in the graph already."""
         return {}
 
     def feeds(self, step: int) -> dict[tf.Tensor, Any]:
-        """Values of placeholders for the step that makes `step` steps."""
+        """Returns values of placeholders for step number `step`."""
         return {}
 
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
         """Called after every step with what `fetches` asked for."""
 
     def needs_checkpoint(self, step: int) -> bool:
-        """Whether `after_checkpoint` is to be called with a checkpoint of `step`, the step where the loop stands."""
+        """Returns whether `after_checkpoint` is to be called with a checkpoint of `step`, the current step."""
         return False
 
     def after_checkpoint(self, path: str, step: int, interrupts: Interrupts) -> None:
-        """Called with the checkpoint that `needs_checkpoint` asked for; `interrupts` tells when to break off."""
+        """Called with the checkpoint that `needs_checkpoint` requested; must stop early if `interrupts.received`."""
 
     def stop_reason(self) -> str | None:
-        """Why training should end here, before its last step; None where it should not."""
+        """Returns why training should end before its last step; None to continue."""
         return None
 
     def end(self, step: int) -> None:
-        """Called once at the end, after an error too."""
+        """Called once at the end, also after an error."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Remote:
-    """Servers that compute in the place of this process.
+    """Servers that compute instead of this process.
 
     Attributes:
       master: address of the one that runs the steps.
       device_filters: see `open_session`.
-      is_ready: asked every second, after `initialise`, until it says that training may begin.
+      is_ready: polled every second, after `initialise`, until it returns True: then training begins.
     """
 
     master: str
@@ -97,11 +98,11 @@ class LoopResult:
 
     Attributes:
       step: steps done, those of earlier runs included.
-      loss: total loss of the last step; None where no step was needed.
+      loss: total loss of the last step; None if no step was run.
       seconds: time spent in the loop.
       checkpoint: path of the last checkpoint.
-      signal: number of the signal that ended it; None where it ended by itself.
-      stop_reason: why a hook ended it before its last step; None where none did.
+      signal: number of the signal that ended it; None for none.
+      stop_reason: why a hook ended it before its last step; None if none did.
     """
 
     step: int
@@ -113,19 +114,19 @@ class LoopResult:
 
     @property
     def status(self) -> int:
-        """The process's exit status: 0, or 128 and the signal's number."""
+        """Exit status of the process: 0, or 128 plus the signal's number."""
         return 0 if self.signal is None else 128 + self.signal
 
 
 class LoopOptions(NamedTuple):
-    """What the loop does besides its steps.
+    """Options of the loop.
 
     Attributes:
-      save_interval_secs: time between two checkpoints, in seconds; None for the first and the last alone.
+      save_interval_secs: time between two checkpoints, in seconds; None for only the first and the last.
       cpu_devices: see `config`.
       remote: the servers that compute; None for this process.
-      most_skips: how many batches in a row may be skipped because the loss or a gradient is not finite. The training
-        step must count them as steps where that is not 0.
+      most_skips: how many batches in a row may be skipped because the loss or a gradient is not finite. If that is not
+        0, the training step must count them as steps.
     """
 
     save_interval_secs: float | None = 1200
@@ -148,8 +149,8 @@ def train(
     """Runs `step` in the current graph until `number_of_steps` are done.
 
     The graph is finalised first. A checkpoint is written before the first step, every
-    `options.save_interval_secs`, at the end, and where the input fails; SIGINT, SIGTERM and SIGHUP end training after
-    the current step.
+    `options.save_interval_secs`, at the end, and if the input fails; SIGINT, SIGTERM and SIGHUP end training after the
+    current step.
 
     Args:
       step: what to run.
@@ -163,9 +164,9 @@ def train(
       how it ended.
 
     Raises:
-      NonFiniteError: at a loss or gradient that is not finite, unless `step.loss_scale` may be to blame or it may be
-        skipped; weights and checkpoints stay as they were.
-      MachineError: a server has gone.
+      NonFiniteError: a loss or gradient is not finite, unless `step.loss_scale` may be the cause or the step may be
+        skipped; weights and checkpoints are unchanged.
+      MachineError: a server has stopped.
     """
     graph, remote = tf.compat.v1.get_default_graph(), options.remote
     master, filters = (remote.master, remote.device_filters) if remote else ('', ())
@@ -191,7 +192,7 @@ def train(
 def _lost_servers_explained(
     master: str, writer: checkpoints.CheckpointWriter | checkpoints.NoCheckpoints
 ) -> Iterator[None]:
-    """Turns what TensorFlow raises when a server stops, or starts anew, into a `MachineError`."""
+    """Turns what TensorFlow raises when a server stops or restarts into a `MachineError`."""
     try:
         yield
     except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.FailedPreconditionError) as error:
@@ -199,8 +200,8 @@ def _lost_servers_explained(
             raise
         last = f' The last checkpoint is {writer.last_path}.' if writer.last_path else ''
         raise MachineError(
-            f'--master={master}: a server of the cluster has gone, or has lost its variables '
-            f'({reason_of(error)}).{last} Start it again, then task 0 by the same command, then the other tasks'
+            f'{option("CloneOptions.master", master)}: a server of the cluster has stopped or lost its variables '
+            f'({reason_of(error)}).{last} Restart it, then task 0 with the same command, then the other tasks'
         ) from error
 
 
@@ -247,7 +248,7 @@ class _Loop:
         try:
             for hook in self._hooks:
                 hook.begin(self._session, done)
-            self._show_checkpoint(done, interrupts)  # what a run that was stopped here has left undone
+            self._show_checkpoint(done, interrupts)  # a run that was stopped at this step may not have done it
             while done < number_of_steps and interrupts.received is None and self._stop_reason() is None:
                 result = self._one_step(done)
                 done, loss = result.step, result.loss
@@ -264,19 +265,19 @@ class _Loop:
         if stopped_by is not None:
             name = signal.Signals(stopped_by).name
             saved = f', saved {path}' if path else ''
-            logging.warning('Stopped by %s at step %d%s. The same command goes on from there.', name, done, saved)
+            logging.warning('Stopped by %s at step %d%s. The same command resumes from there.', name, done, saved)
         stop_reason = self._stop_reason() if done < number_of_steps and stopped_by is None else None
         return LoopResult(done, loss, time.monotonic() - started, path, stopped_by, stop_reason)
 
     def _show_checkpoint(self, done: int, interrupts: Interrupts) -> bool:
-        """Writes a checkpoint for the hooks that want one, and shows it to them; returns whether there were any."""
+        """Writes a checkpoint for the hooks that need one and passes it to them; returns whether there were any."""
         asking = [hook for hook in self._hooks if hook.needs_checkpoint(done)]
         for hook in asking:
             hook.after_checkpoint(self._writer.save(self._session, done), done, interrupts)
         return bool(asking)
 
     def _stop_reason(self) -> str | None:
-        """Why a hook wants the end; None where none does."""
+        """Returns why a hook ends training; None if none does."""
         return next((reason for hook in self._hooks if (reason := hook.stop_reason()) is not None), None)
 
     def _one_step(self, done: int) -> StepResult:
@@ -289,7 +290,7 @@ class _Loop:
             values, fetched = self._run_step(extra, feeds)
         seconds = time.monotonic() - start
         if not values['is_applied']:
-            self._excuse(done + 1, values)
+            self._handle_skip(done + 1, values)
         else:
             self._skipped_in_a_row = 0
         result = StepResult(
@@ -306,7 +307,7 @@ class _Loop:
 
     @contextlib.contextmanager
     def _saved_before(self, errors: type[BaseException] | tuple[type[BaseException], ...], done: int) -> Iterator[None]:
-        """Saves the `done` steps before one of `errors`, which leave the weights as they are, ends training."""
+        """Saves a checkpoint if one of `errors`, which leave weights unchanged, ends training after `done` steps."""
         try:
             yield
         except errors:
@@ -315,16 +316,16 @@ class _Loop:
             except (CheckpointError, tf.errors.OpError) as failure:
                 logging.error('%s', failure)
             else:
-                logging.info('The input failed behind step %d. Saved %s.', done, path)
+                logging.info('The input failed after step %d. Saved %s.', done, path)
             raise
 
     def _run_step(
         self, extra: list[dict[str, tf.Tensor]], feeds: dict[tf.Tensor, Any]
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Performs a step; gives what is fetched of it and what `extra` asks for. `feeds` are for its only run.
+        """Runs a step; returns its own values and those of `extra`. `feeds` are for a step of a single run.
 
-        Of several micro-batches the last one performs it, and gives all but the image names and the waiting, which are
-        those of all together.
+        Of several micro-batches, the last one applies the update. Its values are returned, except that image names and
+        waiting time are of all micro-batches together.
         """
         batches = self._micro_batches
         if batches is None:
@@ -342,47 +343,48 @@ class _Loop:
             values['waiting_seconds'] = sum(part['waiting_seconds'] for part in parts)
         return values, fetched
 
-    def _excuse(self, step: int, values: dict[str, Any]) -> None:
-        """Says why the batch of `step` was left out; raises `NonFiniteError` where it may not be."""
+    def _handle_skip(self, step: int, values: dict[str, Any]) -> None:
+        """Logs why the batch of `step` was skipped; raises `NonFiniteError` if it may not be."""
         scale = values.get('loss_scale', 1.0)
         if scale > 1.0 and math.isfinite(values['loss']):  # LossScale.has_overflowed
-            logging.info('Step %d left out: float16 overflowed at loss scale %g, which is halved.', step, scale)
+            logging.info('Skipped step %d: float16 overflowed at loss scale %g, which is halved.', step, scale)
             return
         self._skipped += 1
         self._skipped_in_a_row += 1
         if self._skipped_in_a_row > self._most_skips:
             raise NonFiniteError(self._describe(step, values))
         logging.warning(
-            '%s Its batch is left out (--on_nan=skip): %d so far, %d in a row.',
+            '%s Its batch is skipped (%s): %d so far, %d in a row.',
             self._facts(step, values),
+            option('TrainOptions.on_nan', 'skip'),
             self._skipped,
             self._skipped_in_a_row,
         )
 
     def _facts(self, step: int, values: dict[str, Any]) -> str:
-        """What is known of a step whose update was not applied."""
+        """Describes a step whose update was not applied."""
         shown = [names.shown(name) for name in values.get('image_names', ())]
-        images = checkpoints.shortened(shown, 16) or 'given'
+        images = f'images {checkpoints.shortened(shown, 16)}' if shown else 'images fed by the caller'
         layers = _norms_by_layer(self._variable_names, values.get('variable_norms', ()))
         return (
-            f'Step {step}: the loss is {values["loss"]} and the norm of the gradients {values["gradient_norm"]}, at '
-            f'learning rate {values["learning_rate"]:.6g}, on the images {images}. The update was not applied.{layers}'
+            f'Step {step}: the loss is {values["loss"]} and the gradient norm {values["gradient_norm"]}, at learning '
+            f'rate {values["learning_rate"]:.6g}, for the {images}. The update was not applied.{layers}'
         )
 
     def _describe(self, step: int, values: dict[str, Any]) -> str:
-        row = f' It is number {self._skipped_in_a_row} in a row.' if self._most_skips else ''
-        shorter = ', set --precision=bfloat16' if 'loss_scale' in values else ''
-        # Where steps may be left out, it may have been written after some of them.
+        row = f' This is skip number {self._skipped_in_a_row} in a row.' if self._most_skips else ''
+        shorter = f', set {option("TrainOptions.precision", "bfloat16")}' if 'loss_scale' in values else ''
+        # With skipped steps, the checkpoint may have been written after some of them.
         good = '' if self._most_skips or 'loss_scale' in values else 'good '
+        rates = f'{option("LearningRateOptions.base")}, {option("OptimizerOptions.adam_learning_rate")}'
         return (
-            f'{self._facts(step, values)}{row} Lower the learning rate (--base_learning_rate, --adam_learning_rate)'
-            f'{shorter}, or look at these images and their labels. The last {good}checkpoint stays: '
-            f'{self._writer.last_path}'
+            f'{self._facts(step, values)}{row} Lower the learning rate ({rates}){shorter}, or check these images and '
+            f'their labels. The last {good}checkpoint is kept: {self._writer.last_path}'
         )
 
 
 def _norms_by_layer(variables: Sequence[str], norms: Sequence[float]) -> str:
-    """Which layers have gradients that are not finite, and the largest of the others; empty where nothing is known.
+    """Describes which layers have gradients that are not finite, and the largest of the others; empty if unknown.
 
     Args:
       variables: their names, in the network's order.
@@ -396,7 +398,7 @@ def _norms_by_layer(variables: Sequence[str], norms: Sequence[float]) -> str:
     good = sorted((square, layer) for layer, square in squares.items() if math.isfinite(square))
     largest = ', '.join(f'{layer} {math.sqrt(square):.3g}' for square, layer in good[:-4:-1])
     parts = []
-    if bad:  # what lies nearest to the loss comes last, and is where it began
+    if bad:  # the layer nearest to the loss comes last, and is where it began
         parts.append(f'not finite in {len(bad)} of {len(squares)}, nearest to the loss {", ".join(bad[:-4:-1])}')
     if largest:
         parts.append(f'largest {"of the others " if bad else ""}{largest}')
@@ -405,7 +407,7 @@ def _norms_by_layer(variables: Sequence[str], norms: Sequence[float]) -> str:
 
 @contextlib.contextmanager
 def _input_running(session: tf.compat.v1.Session) -> Iterator[None]:
-    """Runs the graph's queue runners; raises what went wrong in them instead of the empty queue that follows."""
+    """Runs the graph's queue runners; raises their error instead of the empty queue that follows from it."""
     coordinator = tf.compat.v1.train.Coordinator()
     runners = session.graph.get_collection(tf.compat.v1.GraphKeys.QUEUE_RUNNERS)
     threads = [thread for runner in runners for thread in runner.create_threads(session, coordinator, True, True)]
@@ -417,5 +419,5 @@ def _input_running(session: tf.compat.v1.Session) -> Iterator[None]:
         raise empty
     finally:
         coordinator.request_stop()
-        with contextlib.suppress(Exception):  # whatever ends while it is stopped has nothing more to say
+        with contextlib.suppress(Exception):  # errors of threads that are being stopped are of no interest
             coordinator.join(threads, stop_grace_period_secs=10)

@@ -40,9 +40,11 @@ from deeplab.training import (
     watch_hooks,
 )
 from deeplab.utils import folder_lock, input_generator, memory, output_files, train_utils
+from deeplab.wording import option
 
+_LOGDIR = 'TrainOptions.train_logdir'
 KEPT_CHECKPOINTS = 5
-MOST_SKIPS = 9  # in a row, with --on_nan=skip
+MOST_SKIPS = 9  # in a row, with on_nan 'skip'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,9 +54,9 @@ class Result:
     Attributes:
       report: one sentence for the user.
       step: steps done.
-      loss: total loss of the last step; None where there was nothing left to do.
+      loss: total loss of the last step; None if no step was left to do.
       checkpoint: path of the last checkpoint.
-      status: exit status for the command line: 0, or 128 and the number of the signal that ended it.
+      status: exit status for the command line: 0, or 128 plus the number of the signal that ended it.
     """
 
     report: str
@@ -65,13 +67,13 @@ class Result:
 
 
 def run(options: TrainOptions) -> Result:
-    """Trains as `options` say, or goes on where an earlier run in the same folder stopped.
+    """Trains a network, or resumes an earlier run in the same folder.
 
     Raises:
-      UserError: for whatever the user can mend: options, data, checkpoints, a loss that is not finite.
+      UserError: options, data or checkpoints are invalid, or the loss is not finite.
     """
     check_options(options)
-    if options.clones.master:  # a server has a working folder of its own
+    if options.clones.master:  # a server has another working directory
         options = dataclasses.replace(options, train_logdir=os.path.abspath(options.train_logdir))
     if not options.clones.is_chief:  # the folder is task 0's
         return _run(options)
@@ -80,12 +82,12 @@ def run(options: TrainOptions) -> Result:
 
 
 def _run(options: TrainOptions) -> Result:
-    """What `run` does with options that are good, in a folder where no other training writes."""
+    """Runs a training with checked options, in a folder where no other training writes."""
     resumed, first_step = _newest(options) if options.clones.is_chief else (None, 0)
     if first_step >= options.number_of_steps and not validation.is_pending(options, first_step):
         return Result(
-            f'Nothing to train: {resumed} is at step {first_step}, and --training_number_of_steps is '
-            f'{options.number_of_steps}.',
+            f'Nothing to train: {resumed} is at step {first_step}, with '
+            f'{option("TrainOptions.number_of_steps", options.number_of_steps)}.',
             first_step,
             checkpoint=resumed,
         )
@@ -102,13 +104,13 @@ def _run(options: TrainOptions) -> Result:
     hooks: list[train_loop.Hook] = []
     validator = None
     if options.clones.is_chief:
-        output_files.make_folder(options.train_logdir)  # not before the data is known to be good
+        output_files.make_folder(options.train_logdir)  # not before the data is checked
         if not first_step:
             diagnostics.warn(options, data.descriptor, data.verdict)
         metrics = metrics_file.MetricsHook(options.train_logdir, options.log_steps, options.batch_size)
         validator = validation.ValidationHook(options, bar, metrics) if options.validation.is_on else None
-        run_now = _receipt(options, data, first_step, validator)
-        write = functools.partial(_write_receipt, options, run_now)
+        run_now = _run_manifest(options, data, first_step, validator)
+        write = functools.partial(_write_run_manifest, options, run_now)
         hooks = [train_hooks.BeginHook(write), metrics, *([validator] if validator else [])]
     with tf.Graph().as_default():
         tf.compat.v1.set_random_seed(options.seed)
@@ -119,18 +121,18 @@ def _run(options: TrainOptions) -> Result:
 
 
 def _require_folders(options: TrainOptions) -> None:
-    """Raises `OptionError` where a folder of the run cannot be made or written; the record check may take long."""
+    """Raises `OptionError` if a folder of the run cannot be made or written, before the record check, which is slow."""
     if options.profile_logdir:
-        output_files.require_folder(options.profile_logdir, 'profile_logdir')
+        output_files.require_folder(options.profile_logdir, 'TrainOptions.profile_logdir')
     if options.clones.is_chief:
-        output_files.require_folder(options.train_logdir, 'train_logdir')
+        output_files.require_folder(options.train_logdir, _LOGDIR)
         for folder in validation.folders(options):
-            output_files.require_folder(folder, 'eval_split')
+            output_files.require_folder(folder, 'ValidationOptions.split')
 
 
 def _newest(options: TrainOptions) -> tuple[str | None, int]:
-    """The checkpoint from which training goes on, and its step; None and 0 for a new run."""
-    with output_files.writing_to(options.train_logdir, 'train_logdir'):
+    """Returns the checkpoint from which training resumes, and its step; None and 0 for a new run."""
+    with output_files.writing_to(options.train_logdir, _LOGDIR):
         for folder in (options.train_logdir, *validation.folders(options)):
             checkpoints.remove_leftovers(folder)
     path = run_checkpoints.newest_of_run(options.train_logdir, options.initial_checkpoint)
@@ -138,50 +140,50 @@ def _newest(options: TrainOptions) -> tuple[str | None, int]:
 
 
 def _report(options: TrainOptions, result: train_loop.LoopResult, validator: validation.ValidationHook | None) -> str:
-    """How training ended, for people."""
+    """Returns the report for the user."""
     if not options.clones.is_chief:
         ended = 'Stopped' if result.status else 'Ended'
         return f'{ended} at step {result.step}, as task {options.clones.task} of {options.clones.num_replicas}.'
     best = '' if validator is None else validator.report()
     if result.status:
-        return f'Stopped at step {result.step}; the same command goes on from {result.checkpoint}.{best}'
+        return f'Stopped at step {result.step}; the same command resumes from {result.checkpoint}.{best}'
     early = f' Ended before the last step: {result.stop_reason}.' if result.stop_reason else ''
     done = f'Trained to step {result.step} in {result.seconds:.0f} s: {result.checkpoint}'
     return f'{done}.{early}{best}' if early or best else done
 
 
 def check_options(options: TrainOptions) -> None:
-    """Raises `OptionError` for what cannot work; warns of what hardly can."""
+    """Raises `OptionError` for invalid options; warns of a crop size that does not suit the output stride."""
     model.check_options(options.model)
     validation.check(options)
     scale_losses.check_label_weights(options.loss.label_weights, options.model.num_classes)
     if options.model.crop_size is None:
-        raise OptionError('Training needs a crop size; set --train_crop_size=513,513')
-    advice = train_utils.crop_advice(options.model.crop_size, options.model.output_stride, 'train_crop_size')
+        raise OptionError(f'Training needs a crop size. Set {option("ModelOptions.crop_size", (513, 513))}')
+    advice = train_utils.crop_advice(options.model.crop_size, options.model.output_stride)
     if advice:
         logging.warning(advice)
 
 
 def _check_initial_checkpoint(options: TrainOptions) -> None:
-    """Looks at what a new run starts from, before the data; a run that resumes needs none of it.
+    """Checks what a new run starts from, before the data is read; a run that resumes needs none of it.
 
     Raises:
-      UserError: the checkpoint is not there, or the map of its names is not good.
+      UserError: the checkpoint does not exist, or its rename map is invalid.
     """
     if options.initial_checkpoint:
         train_utils.checkpoint_names(checkpoints.check_path(options.initial_checkpoint), options.restore.rename_map)
     elif options.optimizer.trainable_scopes:
         logging.warning(
-            '--trainable_scopes=%s without --tf_initial_checkpoint: all other variables keep their random initial '
-            'values.',
-            ','.join(options.optimizer.trainable_scopes),
+            '%s without %s: all other variables keep their random initial values.',
+            option('OptimizerOptions.trainable_scopes', options.optimizer.trainable_scopes),
+            option('TrainOptions.initial_checkpoint'),
         )
 
 
-def _receipt(
+def _run_manifest(
     options: TrainOptions, data: split_input.Data, first_step: int, validator: validation.ValidationHook | None
 ) -> run_manifest.Run:
-    """What is run; says what differs where an earlier run is repeated."""
+    """Describes this run; warns of differences from the run that it repeats."""
     validated = (validator.split.reader.index, validator.split.num_images) if validator else None
     initial = options.initial_checkpoint if not first_step else None
     initial = checkpoints.check_path(initial) if initial else None
@@ -192,9 +194,9 @@ def _receipt(
     return run_now
 
 
-def _write_receipt(options: TrainOptions, run_now: run_manifest.Run) -> None:
-    """Notes what is run, once it is sure to run: --from repeats the newest entry."""
-    with output_files.writing_to(options.train_logdir, 'train_logdir'):
+def _write_run_manifest(options: TrainOptions, run_now: run_manifest.Run) -> None:
+    """Adds this run to run.json; called when everything is ready, as the newest entry is the one to be repeated."""
+    with output_files.writing_to(options.train_logdir, _LOGDIR):
         run_manifest.write(options.train_logdir, run_now)
 
 
@@ -206,7 +208,7 @@ def _train(
     bar: train_hooks.ProgressHook,
     hooks: Sequence[train_loop.Hook],
 ) -> train_loop.LoopResult:
-    """Builds the graph in the current one, and runs it with `hooks` beside its own."""
+    """Builds the training in the current graph and runs it, with `hooks` besides its own."""
     machines = options.clones
     config = _deployment(machines)
     fed = replicas.FedInput(config, options.batch_size) if machines.master else None
@@ -259,7 +261,7 @@ def _train(
 
 
 def _size(options: TrainOptions) -> memory.Size:
-    """What rules the memory of the training."""
+    """Returns what determines the memory of the training."""
     assert options.model.crop_size is not None
     parts = options.clones.num_clones * options.accumulation_steps
     return memory.Size('train', options.batch_size, options.model.crop_size, options.model.output_stride, parts)
@@ -271,7 +273,7 @@ def _prepare_to_run(
     clones: Sequence[model_deploy.Clone],
     step: training_step.TrainStep,
 ) -> None:
-    """Does what needs the whole graph, and no session: compares its memory with what is free, and writes it."""
+    """Checks that the finished graph fits into memory, and writes it."""
     _check_memory(options, config, clones, step)
     _write_graph(options)
 
@@ -282,10 +284,10 @@ def _check_memory(
     clones: Sequence[model_deploy.Clone],
     step: training_step.TrainStep,
 ) -> None:
-    """Compares what the step needs with what is free, where the network computes in the memory of this machine.
+    """Compares the memory of a step with what is free, if the network computes in the memory of this machine.
 
     Raises:
-      OutOfMemoryError: it cannot fit.
+      OutOfMemoryError: the step cannot fit.
     """
     if options.clones.master or config.use_gpus:
         return
@@ -297,15 +299,15 @@ def _check_memory(
 
 
 def _write_graph(options: TrainOptions) -> None:
-    """Puts the present graph into the run's folder; it is for the chief to do so."""
+    """Writes the current graph into the run's folder, if this is the chief."""
     if not options.clones.is_chief:
         return
-    with output_files.writing_to(options.train_logdir, 'train_logdir'):
+    with output_files.writing_to(options.train_logdir, _LOGDIR):
         sessions.write_graph(tf.compat.v1.get_default_graph(), os.path.join(options.train_logdir, 'graph.pbtxt'))
 
 
 class _Watched:
-    """The queue of batches of this process, and whether the step that takes from it is to be looked at."""
+    """The queue of batches of this process, and whether the current step is one that `WatchHook` checks."""
 
     def __init__(
         self,
@@ -322,21 +324,21 @@ class _Watched:
 
 
 def _deployment(machines: CloneOptions) -> model_deploy.DeploymentConfig:
-    """Where things go: on this machine, or in the cluster of a server."""
+    """Returns the placement of clones: on this machine, or in the cluster of a server."""
     if machines.master:
         return cluster.connect(machines)
     return model_deploy.deployment_config(machines.num_clones, machines.clone_on_cpu)
 
 
 def _checkpoint_writer(options: TrainOptions) -> checkpoints.CheckpointWriter | checkpoints.NoCheckpoints:
-    """What writes the checkpoints of this process, if it is for it to write any."""
+    """Returns the writer of checkpoints, which writes none unless this is the chief."""
     if options.clones.is_chief:
         return checkpoints.CheckpointWriter(options.train_logdir, KEPT_CHECKPOINTS)
     return checkpoints.NoCheckpoints()
 
 
 def _init_fn(options: TrainOptions) -> Callable[[tf.compat.v1.Session], None] | None:
-    """What gives a new run the values of its initial checkpoint; None where there is nothing to take."""
+    """Returns the function that restores the initial checkpoint of a new run; None without one."""
     init_fn = train_utils.get_model_init_fn(
         options.train_logdir,
         options.initial_checkpoint,
@@ -359,7 +361,7 @@ def _watch(
     dataset: descriptor.DatasetDescriptor,
     bar: train_hooks.ProgressHook,
 ) -> watch_hooks.WatchHook:
-    """What keeps an eye on a clone."""
+    """Returns the hook that logs warnings about a clone."""
     outputs: network_clone.CloneOutputs = clone.outputs
     classes = options.model.num_classes
     with tf.device(clone.device):
@@ -370,7 +372,7 @@ def _watch(
 
 
 def _merged_summaries(options: TrainOptions, clone: model_deploy.Clone, step: training_step.TrainStep) -> tf.Tensor:
-    """All summaries in one tensor."""
+    """Merges all summaries into one tensor."""
     outputs: network_clone.CloneOutputs = clone.outputs
     found = summaries.scalar_summaries(step.loss, step.learning_rate, outputs.losses, clone.scope, outputs.terms)
     found += summaries.variable_summaries(slim.get_model_variables())
@@ -383,7 +385,7 @@ def _merged_summaries(options: TrainOptions, clone: model_deploy.Clone, step: tr
 
 
 def _hooks(options: TrainOptions, merged: tf.Tensor | None, bar: train_hooks.ProgressHook) -> list[train_loop.Hook]:
-    """What happens between the steps; `merged` None for no summaries."""
+    """Returns the hooks that every training has; `merged` is None for no summaries."""
     hooks: list[train_loop.Hook] = [train_hooks.LogHook(options.log_steps, bar), bar]
     if merged is not None and options.save_summaries_secs is not None:
         hooks.append(train_hooks.SummaryHook(options.train_logdir, merged, options.save_summaries_secs))

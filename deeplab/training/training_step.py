@@ -27,16 +27,16 @@ class TrainStep:
       loss: scalar float32, total loss before the update.
       gradient_norm: scalar float32, L2 norm of all gradients together.
       learning_rate: scalar float32.
-      image_names: [batch] string, None where nobody knows them.
-      waiting_seconds: scalar, how long the step waited for its batch; None where nobody measures.
-      variable_norms: what `norms_where_skipped` gives; None where nobody asks.
-      variable_names: of the variables that it is about.
+      image_names: [batch] string; None if unavailable.
+      waiting_seconds: scalar, how long the step waited for its batch; None if not measured.
+      variable_norms: result of `norms_where_skipped`; None for none.
+      variable_names: names of the variables of these norms.
       global_step: the variable that counts updates, int64.
-      steps_done: scalar int64, the counter after the update; None where nobody else counts with it.
+      steps_done: scalar int64, the counter after the update; None if no other replica increments it.
       loss_scale: scalar float32, the factor of a loss that is differentiated in float16 (`loss_scaling`); None for
-        none. Gradients that overflow while it is above 1 and the loss is finite are no error: the step is left out.
-      micro_batches: of the step; None where one run of the graph is a whole step. Image names and waiting are those of
-        one run.
+        none. Gradients that overflow while it is above 1 and the loss is finite are no error: the step is skipped.
+      micro_batches: of the step; None if one run of the graph is a whole step. Image names and waiting time are those
+        of one run.
     """
 
     is_applied: tf.Tensor
@@ -54,13 +54,12 @@ class TrainStep:
 
 
 class MoreUpdates(NamedTuple):
-    """Functions that make the operations of a gated update besides the optimizer's.
+    """Functions that return the operations of a gated update besides the optimizer's.
 
     Attributes:
-      applied: called inside the gate; updates moving averages.
-      skipped: called for the other case, in which the optimizer applies nothing.
-      afterwards: called inside the gate; its operations read what all those have changed, and the step counter
-        before it is incremented.
+      applied: called inside the gate; operations that update moving averages.
+      skipped: called for the other case; operations to run if nothing is applied.
+      afterwards: called inside the gate; operations that run after those, before the step counter is incremented.
     """
 
     applied: Callable[[], Sequence[tf.Operation]] = tuple
@@ -79,18 +78,18 @@ def gated_update(
     more: MoreUpdates = NO_MORE,
     clip_norm: float | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """One update of everything, or of nothing where the loss or a gradient is not finite.
+    """Updates everything, or nothing if the loss or a gradient is not finite.
 
-    Gradients, moving averages and the step counter change together. Nothing changes before the last gradient is
-    known, so that every part of the step sees the same weights.
+    Weights, moving averages and the step counter change together. Nothing changes before the last gradient is
+    computed, so that every part of the step uses the same weights.
 
     Args:
       loss: scalar, total loss.
-      gradients: pairs of gradient and variable; the gradients as they are to be applied.
-      optimizer: what applies them.
+      gradients: pairs of gradient and variable; the gradients are applied as they are, except for clipping.
+      optimizer: applies them.
       global_step: the counter of updates.
       more: what else is updated.
-      clip_norm: L2 norm of all gradients beyond which they are scaled down to it; None for none.
+      clip_norm: if the L2 norm of all gradients is larger, they are scaled down to it; None for no clipping.
 
     Returns:
       is_applied (scalar bool) and the L2 norm of all gradients before they are clipped (scalar float32).
@@ -121,9 +120,9 @@ def gated_update(
 
 
 def norms_where_skipped(is_applied: tf.Tensor, gradients: Sequence[tuple[tf.Tensor, tf.Variable]]) -> tf.Tensor:
-    """The L2 norm of each gradient, [n] float32, where the update was not applied; else nothing, [0].
+    """Returns the L2 norm of each gradient, [n] float32, if the update was not applied; else an empty tensor, [0].
 
-    A good step computes none of them.
+    A step that is applied computes none of them.
 
     Args:
       is_applied: scalar bool, whether the update happened.
@@ -137,21 +136,21 @@ def norms_where_skipped(is_applied: tf.Tensor, gradients: Sequence[tuple[tf.Tens
 
 
 def learning_rate(options: TrainOptions, global_step: tf.Variable) -> tf.Tensor:
-    """The optimiser's rate at the step, scalar float32."""
+    """Returns the optimizer's learning rate at the step, scalar float32."""
     if options.optimizer.name == 'adam':
         return tf.constant(options.optimizer.adam_learning_rate, tf.float32)
     return schedules.learning_rate(global_step, options.optimizer.learning_rate, options.number_of_steps)
 
 
 def moving_averages(options: TrainOptions, global_step: tf.Variable) -> moving_average.MovingAverages | None:
-    """Shadows of all variables of the network; None where they are not asked for."""
+    """Creates exponential moving averages (EMA) of all variables of the network; None if not enabled."""
     if options.moving_average_decay is None:
         return None
     return moving_average.MovingAverages(slim.get_model_variables(), options.moving_average_decay, global_step)
 
 
 def micro_batches(options: TrainOptions) -> accumulation.MicroBatches | None:
-    """The micro-batches of each step; None where it has but one."""
+    """Returns the micro-batches of each step; None if it has only one."""
     return accumulation.MicroBatches(options.accumulation_steps) if options.accumulation_steps > 1 else None
 
 
@@ -163,15 +162,15 @@ def build_train_step(
     averages: moving_average.MovingAverages | None = None,
     micro_batches: accumulation.MicroBatches | None = None,
 ) -> TrainStep:
-    """The step that the clones make together: one gated update of weights, moving averages and step.
+    """Builds the training step of all clones: one gated update of weights, moving averages and step counter.
 
     Args:
       clones: their outputs are `CloneOutputs`.
       options: the training.
       learning_rate: scalar float32.
       global_step: the counter of updates.
-      averages: of the weights, which follow them in each step; None for none.
-      micro_batches: those of a step, over which all is averaged; None where there is but one.
+      averages: moving averages of the weights, updated in each step; None for none.
+      micro_batches: those of a step, over which everything is averaged; None if there is only one.
     """
     losses = [summation.in_order(list(clone.outputs.losses.values())) for clone in clones]
     variables = train_utils.trained_variables(options.optimizer.trainable_scopes)
@@ -217,10 +216,10 @@ def build_train_step(
 def _skipped_updates(
     on_nan: str, loss: tf.Tensor, global_step: tf.Variable, scale: loss_scaling.LossScale | None
 ) -> list[tf.Operation]:
-    """What happens where a step is not applied.
+    """Returns the operations to run if a step is not applied.
 
-    One that is left out counts too: its batch does not come again, here or in a run that goes on from here. One that
-    ends training does not.
+    A skipped step is counted: its batch is not used again, neither in this run nor in one that resumes it. A step that
+    ends training is not counted.
     """
     is_counted = tf.constant(on_nan == 'skip')
     if scale is None:

@@ -1,8 +1,8 @@
-"""Validation while training: the mIoU of a split every so many steps, the best checkpoint kept, an early end.
+"""Validation during training: the mIoU of a split every so many steps, the best checkpoint, early stopping.
 
-What is known lies in files alone: TRAIN_LOGDIR/eval/metrics-STEP.json for each validation, and TRAIN_LOGDIR/best, a
-checkpoint folder of its own. The best checkpoint is put there before the figures that say so are written, so a run
-that is killed at any moment either has a validation behind it or repeats it.
+The state is in files alone: TRAIN_LOGDIR/eval/metrics-STEP.json for each validation, and TRAIN_LOGDIR/best, a
+checkpoint folder of its own. The best checkpoint is written there before its metrics file, so a run that is killed at
+any moment has either completed a validation or repeats it.
 """
 
 from __future__ import annotations
@@ -28,44 +28,45 @@ from deeplab.training.metrics_file import MetricsHook
 from deeplab.training.train_hooks import ProgressHook, passes_multiple
 from deeplab.training.train_loop import Hook, StepResult
 from deeplab.utils import documents, files, output_files
+from deeplab.wording import option
 
 EVAL_FOLDER = 'eval'
 BEST_FOLDER = 'best'
-BATCH_SIZE = 1  # images may be as large as the crop allows, and training holds its memory meanwhile
+BATCH_SIZE = 1  # images may be as large as the crop allows, and training keeps its memory meanwhile
 
 _FIGURES = re.compile(r'metrics-(\d+)\.json')
 _PREDICTION = PredictionOptions()
 
 
 def check(options: TrainOptions) -> None:
-    """Raises `DataError` where there is no such split, with those that there are. Quick; `ValidationHook` reads it."""
+    """Raises `DataError` if the split does not exist; reads no records, which `ValidationHook` does."""
     if options.validation.is_on:
         dataset = _dataset(options)
         try:
             segmentation_dataset.get_dataset(dataset.name, dataset.split, dataset.directory)
         except DataError as error:
-            raise DataError(f'--eval_split={dataset.split}: {error}') from None
+            raise DataError(f'{option("ValidationOptions.split", dataset.split)}: {error}') from None
 
 
 def folders(options: TrainOptions) -> list[str]:
-    """The folders that validations write to; none where there are none."""
+    """Returns the folders that validations write to; none without validation."""
     names = (EVAL_FOLDER, BEST_FOLDER) if options.validation.is_on else ()
     return [os.path.join(options.train_logdir, name) for name in names]
 
 
 def is_pending(options: TrainOptions, step: int) -> bool:
-    """Whether the checkpoint of `step`, with which an earlier run ended, is still to be validated."""
+    """Returns whether the checkpoint of `step`, with which an earlier run ended, is still to be validated."""
     return options.validation.is_on and step > 0 and step not in _known(options, step)
 
 
 def _dataset(options: TrainOptions) -> DatasetOptions:
-    """The split to measure on: of the data set that is trained on."""
+    """Returns the validation split, of the data set that is trained on."""
     assert options.validation.split is not None
     return dataclasses.replace(options.dataset, split=options.validation.split)
 
 
 def _known(options: TrainOptions, step: int) -> dict[int, float | None]:
-    """The mIoU by step, of the validations up to `step` on the same split."""
+    """Returns the mIoU by step, of the validations up to `step` on the same split."""
     found: dict[int, float | None] = {}
     for path in glob.glob(os.path.join(glob.escape(options.train_logdir), EVAL_FOLDER, 'metrics-*.json')):
         content = _read_json(path)
@@ -77,12 +78,12 @@ def _known(options: TrainOptions, step: int) -> dict[int, float | None]:
 
 
 def _takes_averages(options: TrainOptions) -> bool:
-    """Whether the moving averages of the weights are measured, which are what such a training is for."""
+    """Returns whether the exponential moving averages (EMA) of the weights are evaluated instead of the weights."""
     return options.moving_average_decay is not None
 
 
 def _read_json(path: str) -> dict[str, Any]:
-    """The content of a file of figures; empty where it is something else."""
+    """Returns the content of a metrics file; empty if it is not one."""
     try:
         content = documents.load(path)
     except (OSError, documents.DocumentError):
@@ -99,7 +100,7 @@ class Score:
         self.since_best = 0
 
     def add(self, step: int, miou: float | None) -> bool:
-        """Takes in a validation; returns whether it is better than all before."""
+        """Adds a validation; returns whether it is the best so far."""
         if miou is None or (self.best is not None and miou <= self.best):
             self.since_best += 1
             return False
@@ -108,15 +109,15 @@ class Score:
 
 
 class _StoppedError(Exception):
-    """A signal came during a validation."""
+    """A signal was received during a validation."""
 
 
 class ValidationHook(Hook):
-    """Measures the checkpoint that the loop writes where a validation is due.
+    """Evaluates the checkpoint that the loop writes when a validation is due.
 
     Attributes:
       score: the validations so far, those of earlier runs in the folder included.
-      last: figures of the last one of this run; None before.
+      last: metrics of the last validation of this run; None before.
     """
 
     def __init__(
@@ -126,17 +127,17 @@ class ValidationHook(Hook):
 
         Args:
           options: the training; `options.validation.is_on`.
-          bar: shows the mIoU so far.
+          bar: progress bar, which shows the mIoU.
           metrics: gets a line for each validation.
 
         Raises:
-          UserError: the split is missing or damaged, or has an image larger than --eval_crop_size.
+          UserError: the split is missing or damaged, or has an image larger than the validation crop size.
         """
         self._options = options
         self._bar = bar or ProgressHook(options.number_of_steps, options.batch_size)
         self._metrics = metrics
         self._logdir = os.path.join(options.train_logdir, EVAL_FOLDER)
-        # As deeplab eval would describe the network, to which no flag of training is known.
+        # The network as `deeplab eval` builds it, which has no options of training.
         network = dataclasses.replace(
             options.model,
             crop_size=options.validation.crop_size,
@@ -166,7 +167,7 @@ class ValidationHook(Hook):
         )
 
     def _warn_of_labels(self) -> None:
-        """Warns of masks on which any figure is false, unless an earlier run or the check of the training has."""
+        """Warns of masks that make every metric meaningless, unless an earlier run or the training check has."""
         options = self._options
         if options.validation.split == options.dataset.split or _known(options, options.number_of_steps):
             return
@@ -176,7 +177,7 @@ class ValidationHook(Hook):
 
     @property
     def split(self) -> runner.Split:
-        """The split that is measured on."""
+        """The validation split."""
         return self._split
 
     @property
@@ -185,9 +186,9 @@ class ValidationHook(Hook):
         return os.path.join(self._options.train_logdir, BEST_FOLDER)
 
     def begin(self, session: tf.compat.v1.Session, step: int) -> None:
-        """Recalls what earlier runs found."""
+        """Reads the metrics of earlier runs."""
         self._known = _known(self._options, step)
-        # One that was due with a checkpoint and broken off is due again, though the step may be behind the multiple.
+        # A validation that was due and interrupted is due again, even if the step is beyond the multiple.
         self._last_step, self._previous_step = step, max(self._known, default=step - 1)
         counted = self._counted_from()
         for validated, miou in self._known.items():
@@ -196,9 +197,9 @@ class ValidationHook(Hook):
         self._show()
 
     def _counted_from(self) -> int | None:
-        """The validation from which on the score counts: that of best/, should somebody have taken an older one away.
+        """Returns the step of the first validation that the score includes: that of best/, as older ones may be gone.
 
-        None where there is no good best/ any more: then the next validation is the best, and begins the count.
+        None if best/ has no valid checkpoint: the next validation is then the best and the first to be included.
         """
         best = checkpoints.newest(self.best_folder)
         if best is None:
@@ -210,11 +211,11 @@ class ValidationHook(Hook):
         return step if step in self._known else 0
 
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
-        """Notes how far the step has come, which is several steps where others count too."""
+        """Records the step, which may be several steps further if other replicas train too."""
         self._previous_step, self._last_step = self._last_step, result.step
 
     def needs_checkpoint(self, step: int) -> bool:
-        """Whether a validation is due: every so many steps, and at the last one."""
+        """Returns whether a validation is due: every so many steps, and at the last one."""
         every = self._options.validation.every
         assert every is not None
         is_multiple = passes_multiple(self._previous_step, step, every)
@@ -222,7 +223,7 @@ class ValidationHook(Hook):
         return is_due and step not in self._known
 
     def after_checkpoint(self, path: str, step: int, interrupts: Interrupts) -> None:
-        """Validates a checkpoint, unless a signal comes first."""
+        """Validates a checkpoint, unless a signal interrupts it."""
 
         def stop_at_signals() -> None:
             if interrupts.received is not None:
@@ -239,27 +240,28 @@ class ValidationHook(Hook):
                     use_moving_average=_takes_averages(self._options),
                 )
             except _StoppedError:
-                logging.warning('The validation of step %d was broken off; the next run repeats it.', step)
+                logging.warning('The validation of step %d was interrupted; the next run repeats it.', step)
                 return
-            with output_files.writing_to(self._options.train_logdir, 'train_logdir'):
+            with output_files.writing_to(self._options.train_logdir, 'TrainOptions.train_logdir'):
                 self._publish(result)
-            # Others may have counted on before the checkpoint was written; its figures are filed under its own step.
+            # Other replicas may have advanced the step before the checkpoint was written; its metrics have its own.
             self._known[step] = result.metrics.miou
-            gc.collect()  # graphs refer to themselves, and this one's holds all weights as constants
+            gc.collect()  # graphs are reference cycles, and this one holds all weights as constants
         self._show()
 
     def stop_reason(self) -> str | None:
-        """Why training should end; None where it should not."""
+        """Returns why training should end; None to continue."""
         patience = self._options.validation.early_stop
         if patience is None or self.score.since_best < patience:
             return None
         return (
-            f'mIoU has not risen in {self.score.since_best} validations (--early_stop_evals={patience}); the best was '
-            f'{_shown(self.score.best)} at step {self.score.best_step}'
+            f'mIoU has not improved in {self.score.since_best} validations '
+            f'({option("ValidationOptions.early_stop", patience)}); the best was {_shown(self.score.best)} at step '
+            f'{self.score.best_step}'
         )
 
     def report(self) -> str:
-        """A sentence about the best checkpoint, with a space before it; empty where there is none."""
+        """Returns a sentence about the best checkpoint, with a leading space; empty if there is none."""
         if self.score.best_step is None:
             return ''
         return f' Best mIoU {_shown(self.score.best)} at step {self.score.best_step}: {self.best_folder}'
@@ -270,7 +272,7 @@ class ValidationHook(Hook):
             self._writer.close()
 
     def _publish(self, result: evaluation_rounds.Round) -> None:
-        """Puts a validation into best/ where it belongs there, the log, an event file, and last its JSON file."""
+        """Writes a validation to best/ if it is the best, to the log, an event file, and last its metrics file."""
         step, miou = result.global_step, result.metrics.miou
         content = evaluation_rounds.as_json(result, self._split.descriptor)
         content |= {
@@ -285,7 +287,7 @@ class ValidationHook(Hook):
         overall = next(iter(figures))
         logging.info('%s', evaluation_rounds.log_line(overall, miou))
         if is_best:
-            logging.info('The best so far, kept in %s.', self.best_folder)
+            logging.info('This is the best so far; its checkpoint is kept in %s.', self.best_folder)
         else:
             logging.info('The best so far is %s at step %s.', _shown(self.score.best), self.score.best_step)
         output_files.make_folder(self._logdir)
@@ -302,7 +304,7 @@ class ValidationHook(Hook):
         self.last = dataclasses.replace(result, path=path)
 
     def _show(self) -> None:
-        """Puts the figures on the bar."""
+        """Shows the mIoU on the progress bar."""
         if self._known:
             latest = next(reversed(self._known.values()))
             self._bar.note = f'mIoU {_shown(latest)} (best {_shown(self.score.best)})'
@@ -313,16 +315,16 @@ def _shown(miou: float | None) -> str:
 
 
 def keep_copy(checkpoint: str, folder: str, figures: dict[str, object]) -> None:
-    """Makes a checkpoint the one that `folder` holds, with its figures beside it.
+    """Copies a checkpoint and its metrics into `folder`, instead of the checkpoint that is there.
 
-    The files are linked where the file system can, so that a copy costs no room while the original is there. The
-    `checkpoint` file names the new one when it is whole, and the old one goes after that: whoever reads the folder, and
-    whatever stops this process, there is one whole checkpoint in it.
+    The files are hard links if the file system supports them, so that a copy takes no space while the original exists.
+    The `checkpoint` file names the new one when it is complete, and the old one is removed after that: there is always
+    one complete checkpoint in the folder, even if this process is killed.
 
     Args:
       checkpoint: path of a checkpoint.
-      folder: where to.
-      figures: content of its metrics-STEP.json; the path of the checkpoint becomes the copy's.
+      folder: destination.
+      figures: content of its metrics-STEP.json; the path of the checkpoint is replaced by the copy's.
     """
     output_files.make_folder(folder)
     name = os.path.basename(checkpoint)
@@ -341,7 +343,7 @@ def keep_copy(checkpoint: str, folder: str, figures: dict[str, object]) -> None:
 
 
 def _link(source: str, target: str) -> None:
-    """Makes `target` the same file, or a copy where there are no links."""
+    """Makes `target` a hard link to `source`, or a copy if links are not supported."""
     try:
         os.link(source, target)
     except OSError:

@@ -1,8 +1,7 @@
-"""What goes wrong in silence while a network trains, noticed and said once: one line with the mend.
+"""Warnings during training: collapsed predictions, a constant or zero loss, input slower than the network.
 
-Predictions that have collapsed to one class, a loss that is dead, an input that is slower than the network. What is
-looked at is computed in the step itself, and only in the steps that the log is written at; in between the branch of the
-graph that does it does not run.
+Each warning is logged once, with its fix. The statistics are computed in the training step, in a branch of the graph
+that runs only at the steps that are logged.
 """
 
 from __future__ import annotations
@@ -19,25 +18,26 @@ from absl import logging
 from deeplab.datasets import label_checks
 from deeplab.training.train_hooks import ProgressHook
 from deeplab.training.train_loop import Hook, StepResult
+from deeplab.wording import option
 
-# A network that has just begun may well say one class for a while: it takes this long until that counts.
+# A new network may well predict one class for a while, so a condition must hold this long before it is reported.
 FEWEST_LOOKS = 5
 FEWEST_STEPS = 200
 CONSTANT_STEPS = 100
 WAITING_SHARE = 0.3
-WARM_UP_STEPS = 20  # the first steps compile, and their batches are not there yet
+WARM_UP_STEPS = 20  # the first steps compile, and wait for the input pipeline to fill
 STEPS_OF_A_WAITING_SHARE = 50
 
 
 class Look(NamedTuple):
-    """What one batch shows, of the first clone.
+    """Statistics of one batch of the first clone.
 
     Attributes:
       labelled_pixels: pixels that are not ignored.
-      label_classes: classes that occur among them.
-      predicted_share: share of the predictions that the most frequent class has.
+      label_classes: number of classes among them.
+      predicted_share: share of the predictions that are of the most frequent class.
       predicted_class: that class.
-      loss: the clone's own, without regularisation.
+      loss: the clone's loss without regularisation.
     """
 
     labelled_pixels: float
@@ -48,11 +48,13 @@ class Look(NamedTuple):
 
 
 def due(global_step: tf.Variable, every_steps: int) -> tf.Tensor:
-    """Whether the step that is made now is one to look at; the batch must wait for it, or the step moves on before.
+    """Returns whether the current step computes the statistics.
+
+    The dequeue of the batch must depend on it, as the step counter may advance before it is read otherwise.
 
     Args:
       global_step: steps done before this one.
-      every_steps: steps between two looks.
+      every_steps: steps between two statistics.
 
     Returns:
       A scalar bool.
@@ -63,9 +65,9 @@ def due(global_step: tf.Variable, every_steps: int) -> tf.Tensor:
 def look(
     is_due: tf.Tensor, logits: tf.Tensor, labels: tf.Tensor, loss: tf.Tensor, num_classes: int, ignore_label: int
 ) -> tf.Tensor:
-    """The fields of `Look` where it is due, else zeros: [5] float64.
+    """Returns the fields of `Look` if `is_due`, else zeros: [5] float64.
 
-    To be built on the device of the logits, or they would travel in every step.
+    Build it on the device of the logits; otherwise they are copied in every step.
 
     Args:
       is_due: scalar bool.
@@ -73,7 +75,7 @@ def look(
       labels: [n, h, w, 1] integer, 0 to 255.
       loss: scalar.
       num_classes: number of classes.
-      ignore_label: label of pixels that count nowhere.
+      ignore_label: label of pixels excluded from loss and metrics.
     """
 
     def seen() -> tf.Tensor:
@@ -95,18 +97,18 @@ def look(
 
 
 class WatchHook(Hook):
-    """Warns once of each thing that goes wrong."""
+    """Logs each kind of warning once."""
 
     def __init__(
         self, looked: tf.Tensor, every_steps: int, class_names: list[str], bar: ProgressHook | None = None
     ) -> None:
-        """Watches from the first step on.
+        """Creates the hook.
 
         Args:
-          looked: what `look` gives.
-          every_steps: steps between two looks.
+          looked: result of `look`.
+          every_steps: steps between two statistics.
           class_names: name of each class.
-          bar: taken away while a line is written.
+          bar: progress bar, hidden while a line is logged.
         """
         self._looked = looked
         self._every_steps = every_steps
@@ -124,31 +126,32 @@ class WatchHook(Hook):
         self._waited_steps = 0
 
     def begin(self, session: tf.compat.v1.Session, step: int) -> None:
-        """Notes where the run begins."""
+        """Records the first step."""
         self._first_step = step
 
     def fetches(self, step: int) -> dict[str, tf.Tensor]:
-        """Always the same, so that the session prepares one graph."""
+        """Returns the same tensor every time, so that the session prepares one graph."""
         return {'look': self._looked}
 
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
-        """Judges the step."""
-        self._judge_loss(result)
-        self._judge_input(result)
+        """Checks the step."""
+        self._check_loss(result)
+        self._check_input(result)
         if result.step % self._every_steps == 0:
-            self._judge_look(result.step, Look(*(float(field) for field in fetched['look'])))
+            self._check_look(result.step, Look(*(float(field) for field in fetched['look'])))
 
-    def _judge_look(self, step: int, seen: Look) -> None:
-        """Notices predictions of one class, and batches without a label or a loss."""
+    def _check_look(self, step: int, seen: Look) -> None:
+        """Detects predictions of a single class, and batches without labelled pixels or with a loss of 0."""
         if self._unlabelled.lasts(step, seen.labelled_pixels == 0):
             self._warn(
                 'unlabelled',
-                f'No pixel of the batches looked at since step {self._unlabelled.since} has a label that counts, so '
-                'nothing is learned. Mend the masks, or ignore_label in the description of the data set; or take '
-                'crops large enough to hold labelled pixels (--train_crop_size).',
+                f'Every pixel of the batches checked since step {self._unlabelled.since} has the ignore label, so '
+                'nothing is learned. Fix the masks or ignore_label of the data set, or increase '
+                f'{option("ModelOptions.crop_size")} so that crops contain labelled pixels.',
             )
         if self._zero.lasts(step, seen.loss == 0 and seen.labelled_pixels > 0):
-            why = label_checks.ONE_CLASS if self._has_one_class else 'Is each of --label_weights 0?'
+            all_zero = f'Check whether every value of {option("LossOptions.label_weights")} is 0.'
+            why = label_checks.ONE_CLASS if self._has_one_class else all_zero
             self._warn(
                 'zero',
                 f'The loss without regularisation has been exactly 0 since step {self._zero.since}, although there are '
@@ -158,14 +161,14 @@ class WatchHook(Hook):
             name = self._class_names[int(seen.predicted_class)]
             self._warn(
                 'collapsed',
-                f"Every prediction looked at since step {self._collapsed.since} is one class, now '{name}' (id "
-                f'{int(seen.predicted_class)}), where the labels hold several. Lower the learning rate; weigh rare '
-                'classes up (--label_weights=auto); and let batch norms learn (--fine_tune_batch_norm=true) where '
-                'training starts from nothing.',
+                f"Every prediction checked since step {self._collapsed.since} is of a single class, now '{name}' (id "
+                f'{int(seen.predicted_class)}), although the labels contain several. Lower the learning rate, weight '
+                f'rare classes ({option("LossOptions.label_weights", "auto")}), or train batch norms '
+                f'({option("TrainOptions.fine_tune_batch_norm", True)}) if training starts from random values.',
             )
 
-    def _judge_loss(self, result: StepResult) -> None:
-        """Notices a loss that does not move by a bit; of one class, `_judge_look` has the reason."""
+    def _check_loss(self, result: StepResult) -> None:
+        """Detects a loss that stays exactly the same; with one class, `_check_look` gives the reason."""
         if self._has_one_class:
             return
         if result.loss != self._last_loss:
@@ -174,12 +177,12 @@ class WatchHook(Hook):
             self._warn(
                 'constant',
                 f'The loss has been exactly {result.loss:.6g} since step {self._constant_since}: nothing is learned. '
-                f'Is the learning rate ({result.learning_rate:.3g}) above 0, does a variable train '
-                '(--trainable_scopes), and do the masks hold labels that count?',
+                f'Check that the learning rate ({result.learning_rate:.3g}) is above 0, that variables are trained '
+                f'({option("OptimizerOptions.trainable_scopes")}), and that the masks have labelled pixels.',
             )
 
-    def _judge_input(self, result: StepResult) -> None:
-        """Notices that steps wait for their batches."""
+    def _check_input(self, result: StepResult) -> None:
+        """Detects steps that wait for their batches."""
         if result.waiting_seconds is None or result.step <= self._first_step + WARM_UP_STEPS:
             return
         self._seconds += result.seconds
@@ -193,15 +196,15 @@ class WatchHook(Hook):
             self._warn(
                 'input',
                 f'Training waits for its input {share:.0%} of the time (steps {first} to {result.step}); '
-                f'{os.cpu_count()} cores read, decode and change the images. Build the records from '
-                'smaller images where --max_resize_value or --max_scale_factor shrinks them anyway, put them on a '
-                'faster disk, ask for fewer random changes, or take a machine with more cores.',
+                f'{os.cpu_count()} cores read, decode and augment the images. Build the records from smaller images '
+                f'if {option("ResizeOptions.max_value")} or {option("AugmentOptions.max_scale_factor")} shrinks them '
+                'anyway, use a faster disk, fewer augmentations, or a machine with more cores.',
             )
         self._seconds = self._waiting = 0.0
         self._waited_steps = 0
 
     def _warn(self, kind: str, text: str) -> None:
-        """Says it, the first time."""
+        """Logs a warning unless one of its kind has been logged."""
         if kind not in self._warned:
             self._warned.add(kind)
             with self._bar.hidden():
@@ -210,13 +213,13 @@ class WatchHook(Hook):
 
 @dataclasses.dataclass
 class _Streak:
-    """How long something has been so: `since` is the step of the first look that found it."""
+    """How long a condition has held: `since` is the step of the first check that found it."""
 
     since: int | None = None
     looks: int = 0
 
     def lasts(self, step: int, holds: bool) -> bool:
-        """Takes in a look; returns whether it has been so for long."""
+        """Adds a check; returns whether the condition has held for long enough to report it."""
         if not holds:
             self.since, self.looks = None, 0
             return False

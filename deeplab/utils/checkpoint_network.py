@@ -1,8 +1,8 @@
-"""Which network a checkpoint belongs to, told from the names and shapes of its variables.
+"""Identifies the network of a checkpoint by the names and shapes of its variables.
 
-Backbones are compared with what their own code makes, so one that is registered later is found as well. What leaves no
-trace in names and shapes (output stride, which shows for nas_* networks alone, atrous rates, how far the image-level
-feature pools) cannot be told.
+The checkpoint is compared with the variables of all registered backbones, plugins included. Options that do not affect
+names and shapes cannot be identified: output stride (except for nas_* networks), atrous rates, the pooling size of the
+image-level feature.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import re
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -22,26 +22,31 @@ from deeplab.core.backbones import registry
 from deeplab.core.heads import dense_prediction_cell
 from deeplab.errors import NetworkMismatchError, OptionError
 from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, NasOptions
+from deeplab.wording import flag_names, is_set_by_flag, option
 
 Shapes = Mapping[str, tuple[int, ...]]
 
 OPTIMIZER_POWERS = ('beta1_power', 'beta2_power')
 _MULTIPLIERS = (0.25, 0.35, 0.5, 0.75, 1.0, 1.25, 1.3, 1.4, 1.5, 2.0)
 _MOST_WIDTHS = 4
-_SIDE = 65  # of the image that networks are outlined for, in pixels; small, as only variables matter
+_SIDE = 65  # of the image for which networks are outlined, in pixels; small, as only variables matter
 
-# Stand for rates that nobody can see: as many as there are branches.
+# Examples of atrous rates, of which only the number can be identified.
 _SOME_RATES = (6, 12, 18)
+
+
+class ClassesMismatchError(NetworkMismatchError):
+    """A checkpoint has another number of classes than the network; the message gives both."""
 
 
 class Fit(NamedTuple):
     """How a checkpoint's variables compare with a network's, by names.
 
     Attributes:
-      equal: in both, with one shape.
-      different: in both, with two shapes.
-      missing: in the network alone.
-      unused: in the checkpoint alone.
+      equal: in both, with the same shape.
+      different: in both, with different shapes.
+      missing: only in the network.
+      unused: only in the checkpoint.
     """
 
     equal: tuple[str, ...]
@@ -51,12 +56,12 @@ class Fit(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the checkpoint holds all that the network needs."""
+        """Whether the checkpoint has all variables of the network."""
         return not self.different and not self.missing
 
 
 def compare(held: Shapes, wanted: Shapes) -> Fit:
-    """Compares the variables that a checkpoint holds with those that a network wants."""
+    """Compares the variables of a checkpoint (`held`) with those of a network (`wanted`)."""
     both = [name for name in wanted if name in held]
     return Fit(
         tuple(name for name in both if held[name] == wanted[name]),
@@ -67,14 +72,14 @@ def compare(held: Shapes, wanted: Shapes) -> Fit:
 
 
 def slots(names: Sequence[str]) -> set[str]:
-    """Those names that are the state of a training: VARIABLE/SLOT, Adam's powers, the step, the loss scale's."""
+    """Returns the names of training state: VARIABLE/SLOT, Adam's powers, the step, the loss scale."""
     known = set(names)
     found = {name for name in known if name.rpartition('/')[0] in known}
     return found | known & {*OPTIMIZER_POWERS, checkpoints.GLOBAL_STEP, *loss_scaling.NAMES}
 
 
 def network_shapes(options: ModelOptions) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of all variables of a network.
+    """Returns the names and shapes of all variables of a network.
 
     Raises:
       OptionError: there is no such network.
@@ -90,7 +95,7 @@ def network_shapes(options: ModelOptions) -> dict[str, tuple[int, ...]]:
 
 
 class _Backbone(NamedTuple):
-    """A backbone as some options make it: its variables, and the channels of the skips by stride."""
+    """A backbone built with some options: its variables, and the channels of the skip connections by stride."""
 
     options: ModelOptions
     shapes: dict[str, tuple[int, ...]]
@@ -98,7 +103,7 @@ class _Backbone(NamedTuple):
 
 
 def _backbone(options: ModelOptions) -> _Backbone:
-    """Builds a backbone alone."""
+    """Builds only the backbone."""
     with cost.outline() as outlined:
         images = tf.zeros([1, _SIDE, _SIDE, options.input_channels])
         _, end_points = feature_extractor.extract_features(images, options)
@@ -109,7 +114,7 @@ def _backbone(options: ModelOptions) -> _Backbone:
 
 
 def _candidates(held: Shapes) -> Iterator[_Backbone]:
-    """Backbones whose scope occurs, as their default options make them, at each stride that changes their variables."""
+    """Yields the backbones whose scope occurs, with default options, at each stride that changes their variables."""
     scopes = {name.partition('/')[0] for name in held}
     for name in registry.names():
         backbone = registry.get(name)
@@ -121,12 +126,12 @@ def _candidates(held: Shapes) -> Iterator[_Backbone]:
 
 
 def _widths(candidate: _Backbone, held: Shapes) -> Iterator[ModelOptions]:
-    """Options that make `candidate` as wide as the checkpoint is, the likeliest first."""
+    """Yields options that give `candidate` the checkpoint's numbers of channels, the likeliest first."""
     shared = [name for name in candidate.shapes if name.endswith('/weights') and name in held]
     wide = sum(held[name][-1] for name in shared) / max(sum(candidate.shapes[name][-1] for name in shared), 1)
     options, backbone = candidate.options, registry.get(candidate.options.model_variant)
     if backbone.uses_nas_options:
-        # The stem's own convolutions have a fixed width: what differs tells the factor, which is the same everywhere.
+        # The stem's own convolutions have a fixed width; all others differ by the same factor.
         factors = [held[name][-1] / candidate.shapes[name][-1] for name in shared]
         factor = statistics.mode([factor for factor in factors if factor != 1.0] or [1.0])
         filters = round(NasOptions().stem_output_filters * factor)
@@ -140,7 +145,7 @@ def _widths(candidate: _Backbone, held: Shapes) -> Iterator[ModelOptions]:
 
 
 def find_backbone(held: Shapes) -> _Backbone | None:
-    """The backbone whose variables `held` are; None where none comes near."""
+    """Returns the backbone with the variables `held`; None if none is similar."""
 
     def problems(candidate: _Backbone) -> tuple[int, int, int]:
         fit = compare(held, candidate.shapes)
@@ -152,7 +157,7 @@ def find_backbone(held: Shapes) -> _Backbone | None:
     if not candidates or 2 * problems(candidates[0])[0] > len(candidates[0].shapes):
         return None
     best = candidates[0]
-    # Another width changes nearly all shapes; a few are something else.
+    # Another width changes nearly all shapes; a few different shapes have another cause.
     if 4 * problems(best)[2] < len(best.shapes):
         return _for_channels(best, held)
     for options in _widths(best, held):
@@ -164,7 +169,7 @@ def find_backbone(held: Shapes) -> _Backbone | None:
 
 
 def _for_channels(backbone: _Backbone, held: Shapes) -> _Backbone:
-    """The backbone for images of as many channels as the checkpoint's first convolution reads."""
+    """Returns the backbone for images of as many channels as the checkpoint's first convolution has."""
     for name, shape in backbone.shapes.items():
         channels = held[name][2] if len(held.get(name, ())) == 4 else 0
         if channels and inflation.can_inflate(held[name], shape, channels):
@@ -172,21 +177,21 @@ def _for_channels(backbone: _Backbone, held: Shapes) -> _Backbone:
     return backbone
 
 
-# --- What stands behind it -------------------------------------------------------------------------------------------
+# --- Head, decoder and logits ----------------------------------------------------------------------------------------
 
 
 def _count(held: Shapes, pattern: str) -> int:
-    """How many different texts the pattern's group has among the names."""
+    """Counts the different matches of the pattern's group among the names."""
     return len({match.group(1) for name in held if (match := re.match(pattern, name))})
 
 
 def _last(held: Shapes, name: str, default: int) -> int:
-    """The channels that a convolution gives."""
+    """Returns the output channels of a convolution."""
     return held[name][-1] if name in held else default
 
 
 def aspp_of(held: Shapes) -> AsppOptions:
-    """Atrous spatial pyramid pooling, as far as it shows."""
+    """Identifies the atrous spatial pyramid pooling (ASPP)."""
     has_head = f'{common.ASPP_SCOPE}0/weights' in held
     separable = _count(held, rf'{common.ASPP_SCOPE}(\d+)_depthwise/')
     plain = max(_count(held, rf'{common.ASPP_SCOPE}(\d+)/') - 1, 0)
@@ -208,16 +213,16 @@ def _is_cell(held: Shapes) -> bool:
 
 
 def _stride_of_skip(channels: int, skips: Mapping[int, int], below: int) -> int | None:
-    """The largest stride less than `below` whose skip has that many channels."""
+    """Returns the largest stride less than `below` whose skip connection has that many channels."""
     return max((stride for stride, found in skips.items() if found == channels and stride < below), default=None)
 
 
 def decoder_of(held: Shapes, skips: Mapping[int, int]) -> DecoderOptions:
-    """The decoder, as far as it shows.
+    """Identifies the decoder.
 
     Args:
       held: the checkpoint's shapes.
-      skips: channels of the backbone's skips by stride; a decoder's stride is told by them.
+      skips: channels of the backbone's skip connections by stride, which identify a decoder's stride.
     """
     scope = common.DECODER_SCOPE
     strides: list[int] = []
@@ -244,10 +249,10 @@ def decoder_of(held: Shapes, skips: Mapping[int, int]) -> DecoderOptions:
 
 
 def outputs_of(held: Shapes) -> dict[str, int]:
-    """Number of classes of each output; empty where the checkpoint ends before the logits."""
+    """Returns the number of classes of each output; empty for a checkpoint without logits."""
     pattern = rf'{common.LOGITS_SCOPE}/([^/]+)/weights$'
     found = {match.group(1): held[name][-1] for name in held if (match := re.match(pattern, name))}
-    # Logits without a head are several, OUTPUT, OUTPUT_1 and so on, of which the sum counts.
+    # Without a head there are several logits, OUTPUT, OUTPUT_1 and so on, which are summed.
     outputs = {name: classes for name, classes in found.items() if name.rpartition('_')[0] not in found}
     decoder = decoder_of(held, {4: _last_but_one(held)})
     return outputs or ({common.OUTPUT_TYPE: decoder.filters} if decoder.output_is_logits else {})
@@ -259,14 +264,14 @@ def _last_but_one(held: Shapes) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Deduced:
-    """What names and shapes tell of a network.
+    """A network that was identified by names and shapes.
 
     Attributes:
       options: the network; rates are examples, as many as there are branches.
       outputs: number of classes by output; empty for a backbone alone.
       branches: number of atrous branches.
-      fit: how the checkpoint compares with all of that network.
-      is_backbone: whether there is nothing but a backbone.
+      fit: how the checkpoint compares with this network.
+      is_backbone: whether the checkpoint has only a backbone.
     """
 
     options: ModelOptions
@@ -277,7 +282,7 @@ class Deduced:
 
 
 def deduce(held: Shapes) -> Deduced | None:
-    """Tells which network `held` (names and shapes, optimiser's aside) belong to; None where no backbone comes near."""
+    """Identifies the network with the variables `held` (without training state); None if no backbone is similar."""
     backbone = find_backbone(held)
     if backbone is None:
         return None
@@ -292,14 +297,14 @@ def deduce(held: Shapes) -> Deduced | None:
         return Deduced(backbone.options, {}, 0, compare(held, backbone.shapes), True)
     try:
         fit = compare(held, network_shapes(options))
-    except OptionError:  # what looks like a network cannot be built as one
+    except OptionError:  # the identified options are invalid together
         fit = compare(held, backbone.shapes)
     return Deduced(options, outputs, len(aspp.rates), fit, False)
 
 
 @contextlib.contextmanager
 def explained(path: str, options: ModelOptions) -> Iterator[None]:
-    """Adds the flags of the network that the checkpoint at `path` fits to an error that it does not fit `options`."""
+    """Adds the options of the checkpoint's network to an error that the checkpoint does not match `options`."""
     try:
         yield
     except NetworkMismatchError as error:
@@ -308,19 +313,19 @@ def explained(path: str, options: ModelOptions) -> Iterator[None]:
         deduced = deduce({name: shape for name, shape in held.items() if name not in aside})
         if deduced is None or not deduced.fit.is_complete or visible(deduced.options) == visible(options):
             raise
-        if '--num_classes=' in str(error) and flags_of(deduced.options) == flags_of(options):
-            raise  # the message says which classes it is for
+        if isinstance(error, ClassesMismatchError) and flags_of(deduced.options) == flags_of(options):
+            raise  # the message gives the classes
         if deduced.is_backbone:
-            fitting = 'It holds a backbone alone, to train from'
+            fitting = 'It has only a backbone, to train from'
         else:
-            fitting = f'It fits this network, for {deduced.options.num_classes} classes'
+            fitting = f'It matches this network, with {deduced.options.num_classes} classes'
         message = str(error).rstrip('.')
-        flags = ' '.join(flags_of(deduced.options))
-        raise NetworkMismatchError(f'{message}{chr(10) if chr(10) in message else ". "}{fitting}: {flags}') from error
+        named = ' '.join(settings_of(deduced.options))
+        raise NetworkMismatchError(f'{message}{chr(10) if chr(10) in message else ". "}{fitting}: {named}') from error
 
 
 def visible(options: ModelOptions) -> tuple[object, ...]:
-    """What of a network shows in names and shapes: equal for two networks that one checkpoint can fit."""
+    """Returns what can be identified of a network by names and shapes; equal if a checkpoint matches both networks."""
     has_cell = options.dense_prediction_cell_json is not None
     aspp = dataclasses.replace(options.aspp, rates=(), image_se_uses_qsigmoid=False)
     decoder = options.decoder
@@ -339,43 +344,65 @@ def visible(options: ModelOptions) -> tuple[object, ...]:
     )
 
 
-# --- In words of a command line --------------------------------------------------------------------------------------
+# --- As options, or as flags of a command line -----------------------------------------------------------------------
+
+_RATES = 'AsppOptions.rates'
+# The flags of the options that can be identified: `deeplab checkpoint` reports a network as flags of a command line.
+_FLAGS = {
+    'ModelOptions.model_variant': 'model_variant',
+    'ModelOptions.output_stride': 'output_stride',
+    'ModelOptions.depth_multiplier': 'depth_multiplier',
+    'ModelOptions.divisible_by': 'divisible_by',
+    'NasOptions.stem_output_filters': 'nas_stem_output_num_conv_filters',
+    'ModelOptions.dense_prediction_cell_json': 'dense_prediction_cell_json',
+    'AsppOptions.with_batch_norm': 'aspp_with_batch_norm',
+    'AsppOptions.image_level_feature': 'add_image_level_feature',
+    'AsppOptions.filters': 'aspp_convs_filters',
+    'AsppOptions.with_separable_conv': 'aspp_with_separable_conv',
+    'AsppOptions.with_concat_projection': 'aspp_with_concat_projection',
+    'AsppOptions.with_squeeze_and_excitation': 'aspp_with_squeeze_and_excitation',
+    'DecoderOptions.filters': 'decoder_filters',
+    'DecoderOptions.use_separable_conv': 'decoder_use_separable_conv',
+    'DecoderOptions.use_sum_merge': 'decoder_use_sum_merge',
+    'DecoderOptions.output_is_logits': 'decoder_output_is_logits',
+    'ModelOptions.logits_kernel_size': 'logits_kernel_size',
+    'ModelOptions.input_channels': 'image_channels',
+    _RATES: 'atrous_rates',
+    'DecoderOptions.output_strides': 'decoder_output_stride',
+}
 
 
-def _flag_of_defaults() -> list[tuple[str, Callable[[ModelOptions], object]]]:
-    return [
-        ('depth_multiplier', lambda o: o.depth_multiplier),
-        ('divisible_by', lambda o: o.divisible_by),
-        ('nas_stem_output_num_conv_filters', lambda o: o.nas.stem_output_filters),
-        ('dense_prediction_cell_json', lambda o: o.dense_prediction_cell_json),
-        ('aspp_with_batch_norm', lambda o: o.aspp.with_batch_norm),
-        ('add_image_level_feature', lambda o: o.aspp.image_level_feature),
-        ('aspp_convs_filters', lambda o: o.aspp.filters),
-        ('aspp_with_separable_conv', lambda o: o.aspp.with_separable_conv),
-        ('aspp_with_concat_projection', lambda o: o.aspp.with_concat_projection),
-        ('aspp_with_squeeze_and_excitation', lambda o: o.aspp.with_squeeze_and_excitation),
-        ('decoder_filters', lambda o: o.decoder.filters),
-        ('decoder_use_separable_conv', lambda o: o.decoder.use_separable_conv),
-        ('decoder_use_sum_merge', lambda o: o.decoder.use_sum_merge),
-        ('decoder_output_is_logits', lambda o: o.decoder.output_is_logits),
-        ('logits_kernel_size', lambda o: o.logits_kernel_size),
-        ('image_channels', lambda o: o.input_channels),
-    ]
+def _value_of(options: ModelOptions, field: str) -> object:
+    """Returns the value of 'Class.field' in the options of a network."""
+    kind, _, name = field.partition('.')
+    parts = {'NasOptions': options.nas, 'AsppOptions': options.aspp, 'DecoderOptions': options.decoder}
+    return getattr(parts.get(kind, options), name)
+
+
+def _settings(options: ModelOptions) -> Iterator[tuple[str, object]]:
+    """Yields field and value of the options that can be identified and differ from their defaults."""
+    default = ModelOptions(options.outputs_to_num_classes)
+    shown = {'ModelOptions.model_variant'}
+    if registry.get(options.model_variant).uses_nas_options:  # their variables depend on the stride
+        shown.add('ModelOptions.output_stride')
+    for field in _FLAGS:
+        value = _value_of(options, field)
+        if field in shown or (field != 'ModelOptions.output_stride' and value != _value_of(default, field)):
+            yield field, value
+
+
+def settings_of(options: ModelOptions) -> list[str]:
+    """Returns the options that can be identified and differ from their defaults, as messages name them."""
+    result = []
+    for field, value in _settings(options):
+        if field == _RATES and is_set_by_flag(field):  # one flag per rate
+            result += [option(field, rate) for rate in options.aspp.rates]
+        else:
+            result.append(option(field, value))
+    return result
 
 
 def flags_of(options: ModelOptions) -> list[str]:
-    """The flags that `options` differ from the defaults by, as far as a checkpoint shows them."""
-    default = ModelOptions(options.outputs_to_num_classes)
-    words = [f'--model_variant={options.model_variant}']
-    if registry.get(options.model_variant).uses_nas_options:  # their variables tell the stride
-        words.append(f'--output_stride={options.output_stride}')
-    for name, value in _flag_of_defaults():
-        if value(options) != value(default):
-            words.append(
-                f'--{name}={str(value(options)).lower() if isinstance(value(options), bool) else value(options)}'
-            )
-    if options.aspp.rates:
-        words += [f'--atrous_rates={rate}' for rate in options.aspp.rates]
-    if options.decoder.output_strides:
-        words.append(f'--decoder_output_stride={",".join(str(stride) for stride in options.decoder.output_strides)}')
-    return words
+    """Returns the flags of the options that can be identified and differ from their defaults."""
+    with flag_names(_FLAGS):
+        return settings_of(options)

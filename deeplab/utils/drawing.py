@@ -1,4 +1,4 @@
-"""What pictures for people share: paper and ink, a font, class colours, masks over images, PNG files written whole."""
+"""Drawing helpers for reports: colours, font, class colours, masks over images, atomic PNG files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deeplab.utils import files
 
 PAPER, INK, FADED = (252, 252, 250), (34, 34, 38), (120, 120, 126)
 IGNORED_COLOUR = (224, 224, 192)
-# Stripes of pixels that do not count, where a colour would be taken for a class.
+# Stripes for ignored pixels, where a colour could be mistaken for a class.
 _STRIPES = np.array([(245, 245, 245), (40, 40, 44)], np.uint8)
 _STRIPE_WIDTH = 3
 _MASK_SHARE = 0.6
@@ -24,12 +24,12 @@ Palette = Sequence[Sequence[int]] | np.ndarray
 
 
 def font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """The font of all pictures; `size` in pixels."""
+    """Returns the font; `size` in pixels."""
     return ImageFont.load_default(size)
 
 
 def write(path: str | os.PathLike[str], sheet: Image.Image) -> None:
-    """Writes a picture as a PNG; the file is whole or not there."""
+    """Writes an image as PNG, atomically."""
     path = pathlib.Path(path)
     content = io.BytesIO()
     sheet.save(content, 'PNG')
@@ -39,7 +39,7 @@ def write(path: str | os.PathLike[str], sheet: Image.Image) -> None:
 
 
 def is_sheet(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a picture that was drawn here: a PNG whose four corners are the paper."""
+    """Returns whether a file was drawn here: a PNG whose four corners have the background colour."""
     try:
         with Image.open(path, formats=('PNG',)) as image:
             right, bottom = image.width - 1, image.height - 1
@@ -50,26 +50,26 @@ def is_sheet(path: str | os.PathLike[str]) -> bool:
 
 
 def coloured(ids: np.ndarray, palette: Palette) -> np.ndarray:
-    """Colours of class ids: [h, w] to [h, w, 3] uint8. Ids without a class get the colour of ignored pixels."""
+    """Colours class ids: [h, w] to [h, w, 3] uint8. Ids without a class get the colour of ignored pixels."""
     table = np.full((256, 3), IGNORED_COLOUR, np.uint8)
     table[: len(palette)] = palette[:256]
     return table[ids]
 
 
 def stripes(height: int, width: int) -> np.ndarray:
-    """Slanting stripes, [h, w, 3] uint8: what stands for pixels that do not count."""
+    """Returns diagonal stripes, [h, w, 3] uint8, which mark ignored pixels."""
     rows, columns = np.ogrid[:height, :width]
     return _STRIPES[(rows + columns) // _STRIPE_WIDTH % 2]
 
 
 def mask_over(image: np.ndarray, ids: np.ndarray, palette: Palette, ignore_label: int) -> np.ndarray:
-    """Lays the colours of a mask over an image, so that both can be seen, and stripes where nothing counts.
+    """Blends the colours of a mask over an image, with stripes on ignored pixels.
 
     Args:
       image: [h, w, 3] uint8.
       ids: [h, w] class ids, 0 to 255.
       palette: a colour for each class.
-      ignore_label: id of pixels that do not count.
+      ignore_label: label of pixels excluded from loss and metrics.
 
     Returns:
       [h, w, 3] uint8.

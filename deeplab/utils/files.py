@@ -1,7 +1,7 @@
-"""Files that are written completely or not at all, and removal of what killed processes left of theirs.
+"""Atomic writing of files, and removal of unfinished files of killed processes.
 
-A file is written as `NAME.PID.partial` and renamed when it is complete. A process that is killed leaves such a file
-behind; the next run removes it, unless a process of that number is still running.
+A file is written as `NAME.PID.partial` and renamed when it is complete. The next run removes the unfinished file of a
+killed process, unless a process with that id is running.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NAME = re.compile(r'(?P<target>.+)\.(?P<pid>\d+)\.partial', re.DOTALL)
 
 
 def temporary_name(path: str | os.PathLike[str]) -> str:
-    """The name under which this process writes `path` before it is complete."""
+    """Returns the name under which this process writes `path` before it is complete."""
     return f'{os.fspath(path)}.{os.getpid()}.partial'
 
 
@@ -38,7 +38,7 @@ def written_whole(path: str | os.PathLike[str], mode: str = 'w') -> Iterator[IO[
 
 @contextlib.contextmanager
 def written_beside(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Gives the name of a new file that replaces `path` when the block ends; if the block fails, it is removed.
+    """Yields the name of a new file that replaces `path` when the block ends; if the block fails, it is removed.
 
     The caller may also make a folder of that name where `path` is missing or an empty folder.
     """
@@ -102,18 +102,18 @@ def remove_leftovers(folder: str, targets: str | re.Pattern[str]) -> list[str]:
 
 
 def _is_running(pid: int) -> bool:
-    """Whether there is a process of that number on this machine."""
+    """Returns whether there is a process with that id on this machine."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except OSError:  # it belongs to somebody else
+    except OSError:  # it belongs to another user
         return True
     return True
 
 
 def remove(path: str) -> None:
-    """Removes a file, or a folder with all that is in it; does nothing where there is none."""
+    """Removes a file, or a folder with its content, if it exists."""
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path)
     elif os.path.lexists(path):  # a read-only disk refuses to remove what is not there

@@ -1,4 +1,4 @@
-"""Colours for labels: the colour maps that --colormap_type chooses from, and label images in colour."""
+"""Colour maps of data sets, and label images in colour."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ b4a5b4 770b20 00008e 003c64 00008e 00005a 0000e6 005064 804040 00006e 000046 000
 
 
 def create_pascal_label_colormap() -> np.ndarray:
-    """The PASCAL VOC colours.
+    """Returns the PASCAL VOC colours.
 
     Returns:
       [512, 3] uint8, red, green and blue of each id.
@@ -33,7 +33,7 @@ def create_pascal_label_colormap() -> np.ndarray:
 
 
 def create_cityscapes_label_colormap() -> np.ndarray:
-    """The Cityscapes colours by train id, black from 19 on.
+    """Returns the Cityscapes colours by train id, black from 19 on.
 
     Returns:
       [256, 3] uint8, red, green and blue of each id.
@@ -45,7 +45,7 @@ def create_cityscapes_label_colormap() -> np.ndarray:
 
 
 def create_ade20k_label_colormap() -> np.ndarray:
-    """The ADE20K colours, 0 (other) black.
+    """Returns the ADE20K colours, 0 (other) black.
 
     Returns:
       [151, 3] uint8, red, green and blue of each id.
@@ -57,7 +57,7 @@ def create_ade20k_label_colormap() -> np.ndarray:
 
 
 def create_mapillary_vistas_label_colormap() -> np.ndarray:
-    """The Mapillary Vistas colours.
+    """Returns the Mapillary Vistas colours.
 
     Returns:
       [66, 3] uint8, red, green and blue of each id.
@@ -76,7 +76,7 @@ _MAKERS = {
 
 
 def create_label_colormap(name: str = PASCAL) -> np.ndarray:
-    """A colour map by its name.
+    """Returns a colour map by its name.
 
     Args:
       name: 'pascal', 'cityscapes', 'ade20k' or 'mapillary_vistas'.
@@ -93,18 +93,18 @@ def create_label_colormap(name: str = PASCAL) -> np.ndarray:
 
 
 def label_to_color_image(label: np.ndarray, colormap: np.ndarray | str = PASCAL) -> np.ndarray:
-    """Paints a label image.
+    """Converts a label image to colours.
 
     Args:
       label: [h, w] integers, class ids.
-      colormap: [n, 3] uint8, or the name of a colour map. The id 255 (ignore) is black where a colour map of fewer
-        colours does not reach it.
+      colormap: [n, 3] uint8, or the name of a colour map. The id 255 (ignore) is black if the colour map has fewer
+        colours.
 
     Returns:
       [h, w, 3] uint8, red, green and blue.
 
     Raises:
-      DataError: `label` is no [h, w] array of integers, or holds an id without a colour.
+      DataError: `label` is not an [h, w] array of integers, or has an id without a colour.
     """
     colors = create_label_colormap(colormap) if isinstance(colormap, str) else np.asarray(colormap)
     if label.ndim != 2 or label.dtype.kind not in 'iu':
@@ -119,6 +119,6 @@ def label_to_color_image(label: np.ndarray, colormap: np.ndarray | str = PASCAL)
         bad = label[(label >= len(colors)) | (label < 0)]
         known = len(colors)
     if bad.size:
-        raise DataError(f'The label image holds the id {bad.flat[0]}; the colour map has colours for 0 to {known - 1}.')
+        raise DataError(f'The label image has the id {bad.flat[0]}; the colour map has colours for 0 to {known - 1}.')
     painted: np.ndarray = colors[label]  # [h, w, 3]
     return painted.astype(np.uint8, copy=False)

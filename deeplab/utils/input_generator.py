@@ -1,7 +1,7 @@
-"""From the records of a split to batched samples, with tf.data.
+"""Input pipeline (tf.data): from the records of a split to batched samples.
 
-What comes at which place follows from the sample position alone (docs/architecture.md, Order and randomness): a
-pipeline that starts at position p gives what one that started at 0 would give from there on.
+The order depends on the sample position alone (docs/architecture.md, Order and randomness): a pipeline that starts at
+position p yields the same samples as one that started at 0, from there on.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from deeplab.datasets import example
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import DataError
 from deeplab.utils import names
+from deeplab.wording import option
 
-# What a training batch holds; the rest of a sample is of no use there.
+# The parts of a sample that a training batch needs.
 _TRAINING_KEYS = (common.IMAGE, common.LABEL, common.IMAGE_NAME, common.RECORD)
-# Records that are remembered as read, to be looked at again where one turns out to be undecodable; more than a
-# pipeline can have under way.
+# How many of the last records read are remembered, to find one that cannot be decoded; more than a pipeline can
+# process at the same time.
 _REMEMBERED_READS = 4096
 PREFETCHED_BATCHES = 2
 
@@ -45,13 +46,13 @@ class Pipeline(NamedTuple):
 
 
 class RecordReader:
-    """Reads records for a pipeline, and remembers what went wrong.
+    """Reads records for a pipeline, and remembers errors.
 
-    TensorFlow turns an exception in a pipeline into text, and does not know from which record a file comes that it
-    cannot decode; `explain_input_errors` asks here.
+    TensorFlow turns an exception in a pipeline into text, and does not know the record of a file that it cannot decode;
+    `explain_input_errors` finds both here.
 
     Attributes:
-      index: where the records lie.
+      index: of the records.
       channels: of the images.
       bits: of the images, see `example.decode`.
       failure: the first error of reading; None for none.
@@ -65,12 +66,12 @@ class RecordReader:
         self._recent: deque[int] = deque(maxlen=_REMEMBERED_READS)
 
     def decode(self, serialized: tf.Tensor | bytes, with_label: bool) -> input_preprocess.Sample:
-        """The sample in a serialised record (`example.decode`)."""
+        """Decodes a serialised record (`example.decode`)."""
         sample: input_preprocess.Sample = example.decode(serialized, with_label, self.channels, self.bits)
         return sample
 
     def read(self, record: int) -> bytes:
-        """The data of a record.
+        """Reads a record.
 
         Raises:
           DataError: It cannot be read.
@@ -83,8 +84,8 @@ class RecordReader:
             raise
 
     def find_undecodable(self) -> str | None:
-        """Decodes again what was read lately; says which record cannot be decoded, or None where all can."""
-        # A new thread runs TensorFlow eagerly whatever graph the present one is building.
+        """Decodes the last records again; describes the one that cannot be decoded, or returns None if all can."""
+        # A new thread runs TensorFlow eagerly, whatever graph the current one is building.
         with concurrent.futures.ThreadPoolExecutor(1) as thread:
             return thread.submit(self._find_undecodable).result()
 
@@ -99,15 +100,15 @@ class RecordReader:
                 reason = text.split('\n')[0].rstrip('.')
                 name = names.shown(content.image_name)
                 return (
-                    f'Cannot decode {self.index.name_of(record)} (image {name}): {reason}. Build the '
-                    'records again from a whole file, or leave the record out with --skip_corrupt_records.'
+                    f'Cannot decode {self.index.name_of(record)} (image {name}): {reason}. Rebuild the records from an '
+                    f'intact file, or skip the record with {option("DatasetOptions.skip_corrupt_records", True)}.'
                 )
         return None
 
 
 @functools.lru_cache(maxsize=4)
 def permutation(n: int, seed: int, epoch: int) -> np.ndarray:
-    """The order of `n` records in an epoch: [n] int64, the same for the same arguments under every NumPy."""
+    """Returns the order of `n` records in an epoch: [n] int64, independent of the NumPy version."""
     # RandomState's stream is frozen by NumPy's policy; that of a Generator may change.
     order = np.random.RandomState([seed % 2**32, epoch % 2**32, 0x64617461]).permutation(n).astype(np.int64)
     order.setflags(write=False)
@@ -115,15 +116,15 @@ def permutation(n: int, seed: int, epoch: int) -> np.ndarray:
 
 
 def record_at(position: int, n: int, seed: int) -> tuple[int, int]:
-    """Which record is taken at a sample position of training.
+    """Returns which record is used at a sample position of training.
 
     Args:
-      position: samples taken before, from the start of training.
+      position: samples used before, from the start of training.
       n: number of records, 1 or more.
       seed: seed of the run.
 
     Returns:
-      The epoch, and which of the n records, 0 to n - 1. Each epoch takes every record once.
+      The epoch, and which of the n records, 0 to n - 1. Each epoch uses every record once.
     """
     epoch, place = divmod(int(position), n)
     return epoch, int(permutation(n, seed, epoch)[place])
@@ -142,22 +143,22 @@ def get(
     prefetch_batches: int = PREFETCHED_BATCHES,
     is_taken: Callable[[tf.Tensor], tf.Tensor] | None = None,
 ) -> Pipeline:
-    """Builds the input pipeline in the present graph.
+    """Builds the input pipeline in the current graph.
 
     Args:
       reader: reads the records.
-      steps: what happens to each sample (`input_preprocess`); samples must have one shape after them, but for
+      steps: preprocessing of each sample (`input_preprocess`); samples must have one shape after them, except for
         `common.ORIGINAL_IMAGE`, which is padded with zeros to the largest of its batch.
       batch_size: samples in a batch.
       is_training: endless, shuffled by epoch and with seeds for the steps; else each record once, in order, the last
-        batch filled up with its last record (`common.VALID` tells).
+        batch padded with its last record (`common.VALID` marks the others).
       records: numbers of the records to take; None for all.
       seed: seed of order and random steps.
       first_position: sample position to start at, in training; a scalar int64 tensor is evaluated by `initializer`.
       with_label: whether to decode masks.
       num_parallel: samples to work on at the same time; None to let tf.data choose.
       prefetch_batches: finished batches that may wait.
-      is_taken: of a scalar int64 position, in training: whether it is taken or left to others; None for all.
+      is_taken: returns for a scalar int64 position, in training, whether it is used or left to others; None for all.
 
     Returns:
       The pipeline. Its iterator has to be initialised, and its first dimension is `batch_size`.
@@ -197,7 +198,7 @@ def _pipeline_options() -> tf.data.Options:
 
 
 def _training_loader(reader: RecordReader, records: np.ndarray, seed: int):
-    """A function of position and with_label: the decoded sample of a training position, with its seed."""
+    """Returns a function of position and with_label: the decoded sample at a training position, with its seed."""
     total = len(reader.index)
 
     def read(position: np.ndarray) -> tuple[np.int64, np.int64, bytes]:
@@ -215,7 +216,7 @@ def _training_loader(reader: RecordReader, records: np.ndarray, seed: int):
 
 
 def _ordered_loader(reader: RecordReader, records: np.ndarray):
-    """A function of position and with_label: the decoded sample at a place in order."""
+    """Returns a function of position and with_label: the decoded sample at a position, in order."""
 
     def read(position: np.ndarray) -> tuple[np.int64, np.bool_, bytes]:
         record = records[min(int(position), len(records) - 1)]
@@ -232,7 +233,7 @@ def _ordered_loader(reader: RecordReader, records: np.ndarray):
 def _decode(
     reader: RecordReader, record: tf.Tensor, serialized: tf.Tensor, with_label: bool
 ) -> input_preprocess.Sample:
-    """The sample in a serialised record, with the record's number."""
+    """Decodes a serialised record, and adds the record's number."""
     serialized.set_shape([])
     record.set_shape([])
     return {**reader.decode(serialized, with_label), common.RECORD: record}
@@ -258,5 +259,5 @@ def explain_input_errors(
         if found is None:
             raise
         path = last_checkpoint()
-        saved = f' No step is lost: {path} is saved, and the same command goes on from there.' if path else ''
+        saved = f' No step is lost: {path} is saved, and the same command resumes from it.' if path else ''
         raise DataError(f'{found}{saved}') from (None if reader.failure is not None else error)

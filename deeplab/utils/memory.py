@@ -1,6 +1,6 @@
-"""How much memory is free for this process, what a run needs of it, and what to do where it is too little.
+"""Memory: how much is free for this process, how much a run needs, and advice if that is not enough.
 
-Without `/proc` nothing is known, and nothing is said.
+Without `/proc` the free memory is unknown, and nothing is reported.
 """
 
 from __future__ import annotations
@@ -16,19 +16,14 @@ from typing import NamedTuple
 from absl import logging
 
 from deeplab.errors import OutOfMemoryError, UserError
+from deeplab.wording import option
 
-# What to do where the memory is too little, by program. Those without an entry need hardly any.
-_CLOSE_OTHERS = 'close other programs, or take a machine with more memory'
-ADVICE = {
-    'train': 'Reduce --train_batch_size (--accumulation_steps keeps the batch of a step) or --train_crop_size. The '
-    'last checkpoint is kept: the same command goes on from it',
-    'eval': 'Reduce --eval_batch_size, --eval_crop_size or the largest of --eval_scales',
-    'vis': 'Reduce --vis_batch_size, --vis_crop_size or the largest of --eval_scales',
-    'export_model': 'Reduce --crop_size or the largest of --inference_scales',
-    'preview': f'Reduce --train_crop_size, {_CLOSE_OTHERS}',
-    'demo': f'To go on, {_CLOSE_OTHERS}',
-    'server': f'Reduce --train_batch_size or --train_crop_size of the training, {_CLOSE_OTHERS}',
-}
+# Programs that may need much memory.
+PROGRAMS = ('train', 'eval', 'vis', 'export_model', 'preview', 'demo', 'server')
+
+_CLOSE_OTHERS = 'close other programs, or use a machine with more memory'
+_CROP_SIZE = 'ModelOptions.crop_size'
+_BATCH_SIZES = {'train': 'TrainOptions.batch_size', 'eval': 'EvalOptions.batch_size', 'vis': 'VisOptions.batch_size'}
 
 _PROC, _CGROUPS = pathlib.Path('/proc'), pathlib.Path('/sys/fs/cgroup')
 _SHORTAGE = re.compile('OOM when allocating|bad_alloc|failed to allocate|out of memory|cannot allocate memory', re.I)
@@ -36,13 +31,31 @@ _MIB, _GIB = 1 << 20, 1 << 30
 _NO_LIMIT = 1 << 60  # version 1 of control groups writes a number beyond this
 
 
+def advice(program: str) -> str:
+    """Returns what to do if the memory is not enough for a program, one of `PROGRAMS`."""
+    crop_size, scales = option(_CROP_SIZE), option('PredictionOptions.scales')
+    if program == 'train':
+        return (
+            f'Reduce {option(_BATCH_SIZES[program])} ({option("TrainOptions.accumulation_steps")} keeps the batch size '
+            f'of a step) or {crop_size}. The last checkpoint is kept: the same command resumes from it'
+        )
+    if program in _BATCH_SIZES:
+        return f'Reduce {option(_BATCH_SIZES[program])}, {crop_size} or the largest of {scales}'
+    return {
+        'export_model': f'Reduce {crop_size} or the largest of {scales}',
+        'preview': f'Reduce {crop_size}, {_CLOSE_OTHERS}',
+        'demo': f'To resume it, {_CLOSE_OTHERS}',
+        'server': f'Reduce the batch size or crop size of the training, {_CLOSE_OTHERS}',
+    }[program]
+
+
 class Need(NamedTuple):
-    """What a run needs beside what the process holds already, in bytes.
+    """What a run needs besides what the process holds already, in bytes.
 
     Attributes:
-      activations: of all tensors that live at once (`graph_memory.peak`) and of the batches that wait in queues. They
-        grow with the batch and with the area of the crop.
-      held: of the variables: weights, moving averages, slots; of all copies of weights that become constants.
+      activations: of all tensors that live at once (`graph_memory.peak`) and of the batches in queues. They grow with
+        the batch and with the area of the crop.
+      held: of the variables (weights, moving averages, slots) and of all copies of weights as constants.
     """
 
     activations: int
@@ -50,12 +63,12 @@ class Need(NamedTuple):
 
     @property
     def certain(self) -> int:
-        """What the run takes at least: every measured one took at least 1.3 times as much."""
+        """The least memory that the run takes: every measured one took at least 1.3 times as much."""
         return self.activations + self.held
 
     @property
     def likely(self) -> int:
-        """What the run will take, about: with kernels, copies of weights for them, and what allocators keep back.
+        """The memory that the run probably takes, with kernels, their copies of weights, and allocator overhead.
 
         Fitted to the peak resident memory (VmHWM) of short trainings on a CPU: mobilenet_v2 at 129 x 129, batch 4, and
         513 x 513, batch 4; resnet_v1_50 at 257 x 257, batch 2; xception_65 with and without ASPP and decoder at
@@ -70,65 +83,63 @@ class Need(NamedTuple):
         return 3.2 * self.held + 250 * _MIB
 
     def share_within(self, available: int) -> float:
-        """The factor on the activations with which the run would likely take `available` bytes; 0 for none."""
+        """Returns the factor on the activations with which the run would probably take `available` bytes, or 0."""
         return max(available - self._rest, 0.0) / max(1.15 * self.activations, 1.0)
 
 
 class Size(NamedTuple):
-    """What rules the memory of a run, and the flags that set it.
+    """What determines the memory of a run.
 
     Attributes:
-      prefix: of the flags --PREFIX_batch_size and --PREFIX_crop_size: train, eval or vis.
+      program: train, eval or vis, whose options set batch and crop size.
       batch: images of a step.
-      parts: a batch that fits is a multiple of this: clones times micro-batches.
+      parts: a batch size must be a multiple of this: clones times micro-batches.
       crop: height and width of the images.
       output_stride: of the network.
     """
 
-    prefix: str
+    program: str
     batch: int
     crop: tuple[int, int]
     output_stride: int
     parts: int = 1
 
     def within(self, share: float) -> str:
-        """Says which batch and which crop take `share` of the memory, at most."""
+        """Describes the batch size and the crop size that take at most `share` of the memory."""
         found = []
         batch = int(self.batch * share) // self.parts * self.parts
         if batch:
-            found.append(f'--{self.prefix}_batch_size={batch}')
+            found.append(option(_BATCH_SIZES[self.program], batch))
         sides = [int((side - 1) * math.sqrt(share)) // self.output_stride for side in self.crop]
         if min(sides) >= 1:
             height, width = (side * self.output_stride + 1 for side in sides)
-            found.append(f'--{self.prefix}_crop_size={height},{width}')
+            found.append(option(_CROP_SIZE, (height, width)))
         return f'The largest that fit: {", or ".join(found)}' if found else 'No batch and no crop size would fit'
 
 
 def check(need: Need, size: Size) -> None:
-    """Compares what a run needs with what is free, before its first step.
+    """Compares the memory that a run needs with what is free, before its first step.
 
-    It warns where the run will likely take more, and refuses where it will with certainty. Says nothing where nothing
-    is known of the memory.
+    Warns if the run will probably take more. Does nothing if the free memory is unknown.
 
     Raises:
-      OutOfMemoryError: the run cannot fit; the message says which batch or crop would.
+      OutOfMemoryError: the run will certainly take more; the message says which batch or crop size would fit.
     """
     available = free()
     if available is None or need.likely <= available:
         return
-    height, width = size.crop
-    given = f'--{size.prefix}_batch_size={size.batch} with --{size.prefix}_crop_size={height},{width}'
+    given = f'{option(_BATCH_SIZES[size.program], size.batch)} with {option(_CROP_SIZE, tuple(size.crop))}'
     text = (
         f'{given} needs about {need.likely / _GIB:.1f} GiB of memory, and {available / _GIB:.1f} GiB are free. '
         f'{size.within(need.share_within(available))}.'
     )
     if need.certain > available:
-        raise OutOfMemoryError(f'{text} {ADVICE[size.prefix].partition(". ")[0]}')
-    logging.warning('%s The system may end the process.', text)
+        raise OutOfMemoryError(f'{text} {advice(size.program).partition(". ")[0]}')
+    logging.warning('%s The system may kill the process.', text)
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Whether an error says that memory could not be allocated."""
+    """Returns whether an error is a failed memory allocation."""
     if isinstance(error, UserError):
         return False
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
@@ -138,32 +149,33 @@ def is_shortage(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def explained(program: str, need: Need | None = None, size: Size | None = None) -> Iterator[None]:
-    """Turns a failed allocation into an error of one line with the advice of `ADVICE`.
+    """Turns a failed allocation into an error of one line with `advice`.
 
     Args:
-      program: name of the program.
-      need: what the run was thought to need; None where nothing is known.
-      size: what may be smaller; None where nothing is known.
+      program: name of the program, one of `PROGRAMS`.
+      need: the estimated memory of the run; None if unknown.
+      size: batch and crop size, which may be reduced; None if unknown.
 
     Raises:
-      OutOfMemoryError: in the place of what Python and TensorFlow raise.
+      OutOfMemoryError: instead of what Python and TensorFlow raise.
     """
     try:
         yield
     except Exception as error:
         if not is_shortage(error):
             raise
-        # What fails although it seemed to fit shall not be advised again.
+        # The estimate may have been too low: do not advise the size that has just failed.
         share = 0.5 if need is None else min(need.share_within(free() or need.likely), 0.5)
         fits = '' if size is None else f' {size.within(share).replace("The largest that fit", "Try")}.'
         first = next((line.strip() for line in str(error).splitlines() if _SHORTAGE.search(line)), 'no memory left')
-        raise OutOfMemoryError(f'The memory is used up ({first[:200]}).{fits} {ADVICE[program]}') from error
+        raise OutOfMemoryError(f'Out of memory ({first[:200]}).{fits} {advice(program)}') from error
 
 
 def free() -> int | None:
-    """Bytes that this process may still take: of the machine, of its control groups, of its own address space.
+    """Returns the bytes that this process may still allocate; None if unknown.
 
-    What the system can take back at once, such as cached files, is free, and so is swap space. None where nobody says.
+    That is the least of what is left on the machine, in its control groups and in its address space. Memory that the
+    system can reclaim at once, such as cached files, is free, and so is swap space.
     """
     limits = [_available(), *_in_groups(), _in_address_space()]
     known = [limit for limit in limits if limit is not None]
@@ -171,15 +183,15 @@ def free() -> int | None:
 
 
 def _available() -> int | None:
-    """Bytes that the machine has left."""
+    """Returns the free bytes of the machine."""
     info = _numbers(_PROC / 'meminfo')
     return info['MemAvailable'] + info.get('SwapFree', 0) if 'MemAvailable' in info else None
 
 
 def _in_groups() -> list[int]:
-    """Bytes left below the limit of each control group that this process is in, the outer ones included.
+    """Returns the free bytes of each control group that this process is in, outer ones included.
 
-    A container sees its own group as the root; a path that it cannot see counts for the root.
+    A container sees its own group as the root; a path that it cannot see is treated as the root.
     """
     left = []
     for line in _lines(_PROC / 'self' / 'cgroup'):
@@ -193,9 +205,9 @@ def _in_groups() -> list[int]:
 
 
 def _below(root: pathlib.Path, path: str, limit_file: str, usage_file: str, cache: str) -> list[int]:
-    """Bytes left below the limits of the group `path` and those above it; `cache` is what it can give back."""
+    """Returns the free bytes of the group `path` and those above it; `cache` names the memory that it can reclaim."""
     left = []
-    swap = _numbers(_PROC / 'meminfo').get('SwapFree', 0)  # a group may be allowed less of it: then too much counts
+    swap = _numbers(_PROC / 'meminfo').get('SwapFree', 0)  # too much for a group with a lower swap limit
     folder = root / path.lstrip('/')
     for group in (folder, *folder.parents):
         limit, usage = _number(group / limit_file), _number(group / usage_file)
@@ -207,7 +219,7 @@ def _below(root: pathlib.Path, path: str, limit_file: str, usage_file: str, cach
 
 
 def _in_address_space() -> int | None:
-    """Bytes left below RLIMIT_AS (`ulimit -v`); None for no limit."""
+    """Returns the free bytes below RLIMIT_AS (`ulimit -v`); None for no limit."""
     try:
         import resource  # not on every system
     except ImportError:
@@ -225,13 +237,13 @@ def _lines(path: pathlib.Path) -> list[str]:
 
 
 def _number(path: pathlib.Path) -> int | None:
-    """The number in a file; None where there is no file, or a word such as `max` in it."""
+    """Returns the number in a file; None if there is no file, or it has a word such as `max`."""
     lines = _lines(path)
     return int(lines[0]) if lines and lines[0].strip().isdigit() else None
 
 
 def _numbers(path: pathlib.Path) -> dict[str, int]:
-    """The bytes in lines such as `MemAvailable:  123 kB` and `inactive_file 123`."""
+    """Parses lines such as `MemAvailable:  123 kB` and `inactive_file 123` into bytes by name."""
     found = {}
     for line in _lines(path):
         name, _, rest = line.replace(':', ' ', 1).partition(' ')

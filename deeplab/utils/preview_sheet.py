@@ -1,4 +1,4 @@
-"""The sheet that `deeplab preview` draws: each record with what the changes do to it, training samples, a legend."""
+"""Layout of the image of `deeplab preview`: records with each augmentation, training samples, a legend."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Cell(NamedTuple):
 
 
 class Column(NamedTuple):
-    """What a column shows: a title, and a line of details."""
+    """The heading of a column: a title, and a line of details."""
 
     title: str
     details: str
@@ -44,7 +44,7 @@ class Row(NamedTuple):
 
 
 class Class(NamedTuple):
-    """A line of the legend; without a colour it is what does not count."""
+    """A line of the legend; without a colour for ignored pixels."""
 
     name: str
     colour: Sequence[int] | None
@@ -52,18 +52,18 @@ class Class(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What is drawn.
+    """The content of the image.
 
     Attributes:
       title: one line at the top.
       columns: of the records' rows.
       rows: the records.
       samples: captions and cells of complete training samples.
-      samples_title: what stands above them.
+      samples_title: heading above them.
       legend: the classes.
-      legend_title: what stands above them.
+      legend_title: heading above them.
       palette: colours by class.
-      ignore_label: id of pixels that do not count.
+      ignore_label: label of pixels excluded from loss and metrics.
     """
 
     title: str
@@ -78,7 +78,7 @@ class Content(NamedTuple):
 
 
 def compose(content: Content) -> Image.Image:
-    """Lays out the sheet; returns an RGB picture."""
+    """Draws the image, in RGB."""
     across = max(len(content.columns), min(len(content.samples), 4))
     width = 2 * MARGIN + across * (CELL_WIDTH + GAP) - GAP
     rows = [(row.caption, [_drawn(cell, content) for cell in row.cells]) for row in content.rows]
@@ -110,7 +110,7 @@ def compose(content: Content) -> Image.Image:
 
 
 def _left(number: int) -> int:
-    """Where a column begins."""
+    """Returns the left edge of a column."""
     return MARGIN + number * (CELL_WIDTH + GAP)
 
 
@@ -119,11 +119,11 @@ def _row_height(pictures: Sequence[Image.Image]) -> int:
 
 
 def _drawn(cell: Cell, content: Content) -> Image.Image:
-    """A cell as a picture: the image, below it the image with its mask."""
+    """Draws a cell: the image, below it the image with its mask."""
     height, width = cell.ids.shape
     factor = min(CELL_WIDTH / width, MOST_CELL_HEIGHT / height)
     size = (max(1, round(width * factor)), max(1, round(height * factor)))
-    # Shrunk as eyes like it; enlarged so that pixels stay what they are.
+    # Shrunk smoothly; enlarged without interpolation, so that pixels remain visible.
     image = Image.fromarray(cell.image)
     image = image.resize(size, Image.Resampling.LANCZOS if factor < 1 else Image.Resampling.NEAREST)
     ids = np.asarray(Image.fromarray(cell.ids.astype(np.uint8)).resize(size, Image.Resampling.NEAREST))

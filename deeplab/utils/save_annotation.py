@@ -1,4 +1,4 @@
-"""Label images and pictures as PNG files."""
+"""Label images and RGB images as PNG files."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def save_annotation(
     scale_values: bool = False,
     colormap: np.ndarray | str = get_dataset_colormap.PASCAL,
 ) -> str:
-    """Writes a label image as SAVE_DIR/FILENAME.png, whole or not at all.
+    """Writes a label image as SAVE_DIR/FILENAME.png, atomically.
 
     Args:
-      label: [h, w] numbers: class ids, or anything that the two flags below bring to 0 to 255.
-      save_dir: folder that is there.
+      label: [h, w] numbers: class ids, or values that the two arguments below map to 0 to 255.
+      save_dir: existing folder.
       filename: name without extension.
-      add_colormap: whether to paint the ids in colours (RGB); else they are stored as they are (grey).
-      normalize_to_unit_values: whether to bring the values' range to 0 to 1 first.
+      add_colormap: whether to write the ids in colours (RGB); else they are stored as they are (grey).
+      normalize_to_unit_values: whether to map the values' range to 0 to 1 first.
       scale_values: whether to multiply the values by 255 first.
       colormap: [n, 3] uint8, or the name of a colour map.
 
@@ -36,7 +36,7 @@ def save_annotation(
       Path of the file.
 
     Raises:
-      DataError: `label` has a value that does not fit a byte or has no colour, or the file cannot be written.
+      DataError: `label` has a value outside 0 to 255 or without a colour, or the file cannot be written.
     """
     if add_colormap:
         pixels = get_dataset_colormap.label_to_color_image(label, colormap)
@@ -46,11 +46,11 @@ def save_annotation(
 
 
 def save_image(pixels: np.ndarray, save_dir: str, filename: str) -> str:
-    """Writes pixels as SAVE_DIR/FILENAME.png, whole or not at all.
+    """Writes pixels as SAVE_DIR/FILENAME.png, atomically.
 
     Args:
       pixels: [h, w] (grey) or [h, w, 3] (RGB) uint8.
-      save_dir: folder that is there.
+      save_dir: existing folder.
       filename: name without extension.
 
     Returns:
@@ -61,7 +61,7 @@ def save_image(pixels: np.ndarray, save_dir: str, filename: str) -> str:
     """
     path = os.path.join(save_dir, f'{filename}.png')
     try:
-        content = io.BytesIO()  # written by Pillow itself, a full disk is "encoder error -2"
+        content = io.BytesIO()  # if Pillow writes the file, it reports a full disk as "encoder error -2"
         Image.fromarray(pixels).save(content, 'PNG')
         with files.written_whole(path, 'wb') as stream:
             stream.write(content.getvalue())
@@ -71,15 +71,12 @@ def save_image(pixels: np.ndarray, save_dir: str, filename: str) -> str:
 
 
 def viewable(pixels: np.ndarray) -> np.ndarray:
-    """What a picture can show of an image [h, w, channels]: three channels as they are or the first three of more.
-
-    Of one channel or two the first shows, [h, w].
-    """
+    """Returns the visible channels of an image [h, w, channels]: the first three, or the first if there are fewer."""
     return pixels[..., :3] if pixels.shape[-1] >= 3 else pixels[..., 0]
 
 
 def _as_bytes(label: np.ndarray, normalize_to_unit_values: bool, scale_values: bool) -> np.ndarray:
-    """Values as uint8; refuses those that would wrap around."""
+    """Converts values to uint8; raises `DataError` for those that would overflow."""
     values = np.asarray(label)
     if normalize_to_unit_values:
         low, high = values.min(initial=np.inf), values.max(initial=-np.inf)
@@ -87,5 +84,7 @@ def _as_bytes(label: np.ndarray, normalize_to_unit_values: bool, scale_values: b
     if scale_values:
         values = 255.0 * values
     if values.dtype != np.uint8 and values.size and not (values.min() >= 0 and values.max() <= 255):
-        raise DataError(f'The label image holds values from {values.min()} to {values.max()}; a PNG holds 0 to 255.')
+        raise DataError(
+            f'The label image has values from {values.min()} to {values.max()}, but a PNG can only have 0 to 255.'
+        )
     return values.astype(np.uint8)

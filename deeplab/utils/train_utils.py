@@ -1,4 +1,4 @@
-"""What the train step is made of: gradient multipliers, the first restore, the rate; losses are in `scale_losses`."""
+"""Parts of training under the original's names: losses, gradient multipliers, initial checkpoint, learning rate."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from deeplab.deployment.model_deploy import Gradient
 from deeplab.errors import CheckpointError
 from deeplab.options import LearningRateOptions, LossOptions, ModelOptions, OptimizerOptions
 from deeplab.utils import checkpoint_network, crop_sizes
+from deeplab.wording import option
 
 
-def crop_advice(crop_size: Sequence[int], output_stride: int, flag: str) -> str | None:
-    """What to say about a crop whose sides are not `output_stride * k + 1`; None where they are.
+def crop_advice(crop_size: Sequence[int], output_stride: int) -> str | None:
+    """Returns a warning about a crop whose sides are not `output_stride * k + 1`; None if they are.
 
-    Such a crop works, but the corners of the network's feature map do not lie on those of the image.
+    Such a crop works, but the corners of the network's feature map are not aligned with those of the image.
 
     Args:
       crop_size: height and width, in pixels.
       output_stride: input pixels for each step of the features.
-      flag: flag that sets the crop.
     """
     if crop_sizes.are_aligned(crop_size, output_stride):
         return None
@@ -46,8 +46,9 @@ def crop_advice(crop_size: Sequence[int], output_stride: int, flag: str) -> str 
     if below == above:  # there is none below
         nearest = f'size is {above[0]},{above[1]}'
     return (
-        f'--{flag}={crop_size[0]},{crop_size[1]} is not a multiple of --output_stride={output_stride} plus 1, so '
-        f'features and pixels do not quite align. The nearest good {nearest}.'
+        f'{option("ModelOptions.crop_size", tuple(crop_size))} is not a multiple of '
+        f'{option("ModelOptions.output_stride", output_stride)} plus 1, so features and pixels do not align exactly. '
+        f'The nearest aligned {nearest}.'
     )
 
 
@@ -59,7 +60,7 @@ def add_softmax_cross_entropy_loss_for_each_scale(
     global_step: tf.Tensor | None = None,
     scope: str = common.OUTPUT_TYPE,
 ) -> dict[str, tf.Tensor]:
-    """The values alone of `scale_losses.losses_of_scales`, under the name that the original has for it."""
+    """Returns only the values of `scale_losses.losses_of_scales`, under the original's name for it."""
     losses = scale_losses.losses_of_scales(scales_to_logits, labels, ignore_label, options, global_step, scope)
     return {key: loss.value for key, loss in losses.items()}
 
@@ -69,10 +70,10 @@ def get_model_gradient_multipliers(
     last_layer_gradient_multiplier: float,
     variables: Iterable[tf.Variable] | None = None,
 ) -> dict[str, float]:
-    """What the gradient of each variable is multiplied by, by variable name; 1 where a name is not in it.
+    """Returns the factors of gradients that are not 1, by variable name.
 
-    Biases count twice; variables whose name holds one of `last_layers` count `last_layer_gradient_multiplier` times;
-    biases of the last layers both.
+    Gradients of biases are multiplied by 2, those of variables whose name contains one of `last_layers` by
+    `last_layer_gradient_multiplier`, and those of biases of the last layers by both.
 
     Args:
       last_layers: scopes of the last layers.
@@ -101,7 +102,7 @@ def multiply_gradients(gradients: Sequence[Gradient], multipliers: Mapping[str, 
 
 
 def trained_variables(trainable_scopes: Sequence[str]) -> list[tf.Variable]:
-    """The graph's trainable variables; those that begin with one of `trainable_scopes` where there are any.
+    """Returns the graph's trainable variables; with `trainable_scopes`, those that begin with one of them.
 
     Raises:
       OptionError: a scope matches none of them.
@@ -114,16 +115,16 @@ def trained_variables(trainable_scopes: Sequence[str]) -> list[tf.Variable]:
 
 
 def regularization_losses(trainable_scopes: Sequence[str]) -> list[tf.Tensor]:
-    """The terms of weight decay, scalars; those of `trainable_scopes` where there are any."""
+    """Returns the terms of weight decay, scalars; with `trainable_scopes`, those of variables in one of them."""
     terms: list[tf.Tensor] = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.REGULARIZATION_LOSSES)
     if not trainable_scopes:
         return terms
-    # A term is named VARIABLE/Regularizer/... whatever scope its clone is built in.
+    # A term is named VARIABLE/Regularizer/..., independent of the scope of its clone.
     return [term for term in terms if term.op.name.startswith(tuple(trainable_scopes))]
 
 
 def decay_in_loss(options: OptimizerOptions) -> list[tf.Tensor]:
-    """The terms of weight decay that the loss holds, scalars: none where the optimiser decays weights itself."""
+    """Returns the terms of weight decay in the loss, scalars: none if the optimizer decays weights itself."""
     return [] if options.decouples_weight_decay else regularization_losses(options.trainable_scopes)
 
 
@@ -133,15 +134,15 @@ def variables_to_restore(
     last_layers: Sequence[str],
     exclude_scopes: Sequence[str] = (),
 ) -> list[tf.Variable]:
-    """Those of `variables` that an initial checkpoint gives a value: not the step, and perhaps not the last layers.
+    """Returns those of `variables` that are restored from an initial checkpoint.
 
-    Moving averages of the weights are not among them either: they start from the weights.
+    The step is never restored, nor are moving averages of the weights, which start from the weights.
 
     Args:
       variables: all variables, optimiser slots too.
-      initialize_last_layer: whether the last layers are taken from the checkpoint as well.
+      initialize_last_layer: whether the last layers are restored too.
       last_layers: scopes of the last layers; a name that begins with one belongs to them.
-      exclude_scopes: other scopes to leave out.
+      exclude_scopes: other scopes to exclude.
     """
     left_out = (*exclude_scopes, *(() if initialize_last_layer else last_layers))
     own = moving_average.without_averages(variables)
@@ -149,7 +150,7 @@ def variables_to_restore(
 
 
 def checkpoint_names(path: str, rename_map: str | None) -> dict[str, str] | None:
-    """What the checkpoint at `path` calls its variables, by the names that a map gives them; None without a map.
+    """Returns the checkpoint's names of its variables, by the names that a rename map gives them; None without a map.
 
     Raises:
       UserError: the map cannot be read, or does not fit the checkpoint.
@@ -165,13 +166,13 @@ def resume(
     network: ModelOptions,
     averages: moving_average.MovingAverages | None,
 ) -> None:
-    """Gives all variables their values in a checkpoint of the same training.
+    """Restores all variables from a checkpoint of the same training.
 
     Args:
       session: to restore into.
       path: of the checkpoint.
-      network: which is trained.
-      averages: of its weights; None for none.
+      network: the network that is trained.
+      averages: moving averages of its weights; None for none.
 
     Raises:
       CheckpointError: it does not fit.
@@ -179,7 +180,7 @@ def resume(
     variables = session.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
     with checkpoint_network.explained(path, network):
         moving_average.resume(session, path, loss_scaling.restorable(variables, path), averages)
-    logging.info('Going on from %s.', path)
+    logging.info('Resuming from %s.', path)
 
 
 def get_model_init_fn(
@@ -192,33 +193,33 @@ def get_model_init_fn(
     rename_map: str | None = None,
     input_channels: int = 3,
 ) -> Callable[[tf.compat.v1.Session], None] | None:
-    """A function that gives a new run's variables the values of an initial checkpoint.
+    """Returns a function that restores a new run's variables from an initial checkpoint.
 
     Args:
       train_logdir: the run's folder.
       tf_initial_checkpoint: path of the checkpoint; None for none.
-      initialize_last_layer: whether to take the last layers from it too.
+      initialize_last_layer: whether to restore the last layers too.
       last_layers: scopes of the last layers.
       ignore_missing_vars: whether variables that the checkpoint lacks, or has in another shape, keep their initial
-        values (and are named) instead of ending the run.
+        values (and are logged) instead of raising an error.
       exclude_scopes: scopes that keep their initial values.
-      rename_map: from the checkpoint's names to this network's, as `scopes.read_rename_map` takes it; None where they
-        are the same.
-      input_channels: channels of the network's images; a first convolution for three is made to fit others.
+      rename_map: from the checkpoint's names to this network's, as `scopes.read_rename_map` takes it; None if they are
+        the same.
+      input_channels: channels of the network's images; a first convolution for three is converted to others.
 
     Returns:
-      the function, of a session; None where there is nothing to restore: without a checkpoint, or where
-      `train_logdir` already holds one, from which training resumes.
+      the function, of a session; None if there is nothing to restore: without a checkpoint, or if `train_logdir`
+      already has one, from which training resumes.
 
     Raises:
-      CheckpointError: (also by the function) if the checkpoint does not exist, cannot be read, or fits in nothing;
-        or the map does not fit it.
-      OptionError: (by the function) if a scope to exclude matches nothing.
+      CheckpointError: (also by the function) the checkpoint does not exist, cannot be read, or has no variable of this
+        network; or the map does not match it.
+      OptionError: (by the function) a scope to exclude matches nothing.
     """
     if not tf_initial_checkpoint:
         return None
     if run_checkpoints.of_run(train_logdir, tf_initial_checkpoint):
-        logging.info('%s holds a checkpoint, so %s is not read again.', train_logdir, tf_initial_checkpoint)
+        logging.info('%s has a checkpoint, so %s is not read again.', train_logdir, tf_initial_checkpoint)
         return None
     path = checkpoints.check_path(tf_initial_checkpoint)
     renamed = checkpoint_names(path, rename_map)
@@ -229,7 +230,7 @@ def get_model_init_fn(
         networks_own = [v.op.name for v in everything if v.op.name not in slots]
         scopes.require_all_known(exclude_scopes, networks_own, 'RestoreOptions.exclude_scopes')
         variables = variables_to_restore(everything, initialize_last_layer, last_layers, exclude_scopes)
-        # A name that the map took away from a variable of the checkpoint is none there any more.
+        # The checkpoint no longer has a name that the map has replaced by another.
         names = None if renamed is None else {v.op.name: renamed.get(v.op.name, '') for v in variables}
         check = functools.partial(_check_restore, path, slots, ignore_missing_vars, bool(rename_map))
         conversion = functools.partial(_inflation, input_channels, slots)
@@ -242,7 +243,7 @@ def get_model_init_fn(
 def _check_restore(
     path: str, slots: set[str], ignore_missing_vars: bool, is_renamed: bool, report: checkpoints.RestoreReport
 ) -> None:
-    """Raises `CheckpointError` where what is about to be restored is not enough."""
+    """Raises `CheckpointError` if too few variables are about to be restored."""
     _require_something(path, report, slots)
     if not ignore_missing_vars:
         _require_everything(path, report, slots, is_renamed)
@@ -251,43 +252,49 @@ def _check_restore(
 def _inflation(
     input_channels: int, slots: set[str], variable: tf.Variable, entry: checkpoints.Entry
 ) -> checkpoints.Conversion | None:
-    """What makes the weights of a first convolution fit; None for all others."""
+    """Returns the conversion of the weights of a first convolution to the input channels; None for all others."""
     if variable.op.name in slots or not inflation.can_inflate(variable.shape.as_list(), entry.shape, input_channels):
         return None
     return lambda weights: inflation.inflate(weights, input_channels)
 
 
 def _names_and_lines(report: checkpoints.RestoreReport, slots: set[str]) -> tuple[list[str], list[str]]:
-    """Names of model variables that are missing, and lines on those that differ."""
+    """Returns the names of missing model variables, and lines about those whose shapes differ."""
     missing = [name for name in report.missing if name not in slots]
     return missing, [line for line in report.mismatched if line.split(':')[0] not in slots]
 
 
 def _require_something(path: str, report: checkpoints.RestoreReport, slots: set[str]) -> None:
-    """Raises `CheckpointError` unless a model variable will be restored."""
+    """Raises `CheckpointError` if no model variable will be restored."""
     if any(name not in slots for name in report.restored):
         return
     missing, mismatched = _names_and_lines(report, slots)
     if not missing and not mismatched:
         raise CheckpointError(
-            f"Nothing is left to restore from the initial checkpoint '{path}': --checkpoint_exclude_scopes and "
-            '--initialize_last_layer=false leave out every variable. Leave --tf_initial_checkpoint away instead'
+            f"Nothing is left to restore from the initial checkpoint '{path}': "
+            f'{option("RestoreOptions.exclude_scopes")} and {option("TrainOptions.initialize_last_layer", False)} '
+            f'exclude every variable. Omit {option("TrainOptions.initial_checkpoint")} instead'
         )
     raise CheckpointError(
-        f"The initial checkpoint '{path}' has nothing in common with this network, which has variables such as "
-        f'{checkpoints.shortened(missing or mismatched, 3)}. Set the --model_variant that it was made with, map its '
-        f'names with --{scopes.RENAME_FLAG}, or leave --tf_initial_checkpoint away'
+        f"The initial checkpoint '{path}' has no variable of this network, which has variables such as "
+        f'{checkpoints.shortened(missing or mismatched, 3)}. Set {option("ModelOptions.model_variant")} to the '
+        f'backbone of the checkpoint, map its names with {option("RestoreOptions.rename_map")}, or omit '
+        f'{option("TrainOptions.initial_checkpoint")}'
     )
 
 
 def _require_everything(path: str, report: checkpoints.RestoreReport, slots: set[str], is_renamed: bool) -> None:
-    """Raises `CheckpointError`, the mends first, if model variables would stay without a value."""
+    """Raises `CheckpointError`, with the fixes first, if model variables would not be restored."""
     missing, mismatched = _names_and_lines(report, slots)
     if not missing and not mismatched:
         return
-    names = f', names as --{scopes.RENAME_FLAG} makes them,' if is_renamed else ''
-    mends = [f'add entries to --{scopes.RENAME_FLAG}'] if is_renamed else []
-    mends += ['name what shall start anew in --checkpoint_exclude_scopes', 'set --ignore_missing_vars=true']
+    rename_map = option('RestoreOptions.rename_map')
+    names = f', renamed by {rename_map},' if is_renamed else ''
+    fixes = [f'add entries to {rename_map}'] if is_renamed else []
+    fixes += [
+        f'add the scopes that keep their initial values to {option("RestoreOptions.exclude_scopes")}',
+        f'set {option("RestoreOptions.ignore_missing_vars", True)} to allow all of them to',
+    ]
     parts = []
     if missing:
         differing = [line.split(':')[0] for line in mismatched]
@@ -299,34 +306,40 @@ def _require_everything(path: str, report: checkpoints.RestoreReport, slots: set
     if mismatched:
         parts.append(f'{len(mismatched)} variables differ: {checkpoints.shortened(mismatched, 3)}')
     raise CheckpointError(
-        f"The initial checkpoint '{path}'{names} does not give every variable a value. "
-        f'{", or ".join([", ".join(mends[:-1]), mends[-1]]).capitalize()} to let all of them start anew. '
-        f'{". ".join(parts)}'
+        f"The initial checkpoint '{path}'{names} does not have every variable of the network. "
+        f'{_capitalized(", or ".join([", ".join(fixes[:-1]), fixes[-1]]))}. {". ".join(parts)}'
     )
 
 
+def _capitalized(text: str) -> str:
+    """Returns `text` with its first letter in upper case and all others unchanged."""
+    return text[:1].upper() + text[1:]
+
+
 def _counts_by_scope(names: Sequence[str], of: Sequence[str]) -> str:
-    """How many of each outermost scope `names` holds, as in 'MobilenetV2: 255 of 255, logits: 1 of 2'."""
+    """Counts `names` by outermost scope, as in 'MobilenetV2: 255 of 255, logits: 1 of 2'."""
     counts, totals = (collections.Counter(name.partition('/')[0] for name in group) for group in (names, of))
     return checkpoints.shortened([f'{scope}: {count} of {totals[scope]}' for scope, count in counts.items()])
 
 
 def _report_restore(path: str, report: checkpoints.RestoreReport, slots: set[str], input_channels: int) -> None:
-    """Says what was restored and what was not."""
+    """Logs what was restored and what was not."""
     missing, mismatched = _names_and_lines(report, slots)
     logging.info('Restored %d variables from %s.', len(report.restored), path)
     for name in report.converted:
         logging.info(
-            'The first convolution (%s) is for 3 channels in the checkpoint; its weights were spread over %d so that '
-            'their sum stays.',
+            'The first convolution (%s) has 3 channels in the checkpoint; its weights were distributed over %d, with '
+            'the same sum.',
             name,
             input_channels,
         )
     for line in mismatched:
-        logging.warning('Not restored, as shapes differ: %s. It starts from its initial value.', line)
+        logging.warning('Not restored because shapes differ: %s. It keeps its initial value.', line)
     if missing:
         logging.warning(
-            'Not in the checkpoint, start anew: %d variables (%s).', len(missing), checkpoints.shortened(missing)
+            'Variables that are not in the checkpoint keep their initial values: %d (%s).',
+            len(missing),
+            checkpoints.shortened(missing),
         )
 
 
@@ -344,19 +357,19 @@ def get_model_learning_rate(
     end_learning_rate: float = 0.0,
     global_step: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """`schedules.learning_rate` of the graph's global step, under the name and arguments that the original has for it.
+    """Returns `schedules.learning_rate` of the graph's global step, under the original's name and arguments for it.
 
     Args:
       learning_policy: one of `options.LEARNING_POLICIES`.
       base_learning_rate: rate at the start.
-      learning_rate_decay_step: steps over which the policies step and exponential change the rate by a factor.
+      learning_rate_decay_step: steps in which the policies step and exponential multiply the rate by a factor.
       learning_rate_decay_factor: that factor.
       training_number_of_steps: length of the training.
       learning_power: exponent of the poly policy.
       slow_start_step: steps of the slow start.
       slow_start_learning_rate: its rate.
-      slow_start_burnin_type: 'none' for a constant slow start, 'linear' for one that climbs to the base rate.
-      decay_steps: steps of poly and cosine; None (or 0) for all that follow the slow start.
+      slow_start_burnin_type: 'none' for a constant slow start, 'linear' for one that rises to the base rate.
+      decay_steps: steps of poly and cosine; None (or 0) for all after the slow start.
       end_learning_rate: rate at the end of poly and cosine.
       global_step: scalar integer; None for the graph's.
 
@@ -381,5 +394,5 @@ def get_model_learning_rate(
 
 
 def make_optimizer(options: OptimizerOptions, learning_rate: tf.Tensor) -> tf.compat.v1.train.Optimizer:
-    """The optimiser, with slots `VAR/SLOT` such as `VAR/Momentum`, `VAR/Adam` and `VAR/Adam_1`, as checkpoints have."""
+    """Creates the optimizer, with slots `VAR/SLOT` such as `VAR/Momentum`, `VAR/Adam` and `VAR/Adam_1`."""
     return optimizers.make(options, learning_rate, layers.weight_decays())

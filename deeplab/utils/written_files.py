@@ -1,4 +1,4 @@
-"""A list of the files that a program wrote into a folder, so that its next run can replace them as a whole."""
+"""A list of the files that a program wrote into a folder, so that its next run can replace all of them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from deeplab.utils import documents
 
 
 class WrittenFiles:
-    """The files of one program in one folder. They are listed in FOLDER/.PROGRAM_files, a JSON array a line.
+    """The files of one program in one folder, listed in FOLDER/.PROGRAM_files, one JSON array per line.
 
-    A file counts as written by the program as long as its size and time are those in the list: one that somebody has
-    put in its place since is not removed. Safe to use from several threads.
+    A file is regarded as written by the program if its size and time are those in the list; one that was changed since
+    is not removed. Safe to use from several threads.
     """
 
     def __init__(self, folder: str, program: str) -> None:
-        """Reads and removes nothing yet."""
+        """Creates the object; reads and removes nothing yet."""
         self._folder = folder
         self._path = os.path.join(folder, f'.{program}_files')
         self._lock = threading.Lock()
         self._has_begun = False
 
     def begin(self) -> None:
-        """Removes what earlier runs wrote; does so once.
+        """Removes the files of earlier runs, at the first call.
 
         Raises:
           DataError: A file cannot be removed.
@@ -39,7 +39,7 @@ class WrittenFiles:
                 self._has_begun = True
 
     def add(self, path: str) -> None:
-        """Notes a file that was just written.
+        """Adds a file that was just written to the list.
 
         Raises:
           DataError: The list cannot be written.
@@ -54,7 +54,7 @@ class WrittenFiles:
             raise DataError(f"Cannot write '{self._path}': {error.strerror}.") from None
 
     def _remove_earlier(self) -> None:
-        """Removes the files in the list that are still as they were written, then the list."""
+        """Removes the files in the list that are unchanged, then the list."""
         removed, changed = 0, 0
         try:
             for name, stamp in self._read().items():
@@ -74,14 +74,14 @@ class WrittenFiles:
             logging.info("Removed %d files that an earlier run wrote to '%s'.", removed, self._folder)
         if changed:
             logging.warning(
-                "%d files in '%s' that an earlier run wrote were changed since, and are kept unless this run has files "
-                'of the same names.',
+                "%d files that an earlier run wrote to '%s' have been changed since. They are kept, unless this run "
+                'writes files of the same names.',
                 changed,
                 self._folder,
             )
 
     def _read(self) -> dict[str, tuple[int, int]]:
-        """Size and time by name; lines that are cut off are left out, and so is what lies outside of the folder."""
+        """Reads size and time by name; ignores incomplete lines and files outside of the folder."""
         found: dict[str, tuple[int, int]] = {}
         try:
             lines = documents.load_lines(self._path)

@@ -62,12 +62,12 @@ def test_one_round_ends_where_nothing_trains(world, folder, tmp_path, caplog, ex
     with pytest.raises(CheckpointError) as error:
         steps(folder, max_rounds=1)
     assert world.now == pytest.approx(waiting.START_SECS)
-    for part in (f"'{folder}' within 60 seconds, and no training runs there", '--checkpoint_dir', 'scratch.'):
+    for part in (f"'{folder}' within 60 seconds, and no training runs there", 'checkpoint_dir', 'scratch.'):
         assert part in str(error.value)
-    assert ('There is no such folder' in str(error.value)) is not exists
+    assert ('The folder does not exist' in str(error.value)) is not exists
     (line,) = caplog.messages
     assert f"a first checkpoint in '{folder}'" in line
-    assert 'no training runs there; set --timeout_secs' in line
+    assert 'no training runs there; set timeout_secs' in line
     assert ('does not exist yet' in line) is not exists
 
 
@@ -78,7 +78,7 @@ def test_a_training_that_starts_late_and_takes_long(world, folder, caplog):
     with lock:
         assert steps(folder, max_rounds=1) == [1000]
         assert f'process {os.getpid()} on' in caplog.text
-        assert 'for as long as it runs' in caplog.text
+        assert 'as long as it runs' in caplog.text
 
 
 def test_a_training_that_ends_without_a_checkpoint(world, folder):
@@ -107,18 +107,18 @@ def test_without_a_number_of_rounds_it_waits_for_ever(world, folder, caplog):
     save_at(world, folder, 1000)
     rounds = waiting.rounds(folder, WaitOptions())
     assert len(list(itertools.islice(rounds, 1))) == 1
-    assert sum('without an end; stop with Ctrl-C, or set --timeout_secs' in line for line in caplog.messages) == 4
+    assert sum('forever; stop with Ctrl-C, or set timeout_secs' in line for line in caplog.messages) == 4
 
 
 def test_a_timeout_rules(world, folder, caplog):
     with folder_lock.held(folder, 'train', 'train_logdir'):
-        with pytest.raises(CheckpointError, match=r'within 7 seconds \(--timeout_secs\)'):
+        with pytest.raises(CheckpointError, match=r'within 7 seconds \(timeout_secs\)'):
             steps(folder, max_rounds=1, timeout_secs=7)
     assert world.now == 7
-    assert '--timeout_secs=7)' in caplog.text
+    assert 'timeout_secs=7)' in caplog.text
     save_at(world, folder, 9)
     assert steps(folder, timeout_secs=1000) == [9]
-    assert 'The next look for a checkpoint is at' in caplog.text
+    assert 'Next check for a new checkpoint at' in caplog.text
 
 
 def test_the_folder_of_the_best_checkpoint_belongs_to_the_training_above_it(world, folder):

@@ -157,7 +157,7 @@ class TestLoop:
         with pytest.raises(NonFiniteError) as error:
             train(toy, tmp_path, 5, save_interval_secs=0)
         message = str(error.value)
-        assert message.startswith('Step 2: the loss is nan and the norm of the gradients nan')
+        assert message.startswith('Step 2: the loss is nan and the gradient norm nan')
         assert 'on the images nan, 5, 6. The update was not applied.' in message
         reader = checkpoints.open_reader(str(tmp_path / 'model.ckpt-1'))
         assert reader.get_tensor('w') == 0.5

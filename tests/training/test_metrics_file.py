@@ -118,10 +118,8 @@ def test_a_file_that_cannot_be_written_is_told_once_and_left_alone(tmp_path, cap
     for step in (2, 4):
         metrics.after_step(StepResult(step, 1.0, 0.1, 1.0), {})
     metrics.add_validation(4, 0.5, 'val')
-    assert caplog.messages == [
-        f"'{tmp_path}/metrics.jsonl' cannot be written (Is a directory). Training goes on, and writes nothing more "
-        'there.'
-    ]
+    (message,) = caplog.messages
+    assert message.startswith(f"'{tmp_path}/metrics.jsonl' cannot be written (Is a directory). Training continues")
 
 
 def test_later_lines_that_cannot_be_dropped(tmp_path, monkeypatch, caplog):

@@ -247,7 +247,7 @@ def test_initial_checkpoint_of_other_classes(data, tmp_path, caplog):
     name = 'tiny/conv1/weights'
     np.testing.assert_array_equal(restored[name], given[name])
     expected = (
-        'Not restored, as shapes differ: logits/semantic/weights: [1, 1, 8, 5] here, [1, 1, 8, 3] in the checkpoint'
+        'Not restored because shapes differ: logits/semantic/weights: [1, 1, 8, 5] here, [1, 1, 8, 3] in the checkpoint'
     )
     assert expected in caplog.text
 
@@ -274,11 +274,11 @@ class TestNotFinite:
             train.run(training_setup.options(data, tmp_path / 'log', 50, optimizer=rate))
         message = str(error.value)
         assert re.match(
-            r'Step \d+: the loss is \S+ and the norm of the gradients \S+, at learning rate \S+, on the images '
+            r'Step \d+: the loss is \S+ and the gradient norm \S+, at learning rate \S+, for the images '
             r'image_\d, image_\d\. The update was not applied\.',
             message,
         )
-        assert message.endswith(f'The last good checkpoint stays: {tmp_path}/log/model.ckpt-0')
+        assert message.endswith(f'The last good checkpoint is kept: {tmp_path}/log/model.ckpt-0')
         assert all(np.isfinite(value).all() for value in values_of(tmp_path / 'log' / 'model.ckpt-0').values())
 
 
@@ -294,7 +294,7 @@ class TestBadInput:
         data = training_setup.write_data(tmp_path / 'records')
         files.write_split(tmp_path / 'records', 'empty', [[files.record(0, label=empty)]])
         data = dataclasses.replace(data, split='empty')
-        with pytest.raises(DataError, match='--label_weights=auto: no class occurs in the masks of split empty'):
+        with pytest.raises(DataError, match="label_weights='auto': no class occurs in the masks of split empty"):
             train.run(training_setup.options(data, tmp_path / 'log', loss=LossOptions(auto_label_weights=True)))
 
     def test_label_weights(self, data, tmp_path):
@@ -354,10 +354,10 @@ class TestBadInput:
         monkeypatch.setattr(sessions, 'write_graph', fail)
         options = training_setup.options(data, tmp_path / 'log')
         for write in (
-            functools.partial(train_run._write_receipt, options, {}),
+            functools.partial(train_run._write_run_manifest, options, {}),
             lambda: train_run._write_graph(options),
         ):
-            with pytest.raises(OptionError, match=r"--train_logdir: the folder .*log' cannot be written \(No space"):
+            with pytest.raises(OptionError, match=r"train_logdir: .* folder '.*log' failed \(No space"):
                 write()
 
     def test_resume_with_another_network(self, data, tmp_path):
@@ -374,8 +374,8 @@ class TestBadInput:
         options = training_setup.options(data, tmp_path / 'log', 1)
         options = dataclasses.replace(options, model=dataclasses.replace(options.model, crop_size=(20, 33)))
         train_run.check_options(options)
-        assert '--train_crop_size=20,33 is not a multiple' in caplog.text
-        assert 'The nearest good sizes are 17,33 and 33,33.' in caplog.text
+        assert 'crop_size=(20, 33) is not a multiple' in caplog.text
+        assert 'sizes are 17,33 and 33,33.' in caplog.text
 
 
 def test_no_step_adds_to_the_graph(data, tmp_path, monkeypatch):
@@ -442,7 +442,7 @@ def test_a_signal_saves_and_says_how_to_go_on(data, tmp_path, monkeypatch, numbe
     assert result.status == status
     path = checkpoints.newest(str(logdir))
     assert checkpoints.step_of(path) == result.step
-    assert result.report == f'Stopped at step {result.step}; the same command goes on from {path}.'
+    assert result.report == f'Stopped at step {result.step}; the same command resumes from {path}.'
 
 
 @pytest.mark.parametrize(
@@ -461,7 +461,7 @@ def test_signals_save_and_say_how_to_go_on(data, tmp_path, number, status):
     assert process.returncode == status
     path = checkpoints.newest(str(logdir))
     step = checkpoints.step_of(path)
-    assert output.strip() == f'Stopped at step {step}; the same command goes on from {path}.'
+    assert output.strip() == f'Stopped at step {step}; the same command resumes from {path}.'
 
 
 def test_moving_updates_are_part_of_the_step(data, tmp_path):
@@ -519,7 +519,7 @@ class TestMovingAverages:
             np.testing.assert_array_equal(restored[name], given[name])
             if decay:
                 np.testing.assert_array_equal(restored[moving_average.average_name(name)], given[name])
-        assert 'Not in the checkpoint' not in caplog.text
+        assert 'not in the checkpoint' not in caplog.text
 
     @pytest.mark.parametrize('decay', [0.0, 1.0, -0.5])
     def test_bad_decay(self, data, tmp_path, decay):

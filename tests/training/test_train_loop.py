@@ -77,11 +77,9 @@ class TestLoop:
             with pytest.raises(NonFiniteError) as error:
                 train(Toy([2.0, np.nan]), tmp_path, 5, hooks=[recorder], save_interval_secs=0)
         message = str(error.value)
-        assert message.startswith(
-            'Step 2: the loss is nan and the norm of the gradients nan, at learning rate 0.5, on '
-        )
-        assert 'on the images nan. The update was not applied.' in message
-        assert message.endswith(f'The last good checkpoint stays: {tmp_path}/model.ckpt-1')
+        assert message.startswith('Step 2: the loss is nan and the gradient norm nan, at learning rate 0.5, for ')
+        assert 'for the images nan. The update was not applied.' in message
+        assert message.endswith(f'The last good checkpoint is kept: {tmp_path}/model.ckpt-1')
         assert recorder.events[-1] == ('end', 1)
         assert all(np.isfinite(value).all() for value in values_of(str(tmp_path / 'model.ckpt-1')).values())
         assert not (tmp_path / 'model.ckpt-2.index').exists()
@@ -100,7 +98,7 @@ class TestLoop:
         assert 2 <= result.step < 20000
         assert values_of(result.checkpoint)['global_step'] == result.step
         name = signal.Signals(number).name
-        saved = f'saved {result.checkpoint}. The same command goes on from there.'
+        saved = f'saved {result.checkpoint}. The same command resumes from there.'
         assert f'Stopped by {name} at step {result.step}, {saved}' in caplog.text
 
     def test_where_the_input_ends_the_steps_so_far_are_saved(self, tmp_path):

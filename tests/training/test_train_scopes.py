@@ -93,13 +93,13 @@ class TestTrainableScopes:
 
     def test_random_frozen_weights_are_worth_a_warning(self, data, tmp_path, caplog):
         train_run._check_initial_checkpoint(options(data, tmp_path / 'a', 1, scopes=('logits',)))
-        assert '--trainable_scopes=logits without --tf_initial_checkpoint: all other variables keep' in caplog.text
+        assert "trainable_scopes=('logits',) without initial_checkpoint: all other variables keep" in caplog.text
         caplog.clear()
         first = trained(data, tmp_path / 'first', 1).checkpoint
         train_run._check_initial_checkpoint(
             options(data, tmp_path / 'b', 1, scopes=('logits',), initial_checkpoint=first)
         )
-        assert 'without --tf_initial_checkpoint' not in caplog.text
+        assert 'without initial_checkpoint' not in caplog.text
 
 
 class TestInitialCheckpoint:
@@ -136,7 +136,7 @@ class TestInitialCheckpoint:
         [
             (
                 {'rename_map': 'tiny/conv1=tiny/conv9'},
-                r'does not give every variable a value.* It lacks 5 of 27 variables \(tiny: 5 of 10\): tiny/conv1/w',
+                r'does not have every variable.* It lacks 5 of 27 variables \(tiny: 5 of 10\): tiny/conv1/w',
             ),
             ({'rename_map': 'nothing/=tiny/'}, "'nothing/=tiny/' matches nothing"),
             ({'rename_map': 'tiny/conv1=tiny/conv2'}, "would both become 'tiny/conv2/BatchNorm/beta"),
@@ -152,7 +152,7 @@ class TestInitialCheckpoint:
     def test_missing_variables_can_be_let_go_with_a_map_too(self, data, tmp_path, first, caplog):
         restore = {'rename_map': 'tiny/conv1=tiny/conv9', 'ignore_missing_vars': True}
         train.run(options(data, tmp_path / 'log', 1, initial_checkpoint=first, restore=restore))
-        assert 'Not in the checkpoint, start anew: 5 variables (tiny/conv1/weights, ' in caplog.text
+        assert 'not in the checkpoint keep their initial values: 5 (tiny/conv1/weights, ' in caplog.text
 
     def test_a_run_that_resumes_needs_it_no_more(self, data, tmp_path, first):
         """Neither its initial checkpoint nor the rename map."""

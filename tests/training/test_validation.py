@@ -159,7 +159,7 @@ def test_a_resume_remembers_the_best_and_the_count(data, tmp_path, monkeypatch):
     assert asked == [1, 2, 3, 4, 5]
     assert result.step == 5
     assert checkpoints.newest(str(logdir / 'best')).endswith('model.ckpt-2')
-    assert 'Ended before the last step: mIoU has not risen in 3 validations (--early_stop_evals=3)' in result.report
+    assert 'Ended before the last step: mIoU has not improved in 3 validations (early_stop=3)' in result.report
     assert 'the best was 0.6000 at step 2' in result.report
     again = train.run(options(data, logdir, 6, every=1, early_stop=3))
     assert (again.step, again.loss) == (5, None)
@@ -296,7 +296,7 @@ def test_a_signal_breaks_a_validation_off(data, tmp_path, monkeypatch, caplog):
         received = 15
 
     hook.after_checkpoint(str(tmp_path), 2, Stopping())
-    assert 'The validation of step 2 was broken off; the next run repeats it.' in caplog.text
+    assert 'The validation of step 2 was interrupted; the next run repeats it.' in caplog.text
     assert hook.last is None
     assert hook.needs_checkpoint(2)
 
@@ -395,7 +395,7 @@ class TestBadInput:
         chosen = options(data, tmp_path / 'log')
         chosen = dataclasses.replace(chosen, validation=dataclasses.replace(chosen.validation, split='test'))
         with pytest.raises(
-            DataError, match=r"--eval_split=test: There is no shard 'test-\*'.* Splits with shards there: train, val"
+            DataError, match=r"split='test': There is no shard 'test-\*'.* Splits with shards there: train, val"
         ):
             train.run(chosen)
         assert not (tmp_path / 'log').exists()

@@ -186,7 +186,7 @@ def test_what_cannot_be_decoded_is_named(tmp_path):
     with pytest.raises(DataError) as error:
         evaluation_batches(input_generator.RecordReader(RecordIndex.walk([str(path)])), batch_size=1)
     assert str(error.value).startswith('Cannot decode val-00000-of-00001.tfrecord, record 1 (image torn): ')
-    assert '--skip_corrupt_records' in str(error.value)
+    assert 'skip_corrupt_records' in str(error.value)
 
 
 @pytest.mark.parametrize(('channels', 'bits'), [(6, 8), (4, 16)])
@@ -203,7 +203,7 @@ def test_an_array_that_cannot_be_read_is_named(tmp_path, channels, bits):
             session.run(pipeline.samples)
     assert str(error.value).startswith(
         'Cannot decode val-00000-of-00001.tfrecord, record 0 (image torn): it cannot be decoded (array file is '
-        'truncated, 5 bytes are missing). Build the records again'
+        'truncated, 5 bytes are missing). Rebuild'
     )
 
 

@@ -85,14 +85,14 @@ def test_near_it_warns(free, caplog):
 def test_beyond_it_names_what_fits(free):
     free(4 * GIB)
     need = memory.Need(8 * GIB, GIB // 10)
-    with pytest.raises(OutOfMemoryError, match='--train_batch_size=2, or --train_crop_size=305,305') as refused:
+    with pytest.raises(OutOfMemoryError, match=r'batch_size=2, or crop_size=\(305, 305\)') as refused:
         memory.check(need, SIZE)
-    assert '--accumulation_steps' in str(refused.value)
+    assert 'accumulation_steps' in str(refused.value)
     for factor in (2 / 8, (305 / 513) ** 2):  # what it names does fit
         memory.check(memory.Need(int(need.activations * factor), need.held), SIZE)
         assert memory.Need(int(need.activations * factor), need.held).likely <= 4 * GIB
     in_fours = SIZE._replace(parts=4)
-    with pytest.raises(OutOfMemoryError, match='The largest that fit: --train_crop_size=305,305'):
+    with pytest.raises(OutOfMemoryError, match=r'The largest that fit: crop_size=\(305, 305\)'):
         memory.check(need, in_fours)
 
 
@@ -116,7 +116,7 @@ def test_a_failed_allocation_becomes_one_line(free, error):
     with pytest.raises(OutOfMemoryError) as told, memory.explained('train', size=SIZE):
         raise error
     assert '\n' not in str(told.value)
-    assert '--train_batch_size=4' in str(told.value)
+    assert 'batch_size=4' in str(told.value)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_export_is_covered(monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(export_model.export_files, 'check_target', fail)
-    with pytest.raises(OutOfMemoryError, match='--crop_size'):
+    with pytest.raises(OutOfMemoryError, match='crop_size'):
         export_model.run(ExportOptions(evaluation_setup.MODEL, 'checkpoint', 'path'))
 
 
@@ -147,7 +147,7 @@ def test_a_training_that_cannot_fit_is_refused_before_its_first_step(free, tmp_p
     monkeypatch.setattr(registry, '_backbones', {**registry._backbones, 'tiny': training_setup.TINY})
     free(2000)
     options = training_setup.options(training_setup.write_data(tmp_path / 'records'), tmp_path / 'log')
-    with pytest.raises(OutOfMemoryError, match='--train_batch_size=2 with --train_crop_size=17,33 needs'):
+    with pytest.raises(OutOfMemoryError, match=r'batch_size=2 with crop_size=\(17, 33\) needs'):
         train.run(options)
     assert not list((tmp_path / 'log').glob('model.ckpt*'))
 
@@ -158,5 +158,5 @@ def test_eval_and_vis_that_cannot_fit_are_refused(free, tmp_path, monkeypatch, p
     free(2000)
     data = evaluation_setup.write_data(tmp_path / 'records')
     kind, run = (EvalOptions, eval_program.run) if program == 'eval' else (VisOptions, vis.run)
-    with pytest.raises(OutOfMemoryError, match=f'--{program}_batch_size=1 with --{program}_crop_size=17,17 needs'):
+    with pytest.raises(OutOfMemoryError, match=r'batch_size=1 with crop_size=\(17, 17\) needs'):
         run(kind(evaluation_setup.MODEL, data, str(tmp_path), str(tmp_path / 'out')))

@@ -20,7 +20,7 @@ HEAD = """
 import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from deeplab.utils import watched_process
-status = watched_process.fork('deeplab train', 'Do this.')
+status = watched_process.fork('deeplab train', lambda: 'Do this.')
 if status is not None:
     sys.exit(status)
 """
@@ -53,7 +53,7 @@ def test_output_input_and_exit_status_pass_through():
 @pytest.mark.parametrize(
     ('number', 'words'),
     [
-        (signal.SIGKILL, 'killed (SIGKILL), probably by the system because the memory was used up'),
+        (signal.SIGKILL, 'killed (SIGKILL), probably by the system because it ran out of memory'),
         (signal.SIGSEGV, 'crashed in native code (SIGSEGV)'),
         (signal.SIGBUS, 'SIGBUS'),
         (signal.SIGABRT, 'SIGABRT'),
@@ -134,16 +134,21 @@ def test_the_child_dies_with_its_parent():
 @pytest.fixture
 def forks(monkeypatch):
     seen = []
-    monkeypatch.setattr(watched_process, 'fork', lambda name, advice: seen.append((name, advice)) or 7)
+    monkeypatch.setattr(watched_process, 'fork', lambda name, advice: seen.append((name, advice())) or 7)
     return seen
 
 
-@pytest.mark.parametrize('program', [*memory.ADVICE])
+@pytest.mark.parametrize('program', memory.PROGRAMS)
 def test_programs_that_compute_are_watched_by_all_their_names(forks, program):
     found = cli.find_program(program)
     for name in (program, *found.aliases, f'{program}.py', program.replace('_', '-')):
         assert watched_process.fork_for([name, '--seed=1']) == 7
-    assert set(forks) == {(f'deeplab {program}', memory.ADVICE[program])}
+    assert set(forks) == {(f'deeplab {program}', memory.advice(program))}
+
+
+def test_the_advice_names_the_flags_of_the_program():
+    assert '--train_batch_size' in start._advice('train')
+    assert '--inference_scales' in start._advice('export_model')
 
 
 @pytest.mark.parametrize(
