@@ -154,6 +154,12 @@ class TestAnIgnoredClass:
         assert label_checks.ignored_class(ade20k.DATASET) == []
         assert label_checks.ignored_class(DatasetDescriptor('own', 4, 4)) == []
 
+    def test_no_class_is_proposed_as_the_ignore_label(self):
+        for num_classes, proposed in ((255, True), (256, False)):
+            (line,) = label_checks.ignored_class(DatasetDescriptor('own', num_classes, 254))
+            (of_builder,) = label_checks.ignored_class_of_builder(num_classes, 254)
+            assert ('such as 255' in line, 'such as 255' in of_builder) == (proposed, proposed)
+
     def test_builders_name_their_flags(self):
         (line,) = label_checks.ignored_class_of_builder(4, 3)
         assert 'ignore_label=3' in line and '4 classes (0 to 3)' in line
