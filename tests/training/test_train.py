@@ -104,7 +104,7 @@ def test_a_sum_of_losses_with_weights_from_the_records(data, tmp_path, caplog):
     options = training_setup.options(data, tmp_path / 'auto', 2, loss=words, save_summaries_secs=0)
     result, losses = run_logged(options, caplog)
     assert result.step == 2
-    (line,) = re.findall(r'--label_weights=auto: (.*)\.', caplog.text)
+    (line,) = re.findall(r"label_weights='auto': (.*)\.", caplog.text)
     weights = [float(part.split()[1]) for part in line.split(', ')]
     assert [part.split()[0] for part in line.split(', ')] == ['0', '1', '2']
     assert sorted(weights)[1] == 1.0  # the median class
