@@ -16,7 +16,6 @@ from deeplab.utils import documents
 from deeplab.wording import option
 
 FILE_SUFFIXES = ('.json', '.yaml', '.yml')
-RENAME_FLAG = 'checkpoint_rename_map'
 
 # (prefix of names in the checkpoint, prefix in this network)
 RenameMap = tuple[tuple[str, str], ...]
