@@ -4,6 +4,7 @@ import contextlib
 import gc
 import pathlib
 import resource
+import signal
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -19,6 +20,14 @@ _rewrites = True
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption('--goldens', metavar='DIR', help="another folder of the goldens' layout, or of pairs directly")
+
+
+def pytest_configure() -> None:
+    """Handles signals as a shell in the foreground has them: jobs in the background, and nohup, ignore some."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
