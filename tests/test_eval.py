@@ -260,7 +260,7 @@ def test_a_crop_smaller_than_an_image(options):
     with pytest.raises(DataError) as error:
         eval_program.run(small)
     assert "Image 'image_2' (val-00000-of-00002.tfrecord, record 2) is 9 x 9 pixels" in str(error.value)
-    assert 'Set --eval_crop_size=17,17.' in str(error.value)
+    assert 'Set crop_size=(17, 17).' in str(error.value)
 
 
 def test_a_crop_that_does_not_align_warns_and_runs(options, caplog):

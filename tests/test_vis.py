@@ -159,9 +159,9 @@ def test_an_error_while_writing_ends_the_run(options, monkeypatch):
     assert not list((pathlib.Path(options.vis_logdir) / 'segmentation_results').iterdir())
 
 
-def test_a_crop_smaller_than_an_image_names_the_flag_of_vis(options):
+def test_a_crop_smaller_than_an_image_is_refused(options):
     model = dataclasses.replace(options.model, crop_size=(5, 5))
-    with pytest.raises(DataError, match='Set --vis_crop_size=17,17.'):
+    with pytest.raises(DataError, match=r'Set crop_size=\(17, 17\)\.'):
         vis_program.run(dataclasses.replace(options, model=model))
 
 

@@ -45,7 +45,7 @@ def test_a_checkpoint_that_finds_no_room_says_so(tmp_path):
             resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
             try:
                 with pytest.raises(
-                    CheckpointError, match=r'of step 3 cannot be written to .*; File too large\)\. Is the'
+                    CheckpointError, match=r'of step 3 cannot be written to .*; File too large\)\. Check that the disk'
                 ):
                     writer.save(running, 3)
             finally:

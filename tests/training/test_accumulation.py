@@ -158,7 +158,7 @@ class TestLoop:
             train(toy, tmp_path, 5, save_interval_secs=0)
         message = str(error.value)
         assert message.startswith('Step 2: the loss is nan and the gradient norm nan')
-        assert 'on the images nan, 5, 6. The update was not applied.' in message
+        assert 'for the images nan, 5, 6. The update was not applied.' in message
         reader = checkpoints.open_reader(str(tmp_path / 'model.ckpt-1'))
         assert reader.get_tensor('w') == 0.5
         assert not (tmp_path / 'model.ckpt-2.index').exists()

@@ -176,9 +176,7 @@ def test_nothing_left_to_do(data, tmp_path, caplog):
     training_setup.trained(data, tmp_path / 'log', 1)
     result, losses = run_logged(options, caplog)
     assert losses == {}
-    assert result.report == (
-        f'Nothing to train: {tmp_path}/log/model.ckpt-1 is at step 1, and --training_number_of_steps is 1.'
-    )
+    assert result.report == (f'Nothing to train: {tmp_path}/log/model.ckpt-1 is at step 1, with number_of_steps=1.')
 
 
 def test_two_clones_make_the_step_of_one(data, tmp_path, monkeypatch):
@@ -340,10 +338,12 @@ class TestBadInput:
         file = tmp_path / place
         file.parent.mkdir(exist_ok=True)
         file.write_text('mine')
-        flag = {'log': 'train_logdir', 'profile': 'profile_logdir'}.get(place, 'eval_split')
+        field = {'log': 'train_logdir', 'profile': 'profile_logdir'}.get(place, 'split')
         known = training_setup.options(data, tmp_path / 'log', profile_logdir=str(tmp_path / 'profile' / 'a'))
         known = dataclasses.replace(known, validation=ValidationOptions('train', 2))
-        with pytest.raises(OptionError, match=f'^--{flag}: the folder .*/{place}.* cannot be made: .* is no folder'):
+        with pytest.raises(
+            OptionError, match=f'^{field}: the folder .*/{place}.* cannot be created: .* is not a folder'
+        ):
             train.run(known)
 
     def test_a_folder_that_cannot_be_written(self, data, tmp_path, monkeypatch):

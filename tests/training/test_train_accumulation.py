@@ -126,7 +126,7 @@ def test_loss_scale_hard_pixels_and_summaries(data, tmp_path):
 def test_the_images_of_all_micro_batches_are_named(data, tmp_path):
     rate = OptimizerOptions(learning_rate=LearningRateOptions(base=1e30))
     options = training_setup.options(data, tmp_path / 'log', 50, optimizer=rate, batch_size=3, accumulation_steps=3)
-    with pytest.raises(NonFiniteError, match=r'on the images image_\d, image_\d, image_\d\. The update was not'):
+    with pytest.raises(NonFiniteError, match=r'for the images image_\d, image_\d, image_\d\. The update was not'):
         train.run(options)
 
 

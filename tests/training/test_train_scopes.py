@@ -140,7 +140,7 @@ class TestInitialCheckpoint:
             ),
             ({'rename_map': 'nothing/=tiny/'}, "'nothing/=tiny/' matches nothing"),
             ({'rename_map': 'tiny/conv1=tiny/conv2'}, "would both become 'tiny/conv2/BatchNorm/beta"),
-            ({'rename_map': 'nowhere.json'}, "--checkpoint_rename_map: the file 'nowhere.json' does not"),
+            ({'rename_map': 'nowhere.json'}, "rename_map: the file 'nowhere.json' does not"),
             ({'exclude_scopes': ('decoder',)}, "no variable of this network begins with 'decoder'"),
         ],
     )

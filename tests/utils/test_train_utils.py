@@ -341,7 +341,7 @@ class TestTrainedScopes:
         with tf.Graph().as_default():
             make_network()
             with pytest.raises(
-                OptionError, match="--trainable_scopes: no variable .* 'conv'. Scopes .*decoder, logits, "
+                OptionError, match="trainable_scopes: no variable .* 'conv'. Existing scopes: decoder, logits, "
             ):
                 train_utils.trained_variables(('logits', 'conv'))
 
