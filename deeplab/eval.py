@@ -68,7 +68,7 @@ def _run(options: EvalOptions) -> Result:
         'eval', options.dataset, options.model, options.resize, needs_labels=True, cache_dir=options.eval_logdir
     )
     runner.warn_of_flips(options.prediction)
-    found = label_checks.validation_labels(split.descriptor, split.verdict, options.dataset.split)
+    found = label_checks.validation_labels(split.descriptor, split.check_result, options.dataset.split)
     for line in (*label_checks.ignored_class(split.descriptor), *found):
         logging.warning('%s', line)
     files.remove_leftovers(output_files.make_folder(options.eval_logdir), r'metrics-.+\.json')

@@ -78,7 +78,7 @@ def run(options: PreviewOptions) -> Result:
     train_run.check_options(training)
     output_files.require_own(options.path, 'PreviewOptions.path', 'an image of deeplab preview', drawing.is_sheet)
     data = split_input.open_data(training)
-    for line in label_checks.labels(data.descriptor, data.verdict, training.dataset.split, training.loss):
+    for line in label_checks.labels(data.descriptor, data.check_result, training.dataset.split, training.loss):
         logging.warning('%s', line)
     columns = views(training, data)
     with tf.Graph().as_default(), input_generator.explain_input_errors(data.reader):
@@ -247,7 +247,7 @@ def _content(
 
 def _figures(shares: np.ndarray, data: split_input.Data) -> list[tuple[int, str]]:
     """Returns classes and their shares in samples and split; of many classes, only those in the samples."""
-    pixels = data.verdict.class_pixels.astype(np.float64)
+    pixels = data.check_result.class_pixels.astype(np.float64)
     split = pixels / max(pixels.sum(), 1)
     return [
         (i, f'{_percent(shares[i])} ({_percent(split[i])})')
@@ -258,8 +258,8 @@ def _figures(shares: np.ndarray, data: split_input.Data) -> list[tuple[int, str]
 
 def _ignored_figures(share: float, data: split_input.Data) -> str:
     """Formats the share of ignored pixels, in samples and split."""
-    ignored = data.verdict.ignored_pixels
-    return f'{_percent(share)} ({_percent(ignored / max(ignored + int(data.verdict.class_pixels.sum()), 1))})'
+    ignored = data.check_result.ignored_pixels
+    return f'{_percent(share)} ({_percent(ignored / max(ignored + int(data.check_result.class_pixels.sum()), 1))})'
 
 
 def _percent(share: float) -> str:

@@ -72,7 +72,7 @@ def test_a_perfect_checkpoint(options, caplog):
 def test_masks_are_warned_of_before_a_checkpoint_is_waited_for(options, caplog, monkeypatch):
     split = types.SimpleNamespace(
         descriptor=descriptor.DatasetDescriptor('own', 4, 1),
-        verdict=label_checks.Counts(np.array([0, 0, 7, 0]), 3),
+        check_result=label_checks.Counts(np.array([0, 0, 7, 0]), 3),
     )
     monkeypatch.setattr(runner, 'open_split', lambda *_, **__: split)
     with pytest.raises(CheckpointError):  # there is none

@@ -173,8 +173,8 @@ def test_percentages_for_people():
 def test_of_many_classes_those_in_the_samples_are_shown():
     shares = np.zeros(100)
     shares[[3, 77]] = 0.5
-    verdict = types.SimpleNamespace(class_pixels=np.ones(100, np.int64))
-    data = split_input.Data(descriptor.DatasetDescriptor('many', 100), verdict, None)
+    check_result = types.SimpleNamespace(class_pixels=np.ones(100, np.int64))
+    data = split_input.Data(descriptor.DatasetDescriptor('many', 100), check_result, None)
     assert preview._figures(shares, data) == [(3, '50% (1.0%)'), (77, '50% (1.0%)')]
 
 

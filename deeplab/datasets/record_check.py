@@ -53,9 +53,6 @@ class CheckResult:
     corrupt: tuple[str, ...] = ()
 
 
-Verdict = CheckResult  # the former name
-
-
 @dataclasses.dataclass
 class _Found:
     """Findings in a chunk of records.

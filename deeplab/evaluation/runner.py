@@ -36,19 +36,19 @@ class Split:
     Attributes:
       descriptor: of the data set.
       reader: reads its records.
-      verdict: result of the check of its records.
+      check_result: result of the check of its records.
       crop_size: height and width into which each of its images fits.
     """
 
     descriptor: DatasetDescriptor
     reader: input_generator.RecordReader
-    verdict: record_check.Verdict
+    check_result: record_check.CheckResult
     crop_size: tuple[int, int]
 
     @property
     def records(self) -> np.ndarray:
         """Numbers of the valid records, ascending."""
-        return self.verdict.records
+        return self.check_result.records
 
     @property
     def num_images(self) -> int:
@@ -96,7 +96,7 @@ def open_split(
         field = 'ModelOptions.crop_size'
         raise OptionError(f'{option(field)} is not set. Give height and width, such as {option(field, (513, 513))}.')
     index = RecordIndex.walk(found.shards, dataset.skip_corrupt_records)
-    verdict = record_check.check(
+    check_result = record_check.check(
         found,
         descriptor.num_classes,
         descriptor.ignore_label,
@@ -107,10 +107,10 @@ def open_split(
     )
     resized = functools.partial(_resized, resize)
     if crop_size is None:
-        crop_size = _smallest_crop(verdict, network.output_stride, resized)
-    record_check.require_fit(verdict, index, crop_size, network.output_stride, resized)
+        crop_size = _smallest_crop(check_result, network.output_stride, resized)
+    record_check.require_fit(check_result, index, crop_size, network.output_stride, resized)
     reader = input_generator.RecordReader(index, descriptor.image_channels, descriptor.image_bits)
-    return Split(descriptor, reader, verdict, crop_size)
+    return Split(descriptor, reader, check_result, crop_size)
 
 
 def require_channels(network: ModelOptions, descriptor: DatasetDescriptor) -> None:
@@ -123,10 +123,10 @@ def require_channels(network: ModelOptions, descriptor: DatasetDescriptor) -> No
 
 
 def _smallest_crop(
-    verdict: record_check.Verdict, output_stride: int, resized: Callable[[int, int], tuple[int, int]]
+    check_result: record_check.CheckResult, output_stride: int, resized: Callable[[int, int], tuple[int, int]]
 ) -> tuple[int, int]:
     """Returns the smallest crop with sides `output_stride * k + 1`, k at least 1, into which every image fits."""
-    sizes = np.array([resized(int(h), int(w)) for h, w in np.unique(verdict.sizes, axis=0)])  # [n, 2]
+    sizes = np.array([resized(int(h), int(w)) for h, w in np.unique(check_result.sizes, axis=0)])  # [n, 2]
     height, width = crop_sizes.above(sizes.max(axis=0), output_stride)
     return height, width
 

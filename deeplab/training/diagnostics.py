@@ -14,7 +14,7 @@ from deeplab.core import checkpoints
 from deeplab.core.backbones import registry
 from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.datasets.record_check import Verdict
+from deeplab.datasets.record_check import CheckResult
 from deeplab.options import TrainOptions
 from deeplab.wording import option
 
@@ -29,9 +29,9 @@ SMALLEST_LARS_RATE = 0.05
 _LOGITS_WEIGHTS = f'{common.LOGITS_SCOPE}/{common.OUTPUT_TYPE}/weights'
 
 
-def warn(options: TrainOptions, descriptor: DatasetDescriptor, verdict: Verdict) -> None:
+def warn(options: TrainOptions, descriptor: DatasetDescriptor, check_result: CheckResult) -> None:
     """Logs the findings of `label_checks.labels`, `batch_norm` and `learning_rate`."""
-    findings = label_checks.labels(descriptor, verdict, options.dataset.split, options.loss)
+    findings = label_checks.labels(descriptor, check_result, options.dataset.split, options.loss)
     for line in (*findings, *batch_norm(options), *learning_rate(options)):
         logging.warning('%s', line)
 

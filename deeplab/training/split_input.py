@@ -29,12 +29,12 @@ class Data(NamedTuple):
 
     Attributes:
       descriptor: of the data set.
-      verdict: result of the check of its records.
+      check_result: result of the check of its records.
       reader: reads its records.
     """
 
     descriptor: descriptor.DatasetDescriptor
-    verdict: record_check.Verdict
+    check_result: record_check.CheckResult
     reader: input_generator.RecordReader
 
     @property
@@ -45,7 +45,7 @@ class Data(NamedTuple):
     @property
     def records(self) -> Sequence[int]:
         """Numbers of the valid records."""
-        return self.verdict.records
+        return self.check_result.records
 
 
 def open_data(options: TrainOptions) -> Data:
@@ -58,7 +58,7 @@ def open_data(options: TrainOptions) -> Data:
     runner.require_channels(options.model, dataset.descriptor)
     ignore_label = dataset.descriptor.ignore_label
     index = record_index.RecordIndex.walk(dataset.shards, options.dataset.skip_corrupt_records)
-    verdict = record_check.check(
+    check_result = record_check.check(
         dataset,
         options.model.num_classes,
         ignore_label,
@@ -66,9 +66,11 @@ def open_data(options: TrainOptions) -> Data:
         cache_dir=options.train_logdir if options.clones.is_chief else None,
         index=index,
     )
-    logging.info('Training on %d images of %s, split %s.', len(verdict.records), options.dataset.name, dataset.split)
+    logging.info(
+        'Training on %d images of %s, split %s.', len(check_result.records), options.dataset.name, dataset.split
+    )
     kind = (dataset.descriptor.image_channels, dataset.descriptor.image_bits)
-    return Data(dataset.descriptor, verdict, input_generator.RecordReader(index, *kind))
+    return Data(dataset.descriptor, check_result, input_generator.RecordReader(index, *kind))
 
 
 def with_label_weights(options: TrainOptions, data: Data) -> TrainOptions:
@@ -77,7 +79,7 @@ def with_label_weights(options: TrainOptions, data: Data) -> TrainOptions:
         return options
     auto = option('LossOptions.label_weights', 'auto')
     try:
-        weights = label_weights.median_frequency(data.verdict.class_pixels, data.verdict.class_image_pixels)
+        weights = label_weights.median_frequency(data.check_result.class_pixels, data.check_result.class_image_pixels)
     except ValueError as error:
         raise DataError(
             f'{auto}: {error} of split {options.dataset.split}. Fix the masks, or omit '
@@ -98,7 +100,7 @@ def input_steps(options: TrainOptions, data: Data) -> dict[str, input_preprocess
         options.augment,
         feature_extractor.mean_pixel(options.model.model_variant, options.model.input_channels),
         data.ignore_label,
-        data.verdict.class_pixels,
+        data.check_result.class_pixels,
     )
 
 

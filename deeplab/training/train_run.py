@@ -106,7 +106,7 @@ def _run(options: TrainOptions) -> Result:
     if options.clones.is_chief:
         output_files.make_folder(options.train_logdir)  # not before the data is checked
         if not first_step:
-            diagnostics.warn(options, data.descriptor, data.verdict)
+            diagnostics.warn(options, data.descriptor, data.check_result)
         metrics = metrics_file.MetricsHook(options.train_logdir, options.log_steps, options.batch_size)
         validator = validation.ValidationHook(options, bar, metrics) if options.validation.is_on else None
         run_now = _run_manifest(options, data, first_step, validator)

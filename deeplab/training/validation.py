@@ -172,7 +172,7 @@ class ValidationHook(Hook):
         if options.validation.split == options.dataset.split or _known(options, options.number_of_steps):
             return
         split = str(options.validation.split)
-        for line in label_checks.validation_labels(self._split.descriptor, self._split.verdict, split):
+        for line in label_checks.validation_labels(self._split.descriptor, self._split.check_result, split):
             logging.warning('%s', line)
 
     @property

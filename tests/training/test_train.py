@@ -124,8 +124,8 @@ def test_a_sum_of_losses_with_weights_from_the_records(data, tmp_path, caplog):
 def histograms(data):
     """Pixels of each class, and those of the images that have it."""
     dataset = segmentation_dataset.get_dataset(data.name, data.split, data.directory)
-    verdict = record_check.check(dataset, 3, 255)
-    return verdict.class_pixels, verdict.class_image_pixels
+    check_result = record_check.check(dataset, 3, 255)
+    return check_result.class_pixels, check_result.class_image_pixels
 
 
 @pytest.mark.rewritten
