@@ -33,6 +33,8 @@ LAYERS = {
     'deeplab.common': 1,
     'deeplab.errors': 1,
     'deeplab.options': 1,
+    'deeplab.plugins': 1,
+    'deeplab.registry': 1,
     'deeplab.wording': 1,
     'deeplab.core': 2,
     'deeplab.datasets': 2,
@@ -40,11 +42,12 @@ LAYERS = {
     'deeplab.input_preprocess': 3,
     'deeplab.deployment': 4,
     'deeplab.utils': 4,
-    'deeplab.utils.crop_sizes': 1,  # these five need nothing but errors
+    'deeplab.utils.crop_sizes': 1,  # these six need nothing but errors
     'deeplab.utils.documents': 1,
     'deeplab.utils.names': 1,
     'deeplab.utils.files': 1,
     'deeplab.utils.folder_lock': 1,
+    'deeplab.utils.user_modules': 1,
     'deeplab.training': 5,
     'deeplab.evaluation': 5,
     'deeplab.export': 5,

@@ -10,12 +10,14 @@ import pytest
 import tensorflow as tf
 
 from deeplab import model, train
-from deeplab.core import checkpoints, compute_types, dropout, initializers, layers, loss_scaling, losses, sessions
+from deeplab.core import checkpoints, compute_types, dropout, initializers, layers, loss_scaling, sessions
+from deeplab.core import pixel_losses as losses
 from deeplab.core.backbones import registry
 from deeplab.errors import NonFiniteError
 from deeplab.options import AsppOptions, DecoderOptions, LossOptions, ModelOptions
 from deeplab.training import train_loop
 from tests import training_setup
+from tests.core import computed_losses
 
 CELL = 'deeplab/core/dense_prediction_cell_branch5_top1_cityscapes.json'
 SHORT = ('bfloat16', 'float16')
@@ -72,7 +74,7 @@ def _loss_and_gradients(options, precision, fine_tune_batch_norm=True):
         )
         logits = scales['semantic']['merged_logits']
         labels = tf.constant(rng.randint(0, 3, [2, *logits.shape[1:3]]), tf.int32)
-        loss = losses.mean_of_counted(losses.softmax_cross_entropy(logits, labels, 255))
+        loss = losses.mean_of_counted(computed_losses.softmax(logits, labels, 255))
         variables = tf.compat.v1.trainable_variables()
         gradients = tf.gradients(loss, variables, [tf.constant(1024.0)])
         everything = [loss, logits, *gradients, *tf.compat.v1.global_variables()]

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from deeplab import options, wording
+from deeplab.options.parameters import parameters_of
 
 SOURCES = sorted((pathlib.Path(__file__).parent.parent / 'deeplab').rglob('*.py'))
 
@@ -42,7 +43,7 @@ def test_every_option_that_a_message_names_is_a_field():
         f'{name}.{field.name}'
         for name, kind in vars(options).items()
         if isinstance(kind, type) and dataclasses.is_dataclass(kind)
-        for field in dataclasses.fields(kind)
+        for field in [*dataclasses.fields(kind), *parameters_of(kind).values()]
     }
     wrong = [named for named in _named_options() if named[2] not in fields]
     assert not wrong

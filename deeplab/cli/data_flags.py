@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deeplab import options
 from deeplab.cli.links import linked
-from deeplab.cli.log_flags import LOG
+from deeplab.cli.plugin_flags import EVERY_PROGRAM
 from deeplab.cli.words import Flag, Group
 
 SEED = linked(
@@ -172,4 +172,4 @@ _FORMATS = (
 
 def builder_groups(*paths: Flag) -> tuple[Group, ...]:
     """Returns the groups of a builder whose input and output folders are `paths`."""
-    return Group('Files', (*paths, *_FORMATS)), _BUILDER, LOG
+    return Group('Files', (*paths, *_FORMATS)), _BUILDER, *EVERY_PROGRAM

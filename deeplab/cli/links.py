@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import typing
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from deeplab import options
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag
+from deeplab.options.parameters import parameters_of
+from deeplab.registry import Parameter
 
 T = TypeVar('T')
 
@@ -40,6 +42,27 @@ def linked(
     return Flag(name, kind, default_of(field, kind), meaning, fields=(field, *also), **more)
 
 
+def parameters(kind: str) -> Callable[[], list[Flag]]:
+    """Returns a function that returns the flags of all parameters of an options class (`options.parameters`).
+
+    Args:
+      kind: name of the class.
+    """
+    return lambda: [_flag_of(parameter, kind) for parameter in parameters_of(_OPTIONS[kind]).values()]
+
+
+def _flag_of(parameter: Parameter, kind: str) -> Flag:
+    """Returns the flag of a parameter of the options class called `kind`."""
+    type_ = _KINDS[parameter.type]
+    default = parameter.default
+    if parameter.is_list:
+        type_, default = f'repeated {type_}', list(default)
+    elif parameter.choices:
+        type_ = 'enum'
+    fields = (f'{kind}.{parameter.name}',)
+    return Flag(parameter.flag_name, type_, default, parameter.meaning, choices=parameter.choices, fields=fields)
+
+
 def flag_names(flags: Iterable[Flag]) -> dict[str, str]:
     """Returns the names of flags by the fields that they set."""
     return {synonym: flag.name for flag in flags for field in flag.fields for synonym in _synonyms(field)}
@@ -49,6 +72,8 @@ def flag_names(flags: Iterable[Flag]) -> dict[str, str]:
 def _synonyms(field: str) -> tuple[str, ...]:
     """Returns a field by all classes that inherit it: 'BuilderOptions.seed', 'BuildVocOptions.seed', ..."""
     kind, name = _split(field)
+    if name in parameters_of(kind):
+        return (field,)
     return tuple(
         f'{other}.{name}'
         for other, candidate in _OPTIONS.items()
@@ -65,6 +90,10 @@ def filled(kind: type[T], values: Values, **given: Any) -> T:
       **given: fields that are not plain copies of a flag. A field with neither keeps its default.
     """
     types = typing.get_type_hints(kind)
+    for name, parameter in parameters_of(kind).items():
+        flag = values.flag_names.get(f'{kind.__name__}.{name}')
+        if name not in given and flag is not None:
+            given[name] = (values.numbers(flag) or ()) if parameter.is_list else values[flag]
     for name in _fields(kind):
         flag = values.flag_names.get(f'{kind.__name__}.{name}')
         if name not in given and flag is not None:
@@ -90,7 +119,7 @@ def _converted(values: Values, flag: str, kind: Any) -> Any:
 def _split(field: str) -> tuple[type, str]:
     """Returns the class and the name in 'Class.field'."""
     kind, _, name = field.partition('.')
-    if kind not in _OPTIONS or name not in _fields(_OPTIONS[kind]):
+    if kind not in _OPTIONS or name not in {*_fields(_OPTIONS[kind]), *parameters_of(_OPTIONS[kind])}:
         raise AttributeError(f'deeplab.options has no {field}')
     return _OPTIONS[kind], name
 
@@ -115,7 +144,10 @@ def _without_none(kind: Any) -> Any:
 def default_of(field: str, kind: str) -> Any:
     """Returns the default of a field as a flag of some type states it; None if it has none."""
     owner, name = _split(field)
-    default = _fields(owner)[name].default
+    if name in parameters_of(owner):
+        default = parameters_of(owner)[name].default
+    else:
+        default = _fields(owner)[name].default
     if default is dataclasses.MISSING or default == ():
         return None
     if kind == 'list' and default is not None:

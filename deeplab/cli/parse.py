@@ -8,7 +8,7 @@ from typing import Any
 from absl import flags  # noqa: TID251 (flags are allowed in this package)
 
 from deeplab import presets, wording
-from deeplab.cli import log_files, run_flags
+from deeplab.cli import log_files, plugin_flags, run_flags
 from deeplab.cli.flag_types import define
 from deeplab.cli.network_flags import HEAD, NETWORK
 from deeplab.cli.program import Program, find_program, names_in_messages, owners_of
@@ -32,13 +32,14 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
       UsageError: for an invalid command line.
     """
     values = flags.FlagValues()
-    for flag in program.flags.values():
-        define(flag, values)
     values.set_gnu_getopt(True)
     try:
         # Flags can be read from a file with one per line, --flagfile=FILE.
         words = values.read_flags_from_files(list(words), force_gnu=True)
+        plugin_flags.load(words)  # before the flags of what they register are defined
         words = program.prepare(without_undefined(words, program.flags))
+        for flag in program.flags.values():
+            define(flag, values)
         if program.positional:
             words = with_named(words, program.flags, program.positional)
         check_words(words, program.name, program.flags, owners_of)
@@ -61,8 +62,14 @@ def _apply_run(program: Program, values: flags.FlagValues, parsed: Values) -> No
     if beside is None:
         return
     file, run = beside
+    command = run['command']
+    missing = [name for name in plugin_flags.named_in(command) if name not in plugin_flags.named_in(parsed.words)]
+    if missing:  # they are not imported: the file may come from anywhere
+        parsed.notes.append(
+            f'The training in {file} used --plugins={",".join(missing)}; pass it if you trust that file.'
+        )
     try:
-        trained = parse_flags(find_program('train'), run['command'])
+        trained = parse_flags(find_program('train'), plugin_flags.without(command))
     except UserError as error:
         parsed.notes.append(f'The flags in {file} cannot be used: {error}')
         return

@@ -18,8 +18,8 @@ from deeplab.cli.inference_flags import (
     with_default,
 )
 from deeplab.cli.links import linked
-from deeplab.cli.log_flags import LOG
 from deeplab.cli.network_flags import HEAD, NETWORK
+from deeplab.cli.plugin_flags import EVERY_PROGRAM
 from deeplab.cli.program import Program
 from deeplab.cli.repeat import with_repeated
 from deeplab.cli.to_options import (
@@ -70,7 +70,7 @@ TRAIN = Program(
         VALIDATION,
         TRAIN_LOGS,
         TRAIN_MACHINES,
-        LOG,
+        *EVERY_PROGRAM,
     ),
     to_options=train_options,
     required=('train_logdir', 'dataset_dir'),
@@ -117,7 +117,7 @@ _EVAL = Program(
         HEAD,
         Group('Machines', (MASTER,)),
         UNUSED_HERE,
-        LOG,
+        *EVERY_PROGRAM,
     ),
     to_options=eval_options,
     required=('checkpoint_dir', 'eval_logdir', 'dataset_dir'),
@@ -136,7 +136,7 @@ _VIS = Program(
         HEAD,
         Group('Machines', (MASTER,)),
         UNUSED_HERE,
-        LOG,
+        *EVERY_PROGRAM,
     ),
     to_options=vis_options,
     required=('checkpoint_dir', 'vis_logdir', 'dataset_dir'),
@@ -225,7 +225,7 @@ _REMOVE_COLORMAP = Program(
                 NUM_WORKERS,
             ),
         ),
-        LOG,
+        *EVERY_PROGRAM,
     ),
     to_options=plain_options(options.RemoveColormapOptions),
 )
@@ -242,7 +242,7 @@ _PRESETS = Program(
                 JSON,
             ),
         ),
-        LOG,
+        *EVERY_PROGRAM,
     ),
     to_options=plain_options(options.PresetsOptions),
     aliases=('preset',),
@@ -271,7 +271,7 @@ NETWORKS = Program(
         PREDICTION,
         NETWORK,
         HEAD,
-        LOG,
+        *EVERY_PROGRAM,
     ),
     to_options=networks_options,
 )
@@ -315,7 +315,7 @@ _CHECKPOINT = Program(
         dataclasses.replace(CLASSES, title='Classes; if not given, those of the checkpoint'),
         NETWORK,
         HEAD,
-        LOG,
+        *EVERY_PROGRAM,
     ),
     to_options=checkpoint_options,
     required=('file',),
@@ -338,7 +338,7 @@ _DEMO = Program(
                 SEED,
             ),
         ),
-        LOG,
+        *EVERY_PROGRAM,
     ),
     to_options=plain_options(options.DemoOptions),
     runs_others=True,
@@ -356,7 +356,7 @@ _EXPORT = Program(
         Group('Network', tuple(with_default(flag, 'output_stride', 8) for flag in NETWORK.flags)),
         HEAD,
         UNUSED_HERE,
-        LOG,
+        *EVERY_PROGRAM,
     ),
     to_options=export_options,
     required=('checkpoint_path', 'export_path'),
@@ -400,7 +400,7 @@ _SERVER = Program(
                 ),
             ),
         ),
-        LOG,
+        *EVERY_PROGRAM,
     ),
     to_options=plain_options(options.ServerOptions),
     required=('worker_hosts',),

@@ -13,7 +13,7 @@ from absl import logging
 
 import deeplab
 from deeplab import start, wording
-from deeplab.cli import log_files
+from deeplab.cli import log_files, plugin_flags
 from deeplab.cli.help import HELP_WORDS, overview, program_help
 from deeplab.cli.log_flags import start_logging, without_import_chatter
 from deeplab.cli.parse import options_of, parse_flags
@@ -69,8 +69,7 @@ def _dispatch(words: Sequence[str]) -> int:
     except UsageError as error:
         return _fail('deeplab', error, USAGE_STATUS)
     if any(word in HELP_WORDS for word in rest):
-        _write(program_help(program))
-        return 0
+        return _help(program, [word for word in rest if word not in HELP_WORDS])
     with wording.flag_names(names_in_messages(program)):
         try:
             values = parse_flags(program, rest)
@@ -103,6 +102,16 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
         _write(report)
     # A program that was stopped by a signal returns its report and the status of the signal.
     return getattr(result, 'status', 0)
+
+
+def _help(program: Program, words: Sequence[str]) -> int:
+    """Prints the help of a program, with the flags of the plugins that `words` name."""
+    try:
+        plugin_flags.load(words)
+    except UserError as error:
+        return _fail(f'deeplab {program.name}', error, USAGE_STATUS)
+    _write(program_help(program))
+    return 0
 
 
 def run_program(name: str, words: Sequence[str]) -> Any:

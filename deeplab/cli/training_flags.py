@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from deeplab import options
 from deeplab.cli.data_flags import SEED
-from deeplab.cli.links import linked
+from deeplab.cli.links import linked, parameters
 from deeplab.cli.words import Flag, Group
+from deeplab.registry import LOSSES
 
 LABEL_WEIGHTS = linked(
     'label_weights',
@@ -15,29 +16,21 @@ LABEL_WEIGHTS = linked(
     kind='repeated float',
     word='auto',
 )
+
+
+def _loss() -> list[Flag]:
+    """Returns --loss, which names all registered losses."""
+    known = ', '.join(LOSSES.names())
+    meaning = f'The training loss: {known}, or a weighted sum of several, such as softmax+0.5*dice.'
+    return [linked('loss', 'LossOptions.formula', meaning)]
+
+
 LOSS = Group(
     'Loss',
     (
-        linked(
-            'loss',
-            'LossOptions.formula',
-            'The training loss: softmax, focal, dice, jaccard, lovasz or tversky, or a weighted sum of them such as '
-            'softmax+0.5*dice.',
-        ),
+        _loss,
         LABEL_WEIGHTS,
-        linked(
-            'label_smoothing',
-            'LossOptions.label_smoothing',
-            'Label smoothing of softmax and focal: fraction of the target probability that is spread evenly over all '
-            'classes.',
-        ),
-        linked(
-            'focal_gamma',
-            'LossOptions.focal_gamma',
-            'Focusing parameter gamma of the focal loss: the larger, the less well-classified pixels weigh.',
-        ),
-        linked('tversky_alpha', 'LossOptions.tversky_alpha', 'Weight of false positives in the Tversky loss.'),
-        linked('tversky_beta', 'LossOptions.tversky_beta', 'Weight of false negatives in the Tversky loss.'),
+        parameters('LossOptions'),
         linked(
             'upsample_logits',
             'LossOptions.upsample_logits',

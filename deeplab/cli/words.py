@@ -10,7 +10,7 @@ import difflib
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from deeplab.cli import flag_hints
@@ -74,10 +74,23 @@ class Flag:
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Flags under one heading of the help."""
+    """Flags under one heading of the help.
+
+    Attributes:
+      title: the heading.
+      entries: flags, and functions that return flags, which are called whenever `flags` is read.
+    """
 
     title: str
-    flags: tuple[Flag, ...]
+    entries: tuple[Flag | Callable[[], Iterable[Flag]], ...]
+
+    @property
+    def flags(self) -> tuple[Flag, ...]:
+        """The flags, in order."""
+        found: list[Flag] = []
+        for entry in self.entries:
+            found.extend([entry] if isinstance(entry, Flag) else entry())
+        return tuple(found)
 
 
 def parse_number(text: Any, number: type) -> Any:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from deeplab import common
-from deeplab.core import losses, region_losses, resize, shapes, summation
+from deeplab.core import pixel_losses, region_losses, resize, shapes, summation
 from deeplab.errors import OptionError
-from deeplab.options import PIXEL_LOSSES, LossOptions
+from deeplab.options import LossOptions
+from deeplab.registry import LOSSES, PIXELS, REGIONS, values_of
 from deeplab.wording import option
 
 
@@ -83,48 +85,30 @@ def _terms_of_one_scale(
         logits = resize.bilinear(tf.cast(logits, tf.float32), (height, width))  # [n, h, w, classes]
     else:
         labels = shapes.resize_nearest(labels, shapes.spatial_size(logits))  # [n, h', w', 1]
-    names = [term.name for term in options.terms]
+    regions = None
     terms = {}
-    for name in names:
-        if name in PIXEL_LOSSES:
-            terms[name] = _mean_of_pixels(
-                _pixel_losses(name, logits, labels, ignore_label, options), options, global_step
+    for record in (LOSSES.get(term.name) for term in options.terms):
+        parameters = values_of(record, functools.partial(getattr, options))
+        if record.of == PIXELS:
+            pixels = pixel_losses.pixel_losses(
+                record.function, logits, labels, ignore_label, options.label_weights, **parameters
             )
-    if len(terms) < len(names):
-        regions = region_losses.regions_of(logits, labels, ignore_label)
-        measures = _region_losses(options)
-        for name in names:
-            if name not in PIXEL_LOSSES:
-                terms[name] = region_losses.mean_of_classes(measures[name](regions), options.label_weights)
+            terms[record.name] = _mean_of_pixels(pixels, options, global_step)
+        elif record.of == REGIONS:
+            regions = regions or region_losses.regions_of(logits, labels, ignore_label)
+            classes = region_losses.class_losses(regions, record.function, **parameters)
+            terms[record.name] = region_losses.mean_of_classes(classes, options.label_weights)
+        else:
+            known = tf.where(labels == ignore_label, -1, labels)[..., 0]  # [n, h, w]
+            terms[record.name] = record.function(tf.cast(logits, tf.float32), known, **parameters)
     return terms
 
 
-def _pixel_losses(
-    name: str, logits: tf.Tensor, labels: tf.Tensor, ignore_label: int, options: LossOptions
-) -> losses.PixelLosses:
-    """Returns the losses of all pixels for the term `name`."""
-    if name == 'focal':
-        return losses.focal(
-            logits, labels, ignore_label, options.label_weights, options.label_smoothing, options.focal_gamma
-        )
-    return losses.softmax_cross_entropy(logits, labels, ignore_label, options.label_weights, options.label_smoothing)
-
-
-def _region_losses(options: LossOptions) -> dict[str, Callable[[region_losses.Regions], region_losses.ClassLosses]]:
-    """Returns the functions of the region losses by name."""
-    return {
-        'dice': region_losses.dice,
-        'jaccard': region_losses.jaccard,
-        'lovasz': region_losses.lovasz,
-        'tversky': lambda regions: region_losses.tversky(regions, options.tversky_alpha, options.tversky_beta),
-    }
-
-
-def _mean_of_pixels(pixels: losses.PixelLosses, options: LossOptions, global_step: tf.Tensor | None) -> tf.Tensor:
+def _mean_of_pixels(pixels: pixel_losses.PixelLosses, options: LossOptions, global_step: tf.Tensor | None) -> tf.Tensor:
     """Returns the mean over all labelled pixels, or over the hardest ones, scalar float32."""
     if options.top_k_percent_pixels == 1.0:
-        return losses.mean_of_counted(pixels)
+        return pixel_losses.mean_of_counted(pixels)
     if global_step is None:
         global_step = tf.compat.v1.train.get_or_create_global_step()
-    share = losses.mining_share(global_step, options.top_k_percent_pixels, options.hard_example_mining_step)
-    return losses.mean_of_hardest(pixels, share)
+    share = pixel_losses.mining_share(global_step, options.top_k_percent_pixels, options.hard_example_mining_step)
+    return pixel_losses.mean_of_hardest(pixels, share)

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from deeplab.datasets import palettes, user_module
+from deeplab.datasets import palettes
 from deeplab.errors import OptionError
-from deeplab.utils import documents
+from deeplab.utils import documents, user_modules
 
 PACKAGE = 'deeplab.datasets'
 FILE_SUFFIXES = ('.json', '.yaml', '.yml')
-PATH_SUFFIXES = (*FILE_SUFFIXES, user_module.SUFFIX)  # of names that are paths
+PATH_SUFFIXES = (*FILE_SUFFIXES, user_modules.SUFFIX)  # of names that are paths
 IMAGE_BITS = (8, 16)
 MOST_CHANNELS = 1000
 
@@ -160,13 +160,13 @@ def load(name: str) -> DatasetDescriptor:
     known = known_names()
     if name in known:
         return _of_module(importlib.import_module(f'{PACKAGE}.{name}'), name)
-    if path := user_module.find(name):
-        return _of_module(user_module.run_file(path), str(path))
+    if path := user_modules.find(name):
+        return _of_module(user_modules.run_file(path, 'data set'), str(path))
     if '.' in name and all(part.isidentifier() for part in name.split('.')):
-        module = user_module.import_by_name(name)
+        module = user_modules.import_by_name(name, 'data set')
         if module is not None:
             return _of_module(module, name)
-    if name.endswith(user_module.SUFFIX):
+    if name.endswith(user_modules.SUFFIX):
         raise OptionError(f"The module of the data set, '{name}', does not exist.")
     raise OptionError(
         f"Unknown dataset '{name}'. Known: {', '.join(known)}. Or pass a Python module that defines DATASET (by its "

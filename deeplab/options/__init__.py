@@ -26,7 +26,7 @@ from deeplab.options.inference import (
     VisOptions,
     WaitOptions,
 )
-from deeplab.options.loss import PIXEL_LOSSES, REGION_LOSSES, LossOptions, LossTerm, parse_loss
+from deeplab.options.loss import LossOptions, LossTerm, parse_loss
 from deeplab.options.machines import JOBS, CloneOptions, ServerOptions
 from deeplab.options.network import MERGE_METHODS, OUTPUT_STRIDES, AsppOptions, DecoderOptions, ModelOptions, NasOptions
 from deeplab.options.optimization import (
@@ -82,12 +82,10 @@ __all__ = [
     'OPTIMIZERS',
     'OUTPUT_STRIDES',
     'OptimizerOptions',
-    'PIXEL_LOSSES',
     'PRECISIONS',
     'PredictionOptions',
     'PresetsOptions',
     'PreviewOptions',
-    'REGION_LOSSES',
     'RemoveColormapOptions',
     'ResizeOptions',
     'RestoreOptions',

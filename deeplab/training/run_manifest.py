@@ -7,7 +7,6 @@ Importing this module loads no TensorFlow, because the command line reads run ma
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import hashlib
 import importlib.metadata
@@ -27,7 +26,7 @@ from absl import logging
 import deeplab
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import OptionError
-from deeplab.options import TrainOptions
+from deeplab.options import TrainOptions, parameters
 from deeplab.utils import documents, files
 from deeplab.wording import option
 
@@ -151,7 +150,7 @@ def write(directory: str, run: Run) -> None:
 
 def options_as_json(options: TrainOptions) -> dict[str, Any]:
     """Returns all fields of the options, defaults included, as JSON values, without those about the command line."""
-    fields = dataclasses.asdict(options)
+    fields = parameters.as_dict(options)
     for name in ('command', 'repeats'):
         fields.pop(name)
     return json.loads(json.dumps(fields, default=_plain))

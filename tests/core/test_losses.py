@@ -1,10 +1,14 @@
-"""Pixel losses against NumPy twins and values by hand."""
+"""Pixel losses against NumPy twins and values by hand.
+
+Covers core/pixel_losses.py, core/losses/softmax.py, core/losses/focal.py.
+"""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import losses
+from deeplab.core import pixel_losses as losses
+from tests.core import computed_losses
 
 IGNORE = 255
 
@@ -43,7 +47,7 @@ def random_case(seed=0, classes=4):
 def test_pixel_losses_and_their_mean(weights):
     logits, labels = random_case()
     values, counted = twin(logits, labels, weights)
-    found = losses.softmax_cross_entropy(tf.constant(logits), tf.constant(labels), IGNORE, weights)
+    found = computed_losses.softmax(tf.constant(logits), tf.constant(labels), IGNORE, weights)
     np.testing.assert_allclose(found.values, values, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(found.counted, counted)
     assert float(losses.mean_of_counted(found)) == pytest.approx(values.sum() / counted.sum(), rel=1e-5)
@@ -55,10 +59,10 @@ def test_focal_and_smoothing(gamma, smoothing):
     logits, labels = random_case(3)
     weights = (1.0, 0.0, 0.5, 3.0)
     expected = smoothed_twin(logits, labels, smoothing, gamma, weights)
-    found = losses.focal(tf.constant(logits), tf.constant(labels), IGNORE, weights, smoothing, gamma)
+    found = computed_losses.focal(tf.constant(logits), tf.constant(labels), IGNORE, weights, smoothing, gamma)
     np.testing.assert_allclose(found.values, expected, rtol=1e-4, atol=1e-6)
     if gamma == 0.0:
-        found = losses.softmax_cross_entropy(tf.constant(logits), tf.constant(labels), IGNORE, weights, smoothing)
+        found = computed_losses.softmax(tf.constant(logits), tf.constant(labels), IGNORE, weights, smoothing)
         np.testing.assert_allclose(found.values, expected, rtol=1e-4, atol=1e-6)
 
 
@@ -70,7 +74,7 @@ def test_gradients_by_finite_differences(gamma, smoothing):
         tensor = tf.constant(logits)
         tape.watch(tensor)
         arguments = (tensor, tf.constant(labels), IGNORE, None, smoothing)
-        pixels = losses.softmax_cross_entropy(*arguments) if gamma is None else losses.focal(*arguments, gamma)
+        pixels = computed_losses.softmax(*arguments) if gamma is None else computed_losses.focal(*arguments, gamma)
         loss = losses.mean_of_counted(pixels)
     gradient = tape.gradient(loss, tensor).numpy()
     direction = np.random.default_rng(5).normal(size=logits.shape)
@@ -88,13 +92,13 @@ def test_focal_of_sure_answers_is_finite(gamma, smoothing):
     logits = tf.constant([[300.0, 0.0], [-300.0, 0.0], [0.0, 0.0]])
     with tf.GradientTape() as tape:
         tape.watch(logits)
-        pixels = losses.focal(logits, tf.constant([0, 0, 0]), IGNORE, None, smoothing, gamma)
+        pixels = computed_losses.focal(logits, tf.constant([0, 0, 0]), IGNORE, None, smoothing, gamma)
     assert np.isfinite(pixels.values).all()
     assert np.isfinite(tape.gradient(pixels.values, logits)).all()
 
 
 def test_equal_logits_cost_the_log_of_the_classes():
-    found = losses.softmax_cross_entropy(tf.zeros([3, 3, 5]), tf.ones([3, 3], tf.int32), IGNORE)
+    found = computed_losses.softmax(tf.zeros([3, 3, 5]), tf.ones([3, 3], tf.int32), IGNORE)
     np.testing.assert_allclose(found.values, np.full(9, np.log(5)), rtol=1e-6)
 
 
@@ -103,7 +107,7 @@ def test_mean_of_hardest(share):
     logits, labels = random_case(1)
     values, _ = twin(logits, labels, (1.0, 0.5, 2.0, 1.0))
     kept = np.sort(values)[::-1][: int(share * values.size)]
-    found = losses.softmax_cross_entropy(tf.constant(logits), tf.constant(labels), IGNORE, (1.0, 0.5, 2.0, 1.0))
+    found = computed_losses.softmax(tf.constant(logits), tf.constant(labels), IGNORE, (1.0, 0.5, 2.0, 1.0))
     expected = kept.sum() / (kept != 0).sum()
     assert float(losses.mean_of_hardest(found, share)) == pytest.approx(expected, rel=1e-5)
 
@@ -118,7 +122,7 @@ def test_all_ignored_is_zero_with_zero_gradients():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         logits = tf.constant(np.random.default_rng(0).normal(size=(1, 3, 3, 4)), tf.float32)
         labels = tf.fill([1, 3, 3, 1], IGNORE)
-        for measure in (losses.softmax_cross_entropy, losses.focal):
+        for measure in (computed_losses.softmax, computed_losses.focal):
             pixels = measure(logits, labels, IGNORE)
             for loss in (losses.mean_of_counted(pixels), losses.mean_of_hardest(pixels, 0.5)):
                 value, gradient = session.run([loss, tf.gradients(loss, logits)[0]])
@@ -126,7 +130,7 @@ def test_all_ignored_is_zero_with_zero_gradients():
                 np.testing.assert_array_equal(gradient, np.zeros((1, 3, 3, 4)))
 
 
-@pytest.mark.parametrize('measure', [losses.softmax_cross_entropy, losses.focal])
+@pytest.mark.parametrize('measure', [computed_losses.softmax, computed_losses.focal])
 @pytest.mark.parametrize('smoothing', [0.0, 0.1])
 def test_ignored_pixels_have_no_gradient(measure, smoothing):
     logits, labels = random_case(2)
@@ -139,13 +143,13 @@ def test_ignored_pixels_have_no_gradient(measure, smoothing):
 
 
 def test_half_precision_logits_are_measured_in_float32():
-    found = losses.softmax_cross_entropy(tf.zeros([4, 3], tf.bfloat16), tf.zeros([4], tf.int32), IGNORE)
+    found = computed_losses.softmax(tf.zeros([4, 3], tf.bfloat16), tf.zeros([4], tf.int32), IGNORE)
     assert found.values.dtype == tf.float32
 
 
 def test_wrong_number_of_weights():
     with pytest.raises(ValueError, match='There are 3 label weights for 4 classes'):
-        losses.softmax_cross_entropy(tf.zeros([1, 4]), tf.zeros([1], tf.int32), IGNORE, (1.0, 2.0, 3.0))
+        computed_losses.softmax(tf.zeros([1, 4]), tf.zeros([1], tf.int32), IGNORE, (1.0, 2.0, 3.0))
 
 
 @pytest.mark.parametrize(('step', 'expected'), [(0, 1.0), (50, 0.625), (100, 0.25), (500, 0.25)])

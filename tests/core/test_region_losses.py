@@ -1,18 +1,20 @@
-"""Region losses against NumPy twins, laws and finite differences."""
+"""Region losses against NumPy twins, laws and finite differences.
+
+Covers core/losses/dice.py, core/losses/jaccard.py, core/losses/lovasz.py, core/losses/tversky.py.
+"""
+
+import functools
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from deeplab.core import region_losses
+from deeplab.core.losses import lovasz
+from tests.core import computed_losses
 
 IGNORE = 255
-MEASURES = {
-    'dice': region_losses.dice,
-    'jaccard': region_losses.jaccard,
-    'tversky': lambda regions: region_losses.tversky(regions, 0.3, 0.7),
-    'lovasz': region_losses.lovasz,
-}
+MEASURES = {name: functools.partial(computed_losses.regions, name) for name in ('dice', 'jaccard', 'tversky', 'lovasz')}
 each_measure = pytest.mark.parametrize('name', MEASURES)
 
 
@@ -152,7 +154,7 @@ def test_lovasz_is_that_of_the_full_order_but_for_its_bins(spread):
     missing = exact - measured('lovasz', logits, labels).values.numpy()
     assert missing.shape == (2,)
     assert (missing > -1e-6).all()
-    assert (missing < region_losses.ERROR_STEP + 1e-6).all()
+    assert (missing < lovasz.ERROR_STEP + 1e-6).all()
 
 
 @each_measure
@@ -167,7 +169,8 @@ def test_tversky_with_even_costs_of_one_is_jaccard():
     logits, labels = random_case(9)
     regions = region_losses.regions_of(tf.constant(logits), tf.constant(labels), IGNORE)
     np.testing.assert_array_equal(
-        region_losses.tversky(regions, 1.0, 1.0).values, region_losses.jaccard(regions).values
+        MEASURES['tversky'](regions, tversky_alpha=1.0, tversky_beta=1.0).values,
+        MEASURES['jaccard'](regions).values,
     )
 
 
@@ -203,7 +206,7 @@ def test_what_depends_on_the_classes_that_occur_is_not_compiled():
         with tf.xla.experimental.jit_scope():
             logits = tf.zeros([2, 5, 5, 4]) + 0.0
             labels = tf.zeros([2, 5, 5, 1], tf.int32)
-            loss = region_losses.mean_of_classes(region_losses.lovasz(region_losses.regions_of(logits, labels, IGNORE)))
+            loss = region_losses.mean_of_classes(MEASURES['lovasz'](region_losses.regions_of(logits, labels, IGNORE)))
         tf.gradients(loss, logits)
         compiled = {
             operation.type

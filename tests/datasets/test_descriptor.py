@@ -1,7 +1,7 @@
 """Descriptors of data sets: by name, from modules and from files, and their errors.
 
 Covers datasets/ade20k.py, datasets/camvid.py, datasets/cityscapes.py, datasets/pascal_voc_seg.py and
-datasets/user_module.py.
+utils/user_modules.py.
 """
 
 import json

@@ -39,7 +39,7 @@ def test_formula(formula, terms):
     [
         (
             {'formula': 'crossentropy'},
-            ("formula='crossentropy'", "no loss 'crossentropy'", 'softmax, focal, dice, jaccard, lovasz, tversky'),
+            ("formula='crossentropy'", "no loss 'crossentropy'", 'dice, focal, jaccard, lovasz, softmax, tversky'),
         ),
         ({'formula': 'softmax,dice'}, ("formula='softmax,dice'", "no loss 'softmax,dice'")),
         ({'formula': 'softmax+'}, ("formula='softmax+'", "no loss ''")),
@@ -56,13 +56,13 @@ def test_formula(formula, terms):
         ({'tversky_alpha': -0.1, 'formula': 'tversky'}, ('tversky_alpha=-0.1', 'it must be 0 or more.')),
         (
             {'formula': 'dice', 'label_smoothing': 0.1},
-            ('label_smoothing=0.1', 'to softmax and focal only', "formula='dice' contains neither"),
+            ('label_smoothing=0.1', 'to focal and softmax only', "formula='dice' does not contain"),
         ),
         (
             {'formula': 'dice+lovasz', 'top_k_percent_pixels': 0.5},
-            ('top_k_percent_pixels=0.5', "formula='dice+lovasz' contains neither", 'add softmax or focal to formula'),
+            ('top_k_percent_pixels=0.5', "formula='dice+lovasz' does not contain", 'add focal or softmax to formula'),
         ),
-        ({'focal_gamma': 1.0}, ('focal_gamma=1.0', 'to focal only', "formula='softmax' does not contain it")),
+        ({'focal_gamma': 1.0}, ('focal_gamma=1.0', 'to focal only', "formula='softmax' does not contain")),
         (
             {'auto_label_weights': True, 'label_weights': (1.0, 2.0)},
             ('label_weights=(1.0, 2.0)', 'either', 'auto_label_weights=True'),

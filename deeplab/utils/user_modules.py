@@ -1,4 +1,4 @@
-"""Loading of user-defined Python modules, with errors that name file and line."""
+"""Loading of Python modules that users name, with errors that name file and line."""
 
 from __future__ import annotations
 
@@ -28,13 +28,17 @@ def find(name: str) -> pathlib.Path | None:
     return next((path for path in paths if os.path.isfile(path)), None)
 
 
-def run_file(path: pathlib.Path) -> types.ModuleType:
+def run_file(path: pathlib.Path, what: str) -> types.ModuleType:
     """Runs the module in a file, once for each state of the file. Its folder is first on the import path.
+
+    Args:
+      path: of the file.
+      what: what the module is, for messages, such as 'data set'.
 
     Raises:
       OptionError: it raises an error; the message names file and line.
     """
-    return _run_file(os.path.realpath(path), str(path), os.stat(path).st_mtime_ns)
+    return _run_file(os.path.realpath(path), f'{what} {path}', os.stat(path).st_mtime_ns)
 
 
 @functools.cache
@@ -46,14 +50,18 @@ def _run_file(path: str, shown: str, changed: int) -> types.ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise OptionError(f'The data set {shown} cannot be loaded: {_where(error)}.') from error
+        raise OptionError(f'The {shown} cannot be loaded: {_where(error)}.') from error
     finally:
         sys.path.remove(os.path.dirname(path))
     return module
 
 
-def import_by_name(name: str) -> types.ModuleType | None:
+def import_by_name(name: str, what: str) -> types.ModuleType | None:
     """Imports a module by its dotted name; returns None if there is none.
+
+    Args:
+      name: of the module.
+      what: what the module is, for messages, such as 'data set'.
 
     Raises:
       OptionError: it raises an error; the message names file and line.
@@ -64,7 +72,7 @@ def import_by_name(name: str) -> types.ModuleType | None:
         is_missing = isinstance(error, ModuleNotFoundError) and error.name is not None
         if is_missing and f'{name}.'.startswith(f'{error.name}.'):
             return None
-        raise OptionError(f"The data set's module '{name}' cannot be loaded: {_where(error)}.") from error
+        raise OptionError(f"The {what} '{name}' cannot be loaded: {_where(error)}.") from error
 
 
 def _where(error: Exception) -> str:

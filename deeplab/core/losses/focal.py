@@ -1,0 +1,73 @@
+"""Focal loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from deeplab.core.lazy import tf
+from deeplab.core.losses.softmax import LABEL_SMOOTHING, softmax, target_probabilities
+from deeplab.registry import Loss, Parameter, register
+
+
+def focal(logits: tf.Tensor, labels: tf.Tensor, label_smoothing: float = 0.0, focal_gamma: float = 2.0) -> tf.Tensor:
+    """Focal loss of each pixel: cross entropy with less weight on pixels that are already classified correctly.
+
+    With p the softmax of the logits, the loss of a pixel with label y is `-(1 - p[y])**gamma * log(p[y])`. With label
+    smoothing it is the sum of `-(1 - p[c])**gamma * log(p[c])` over the classes c, each times its target probability.
+    gamma 0 is softmax cross entropy. Label weights are the paper's alpha.
+
+    Args:
+      logits: [pixels, classes] float32.
+      labels: [pixels] int32, class ids.
+      label_smoothing: as in `softmax`.
+      focal_gamma: focusing parameter, 0 or more.
+
+    Returns:
+      [pixels] float32.
+
+    Source: arXiv:1708.02002, section 3, for several classes.
+    """
+    if not label_smoothing:
+        return _faded(softmax(logits, labels), focal_gamma)
+    entropies = -tf.nn.log_softmax(logits)  # [pixels, classes]
+    target = target_probabilities(labels, int(logits.shape[-1]), label_smoothing)
+    return tf.reduce_sum(target * _faded(entropies, focal_gamma), axis=1)
+
+
+def _faded(entropies: tf.Tensor, gamma: float) -> tf.Tensor:
+    """`(1 - exp(-e))**gamma * e` of each e >= 0, of any shape.
+
+    Its gradient is written out because that of a power below 1 is infinite at 0, where this one is finite.
+    """
+
+    @tf.custom_gradient
+    def faded(entropy: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        wrong = -tf.math.expm1(-entropy)  # 1 - p
+        factor = tf.pow(wrong, gamma)
+
+        def differentiate(gradient: tf.Tensor) -> tf.Tensor:
+            ratio = tf.where(wrong > 0, tf.math.divide_no_nan(entropy, wrong), tf.ones_like(entropy))
+            return gradient * factor * (1.0 + gamma * (1.0 - wrong) * ratio)
+
+        return factor * entropy, differentiate
+
+    return faded(entropies)
+
+
+register(
+    Loss(
+        name='focal',
+        summary='Focal loss: cross entropy with less weight on pixels that are already classified correctly.',
+        function=focal,
+        parameters=(
+            LABEL_SMOOTHING,
+            Parameter(
+                'focal_gamma',
+                2.0,
+                'Focusing parameter gamma of the focal loss: the larger, the less well-classified pixels weigh.',
+                range='[0, inf)',
+            ),
+        ),
+        source='arXiv:1708.02002, section 3',
+    )
+)

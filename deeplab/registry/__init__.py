@@ -1,0 +1,41 @@
+"""What users choose by name, and how to add to it: `register(Loss(...))`, and so on for each kind.
+
+docs/extending.md shows an example of each kind. Nothing here imports TensorFlow.
+"""
+
+from __future__ import annotations
+
+from deeplab.registry.losses import BATCH, LOSSES, PIXELS, REGIONS, Loss
+from deeplab.registry.records import Parameter, Record, Registry, values_of
+
+# The registry of each kind of record.
+REGISTRIES: dict[type[Record], Registry] = {  # type: ignore[type-arg]
+    Loss: LOSSES,
+}
+
+
+def register(record: Record) -> None:
+    """Adds a record to the registry of its kind.
+
+    Raises:
+      ValueError: another record of the kind has its name, or one of its parameters differs from another of that name.
+    """
+    if type(record) not in REGISTRIES:
+        kinds = ', '.join(kind.__name__ for kind in REGISTRIES)
+        raise ValueError(f'register takes a record of one of the kinds {kinds}, not a {type(record).__name__}.')
+    REGISTRIES[type(record)].add(record)
+
+
+__all__ = [
+    'BATCH',
+    'LOSSES',
+    'Loss',
+    'PIXELS',
+    'Parameter',
+    'REGIONS',
+    'REGISTRIES',
+    'Record',
+    'Registry',
+    'register',
+    'values_of',
+]

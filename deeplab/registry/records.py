@@ -1,0 +1,230 @@
+"""Records of the things that users choose by name, their parameters, and the registries that hold them.
+
+A registry finds its records in the modules of a package of `deeplab`, and in the modules that users load with
+`plugins`. Options, their checks, the flags and their help, and the tables of the docs are made from the records; to
+read them never imports TensorFlow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import math
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from deeplab.errors import OptionError
+from deeplab.registry import interval
+from deeplab.wording import option
+
+_TYPES = {bool: 'true or false', int: 'an integer', float: 'a number', str: 'a string'}
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """A value that a registered function takes, and that users set.
+
+    Attributes:
+      name: keyword of the function, field of the options and, without `flag`, name of the flag.
+      default: the value if it is not set; its type is the type of the parameter: bool, int, float, str, or a tuple of
+        int or float.
+      meaning: text for the help, one or two sentences.
+      range: the allowed numbers, such as '[0, 1)' or '(0, inf)'; empty for all.
+      choices: the allowed strings; empty for all.
+      flag: name of the flag if it differs from `name`.
+    """
+
+    name: str
+    default: Any
+    meaning: str
+    range: str = ''
+    choices: tuple[str, ...] = ()
+    flag: str = ''
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise ValueError(f"'{self.name}' is no name of a parameter: it must be an identifier of Python.")
+        if self.type not in _TYPES:
+            raise ValueError(f'The default of {self.name} is {self.default!r}; it must be a {_listed(_TYPES)}.')
+        self.checked(self.default, self.name)
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the value is a tuple of numbers."""
+        return isinstance(self.default, tuple)
+
+    @property
+    def type(self) -> type:
+        """Type of the value, or of the numbers in it."""
+        value = self.default[0] if self.is_list and self.default else self.default
+        return type(value)
+
+    @property
+    def flag_name(self) -> str:
+        """Name of the flag that sets it."""
+        return self.flag or self.name
+
+    def checked(self, value: Any, field: str) -> Any:
+        """Returns `value` in the type of the parameter.
+
+        Args:
+          value: what a user has set.
+          field: 'Class.field' of the options, for messages.
+
+        Raises:
+          OptionError: it has another type, or is out of range.
+        """
+        if self.is_list:
+            values = value if isinstance(value, Sequence) and not isinstance(value, str) else None
+            if values is None:
+                raise OptionError(f'{option(field, value)} is not allowed: it must be a sequence of numbers.')
+            return tuple(self._checked_number(number, field, value) for number in values)
+        return self._checked_number(value, field, value)
+
+    def _checked_number(self, value: Any, field: str, whole: Any) -> Any:
+        """Returns one value in its type; raises `OptionError`, which shows the whole value."""
+        kind = self.type
+        if kind is float and type(value) is int:
+            value = float(value)
+        if kind in (int, float) and hasattr(value, 'item'):  # of NumPy
+            value = value.item()
+        allowed = _TYPES[kind] if type(value) is not kind else ''
+        if not allowed and kind is float and not math.isfinite(value):
+            allowed = 'a finite number'
+        if not allowed and self.range and not interval.parse(self.range).has(value):
+            allowed = interval.parse(self.range).allowed()
+        if not allowed and self.choices and value not in self.choices:
+            allowed = f'one of {", ".join(self.choices)}'
+        if allowed:
+            raise OptionError(f'{option(field, whole)} is not allowed: it must be {allowed}.')
+        return value
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Record:
+    """One thing that users choose by name.
+
+    Attributes:
+      name: its name.
+      summary: what it is, for help and docs; a phrase that begins with a capital letter and ends with a full stop.
+      parameters: what its function takes beside its input.
+      source: where it was published, with the section.
+    """
+
+    name: str
+    summary: str = ''
+    parameters: tuple[Parameter, ...] = ()
+    source: str = ''
+
+
+R = TypeVar('R', bound=Record)
+
+
+class Registry(Generic[R]):
+    """The records of one kind.
+
+    Attributes:
+      kind: what they are, for messages, such as 'loss'.
+      field: 'Class.field' of the option that names one of them.
+    """
+
+    def __init__(self, kind: str, field: str, package: str) -> None:
+        """Creates a registry.
+
+        Args:
+          kind: see the attribute.
+          field: see the attribute.
+          package: package whose modules register records when they are imported, which is when the first one is asked
+            for; modules whose name begins with an underscore are not imported.
+        """
+        self.kind = kind
+        self.field = field
+        self._package = package
+        self._records: dict[str, R] = {}
+        self._is_loaded = False
+
+    def add(self, record: R) -> None:
+        """Adds a record.
+
+        Raises:
+          ValueError: another record has its name, or a parameter of another record has the name of one of its own but
+            differs from it.
+        """
+        if self._records.get(record.name, record) != record:
+            raise ValueError(f"A {self.kind} '{record.name}' is already registered; names must be unique.")
+        for other in self._records.values():
+            for parameter in record.parameters:
+                if _parameters([other]).get(parameter.name, parameter) != parameter:
+                    raise ValueError(
+                        f"The parameter '{parameter.name}' of the {self.kind} '{record.name}' differs from the one of "
+                        f'{other.name}. Use the same Parameter, or another name.'
+                    )
+        self._records[record.name] = record
+
+    def _load(self) -> None:
+        """Imports the modules of the package, once."""
+        if self._is_loaded:
+            return
+        self._is_loaded = True
+        package = importlib.import_module(self._package)
+        for module in pkgutil.iter_modules(package.__path__):
+            if not module.name.startswith('_'):
+                importlib.import_module(f'{self._package}.{module.name}')
+
+    def records(self) -> tuple[R, ...]:
+        """Returns all records, sorted by name."""
+        self._load()
+        return tuple(self._records[name] for name in sorted(self._records))
+
+    def names(self) -> tuple[str, ...]:
+        """Returns the names of all records, sorted."""
+        return tuple(record.name for record in self.records())
+
+    def get(self, name: str) -> R:
+        """Returns the record of the given name.
+
+        Raises:
+          OptionError: there is none; the message lists the known names.
+        """
+        self._load()
+        if name not in self._records:
+            raise OptionError(f'{option(self.field, name)} is not known. Known: {", ".join(self.names())}.')
+        return self._records[name]
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Returns the parameters of all records by name, each once, in the order of the records."""
+        return _parameters(self.records())
+
+    def readers(self, parameter: str) -> tuple[str, ...]:
+        """Returns the names of the records that take a parameter."""
+        return tuple(r.name for r in self.records() if parameter in (p.name for p in r.parameters))
+
+    @contextlib.contextmanager
+    def changes_undone(self) -> Iterator[None]:
+        """Removes, at the end of the `with` block, what was registered within it. For tests."""
+        self._load()
+        before = dict(self._records)
+        try:
+            yield
+        finally:
+            self._records = before
+
+
+def _parameters(records: Any) -> dict[str, Parameter]:
+    return {parameter.name: parameter for record in records for parameter in record.parameters}
+
+
+def _listed(types: Mapping[type, str]) -> str:
+    return ', '.join(kind.__name__ for kind in types) + ', or a tuple of int or float'
+
+
+def values_of(record: Record, value_of: Callable[[str], Any]) -> dict[str, Any]:
+    """Returns the values of the parameters of a record, by name.
+
+    Args:
+      record: the record.
+      value_of: returns the value of a parameter; usually `functools.partial(getattr, options)`.
+    """
+    return {parameter.name: value_of(parameter.name) for parameter in record.parameters}

@@ -1,0 +1,47 @@
+"""Options that take the parameters of a registry as if they were fields."""
+
+import copy
+import dataclasses
+import pickle
+
+import pytest
+
+from deeplab.errors import OptionError
+from deeplab.options import LossOptions, parameters
+from deeplab.registry import LOSSES, Loss, Parameter, register
+
+
+def test_parameters_are_keywords_and_attributes():
+    found = LossOptions(formula='focal', focal_gamma=3)
+    assert (found.formula, found.focal_gamma, found.label_smoothing) == ('focal', 3.0, 0.0)
+    assert LossOptions(focal_gamma=2.0) == LossOptions()  # the default
+    assert hash(found) == hash(LossOptions(formula='focal', focal_gamma=3.0)) != hash(LossOptions(formula='focal'))
+
+
+def test_replace_copy_and_pickle_keep_them():
+    found = LossOptions(formula='focal', focal_gamma=3.0)
+    assert dataclasses.replace(found, upsample_logits=False).focal_gamma == 3.0
+    assert dataclasses.replace(found, focal_gamma=1.0) == LossOptions(formula='focal', focal_gamma=1.0)
+    assert copy.deepcopy(found) == pickle.loads(pickle.dumps(found)) == found
+
+
+def test_what_is_no_parameter_is_refused_as_python_does():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'gamma'"):
+        LossOptions(gamma=1.0)
+    with pytest.raises(AttributeError, match="'LossOptions' object has no attribute 'gamma'"):
+        LossOptions().gamma  # noqa: B018
+    with pytest.raises(OptionError, match=r'focal_gamma=-1 is not allowed: it must be 0 or more'):
+        LossOptions(formula='focal', focal_gamma=-1)
+
+
+def test_a_record_from_outside_adds_its_parameters():
+    with LOSSES.changes_undone():
+        register(Loss(name='mine', function=print, parameters=(Parameter('mine_rate', 0.5, 'Rate.'),)))
+        assert LossOptions(formula='mine', mine_rate=0.25).mine_rate == 0.25
+        assert LossOptions().mine_rate == 0.5
+
+
+def test_as_dict_has_the_values_of_all_parameters():
+    found = parameters.as_dict(LossOptions(formula='focal', focal_gamma=3.0))
+    assert (found['focal_gamma'], found['tversky_beta'], found['formula']) == (3.0, 0.7, 'focal')
+    assert 'settings' not in found

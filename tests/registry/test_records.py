@@ -1,0 +1,104 @@
+"""Records, parameters and registries. Covers registry/losses.py and core/lazy.py."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from deeplab.errors import OptionError
+from deeplab.registry import LOSSES, REGISTRIES, Loss, Parameter, Record, Registry, register
+
+RATE = Parameter('rate', 0.5, 'Rate.', range='[0, 1)')
+
+
+def _loss(name='mine', **fields):
+    return Loss(name=name, function=print, **fields)
+
+
+@pytest.mark.parametrize(
+    ('parameter', 'value', 'expected'),
+    [
+        (RATE, 0, 0.0),
+        (RATE, np.float32(0.25), 0.25),
+        (Parameter('on', True, 'On.'), False, False),
+        (Parameter('word', 'a', 'Word.', choices=('a', 'b')), 'b', 'b'),
+        (Parameter('sizes', (1, 2), 'Sizes.', range='(0, inf)'), [3], (3,)),
+    ],
+)
+def test_values_take_the_type_of_the_default(parameter, value, expected):
+    found = parameter.checked(value, 'LossOptions.x')
+    assert found == expected and type(found) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ('parameter', 'value', 'allowed'),
+    [
+        (RATE, 1.0, '0 or more and less than 1'),
+        (RATE, float('nan'), 'a finite number'),
+        (RATE, '0.5', 'a number'),
+        (Parameter('count', 1, 'Count.'), 1.0, 'an integer'),
+        (Parameter('count', 1, 'Count.'), True, 'an integer'),
+        (Parameter('on', True, 'On.'), 1, 'true or false'),
+        (Parameter('word', 'a', 'Word.', choices=('a', 'b')), 'c', 'one of a, b'),
+        (Parameter('sizes', (1, 2), 'Sizes.', range='(0, inf)'), (1, 0), 'greater than 0'),
+        (Parameter('sizes', (1, 2), 'Sizes.'), 1, 'a sequence of numbers'),
+    ],
+)
+def test_other_values_are_refused(parameter, value, allowed):
+    with pytest.raises(OptionError) as error:
+        parameter.checked(value, 'LossOptions.x')
+    assert f'x={value!r}' in str(error.value) and allowed in str(error.value)
+
+
+@pytest.mark.parametrize('fields', [{'name': 'a b'}, {'default': None}, {'default': ()}])
+def test_parameters_that_cannot_be(fields):
+    with pytest.raises(ValueError, match=f'{fields.get("name", "rate")}'):
+        Parameter(**{'name': 'rate', 'default': 0.5, 'meaning': 'Rate.'} | fields)
+    with pytest.raises(OptionError):
+        Parameter('rate', 2.0, 'Rate.', range='[0, 1]')
+
+
+def test_a_registered_record_is_found_by_its_name():
+    with LOSSES.changes_undone():
+        register(_loss(parameters=(RATE,)))
+        register(_loss('yours', parameters=(RATE,)))  # a parameter may be shared
+        assert LOSSES.get('mine').parameters == (RATE,)
+        assert {'mine', 'yours', 'softmax'} <= set(LOSSES.names())
+        assert LOSSES.parameters()['rate'] == RATE
+        assert LOSSES.readers('rate') == ('mine', 'yours')
+    assert 'mine' not in LOSSES.names()
+
+
+def test_names_and_parameters_are_unique():
+    with LOSSES.changes_undone():
+        register(_loss(parameters=(RATE,)))
+        register(_loss(parameters=(RATE,)))  # the same again, as when a module is imported twice
+        with pytest.raises(ValueError, match="loss 'mine'"):
+            register(_loss())
+        with pytest.raises(ValueError, match="parameter 'rate' of the loss 'yours' differs from the one of mine"):
+            register(_loss('yours', parameters=(Parameter('rate', 0.25, 'Rate.'),)))
+    with pytest.raises(ValueError, match='not a Record'):
+        register(Record(name='nothing'))
+    with pytest.raises(ValueError, match="'mine' is of 'words'"):
+        _loss(of='words')
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones():
+    with pytest.raises(OptionError, match=r"formula='nothing' is not known\. Known: dice, .*softmax"):
+        LOSSES.get('nothing')
+
+
+def test_the_records_of_the_package_are_complete():
+    for registry in REGISTRIES.values():
+        for record in registry.records():
+            assert record.summary.endswith('.'), record.name
+            assert record.source or isinstance(registry, Registry), record.name
+            for parameter in record.parameters:
+                assert parameter.meaning.endswith('.'), parameter.name
+
+
+def test_records_are_read_without_tensorflow():
+    code = 'import sys; from deeplab import registry; [r.parameters() for r in registry.REGISTRIES.values()]; '
+    code += "print('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout == 'False\n'

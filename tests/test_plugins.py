@@ -1,0 +1,87 @@
+"""Plugins: modules of users that register things by name. Covers plugins.py and cli/plugin_flags.py."""
+
+import json
+
+import pytest
+
+from deeplab import cli, plugins
+from deeplab.errors import OptionError
+from deeplab.registry import LOSSES
+
+TRAIN = ['--train_logdir=logs', '--dataset_dir=records']
+MINE = """
+from deeplab.registry import Loss, Parameter, register
+
+register(
+    Loss(
+        name='mine',
+        function=lambda logits, labels, mine_rate: logits[:, 0] * mine_rate,
+        parameters=(Parameter('mine_rate', 0.5, 'Rate of mine.', range='[0, 1]'),),
+    )
+)
+"""
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """A plugin in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'mine.py').write_text(MINE)
+    with LOSSES.changes_undone():
+        yield 'mine.py'
+
+
+@pytest.mark.parametrize('name', ['mine.py', './mine.py', 'mine'])
+def test_what_a_plugin_registers_is_known_to_the_flags(mine, name):
+    words = [*TRAIN, f'--plugins={name}', '--loss=softmax+mine', '--mine_rate=0.25']
+    loss = cli.options_of('train', words).loss
+    assert [term.name for term in loss.terms] == ['softmax', 'mine']
+    assert loss.mine_rate == 0.25
+    assert '--mine_rate=X\n      Rate of mine. Default: 0.5.' in cli.program_help(cli.find_program('train'))
+    with pytest.raises(OptionError, match=r'--mine_rate=2\.0 is not allowed: it must be from 0 to 1'):
+        cli.options_of('train', [*words, '--mine_rate=2'])
+
+
+def test_help_shows_the_flags_of_plugins(mine, capsys):
+    assert cli.main(['train', '--plugins', mine, '--help']) == 0
+    assert '--mine_rate' in capsys.readouterr().out
+
+
+def test_a_run_is_repeated_with_its_plugins(mine, tmp_path, monkeypatch):
+    command = [*TRAIN, '--plugins=mine.py', '--loss=mine']
+    run = {'command': command, 'folder': str(tmp_path)}
+    (tmp_path / 'run.json').write_text(json.dumps({'format': 1, 'runs': [run]}))
+    (tmp_path / 'elsewhere').mkdir()
+    monkeypatch.chdir(tmp_path / 'elsewhere')
+    found = cli.options_of('train', ['--from=../run.json'])
+    assert found.loss.formula == 'mine'
+    assert f'--plugins={tmp_path / "mine.py"}' in found.command
+
+
+def test_files_beside_a_checkpoint_import_nothing(mine, tmp_path):
+    """A checkpoint may come from anywhere."""
+    run = {'command': [*TRAIN, '--plugins=mine.py', '--loss=mine'], 'folder': str(tmp_path)}
+    (tmp_path / 'run.json').write_text(json.dumps({'format': 1, 'runs': [run]}))
+    words = ['--checkpoint_dir=.', '--eval_logdir=e', '--dataset_dir=r']
+    values = cli.parse_flags(cli.find_program('eval'), words)
+    assert 'mine' not in LOSSES.names()
+    assert '--plugins=mine.py' in values.notes[0]
+
+
+@pytest.mark.parametrize(
+    ('name', 'content', 'parts'),
+    [
+        ('missing.py', None, ("'missing.py' does not exist",)),
+        ('missing', None, ("'missing' cannot be found",)),
+        ('a b', None, ("'a b' does not exist",)),
+        ('broken.py', 'x = 1\nx.y\n', ('broken.py, line 2', 'AttributeError')),
+        ('twice.py', MINE.replace("'mine'", "'dice'"), ('twice.py, line 4', "loss 'dice' is already registered")),
+    ],
+)
+def test_plugins_that_cannot_be_loaded(tmp_path, monkeypatch, name, content, parts):
+    monkeypatch.chdir(tmp_path)
+    if content:
+        (tmp_path / name).write_text(content)
+    with LOSSES.changes_undone(), pytest.raises(OptionError) as error:
+        plugins.load([name])
+    assert all(part in str(error.value) for part in parts), error.value
