@@ -14,6 +14,7 @@ from deeplab.core.backbones import nas, nas_cell, registry
 from deeplab.core.backbones.nas_cell import Branch
 from deeplab.errors import OptionError
 from deeplab.options import DecoderOptions, ModelOptions, NasOptions
+from tests import given_weights
 
 # A shorter path by the same rule, which keeps the tests quick.
 SHORT = nas.HNASNET._replace(levels=(0, 1, 0), scope='short')
@@ -35,9 +36,16 @@ def built(architecture, model_options, images, is_training=False, weight_decay=0
 
 
 @pytest.fixture
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
+def network():
+    with given_weights.network() as network:
+        yield network
+
+
+@pytest.fixture
+def step():
+    with tf.Graph().as_default():
+        tf.compat.v1.set_random_seed(7)
+        yield tf.compat.v1.train.create_global_step()
 
 
 @pytest.mark.parametrize(
@@ -88,14 +96,14 @@ def test_the_registry_refuses(given, message):
         ),
     ],
 )
-def test_what_a_network_cannot_be_is_refused(graph, nas_options, message):
+def test_what_a_network_cannot_be_is_refused(network, nas_options, message):
     with pytest.raises(OptionError, match=message):
         built(nas.PNASNET, options('nas_pnasnet', 32, nas_options), tf.zeros([1, 9, 9, 3]))
-    assert not tf.compat.v1.model_variables()
+    assert not network.weights
 
 
 @pytest.mark.parametrize('removed', [False, True])
-def test_end_points_follow_the_levels(graph, removed):
+def test_end_points_follow_the_levels(network, removed):
     given = options(output_stride=16, nas_options=NasOptions(stem_output_filters=4, remove_os32_stride=removed))
     path = nas.HNASNET._replace(levels=(1, 2, 3, 2), scope='deep')
     features, end_points = built(path, given, tf.zeros([2, 65, 97, 3]))
@@ -105,8 +113,7 @@ def test_end_points_follow_the_levels(graph, removed):
         assert end_points[f'Cell_{i}'].shape.as_list() == [2, *size, 5 * 4 * 2**level]
     assert features.shape == end_points['Cell_3'].shape
     # Weights do not depend on where a cell lies, so a checkpoint fits either way.
-    by_name = {v.op.name: v.shape.as_list() for v in tf.compat.v1.model_variables()}
-    assert by_name['deep/cell_2/comb_iter_0/left/atrous_5x5/weights'] == [5, 5, 32, 32]
+    assert network.shapes['deep/cell_2/comb_iter_0/left/atrous_5x5/weights'] == [5, 5, 32, 32]
 
 
 def test_decoder_end_points_lie_at_their_strides():
@@ -120,7 +127,7 @@ def test_decoder_end_points_lie_at_their_strides():
 
 @pytest.mark.parametrize('size', [(1, 2), (7, 10), (34, 33)])
 @pytest.mark.parametrize('operation', [nas_cell.SEPARABLE, nas_cell.ATROUS, nas_cell.MAX_POOL, nas_cell.IDENTITY])
-def test_every_operation_strides_alike(graph, operation, size):
+def test_every_operation_strides_alike(network, operation, size):
     genotype = ((Branch(operation, 3, nas_cell.INPUT), Branch(nas_cell.MAX_POOL, 3, nas_cell.PREVIOUS)),)
     style = nas_cell.CellStyle(genotype, tf.nn.relu)
     net = nas_cell.cell(
@@ -135,7 +142,7 @@ def test_every_operation_strides_alike(graph, operation, size):
     assert net.shape.as_list() == [1, (size[0] + 1) // 2, (size[1] + 1) // 2, 4]
 
 
-def test_an_unknown_operation_is_named(graph):
+def test_an_unknown_operation_is_named(network):
     genotype = ((Branch('avg_pool', 3, nas_cell.INPUT), Branch(nas_cell.IDENTITY, 1, nas_cell.PREVIOUS)),)
     images = tf.zeros([1, 5, 5, 2])
     with pytest.raises(ValueError, match="operation 'avg_pool'"):
@@ -153,7 +160,7 @@ def test_an_unknown_operation_is_named(graph):
 @pytest.mark.parametrize(
     ('channels', 'same_stride', 'projected'), [(4, True, False), (3, True, True), (4, False, True)]
 )
-def test_the_cell_before_is_projected_where_it_differs(graph, channels, same_stride, projected):
+def test_the_cell_before_is_projected_where_it_differs(network, channels, same_stride, projected):
     genotype = ((Branch(nas_cell.IDENTITY, 1, nas_cell.INPUT), Branch(nas_cell.IDENTITY, 1, nas_cell.PREVIOUS)),)
     nas_cell.cell(
         tf.zeros([1, 5, 5, 2]),
@@ -164,12 +171,11 @@ def test_the_cell_before_is_projected_where_it_differs(graph, channels, same_str
         same_stride=same_stride,
         scope='cell',
     )
-    names = {v.op.name for v in tf.compat.v1.model_variables()}
-    assert ('cell/prev_1x1/weights' in names) == projected
-    assert 'cell/1x1/weights' in names
+    assert ('cell/prev_1x1/weights' in network.weights) == projected
+    assert 'cell/1x1/weights' in network.weights
 
 
-def test_a_cell_by_hand(graph):
+def test_a_cell_by_hand(network):
     """One block of two identities: the sum of the projected input and the projected, resized cell before."""
     genotype = ((Branch(nas_cell.IDENTITY, 1, nas_cell.INPUT), Branch(nas_cell.IDENTITY, 1, nas_cell.PREVIOUS)),)
     inputs = np.array([[1.0, -2.0, 3.0]] * 3, np.float32).reshape(1, 3, 3, 1)
@@ -184,13 +190,12 @@ def test_a_cell_by_hand(graph):
             same_stride=False,
             scope='cell',
         )
-    with tf.compat.v1.Session() as session:
-        session.run(tf.compat.v1.global_variables_initializer())
-        weights = {v.op.name: v for v in tf.compat.v1.model_variables()}
-        session.run(
-            [weights['cell/1x1/weights'].assign([[[[10.0]]]]), weights['cell/prev_1x1/weights'].assign([[[[1.0]]]])]
-        )
-        result = session.run(net)[0, :, :, 0]
+    ends = {'cell/1x1/weights': 10.0, 'gamma': 1.0, 'moving_variance': 1.0, 'cell/prev_1x1/weights': 1.0}
+
+    def value(name, shape):
+        return np.full(shape, next((each for end, each in ends.items() if name.endswith(end)), 0.0))
+
+    result = network.run(net, values=value)[0, :, :, 0]
     expected = np.array([[10.0, 0.0, 30.0]] * 3) + np.array([[0.0, 2.0, 4.0]] * 3)
     np.testing.assert_allclose(result, expected / np.sqrt(1 + layers.HEAD_BATCH_NORM_EPSILON), rtol=1e-5)
 
@@ -201,60 +206,42 @@ def test_initial_weights_lie_in_the_fan_in_bound():
     assert weights.var() == pytest.approx(1 / (3 * 36), rel=0.1)
 
 
-def test_training_reaches_every_weight(graph):
-    tf.random.set_seed(1)
+def test_training_reaches_every_weight(network):
     images = tf.random.stateless_normal([2, 41, 54, 3], (1, 2))
     features, _ = built(SHORT, options(output_stride=4), images, is_training=True, weight_decay=0.5)
     loss = tf.reduce_mean(features**2)
-    variables = tf.compat.v1.trainable_variables()
-    gradients = tf.gradients(loss, variables)
+    names = sorted(network.trained)
+    gradients = tf.gradients(loss, [network.weights[name] for name in names])
     assert None not in gradients
-    decayed = {name_of_decayed(term) for term in tf.compat.v1.losses.get_regularization_losses()}
-    assert decayed == {v.op.name for v in variables if v.op.name.endswith('weights')}
+    assert layers.weight_decays() == {name: 0.5 for name in names if name.endswith('weights')}
+    assert len(tf.compat.v1.losses.get_regularization_losses()) == len(layers.weight_decays())
     assert {update.decay for update in layers.moving_updates()} == {0.9997}
-    assert len(layers.moving_updates()) == len(variables) - len(decayed)
-    with tf.compat.v1.Session() as session:
-        session.run(tf.compat.v1.global_variables_initializer())
-        norms = session.run([tf.norm(gradient) for gradient in gradients])
+    assert len(layers.moving_updates()) == len(names) - len(layers.weight_decays())
+    norms = network.run([tf.norm(gradient) for gradient in gradients])
     assert np.all(np.isfinite(norms))
     assert min(norms) > 0
 
 
-def name_of_decayed(loss):
-    """Name of the variable that a regularization loss reads."""
-    pending = [loss.op]
-    while pending:
-        op = pending.pop()
-        if op.type == 'VarHandleOp':
-            return op.name
-        pending += [tensor.op for tensor in op.inputs]
-    raise AssertionError(f'{loss} reads no variable')
-
-
-def test_sizes_may_be_unknown(graph):
+def test_sizes_may_be_unknown(network):
     image = np.random.RandomState(0).uniform(-1, 1, (1, 38, 51, 3)).astype(np.float32)
     unknown = tf.compat.v1.placeholder(tf.float32, [None, None, None, 3])
-    with tf.compat.v1.variable_scope('', reuse=tf.compat.v1.AUTO_REUSE):
-        static, _ = built(SHORT, options(output_stride=4), tf.constant(image))
-        dynamic, _ = built(SHORT, options(output_stride=4), unknown)
+    static, _ = built(SHORT, options(output_stride=4), tf.constant(image))
+    dynamic, _ = built(SHORT, options(output_stride=4), unknown)
     assert dynamic.shape.as_list() == [None, None, None, 20]
     # Down from 10 rows to 5 and up again to 9.
     assert static.shape.as_list() == [1, 9, 13, 20]
-    with tf.compat.v1.Session() as session:
-        session.run(tf.compat.v1.global_variables_initializer())
-        expected, result = session.run([static, dynamic], {unknown: image})
+    expected, result = network.run([static, dynamic], {unknown: image})
     np.testing.assert_allclose(result, expected, atol=1e-5 * expected.std())
 
 
 @pytest.mark.parametrize('bounded', [False, True])
-def test_bounded_activation(graph, bounded):
+def test_bounded_activation(network, bounded):
     built(SHORT, options(output_stride=4, use_bounded_activation=bounded), tf.zeros([1, 17, 17, 3]))
-    kinds = {op.type for op in graph.get_operations()} & {'Relu', 'Relu6'}
+    kinds = {op.type for op in network.graph.get_operations()} & {'Relu', 'Relu6'}
     assert kinds == {'Relu6' if bounded else 'Relu'}
 
 
-def test_paths_are_dropped_by_depth_and_progress(graph):
-    step = tf.compat.v1.train.create_global_step()
+def test_paths_are_dropped_by_depth_and_progress(step):
     given = NasOptions(drop_path_keep_prob=0.6)
     scheduled = nas._keep_probability(dataclasses.replace(given, total_training_steps=100), 2, 12)
     at_once = nas._keep_probability(given, 2, 12)
@@ -266,9 +253,7 @@ def test_paths_are_dropped_by_depth_and_progress(graph):
             assert session.run([scheduled, at_once]) == pytest.approx([expected, full])
 
 
-def test_drop_path_drops_whole_images_by_seed_and_step(graph):
-    tf.compat.v1.set_random_seed(7)
-    step = tf.compat.v1.train.create_global_step()
+def test_drop_path_drops_whole_images_by_seed_and_step(step):
     images = tf.ones([64, 2, 2, 3])
     assert dropout.drop_path(images, 0.5, scope='still') is images
     dropped = dropout.drop_path(images, 0.25, scope='drop_path', is_training=True)
@@ -287,13 +272,12 @@ def test_drop_path_drops_whole_images_by_seed_and_step(graph):
     assert np.any(first != other)
 
 
-def test_only_training_drops_paths(graph):
+def test_only_training_drops_paths(network):
     tf.compat.v1.train.create_global_step()
     given = options(output_stride=4, nas_options=NasOptions(stem_output_filters=4, drop_path_keep_prob=0.5))
     images = tf.zeros([1, 17, 17, 3])
     built(SHORT, given, images)
-    assert not [op for op in graph.get_operations() if 'drop_path' in op.name]
-    with tf.compat.v1.variable_scope('', reuse=tf.compat.v1.AUTO_REUSE):
-        built(SHORT, dataclasses.replace(given), images, is_training=True)
-    places = {op.name.rsplit('/drop_path/', 1)[0] for op in graph.get_operations() if '/drop_path/' in op.name}
+    assert not [op for op in network.graph.get_operations() if 'drop_path' in op.name]
+    built(SHORT, given, images, is_training=True)
+    places = {op.name.rsplit('/drop_path/', 1)[0] for op in network.graph.get_operations() if '/drop_path/' in op.name}
     assert len(places) == 2 * 5 * len(SHORT.levels)
