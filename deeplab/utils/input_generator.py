@@ -11,7 +11,7 @@ import contextlib
 import functools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -173,7 +173,7 @@ def get(
     last = np.iinfo(np.int64).max if batches is None else batches * batch_size
     data = tf.data.Dataset.range(first_position if is_training else 0, last)
     if is_taken is not None:
-        data = data.filter(is_taken)
+        data = data.filter(_as_written(is_taken))
     load = _training_loader(reader, chosen, seed) if is_training else _ordered_loader(reader, chosen)
 
     def sample_at(position: tf.Tensor) -> input_preprocess.Sample:
@@ -182,12 +182,17 @@ def get(
         return {key: sample[key] for key in _TRAINING_KEYS if key in sample} if is_training else sample
 
     # Order stays whatever the number of threads; no stage holds more than a few batches.
-    data = data.map(sample_at, num_parallel_calls=num_parallel or tf.data.AUTOTUNE, deterministic=True)
+    data = data.map(_as_written(sample_at), num_parallel_calls=num_parallel or tf.data.AUTOTUNE, deterministic=True)
     is_one_shape = all(spec.shape.is_fully_defined() for spec in data.element_spec.values())
     batch = data.batch if is_one_shape else data.padded_batch
     data = batch(batch_size, drop_remainder=True).prefetch(prefetch_batches).with_options(_pipeline_options())
     iterator = tf.compat.v1.data.make_initializable_iterator(data)
     return Pipeline(iterator.get_next(), iterator.initializer, batches)
+
+
+def _as_written(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Keeps tf.data from rewriting a function with AutoGraph, which no step needs and which takes two seconds."""
+    return tf.autograph.experimental.do_not_convert(function)
 
 
 def _pipeline_options() -> tf.data.Options:
