@@ -75,16 +75,12 @@ def _run(options: EvalOptions) -> Result:
     network = runner.Network(options.model, options.prediction, options.batch_size)
     if not options.master:
         network.check_memory('eval', options.model)
+    task = evaluation_rounds.Task(
+        network, split, options.resize, options.metric_parameters, options.master, options.use_moving_average
+    )
     rounds = []
     for checkpoint in waiting.rounds(options.checkpoint_dir, options.wait):
-        found = evaluation_rounds.evaluate(
-            checkpoint,
-            network,
-            split,
-            options.resize,
-            options.master,
-            use_moving_average=options.use_moving_average,
-        )
+        found = evaluation_rounds.evaluate(checkpoint, task)
         path = os.path.join(options.eval_logdir, figures_file(found.global_step, options))
         rounds.append(dataclasses.replace(found, path=path))
         _publish(rounds[-1], split.descriptor, options)
@@ -98,6 +94,7 @@ def _publish(result: evaluation_rounds.Round, descriptor: DatasetDescriptor, opt
       OutputError: A file cannot be written; the error carries the table of the round.
     """
     figures = evaluation_rounds.tagged_figures(result.metrics, options.prediction)
+    figures |= evaluation_rounds.further_tagged_figures(result, options.prediction)
     for tag, value in figures.items():
         logging.info('%s', evaluation_rounds.log_line(tag, value))
     content = evaluation_rounds.as_json(result, descriptor) | {'flags': flags_of_figures(options)}
@@ -124,6 +121,7 @@ def flags_of_figures(options: EvalOptions) -> dict[str, object]:
         'min_resize_value': options.resize.min_value,
         'max_resize_value': options.resize.max_value,
         'resize_factor': options.resize.factor,
+        **({'metrics': options.metric_parameters} if options.metrics else {}),
     }
 
 
@@ -149,12 +147,15 @@ def figures_file(step: int, options: EvalOptions) -> str:
 
 
 def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> str:
-    """Formats a round as a table: each class with its share of the labelled pixels and its IoU, then the means."""
+    """Formats a round as a table: each class with its share of the labelled pixels and its IoU, then other metrics."""
     metrics = result.metrics
     pixels = [sum(row) for row in metrics.confusion_matrix]
     total = max(sum(pixels), 1)
     names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
-    width = max(len(name) for name in [*names, 'frequency weighted IoU'])
+    further = {
+        f'{metric} {name}': value for metric, figures in result.further.items() for name, value in figures.items()
+    }
+    width = max(len(name) for name in [*names, *further, 'frequency weighted IoU'])
     lines = [f'{"class":{width}}   pixels      IoU']
     for name, count, iou in zip(names, pixels, metrics.class_iou, strict=True):
         lines.append(f'{name:{width}} {count / total:7.2%}  {_shown(iou)}')
@@ -164,6 +165,7 @@ def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> st
         ('pixel accuracy', metrics.pixel_accuracy),
         ('mean accuracy', metrics.mean_accuracy),
         ('frequency weighted IoU', metrics.frequency_weighted_iou),
+        *further.items(),
     ):
         lines.append(f'{name:{width}}          {_shown(value)}')
     lines.append(

@@ -84,13 +84,25 @@ def test_masks_are_warned_of_before_a_checkpoint_is_waited_for(options, caplog, 
 
 def test_figures_equal_a_matrix_of_our_own(options):
     setup.write_checkpoint(options.checkpoint_dir, weight=2.0)
-    matrix = ConfusionMatrix(4, 255)
+    matrix, images = ConfusionMatrix(4, 255), []
     for number in range(len(setup.SIZES)):
         guess = np.minimum(np.round(setup.image(number)[..., 0] / 10 * 2).astype(int), 3)
-        matrix.update(setup.truth(number), guess)
+        image = ConfusionMatrix(4, 255)
+        image.update(setup.truth(number), guess)
+        matrix.merge(image)
+        images.append(image.result().miou)
     for batch_size in (1, 3, 8):
-        result = eval_program.run(changed(options, batch_size=batch_size))
+        result = eval_program.run(changed(options, batch_size=batch_size, metrics=('image_iou',)))
         assert result.rounds[0].metrics == matrix.result()
+        assert result.rounds[0].further == {
+            'image_iou': {'mean': pytest.approx(np.mean(images)), 'lowest': min(images)}
+        }
+    content = json.loads(pathlib.Path(result.rounds[0].path).read_text())
+    assert content['metrics'] == result.rounds[0].further
+    assert content['flags']['metrics'] == {'image_iou': {}}
+    assert f'image_iou mean                   {np.mean(images):.4f}' in result.report
+    tagged = evaluation_rounds.further_tagged_figures(result.rounds[0], PredictionOptions((0.5, 1.0)))
+    assert tagged['eval/image_iou_0.5_1.0_lowest'] == min(images)
 
 
 def test_json_and_events_and_report(options):

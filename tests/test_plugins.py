@@ -2,11 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from deeplab import cli, plugins
 from deeplab.errors import OptionError
-from deeplab.registry import LOSSES
+from deeplab.registry import LOSSES, METRICS, MetricContext
+from tests.test_extending import EXAMPLES
 
 TRAIN = ['--train_logdir=logs', '--dataset_dir=records']
 MINE = """
@@ -66,6 +68,22 @@ def test_files_beside_a_checkpoint_import_nothing(mine, tmp_path):
     values = cli.parse_flags(cli.find_program('eval'), words)
     assert 'mine' not in LOSSES.names()
     assert '--plugins=mine.py' in values.notes[0]
+
+
+def test_a_metric_of_a_plugin(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'most_errors.py').write_text(EXAMPLES['most_errors.py'])
+    words = ['--checkpoint_dir=.', '--eval_logdir=e', '--dataset_dir=r', '--plugins=most_errors']
+    with METRICS.changes_undone():
+        options = cli.options_of('eval', [*words, '--metrics=image_iou,most_errors', '--errors_least=3'])
+        assert options.metric_parameters == {'image_iou': {}, 'most_errors': {'errors_least': 3}}
+        metric = METRICS.get('most_errors').create(MetricContext(2, 255, ('a', 'b')), errors_least=3)
+        metric.update(np.array([[[0, 1, 1, 255]], [[1, 1, 1, 0]]]), np.array([[[1, 0, 1, 0]], [[0, 0, 0, 0]]]))
+        assert metric.result() == {'pixels': 3, 'images': 1}
+        with pytest.raises(OptionError, match=r'--errors_least=3 .*most_errors'):
+            cli.options_of('eval', [*words, '--errors_least=3'])
+        with pytest.raises(OptionError, match=r'--metrics=iou is not known\. Known: .*image_iou, most_errors'):
+            cli.options_of('eval', [*words, '--metrics=iou'])
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ from typing import Any
 
 from deeplab import options
 from deeplab.cli.data_flags import RESIZE
-from deeplab.cli.links import linked
+from deeplab.cli.links import linked, parameters
 from deeplab.cli.words import Flag, Group
+from deeplab.registry import CONFUSION_MATRIX, METRICS
 
 _EVAL_SCALES = linked(
     'eval_scales',
@@ -63,6 +64,17 @@ def _rounds(name: str, meaning: str) -> Flag:
     return Flag(name, 'integer', 0, meaning, fields=('WaitOptions.max_rounds',))
 
 
+def _metrics() -> list[Flag]:
+    """Returns --metrics, which names all registered metrics."""
+    known = ', '.join(name for name in METRICS.names() if name != CONFUSION_MATRIX)
+    meaning = (
+        'Comma-separated names of further metrics, which are computed in addition to mean IoU, the IoU of each class '
+        f'and accuracies: {known}. Not set: none.'
+    )
+    return [linked('metrics', 'EvalOptions.metrics', meaning, kind='string')]
+
+
+METRIC_FLAGS = Group('Metrics', (_metrics, parameters('EvalOptions')))
 EVAL_RESULTS = Group(
     'Checkpoints and results',
     (

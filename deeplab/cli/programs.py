@@ -13,6 +13,7 @@ from deeplab.cli.inference_flags import (
     EXPORT_FILES,
     EXPORT_SIZES,
     INFERENCE_SCALES,
+    METRIC_FLAGS,
     PREDICTION,
     VIS_RESULTS,
     with_default,
@@ -112,6 +113,7 @@ _EVAL = Program(
     groups=(
         data_group('eval', 'val', linked('eval_batch_size', 'EvalOptions.batch_size', 'Images per batch.')),
         EVAL_RESULTS,
+        METRIC_FLAGS,
         PREDICTION,
         NETWORK,
         HEAD,

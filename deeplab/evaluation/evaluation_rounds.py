@@ -7,19 +7,43 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
 from deeplab import common, input_preprocess
 from deeplab.core import checkpoints
-from deeplab.core.metrics import ConfusionMatrix, Metrics
+from deeplab.core.metrics import Metrics
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.evaluation import runner
 from deeplab.options import PredictionOptions, ResizeOptions
+from deeplab.registry import CONFUSION_MATRIX, METRICS, MetricContext
 from deeplab.utils import files
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What is evaluated, and how: the same for each checkpoint.
+
+    Attributes:
+      network: the network, which gets the weights of a checkpoint.
+      split: the split to evaluate on.
+      resize: how images are resized before the crop.
+      metrics: values of the parameters of each further metric, by names of registered metrics and of parameters.
+      master: address of a TensorFlow server, empty for this process.
+      use_moving_average: whether to evaluate the moving averages (EMA) of the weights instead.
+    """
+
+    network: runner.Network
+    split: runner.Split
+    resize: ResizeOptions
+    metrics: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    master: str = ''
+    use_moving_average: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,12 +51,13 @@ class Round:
     """Result of the evaluation of one checkpoint.
 
     Attributes:
-      metrics: the metrics.
+      metrics: the metrics of the confusion matrix.
       checkpoint: path of the checkpoint.
       global_step: its step.
       images: number of images.
       seconds: how long reading and predicting them took.
       path: the JSON file with all this; empty until the caller has set one.
+      further: figures of the further metrics, by names of metrics and figures.
     """
 
     metrics: Metrics
@@ -41,49 +66,58 @@ class Round:
     images: int
     seconds: float
     path: str = ''
+    further: Mapping[str, Mapping[str, float | None]] = dataclasses.field(default_factory=dict)
 
 
-def evaluate(
-    checkpoint: str,
-    network: runner.Network,
-    split: runner.Split,
-    resize: ResizeOptions,
-    master: str = '',
-    after_batch: Callable[[], None] = lambda: None,
-    use_moving_average: bool = False,
-) -> Round:
+def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lambda: None) -> Round:
     """Evaluates one checkpoint on a split.
 
     Args:
       checkpoint: its path.
-      network: the network, which gets the checkpoint's weights.
-      split: the split to evaluate on.
-      resize: how images are resized before the crop.
-      master: address of a TensorFlow server, empty for this process.
+      task: network, split and metrics.
       after_batch: called after each batch; what it raises ends the round.
-      use_moving_average: whether to evaluate the moving averages (EMA) of the weights instead.
 
     Raises:
       CheckpointError: The checkpoint does not match the network.
       DataError: An image cannot be decoded.
     """
-    predict = network.with_weights_of(checkpoint, use_moving_average)
+    network, split = task.network, task.split
+    predict = network.with_weights_of(checkpoint, task.use_moving_average)
     step = checkpoints.step_of(checkpoint)
     logging.info("Evaluating '%s' (step %d) on %d images.", checkpoint, step, split.num_images)
-    descriptor = split.descriptor
-    matrix = ConfusionMatrix(descriptor.num_classes, descriptor.ignore_label)
-    steps = input_preprocess.eval_steps(network.crop_size, resize, network.mean_pixel, descriptor.ignore_label)
+    accumulators = _accumulators(split.descriptor, task.metrics)
+    steps = input_preprocess.eval_steps(
+        network.crop_size, task.resize, network.mean_pixel, split.descriptor.ignore_label
+    )
 
     def handle(batch: runner.Batch) -> None:
-        matrix.update(batch[common.LABEL], batch[runner.PREDICTION])
+        labels = batch[common.LABEL][..., 0]  # [n, h, w]
+        for accumulator in accumulators.values():
+            accumulator.update(labels, batch[runner.PREDICTION])
         after_batch()
 
     started = time.monotonic()
     reading = runner.Reading(split, steps, network.batch_size, (common.LABEL,))
-    runner.run_batches(predict, reading, handle, f'eval step {step}', master)
+    runner.run_batches(predict, reading, handle, f'eval step {step}', task.master)
     seconds = time.monotonic() - started
     logging.info('%d images in %.1f s (%.1f images/s).', split.num_images, seconds, split.num_images / seconds)
-    return Round(matrix.result(), checkpoint, step, split.num_images, seconds)
+    further = {name: _finite(accumulators[name].result()) for name in task.metrics}
+    metrics = accumulators[CONFUSION_MATRIX].matrix.result()
+    return Round(metrics, checkpoint, step, split.num_images, seconds, further=further)
+
+
+def _accumulators(descriptor: DatasetDescriptor, metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns new accumulators by name of metric: the confusion matrix, and the further ones."""
+    names = tuple(descriptor.class_name(i) for i in range(descriptor.num_classes))
+    context = MetricContext(descriptor.num_classes, descriptor.ignore_label, names)
+    all_ = {CONFUSION_MATRIX: {}, **metrics}
+    return {name: METRICS.get(name).create(context, **values) for name, values in all_.items()}
+
+
+def _finite(figures: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Returns figures as Python numbers; None for one that is not finite."""
+    numbers = {name: None if value is None else float(value) for name, value in figures.items()}
+    return {name: value if value is not None and math.isfinite(value) else None for name, value in numbers.items()}
 
 
 def tagged_figures(metrics: Metrics, prediction: PredictionOptions) -> dict[str, float | None]:
@@ -93,10 +127,23 @@ def tagged_figures(metrics: Metrics, prediction: PredictionOptions) -> dict[str,
       metrics: the metrics.
       prediction: its scales and flips are part of the tags, such as `eval/miou_0.5_1.0_flipped_overall`.
     """
-    scales = '_'.join(str(float(scale)) for scale in prediction.scales)
-    prefix = f'eval/miou_{scales}' + ('_flipped' if prediction.add_flipped_images else '')
+    prefix = _tag('miou', prediction)
     classes = {f'{prefix}_class_{i}': iou for i, iou in enumerate(metrics.class_iou)}
     return {f'{prefix}_overall': metrics.miou} | classes
+
+
+def further_tagged_figures(result: Round, prediction: PredictionOptions) -> dict[str, float | None]:
+    """Returns the figures of the further metrics by summary tag, such as `eval/image_iou_1.0_mean`."""
+    tagged = {}
+    for metric, figures in result.further.items():
+        tagged |= {f'{_tag(metric, prediction)}_{name}': value for name, value in figures.items()}
+    return tagged
+
+
+def _tag(metric: str, prediction: PredictionOptions) -> str:
+    """Returns the first part of the summary tags of a metric."""
+    scales = '_'.join(str(float(scale)) for scale in prediction.scales)
+    return f'eval/{metric}_{scales}' + ('_flipped' if prediction.add_flipped_images else '')
 
 
 def log_line(tag: str, value: float | None) -> str:
@@ -119,7 +166,7 @@ def add_summaries(writer: tf.compat.v1.summary.FileWriter, figures: dict[str, fl
 
 
 def as_json(result: Round, descriptor: DatasetDescriptor) -> dict[str, object]:
-    """Returns the content of metrics-STEP.json; the value of a class that does not occur is None."""
+    """Returns the content of metrics-STEP.json; figures that nothing determines, as of absent classes, are None."""
     metrics = result.metrics
     names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
     return {
@@ -133,6 +180,7 @@ def as_json(result: Round, descriptor: DatasetDescriptor) -> dict[str, object]:
         'seconds': round(result.seconds, 3),
         'checkpoint': result.checkpoint,
         'global_step': result.global_step,
+        **({'metrics': result.further} if result.further else {}),
     }
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+from typing import Any
 
 from deeplab.options.data import IMAGE_BITS, DatasetOptions, ResizeOptions
 from deeplab.options.network import ModelOptions
+from deeplab.options.parameters import Settings, require_applicable, with_parameters
 from deeplab.options.rules import require, require_choice, require_not_negative, require_positive
+from deeplab.registry import METRICS, values_of
 
 COLORMAP_TYPES = ('pascal', 'cityscapes', 'ade20k')
 EXPORT_FORMATS = ('frozen_graph', 'saved_model')
@@ -53,9 +57,27 @@ class WaitOptions:
         require_not_negative('WaitOptions.timeout_secs', self.timeout_secs or 0)
 
 
+@with_parameters(METRICS)
 @dataclasses.dataclass(frozen=True)
 class EvalOptions:
-    """Options of `deeplab eval`."""
+    """Options of `deeplab eval`.
+
+    The parameters of all metrics are keywords and attributes as well.
+
+    Attributes:
+      model: the network.
+      dataset: the split to evaluate on.
+      checkpoint_dir: folder of the checkpoints, or one checkpoint.
+      eval_logdir: folder for the metrics.
+      resize: resizing of the images before the network.
+      prediction: scales and flips that are averaged.
+      wait: how to wait for checkpoints.
+      batch_size: images per batch.
+      master: address of a TensorFlow server; empty for this process.
+      use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights.
+      metrics: names of registered metrics that are computed in addition to those of the confusion matrix.
+      settings: parameters of the metrics that differ from their defaults.
+    """
 
     model: ModelOptions
     dataset: DatasetOptions
@@ -67,9 +89,18 @@ class EvalOptions:
     batch_size: int = 1
     master: str = ''
     use_moving_average: bool = False
+    metrics: tuple[str, ...] = ()
+    settings: Settings = ()
 
     def __post_init__(self) -> None:
         require_positive('EvalOptions.batch_size', self.batch_size)
+        require_applicable(self, METRICS, self.metrics)
+
+    @property
+    def metric_parameters(self) -> dict[str, dict[str, Any]]:
+        """Values of the parameters of each metric in `metrics`, by its name and theirs."""
+        value_of = functools.partial(getattr, self)
+        return {name: values_of(METRICS.get(name), value_of) for name in self.metrics}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,9 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from deeplab.options.rules import require
 from deeplab.registry.records import Parameter, Registry
+from deeplab.wording import option
 
 T = TypeVar('T')
 Settings = tuple[tuple[str, Any], ...]  # (name, value) of each parameter that differs from its default, sorted
@@ -65,6 +67,31 @@ def as_dict(options: Any) -> Any:
     if parameters:
         fields.pop('settings')
     return fields | {name: getattr(options, name) for name in parameters}
+
+
+def require_applicable(options: Any, registry: Registry[Any], chosen: str | tuple[str, ...]) -> None:
+    """Checks the choice of records of a registry, and that each parameter that is set applies to one of them.
+
+    Args:
+      options: options with the parameters of `registry`.
+      registry: one of the registries of its `with_parameters`.
+      chosen: name or names of records, the value of the field `registry.field`.
+
+    Raises:
+      OptionError: a name is unknown, or a parameter of another record differs from its default.
+    """
+    names = {chosen} if isinstance(chosen, str) else set(chosen)
+    for name in sorted(names):
+        registry.get(name)
+    for name, value in options.settings:
+        readers = registry.readers(name)
+        require(
+            not readers or not names.isdisjoint(readers),
+            f'{type(options).__name__}.{name}',
+            value,
+            f'it applies to {" and ".join(readers)} only. Omit it, or set '
+            f'{option(registry.field, readers[0] if readers else "")}',
+        )
 
 
 def _checked(kind: type, given: dict[str, Any]) -> Settings:

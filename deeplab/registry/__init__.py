@@ -6,11 +6,13 @@ docs/extending.md shows an example of each kind. Nothing here imports TensorFlow
 from __future__ import annotations
 
 from deeplab.registry.losses import BATCH, LOSSES, PIXELS, REGIONS, Loss
+from deeplab.registry.metrics import CONFUSION_MATRIX, METRICS, Metric, MetricContext
 from deeplab.registry.records import Parameter, Record, Registry, values_of
 
 # The registry of each kind of record.
 REGISTRIES: dict[type[Record], Registry] = {  # type: ignore[type-arg]
     Loss: LOSSES,
+    Metric: METRICS,
 }
 
 
@@ -28,8 +30,12 @@ def register(record: Record) -> None:
 
 __all__ = [
     'BATCH',
+    'CONFUSION_MATRIX',
     'LOSSES',
     'Loss',
+    'METRICS',
+    'Metric',
+    'MetricContext',
     'PIXELS',
     'Parameter',
     'REGIONS',

@@ -152,7 +152,12 @@ class ValidationHook(Hook):
         )
         self._warn_of_labels()
         network = dataclasses.replace(network, crop_size=self._split.crop_size)
-        self._network = runner.Network(network, _PREDICTION, BATCH_SIZE)
+        self._task = evaluation_rounds.Task(
+            runner.Network(network, _PREDICTION, BATCH_SIZE),
+            self._split,
+            options.resize,
+            use_moving_average=_takes_averages(options),
+        )
         self._writer: tf.compat.v1.summary.FileWriter | None = None
         self._known: dict[int, float | None] = {}
         self._last_step = self._previous_step = 0
@@ -231,14 +236,7 @@ class ValidationHook(Hook):
 
         with self._bar.hidden():
             try:
-                result = evaluation_rounds.evaluate(
-                    path,
-                    self._network,
-                    self._split,
-                    self._options.resize,
-                    after_batch=stop_at_signals,
-                    use_moving_average=_takes_averages(self._options),
-                )
+                result = evaluation_rounds.evaluate(path, self._task, stop_at_signals)
             except _StoppedError:
                 logging.warning('The validation of step %d was interrupted; the next run repeats it.', step)
                 return

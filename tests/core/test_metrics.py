@@ -1,8 +1,14 @@
+"""Metrics of a confusion matrix, and of each image.
+
+Covers core/metrics/confusion_matrix.py and core/metrics/image_iou.py.
+"""
+
 import numpy as np
 import pytest
 
 from deeplab.core.metrics import ConfusionMatrix
 from deeplab.errors import DataError
+from deeplab.registry import CONFUSION_MATRIX, METRICS, MetricContext
 
 LABELS = [[0, 0, 1], [1, 255, 2], [255, 2, 2]]
 PREDICTIONS = [[0, 1, 1], [1, 0, 2], [9, 0, 2]]
@@ -90,3 +96,34 @@ def test_what_does_not_pair_is_refused():
         matrix_of([0, 1], [0.0, 1.0])
     with pytest.raises(ValueError, match='cannot be merged'):
         ConfusionMatrix(3).merge(ConfusionMatrix(4))
+
+
+CONTEXT = MetricContext(3, 255, ('sky', 'road', 'tree'))
+BATCH = np.array([[[0, 0, 1, 255]], [[2, 2, 2, 2]], [[255, 255, 255, 255]], [[1, 1, 0, 0]]])
+GUESS = np.array([[[0, 1, 1, 9]], [[2, 2, 2, 2]], [[0, 1, 2, 0]], [[2, 2, 2, 2]]])
+
+
+def test_every_image_weighs_the_same_in_image_iou():
+    metric = METRICS.get('image_iou').create(CONTEXT)
+    assert metric.result() == {'mean': None, 'lowest': None}
+    metric.update(BATCH, GUESS)
+    assert metric.result() == {'mean': pytest.approx((0.5 + 1 + 0) / 3), 'lowest': 0.0}  # the third is ignored
+
+
+@pytest.mark.parametrize('name', METRICS.names())
+def test_merged_accumulators_give_what_one_gives(name):
+    whole, *parts = (METRICS.get(name).create(CONTEXT) for _ in range(3))
+    whole.update(BATCH, GUESS)
+    parts[0].update(BATCH[2:], GUESS[2:])
+    parts[1].update(BATCH[:2], GUESS[:2])
+    parts[0].merge(parts[1])
+    assert parts[0].result() == whole.result()
+
+
+def test_figures_of_the_confusion_matrix_by_name():
+    metric = METRICS.get(CONFUSION_MATRIX).create(CONTEXT)
+    metric.update(BATCH[:1], GUESS[:1])
+    assert metric.result() == {
+        'miou': 0.5, 'pixel_accuracy': 2 / 3, 'mean_accuracy': 0.75, 'frequency_weighted_iou': pytest.approx(0.5),
+        'iou of sky': 0.5, 'iou of road': 0.5, 'iou of tree': None,
+    }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Records, parameters and registries. Covers registry/losses.py and core/lazy.py."""
+"""Records, parameters and registries. Covers registry/losses.py, registry/metrics.py and core/lazy.py."""
 
 import subprocess
 import sys

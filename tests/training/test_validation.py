@@ -65,7 +65,7 @@ def use_figures(monkeypatch, by_step):
     asked = []
     monkeypatch.setattr(runner, 'Network', lambda *arguments: None)
 
-    def evaluate(checkpoint, network, split, resize, after_batch, use_moving_average):
+    def evaluate(checkpoint, task, after_batch):
         after_batch()
         step = checkpoints.step_of(checkpoint)
         asked.append(step)

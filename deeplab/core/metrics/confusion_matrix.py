@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from deeplab.errors import DataError
+from deeplab.registry import Metric, MetricContext, register
+from deeplab.registry.metrics import CONFUSION_MATRIX, Ids
 
 Counts = npt.NDArray[np.int64]
 
@@ -149,3 +151,40 @@ def _mean_of_known(values: tuple[float | None, ...] | list[float | None]) -> flo
     """Returns the mean of the values that are not None; None if all are."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+class Figures:
+    """A confusion matrix as a registered metric.
+
+    Attributes:
+      matrix: the matrix.
+    """
+
+    def __init__(self, context: MetricContext) -> None:
+        self.matrix = ConfusionMatrix(context.num_classes, context.ignore_label)
+        self._class_names = context.class_names
+
+    def update(self, labels: Ids, predictions: Ids) -> None:
+        """Counts the pixels of a batch, see `deeplab.registry.metrics.Accumulator`."""
+        self.matrix.update(labels, predictions)
+
+    def merge(self, other: Figures) -> None:
+        """Adds the pixels that `other` counted."""
+        self.matrix.merge(other.matrix)
+
+    def result(self) -> dict[str, float | None]:
+        """Returns the means, then the IoU of each class as 'iou of NAME'."""
+        metrics = self.matrix.result()
+        means = ('miou', 'pixel_accuracy', 'mean_accuracy', 'frequency_weighted_iou')
+        of_classes = zip(self._class_names, metrics.class_iou, strict=True)
+        return {name: getattr(metrics, name) for name in means} | {f'iou of {name}': iou for name, iou in of_classes}
+
+
+register(
+    Metric(
+        name=CONFUSION_MATRIX,
+        summary='Mean IoU, IoU of each class and accuracies of all pixels; always computed.',
+        create=Figures,
+        source='arXiv:1411.4038, section 5',
+    )
+)

@@ -1,0 +1,42 @@
+"""Mean IoU of each image: mean over the images, and lowest."""
+
+from __future__ import annotations
+
+import math
+
+from deeplab.core.metrics.confusion_matrix import ConfusionMatrix
+from deeplab.registry import Metric, MetricContext, register
+from deeplab.registry.metrics import Ids
+
+
+class ImageIou:
+    """Collects the mIoU of each image, in which every image weighs the same, whatever its number of labelled pixels.
+
+    The mIoU of an image is that of its own confusion matrix: the mean over the classes that occur in its labels or
+    predictions. An image without a labelled pixel is excluded.
+    """
+
+    def __init__(self, context: MetricContext) -> None:
+        self._context = context
+        self._of_images: list[float] = []
+
+    def update(self, labels: Ids, predictions: Ids) -> None:
+        """Adds a batch of images, see `deeplab.registry.metrics.Accumulator`."""
+        for image_labels, image_predictions in zip(labels, predictions, strict=True):
+            matrix = ConfusionMatrix(self._context.num_classes, self._context.ignore_label)
+            matrix.update(image_labels, image_predictions)
+            miou = matrix.result().miou
+            if miou is not None:
+                self._of_images.append(miou)
+
+    def merge(self, other: ImageIou) -> None:
+        """Adds the images of `other`."""
+        self._of_images += other._of_images
+
+    def result(self) -> dict[str, float | None]:
+        """Returns the mean, which does not depend on the order of the images, and the lowest mIoU."""
+        found = self._of_images
+        return {'mean': math.fsum(found) / len(found) if found else None, 'lowest': min(found, default=None)}
+
+
+register(Metric(name='image_iou', summary='Mean IoU of each image: mean over the images, and lowest.', create=ImageIou))
