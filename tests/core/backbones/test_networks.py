@@ -8,11 +8,12 @@ import pytest
 import tensorflow as tf
 
 from deeplab import common, model
-from deeplab.core import feature_extractor, layers, losses
+from deeplab.core import feature_extractor, layers, pixel_losses
 from deeplab.core.backbones import mobilenet_v2, registry, xception
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
 from tests import given_weights
+from tests.core import computed_losses
 
 _QUICK = ('mobilenet_v2', 'xception_41', 'resnet_v1_18')
 _CLASSES = 3
@@ -115,7 +116,7 @@ def test_every_weight_and_statistic_learns_on_an_odd_crop(name, stride):
         logits = logits[common.MERGED_LOGITS]
         assert logits.shape == _size_of_logits(stride)
         labels = tf.image.resize(_labels(), logits.shape[1:3], 'nearest')[..., 0]
-        loss = losses.mean_of_counted(losses.softmax_cross_entropy(logits, labels, _IGNORE))
+        loss = pixel_losses.mean_of_counted(computed_losses.softmax(logits, labels, _IGNORE))
         gradients = tf.gradients(loss, [network.weights[name] for name in sorted(network.trained)])
         updates = layers.moving_updates()
         values, statistics = network.run([gradients, [update.batch_value for update in updates]])
