@@ -70,3 +70,9 @@ def _report_interrupt(descriptor: int) -> int:
     except OSError:  # standard error is closed
         pass
     return INTERRUPTED_STATUS
+
+
+if __name__ == '__main__':  # `python -m deeplab.start` is the `deeplab` command
+    from deeplab import start  # the module that others import, not a second copy of it
+
+    sys.exit(start.main())

@@ -56,6 +56,13 @@ def test_a_program_as_a_file(called, name, path, capsys):
     assert str(ROOT) in sys.path  # this package is found, whatever else is installed
 
 
+def test_this_module_takes_the_words_of_the_command(monkeypatch):
+    monkeypatch.setattr(start, 'main', lambda: 7)
+    with pytest.warns(RuntimeWarning, match='deeplab.start'), pytest.raises(SystemExit) as end:
+        runpy.run_module('deeplab.start', run_name='__main__')
+    assert end.value.code == 7
+
+
 @pytest.mark.parametrize('seconds', [0.0, 0.05, 0.1])
 def test_ctrl_c_before_a_program_runs_is_one_line(seconds):
     """The signal comes while modules are imported."""
