@@ -37,14 +37,14 @@ def advice(program: str) -> str:
     if program == 'train':
         return (
             f'Reduce {option(_BATCH_SIZES[program])} ({option("TrainOptions.accumulation_steps")} keeps the batch size '
-            f'of a step) or {crop_size}. The last checkpoint is kept: the same command resumes from it'
+            f'of a step) or {crop_size}. If a checkpoint has been saved, the same command resumes from it'
         )
     if program in _BATCH_SIZES:
         return f'Reduce {option(_BATCH_SIZES[program])}, {crop_size} or the largest of {scales}'
     return {
         'export_model': f'Reduce {crop_size} or the largest of {scales}',
         'preview': f'Reduce {crop_size}, {_CLOSE_OTHERS}',
-        'demo': f'To resume it, {_CLOSE_OTHERS}',
+        'demo': f'The same command resumes the demo. If it fails again, {_CLOSE_OTHERS}',
         'server': f'Reduce the batch size or crop size of the training, {_CLOSE_OTHERS}',
     }[program]
 
