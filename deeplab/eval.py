@@ -81,7 +81,8 @@ def _run(options: EvalOptions) -> Result:
     rounds = []
     for checkpoint in waiting.rounds(options.checkpoint_dir, options.wait):
         found = evaluation_rounds.evaluate(checkpoint, task)
-        path = os.path.join(options.eval_logdir, figures_file(found.global_step, options))
+        name = figures_file(found.global_step, options)
+        path = evaluation_rounds.free_path(options.eval_logdir, name, 'flags', '-by_eval')
         rounds.append(dataclasses.replace(found, path=path))
         _publish(rounds[-1], split.descriptor, options)
     return Result(tuple(rounds), report(rounds[-1], split.descriptor) if rounds else '')

@@ -164,6 +164,17 @@ def test_the_table_is_not_lost_where_its_files_cannot_be_written(options, full_d
     assert (pathlib.Path(options.eval_logdir) / 'metrics-10.json').exists()
 
 
+def test_figures_of_a_validation_during_training_are_not_overwritten(options):
+    setup.write_checkpoint(options.checkpoint_dir)
+    path = pathlib.Path(options.eval_logdir, 'metrics-10.json')
+    path.parent.mkdir()
+    path.write_text('{"global_step": 10, "miou": 0.5, "split": "val"}')
+    for _ in range(2):
+        (only,) = eval_program.run(options).rounds
+        assert only.path == str(path.with_stem('metrics-10-by_eval'))
+    assert json.loads(path.read_text())['miou'] == 0.5
+
+
 def test_names_of_files_of_figures(options):
     cases = {
         '': {},

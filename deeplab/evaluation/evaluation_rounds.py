@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,7 +23,7 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.evaluation import runner
 from deeplab.options import PredictionOptions, ResizeOptions
 from deeplab.registry import CONFUSION_MATRIX, METRICS, MetricContext
-from deeplab.utils import files
+from deeplab.utils import documents, files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,6 +183,31 @@ def as_json(result: Round, descriptor: DatasetDescriptor) -> dict[str, object]:
         'global_step': result.global_step,
         **({'metrics': result.further} if result.further else {}),
     }
+
+
+def read_json(path: str) -> dict[str, Any]:
+    """Returns the content of a metrics file; empty if it is not one."""
+    try:
+        content = documents.load(path)
+    except (OSError, documents.DocumentError):
+        return {}
+    return content if isinstance(content, dict) and {'miou', 'global_step'} <= content.keys() else {}
+
+
+def free_path(folder: str, name: str, own_key: str, ending: str) -> str:
+    """Returns the path for a metrics file that overwrites no metrics of another program.
+
+    eval and validation during training can write to the same folder.
+
+    Args:
+      folder: where it is to be written.
+      name: its name, ending in '.json'.
+      own_key: key that the metrics of this program have, and those of other programs do not have.
+      ending: what to add to the name if the folder has metrics of another program under it.
+    """
+    path = os.path.join(folder, name)
+    found = read_json(path)
+    return path if not found or own_key in found else f'{path.removesuffix(".json")}{ending}.json'
 
 
 def write_json(content: dict[str, object], path: str) -> None:

@@ -27,14 +27,15 @@ from deeplab.options import DatasetOptions, NasOptions, PredictionOptions, Train
 from deeplab.training.metrics_file import MetricsHook
 from deeplab.training.train_hooks import ProgressHook, passes_multiple
 from deeplab.training.train_loop import Hook, StepResult
-from deeplab.utils import documents, files, output_files
+from deeplab.utils import files, output_files
 from deeplab.wording import option
 
 EVAL_FOLDER = 'eval'
 BEST_FOLDER = 'best'
 BATCH_SIZE = 1  # images may be as large as the crop allows, and training keeps its memory meanwhile
 
-_FIGURES = re.compile(r'metrics-(\d+)\.json')
+_OTHER_NAME = '-in_training'  # if eval has written metrics of the same step to the folder
+_FIGURES = re.compile(rf'metrics-(\d+)({_OTHER_NAME})?\.json')
 _PREDICTION = PredictionOptions()
 
 
@@ -69,7 +70,7 @@ def _known(options: TrainOptions, step: int) -> dict[int, float | None]:
     """Returns the mIoU by step, of the validations up to `step` on the same split."""
     found: dict[int, float | None] = {}
     for path in glob.glob(os.path.join(glob.escape(options.train_logdir), EVAL_FOLDER, 'metrics-*.json')):
-        content = _read_json(path)
+        content = evaluation_rounds.read_json(path)
         of_split = content.get('split') == options.validation.split
         of_averages = content.get('moving_average', False) == _takes_averages(options)
         if of_split and of_averages and _FIGURES.fullmatch(os.path.basename(path)) and content['global_step'] <= step:
@@ -80,15 +81,6 @@ def _known(options: TrainOptions, step: int) -> dict[int, float | None]:
 def _takes_averages(options: TrainOptions) -> bool:
     """Returns whether the exponential moving averages (EMA) of the weights are evaluated instead of the weights."""
     return options.moving_average_decay is not None
-
-
-def _read_json(path: str) -> dict[str, Any]:
-    """Returns the content of a metrics file; empty if it is not one."""
-    try:
-        content = documents.load(path)
-    except (OSError, documents.DocumentError):
-        return {}
-    return content if isinstance(content, dict) and {'miou', 'global_step'} <= content.keys() else {}
 
 
 class Score:
@@ -296,7 +288,7 @@ class ValidationHook(Hook):
         self._writer.flush()
         if self._metrics is not None:
             self._metrics.add_validation(step, miou, str(self._options.validation.split))
-        path = os.path.join(self._logdir, f'metrics-{step}.json')
+        path = evaluation_rounds.free_path(self._logdir, f'metrics-{step}.json', 'split', _OTHER_NAME)
         evaluation_rounds.write_json(content, path)
         self._known[step] = miou
         self.last = dataclasses.replace(result, path=path)

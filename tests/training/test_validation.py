@@ -274,6 +274,19 @@ def test_killed_before_the_figures_are_written(data, tmp_path, monkeypatch):
     assert train.run(options(data, logdir, 4)).report.startswith('Nothing to train: ')
 
 
+def test_figures_of_eval_are_not_overwritten(data, tmp_path, monkeypatch):
+    asked = use_figures(monkeypatch, {2: 0.5, 4: 0.25})
+    path = tmp_path / 'log' / 'eval' / 'metrics-2.json'
+    path.parent.mkdir(parents=True)
+    path.write_text('{"global_step": 2, "miou": 1.0, "flags": {}}')
+    train.run(options(data, tmp_path / 'log', 2))
+    assert json.loads(path.read_text())['miou'] == 1.0
+    assert json.loads(path.with_stem('metrics-2-in_training').read_text())['miou'] == 0.5
+    result = train.run(options(data, tmp_path / 'log', 4))  # remembers the validation of step 2
+    assert asked == [2, 4]
+    assert 'Best mIoU 0.5000 at step 2' in result.report
+
+
 def test_a_folder_without_links(tmp_path, monkeypatch):
     (tmp_path / 'model.ckpt-1.index').write_text('index')
     (tmp_path / 'model.ckpt-1.data-00000-of-00001').write_text('data')
