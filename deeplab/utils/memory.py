@@ -10,6 +10,7 @@ import errno
 import math
 import pathlib
 import re
+import traceback
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ _BATCH_SIZES = {'train': 'TrainOptions.batch_size', 'eval': 'EvalOptions.batch_s
 _PROC, _CGROUPS = pathlib.Path('/proc'), pathlib.Path('/sys/fs/cgroup')
 _SHORTAGE = re.compile('OOM when allocating|bad_alloc|failed to allocate|out of memory|cannot allocate memory', re.I)
 _MIB, _GIB = 1 << 20, 1 << 30
+_RESERVE = 16 * _MIB  # address space only: nothing is written to it
 _NO_LIMIT = 1 << 60  # version 1 of control groups writes a number beyond this
 
 
@@ -159,11 +161,14 @@ def explained(program: str, need: Need | None = None, size: Size | None = None) 
     Raises:
       OutOfMemoryError: instead of what Python and TensorFlow raise.
     """
+    reserve = bytes(_RESERVE)
     try:
         yield
     except Exception as error:
+        del reserve  # there may be no memory left to report the error
         if not is_shortage(error):
             raise
+        traceback.clear_frames(error.__traceback__)  # frees the graph and the images
         # The estimate may have been too low: do not advise the size that has just failed.
         share = 0.5 if need is None else min(need.share_within(free() or need.likely), 0.5)
         fits = '' if size is None else f' {size.within(share).replace("The largest that fit", "Try")}.'

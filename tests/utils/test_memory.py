@@ -1,6 +1,7 @@
 """Free memory reported by the system, and messages for runs that need more."""
 
 import errno
+import weakref
 
 import pytest
 import tensorflow as tf
@@ -131,6 +132,22 @@ def test_other_errors_stay(error):
     with pytest.raises(type(error)) as told, memory.explained('eval'):
         raise error
     assert told.value is error
+
+
+def test_what_the_run_held_is_freed_before_the_report():
+    class Graph:
+        pass
+
+    held = []
+
+    def build():
+        graph = Graph()
+        held.append(weakref.ref(graph))
+        raise MemoryError
+
+    with pytest.raises(OutOfMemoryError) as told, memory.explained('train'):
+        build()
+    assert told.value.__cause__ is not None and held[0]() is None
 
 
 def test_export_is_covered(monkeypatch):
