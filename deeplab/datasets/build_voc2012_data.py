@@ -22,6 +22,7 @@ from absl import logging
 from deeplab.datasets import build_data, folders, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildVocOptions
+from deeplab.utils.names import shown
 from deeplab.wording import option
 
 DEFAULT_NUM_SHARDS = 4
@@ -73,9 +74,10 @@ def find_items(options: BuildVocOptions) -> dict[str, list[pairs.Item]]:
     search = folders.Search()
     masks = {split: _existing_masks(names, options, search) for split, names in splits.items()}
     if options.semantic_segmentation_folder and not any(masks.values()):
+        example = shown(f'{next(iter(splits.values()))[0]}.{options.label_format}')
         raise DataError(
             f"There is no mask of any split in '{options.semantic_segmentation_folder}', searched for as "
-            f'NAME.{options.label_format}, such as {next(iter(splits.values()))[0]}.{options.label_format}. Set '
+            f'NAME.{options.label_format}, such as {example}. Set '
             f'{option("BuildVocOptions.semantic_segmentation_folder")}, or leave it empty to build records without '
             'masks.'
         )

@@ -122,6 +122,9 @@ def test_voc_names_that_no_file_can_have_are_missing_files(tmp_path):
         text = failure(lambda: build_voc2012_data.run(options))
         assert '1 of 2 files are missing' in text
         assert len(text) < 1500 and text.isprintable()
+    pathlib.Path(options.list_folder, 'train.txt').write_text('n' * 5000 + '\n')
+    os.remove(f'{options.list_folder}/val.txt')
+    assert len(failure(lambda: build_voc2012_data.run(options))) < 1500  # there is no mask at all
 
 
 def test_voc_test_split_without_masks(tmp_path):
