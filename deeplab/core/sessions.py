@@ -8,10 +8,10 @@ a gradient is not finite, not at all. What else happens between two steps (log l
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
+from google.protobuf import text_format
 from tensorflow.core.protobuf import rewriter_config_pb2
 
 from deeplab.utils import files
@@ -64,5 +64,7 @@ def open_session(
 
 def write_graph(graph: tf.Graph, path: str) -> None:
     """Writes a graph as text, for people and for other tools."""
-    with files.written_beside(path) as temporary:
-        tf.io.write_graph(graph.as_graph_def(), *os.path.split(temporary), as_text=True)
+    # tf.io.write_graph has temporary files of its own, which stay if the disk is full.
+    text = text_format.MessageToString(graph.as_graph_def())
+    with files.written_whole(path) as stream:
+        stream.write(text)
