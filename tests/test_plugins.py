@@ -4,10 +4,14 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from deeplab import cli, plugins
+from deeplab.core import sessions
 from deeplab.errors import OptionError
-from deeplab.registry import LOSSES, METRICS, MetricContext
+from deeplab.options import OptimizerOptions
+from deeplab.registry import LOSSES, METRICS, OPTIMIZERS, MetricContext
+from deeplab.utils import train_utils
 from tests.test_extending import EXAMPLES
 
 TRAIN = ['--train_logdir=logs', '--dataset_dir=records']
@@ -84,6 +88,20 @@ def test_a_metric_of_a_plugin(tmp_path, monkeypatch):
             cli.options_of('eval', [*words, '--errors_least=3'])
         with pytest.raises(OptionError, match=r'--metrics=iou is not known\. Known: .*image_iou, most_errors'):
             cli.options_of('eval', [*words, '--metrics=iou'])
+
+
+def test_an_optimizer_of_a_plugin(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'lion.py').write_text(EXAMPLES['lion.py'])
+    with OPTIMIZERS.changes_undone(), tf.Graph().as_default(), sessions.open_session() as running:
+        chosen = cli.options_of('train', [*TRAIN, '--plugins=lion', '--optimizer=lion', '--lion_beta=0.75']).optimizer
+        assert chosen == OptimizerOptions('lion', lion_beta=0.75) and chosen.decouples_weight_decay
+        weights = tf.compat.v1.get_variable('w', initializer=[1.0, -1.0])
+        optimizer = train_utils.make_optimizer(chosen, tf.constant(0.25), {'w': 0.5})
+        step = optimizer.apply_gradients([(tf.constant([2.0, -3.0]), weights)])
+        running.run(tf.compat.v1.global_variables_initializer())
+        running.run(step)
+        assert running.run(weights).tolist() == [0.625, -0.625]  # a step of 0.25 times 1 + 0.5
 
 
 @pytest.mark.parametrize(

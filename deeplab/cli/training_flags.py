@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from deeplab import options
 from deeplab.cli.data_flags import SEED
 from deeplab.cli.links import linked, parameters
 from deeplab.cli.words import Flag, Group
-from deeplab.registry import LOSSES
+from deeplab.registry import LOSSES, OPTIMIZERS
 
 LABEL_WEIGHTS = linked(
     'label_weights',
@@ -116,6 +118,28 @@ _SCHEDULE = (
         choices=options.SLOW_START_BURNIN_TYPES,
     ),
 )
+
+
+def _optimizer() -> list[Flag]:
+    """Returns --optimizer, which names all registered optimizers."""
+    records = OPTIMIZERS.records()
+    constant = [record.name for record in records if record.learning_rate_parameter]
+    has = (
+        'has a constant learning rate of its own' if len(constant) == 1 else 'have constant learning rates of their own'
+    )
+    decoupled = [record.name for record in records if record.decouples_weight_decay]
+    meaning = (
+        f'The optimizer. {_and(constant)} {has}; all others follow the learning rate flags below. {_and(decoupled)} '
+        'decouple weight decay from the loss.'
+    )
+    return [linked('optimizer', 'OptimizerOptions.name', meaning, choices=OPTIMIZERS.names())]
+
+
+def _and(names: Sequence[str]) -> str:
+    """Returns 'a, b and c'."""
+    return ' and '.join(filter(None, (', '.join(names[:-1]), *names[-1:])))
+
+
 OPTIMIZATION = Group(
     'Optimization',
     (
@@ -138,22 +162,8 @@ OPTIMIZATION = Group(
             'Train the batch norms and update their statistics. Set it to false for batches of fewer than about 12 '
             'images if you start from a checkpoint.',
         ),
-        linked(
-            'optimizer',
-            'OptimizerOptions.name',
-            'The optimizer. adam has a constant learning rate of its own; all others follow the learning rate flags '
-            'below. adamw, lars and lamb decouple weight decay from the loss.',
-            choices=options.OPTIMIZERS,
-        ),
-        linked('momentum', 'OptimizerOptions.momentum', 'Momentum of the optimizers momentum, rmsprop and lars.'),
-        linked('adam_learning_rate', 'OptimizerOptions.adam_learning_rate', 'Constant learning rate of adam.'),
-        linked('adam_epsilon', 'OptimizerOptions.adam_epsilon', 'Epsilon of adam, adamw and lamb.'),
-        linked(
-            'rmsprop_decay',
-            'OptimizerOptions.rmsprop_decay',
-            'Decay of the moving average of squared gradients in rmsprop.',
-        ),
-        linked('rmsprop_epsilon', 'OptimizerOptions.rmsprop_epsilon', 'Epsilon of rmsprop.'),
+        _optimizer,
+        parameters('OptimizerOptions'),
         linked(
             'clip_gradient_norm',
             'OptimizerOptions.clip_gradient_norm',

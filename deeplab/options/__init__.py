@@ -30,9 +30,7 @@ from deeplab.options.loss import LossOptions, LossTerm, parse_loss
 from deeplab.options.machines import JOBS, CloneOptions, ServerOptions
 from deeplab.options.network import MERGE_METHODS, OUTPUT_STRIDES, AsppOptions, DecoderOptions, ModelOptions, NasOptions
 from deeplab.options.optimization import (
-    DECOUPLED_OPTIMIZERS,
     LEARNING_POLICIES,
-    OPTIMIZERS,
     SLOW_START_BURNIN_TYPES,
     LearningRateOptions,
     OptimizerOptions,
@@ -59,7 +57,6 @@ __all__ = [
     'COLORMAP_TYPES',
     'CheckpointOptions',
     'CloneOptions',
-    'DECOUPLED_OPTIMIZERS',
     'DatasetOptions',
     'DecoderOptions',
     'DemoOptions',
@@ -79,7 +76,6 @@ __all__ = [
     'NasOptions',
     'NetworksOptions',
     'ON_NAN',
-    'OPTIMIZERS',
     'OUTPUT_STRIDES',
     'OptimizerOptions',
     'PRECISIONS',

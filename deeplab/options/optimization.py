@@ -6,13 +6,13 @@ import dataclasses
 import math
 
 from deeplab import common
+from deeplab.options.parameters import Settings, with_parameters
 from deeplab.options.rules import require, require_choice, require_not_negative, require_positive
+from deeplab.registry.optimizers import OPTIMIZERS
 from deeplab.wording import option
 
 LEARNING_POLICIES = ('poly', 'step', 'cosine', 'exponential', 'polynomial')
 SLOW_START_BURNIN_TYPES = ('none', 'linear')
-OPTIMIZERS = ('momentum', 'adam', 'adamw', 'rmsprop', 'lars', 'lamb')
-DECOUPLED_OPTIMIZERS = ('adamw', 'lars', 'lamb')  # weight decay is part of the update, not of the loss
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,18 +62,16 @@ class LearningRateOptions:
             require_positive('LearningRateOptions.decay_steps', self.decay_steps)
 
 
+@with_parameters(OPTIMIZERS)
 @dataclasses.dataclass(frozen=True)
 class OptimizerOptions:
     """The optimizer, its learning rate, and the treatment of gradients.
 
+    The parameters of all optimizers are keywords and attributes as well, such as `momentum`.
+
     Attributes:
-      name: one of `OPTIMIZERS`.
-      learning_rate: learning rate schedule of all optimizers but 'adam'.
-      momentum: momentum of 'momentum' (without Nesterov), 'rmsprop' and 'lars'.
-      adam_learning_rate: constant learning rate of 'adam'.
-      adam_epsilon: epsilon of 'adam', 'adamw' and 'lamb'.
-      rmsprop_decay: decay of the moving average of squared gradients in 'rmsprop'.
-      rmsprop_epsilon: epsilon of 'rmsprop'.
+      name: name of a registered optimizer.
+      learning_rate: learning rate schedule of all optimizers without a constant learning rate of their own.
       weight_decay: weight of sum(w ** 2) / 2 over the convolution weights in the loss; or weight decay in the update
         (see `decouples_weight_decay`).
       clip_gradient_norm: global L2 norm to which gradients are clipped, after all multipliers; None for no clipping.
@@ -81,31 +79,22 @@ class OptimizerOptions:
       last_layers_contain_logits_only: whether the last layers are the logits only.
       trainable_scopes: prefixes of the variables to train; empty for all. Other variables are not decayed either, and
         their batch norm statistics are frozen.
+      settings: parameters of the optimizers that differ from their defaults.
     """
 
     name: str = 'momentum'
     learning_rate: LearningRateOptions = LearningRateOptions()
-    momentum: float = 0.9
-    adam_learning_rate: float = 1e-3
-    adam_epsilon: float = 1e-8
-    rmsprop_decay: float = 0.9
-    rmsprop_epsilon: float = 1e-10
     weight_decay: float = 4e-5
     clip_gradient_norm: float | None = None
     last_layer_gradient_multiplier: float = 1.0
     last_layers_contain_logits_only: bool = False
     trainable_scopes: tuple[str, ...] = ()
+    settings: Settings = ()
 
     def __post_init__(self) -> None:
-        require_choice('OptimizerOptions.name', self.name, OPTIMIZERS)
-        require_not_negative('OptimizerOptions.adam_learning_rate', self.adam_learning_rate)
+        require_choice('OptimizerOptions.name', self.name, OPTIMIZERS.names())
         require_not_negative('OptimizerOptions.weight_decay', self.weight_decay)
         require_not_negative('OptimizerOptions.last_layer_gradient_multiplier', self.last_layer_gradient_multiplier)
-        require_positive('OptimizerOptions.adam_epsilon', self.adam_epsilon)
-        for name in ('momentum', 'rmsprop_decay'):
-            value = getattr(self, name)
-            require(0.0 <= value < 1.0, f'OptimizerOptions.{name}', value, 'it must be 0 or more and less than 1')
-        require_positive('OptimizerOptions.rmsprop_epsilon', self.rmsprop_epsilon)
         norm, field = self.clip_gradient_norm, 'OptimizerOptions.clip_gradient_norm'
         require(
             norm is None or 0.0 < norm < math.inf,
@@ -117,7 +106,13 @@ class OptimizerOptions:
     @property
     def decouples_weight_decay(self) -> bool:
         """Whether weight decay is part of the update; otherwise it is a term of the loss."""
-        return self.name in DECOUPLED_OPTIMIZERS
+        return OPTIMIZERS.get(self.name).decouples_weight_decay
+
+    @property
+    def constant_learning_rate(self) -> float | None:
+        """Learning rate of an optimizer that does not follow the schedule; None for one that does."""
+        parameter = OPTIMIZERS.get(self.name).learning_rate_parameter
+        return getattr(self, parameter) if parameter else None
 
     @property
     def last_layer_scopes(self) -> tuple[str, ...]:

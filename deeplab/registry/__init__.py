@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from deeplab.registry.losses import BATCH, LOSSES, PIXELS, REGIONS, Loss
 from deeplab.registry.metrics import CONFUSION_MATRIX, METRICS, Metric, MetricContext
+from deeplab.registry.optimizers import OPTIMIZERS, Optimizer, UsualRates
 from deeplab.registry.records import Parameter, Record, Registry, values_of
 
 # The registry of each kind of record.
 REGISTRIES: dict[type[Record], Registry] = {  # type: ignore[type-arg]
     Loss: LOSSES,
+    Optimizer: OPTIMIZERS,
     Metric: METRICS,
 }
 
@@ -33,6 +35,8 @@ __all__ = [
     'CONFUSION_MATRIX',
     'LOSSES',
     'Loss',
+    'OPTIMIZERS',
+    'Optimizer',
     'METRICS',
     'Metric',
     'MetricContext',
@@ -42,6 +46,7 @@ __all__ = [
     'REGISTRIES',
     'Record',
     'Registry',
+    'UsualRates',
     'register',
     'values_of',
 ]

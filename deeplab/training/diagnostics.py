@@ -16,15 +16,11 @@ from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_check import CheckResult
 from deeplab.options import TrainOptions
+from deeplab.registry import OPTIMIZERS
 from deeplab.wording import option
 
 # With fewer images in a clone's batch, batch statistics are worse than a checkpoint's own.
 SMALLEST_BATCH_FOR_STATISTICS = 12
-# The published momentum rate, and the batch that it was for (arXiv:1802.02611, section 4).
-PUBLISHED_RATE, PUBLISHED_BATCH = 0.007, 16
-RATE_TOLERANCE = 2.0  # times the published rate, scaled to the batch
-LARGEST_ADAM_RATE = 0.01
-SMALLEST_LARS_RATE = 0.05
 
 _LOGITS_WEIGHTS = f'{common.LOGITS_SCOPE}/{common.OUTPUT_TYPE}/weights'
 
@@ -80,28 +76,24 @@ def learning_rate(options: TrainOptions) -> list[str]:
     Source: arXiv:1706.02677, section 2.1 (a rate in proportion to the batch).
     """
     optimizer = options.optimizer
-    if optimizer.name == 'adam' and optimizer.adam_learning_rate > LARGEST_ADAM_RATE:
-        return [
-            f'{option("OptimizerOptions.adam_learning_rate", optimizer.adam_learning_rate)} is unusually high for '
-            'Adam. If the loss jumps or does not decrease, try 0.001.'
-        ]
-    rate, batch = optimizer.learning_rate.base, options.batch_size
-    if optimizer.name in ('adamw', 'lamb') and rate > LARGEST_ADAM_RATE:
-        return [
-            f'{option("LearningRateOptions.base", rate)} is unusually high for {optimizer.name}. If the loss jumps or '
-            'does not decrease, try 0.001.'
-        ]
-    if optimizer.name == 'lars' and rate < SMALLEST_LARS_RATE:
-        return [
-            f'{option("LearningRateOptions.base", rate)} is low for lars, whose steps change a layer by a thousandth '
-            'of its norm times the rate. If the loss does not decrease, try 2.'
-        ]
-    known = PUBLISHED_RATE * batch / PUBLISHED_BATCH
-    if optimizer.name != 'momentum' or rate <= RATE_TOLERANCE * known:
+    record = OPTIMIZERS.get(optimizer.name)
+    known = record.usual_rates
+    if known is None:
         return []
+    constant = optimizer.constant_learning_rate
+    rate = optimizer.learning_rate.base if constant is None else constant
+    scale = options.batch_size / known.batch_size if known.batch_size else 1.0
+    usual = known.usual * scale
+    shown = option(record.rate_field, rate)
+    if rate < known.least * scale:
+        return [f'{shown} is unusually low for {record.name}. If the loss does not decrease, try {usual:g}.']
+    if known.most is None or rate <= known.most * scale:
+        return []
+    if known.batch_size is None:
+        return [f'{shown} is unusually high for {record.name}. If the loss jumps or does not decrease, try {usual:g}.']
     return [
-        f'{option("LearningRateOptions.base", rate)} is {rate / known:.2g} times the rate known to work with a batch '
-        f'size of {batch}: {known:.2g}, scaled linearly from the published {PUBLISHED_RATE:g} for {PUBLISHED_BATCH}. '
+        f'{shown} is {rate / usual:.2g} times the rate known to work with a batch size of {options.batch_size}: '
+        f'{usual:.2g}, scaled linearly from the usual {known.usual:g} for {known.batch_size}. '
         'If the loss jumps or does not decrease, try that.'
     ]
 

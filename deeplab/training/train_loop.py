@@ -221,6 +221,7 @@ class _Loop:
         self._most_skips = most_skips
         self._skipped = self._skipped_in_a_row = 0
         self._variable_names = step.variable_names
+        self._rate_field = step.rate_field
         self._writer = writer
         self._hooks = hooks
         self._save_interval_secs = math.inf if save_interval_secs is None else save_interval_secs
@@ -376,10 +377,9 @@ class _Loop:
         shorter = f', set {option("TrainOptions.precision", "bfloat16")}' if 'loss_scale' in values else ''
         # With skipped steps, the checkpoint may have been written after some of them.
         good = '' if self._most_skips or 'loss_scale' in values else 'good '
-        rates = f'{option("LearningRateOptions.base")}, {option("OptimizerOptions.adam_learning_rate")}'
         return (
-            f'{self._facts(step, values)}{row} Lower the learning rate ({rates}){shorter}, or check these images and '
-            f'their labels. The last {good}checkpoint is kept: {self._writer.last_path}'
+            f'{self._facts(step, values)}{row} Lower the learning rate ({option(self._rate_field)}){shorter}, or check '
+            f'these images and their labels. The last {good}checkpoint is kept: {self._writer.last_path}'
         )
 
 

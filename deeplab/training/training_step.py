@@ -14,6 +14,7 @@ from deeplab import common
 from deeplab.core import layers, loss_scaling, moving_average, schedules, summation
 from deeplab.deployment import model_deploy
 from deeplab.options import TrainOptions
+from deeplab.registry import OPTIMIZERS
 from deeplab.training import accumulation
 from deeplab.utils import train_utils
 
@@ -33,6 +34,7 @@ class TrainStep:
       variable_names: names of the variables of these norms.
       global_step: the variable that counts updates, int64.
       steps_done: scalar int64, the counter after the update; None if no other replica increments it.
+      rate_field: 'Class.field' of the option that sets the learning rate.
       loss_scale: scalar float32, the factor of a loss that is differentiated in float16 (`loss_scaling`); None for
         none. Gradients that overflow while it is above 1 and the loss is finite are no error: the step is skipped.
       micro_batches: of the step; None if one run of the graph is a whole step. Image names and waiting time are those
@@ -51,6 +53,7 @@ class TrainStep:
     variable_names: tuple[str, ...] = ()
     micro_batches: accumulation.MicroBatches | None = None
     steps_done: tf.Tensor | None = None
+    rate_field: str = 'LearningRateOptions.base'
 
 
 class MoreUpdates(NamedTuple):
@@ -137,8 +140,9 @@ def norms_where_skipped(is_applied: tf.Tensor, gradients: Sequence[tuple[tf.Tens
 
 def learning_rate(options: TrainOptions, global_step: tf.Variable) -> tf.Tensor:
     """Returns the optimizer's learning rate at the step, scalar float32."""
-    if options.optimizer.name == 'adam':
-        return tf.constant(options.optimizer.adam_learning_rate, tf.float32)
+    constant = options.optimizer.constant_learning_rate
+    if constant is not None:
+        return tf.constant(constant, tf.float32)
     return schedules.learning_rate(global_step, options.optimizer.learning_rate, options.number_of_steps)
 
 
@@ -210,6 +214,7 @@ def build_train_step(
         variable_norms=norms_where_skipped(is_applied, gradients),
         variable_names=tuple(variable.op.name for _, variable in gradients),
         micro_batches=micro_batches,
+        rate_field=OPTIMIZERS.get(options.optimizer.name).rate_field,
     )
 
 

@@ -17,7 +17,6 @@ from deeplab.core import (
     layers,
     loss_scaling,
     moving_average,
-    optimizers,
     run_checkpoints,
     scale_losses,
     schedules,
@@ -26,6 +25,7 @@ from deeplab.core import (
 from deeplab.deployment.model_deploy import Gradient
 from deeplab.errors import CheckpointError
 from deeplab.options import LearningRateOptions, LossOptions, ModelOptions, OptimizerOptions
+from deeplab.registry import OPTIMIZERS, values_of
 from deeplab.utils import checkpoint_network, crop_sizes
 from deeplab.wording import option
 
@@ -393,6 +393,17 @@ def get_model_learning_rate(
     return schedules.learning_rate(global_step, options, training_number_of_steps)
 
 
-def make_optimizer(options: OptimizerOptions, learning_rate: tf.Tensor) -> tf.compat.v1.train.Optimizer:
-    """Creates the optimizer, with slots `VAR/SLOT` such as `VAR/Momentum`, `VAR/Adam` and `VAR/Adam_1`."""
-    return optimizers.make(options, learning_rate, layers.weight_decays())
+def make_optimizer(
+    options: OptimizerOptions, learning_rate: tf.Tensor, decays: Mapping[str, float] | None = None
+) -> tf.compat.v1.train.Optimizer:
+    """Creates the optimizer, with slots `VAR/SLOT` such as `VAR/Momentum`, `VAR/Adam` and `VAR/Adam_1`.
+
+    Args:
+      options: name and parameters.
+      learning_rate: scalar float32.
+      decays: factor of the weight decay of each variable that decays, by name; None for those of the graph's layers.
+    """
+    record = OPTIMIZERS.get(options.name)
+    parameters = values_of(record, functools.partial(getattr, options))
+    parameters.pop(record.learning_rate_parameter, None)
+    return record.function(learning_rate, layers.weight_decays() if decays is None else decays, **parameters)

@@ -16,7 +16,7 @@ TRAIN = ['--train_logdir=logs', '--dataset_dir=records']
 @pytest.mark.parametrize(
     ('field', 'kind', 'flag_kind', 'default'),
     [
-        ('OptimizerOptions.momentum', None, 'float', 0.9),
+        ('OptimizerOptions.weight_decay', None, 'float', 4e-5),
         ('OptimizerOptions.clip_gradient_norm', None, 'float', None),
         ('TrainOptions.xla', None, 'boolean', False),
         ('TrainOptions.train_logdir', None, 'string', None),

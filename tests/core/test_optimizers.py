@@ -1,4 +1,8 @@
-"""Each optimizer against its formula in NumPy, inside the gated update."""
+"""Each optimizer against its formula in NumPy, inside the gated update.
+
+Covers registry/optimizers.py and core/optimizers/momentum.py, core/optimizers/adam.py, core/optimizers/adamw.py,
+core/optimizers/rmsprop.py, core/optimizers/lars.py, core/optimizers/lamb.py, core/optimizers/_decoupled.py.
+"""
 
 import dataclasses
 
@@ -6,10 +10,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import optimizers, sessions
+from deeplab.core import sessions
 from deeplab.errors import OptionError
-from deeplab.options import OPTIMIZERS, LearningRateOptions, OptimizerOptions
+from deeplab.options import LearningRateOptions, OptimizerOptions
+from deeplab.registry import OPTIMIZERS, Optimizer
 from deeplab.training import training_step
+from deeplab.utils import train_utils
 
 STEPS = 6
 DECAY = 0.3
@@ -85,7 +91,7 @@ def run(name, gradients=gradient_of, decays=DECAYS, steps=STEPS):
         variables = {key: tf.compat.v1.get_variable(key, initializer=np.float32(w)) for key, w in FIRST.items()}
         fed = {key: tf.compat.v1.placeholder(tf.float32, w.shape) for key, w in FIRST.items()}
         rate = tf.compat.v1.placeholder(tf.float32, [])
-        optimizer = optimizers.make(dataclasses.replace(OPTIONS, name=name), rate, decays)
+        optimizer = train_utils.make_optimizer(dataclasses.replace(OPTIONS, name=name), rate, decays)
         pairs = [(fed[key], variable) for key, variable in variables.items()]
         applied, _ = training_step.gated_update(tf.constant(0.0), pairs, optimizer, step)
         running.run(tf.compat.v1.global_variables_initializer())
@@ -97,7 +103,7 @@ def run(name, gradients=gradient_of, decays=DECAYS, steps=STEPS):
         return found
 
 
-@pytest.mark.parametrize('name', OPTIMIZERS)
+@pytest.mark.parametrize('name', OPTIMIZERS.names())
 def test_follows_its_formula(name):
     weights, states = dict(FIRST), {key: {} for key in FIRST}
     for number, found in enumerate(run(name)):
@@ -138,8 +144,10 @@ def test_nothing_moves_where_a_gradient_is_not_finite():
     with tf.Graph().as_default(), sessions.open_session() as running:
         step = tf.compat.v1.train.get_or_create_global_step()
         w = tf.compat.v1.get_variable('w', initializer=[[1.0]])
-        for name in OPTIMIZERS:
-            optimizer = optimizers.make(dataclasses.replace(OPTIONS, name=name), tf.constant(0.1), {'w': 0.1})
+        for name in OPTIMIZERS.names():
+            optimizer = train_utils.make_optimizer(
+                dataclasses.replace(OPTIONS, name=name), tf.constant(0.1), {'w': 0.1}
+            )
             applied, _ = training_step.gated_update(tf.constant(0.0), [(tf.constant([[np.nan]]), w)], optimizer, step)
             running.run(tf.compat.v1.global_variables_initializer())
             before = running.run(tf.compat.v1.global_variables())
@@ -150,7 +158,7 @@ def test_nothing_moves_where_a_gradient_is_not_finite():
 @pytest.mark.parametrize(
     ('changes', 'message'),
     [
-        ({'name': 'sgd'}, "^name='sgd' is not allowed: it must be one of momentum, adam, adamw, rmsprop, lars, lamb"),
+        ({'name': 'sgd'}, "^name='sgd' is not allowed: it must be one of adam, adamw, lamb, lars, momentum, rmsprop"),
         ({'rmsprop_decay': 1.0}, '^rmsprop_decay=1.0 is not allowed: it must be 0 or more and less than 1'),
         ({'rmsprop_epsilon': 0.0}, '^rmsprop_epsilon=0.0 is not allowed: it must be greater than 0'),
         ({'clip_gradient_norm': 0.0}, '^clip_gradient_norm=0.0 is not allowed: it must be greater than 0'),
@@ -159,3 +167,8 @@ def test_nothing_moves_where_a_gradient_is_not_finite():
 def test_bad_options(changes, message):
     with pytest.raises(OptionError, match=message):
         OptimizerOptions(learning_rate=LearningRateOptions(), **changes)
+
+
+def test_a_learning_rate_parameter_is_one_of_the_parameters():
+    with pytest.raises(ValueError, match="'mine' has no parameter 'mine_rate'"):
+        Optimizer(name='mine', function=print, learning_rate_parameter='mine_rate')

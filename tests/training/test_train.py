@@ -22,13 +22,13 @@ from deeplab.core.backbones import registry
 from deeplab.datasets import record_check, segmentation_dataset
 from deeplab.errors import CheckpointError, DataError, NonFiniteError, OptionError
 from deeplab.options import (
-    OPTIMIZERS,
     AugmentOptions,
     LearningRateOptions,
     LossOptions,
     OptimizerOptions,
     ValidationOptions,
 )
+from deeplab.registry import OPTIMIZERS
 from deeplab.training import label_weights, run_manifest, split_input, train_hooks, train_run
 from deeplab.utils import input_generator
 from tests import training_setup
@@ -144,7 +144,11 @@ def test_same_seed_same_bytes_and_other_seed_other_weights(data, tmp_path):
     [
         'momentum',
         pytest.param('adam', marks=pytest.mark.slow),
-        *(pytest.param(name, marks=pytest.mark.long) for name in OPTIMIZERS if name not in ('momentum', 'adam')),
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in OPTIMIZERS.names()
+            if name not in ('momentum', 'adam')
+        ),
     ],
 )
 def test_resume_is_exact(data, tmp_path, caplog, optimizer):

@@ -10,7 +10,8 @@ from deeplab import cli, train
 from deeplab.cli.words import UsageError
 from deeplab.core import checkpoints, sessions
 from deeplab.core.backbones import registry
-from deeplab.options import OPTIMIZERS, LearningRateOptions, OptimizerOptions
+from deeplab.options import LearningRateOptions, OptimizerOptions
+from deeplab.registry import OPTIMIZERS
 from deeplab.training import training_step
 from tests import training_setup
 
@@ -85,7 +86,7 @@ def test_clipping_bounds_the_step(data, tmp_path, precision):
 def test_the_new_ones_follow_the_schedule(data, tmp_path):
     with tf.Graph().as_default(), sessions.open_session() as running:
         step = tf.constant(5)
-        for name in OPTIMIZERS:
+        for name in OPTIMIZERS.names():
             rate = LearningRateOptions('cosine', base=0.2)
             chosen = OptimizerOptions(name, rate, adam_learning_rate=0.7)
             options = training_setup.options(data, tmp_path, 10, optimizer=chosen)
@@ -106,4 +107,4 @@ def test_flags(tmp_path):
 def test_an_unknown_optimizer_is_told_which_exist():
     with pytest.raises(UsageError) as error:
         cli.options_of('train', ['--train_logdir=a', '--dataset_dir=b', '--optimizer=sgd'])
-    assert 'momentum, adam, adamw, rmsprop, lars, lamb' in str(error.value)
+    assert 'adam, adamw, lamb, lars, momentum, rmsprop' in str(error.value)

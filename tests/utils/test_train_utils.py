@@ -6,7 +6,8 @@ import tensorflow as tf
 
 from deeplab.core import checkpoints, inflation, layers, sessions
 from deeplab.errors import CheckpointError, OptionError
-from deeplab.options import OPTIMIZERS, LossOptions, OptimizerOptions
+from deeplab.options import LossOptions, OptimizerOptions
+from deeplab.registry import OPTIMIZERS
 from deeplab.utils import checkpoint_network, train_utils
 
 SCOPES = ('logits', 'decoder')
@@ -352,7 +353,7 @@ class TestTrainedScopes:
             for scope in ('net/conv', 'logits/semantic'):
                 layers.conv2d(tf.zeros([1, 3, 3, 2]), 4, 1, scope=scope)
             terms = {scopes: train_utils.regularization_losses(scopes) for scopes in ((), ('logits',), ('aspp',))}
-            in_loss = {name: len(train_utils.decay_in_loss(OptimizerOptions(name))) for name in OPTIMIZERS}
+            in_loss = {name: len(train_utils.decay_in_loss(OptimizerOptions(name))) for name in OPTIMIZERS.names()}
         assert [len(found) for found in terms.values()] == [2, 1, 0]
         assert terms[('logits',)][0] is terms[()][1]
         # The others decay the weights themselves.

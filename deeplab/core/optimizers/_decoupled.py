@@ -1,11 +1,8 @@
-"""Optimisers: AdamW, RMSProp, LARS and LAMB, with the interface of TensorFlow's own.
+"""AdamW, LARS and LAMB, as subclasses of TensorFlow's optimizers, whose kernels do the work where they can.
 
-Each keeps its slots as `VARIABLE/NAME` and, where there is a second, `VARIABLE/NAME_1`, with the optimiser's name.
-TensorFlow's kernels do the work where they can.
-
-AdamW, LARS and LAMB decay weights in the update: decay is no part of the loss, so neither the moments nor a clipped
-norm see it. LARS and LAMB give each layer a rate of its own, in proportion to the norm of its weights. Variables of one
-axis (biases, gamma, beta) have none: their norm says nothing of a layer's scale, and it may begin at 0.
+They decay weights in the update: decay is no part of the loss, so neither the moments nor a clipped norm see it. LARS
+and LAMB give each layer a rate of its own, in proportion to the norm of its weights. Variables of one axis (biases,
+gamma, beta) have none: their norm says nothing of a layer's scale, and it may begin at 0.
 """
 
 from __future__ import annotations
@@ -14,41 +11,11 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from deeplab.options import OptimizerOptions
-
 ADAM_BETA1 = 0.9
 ADAM_BETA2 = 0.999
 LARS_TRUST = 0.001  # arXiv:1708.03888, section 5: eta
 
 Decays = Mapping[str, float]
-
-
-def make(options: OptimizerOptions, learning_rate: tf.Tensor, decays: Decays) -> tf.compat.v1.train.Optimizer:
-    """Returns the optimiser that `options` name.
-
-    Args:
-      options: name and numbers.
-      learning_rate: scalar float32.
-      decays: factor of the weight decay of each variable that decays, by name; read by optimisers that decay weights
-        in the update (`OptimizerOptions.decouples_weight_decay`).
-    """
-    train = tf.compat.v1.train
-    match options.name:
-        case 'momentum':
-            return train.MomentumOptimizer(learning_rate, options.momentum)
-        case 'adam':
-            return train.AdamOptimizer(learning_rate, epsilon=options.adam_epsilon)
-        case 'rmsprop':
-            return train.RMSPropOptimizer(
-                learning_rate, options.rmsprop_decay, options.momentum, options.rmsprop_epsilon
-            )
-        case 'adamw':
-            return AdamW(learning_rate, decays, options.adam_epsilon)
-        case 'lars':
-            return Lars(learning_rate, decays, options.momentum)
-        case 'lamb':
-            return Lamb(learning_rate, decays, options.adam_epsilon)
-    raise AssertionError(options.name)  # the options have checked it
 
 
 class AdamW(tf.compat.v1.train.AdamOptimizer):
@@ -60,7 +27,7 @@ class AdamW(tf.compat.v1.train.AdamOptimizer):
     """
 
     def __init__(self, learning_rate: tf.Tensor, decays: Decays, epsilon: float) -> None:
-        """See `make`; `epsilon` is greater than 0."""
+        """See `registry.Optimizer`; `epsilon` is greater than 0."""
         super().__init__(learning_rate, ADAM_BETA1, ADAM_BETA2, epsilon, name='AdamW')
         self._decays = decays
 
@@ -87,7 +54,7 @@ class Lars(tf.compat.v1.train.MomentumOptimizer):
     """
 
     def __init__(self, learning_rate: tf.Tensor, decays: Decays, momentum: float) -> None:
-        """See `make`; `momentum` is in [0, 1)."""
+        """See `registry.Optimizer`; `momentum` is in [0, 1)."""
         super().__init__(1.0, momentum, name='LARS')  # the rate is in what is accumulated
         self._rate = learning_rate
         self._decays = decays
@@ -116,7 +83,7 @@ class Lamb(tf.compat.v1.train.AdamOptimizer):
     """
 
     def __init__(self, learning_rate: tf.Tensor, decays: Decays, epsilon: float) -> None:
-        """See `make`; `epsilon` is greater than 0."""
+        """See `registry.Optimizer`; `epsilon` is greater than 0."""
         super().__init__(learning_rate, ADAM_BETA1, ADAM_BETA2, epsilon, name='LAMB')
         self._decays = decays
 

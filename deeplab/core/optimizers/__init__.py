@@ -1,0 +1,5 @@
+"""The optimizers: each module registers one (`deeplab.registry.Optimizer`) and is found without being listed.
+
+Importing them does not import TensorFlow (`core.lazy`); classes that extend its own are in modules whose names begin
+with an underscore. Each optimizer keeps its slots as `VARIABLE/NAME` and, if there is a second one, `VARIABLE/NAME_1`.
+"""
