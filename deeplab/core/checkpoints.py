@@ -462,9 +462,10 @@ class CheckpointWriter:
             self._written = names[-self._keep :]
             write_state(self._directory, self._written)
         except (tf.errors.OpError, ValueError, OSError) as error:
+            last = f' The last checkpoint is {self.last_path}' if self.last_path else ''
             raise CheckpointError(
                 f"The checkpoint of step {step} cannot be written to '{self._directory}' ({reason_of(error)}). "
-                f'Check that the disk is not full and the folder is writable. The last checkpoint is {self.last_path}'
+                f'Check that the disk is not full and the folder is writable.{last}'
             ) from error
         self.last_path, self.last_step = path, step
         for old in names[: -self._keep]:

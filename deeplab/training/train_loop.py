@@ -377,9 +377,11 @@ class _Loop:
         shorter = f', set {option("TrainOptions.precision", "bfloat16")}' if 'loss_scale' in values else ''
         # With skipped steps, the checkpoint may have been written after some of them.
         good = '' if self._most_skips or 'loss_scale' in values else 'good '
+        path = self._writer.last_path  # None if another process writes the checkpoints
+        last = f' The last {good}checkpoint is kept: {path}' if path else ''
         return (
             f'{self._facts(step, values)}{row} Lower the learning rate ({option(self._rate_field)}){shorter}, or check '
-            f'these images and their labels. The last {good}checkpoint is kept: {self._writer.last_path}'
+            f'these images and their labels.{last}'
         )
 
 

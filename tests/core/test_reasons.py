@@ -46,7 +46,8 @@ def test_a_checkpoint_that_finds_no_room_says_so(tmp_path):
             try:
                 with pytest.raises(
                     CheckpointError, match=r'of step 3 cannot be written to .*; File too large\)\. Check that the disk'
-                ):
+                ) as error:
                     writer.save(running, 3)
             finally:
                 resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            assert 'last checkpoint' not in str(error.value)  # there is none

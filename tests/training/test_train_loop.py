@@ -84,6 +84,11 @@ class TestLoop:
         assert all(np.isfinite(value).all() for value in values_of(str(tmp_path / 'model.ckpt-1')).values())
         assert not (tmp_path / 'model.ckpt-2.index').exists()
 
+    def test_not_finite_where_another_process_writes_checkpoints(self):
+        with tf.Graph().as_default(), pytest.raises(NonFiniteError, match='Step 1.*labels[.]$'):
+            toy = Toy([np.nan])
+            train_loop.train(toy.train_step, 5, checkpoints.NoCheckpoints(), toy.initialise)
+
     @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
     def test_signal_saves_and_says_how_to_go_on(self, tmp_path, number, caplog):
         class Sender(train_loop.Hook):
