@@ -1,8 +1,10 @@
 """Runs a frozen graph and a SavedModel on an image with TensorFlow and NumPy only, without this package.
 
-Called as a program: IMAGE.npy GRAPH.pb SAVED_MODEL OUTPUT.npz
+As a program it reads lines from its input, each a JSON object with paths: `image` (.npy), `output` (.npz), and
+`frozen_graph`, `saved_model` or both. It answers each with a line.
 """
 
+import json
 import sys
 
 import numpy as np
@@ -25,21 +27,24 @@ def run_saved_model(path, image):
     return outputs['predictions'].numpy(), outputs['probabilities'].numpy()
 
 
-def main():
-    image_path, graph_path, saved_model_path, output_path = sys.argv[1:]
-    image = np.load(image_path)[np.newaxis]
-    labels, probabilities, raw, argmax = run_frozen_graph(graph_path, image)
-    saved_labels, saved_probabilities = run_saved_model(saved_model_path, image)
+def run(paths):
+    """Runs the exports at `paths`, and writes what they give."""
+    image = np.load(paths['image'])[np.newaxis]
+    results = {}
+    if 'frozen_graph' in paths:
+        names = ('labels', 'probabilities', 'raw', 'argmax')
+        results |= dict(zip(names, run_frozen_graph(paths['frozen_graph'], image), strict=True))
+    if 'saved_model' in paths:
+        names = ('saved_labels', 'saved_probabilities')
+        results |= dict(zip(names, run_saved_model(paths['saved_model'], image), strict=True))
     assert not any(name.partition('.')[0] == 'deeplab' for name in sys.modules)
-    np.savez(
-        output_path,
-        labels=labels,
-        probabilities=probabilities,
-        raw=raw,
-        argmax=argmax,
-        saved_labels=saved_labels,
-        saved_probabilities=saved_probabilities,
-    )
+    np.savez(paths['output'], **results)
+
+
+def main():
+    for line in sys.stdin:
+        run(json.loads(line))
+        print('done', flush=True)
 
 
 if __name__ == '__main__':

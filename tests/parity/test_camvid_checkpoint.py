@@ -72,12 +72,13 @@ def test_miou_of_a_single_scale(golden, dataset, tmp_path):
     check_eval(golden, dataset, tmp_path, PredictionOptions(), 'eval_val_single_scale')
 
 
-@pytest.mark.slow
+@pytest.mark.long  # test_networks.py has labels over scales and flips
 def test_miou_of_several_scales_and_flips(golden, dataset, tmp_path):
     prediction = PredictionOptions((0.5, 1.0, 1.75), True)
     check_eval(golden, dataset, tmp_path, prediction, 'eval_val_scales_0.5_1.0_1.75_flipped')
 
 
+@pytest.mark.slow
 def test_raw_predictions(golden, dataset, tmp_path):
     options = VisOptions(
         MODEL, dataset, str(golden), str(tmp_path), wait=ONCE, batch_size=4, also_save_raw_predictions=True

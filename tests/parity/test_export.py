@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import json
 import pathlib
 import subprocess
 import sys
@@ -18,12 +19,21 @@ from tests.parity import goldens, network_options
 AGREEMENT = 0.999  # of the labels
 TOLERANCE = 2e-3  # of the probabilities
 FEW_PARAMETERS = 1_000_000  # networks with more are left to the slow tests
-DEEPER = (
+# Of the same parts as others; test_networks.py has their logits.
+SAME_PARTS = (
+    'mobilenet_v2',
+    'mobilenet_v3_large_seg',
     'nas_hnasnet',
+    'nas_pnasnet',
     'resnet_v1_101_beta_os8',
+    'resnet_v1_50',
+    'resnet_v1_50_beta_multi_grid',
+    'xception_65_aspp_decoder',
     'xception_65_bounded',
     'xception_71_dpc',
-)  # of the same parts as others
+)
+# Both formats hold the same frozen graph.
+IN_BOTH_FORMATS = ('mobilenet_v2_half_os8', 'mobilenet_v2_multi_scale_flip')
 
 
 def pytest_generate_tests(metafunc):
@@ -31,38 +41,51 @@ def pytest_generate_tests(metafunc):
         cases = []
         for golden in goldens.find(goldens.directory(metafunc.config), 'networks'):
             marks = [pytest.mark.slow] if golden.facts['parameters'] >= FEW_PARAMETERS else []
-            marks = [pytest.mark.long] if golden.name in DEEPER else marks
+            marks = [pytest.mark.long] if golden.name in SAME_PARTS else marks
             cases.append(pytest.param(golden, id=golden.name, marks=marks))
         metafunc.parametrize('golden', cases)
 
 
-def _export(facts, folder):
-    """Exports a golden's network in both formats; returns their paths."""
+def _export(facts, folder, formats):
+    """Exports a golden's network; returns the paths by format."""
     options = facts['options']
     model = network_options.model_options(facts['flags'], options)
     model = dataclasses.replace(model, image_pyramid=options.get('image_pyramid'))
     values = {name: goldens.weights(name, shape, options['gain']) for name, shape in facts['variables']}
     checkpoint = checkpoint_files.write(folder / 'model.ckpt-7', values)
     prediction = PredictionOptions(tuple(options.get('eval_scales', (1.0,))), options.get('flip', False))
-    results = [
-        export_model.run(
+    paths = {}
+    for kind in formats:
+        result = export_model.run(
             ExportOptions(model, checkpoint, str(folder / kind), prediction=prediction, export_format=kind)
         )
-        for kind in ('frozen_graph', 'saved_model')
-    ]
-    assert {result.parameters for result in results} == {facts['parameters']}
-    return [result.path for result in results]
+        assert result.parameters == facts['parameters']
+        paths[kind] = result.path
+    return paths
 
 
-def _run_elsewhere(image, paths, folder):
-    """What another process gets from the exports, by name."""
-    np.save(folder / 'image.npy', image)
-    program = pathlib.Path(__file__).with_name('exported.py')
-    words = [sys.executable, '-I', str(program), str(folder / 'image.npy'), *paths, str(folder / 'outputs.npz')]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    with np.load(folder / 'outputs.npz') as outputs:
-        return dict(outputs)
+@pytest.fixture(scope='module')
+def run_elsewhere(tmp_path_factory):
+    """Gives a function that has another process run exports, and returns what it gets, by name."""
+    folder = tmp_path_factory.mktemp('elsewhere')
+    words = [sys.executable, '-I', str(pathlib.Path(__file__).with_name('exported.py'))]
+    with open(folder / 'errors', 'w+') as errors:
+        process = subprocess.Popen(
+            words, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+        )
+
+        def run(image, paths):
+            np.save(folder / 'image.npy', image)
+            paths = {**paths, 'image': str(folder / 'image.npy'), 'output': str(folder / 'outputs.npz')}
+            print(json.dumps(paths), file=process.stdin, flush=True)
+            answer = process.stdout.readline()
+            errors.seek(0)
+            assert answer == 'done\n', errors.read()
+            with np.load(folder / 'outputs.npz') as outputs:
+                return dict(outputs)
+
+        with process:
+            yield run
 
 
 def _stretched(values, new, axis):
@@ -98,31 +121,26 @@ def _check_graph(path):
     return network_input
 
 
-def test_export(golden, tmp_path):
+def test_export(golden, tmp_path, run_elsewhere):
     facts, arrays = golden.facts, golden.arrays
-    paths = _export(facts, tmp_path)
-    network_input = _check_graph(paths[0])
+    formats = ('frozen_graph', 'saved_model') if golden.name in IN_BOTH_FORMATS else ('frozen_graph',)
+    paths = _export(facts, tmp_path, formats)
+    network_input = _check_graph(paths['frozen_graph'])
     if 'mobilenet_v2' in golden.name:
         assert network_input == 'MobilenetV2/MobilenetV2/input'
-    outputs = _run_elsewhere(arrays['image'], paths, tmp_path)
-    for kind in ('labels', 'saved_labels', 'raw', 'argmax'):
-        assert outputs[kind].shape[:1] == (1,)
-    assert outputs['labels'].dtype == outputs['saved_labels'].dtype == np.int32
-    assert outputs['probabilities'].dtype == outputs['raw'].dtype == np.float32
+    outputs = run_elsewhere(arrays['image'], paths)
+    assert outputs['argmax'].shape[:1] == (1,)
     np.testing.assert_array_equal(outputs['raw'], outputs['labels'])  # the image is as large as the crop
-    for kind in ('labels', 'saved_labels'):
-        assert outputs[kind].shape == arrays['labels'].shape
-        assert np.mean(outputs[kind] == arrays['labels']) >= AGREEMENT, kind
-    if 'logits:merged_logits' in arrays:
-        _check_probabilities(arrays, outputs)
-    else:
-        np.testing.assert_array_equal(outputs['probabilities'].argmax(axis=3), outputs['labels'])
-        np.testing.assert_allclose(outputs['probabilities'].sum(axis=3), 1.0, rtol=1e-5)
-        np.testing.assert_allclose(outputs['saved_probabilities'], outputs['probabilities'], rtol=0, atol=1e-6)
-
-
-def _check_probabilities(arrays, outputs):
-    """Compares probabilities with the golden's logits."""
-    expected = _probabilities(arrays['logits:merged_logits'], arrays['image'].shape[:2])
-    for kind in ('probabilities', 'saved_probabilities'):
-        np.testing.assert_allclose(outputs[kind], expected, rtol=0, atol=TOLERANCE, err_msg=kind)
+    assert outputs['raw'].dtype == np.float32
+    for prefix in ('', 'saved_')[: len(formats)]:
+        labels, probabilities = (outputs[f'{prefix}{kind}'] for kind in ('labels', 'probabilities'))
+        assert (labels.dtype, probabilities.dtype) == (np.int32, np.float32)
+        assert labels.shape == arrays['labels'].shape
+        assert np.mean(labels == arrays['labels']) >= AGREEMENT, prefix
+        if 'logits:merged_logits' in arrays:
+            expected = _probabilities(arrays['logits:merged_logits'], arrays['image'].shape[:2])
+            np.testing.assert_allclose(probabilities, expected, rtol=0, atol=TOLERANCE, err_msg=prefix)
+        else:
+            np.testing.assert_array_equal(probabilities.argmax(axis=3), labels)
+            np.testing.assert_allclose(probabilities.sum(axis=3), 1.0, rtol=1e-5)
+            np.testing.assert_allclose(probabilities, outputs['probabilities'], rtol=0, atol=1e-6)

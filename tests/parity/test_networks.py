@@ -3,13 +3,15 @@
 Covers common.py, core/feature_extractor.py and core/backbones/xception.py.
 """
 
-import dataclasses
+import functools
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from deeplab import common, model
+from tests import given_weights
 from tests.parity import goldens, network_options
 
 TOLERANCE = 1e-4  # of the golden's standard deviation
@@ -17,14 +19,12 @@ AGREEMENT = 0.9995  # of the labels
 WIDEST = 2e-3  # where rounding is amplified; a wrong operation differs by a hundred times as much
 # Plain pytest keeps one of each backbone family and head; these consist of the same parts as others.
 SAME_PARTS = (
-    'mobilenet_v2',
-    'mobilenet_v3_large_seg',
     'nas_hnasnet',
     'resnet_v1_101_beta_os8',
     'resnet_v1_50',
-    'xception_41',
     'xception_65_aspp_decoder',
     'xception_65_bounded',
+    'xception_71_dpc',
 )
 
 
@@ -37,15 +37,12 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize('golden', cases)
 
 
-@dataclasses.dataclass
-class Built:
-    """A golden's network in a graph of its own: tensors to compare with the golden."""
+class Built(NamedTuple):
+    """Tensors to compare with a golden."""
 
     images: tf.Tensor
-    logits: dict
     labels: tf.Tensor
-    variables: list
-    trainable: list
+    logits: dict[str, tf.Tensor]
 
 
 def _build(options, model_options, shape, monkeypatch) -> Built:
@@ -55,20 +52,17 @@ def _build(options, model_options, shape, monkeypatch) -> Built:
         predictions = model.predict_labels_multi_scale(
             images, model_options, options['eval_scales'], options.get('flip', False)
         )
-        logits = {}
-    else:
-        scales = []
-        multi_scale_logits = model.multi_scale_logits
+        return Built(images, predictions[common.OUTPUT_TYPE], {})
+    scales = []
+    multi_scale_logits = model.multi_scale_logits
 
-        def recorded(*arguments, **keywords):
-            scales.append(multi_scale_logits(*arguments, **keywords))
-            return scales[-1]
+    def recorded(*arguments, **keywords):
+        scales.append(multi_scale_logits(*arguments, **keywords))
+        return scales[-1]
 
-        monkeypatch.setattr(model, 'multi_scale_logits', recorded)
-        predictions = model.predict_labels(images, model_options, options.get('image_pyramid'))
-        logits = scales[0][common.OUTPUT_TYPE]
-    variables = tf.compat.v1.model_variables()
-    return Built(images, logits, predictions[common.OUTPUT_TYPE], variables, tf.compat.v1.trainable_variables())
+    monkeypatch.setattr(model, 'multi_scale_logits', recorded)
+    predictions = model.predict_labels(images, model_options, options.get('image_pyramid'))
+    return Built(images, predictions[common.OUTPUT_TYPE], scales[0][common.OUTPUT_TYPE])
 
 
 def _largest_difference(logits, expected):
@@ -89,23 +83,20 @@ def test_network(golden, monkeypatch):
     facts, arrays = golden.facts, golden.arrays
     model_options = network_options.model_options(facts['flags'], facts['options'])
     image = arrays['image'][np.newaxis].astype(np.float32)
-    with tf.Graph().as_default():
+    with given_weights.network() as network:
         built = _build(facts['options'], model_options, image.shape[1:], monkeypatch)
-        shapes = {v.op.name: v.shape.as_list() for v in built.variables}
-        assert shapes == {name: list(shape) for name, shape in facts['variables']}
-        assert {v.op.name for v in built.trainable} == set(facts['trainable'])
-        assert sum(int(np.prod(shapes[v.op.name])) for v in built.trainable) == facts['parameters']
-        with tf.compat.v1.Session() as session:
-            initializers = [v.initializer for v in built.variables]
-            session.run(initializers, goldens.initial_values(built.variables, facts['options']['gain']))
-            labels, logits = session.run([built.labels, built.logits], {built.images: image})
-            expected = {key.split(':')[1]: value for key, value in arrays.items() if key.startswith('logits:')}
-            assert logits.keys() == expected.keys()
-            tolerance = TOLERANCE
-            if expected and _largest_difference(logits, expected) > TOLERANCE:
-                neighbour = np.nextafter(image, np.float32(np.inf))
-                moved = session.run(built.logits, {built.images: neighbour})
-                tolerance = _tolerance_of_amplified_rounding(_largest_difference(moved, logits))
+    assert network.shapes == {name: list(shape) for name, shape in facts['variables']}
+    assert network.trained == set(facts['trainable'])
+    assert sum(int(np.prod(network.shapes[name])) for name in network.trained) == facts['parameters']
+    values = functools.partial(goldens.weights, gain=facts['options']['gain'])
+    labels, logits = network.run([built.labels, built.logits], {built.images: image}, values)
+    expected = {key.split(':')[1]: value for key, value in arrays.items() if key.startswith('logits:')}
+    assert logits.keys() == expected.keys()
+    tolerance = TOLERANCE
+    if expected and _largest_difference(logits, expected) > TOLERANCE:
+        neighbour = np.nextafter(image, np.float32(np.inf))
+        moved = network.run(built.logits, {built.images: neighbour}, values)
+        tolerance = _tolerance_of_amplified_rounding(_largest_difference(moved, logits))
     if expected:
         assert _largest_difference(logits, expected) <= tolerance
     assert labels.shape == arrays['labels'].shape

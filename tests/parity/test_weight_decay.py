@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from deeplab import model
 from deeplab.core import layers
+from tests import given_weights
 from tests.parity import goldens, network_options
 
 # Of the same layers as a smaller one; test_nas.py shows the decay of searched cells.
@@ -34,7 +35,7 @@ def _decayed(losses) -> set[str]:
         pending = [loss.op]
         while pending:
             op = pending.pop()
-            if op.type == 'VarHandleOp':
+            if op.type in ('VarHandleOp', 'Placeholder'):
                 names.add(op.name)
             pending += [tensor.op for tensor in op.inputs]
     return names
@@ -42,7 +43,7 @@ def _decayed(losses) -> set[str]:
 
 def test_terms(row):
     options = network_options.model_options(row['flags'], row['options'])
-    with tf.Graph().as_default():
+    with given_weights.network():
         images = tf.zeros([1, 129, 129, 3])
         model.multi_scale_logits(images, options, mode=model.Mode(True, weight_decay=4e-5))
         losses = tf.compat.v1.losses.get_regularization_losses()
