@@ -149,6 +149,7 @@ def test_programs_that_compute_are_watched_by_all_their_names(forks, program):
 def test_the_advice_names_the_flags_of_the_program():
     assert '--train_batch_size' in start._advice('train')
     assert '--inference_scales' in start._advice('export_model')
+    assert 'same command resumes the demo' in start._advice('demo')
 
 
 @pytest.mark.parametrize(
