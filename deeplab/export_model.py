@@ -1,4 +1,4 @@
-"""Export of a trained network as a frozen graph or a SavedModel, which run without this package.
+"""Export of a trained network in a format that runs without this package, such as a frozen graph or a SavedModel.
 
 `python deeplab/export_model.py --flag=...`, `python -m deeplab.export_model` and `deeplab export_model` (or `deeplab
 export`) are one program.
@@ -30,14 +30,11 @@ from deeplab.errors import CheckpointError, NetworkMismatchError
 from deeplab.evaluation import runner
 from deeplab.export import export_files, export_graph
 from deeplab.options import ExportOptions
+from deeplab.registry import EXPORT_FORMATS, ExportFormat, FrozenNetwork
 from deeplab.utils import checkpoint_network, memory, output_files
 from deeplab.wording import option
 
 INFERENCE_GRAPH = 'inference_graph.pbtxt'
-
-# How far an export may deviate from its network before it is regarded as broken.
-_LEAST_AGREEMENT = 0.999
-_MOST_DIFFERENCE = 2e-3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +42,7 @@ class Result:
     """What was exported.
 
     Attributes:
-      path: file of the frozen graph, or folder of the SavedModel.
+      path: file or folder that was written.
       checkpoint: path of the checkpoint.
       global_step: its step.
       parameters: number of trainable parameters.
@@ -79,9 +76,10 @@ def run(options: ExportOptions) -> Result:
       UserError: there is no such network, the checkpoint is missing or does not match it, or the path is in use.
         Nothing is written then.
     """
-    is_folder = options.export_format == 'saved_model'
-    path = os.path.normpath(options.export_path) if is_folder else options.export_path
-    export_files.check_target(path, is_folder)
+    record = EXPORT_FORMATS.get(options.export_format)
+    export_files.check_installed(record)
+    path = os.path.normpath(options.export_path) if record.is_folder else options.export_path
+    export_files.check_target(path, record)
     if options.save_inference_graph:
         export_files.check_inference_graph(os.path.join(os.path.dirname(path), INFERENCE_GRAPH))
     checkpoint = find_checkpoint(options.checkpoint_path)
@@ -104,12 +102,12 @@ def run(options: ExportOptions) -> Result:
         raise CheckpointError(
             f"The probabilities predicted with the weights of '{checkpoint}' are not finite. Export another checkpoint."
         )
-    write = export_files.write_saved_model if is_folder else export_files.write_frozen_graph
+    network = FrozenNetwork(frozen, model.crop_size, model.input_channels, options.image_bits, model.num_classes)
     folder = output_files.make_folder(os.path.dirname(path) or '.')
     with export_files.beside(path) as temporary:
         with output_files.writing_to(folder, 'ExportOptions.export_path'):
-            write(frozen, temporary)
-        agreement, difference = compare(export_files.run(temporary, image), (labels[0], probabilities[0]))
+            record.write(network, temporary, **options.format_parameters)
+        agreement, difference = compare(record.run(temporary, image), (labels[0], probabilities[0]), record)
         if options.save_inference_graph:
             with output_files.writing_to(folder, 'ExportOptions.export_path'):
                 _write_inference_graph(export.graph, folder)
@@ -203,12 +201,15 @@ def random_image(options: ExportOptions) -> np.ndarray:
     return pixels.astype(np.uint8) if options.image_bits == 8 else (pixels * 257).astype(np.uint16)
 
 
-def compare(exported: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.ndarray]) -> tuple[float, float]:
+def compare(
+    exported: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.ndarray], record: ExportFormat
+) -> tuple[float, float]:
     """Compares the predictions of an export with those of its network.
 
     Args:
       exported: labels [h, w] and probabilities [h, w, classes] of the export.
       expected: the same of the network.
+      record: the format, which states how far they may deviate before the export is regarded as broken.
 
     Returns:
       The share of equal labels, and the largest difference of probabilities.
@@ -218,7 +219,7 @@ def compare(exported: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray,
     """
     agreement = float(np.mean(exported[0] == expected[0]))
     difference = float(np.max(np.abs(exported[1] - expected[1])))
-    if not (agreement >= _LEAST_AGREEMENT and difference <= _MOST_DIFFERENCE):
+    if not (agreement >= record.least_agreement and difference <= record.most_difference):
         raise RuntimeError(
             f'The exported graph and its network predict different results: {agreement:.2%} of the labels agree, '
             f'probabilities differ by up to {difference:.2g}. Nothing was written; please report this.'
@@ -231,41 +232,17 @@ def _write_inference_graph(graph: tf.Graph, folder: str) -> None:
     sessions.write_graph(graph, os.path.join(folder, INFERENCE_GRAPH))
 
 
-_FROZEN_GRAPH_EXAMPLE = """\
-import numpy as np
-import tensorflow as tf
-
-with tf.Graph().as_default() as graph, open({path!r}, 'rb') as file:
-    tf.graph_util.import_graph_def(tf.compat.v1.GraphDef.FromString(file.read()), name='')
-image = {image}
-with tf.compat.v1.Session(graph=graph) as session:
-    labels = session.run('SemanticPredictions:0', {{'ImageTensor:0': image[np.newaxis]}})[0]"""
-
 # Decoded like records: Pillow's JPEG decoder gives slightly different pixels, 1 % different labels (docs/export.md).
 _RGB_IMAGE = "tf.io.decode_jpeg(tf.io.read_file('image.jpg'), channels=3).numpy()  # PNG too"
 _OTHER_IMAGE = "np.load('image.npy')  # [height, width, {channels}] uint{bits}"
-
-_SAVED_MODEL_EXAMPLE = """\
-import numpy as np
-import tensorflow as tf
-
-network = tf.saved_model.load({path!r})
-image = {image}
-outputs = network.signatures['serving_default'](image=tf.constant(image[np.newaxis]))
-labels = outputs['predictions'][0].numpy()"""
 
 
 def report(result: Result, options: ExportOptions, image_shape: tuple[int, ...]) -> str:
     """Returns what was exported, with Python code that runs it."""
     model = options.model
-    is_folder = options.export_format == 'saved_model'
+    record = EXPORT_FORMATS.get(options.export_format)
+    image, predictions, probabilities = record.tensors
     height, width = model.crop_size
-    names = (export_graph.IMAGE, export_graph.PREDICTIONS, export_graph.PROBABILITIES)
-    image, predictions, probabilities = (f'{name}:0' for name in names)
-    if is_folder:
-        image, predictions, probabilities = (
-            export_files.SIGNATURE_IMAGE, export_files.SIGNATURE_PREDICTIONS, export_files.SIGNATURE_PROBABILITIES,
-        )  # fmt: skip
     kind = 'RGB, ' if model.input_channels == 3 else ''
     sizes = f'up to {height} x {width} pixels (height x width)'
     if options.resize.min_value is not None or options.resize.max_value is not None:
@@ -273,7 +250,7 @@ def report(result: Result, options: ExportOptions, image_shape: tuple[int, ...])
     lines = [
         f"Exported '{result.checkpoint}' (step {result.global_step}): {model.model_variant}, {model.num_classes} "
         f'classes, {result.parameters:,} parameters.',
-        f'{"SavedModel" if is_folder else "Frozen graph"}: {result.path} ({result.size / 1e6:.1f} MB)',
+        f'{record.title}: {result.path} ({result.size / 1e6:.1f} MB)',
         f'Input:  {image} uint{options.image_bits} [1, height, width, {model.input_channels}], {kind}{sizes}',
         f'Output: {predictions} int32 [1, height, width]',
         f'        {probabilities} float32 [1, height, width, {model.num_classes}]',
@@ -282,7 +259,8 @@ def report(result: Result, options: ExportOptions, image_shape: tuple[int, ...])
     ]
     if options.save_inference_graph:
         lines.append(f'Graph with variables: {os.path.join(os.path.dirname(result.path), INFERENCE_GRAPH)}')
-    example = _SAVED_MODEL_EXAMPLE if is_folder else _FROZEN_GRAPH_EXAMPLE
+    if not record.example:
+        return '\n'.join(lines)
     is_plain = (model.input_channels, options.image_bits) == (3, 8)
     read = _RGB_IMAGE if is_plain else _OTHER_IMAGE.format(channels=model.input_channels, bits=options.image_bits)
-    return '\n'.join([*lines, '', 'To run it in Python:', '', example.format(path=result.path, image=read)])
+    return '\n'.join([*lines, '', 'To run it in Python:', '', record.example.format(path=result.path, image=read)])

@@ -2,9 +2,11 @@
 
 The network here is small enough to follow by hand: one weight, class = round(red / 10 * weight), at the pixel itself.
 
-Covers export/export_graph.py.
+Covers export/export_graph.py, export/tensor_names.py, export/formats/frozen_graph.py and
+export/formats/saved_model.py.
 """
 
+import dataclasses
 import os
 import pathlib
 
@@ -19,9 +21,11 @@ from deeplab.datasets import example
 from deeplab.errors import CheckpointError, DataError, OptionError, UserError
 from deeplab.export import export_files, export_graph
 from deeplab.options import DecoderOptions, ExportOptions, ModelOptions, PredictionOptions, ResizeOptions
+from deeplab.registry import EXPORT_FORMATS
 from tests import checkpoint_files
 
 MODEL = ModelOptions({common.OUTPUT_TYPE: 4}, crop_size=(17, 33))
+FROZEN_GRAPH = EXPORT_FORMATS.get('frozen_graph')
 WEIGHTS = {'weight': np.ones(1, np.float32), 'logits/semantic/weights': np.ones((1, 1, 1, 4), np.float32)}
 
 
@@ -245,12 +249,12 @@ def test_an_export_is_replaced_as_a_whole(small_network, checkpoint, tmp_path):
     for kind in ('saved_model', 'frozen_graph'):
         options = _options(checkpoint, tmp_path, export_path=str(tmp_path / 'out' / kind), export_format=kind)
         path = export_model.run(options).path
-        before = export_files.run(path, _image(5, 5))[0]
+        before = EXPORT_FORMATS.get(kind).run(path, _image(5, 5))[0]
         other = checkpoint_files.write(tmp_path / kind / 'other', WEIGHTS | {'weight': np.zeros(1, np.float32)})
         again = _options(other, tmp_path, export_path=path, export_format=kind)
         export_model.run(again)
         assert before.max() > 0
-        assert export_files.run(path, _image(5, 5))[0].max() == 0
+        assert EXPORT_FORMATS.get(kind).run(path, _image(5, 5))[0].max() == 0
     assert _written(tmp_path) == ['frozen_graph', 'saved_model']
 
 
@@ -400,9 +404,9 @@ def test_paths_that_are_taken(checkpoint, tmp_path):
     )
     (folder / 'saved_model.pb').write_bytes(b'')
     with pytest.raises(DataError, match=r'is a folder with other files \(cat.jpg\)'):
-        export_files.check_target(str(folder), is_folder=True)
+        export_files.check_target(str(folder), EXPORT_FORMATS.get('saved_model'))
     (folder / 'cat.jpg').unlink()
-    export_files.check_target(str(folder), is_folder=True)
+    export_files.check_target(str(folder), EXPORT_FORMATS.get('saved_model'))
 
 
 OTHER_GRAPH = tf.compat.v1.GraphDef(node=[{'name': 'a', 'op': 'NoOp'}]).SerializeToString()
@@ -435,12 +439,12 @@ def test_a_device_is_not_replaced(checkpoint, tmp_path):
 def test_an_export_of_another_program_and_an_empty_file_may_be_replaced(tmp_path):
     path = tmp_path / 'frozen_inference_graph.pb'
     path.write_bytes(b'')
-    export_files.check_target(str(path), is_folder=False)
+    export_files.check_target(str(path), FROZEN_GRAPH)
     graph = tf.compat.v1.GraphDef()
     for name in ('ImageTensor', 'Cast', 'SemanticPredictions'):
         graph.node.add(name=name, op='Placeholder')
     path.write_bytes(graph.SerializeToString())
-    export_files.check_target(str(path), is_folder=False)
+    export_files.check_target(str(path), FROZEN_GRAPH)
 
 
 def test_a_folder_that_cannot_be_made(small_network, checkpoint, tmp_path):
@@ -458,8 +462,9 @@ def test_a_resize_that_fits_no_image(checkpoint, tmp_path):
 
 def test_an_export_that_disagrees_is_not_kept(small_network, checkpoint, tmp_path, monkeypatch):
     options = _options(checkpoint, tmp_path, save_inference_graph=True)
-    right = export_files.run
-    monkeypatch.setattr(export_files, 'run', lambda path, image: (right(path, image)[0] + 1, right(path, image)[1]))
+    right = FROZEN_GRAPH.run
+    broken = dataclasses.replace(FROZEN_GRAPH, run=lambda *given: (right(*given)[0] + 1, right(*given)[1]))
+    monkeypatch.setattr(EXPORT_FORMATS, 'get', lambda name: broken)
     with pytest.raises(RuntimeError, match='predict different results: 0.00% of the labels agree'):
         export_model.run(options)
     assert _written(tmp_path) == []
@@ -469,11 +474,14 @@ def test_compare():
     labels, probabilities = np.zeros((40, 50), np.int32), np.full((40, 50, 2), 0.5)
     other = labels.copy()
     other[0, 0] = 1
-    assert export_model.compare((other, probabilities), (labels, probabilities + 1e-3)) == (0.9995, pytest.approx(1e-3))
+    expected = labels, probabilities
+    assert export_model.compare((other, probabilities + 1e-3), expected, FROZEN_GRAPH) == (0.9995, pytest.approx(1e-3))
     with pytest.raises(RuntimeError, match='differ by up to 0.003'):
-        export_model.compare((labels, probabilities), (labels, probabilities + 3e-3))
+        export_model.compare((labels, probabilities + 3e-3), expected, FROZEN_GRAPH)
     with pytest.raises(RuntimeError, match='differ by up to nan'):
-        export_model.compare((labels, probabilities * np.nan), (labels, probabilities))
+        export_model.compare((labels, probabilities * np.nan), expected, FROZEN_GRAPH)
+    rounded = dataclasses.replace(FROZEN_GRAPH, most_difference=0.01)
+    assert export_model.compare((labels, probabilities + 3e-3), expected, rounded) == (1.0, pytest.approx(3e-3))
 
 
 # --- The command line ------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Plugins: modules of users that register things by name. Covers plugins.py and cli/plugin_flags.py."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -9,8 +10,9 @@ import tensorflow as tf
 from deeplab import cli, plugins
 from deeplab.core import sessions
 from deeplab.errors import OptionError
+from deeplab.export import export_files
 from deeplab.options import OptimizerOptions
-from deeplab.registry import LOSSES, METRICS, OPTIMIZERS, MetricContext
+from deeplab.registry import EXPORT_FORMATS, LOSSES, METRICS, OPTIMIZERS, FrozenNetwork, MetricContext
 from deeplab.utils import train_utils
 from tests.test_extending import EXAMPLES
 
@@ -102,6 +104,38 @@ def test_an_optimizer_of_a_plugin(tmp_path, monkeypatch):
         running.run(tf.compat.v1.global_variables_initializer())
         running.run(step)
         assert running.run(weights).tolist() == [0.625, -0.625]  # a step of 0.25 times 1 + 0.5
+
+
+def test_an_export_format_of_a_plugin(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'compressed_graph.py').write_text(EXAMPLES['compressed_graph.py'])
+    words = ['--checkpoint_path=c', '--export_path=g', '--plugins=compressed_graph']
+    with EXPORT_FORMATS.changes_undone():
+        options = cli.options_of('export_model', [*words, '--export_format=compressed_graph', '--gzip_level=1'])
+        assert options.format_parameters == {'gzip_level': 1}
+        with pytest.raises(OptionError, match=r'--gzip_level=1 .*--export_format=compressed_graph'):
+            cli.options_of('export_model', [*words, '--gzip_level=1'])
+        record = EXPORT_FORMATS.get('compressed_graph')
+        record.write(FrozenNetwork(_graph(), (5, 5), 3, 8, 2), 'g', gzip_level=1)
+        labels, probabilities = record.run('g', np.full((2, 4, 3), 7, np.uint8))
+        assert labels.tolist() == [[7] * 4] * 2 and probabilities.shape == (2, 4, 3)
+        with pytest.raises(OptionError, match="'g' exists and is not a compressed graph of DeepLab"):
+            export_files.check_target('g', record)
+        with pytest.raises(
+            OptionError, match=r'export_format=.compressed_graph. needs no_such_package.*pip install it'
+        ):
+            export_files.check_installed(
+                dataclasses.replace(record, requires=('no_such_package.x', 'os'), install='it')
+            )
+
+
+def _graph():
+    """A graph with the names of an export, whose labels are the red of the image."""
+    with tf.Graph().as_default() as graph:
+        image = tf.compat.v1.placeholder(tf.uint8, [1, None, None, 3], name='ImageTensor')
+        tf.cast(image[..., 0], tf.int32, name='SemanticPredictions')
+        tf.cast(image, tf.float32, name='SemanticProbabilities')
+    return graph.as_graph_def()
 
 
 @pytest.mark.parametrize(

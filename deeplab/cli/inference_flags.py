@@ -9,7 +9,7 @@ from deeplab import options
 from deeplab.cli.data_flags import RESIZE
 from deeplab.cli.links import linked, parameters
 from deeplab.cli.words import Flag, Group
-from deeplab.registry import CONFUSION_MATRIX, METRICS
+from deeplab.registry import CONFUSION_MATRIX, EXPORT_FORMATS, METRICS
 
 _EVAL_SCALES = linked(
     'eval_scales',
@@ -115,6 +115,17 @@ VIS_RESULTS = Group(
         ),
     ),
 )
+
+
+def _export_format() -> list[Flag]:
+    """Returns --export_format, which names all registered formats."""
+    formats = (
+        f'{each.name}: {each.summary[:1].lower()}{each.summary[1:].rstrip(".")}' for each in EXPORT_FORMATS.records()
+    )
+    meaning = f'{"; ".join(formats)}.'
+    return [linked('export_format', 'ExportOptions.export_format', meaning, choices=EXPORT_FORMATS.names())]
+
+
 EXPORT_FILES = Group(
     'Checkpoint and export',
     (
@@ -129,15 +140,11 @@ EXPORT_FILES = Group(
         linked(
             'export_path',
             'ExportOptions.export_path',
-            'File of the frozen graph to write, or folder of the SavedModel.',
+            'File to write; folder to write for a format that is a folder, such as saved_model.',
             is_path=True,
         ),
-        linked(
-            'export_format',
-            'ExportOptions.export_format',
-            'frozen_graph: one file with graph and weights; saved_model: a folder with a serving signature.',
-            choices=options.EXPORT_FORMATS,
-        ),
+        _export_format,
+        parameters('ExportOptions'),
         linked(
             'save_inference_graph',
             'ExportOptions.save_inference_graph',

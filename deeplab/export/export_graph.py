@@ -14,15 +14,9 @@ from absl import logging
 from deeplab import common, input_preprocess, model
 from deeplab.core import feature_extractor, preprocess_utils, shapes, tf_compat
 from deeplab.errors import OptionError
+from deeplab.export.tensor_names import ARGMAX, IMAGE, PREDICTIONS, PROBABILITIES, RAW_PREDICTIONS, RAW_PROBABILITIES
 from deeplab.options import ExportOptions, ModelOptions, PredictionOptions, ResizeOptions
 from deeplab.wording import option
-
-IMAGE = 'ImageTensor'
-PREDICTIONS = 'SemanticPredictions'
-PROBABILITIES = 'SemanticProbabilities'
-RAW_PREDICTIONS = 'RawSemanticPredictions'
-RAW_PROBABILITIES = 'RawSemanticProbabilities'
-ARGMAX = 'ArgMax'
 
 _OF_SIXTEEN_BITS = 257.0  # 65535 / 255, as for records
 _NO_LABEL = 255  # preprocessing steps need an ignore label, although there are no labels here

@@ -19,7 +19,6 @@ from deeplab.options.builders import (
 from deeplab.options.data import IMAGE_BITS, IMAGE_FORMATS, LABEL_FORMATS, AugmentOptions, DatasetOptions, ResizeOptions
 from deeplab.options.inference import (
     COLORMAP_TYPES,
-    EXPORT_FORMATS,
     EvalOptions,
     ExportOptions,
     PredictionOptions,
@@ -60,7 +59,6 @@ __all__ = [
     'DatasetOptions',
     'DecoderOptions',
     'DemoOptions',
-    'EXPORT_FORMATS',
     'EvalOptions',
     'ExportOptions',
     'IMAGE_BITS',

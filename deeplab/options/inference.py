@@ -10,10 +10,9 @@ from deeplab.options.data import IMAGE_BITS, DatasetOptions, ResizeOptions
 from deeplab.options.network import ModelOptions
 from deeplab.options.parameters import Settings, require_applicable, with_parameters
 from deeplab.options.rules import require, require_choice, require_not_negative, require_positive
-from deeplab.registry import METRICS, values_of
+from deeplab.registry import EXPORT_FORMATS, METRICS, values_of
 
 COLORMAP_TYPES = ('pascal', 'cityscapes', 'ade20k')
-EXPORT_FORMATS = ('frozen_graph', 'saved_model')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,20 +125,24 @@ class VisOptions:
             require_choice('VisOptions.colormap_type', self.colormap_type, COLORMAP_TYPES)
 
 
+@with_parameters(EXPORT_FORMATS)
 @dataclasses.dataclass(frozen=True)
 class ExportOptions:
     """Options of `deeplab export_model`.
 
+    The parameters of all export formats are keywords and attributes as well.
+
     Attributes:
       model: the network; its crop size is the largest image that the export accepts.
       checkpoint_path: a checkpoint, or a folder, whose newest complete checkpoint is used.
-      export_path: file of the frozen graph, or folder of the SavedModel.
+      export_path: file or folder to write, as the format requires.
       resize: resizing of the image before the network; predictions have the size of the original image.
       prediction: scales and flips that are averaged.
-      export_format: 'frozen_graph' or 'saved_model'.
+      export_format: name of a registered export format.
       save_inference_graph: whether the graph with variables is written as text, too.
       use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights.
       image_bits: 8 for images of uint8, 16 for uint16, as in the data set of training.
+      settings: parameters of the formats that differ from their defaults.
     """
 
     model: ModelOptions
@@ -151,9 +154,10 @@ class ExportOptions:
     save_inference_graph: bool = False
     use_moving_average: bool = False
     image_bits: int = 8
+    settings: Settings = ()
 
     def __post_init__(self) -> None:
-        require_choice('ExportOptions.export_format', self.export_format, EXPORT_FORMATS)
+        require_applicable(self, EXPORT_FORMATS, self.export_format)
         require(self.image_bits in IMAGE_BITS, 'ExportOptions.image_bits', self.image_bits, 'it must be 8 or 16')
         require(
             self.model.crop_size is not None,
@@ -161,3 +165,8 @@ class ExportOptions:
             None,
             'an export needs height and width, such as 513,513',
         )
+
+    @property
+    def format_parameters(self) -> dict[str, Any]:
+        """Values of the parameters of the format, by name."""
+        return values_of(EXPORT_FORMATS.get(self.export_format), functools.partial(getattr, self))

@@ -5,6 +5,7 @@ docs/extending.md shows an example of each kind. Nothing here imports TensorFlow
 
 from __future__ import annotations
 
+from deeplab.registry.export_formats import EXPORT_FORMATS, ExportFormat, FrozenNetwork
 from deeplab.registry.losses import BATCH, LOSSES, PIXELS, REGIONS, Loss
 from deeplab.registry.metrics import CONFUSION_MATRIX, METRICS, Metric, MetricContext
 from deeplab.registry.optimizers import OPTIMIZERS, Optimizer, UsualRates
@@ -15,6 +16,7 @@ REGISTRIES: dict[type[Record], Registry] = {  # type: ignore[type-arg]
     Loss: LOSSES,
     Optimizer: OPTIMIZERS,
     Metric: METRICS,
+    ExportFormat: EXPORT_FORMATS,
 }
 
 
@@ -33,6 +35,9 @@ def register(record: Record) -> None:
 __all__ = [
     'BATCH',
     'CONFUSION_MATRIX',
+    'EXPORT_FORMATS',
+    'ExportFormat',
+    'FrozenNetwork',
     'LOSSES',
     'Loss',
     'OPTIMIZERS',

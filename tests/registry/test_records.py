@@ -1,4 +1,7 @@
-"""Records, parameters and registries. Covers registry/losses.py, registry/metrics.py and core/lazy.py."""
+"""Records, parameters and registries.
+
+Covers registry/losses.py, registry/metrics.py, registry/export_formats.py and core/lazy.py.
+"""
 
 import subprocess
 import sys
