@@ -85,6 +85,19 @@ def toy_network(monkeypatch: pytest.MonkeyPatch) -> None:
     registry.register(TOY)
 
 
+@pytest.fixture(scope='module')
+def tiny_network() -> Iterator[None]:
+    """Makes `--model_variant=tiny` (`training_setup.TINY`) known for the tests of a file."""
+    from deeplab.core.backbones import registry
+    from tests import training_setup
+
+    registry.names()  # loads the real ones first
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(registry, '_backbones', dict(registry._backbones))
+        registry.register(training_setup.TINY)
+        yield
+
+
 @pytest.fixture
 def full_disk() -> Callable[[int], AbstractContextManager[None]]:
     """Gives `full_disk(n)`, within which no file can be written beyond n bytes ("File too large")."""

@@ -13,7 +13,6 @@ import tensorflow as tf
 from deeplab import eval as eval_program
 from deeplab import train
 from deeplab.core import checkpoints
-from deeplab.core.backbones import registry
 from deeplab.core.metrics import ConfusionMatrix
 from deeplab.errors import DataError, OptionError
 from deeplab.evaluation import evaluation_rounds, runner
@@ -23,12 +22,7 @@ from deeplab.training.train_loop import StepResult
 from tests import training_setup
 from tests.datasets import files
 
-
-@pytest.fixture(autouse=True)
-def tiny_network(monkeypatch):
-    registry.names()
-    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
-    registry.register(training_setup.TINY)
+pytestmark = pytest.mark.usefixtures('tiny_network')
 
 
 @pytest.fixture
@@ -76,19 +70,7 @@ def use_figures(monkeypatch, by_step):
     return asked
 
 
-def test_training_does_not_notice_it(data, tmp_path):
-    plain = training_setup.trained(data, tmp_path / 'plain', 3)
-    validated = train.run(options(data, tmp_path / 'log', 3, every=1))
-    assert training_setup.losses(tmp_path / 'log') == training_setup.losses(tmp_path / 'plain')
-    first, second = values_of(plain.checkpoint), values_of(validated.checkpoint)
-    assert first.keys() == second.keys()
-    assert all(value.tobytes() == second[name].tobytes() for name, value in first.items())
-    kept = sorted(path.name for path in (tmp_path / 'log').glob('*.index'))
-    assert kept == [f'model.ckpt-{step}.index' for step in range(4)]
-    assert list(figures(tmp_path / 'log')) == [1, 2, 3]
-
-
-def test_it_finds_what_eval_finds(data, tmp_path, caplog):
+def test_it_finds_what_eval_finds_and_training_does_not_notice_it(data, tmp_path, caplog):
     logdir = tmp_path / 'log'
     with caplog.at_level('INFO'):
         chosen = quick(options(data, logdir, 3, every=2))
@@ -98,14 +80,13 @@ def test_it_finds_what_eval_finds(data, tmp_path, caplog):
     assert found[2]['confusion_matrix'] != found[3]['confusion_matrix']  # the one network takes other weights each time
     dataset = dataclasses.replace(data, split='val')
     model = dataclasses.replace(chosen.model, crop_size=(33, 49))
+    alone = EvalOptions(model, dataset, result.checkpoint, str(tmp_path / 'eval'), wait=WaitOptions(0, 1, 0))
+    (only,) = eval_program.run(alone).rounds
+    assert found[3]['confusion_matrix'] == [list(row) for row in only.metrics.confusion_matrix]
+    assert found[3]['miou'] == only.metrics.miou
     for step, content in found.items():
-        path = str(logdir / f'model.ckpt-{step}')
-        alone = EvalOptions(model, dataset, path, str(tmp_path / 'eval'), wait=WaitOptions(0, 1, 0))
-        (only,) = eval_program.run(alone).rounds
-        assert content['confusion_matrix'] == [list(row) for row in only.metrics.confusion_matrix]
-        assert content['miou'] == only.metrics.miou
         assert (content['split'], content['crop_size'], content['images']) == ('val', [33, 49], 3)
-        assert content['checkpoint'] == path
+        assert content['checkpoint'] == str(logdir / f'model.ckpt-{step}')
     lines = [record.getMessage() for record in caplog.records]
     assert f'eval/miou_1.0_overall[{found[2]["miou"]:.9g}]' in lines
     assert 'Validating on 3 images of split val, 33 x 49 pixels, every 2 steps.' in lines
@@ -117,27 +98,39 @@ def test_it_finds_what_eval_finds(data, tmp_path, caplog):
     assert (3, 'eval/miou_1.0_class_2') in tags
     best = max(found, key=lambda step: found[step]['miou'])
     assert result.report.endswith(f' Best mIoU {found[best]["miou"]:.4f} at step {best}: {logdir}/best')
+    plain = training_setup.trained(data, tmp_path / 'plain', 3, model=chosen.model)
+    assert training_setup.losses(logdir) == training_setup.losses(tmp_path / 'plain')
+    first, second = values_of(plain.checkpoint), values_of(result.checkpoint)
+    assert first.keys() == second.keys()
+    assert all(value.tobytes() == second[name].tobytes() for name, value in first.items())
+    assert sorted(path.name for path in logdir.glob('*.index')) == [f'model.ckpt-{step}.index' for step in (0, 2, 3)]
 
 
-def test_moving_averages_are_what_is_measured(data, tmp_path):
-    logdir = tmp_path / 'log'
-    chosen = quick(options(data, logdir, 2, every=2, moving_average_decay=0.9))
-    train.run(chosen)
-    content = figures(logdir)[2]
-    dataset = dataclasses.replace(data, split='val')
-    model = dataclasses.replace(chosen.model, crop_size=(33, 49))
-    alone = EvalOptions(
-        model, dataset, str(logdir / 'best'), str(tmp_path / 'eval'), wait=WaitOptions(0, 1, 0), use_moving_average=True
-    )
-    (only,) = eval_program.run(alone).rounds
-    assert content['confusion_matrix'] == [list(row) for row in only.metrics.confusion_matrix]
-    assert content['moving_average'] is True
+def test_moving_averages_are_what_is_measured(data, tmp_path, monkeypatch):
+    use_figures(monkeypatch, {2: 0.5})
+    evaluate, seen = evaluation_rounds.evaluate, []
+
+    def noted(*arguments, use_moving_average, **keywords):
+        seen.append(use_moving_average)
+        return evaluate(*arguments, use_moving_average=use_moving_average, **keywords)
+
+    monkeypatch.setattr(evaluation_rounds, 'evaluate', noted)
+    for decay, averages in ((None, False), (0.9, True)):
+        logdir = tmp_path / f'log{decay}'
+        hook = new_hook(options(data, logdir, 2, moving_average_decay=decay), monkeypatch)
+        hook.begin(None, 0)
+        assert validate(hook, monkeypatch, [2]) == [2]
+        assert (seen.pop(), figures(logdir)[2]['moving_average']) == (averages, averages)
 
 
 def test_the_best_is_kept_and_is_a_folder_of_its_own(data, tmp_path, monkeypatch):
     use_figures(monkeypatch, {1: 0.2, 2: 0.6, 3: 0.6, 4: None, 5: 0.3, 6: 0.1, 7: 0.5, 8: 0.4})
+    show, notes = validation.ValidationHook._show, []
+    monkeypatch.setattr(validation.ValidationHook, '_show', lambda self: show(self) or notes.append(self._bar.note))
     logdir = tmp_path / 'log'
     train.run(options(data, logdir, 8, every=1))
+    assert notes[:3] == ['', 'mIoU 0.2000 (best 0.2000)', 'mIoU 0.6000 (best 0.6000)']
+    assert notes[4:6] == ['mIoU - (best 0.6000)', 'mIoU 0.3000 (best 0.6000)']
     best = logdir / 'best'
     assert not (logdir / 'model.ckpt-2.index').exists()
     path = checkpoints.newest(str(best))
@@ -168,31 +161,31 @@ def test_a_resume_remembers_the_best_and_the_count(data, tmp_path, monkeypatch):
     assert checkpoints.newest(str(logdir / 'best')).endswith('model.ckpt-6')
 
 
+def validate_saved(chosen, folder, *steps):
+    """Validates checkpoints of these steps, each with the step alone in it, until training would end."""
+    hook = validation.ValidationHook(chosen)
+    hook.begin(None, steps[0] - 1)
+    for step in steps:
+        assert hook.stop_reason() is None
+        path = str(folder / f'model.ckpt-{step}')
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            counter = tf.compat.v1.get_variable('global_step', initializer=np.int64(step))
+            session.run(counter.initializer)
+            tf.compat.v1.train.Saver().save(session, path, write_meta_graph=False)
+        hook.after_checkpoint(path, step, Quiet())
+    return hook
+
+
 def test_who_takes_the_best_away_begins_anew(data, tmp_path, monkeypatch):
     """Both the best figure and the count of validations without improvement, now and after a resume."""
     use_figures(monkeypatch, {1: 0.2, 2: 0.6, 3: 0.5, 4: 0.4, 5: 0.45, 6: 0.3, 7: 0.2})
-    monkeypatch.setattr(runner, 'Network', lambda *arguments: None)
     chosen = options(data, tmp_path / 'log', 9, every=1, early_stop=2)
     best = tmp_path / 'log' / 'best'
-
-    def validate(*steps):
-        hook = validation.ValidationHook(chosen)
-        hook.begin(None, steps[0] - 1)
-        for step in steps:
-            assert hook.stop_reason() is None
-            path = str(tmp_path / f'model.ckpt-{step}')
-            with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-                counter = tf.compat.v1.get_variable('global_step', initializer=np.int64(step))
-                session.run(counter.initializer)
-                tf.compat.v1.train.Saver().save(session, path, write_meta_graph=False)
-            hook.after_checkpoint(path, step, Quiet())
-        return hook
-
-    assert 'the best was 0.6000 at step 2' in validate(1, 2, 3, 4).stop_reason()
+    assert 'the best was 0.6000 at step 2' in validate_saved(chosen, tmp_path, 1, 2, 3, 4).stop_reason()
     shutil.rmtree(best)
-    assert validate(5, 6).score.best_step == 5
+    assert validate_saved(chosen, tmp_path, 5, 6).score.best_step == 5
     assert checkpoints.newest(str(best)) == str(best / 'model.ckpt-5')
-    assert 'the best was 0.4500 at step 5' in validate(7).stop_reason()
+    assert 'the best was 0.4500 at step 5' in validate_saved(chosen, tmp_path, 7).stop_reason()
     (best / 'model.ckpt-5.index').write_bytes(b'damaged')
     hook = validation.ValidationHook(chosen)
     hook.begin(None, 7)
@@ -202,12 +195,13 @@ def test_who_takes_the_best_away_begins_anew(data, tmp_path, monkeypatch):
 def test_another_split_starts_anew(data, tmp_path, monkeypatch):
     found = {1: 0.9}
     use_figures(monkeypatch, found)
-    logdir = tmp_path / 'log'
-    train.run(options(data, logdir, 1, every=1))
+    chosen = options(data, tmp_path / 'log', 2, every=1)
+    validate_saved(chosen, tmp_path, 1)
     found.update({1: 0.05, 2: 0.1})  # what the same checkpoint is worth there, and the next
-    chosen = options(data, logdir, 2, every=1)
-    train.run(dataclasses.replace(chosen, validation=dataclasses.replace(chosen.validation, split='train')))
-    assert checkpoints.newest(str(logdir / 'best')).endswith('model.ckpt-2')
+    other = dataclasses.replace(chosen, validation=dataclasses.replace(chosen.validation, split='train'))
+    assert validation.is_pending(other, 1) and not validation.is_pending(chosen, 1)
+    assert validate_saved(other, tmp_path, 1, 2).score.best_step == 2
+    assert checkpoints.newest(str(tmp_path / 'log' / 'best')).endswith('model.ckpt-2')
 
 
 class Quiet:
@@ -254,7 +248,8 @@ def test_killed_while_the_best_is_written(data, tmp_path, monkeypatch, name, at)
 
 
 def test_killed_before_the_figures_are_written(data, tmp_path, monkeypatch):
-    """The next run repeats that validation, even if training itself is done."""
+    """They are written last, so that the next run repeats that validation."""
+    use_figures(monkeypatch, {2: 0.5, 4: 0.25})
     logdir = tmp_path / 'log'
     original = evaluation_rounds.write_json
 
@@ -264,14 +259,23 @@ def test_killed_before_the_figures_are_written(data, tmp_path, monkeypatch):
         original(content, path)
 
     monkeypatch.setattr(evaluation_rounds, 'write_json', killed)
+    chosen = options(data, logdir, 4)
+    hook = new_hook(chosen, monkeypatch)
+    hook.begin(None, 0)
     with pytest.raises(KilledError):
-        train.run(options(data, logdir, 4))
+        validate(hook, monkeypatch, [2, 4])
     assert list(figures(logdir)) == [2]
-    monkeypatch.setattr(evaluation_rounds, 'write_json', original)
-    result = train.run(options(data, logdir, 4))
-    assert (result.step, result.loss) == (4, None)
-    assert list(figures(logdir)) == [2, 4]
-    assert train.run(options(data, logdir, 4)).report.startswith('Nothing to train: ')
+    assert validation.is_pending(chosen, 4)
+
+
+def test_a_validation_that_is_pending_is_done_even_if_training_is_done(data, tmp_path, monkeypatch):
+    use_figures(monkeypatch, {1: 0.5})
+    logdir = tmp_path / 'log'
+    training_setup.trained(data, logdir, 1)
+    result = train.run(options(data, logdir, 1, every=1))
+    assert (result.step, result.loss) == (1, None)
+    assert list(figures(logdir)) == [1]
+    assert train.run(options(data, logdir, 1, every=1)).report.startswith('Nothing to train: ')
 
 
 def test_figures_of_eval_are_not_overwritten(data, tmp_path, monkeypatch):
@@ -356,21 +360,6 @@ def test_a_validation_that_was_broken_off_behind_its_multiple(data, tmp_path, mo
         hook = new_hook(chosen, monkeypatch)
         hook.begin(None, step)
         assert hook.needs_checkpoint(step) is is_due
-
-
-def test_the_bar_shows_it(data, tmp_path, monkeypatch):
-    asked = use_figures(monkeypatch, {2: 0.5, 4: 0.25})
-    notes = []
-    original = validation.ValidationHook._show
-
-    def show(self):
-        original(self)
-        notes.append(self._bar.note)
-
-    monkeypatch.setattr(validation.ValidationHook, '_show', show)
-    train.run(options(data, tmp_path / 'log', 4))
-    assert asked == [2, 4]
-    assert notes == ['', 'mIoU 0.5000 (best 0.5000)', 'mIoU 0.2500 (best 0.5000)']
 
 
 def test_masks_on_which_every_figure_is_false(data, tmp_path, monkeypatch, caplog):
