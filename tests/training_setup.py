@@ -27,6 +27,7 @@ from deeplab.core import layers
 from deeplab.core.backbones import registry
 from deeplab.options import (
     AsppOptions,
+    AugmentOptions,
     CloneOptions,
     DatasetOptions,
     LearningRateOptions,
@@ -88,6 +89,23 @@ def trained(data: DatasetOptions, logdir, steps: int = 1, note: str = '', **chan
     found = _runs[key]
     shutil.copytree(pathlib.Path(found.checkpoint).parent, logdir)
     return dataclasses.replace(found, checkpoint=str(pathlib.Path(logdir, pathlib.Path(found.checkpoint).name)))
+
+
+def whole_images(data: DatasetOptions) -> DatasetOptions:
+    """Writes a split of four images as large as the crop or larger, whose every pixel has a label."""
+    records = [files.record(seed, 40, 70) for seed in range(4)]
+    files.write_split(pathlib.Path(data.directory), 'whole', [records])
+    return dataclasses.replace(data, split='whole')
+
+
+# Where clones, or micro-batches, make the step of the whole batch: on `whole_images`, and with `without_dropout`.
+FROZEN = {'fine_tune_batch_norm': False, 'augment': AugmentOptions(1.0, 1.0, 0.0), 'batch_size': 4}
+
+
+def without_dropout(monkeypatch) -> dict[str, str]:
+    """Switches dropout off; returns the note that `trained` needs."""
+    monkeypatch.setattr('tensorflow.nn.experimental.stateless_dropout', lambda inputs, **keywords: inputs)
+    return {'note': 'without dropout'}
 
 
 def losses(logdir) -> dict[int, float]:

@@ -18,11 +18,9 @@ import tensorflow as tf
 
 from deeplab import train
 from deeplab.core import checkpoints, moving_average, sessions
-from deeplab.core.backbones import registry
 from deeplab.datasets import record_check, segmentation_dataset
 from deeplab.errors import CheckpointError, DataError, NonFiniteError, OptionError
 from deeplab.options import (
-    AugmentOptions,
     LearningRateOptions,
     LossOptions,
     OptimizerOptions,
@@ -38,11 +36,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 STEP_LINE = re.compile(r'^global step (\d+): loss = (\d+\.\d{4}) \((\d+\.\d{3}) sec/step\)$')
 
 
-@pytest.fixture(autouse=True)
-def tiny_network(monkeypatch):
-    registry.names()  # every family is known before the table is copied
-    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
-    registry.register(training_setup.TINY)
+pytestmark = pytest.mark.usefixtures('tiny_network')
 
 
 @pytest.fixture
@@ -75,19 +69,42 @@ def run_logged(options, caplog):
     return result, losses_of(record.getMessage() for record in caplog.records)
 
 
-def test_a_run_leaves_what_the_contract_names(data, tmp_path, caplog):
+def tags_of(logdir):
+    """Last value of each summary by tag."""
+    tags = {}
+    for path in logdir.glob('events.out.tfevents.*'):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            tags.update({value.tag: value.simple_value for value in event.summary.value})
+    return tags
+
+
+def plain_run(data, logdir):
+    """Three steps with a checkpoint of each, which tests share."""
+    return training_setup.trained(data, logdir, 3, save_interval_secs=0)
+
+
+def test_a_run_leaves_what_the_contract_names(data, tmp_path, caplog, monkeypatch):
+    """And is the run without summaries, to the byte; no step adds to the graph, which would grow without end."""
+    graphs, after_step = [], train_hooks.LogHook.after_step
+
+    def noted(self, result, fetched):
+        graph = tf.compat.v1.get_default_graph()
+        graphs.append((graph.finalized, len(graph.get_operations())))
+        after_step(self, result, fetched)
+
+    monkeypatch.setattr(train_hooks.LogHook, 'after_step', noted)
     logdir = tmp_path / 'log'
-    options = training_setup.options(data, logdir, 3, save_summaries_images=True, save_summaries_secs=0)
+    every = {'save_summaries_secs': 0, 'save_interval_secs': 0}
+    options = training_setup.options(data, logdir, 3, save_summaries_images=True, **every)
     result, losses = run_logged(options, caplog)
+    assert graphs == [(True, graphs[0][1])] * 3
+    assert_same_bytes(result.checkpoint, plain_run(data, tmp_path / 'plain').checkpoint)
     assert (result.step, result.status, result.checkpoint) == (3, 0, str(logdir / 'model.ckpt-3'))
     assert result.report.startswith('Trained to step 3 in ')
     assert list(losses) == [1, 2, 3]
     names = {path.name for path in logdir.iterdir()}
     assert {'checkpoint', 'graph.pbtxt', 'model.ckpt-0.index', 'model.ckpt-3.index'} <= names
-    tags = {}
-    for path in logdir.glob('events.out.tfevents.*'):
-        for event in tf.compat.v1.train.summary_iterator(str(path)):
-            tags.update({value.tag: value.simple_value for value in event.summary.value})
+    tags = tags_of(logdir)
     assert {'learning_rate', 'total_loss', 'global_step/sec', 'losses/semantic_merged_logits/value'} <= tags.keys()
     assert {'samples/image/image/0', 'samples/label/image/1', 'samples/semantic/image/0'} <= tags.keys()
     assert {'tiny/conv1/weights', 'logits/semantic/biases', 'aspp0/BatchNorm/moving_mean'} <= tags.keys()
@@ -97,28 +114,32 @@ def test_a_run_leaves_what_the_contract_names(data, tmp_path, caplog):
     assert variables['global_step'].dtype == np.int64
     assert 'tiny/conv1/weights/Momentum' in variables
     assert 'tiny/conv1/BatchNorm/moving_mean/Momentum' not in variables
+    assert (variables['tiny/conv1/BatchNorm/moving_variance'] != 1).all()  # moving updates are part of the step
 
 
-def test_a_sum_of_losses_with_weights_from_the_records(data, tmp_path, caplog):
-    words = LossOptions(formula='softmax+0.5*lovasz', auto_label_weights=True)
+def test_a_sum_of_losses_with_weights_from_the_records(data, tmp_path, caplog, monkeypatch):
+    """And an image pyramid, each scale of which has its own loss."""
+    _train, given = train_run._train, []
+    monkeypatch.setattr(train_run, '_train', lambda options, *rest: given.append(options) or _train(options, *rest))
+    words = LossOptions(
+        formula='softmax+0.5*lovasz', auto_label_weights=True, top_k_percent_pixels=0.5, hard_example_mining_step=2
+    )
     options = training_setup.options(data, tmp_path / 'auto', 2, loss=words, save_summaries_secs=0)
-    result, losses = run_logged(options, caplog)
+    model = dataclasses.replace(options.model, image_pyramid=(0.5, 1.0))
+    with caplog.at_level('INFO'):
+        result = train.run(dataclasses.replace(options, model=model))
     assert result.step == 2
     (line,) = re.findall(r"label_weights='auto': (.*)\.", caplog.text)
     weights = [float(part.split()[1]) for part in line.split(', ')]
     assert [part.split()[0] for part in line.split(', ')] == ['0', '1', '2']
     assert sorted(weights)[1] == 1.0  # the median class
-    tags = {}
-    for path in (tmp_path / 'auto').glob('events.out.tfevents.*'):
-        for event in tf.compat.v1.train.summary_iterator(str(path)):
-            tags.update({value.tag: value.simple_value for value in event.summary.value})
-    softmax, lovasz = (tags[f'losses/semantic_merged_logits/{name}'] for name in ('softmax', 'lovasz'))
-    assert tags['losses/semantic_merged_logits/value'] == pytest.approx(softmax + 0.5 * lovasz, rel=1e-5)
     exact = label_weights.median_frequency(*histograms(data))
     np.testing.assert_allclose(weights, exact, rtol=5e-3)
-    by_hand = LossOptions(formula='softmax+0.5*lovasz', label_weights=tuple(exact.tolist()))
-    _, other = run_logged(training_setup.options(data, tmp_path / 'numbers', 2, loss=by_hand), caplog)
-    assert losses == other
+    assert [options.loss.label_weights for options in given] == [tuple(exact.tolist())]
+    tags = tags_of(tmp_path / 'auto')
+    for key in ('logits_0.50', 'logits_1.00', 'merged_logits'):
+        softmax, lovasz = (tags[f'losses/semantic_{key}/{name}'] for name in ('softmax', 'lovasz'))
+        assert tags[f'losses/semantic_{key}/value'] == pytest.approx(softmax + 0.5 * lovasz, rel=1e-5)
 
 
 def histograms(data):
@@ -128,21 +149,9 @@ def histograms(data):
     return check_result.class_pixels, check_result.class_image_pixels
 
 
-@pytest.mark.rewritten
-def test_same_seed_same_bytes_and_other_seed_other_weights(data, tmp_path):
-    first = training_setup.trained(data, tmp_path / 'a', 3)
-    second = train.run(training_setup.options(data, tmp_path / 'b', 3))
-    assert_same_bytes(first.checkpoint, second.checkpoint)
-    other = train.run(training_setup.options(data, tmp_path / 'c', 1, seed=4))
-    name = 'logits/semantic/weights'
-    assert (values_of(tmp_path / 'c' / 'model.ckpt-0')[name] != values_of(tmp_path / 'a' / 'model.ckpt-0')[name]).any()
-    assert training_setup.losses(tmp_path / 'c')[1] == other.loss != training_setup.losses(tmp_path / 'a')[1]
-
-
 @pytest.mark.parametrize(
     'optimizer',
     [
-        'momentum',
         pytest.param('adam', marks=pytest.mark.slow),
         *(
             pytest.param(name, marks=pytest.mark.long)
@@ -163,39 +172,28 @@ def test_resume_is_exact(data, tmp_path, caplog, optimizer):
     assert_same_bytes(straight.checkpoint, resumed.checkpoint)
 
 
-def test_a_damaged_newest_checkpoint_is_left_behind(data, tmp_path, caplog):
-    options = training_setup.options(data, tmp_path / 'log', 3, save_interval_secs=0)
-    whole = training_setup.trained(data, tmp_path / 'log', 3, save_interval_secs=0)
-    kept = values_of(whole.checkpoint)
-    path = pathlib.Path(f'{whole.checkpoint}.data-00000-of-00001')
+def test_a_resume_is_exact_and_leaves_a_damaged_checkpoint_behind(data, tmp_path, caplog):
+    straight = plain_run(data, tmp_path / 'straight')
+    path = pathlib.Path(f'{plain_run(data, tmp_path / "log").checkpoint}.data-00000-of-00001')
     path.write_bytes(path.read_bytes()[:100])
-    result, losses = run_logged(options, caplog)
+    result, losses = run_logged(training_setup.options(data, tmp_path / 'log', 3, save_interval_secs=0), caplog)
     assert list(losses) == [3]
     assert "model.ckpt-3' is damaged" in caplog.text
-    assert all((kept[name] == value).all() for name, value in values_of(result.checkpoint).items())
+    assert training_setup.losses(tmp_path / 'log') == training_setup.losses(tmp_path / 'straight')
+    assert_same_bytes(straight.checkpoint, result.checkpoint)
 
 
-def test_nothing_left_to_do(data, tmp_path, caplog):
-    options = training_setup.options(data, tmp_path / 'log', 1)
-    training_setup.trained(data, tmp_path / 'log', 1)
-    result, losses = run_logged(options, caplog)
-    assert losses == {}
-    assert result.report == (f'Nothing to train: {tmp_path}/log/model.ckpt-1 is at step 1, with number_of_steps=1.')
+def frozen_run(data, logdir, monkeypatch):
+    """Two steps with frozen batch norms, without dropout, which tests share."""
+    note = training_setup.without_dropout(monkeypatch)
+    return training_setup.trained(training_setup.whole_images(data), logdir, 2, **note, **training_setup.FROZEN)
 
 
 def test_two_clones_make_the_step_of_one(data, tmp_path, monkeypatch):
     """With frozen batch norms, without dropout, and on images whose every pixel has a label."""
-    monkeypatch.setattr(tf.nn.experimental, 'stateless_dropout', lambda inputs, **keywords: inputs)
-    records = [files.record(seed, 40, 70) for seed in range(4)]
-    files.write_split(pathlib.Path(data.directory), 'whole', [records])
-    common = {
-        'dataset': dataclasses.replace(data, split='whole'),
-        'fine_tune_batch_norm': False,
-        'augment': AugmentOptions(1.0, 1.0, 0.0),
-        'batch_size': 4,
-    }
-    one = train.run(training_setup.options(data, tmp_path / 'one', 2, **common))
-    two = train.run(training_setup.options(data, tmp_path / 'two', 2, clones=training_setup.two_clones(), **common))
+    one = frozen_run(data, tmp_path / 'one', monkeypatch)
+    clones = {'dataset': dataclasses.replace(data, split='whole'), 'clones': training_setup.two_clones()}
+    two = train.run(training_setup.options(data, tmp_path / 'two', 2, **clones, **training_setup.FROZEN))
     assert two.loss == pytest.approx(one.loss, rel=1e-5)
     first, second = values_of(one.checkpoint), values_of(two.checkpoint)
     assert first.keys() == second.keys()
@@ -203,17 +201,8 @@ def test_two_clones_make_the_step_of_one(data, tmp_path, monkeypatch):
         np.testing.assert_allclose(second[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
-def test_statistics_come_from_the_first_clone_which_takes_the_first_batch(data, tmp_path):
-    one = train.run(training_setup.options(data, tmp_path / 'one', 1, batch_size=1))
-    clones = training_setup.two_clones()
-    two = train.run(training_setup.options(data, tmp_path / 'two', 1, batch_size=2, clones=clones))
-    name = 'tiny/conv1/BatchNorm/moving_mean'
-    np.testing.assert_allclose(values_of(two.checkpoint)[name], values_of(one.checkpoint)[name], rtol=1e-6)
-    assert (values_of(one.checkpoint)[name] != 0).any()
-
-
-def test_frozen_batch_norm_keeps_its_statistics_and_still_trains(data, tmp_path):
-    result = train.run(training_setup.options(data, tmp_path / 'log', 2, fine_tune_batch_norm=False))
+def test_frozen_batch_norm_keeps_its_statistics_and_still_trains(data, tmp_path, monkeypatch):
+    result = frozen_run(data, tmp_path / 'log', monkeypatch)
     before, after = values_of(tmp_path / 'log' / 'model.ckpt-0'), values_of(result.checkpoint)
     for name in before:
         if 'moving' in name:
@@ -221,20 +210,14 @@ def test_frozen_batch_norm_keeps_its_statistics_and_still_trains(data, tmp_path)
     assert (after['tiny/conv2/BatchNorm/gamma'] != before['tiny/conv2/BatchNorm/gamma']).any()
 
 
-def test_image_pyramid_hard_pixels_and_weights(data, tmp_path):
-    options = training_setup.options(data, tmp_path / 'log', 2, save_summaries_secs=0)
-    options = dataclasses.replace(
-        options,
-        model=dataclasses.replace(options.model, image_pyramid=(0.5, 1.0)),
-        loss=LossOptions(label_weights=(1.0, 2.0, 0.5), top_k_percent_pixels=0.5, hard_example_mining_step=2),
-    )
-    train.run(options)
-    tags = set()
-    for path in (tmp_path / 'log').glob('events.out.tfevents.*'):
-        for event in tf.compat.v1.train.summary_iterator(str(path)):
-            tags |= {value.tag for value in event.summary.value}
-    keys = ('logits_0.50', 'logits_1.00', 'merged_logits')
-    assert {f'losses/semantic_{key}/value' for key in keys} <= tags
+def test_statistics_come_from_the_first_clone_which_takes_the_first_batch(data, tmp_path):
+    plain_run(data, tmp_path / 'one')
+    clones = {'batch_size': 4, 'clones': training_setup.two_clones()}
+    two = train.run(training_setup.options(data, tmp_path / 'two', 1, **clones))
+    name = 'tiny/conv1/BatchNorm/moving_mean'
+    one = values_of(tmp_path / 'one' / 'model.ckpt-1')
+    np.testing.assert_allclose(values_of(two.checkpoint)[name], one[name], rtol=1e-6)
+    assert (one[name] != 0).any()
 
 
 def test_initial_checkpoint_of_other_classes(data, tmp_path, caplog):
@@ -265,7 +248,11 @@ def test_initial_checkpoint_in_the_folder_of_the_run(data, tmp_path, caplog):
     assert train.run(options).step == 1
     restored, given = values_of(logdir / 'model.ckpt-0'), values_of(first.checkpoint)
     np.testing.assert_array_equal(restored['tiny/conv1/weights'], given['tiny/conv1/weights'])
-    assert train.run(options).report.startswith(f'Nothing to train: {logdir}/model.ckpt-1 ')
+    again = train.run(options)
+    assert (again.report, again.loss) == (
+        f'Nothing to train: {logdir}/model.ckpt-1 is at step 1, with number_of_steps=1.',
+        None,
+    )
     assert (logdir / 'model.ckpt.index').exists()
 
 
@@ -382,23 +369,6 @@ class TestBadInput:
         assert 'sizes are 17,33 and 33,33.' in caplog.text
 
 
-def test_no_step_adds_to_the_graph(data, tmp_path, monkeypatch):
-    """A growing graph would use more and more memory."""
-    seen = []
-    original = train_hooks.LogHook.after_step
-
-    def after_step(self, result, fetched):
-        graph = tf.compat.v1.get_default_graph()
-        seen.append((graph.finalized, len(graph.get_operations())))
-        original(self, result, fetched)
-
-    monkeypatch.setattr(train_hooks.LogHook, 'after_step', after_step)
-    train.run(training_setup.options(data, tmp_path / 'log', 3, save_interval_secs=0))
-    assert len(seen) == 3
-    assert len(set(seen)) == 1
-    assert seen[0][0]
-
-
 def start(records, logdir, steps):
     return subprocess.Popen(
         [sys.executable, '-m', 'tests.training_setup', str(records), str(logdir), str(steps)],
@@ -430,23 +400,28 @@ def test_killed_at_any_moment_it_resumes_exactly(data, tmp_path, caplog):
         assert checkpoints.newest_whole(str(logdir)) is not None
 
 
-@pytest.mark.parametrize(('number', 'status'), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_saves_and_says_how_to_go_on(data, tmp_path, monkeypatch, number, status):
+def test_a_signal_saves_and_says_how_to_go_on(data, tmp_path, monkeypatch):
     original = train_hooks.LogHook.after_step
 
     def after_step(self, result, fetched):
         original(self, result, fetched)
         if result.step == 2:
-            signal.raise_signal(number)
+            signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(train_hooks.LogHook, 'after_step', after_step)
     logdir = tmp_path / 'log'
-    result = train.run(training_setup.options(data, logdir, 100_000))
+    result = train.run(training_setup.options(data, logdir, 100_000, seed=4))
     assert 2 <= result.step < 100_000
-    assert result.status == status
+    assert result.status == 143
     path = checkpoints.newest(str(logdir))
     assert checkpoints.step_of(path) == result.step
     assert result.report == f'Stopped at step {result.step}; the same command resumes from {path}.'
+    plain_run(data, tmp_path / 'plain')
+    first, second = (
+        values_of(folder / 'model.ckpt-0')['logits/semantic/weights'] for folder in (logdir, tmp_path / 'plain')
+    )
+    assert (first != second).any()  # another seed has other weights
+    assert training_setup.losses(logdir)[1] != training_setup.losses(tmp_path / 'plain')[1]
 
 
 @pytest.mark.parametrize(
@@ -468,16 +443,15 @@ def test_signals_save_and_say_how_to_go_on(data, tmp_path, number, status):
     assert output.strip() == f'Stopped at step {step}; the same command resumes from {path}.'
 
 
-def test_moving_updates_are_part_of_the_step(data, tmp_path):
-    result = training_setup.trained(data, tmp_path / 'log', 1)
-    assert (values_of(result.checkpoint)['tiny/conv1/BatchNorm/moving_variance'] != 1).all()
-
-
 class TestMovingAverages:
+    @staticmethod
+    def averaged(data, logdir):
+        """The plain run with averages, which tests share."""
+        return training_setup.trained(data, logdir, 3, save_interval_secs=0, moving_average_decay=0.5)
+
     def test_follow_every_variable_of_the_network_and_change_nothing_else(self, data, tmp_path):
-        plain = training_setup.trained(data, tmp_path / 'plain', 3, save_interval_secs=0)
-        averaged = training_setup.options(data, tmp_path / 'log', 3, save_interval_secs=0, moving_average_decay=0.5)
-        train.run(averaged)
+        plain = plain_run(data, tmp_path / 'plain')
+        self.averaged(data, tmp_path / 'log')
         weights = [values_of(tmp_path / 'plain' / f'model.ckpt-{step}') for step in range(4)]
         saved = [values_of(tmp_path / 'log' / f'model.ckpt-{step}') for step in range(4)]
         shadows = {name for name in saved[0] if moving_average.is_average(name)}
@@ -511,18 +485,15 @@ class TestMovingAverages:
         np.testing.assert_allclose(last[moving_average.average_name(name)], expected, rtol=1e-5, atol=1e-7)
 
     def test_an_initial_checkpoint_gives_its_weights_to_both(self, data, tmp_path, caplog):
-        first = train.run(training_setup.options(data, tmp_path / 'a', 2, moving_average_decay=0.9)).checkpoint
+        first = self.averaged(data, tmp_path / 'a').checkpoint
         given = values_of(first)
         name = 'tiny/conv1/weights'
         assert (given[moving_average.average_name(name)] != given[name]).any()
-        for decay in (None, 0.9):
-            logdir = tmp_path / f'b{decay}'
-            options = training_setup.options(data, logdir, 1, initial_checkpoint=first, moving_average_decay=decay)
-            run_logged(options, caplog)
-            restored = values_of(logdir / 'model.ckpt-0')
-            np.testing.assert_array_equal(restored[name], given[name])
-            if decay:
-                np.testing.assert_array_equal(restored[moving_average.average_name(name)], given[name])
+        options = training_setup.options(data, tmp_path / 'b', 1, initial_checkpoint=first, moving_average_decay=0.9)
+        run_logged(options, caplog)
+        restored = values_of(tmp_path / 'b' / 'model.ckpt-0')
+        np.testing.assert_array_equal(restored[name], given[name])
+        np.testing.assert_array_equal(restored[moving_average.average_name(name)], given[name])
         assert 'not in the checkpoint' not in caplog.text
 
     @pytest.mark.parametrize('decay', [0.0, 1.0, -0.5])

@@ -1,7 +1,6 @@
 """Gradient accumulation in trainings of a tiny network."""
 
 import dataclasses
-import pathlib
 import re
 
 import numpy as np
@@ -10,18 +9,11 @@ import tensorflow as tf
 
 from deeplab import train
 from deeplab.core import checkpoints
-from deeplab.core.backbones import registry
 from deeplab.errors import NonFiniteError, OptionError
-from deeplab.options import AugmentOptions, CloneOptions, LearningRateOptions, LossOptions, OptimizerOptions
+from deeplab.options import CloneOptions, LearningRateOptions, LossOptions, OptimizerOptions
 from tests import training_setup
-from tests.datasets import files
 
-
-@pytest.fixture(autouse=True)
-def tiny_network(monkeypatch):
-    registry.names()  # every family is known before the table is copied
-    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
-    registry.register(training_setup.TINY)
+pytestmark = pytest.mark.usefixtures('tiny_network')
 
 
 @pytest.fixture
@@ -29,32 +21,20 @@ def data(tmp_path):
     return training_setup.write_data(tmp_path / 'records')
 
 
-@pytest.fixture
-def whole_images(data):
-    """A split of images as large as the crop or larger, whose every pixel has a label."""
-    records = [files.record(seed, 40, 70) for seed in range(4)]
-    files.write_split(pathlib.Path(data.directory), 'whole', [records])
-    return dataclasses.replace(data, split='whole')
-
-
 def values_of(path):
     reader = checkpoints.open_reader(str(path))
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
-def without_dropout(monkeypatch):
-    monkeypatch.setattr(tf.nn.experimental, 'stateless_dropout', lambda inputs, **keywords: inputs)
-
-
-@pytest.mark.parametrize(('num_clones', 'steps'), [(1, 2), (2, 2), pytest.param(1, 4, marks=pytest.mark.slow)])
-def test_micro_batches_make_the_step_of_the_whole_batch(whole_images, tmp_path, monkeypatch, num_clones, steps):
+@pytest.mark.parametrize(('num_clones', 'steps'), [(2, 2), pytest.param(1, 4, marks=pytest.mark.slow)])
+def test_micro_batches_make_the_step_of_the_whole_batch(data, tmp_path, monkeypatch, num_clones, steps):
     """With frozen batch norms, without dropout, and on images whose every pixel has a label."""
-    without_dropout(monkeypatch)
-    common = {'fine_tune_batch_norm': False, 'augment': AugmentOptions(1.0, 1.0, 0.0), 'batch_size': 4}
-    one = training_setup.trained(whole_images, tmp_path / 'one', 2, note='without dropout', **common)
+    note = training_setup.without_dropout(monkeypatch)
+    whole = training_setup.whole_images(data)
+    one = training_setup.trained(whole, tmp_path / 'one', 2, **note, **training_setup.FROZEN)
     clones = CloneOptions(num_clones=num_clones, clone_on_cpu=True)
     options = training_setup.options(
-        whole_images, tmp_path / 'parts', 2, accumulation_steps=steps, clones=clones, **common
+        whole, tmp_path / 'parts', 2, accumulation_steps=steps, clones=clones, **training_setup.FROZEN
     )
     parts = train.run(options)
     assert parts.loss == pytest.approx(one.loss, rel=1e-5)
@@ -64,10 +44,9 @@ def test_micro_batches_make_the_step_of_the_whole_batch(whole_images, tmp_path, 
         np.testing.assert_allclose(second[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize('num_clones', [1, 2])
-def test_moving_statistics_are_the_mean_of_the_micro_batches(data, tmp_path, monkeypatch, num_clones):
-    """With a decay of 0 they equal the statistics of one batch, of the first clone."""
-    without_dropout(monkeypatch)
+def test_moving_statistics_are_the_mean_of_the_micro_batches(data, tmp_path, monkeypatch):
+    """With a decay of 0 they equal the statistics of one batch, of the first of two clones."""
+    training_setup.without_dropout(monkeypatch)
 
     def options(logdir, steps, batch_size, **changes):
         standing = OptimizerOptions(learning_rate=LearningRateOptions(base=1e-30))
@@ -76,10 +55,10 @@ def test_moving_statistics_are_the_mean_of_the_micro_batches(data, tmp_path, mon
         )
         return dataclasses.replace(made, model=dataclasses.replace(made.model, batch_norm_decay=0.0))
 
-    train.run(options(tmp_path / 'single', 2 * num_clones, 1))
-    clones = CloneOptions(num_clones=num_clones, clone_on_cpu=True)
-    result = train.run(options(tmp_path / 'parts', 1, 2 * num_clones, accumulation_steps=2, clones=clones))
-    halves = [values_of(tmp_path / 'single' / f'model.ckpt-{step}') for step in (1, 1 + num_clones)]
+    train.run(options(tmp_path / 'single', 3, 1))
+    clones = CloneOptions(num_clones=2, clone_on_cpu=True)
+    result = train.run(options(tmp_path / 'parts', 1, 4, accumulation_steps=2, clones=clones))
+    halves = [values_of(tmp_path / 'single' / f'model.ckpt-{step}') for step in (1, 3)]
     parts = values_of(result.checkpoint)
     moving = [name for name in parts if name.endswith(('/moving_mean', '/moving_variance'))]
     assert 'tiny/conv2/BatchNorm/moving_variance' in moving
