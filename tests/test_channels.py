@@ -11,7 +11,6 @@ from PIL import Image
 
 from deeplab import cli, eval, export_model, preview, train, vis
 from deeplab.core import checkpoints
-from deeplab.core.backbones import registry
 from deeplab.errors import OptionError
 from deeplab.options import (
     AugmentOptions,
@@ -29,11 +28,7 @@ from tests.datasets import files
 ONCE = WaitOptions(max_rounds=1, timeout_secs=60)
 
 
-@pytest.fixture(autouse=True)
-def tiny_network(monkeypatch):
-    registry.names()  # every family is known before the table is copied
-    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
-    registry.register(training_setup.TINY)
+pytestmark = pytest.mark.usefixtures('tiny_network')
 
 
 def write_data(folder, channels, bits, contents):

@@ -10,7 +10,6 @@ import tensorflow as tf
 from PIL import Image
 
 from deeplab import cli, common, preview
-from deeplab.core.backbones import registry
 from deeplab.datasets import descriptor, record_check
 from deeplab.errors import DataError, OptionError
 from deeplab.options import AugmentOptions, PreviewOptions, ResizeOptions
@@ -29,11 +28,7 @@ EVERYTHING = AugmentOptions(
 )
 
 
-@pytest.fixture(autouse=True)
-def tiny_network(monkeypatch):
-    registry.names()  # every family is known before the table is copied
-    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
-    registry.register(training_setup.TINY)
+pytestmark = pytest.mark.usefixtures('tiny_network')
 
 
 @pytest.fixture

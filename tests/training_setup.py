@@ -114,6 +114,17 @@ def losses(logdir) -> dict[int, float]:
     return {line['step']: line['loss'] for line in lines if 'loss' in line}
 
 
+def summaries(logdir) -> dict[str, float]:
+    """The last value of each summary by tag."""
+    import tensorflow as tf
+
+    found = {}
+    for path in pathlib.Path(logdir).glob('events.out.tfevents.*'):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            found.update({value.tag: value.simple_value for value in event.summary.value})
+    return found
+
+
 def two_clones() -> CloneOptions:
     """Two clones on two CPU devices."""
     return CloneOptions(num_clones=2, clone_on_cpu=True)

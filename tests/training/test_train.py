@@ -69,15 +69,6 @@ def run_logged(options, caplog):
     return result, losses_of(record.getMessage() for record in caplog.records)
 
 
-def tags_of(logdir):
-    """Last value of each summary by tag."""
-    tags = {}
-    for path in logdir.glob('events.out.tfevents.*'):
-        for event in tf.compat.v1.train.summary_iterator(str(path)):
-            tags.update({value.tag: value.simple_value for value in event.summary.value})
-    return tags
-
-
 def plain_run(data, logdir):
     """Three steps with a checkpoint of each, which tests share."""
     return training_setup.trained(data, logdir, 3, save_interval_secs=0)
@@ -104,7 +95,7 @@ def test_a_run_leaves_what_the_contract_names(data, tmp_path, caplog, monkeypatc
     assert list(losses) == [1, 2, 3]
     names = {path.name for path in logdir.iterdir()}
     assert {'checkpoint', 'graph.pbtxt', 'model.ckpt-0.index', 'model.ckpt-3.index'} <= names
-    tags = tags_of(logdir)
+    tags = training_setup.summaries(logdir)
     assert {'learning_rate', 'total_loss', 'global_step/sec', 'losses/semantic_merged_logits/value'} <= tags.keys()
     assert {'samples/image/image/0', 'samples/label/image/1', 'samples/semantic/image/0'} <= tags.keys()
     assert {'tiny/conv1/weights', 'logits/semantic/biases', 'aspp0/BatchNorm/moving_mean'} <= tags.keys()
@@ -136,7 +127,7 @@ def test_a_sum_of_losses_with_weights_from_the_records(data, tmp_path, caplog, m
     exact = label_weights.median_frequency(*histograms(data))
     np.testing.assert_allclose(weights, exact, rtol=5e-3)
     assert [options.loss.label_weights for options in given] == [tuple(exact.tolist())]
-    tags = tags_of(tmp_path / 'auto')
+    tags = training_setup.summaries(tmp_path / 'auto')
     for key in ('logits_0.50', 'logits_1.00', 'merged_logits'):
         softmax, lovasz = (tags[f'losses/semantic_{key}/{name}'] for name in ('softmax', 'lovasz'))
         assert tags[f'losses/semantic_{key}/value'] == pytest.approx(softmax + 0.5 * lovasz, rel=1e-5)
@@ -260,11 +251,12 @@ class TestNotFinite:
     def test_step_rate_and_images_are_named_and_the_checkpoint_stays(self, data, tmp_path):
         rate = OptimizerOptions(learning_rate=LearningRateOptions(base=1e30))
         with pytest.raises(NonFiniteError) as error:
-            train.run(training_setup.options(data, tmp_path / 'log', 50, optimizer=rate))
+            of_three = {'batch_size': 3, 'accumulation_steps': 3}  # images of all micro-batches are named
+            train.run(training_setup.options(data, tmp_path / 'log', 50, optimizer=rate, **of_three))
         message = str(error.value)
         assert re.match(
             r'Step \d+: the loss is \S+ and the gradient norm \S+, at learning rate \S+, for the images '
-            r'image_\d, image_\d\. The update was not applied\.',
+            r'image_\d, image_\d, image_\d\. The update was not applied\.',
             message,
         )
         assert message.endswith(f'The last good checkpoint is kept: {tmp_path}/log/model.ckpt-0')

@@ -5,11 +5,10 @@ import re
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from deeplab import train
 from deeplab.core import checkpoints
-from deeplab.errors import NonFiniteError, OptionError
+from deeplab.errors import OptionError
 from deeplab.options import CloneOptions, LearningRateOptions, LossOptions, OptimizerOptions
 from tests import training_setup
 
@@ -70,17 +69,18 @@ def test_moving_statistics_are_the_mean_of_the_micro_batches(data, tmp_path, mon
 
 
 def test_resume_is_exact_and_checkpoints_hold_nothing_more(data, tmp_path):
-    rate = LearningRateOptions(base=0.05, decay_steps=2)
-    changes = {'moving_average_decay': 0.9, 'optimizer': OptimizerOptions(learning_rate=rate)}
-    parts = {**changes, 'accumulation_steps': 2}
-    plain = training_setup.trained(data, tmp_path / 'plain', 1, **changes)
-    straight = train.run(training_setup.options(data, tmp_path / 'a', 2, **parts))
-    train.run(training_setup.options(data, tmp_path / 'b', 1, **parts))
-    resumed = train.run(training_setup.options(data, tmp_path / 'b', 2, **parts))
-    first, second = values_of(straight.checkpoint), values_of(resumed.checkpoint)
-    assert first.keys() == second.keys() == values_of(plain.checkpoint).keys()
-    for name, value in first.items():
-        assert value.tobytes() == second[name].tobytes(), name
+    changes = {'moving_average_decay': 0.5, 'save_interval_secs': 0}
+    plain = training_setup.trained(data, tmp_path / 'plain', 3, **changes)
+    parts = training_setup.options(data, tmp_path / 'a', 3, accumulation_steps=2, **changes)
+    straight = values_of(train.run(parts).checkpoint)
+    for path in (tmp_path / 'a').glob('model.ckpt-3.*'):
+        path.unlink()
+    resumed = train.run(parts)
+    assert resumed.step == 3 and resumed.loss is not None
+    resumed = values_of(resumed.checkpoint)
+    assert straight.keys() == resumed.keys() == values_of(plain.checkpoint).keys()
+    for name, value in straight.items():
+        assert value.tobytes() == resumed[name].tobytes(), name
     assert re.search('accumulation|micro_batch', (tmp_path / 'a' / 'graph.pbtxt').read_text())
     assert not re.search('accumulation|micro_batch', (tmp_path / 'plain' / 'graph.pbtxt').read_text())
 
@@ -92,21 +92,11 @@ def test_loss_scale_hard_pixels_and_summaries(data, tmp_path):
         data, tmp_path / 'log', 2, accumulation_steps=2, precision='float16', loss=loss, save_summaries_secs=0
     )
     result = train.run(options)
-    tags = {}
-    for path in (tmp_path / 'log').glob('events.out.tfevents.*'):
-        for event in tf.compat.v1.train.summary_iterator(str(path)):
-            tags.update({value.tag: value.simple_value for value in event.summary.value})
+    tags = training_setup.summaries(tmp_path / 'log')
     assert tags['total_loss'] == pytest.approx(result.loss)
     values = values_of(result.checkpoint)
     assert values['global_step'] == 2
     assert values['loss_scale/good_steps'] == 2
-
-
-def test_the_images_of_all_micro_batches_are_named(data, tmp_path):
-    rate = OptimizerOptions(learning_rate=LearningRateOptions(base=1e30))
-    options = training_setup.options(data, tmp_path / 'log', 50, optimizer=rate, batch_size=3, accumulation_steps=3)
-    with pytest.raises(NonFiniteError, match=r'for the images image_\d, image_\d, image_\d\. The update was not'):
-        train.run(options)
 
 
 @pytest.mark.parametrize(
