@@ -176,8 +176,6 @@ def get(
         data = data.filter(_as_written(is_taken))
     load = _training_loader(reader, chosen, seed) if is_training else _ordered_loader(reader, chosen)
 
-    # Loading and steps are graph code as they stand; AutoGraph's conversion would only take seconds.
-    @tf.autograph.experimental.do_not_convert
     def sample_at(position: tf.Tensor) -> input_preprocess.Sample:
         sample = load(position, with_label)
         sample = input_preprocess.apply_steps(sample, steps)
