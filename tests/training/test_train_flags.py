@@ -1,8 +1,8 @@
 """Every flag of the original's train program has its effect.
 
-Most flags end as a number or an operation in the graph, so the proof compares the training's graph with and without
-the flag; several flags share one graph, each with a number of its own that occurs nowhere else. Networks are outlined
-only. What concerns files and logs is shown by one short training.
+Most flags end as a number or an operation in the graph, so the proof compares graphs with and without the flag: that of
+the whole training, which several flags share, each with a number of its own that occurs nowhere else, or the part of it
+that the flag is about. Networks are outlined only. What concerns files and logs is shown by short trainings.
 """
 
 import dataclasses
@@ -10,15 +10,16 @@ import functools
 import json
 import pathlib
 import re
+import types
 
 import pytest
 import tensorflow as tf
 
-from deeplab import cli, model, train, wording
+from deeplab import cli, common, model, train, wording
 from deeplab.core import cost, sessions
 from deeplab.core.backbones import registry
 from deeplab.errors import OptionError
-from deeplab.training import train_loop
+from deeplab.training import network_clone, split_input, train_loop, training_step
 from tests import toy_network, training_setup
 
 CONTRACT = json.loads((pathlib.Path(__file__).parents[1] / 'goldens' / 'contract' / 'flags.json').read_text())['train']
@@ -56,21 +57,41 @@ ADAM = {
     'adam_epsilon': (0.0078125, [0.0078125]),
 }
 
-# --- Flags that make another graph: the flag, its value, and what must stand on the line besides
+
+def _input_graph(options):
+    with tf.Graph().as_default() as graph:
+        split_input.build_input(options, split_input.open_data(options), 0)
+    return graph.as_graph_def()
+
+
+def _rate_graph(options):
+    with tf.Graph().as_default() as graph:
+        training_step.learning_rate(options, tf.compat.v1.train.get_or_create_global_step())
+    return graph.as_graph_def()
+
+
+def _clone_graph(options):
+    """The network with its losses, outlined."""
+    size = [options.batch_size, *options.model.crop_size]
+    with cost.outline() as outlined:
+        batch = {common.IMAGE: tf.zeros([*size, 3]), common.LABEL: tf.zeros([*size, 1], tf.int32)}
+        queue = types.SimpleNamespace(dequeue=lambda: batch)
+        network_clone._build_deeplab(queue, options, 255, tf.compat.v1.train.get_or_create_global_step())
+    return outlined.graph.as_graph_def()
+
+
+# --- Flags that make another graph: the flag, its value, what must stand on the line besides, and the part it changes
 
 GRAPHS = {
-    'train_crop_size': ('33,33', ''),
-    'max_resize_value': ('40', '--min_resize_value=23'),
-    'resize_factor': ('8', '--min_resize_value=23'),
-    'scale_factor_step_size': ('0', ''),
-    'upsample_logits': ('false', ''),
-    'fine_tune_batch_norm': ('false', ''),
-    'last_layers_contain_logits_only': ('true', '--last_layer_gradient_multiplier=13'),
-    'image_pyramid': ('0.5,1', ''),
-    'merge_method': ('avg', '--image_pyramid=0.5,1'),
-    'save_summaries_images': ('true', ''),
-    'num_clones': ('2', ''),
-    'training_number_of_steps': ('9', ''),
+    'train_crop_size': ('33,33', '', _input_graph),
+    'max_resize_value': ('40', '--min_resize_value=23', _input_graph),
+    'resize_factor': ('8', '--min_resize_value=23', _input_graph),
+    'scale_factor_step_size': ('0', '', _input_graph),
+    'upsample_logits': ('false', '', _clone_graph),
+    'fine_tune_batch_norm': ('false', '', _clone_graph),
+    'image_pyramid': ('0.5,1', '', _clone_graph),
+    'merge_method': ('avg', '--image_pyramid=0.5,1', _clone_graph),
+    'training_number_of_steps': ('9', '', _rate_graph),
 }
 
 # --- Flags of the network: value, and what must stand on the line besides
@@ -111,7 +132,10 @@ NETWORKS = {
 
 FILES = {'train_logdir', 'log_steps', 'save_interval_secs', 'save_summaries_secs', 'profile_logdir'}
 FILES |= {'tf_initial_checkpoint', 'initialize_last_layer'}
+LAST_LAYERS = {'last_layers_contain_logits_only'}
 ELSEWHERE = {
+    'num_clones': 'deployment/test_model_deploy.py',
+    'save_summaries_images': 'training/test_train.py',
     'dataset': 'training/test_train.py',
     'dataset_dir': 'training/test_train.py',
     'train_split': 'training/test_train.py',
@@ -129,7 +153,7 @@ REFUSED = {'quantize_delay_step': '0', 'nas_use_classification_head': 'true'}
 
 
 def test_no_flag_is_left_out():
-    tables = (MOMENTUM, STEP_POLICY, ADAM, GRAPHS, NETWORKS, FILES, ELSEWHERE, WITHOUT_EFFECT, REFUSED)
+    tables = (MOMENTUM, STEP_POLICY, ADAM, GRAPHS, NETWORKS, FILES, LAST_LAYERS, ELSEWHERE, WITHOUT_EFFECT, REFUSED)
     assert sorted(name for table in tables for name in table) == sorted(CONTRACT)
     for name, page in ELSEWHERE.items():
         assert name in (pathlib.Path(__file__).parents[1] / page).read_text() or name in ('dataset_dir', 'train_split')
@@ -151,7 +175,7 @@ def tiny_network(monkeypatch):
 @pytest.fixture
 def line(records, tmp_path):
     """Parses a command line to options, for a tiny network on tiny data."""
-    common = [
+    always = [
         f'--dataset={records.name}',
         f'--dataset_dir={records.directory}',
         '--model_variant=tiny',
@@ -161,7 +185,7 @@ def line(records, tmp_path):
         '--aspp_convs_filters=8',
         '--clone_on_cpu',
     ]
-    return lambda *words: cli.options_of('train', [*common, f'--train_logdir={tmp_path / "log"}', *words])
+    return lambda *words: cli.options_of('train', [*always, f'--train_logdir={tmp_path / "log"}', *words])
 
 
 _graphs = {}  # by line
@@ -171,8 +195,8 @@ _graphs = {}  # by line
 def graph_of(line, monkeypatch):
     """The training graph of a command line; it is built once per command line, and not run."""
 
-    def build(*words, anew=False):
-        if words in _graphs and not anew:
+    def build(*words):
+        if words in _graphs:
             return _graphs[words]
         graphs = []
         with monkeypatch.context() as patched:
@@ -213,9 +237,11 @@ def _close(a, b):
 
 
 @pytest.mark.parametrize('table', [MOMENTUM, STEP_POLICY, ADAM], ids=['momentum', 'step', 'adam'])
-def test_flags_that_are_numbers(graph_of, table):
-    before = numbers_of(graph_of())
-    after = numbers_of(graph_of(*_words(table)))
+def test_flags_that_are_numbers(line, graph_of, table):
+    if table is STEP_POLICY:
+        before, after = numbers_of(_rate_graph(line())), numbers_of(_rate_graph(line(*_words(table))))
+    else:
+        before, after = numbers_of(graph_of()), numbers_of(graph_of(*_words(table)))
     for name, (_, numbers) in table.items():
         for number in numbers:
             assert any(_close(found, number) for found in after), (name, number)
@@ -234,21 +260,29 @@ def test_optimizers_and_policies(graph_of):
     assert 'ResourceApplyAdam' in kinds[1]
 
 
+def test_last_layers(line):
+    """Their multiplier is in the graph of the test above."""
+    assert line('--last_layers_contain_logits_only').optimizer.last_layer_scopes == ('logits',)
+    assert 'aspp' in line().optimizer.last_layer_scopes
+
+
 @pytest.mark.parametrize('name', GRAPHS)
-def test_flags_that_make_another_graph(graph_of, name):
-    value, needs = GRAPHS[name]
-    assert text_of(graph_of(*needs.split())) != text_of(graph_of(*needs.split(), f'--{name}={value}'))
+def test_flags_that_make_another_graph(line, name):
+    value, needs, build = GRAPHS[name]
+    without, with_it = (build(line(*needs.split(), *words)) for words in ((), (f'--{name}={value}',)))
+    assert text_of(without) != text_of(with_it)
 
 
-def test_a_graph_is_built_the_same_again(graph_of):
+@pytest.mark.parametrize('build', [_input_graph, _clone_graph, _rate_graph])
+def test_a_graph_is_built_the_same_again(line, build):
     """The test above depends on it."""
-    assert text_of(graph_of()) == text_of(graph_of(anew=True))
+    assert text_of(build(line())) == text_of(build(line()))
 
 
 @functools.cache
 def _outline(words):
-    common = ['--train_logdir=log', '--dataset_dir=records', '--dataset=camvid', '--train_crop_size=65,65']
-    options = cli.options_of('train', [*common, *words.split()]).model
+    always = ['--train_logdir=log', '--dataset_dir=records', '--dataset=camvid', '--train_crop_size=65,65']
+    options = cli.options_of('train', [*always, *words.split()]).model
     options = options.__class__(**{**vars(options), 'outputs_to_num_classes': {'semantic': 3}})
     with cost.outline() as outlined:
         step = tf.compat.v1.train.get_or_create_global_step()
@@ -292,18 +326,12 @@ def test_flags_of_files_and_logs(line, tmp_path, caplog):
     assert steps == set(range(1, 18))
     (plane,) = profile.glob('plugins/profile/*/*.xplane.pb')
     assert plane.stat().st_size > 1000
-    seldom = line('--training_number_of_steps=2', '--save_interval_secs=0', '--save_summaries_secs=0')
-    train.run(dataclasses.replace(seldom, train_logdir=str(tmp_path / 'seldom')))  # 0 on the line: none between
+    caplog.clear()
+    words = ['--training_number_of_steps=2', '--save_interval_secs=0', '--save_summaries_secs=0']  # 0: none between
+    words += [f'--tf_initial_checkpoint={first.checkpoint}', '--initialize_last_layer=false']
+    with caplog.at_level('INFO'):
+        train.run(dataclasses.replace(line(*words), train_logdir=str(tmp_path / 'seldom')))
     assert {path.name for path in (tmp_path / 'seldom').glob('*.index')} == {'model.ckpt-0.index', 'model.ckpt-2.index'}
     assert not list((tmp_path / 'seldom').glob('events.out.tfevents.*'))
-    caplog.clear()
-    started = [f'--tf_initial_checkpoint={first.checkpoint}', f'--train_logdir={tmp_path / "next"}']
-    with caplog.at_level('INFO'):
-        train.run(line('--training_number_of_steps=1', *started))
-    assert 'Restored ' in caplog.text
-    everything = int(re.search(r'Restored (\d+) variables', caplog.text)[1])
-    caplog.clear()
-    started[1] = f'--train_logdir={tmp_path / "anew"}'
-    with caplog.at_level('INFO'):
-        train.run(line('--training_number_of_steps=1', '--initialize_last_layer=false', *started))
-    assert int(re.search(r'Restored (\d+) variables', caplog.text)[1]) < everything
+    restored = [name for name, _ in tf.train.list_variables(first.checkpoint) if name.startswith('tiny/')]
+    assert f'Restored {len(restored)} variables from ' in caplog.text

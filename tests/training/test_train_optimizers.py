@@ -54,7 +54,11 @@ def test_decay_is_in_the_update_and_not_in_the_loss(data, tmp_path, name):
 
 # That decay is in the loss of the others, test_train_scopes.py shows of one of them.
 def test_which_have_the_decay_in_the_update():
-    assert {name for name in OPTIMIZERS.names() if OptimizerOptions(name).decouples_weight_decay} == {'adamw', 'lars', 'lamb'}
+    assert {name for name in OPTIMIZERS.names() if OptimizerOptions(name).decouples_weight_decay} == {
+        'adamw',
+        'lars',
+        'lamb',
+    }
 
 
 # Of float32, tests/core/test_session.py shows it on a toy.
