@@ -8,11 +8,19 @@ import pytest
 import tensorflow as tf
 
 from deeplab import cli, plugins
-from deeplab.core import sessions
+from deeplab.core import schedules, sessions
 from deeplab.errors import OptionError
 from deeplab.export import export_files
 from deeplab.options import OptimizerOptions
-from deeplab.registry import EXPORT_FORMATS, LOSSES, METRICS, OPTIMIZERS, FrozenNetwork, MetricContext
+from deeplab.registry import (
+    EXPORT_FORMATS,
+    LEARNING_POLICIES,
+    LOSSES,
+    METRICS,
+    OPTIMIZERS,
+    FrozenNetwork,
+    MetricContext,
+)
 from deeplab.utils import train_utils
 from tests.test_extending import EXAMPLES
 
@@ -104,6 +112,18 @@ def test_an_optimizer_of_a_plugin(tmp_path, monkeypatch):
         running.run(tf.compat.v1.global_variables_initializer())
         running.run(step)
         assert running.run(weights).tolist() == [0.625, -0.625]  # a step of 0.25 times 1 + 0.5
+
+
+def test_a_learning_policy_of_a_plugin(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'restarts.py').write_text(EXAMPLES['restarts.py'])
+    words = [*TRAIN, '--plugins=restarts', '--learning_policy=restarts', '--restarts_cycles=2', '--slow_start_step=10']
+    with LEARNING_POLICIES.changes_undone():
+        chosen = cli.options_of('train', [*words, '--base_learning_rate=0.2']).optimizer.learning_rate
+        rates = [float(schedules.learning_rate(step, chosen, 50)) for step in (10, 20, 30, 40)]
+        assert rates == pytest.approx([0.2, 0.1, 0.2, 0.1])
+        with pytest.raises(OptionError, match='--restarts_cycles=half is not allowed'):
+            cli.options_of('train', [*words, '--restarts_cycles=half'])
 
 
 def test_an_export_format_of_a_plugin(tmp_path, monkeypatch):

@@ -49,7 +49,7 @@ def _wait_options(values: Values, rounds_flag: str) -> options.WaitOptions:
 
 
 def _optimizer_options(values: Values) -> options.OptimizerOptions:
-    schedule = filled(options.LearningRateOptions, values, decay_steps=values['decay_steps'] or None)
+    schedule = filled(options.LearningRateOptions, values)
     return filled(options.OptimizerOptions, values, learning_rate=schedule)
 
 

@@ -8,7 +8,7 @@ from deeplab import options
 from deeplab.cli.data_flags import SEED
 from deeplab.cli.links import linked, parameters
 from deeplab.cli.words import Flag, Group
-from deeplab.registry import LOSSES, OPTIMIZERS
+from deeplab.registry import LEARNING_POLICIES, LOSSES, OPTIMIZERS
 
 LABEL_WEIGHTS = linked(
     'label_weights',
@@ -78,33 +78,19 @@ CHECKPOINT_RENAME_MAP = linked(
     'names are equal.',
     is_path=True,
 )
+
+
+def _learning_policy() -> list[Flag]:
+    """Returns --learning_policy, which names all registered learning policies."""
+    meaning = 'Learning rate schedule. polynomial is the same as poly.'
+    names = LEARNING_POLICIES.names()
+    return [linked('learning_policy', 'LearningRateOptions.policy', meaning, choices=names)]
+
+
 _SCHEDULE = (
-    linked(
-        'learning_policy',
-        'LearningRateOptions.policy',
-        'Learning rate schedule. polynomial is the same as poly.',
-        choices=options.LEARNING_POLICIES,
-    ),
+    _learning_policy,
     linked('base_learning_rate', 'LearningRateOptions.base', 'Initial learning rate.'),
-    linked('end_learning_rate', 'LearningRateOptions.end', 'Final learning rate of the poly and cosine schedules.'),
-    linked('learning_power', 'LearningRateOptions.power', 'Power of the poly schedule.'),
-    Flag(
-        'decay_steps',
-        'float',
-        0.0,  # "all" of the original's flag; None in the options
-        'Length, in steps, of the poly and cosine schedules; 0: all steps after the slow start.',
-        fields=('LearningRateOptions.decay_steps',),
-    ),
-    linked(
-        'learning_rate_decay_factor',
-        'LearningRateOptions.decay_factor',
-        'Decay factor of the step and exponential schedules.',
-    ),
-    linked(
-        'learning_rate_decay_step',
-        'LearningRateOptions.decay_step',
-        'Steps in which the learning rate decays by that factor.',
-    ),
+    parameters('LearningRateOptions'),
     linked(
         'slow_start_step',
         'LearningRateOptions.slow_start_steps',

@@ -29,7 +29,6 @@ from deeplab.options.loss import LossOptions, LossTerm, parse_loss
 from deeplab.options.machines import JOBS, CloneOptions, ServerOptions
 from deeplab.options.network import MERGE_METHODS, OUTPUT_STRIDES, AsppOptions, DecoderOptions, ModelOptions, NasOptions
 from deeplab.options.optimization import (
-    LEARNING_POLICIES,
     SLOW_START_BURNIN_TYPES,
     LearningRateOptions,
     OptimizerOptions,
@@ -65,7 +64,6 @@ __all__ = [
     'IMAGE_FORMATS',
     'JOBS',
     'LABEL_FORMATS',
-    'LEARNING_POLICIES',
     'LearningRateOptions',
     'LossOptions',
     'LossTerm',

@@ -7,59 +7,49 @@ import math
 
 from deeplab import common
 from deeplab.options.parameters import Settings, with_parameters
-from deeplab.options.rules import require, require_choice, require_not_negative, require_positive
+from deeplab.options.rules import require, require_choice, require_not_negative
+from deeplab.registry.learning_policies import LEARNING_POLICIES
 from deeplab.registry.optimizers import OPTIMIZERS
 from deeplab.wording import option
 
-LEARNING_POLICIES = ('poly', 'step', 'cosine', 'exponential', 'polynomial')
 SLOW_START_BURNIN_TYPES = ('none', 'linear')
 
 
+@with_parameters(LEARNING_POLICIES)
 @dataclasses.dataclass(frozen=True)
 class LearningRateOptions:
     """The learning rate schedule.
 
+    The parameters of all learning policies are keywords and attributes as well, such as `power`.
+
     Attributes:
-      policy: one of `LEARNING_POLICIES`; 'polynomial' is the same as 'poly'.
+      policy: name of a registered learning policy.
       base: initial learning rate.
-      decay_steps: length, in steps, of the poly and cosine schedules; None for all steps after the slow start.
-      end: final learning rate of the poly and cosine schedules.
-      power: power of the poly schedule.
-      decay_factor: decay factor of the step and exponential schedules.
-      decay_step: number of steps in which the learning rate decays by that factor.
       slow_start_steps: number of slow start (warmup) steps before the schedule begins.
       slow_start_rate: learning rate of the slow start.
       slow_start_burnin_type: 'none' for a constant learning rate of the slow start, 'linear' for one that rises to
         `base`.
+      settings: parameters of the learning policies that differ from their defaults.
     """
 
     policy: str = 'poly'
     base: float = 1e-4
-    decay_steps: float | None = None
-    end: float = 0.0
-    power: float = 0.9
-    decay_factor: float = 0.1
-    decay_step: int = 2000
     slow_start_steps: int = 0
     slow_start_rate: float = 1e-4
     slow_start_burnin_type: str = 'none'
+    settings: Settings = ()
 
     def __post_init__(self) -> None:
-        require_choice('LearningRateOptions.policy', self.policy, LEARNING_POLICIES)
+        require_choice('LearningRateOptions.policy', self.policy, LEARNING_POLICIES.names())
         require_choice(
             'LearningRateOptions.slow_start_burnin_type', self.slow_start_burnin_type, SLOW_START_BURNIN_TYPES
         )
-        if self.policy == 'exponential':  # powers of 0 or of a negative factor are no learning rates
-            require_positive('LearningRateOptions.decay_factor', self.decay_factor)
-        require_not_negative('LearningRateOptions.decay_factor', self.decay_factor)
         require_not_negative('LearningRateOptions.base', self.base)
-        require_not_negative('LearningRateOptions.end', self.end)
-        require_positive('LearningRateOptions.decay_step', self.decay_step)
-        require_not_negative('LearningRateOptions.power', self.power)
         require_not_negative('LearningRateOptions.slow_start_steps', self.slow_start_steps)
         require_not_negative('LearningRateOptions.slow_start_rate', self.slow_start_rate)
-        if self.decay_steps is not None:
-            require_positive('LearningRateOptions.decay_steps', self.decay_steps)
+        check = LEARNING_POLICIES.get(self.policy).check
+        if check is not None:
+            check(self)
 
 
 @with_parameters(OPTIMIZERS)

@@ -6,6 +6,7 @@ docs/extending.md shows an example of each kind. Nothing here imports TensorFlow
 from __future__ import annotations
 
 from deeplab.registry.export_formats import EXPORT_FORMATS, ExportFormat, FrozenNetwork
+from deeplab.registry.learning_policies import LEARNING_POLICIES, LearningPolicy
 from deeplab.registry.losses import BATCH, LOSSES, PIXELS, REGIONS, Loss
 from deeplab.registry.metrics import CONFUSION_MATRIX, METRICS, Metric, MetricContext
 from deeplab.registry.optimizers import OPTIMIZERS, Optimizer, UsualRates
@@ -15,6 +16,7 @@ from deeplab.registry.records import Parameter, Record, Registry, values_of
 REGISTRIES: dict[type[Record], Registry] = {  # type: ignore[type-arg]
     Loss: LOSSES,
     Optimizer: OPTIMIZERS,
+    LearningPolicy: LEARNING_POLICIES,
     Metric: METRICS,
     ExportFormat: EXPORT_FORMATS,
 }
@@ -35,10 +37,12 @@ def register(record: Record) -> None:
 __all__ = [
     'BATCH',
     'CONFUSION_MATRIX',
+    'LEARNING_POLICIES',
     'EXPORT_FORMATS',
     'ExportFormat',
     'FrozenNetwork',
     'LOSSES',
+    'LearningPolicy',
     'Loss',
     'OPTIMIZERS',
     'Optimizer',

@@ -360,7 +360,7 @@ def get_model_learning_rate(
     """Returns `schedules.learning_rate` of the graph's global step, under the original's name and arguments for it.
 
     Args:
-      learning_policy: one of `options.LEARNING_POLICIES`.
+      learning_policy: name of a registered learning policy.
       base_learning_rate: rate at the start.
       learning_rate_decay_step: steps in which the policies step and exponential multiply the rate by a factor.
       learning_rate_decay_factor: that factor.
@@ -379,7 +379,7 @@ def get_model_learning_rate(
     options = LearningRateOptions(
         policy=learning_policy,
         base=base_learning_rate,
-        decay_steps=decay_steps or None,
+        decay_steps=decay_steps or 0.0,
         end=end_learning_rate,
         power=learning_power,
         decay_factor=learning_rate_decay_factor,

@@ -264,7 +264,7 @@ def test_every_dialect_of_a_boolean(word, expected):
 
 def test_code_words_of_the_flags_become_none():
     made = cli.options_of('train', TRAIN)
-    assert made.optimizer.learning_rate.decay_steps is None
+    assert made.optimizer.learning_rate.decay_steps == 0.0
     assert made.loss.label_weights is None
     assert made.initial_checkpoint is None
     assert made.model.quantize_delay_step is None

@@ -50,7 +50,7 @@ def test_no_two_flags_of_a_program_set_one_field():
 
 # Their defaults are those of the original's flags, or depend on the program.
 OTHER_DEFAULTS = {
-    'batch_norm_decay', 'colormap_type', 'decay_steps', 'dense_prediction_cell_json', 'ignore_missing_vars',
+    'batch_norm_decay', 'colormap_type', 'dense_prediction_cell_json', 'ignore_missing_vars',
     'max_number_of_evaluations', 'max_number_of_iterations', 'quantize_delay_step',
     'train_split', 'eval_split', 'vis_split', 'train_crop_size', 'eval_crop_size', 'vis_crop_size', 'crop_size',
     'output_stride', 'dataset', 'image_channels', 'num_classes', 'against', 'job_name', 'task',

@@ -1,4 +1,8 @@
-"""Learning rate schedules against values by hand."""
+"""Learning rate schedules against values by hand.
+
+Covers registry/learning_policies.py and core/learning_policies/poly.py, core/learning_policies/cosine.py,
+core/learning_policies/step.py, core/learning_policies/exponential.py.
+"""
 
 import pytest
 
@@ -82,5 +86,6 @@ def test_polynomial_is_poly():
 
 
 def test_exponential_needs_a_positive_factor():
-    with pytest.raises(OptionError, match='^decay_factor=-0.1 is not allowed: it must be greater'):
-        LearningRateOptions(policy='exponential', decay_factor=-0.1)
+    with pytest.raises(OptionError, match='^decay_factor=0.0 is not allowed: it must be greater'):
+        LearningRateOptions(policy='exponential', decay_factor=0.0)
+    LearningRateOptions(policy='step', decay_factor=0.0)

@@ -371,7 +371,7 @@ class TestLearningRate:
             assert running.run(rate) == pytest.approx(0.05)
 
     def test_unknown_policy(self):
-        with pytest.raises(OptionError, match="^policy='root' is not allowed: it must be one of poly, step, cos"):
+        with pytest.raises(OptionError, match="^policy='root' is not allowed: it must be one of cosine, exponential"):
             train_utils.get_model_learning_rate('root', 0.1, 10, 0.5, 100, 1.0, 0, 0.0, global_step=tf.constant(0))
 
 
