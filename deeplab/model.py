@@ -17,10 +17,9 @@ from absl import logging
 
 from deeplab import common
 from deeplab.core import compute_types, decoder, feature_extractor, initializers, layers, shapes, summation
-from deeplab.core.backbones import registry as backbones
-from deeplab.core.heads import registry as heads
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions, NasOptions
+from deeplab.registry import BACKBONES, HEADS, SHARED_OPTIONS, Backbone, Head
 from deeplab.wording import option
 
 # Logits by scale ('logits_0.50', ..., 'merged_logits').
@@ -33,15 +32,16 @@ def check_options(options: ModelOptions) -> None:
     Raises:
       OptionError: unknown variant, a stride that it does not support, or a feature that is not implemented.
     """
-    backbone = backbones.check(options)
-    heads.choose(options)
+    backbone = BACKBONES.chosen(options)
+    head = HEADS.chosen(options)
     if options.quantize_delay_step is not None:
         raise OptionError(
             f'{option("ModelOptions.quantize_delay_step", options.quantize_delay_step)} is not supported: '
             'quantization-aware training is not implemented. Omit it.'
         )
     _check_logits_of_decoder(options)
-    _warn(options, backbone)
+    _warn_of_no_effect(options, backbone, head)
+    _warn_of_wide_rates(options)
 
 
 # Options of searched networks that a user may set; total_training_steps follows from the training.
@@ -60,21 +60,24 @@ def _check_logits_of_decoder(options: ModelOptions) -> None:
             )
 
 
-def _warn(options: ModelOptions, backbone: backbones.Backbone) -> None:
-    """Warns of options that have no effect or are probably unintended."""
+def _warn_of_no_effect(options: ModelOptions, backbone: Backbone, head: Head) -> None:
+    """Warns of options that neither backbone nor head reads."""
     unused = []
-    for field in _NAS_FIELDS:
-        value = getattr(options.nas, field)
-        if value != getattr(NasOptions(), field) and not backbone.uses_nas_options:
-            unused.append(option(f'NasOptions.{field}', value))
-    if options.multi_grid is not None and not backbone.uses_multi_grid:
-        unused.append(option('ModelOptions.multi_grid', options.multi_grid))
-    if options.depth_multiplier != 1.0 and not backbone.uses_depth_multiplier:
-        unused.append(option('ModelOptions.depth_multiplier', options.depth_multiplier))
-    if options.divisible_by is not None and not backbone.uses_divisible_by:
-        unused.append(option('ModelOptions.divisible_by', options.divisible_by))
-    if unused:
-        logging.log_first_n(logging.WARNING, '%s has no effect on %s.', 1, ', '.join(unused), backbone.name)
+    for name in SHARED_OPTIONS:
+        if name not in backbone.reads and name != 'nas' and getattr(options, name) != getattr(ModelOptions, name):
+            unused.append(option(f'ModelOptions.{name}', getattr(options, name)))
+    for name in _NAS_FIELDS:
+        if 'nas' not in backbone.reads and getattr(options.nas, name) != getattr(NasOptions, name):
+            unused.append(option(f'NasOptions.{name}', getattr(options.nas, name)))
+    read = {parameter.name for record in (backbone, head) for parameter in record.parameters}
+    unread = [option(f'ModelOptions.{name}', value) for name, value in options.settings if name not in read]
+    if unused or unread:
+        network = f'{backbone.name} with the head {head.name}' if unread else backbone.name
+        logging.log_first_n(logging.WARNING, '%s has no effect on %s.', 1, ', '.join(unused + unread), network)
+
+
+def _warn_of_wide_rates(options: ModelOptions) -> None:
+    """Warns of an ASPP whose rates exceed the feature map."""
     if options.crop_size is None or not options.aspp.rates:
         return
     side = max(shapes.scaled_size(side, 1.0 / options.output_stride) for side in options.crop_size)
@@ -104,14 +107,14 @@ def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tenso
       [n, h / output_stride, w / output_stride, channels] of the compute type, and the backbone's end points.
     """
     features, end_points = feature_extractor.extract_features(images, options)
-    return heads.choose(options).build(features, options), end_points
+    return HEADS.chosen(options).build(features, options), end_points
 
 
 def _logits(features: tf.Tensor, classes: int, output: str, options: ModelOptions) -> tf.Tensor:
     """Builds the last layer of one output: [n, h, w, classes]."""
     with tf.compat.v1.variable_scope(common.LOGITS_SCOPE):
         branches = []
-        for i, rate in enumerate(heads.choose(options).logits_rates(options)):
+        for i, rate in enumerate(HEADS.chosen(options).logits_rates(options)):
             branches.append(
                 layers.conv2d(
                     features,

@@ -27,9 +27,9 @@ import tqdm
 
 from deeplab import model
 from deeplab.core import cost
-from deeplab.core.backbones import registry
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions, NetworksOptions, PredictionOptions
+from deeplab.registry import BACKBONES, Normalization
 
 MULTIPLY_ADDS_UNIT = 1e9
 
@@ -48,7 +48,7 @@ class Entry:
 
     variant: str
     scope: str
-    normalization: registry.Normalization
+    normalization: Normalization
     costs: dict[int, cost.Cost | None]
     problem: str | None = None
 
@@ -67,9 +67,9 @@ def run(options: NetworksOptions) -> Result:
     Raises:
       OptionError: there is no such variant; or there is only one, and it cannot be built with these options.
     """
-    variants = options.variants or registry.names()
+    variants = options.variants or BACKBONES.names()
     for variant in variants:
-        registry.get(variant)
+        BACKBONES.get(variant)
     jobs = [(variant, stride) for variant in variants for stride in options.output_strides]
     is_quiet = not sys.stderr.isatty()
     found: dict[str, dict[int, cost.Cost | OptionError]] = {variant: {} for variant in variants}
@@ -109,7 +109,7 @@ def cost_of(options: ModelOptions, prediction: PredictionOptions | None = None) 
 
 
 def _entry(variant: str, costs: dict[int, cost.Cost | OptionError]) -> Entry:
-    backbone = registry.get(variant)
+    backbone = BACKBONES.get(variant)
     problems = dict.fromkeys(str(value) for value in costs.values() if isinstance(value, OptionError))
     counted = {stride: None if isinstance(value, OptionError) else value for stride, value in costs.items()}
     return Entry(variant, backbone.scope, backbone.normalization, counted, ' '.join(problems) or None)
@@ -127,8 +127,8 @@ def as_json(entries: Sequence[Entry], options: NetworksOptions) -> list[dict[str
                 'offset': entry.normalization.offset,
                 'mean_pixel': entry.normalization.mean_pixel,
             },
-            'output_strides': registry.get(entry.variant).output_strides,
-            'decoder_strides': sorted(registry.get(entry.variant).decoder_end_points),
+            'output_strides': BACKBONES.get(entry.variant).output_strides,
+            'decoder_strides': sorted(BACKBONES.get(entry.variant).decoder_end_points),
             'crop_size': options.model.crop_size,
             'num_classes': options.model.num_classes,
             'parameters': next((found.parameters for found in entry.costs.values() if found), None),
@@ -139,7 +139,7 @@ def as_json(entries: Sequence[Entry], options: NetworksOptions) -> list[dict[str
     ]
 
 
-def input_formula(normalization: registry.Normalization) -> str:
+def input_formula(normalization: Normalization) -> str:
     """Returns the formula of the normalisation of a pixel x of 0 to 255."""
     offset = normalization.offset
     shown = f'{offset[0]:g}' if len(set(offset)) == 1 else f'({", ".join(f"{value:g}" for value in offset)})'

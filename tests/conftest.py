@@ -75,26 +75,24 @@ def goldens_directory(pytestconfig: pytest.Config) -> pathlib.Path:
 
 
 @pytest.fixture
-def toy_network(monkeypatch: pytest.MonkeyPatch) -> None:
+def toy_network() -> Iterator[None]:
     """Makes `--model_variant=toy` known for one test."""
-    from deeplab.core.backbones import registry
+    from deeplab.registry import BACKBONES, register
     from tests.toy_network import TOY
 
-    registry.names()  # loads the real ones first
-    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
-    registry.register(TOY)
+    with BACKBONES.changes_undone():
+        register(TOY)
+        yield
 
 
 @pytest.fixture(scope='module')
 def tiny_network() -> Iterator[None]:
     """Makes `--model_variant=tiny` (`training_setup.TINY`) known for the tests of a file."""
-    from deeplab.core.backbones import registry
-    from tests import training_setup
+    from deeplab.registry import BACKBONES, register
+    from tests.training_setup import TINY
 
-    registry.names()  # loads the real ones first
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(registry, '_backbones', dict(registry._backbones))
-        registry.register(training_setup.TINY)
+    with BACKBONES.changes_undone():
+        register(TINY)
         yield
 
 

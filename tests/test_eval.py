@@ -303,7 +303,7 @@ def test_a_split_without_labels_says_what_to_do(options, tmp_path):
 
 
 def test_other_mistakes(options):
-    with pytest.raises(OptionError, match="model_variant='vgg' is not known. Known variants: .*mobilenet_v2"):
+    with pytest.raises(OptionError, match="model_variant='vgg' is not known. Known: .*mobilenet_v2"):
         eval_program.run(changed(options, 'model', model_variant='vgg'))
     with pytest.raises(OptionError, match="The network has 3 classes, the data set 'tiny' 4; they must be equal."):
         eval_program.run(changed(options, 'model', outputs_to_num_classes={'semantic': 3}))

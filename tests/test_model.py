@@ -1,6 +1,6 @@
 """Logits and predictions of whole networks on a toy backbone.
 
-Covers core/heads/plain.py and core/heads/registry.py.
+Covers core/heads/plain.py.
 """
 
 import dataclasses

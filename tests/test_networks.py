@@ -5,8 +5,8 @@ import json
 import pytest
 
 from deeplab import cli, networks, options
-from deeplab.core.backbones import registry
 from deeplab.core.cost import Cost
+from deeplab.registry import BACKBONES
 
 SMALL = ['--crop_size=65,65']
 
@@ -36,15 +36,18 @@ def test_all_registered_variants_have_a_row(monkeypatch):
     asked = []
 
     def cost_of(network, prediction):
-        registry.check(network)
+        BACKBONES.chosen(network)
         asked.append((network.model_variant, network.output_stride))
         return Cost(1000 * network.output_stride, 2, 3_000_000_000)
 
     monkeypatch.setattr(networks, 'cost_of', cost_of)
     result = networks.run(cli.options_of('networks', []))
-    assert [entry.variant for entry in result.entries] == list(registry.names())
+    assert [entry.variant for entry in result.entries] == list(BACKBONES.names())
     assert asked == [
-        (name, stride) for name in registry.names() for stride in (16, 8) if stride in registry.get(name).output_strides
+        (name, stride)
+        for name in BACKBONES.names()
+        for stride in (16, 8)
+        if stride in BACKBONES.get(name).output_strides
     ]
     rows = {line.split()[0]: line for line in result.report.splitlines() if line}
     assert rows['nas_hnasnet'].split()[:4] == ['nas_hnasnet', '8,000', '-', '3.00']
@@ -61,7 +64,7 @@ def test_an_impossible_network(capsys, words):
 
 def test_unknown_variant(capsys):
     assert cli.main(['networks', '--model_variant=mobilenet_v9']) == 1
-    assert '--model_variant=mobilenet_v9 is not known. Known variants: mobilenet_edgetpu,' in capsys.readouterr().err
+    assert '--model_variant=mobilenet_v9 is not known. Known: mobilenet_edgetpu,' in capsys.readouterr().err
 
 
 def test_classes():

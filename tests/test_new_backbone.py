@@ -1,57 +1,28 @@
 """A backbone in one file outside the package: registered, listed, trained, found in its checkpoint, exported."""
 
-import importlib
 import json
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab import cli
-from deeplab.core.backbones import registry
+from deeplab import cli, plugins
+from deeplab.registry import BACKBONES
 from tests import training_setup
+from tests.test_extending import EXAMPLES
 
-# All that a new network takes: what it is made of, and one record.
-FILE = '''
-from deeplab.core import layers
-from deeplab.core.backbones import densify, registry
-
-FILTERS = (8, 8, 16, 16, 24)
-
-
-def build(images, options):
-    """Five convolutions of stride 2, dense from the output stride on."""
-    net, end_points = images, {}
-    for i, (stride, rate) in enumerate(densify.densify([2] * len(FILTERS), options.output_stride)):
-        net = layers.conv2d(net, FILTERS[i], 3, stride=stride, rate=rate, scope=f'pebble/conv{i}')
-        end_points[f'conv{i}'] = net
-    return net, end_points
-
-
-registry.register(
-    registry.Backbone(
-        name='pebble',
-        build=build,
-        scope='pebble',
-        normalization=registry.SUBTRACT_RGB_MEAN,
-        decoder_end_points={4: 'conv1', 8: 'conv2'},
-    )
-)
-'''
 NETWORK = ['--model_variant=pebble', '--output_stride=16', '--atrous_rates=2', '--decoder_output_stride=4']
 NETWORK += ['--aspp_convs_filters=8', '--decoder_filters=8']
 
 
 @pytest.fixture
-def pebble(tmp_path, monkeypatch):
-    """Imports the file; its backbone is gone when the test ends."""
-    monkeypatch.setattr(registry, '_backbones', {name: registry.get(name) for name in registry.names()})
-    (tmp_path / 'pebble_network.py').write_text(FILE)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    importlib.import_module('pebble_network')
-    yield
-    del sys.modules['pebble_network']
+def pebble(tmp_path):
+    """Imports the example of docs/extending.md; its backbone is gone when the test ends."""
+    file = tmp_path / 'pebble.py'
+    file.write_text(EXAMPLES['pebble.py'])
+    with BACKBONES.changes_undone():
+        plugins.load([str(file)])
+        yield
 
 
 def test_trains_and_exports(pebble, tmp_path):
@@ -91,4 +62,4 @@ def test_is_listed(pebble):
 
 
 def test_is_gone_afterwards():
-    assert 'pebble' not in registry.names()
+    assert 'pebble' not in BACKBONES.names()

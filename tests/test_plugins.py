@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab import cli, plugins
+from deeplab import cli, model, plugins
 from deeplab.core import schedules, sessions
 from deeplab.errors import OptionError
 from deeplab.export import export_files
 from deeplab.options import OptimizerOptions
+from deeplab.options.parameters import as_dict
 from deeplab.registry import (
+    BACKBONES,
     EXPORT_FORMATS,
+    HEADS,
     LEARNING_POLICIES,
     LOSSES,
     METRICS,
@@ -36,6 +39,17 @@ register(
     )
 )
 """
+NETWORK = ['--model_variant=pebble', '--pebble_filters=5', '--use_context_head', '--context_filters=4']
+
+
+@pytest.fixture
+def network(tmp_path, monkeypatch):
+    """Plugins with a backbone and a head."""
+    monkeypatch.chdir(tmp_path)
+    for name in ('pebble.py', 'context_head.py'):
+        (tmp_path / name).write_text(EXAMPLES[name])
+    with BACKBONES.changes_undone(), HEADS.changes_undone():
+        yield '--plugins=pebble.py,context_head.py'
 
 
 @pytest.fixture
@@ -72,6 +86,45 @@ def test_a_run_is_repeated_with_its_plugins(mine, tmp_path, monkeypatch):
     found = cli.options_of('train', ['--from=../run.json'])
     assert found.loss.formula == 'mine'
     assert f'--plugins={tmp_path / "mine.py"}' in found.command
+
+
+def test_a_backbone_and_a_head_of_a_plugin(network):
+    options = cli.options_of('networks', [network, '--crop_size=17,33', *NETWORK]).model
+    with tf.Graph().as_default():
+        model.predict_labels(tf.zeros([1, 17, 33, 3]), options)
+        shapes = {variable.op.name: variable.shape.as_list() for variable in tf.compat.v1.model_variables()}
+    assert shapes['pebble/conv4/weights'] == [3, 3, 20, 25]
+    assert shapes['context/merge/weights'] == [3, 3, 50, 4]
+    assert not any(name.startswith('aspp') for name in shapes)
+    assert {'pebble_filters': 5, 'use_context_head': True, 'context_filters': 4}.items() <= as_dict(options).items()
+
+
+def test_parameters_that_have_no_effect(network, caplog):
+    options = cli.options_of('networks', [network, '--model_variant=pebble', '--context_filters=1']).model
+    model.check_options(options)
+    assert 'context_filters=1 has no effect on pebble with the head aspp' in caplog.text
+
+
+def test_help_names_the_backbones_of_plugins(network, capsys):
+    assert cli.main(['export_model', network, '--help']) == 0
+    text = capsys.readouterr().out
+    assert 'pebble, ' in text.partition('--model_variant')[2].partition('  --')[0]
+    assert '--[no]use_context_head\n      Use the head context instead of ASPP. Default: false.' in text
+
+
+def test_network_flags_of_plugins_are_taken_from_the_run(network, tmp_path):
+    run = {'command': [*TRAIN, network, *NETWORK], 'folder': str(tmp_path)}
+    (tmp_path / 'run.json').write_text(json.dumps({'format': 1, 'runs': [run]}))
+    words = [network, '--checkpoint_path=model.ckpt-1', '--export_path=e', '--num_classes=3']
+    options = cli.options_of('export_model', words).model
+    assert (options.model_variant, options.pebble_filters) == ('pebble', 5)
+    assert (options.use_context_head, options.context_filters) == (True, 4)
+
+
+def test_a_parameter_with_the_name_of_a_flag(network, tmp_path):
+    (tmp_path / 'pebble.py').write_text(EXAMPLES['pebble.py'].replace('pebble_filters', 'base_learning_rate'))
+    with pytest.raises(OptionError, match='--base_learning_rate, which is a flag already'):
+        cli.options_of('train', [*TRAIN, network])
 
 
 def test_files_beside_a_checkpoint_import_nothing(mine, tmp_path):

@@ -12,9 +12,9 @@ import tensorflow as tf
 from deeplab import model, train
 from deeplab.core import checkpoints, compute_types, dropout, initializers, layers, loss_scaling, sessions
 from deeplab.core import pixel_losses as losses
-from deeplab.core.backbones import registry
 from deeplab.errors import NonFiniteError
 from deeplab.options import AsppOptions, DecoderOptions, LossOptions, ModelOptions
+from deeplab.registry import BACKBONES
 from deeplab.training import train_loop
 from tests import training_setup
 from tests.core import computed_losses
@@ -49,7 +49,7 @@ def _all_networks():
         'searched head': _with(dense_prediction_cell_json=CELL),
     }
     deeper = {'resnet_v1_50_beta', 'resnet_v1_101', 'resnet_v1_101_beta', 'xception_65', 'xception_71'}
-    for name in sorted(set(registry.names()) - deeper):  # which are made of the same operations
+    for name in sorted(set(BACKBONES.names()) - deeper):  # which are made of the same operations
         stride = 8 if name == 'nas_hnasnet' else 16
         slow[name] = _with(model_variant=name, output_stride=stride)
     long = {'nas_hnasnet': slow.pop('nas_hnasnet')}  # cells of the same operations as nas_pnasnet's
@@ -155,10 +155,7 @@ def test_every_precision_drops_the_same_values():
 
 
 @pytest.fixture
-def tiny(monkeypatch, tmp_path):
-    registry.names()
-    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
-    registry.register(training_setup.TINY)
+def tiny(tiny_network, tmp_path):
     data = training_setup.write_data(tmp_path / 'records')
     return lambda name, steps=3, **changes: train.run(training_setup.options(data, tmp_path / name, steps, **changes))
 

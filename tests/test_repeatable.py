@@ -6,17 +6,11 @@ import pytest
 
 from deeplab import train
 from deeplab.core import checkpoints
-from deeplab.core.backbones import registry
 from deeplab.options import AsppOptions, DecoderOptions, LossOptions, ModelOptions
 from tests import training_setup
 from tests.training.test_train import read_until, start
 
-
-@pytest.fixture(autouse=True)
-def tiny_network(monkeypatch):
-    registry.names()
-    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
-    registry.register(training_setup.TINY)
+pytestmark = pytest.mark.usefixtures('tiny_network')
 
 
 @pytest.fixture

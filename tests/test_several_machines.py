@@ -14,7 +14,6 @@ import pytest
 
 from deeplab import train
 from deeplab.core import checkpoints
-from deeplab.core.backbones import registry
 from deeplab.deployment import cluster
 from deeplab.errors import MachineError
 from deeplab.options import CloneOptions
@@ -25,11 +24,8 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)
-def tiny_network(monkeypatch):
-    registry.names()
-    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
+def short_waits(tiny_network, monkeypatch):
     monkeypatch.setattr(train_loop, 'POLL_SECS', 0.05)
-    registry.register(training_setup.TINY)
 
 
 @pytest.fixture

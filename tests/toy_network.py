@@ -1,7 +1,7 @@
 """A backbone of three convolutions with skips at every stride, for tests of heads, decoder and whole networks."""
 
 from deeplab.core import layers
-from deeplab.core.backbones import registry
+from deeplab.registry import Backbone
 
 
 def _build(images, options):
@@ -13,10 +13,10 @@ def _build(images, options):
     return net, {'toy/stride_4': stride_4, 'toy/stride_8': stride_8, 'toy/stride_16': net}
 
 
-TOY = registry.Backbone(
-    'toy',
-    _build,
-    'toy',
+TOY = Backbone(
+    name='toy',
+    build=_build,
+    scope='toy',
     decoder_end_points={stride: f'toy/stride_{stride}' for stride in (4, 8, 16)},
     output_strides=(8, 16),
 )

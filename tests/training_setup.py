@@ -24,7 +24,6 @@ import tempfile
 
 from deeplab import common
 from deeplab.core import layers
-from deeplab.core.backbones import registry
 from deeplab.options import (
     AsppOptions,
     AugmentOptions,
@@ -35,6 +34,7 @@ from deeplab.options import (
     OptimizerOptions,
     TrainOptions,
 )
+from deeplab.registry import Backbone, register
 from tests.datasets import files
 
 IMAGES = 7
@@ -46,7 +46,7 @@ def _build(images, options):
     return layers.conv2d(net, 8, 3, stride=4, scope='tiny/conv2'), {}  # [n, h / 16, w / 16, 8]
 
 
-TINY = registry.Backbone('tiny', _build, 'tiny', output_strides=(16,))
+TINY = Backbone(name='tiny', build=_build, scope='tiny', output_strides=(16,))
 
 
 def write_data(folder: pathlib.Path) -> DatasetOptions:
@@ -137,7 +137,7 @@ def main(folder: str, logdir: str, steps: str) -> None:
     from deeplab import train
 
     logging.set_verbosity(logging.INFO)
-    registry.register(TINY)
+    register(TINY)
     data = DatasetOptions('train', folder, f'{folder}/tiny.json')
     result = train.run(options(data, logdir, int(steps), save_interval_secs=0))
     print(result.report)

@@ -12,7 +12,7 @@ from deeplab import options
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag
 from deeplab.options.parameters import parameters_of
-from deeplab.registry import Parameter
+from deeplab.registry import Parameter, Registry
 
 T = TypeVar('T')
 
@@ -42,13 +42,19 @@ def linked(
     return Flag(name, kind, default_of(field, kind), meaning, fields=(field, *also), **more)
 
 
-def parameters(kind: str) -> Callable[[], list[Flag]]:
-    """Returns a function that returns the flags of all parameters of an options class (`options.parameters`).
+def parameters(kind: str, registry: Registry[Any] | None = None) -> Callable[[], list[Flag]]:
+    """Returns a function that returns the flags of parameters of an options class (`options.parameters`).
 
     Args:
       kind: name of the class.
+      registry: the one of its registries whose parameters are meant; None for all.
     """
-    return lambda: [_flag_of(parameter, kind) for parameter in parameters_of(_OPTIONS[kind]).values()]
+
+    def flags() -> list[Flag]:
+        found = parameters_of(_OPTIONS[kind]) if registry is None else registry.parameters()
+        return [_flag_of(parameter, kind) for parameter in found.values()]
+
+    return flags
 
 
 def _flag_of(parameter: Parameter, kind: str) -> Flag:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from deeplab import options
-from deeplab.cli.links import linked
+from deeplab.cli.links import linked, parameters
 from deeplab.cli.words import Flag, Group
+from deeplab.registry import BACKBONES, HEADS
 
 _PRESET = Flag(
     'preset',
@@ -14,16 +15,19 @@ _PRESET = Flag(
     'including data set and crop size. Flags given on the command line override it. deeplab presets lists the names. '
     'Not set: no preset.',
 )
+
+
+def _model_variant() -> list[Flag]:
+    """Returns --model_variant, which names all registered backbones."""
+    meaning = f'The backbone: {", ".join(BACKBONES.names())}.'
+    return [linked('model_variant', 'ModelOptions.model_variant', meaning, also=('NetworksOptions.variants',))]
+
+
 NETWORK = Group(
     'Network',
     (
         _PRESET,
-        linked(
-            'model_variant',
-            'ModelOptions.model_variant',
-            'The backbone, such as mobilenet_v2, xception_41, xception_65 or xception_71.',
-            also=('NetworksOptions.variants',),
-        ),
+        _model_variant,
         linked(
             'output_stride',
             'ModelOptions.output_stride',
@@ -92,6 +96,7 @@ NETWORK = Group(
             'NasOptions.use_classification_head',
             'Classification head of a nas_* network; it is not implemented, so this must be false.',
         ),
+        parameters('ModelOptions', BACKBONES),
     ),
 )
 HEAD = Group(
@@ -154,6 +159,7 @@ HEAD = Group(
             fields=('ModelOptions.dense_prediction_cell_json',),
             is_path=True,
         ),
+        parameters('ModelOptions', HEADS),
         linked(
             'decoder_output_stride',
             'DecoderOptions.output_strides',

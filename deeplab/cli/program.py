@@ -45,8 +45,16 @@ class Program:
 
     @property
     def flags(self) -> dict[str, Flag]:
-        """Its flags by name."""
-        return {flag.name: flag for group in self.groups for flag in group.flags}
+        """Its flags by name.
+
+        Raises:
+          UsageError: two flags of one name differ, of which one is of a plugin.
+        """
+        found: dict[str, Flag] = {}
+        for flag in (flag for group in self.groups for flag in group.flags):
+            if found.setdefault(flag.name, flag) != flag:
+                raise UsageError(f'A plugin adds --{flag.name}, which is a flag already. Rename its parameter.')
+        return found
 
     @property
     def flag_names(self) -> dict[str, str]:

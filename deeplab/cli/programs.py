@@ -56,6 +56,11 @@ def _output_dir(kind: str) -> Flag:
     return linked('output_dir', f'{kind}.output_dir', 'Folder for the TFRecord shards.', is_path=True)
 
 
+def _network_of_export() -> list[Flag]:
+    """Returns the network flags; 8 is the default of the original's export, 16 that of its other programs."""
+    return [with_default(flag, 'output_stride', 8) for flag in NETWORK.flags]
+
+
 TRAIN = Program(
     name='train',
     module='deeplab.train',
@@ -354,8 +359,7 @@ _EXPORT = Program(
         EXPORT_FILES,
         EXPORT_SIZES,
         Group('Scales and flips', (INFERENCE_SCALES, ADD_FLIPPED_IMAGES)),
-        # 8 is the default of the original's export, 16 that of its other programs.
-        Group('Network', tuple(with_default(flag, 'output_stride', 8) for flag in NETWORK.flags)),
+        Group('Network', (_network_of_export,)),
         HEAD,
         UNUSED_HERE,
         *EVERY_PROGRAM,

@@ -1,12 +1,22 @@
-"""Activations of MobileNetV3: hard sigmoid and hard swish."""
+"""Activations: ReLU, ReLU6, and those of MobileNetV3, hard sigmoid and hard swish."""
 
 from __future__ import annotations
 
-import tensorflow as tf
+from deeplab.core.lazy import tf
 
 # One sixth as published checkpoints were trained with it: five digits in the gates, all of float32 in hard swish.
 GATE_SLOPE = 0.16667
 SWISH_SLOPE = 1.0 / 6.0
+
+
+def relu(values: tf.Tensor) -> tf.Tensor:
+    """Returns max(0, x). For tables of layers, which are read before TensorFlow is imported."""
+    return tf.nn.relu(values)
+
+
+def relu6(values: tf.Tensor) -> tf.Tensor:
+    """Returns x clipped to 0 to 6. For tables of layers, which are read before TensorFlow is imported."""
+    return tf.nn.relu6(values)
 
 
 def hard_sigmoid(values: tf.Tensor) -> tf.Tensor:

@@ -11,9 +11,8 @@ import tensorflow as tf
 
 from deeplab import common
 from deeplab.core import layers, shapes
-from deeplab.core.backbones import registry
-from deeplab.core.heads import registry as heads
 from deeplab.options import ModelOptions
+from deeplab.registry import BACKBONES
 
 SKIP_FILTERS = 48
 
@@ -77,13 +76,13 @@ def build(
     Raises:
       OptionError: the backbone has no skip at one of the strides.
     """
-    names = registry.check(options).decoder_end_points
+    names = BACKBONES.chosen(options).decoder_end_points
     decoder = options.decoder
     skip_filters = decoder.filters if decoder.use_sum_merge else SKIP_FILTERS
     merge = _sum_merge if decoder.use_sum_merge else _concat_merge
     # Logits have neither batch norm nor activation.
     linear = {'normalize': False, 'activation': None} if decoder.output_is_logits else {}
-    with heads.scope(options), layers.convolution_scope(**linear):
+    with layers.head_scope(options), layers.convolution_scope(**linear):
         with tf.compat.v1.variable_scope(common.DECODER_SCOPE):
             for stage, stride in enumerate(decoder.output_strides):
                 suffix = f'_{stage}' if stage else ''

@@ -5,8 +5,8 @@ from __future__ import annotations
 import tensorflow as tf
 
 from deeplab.core import compute_types
-from deeplab.core.backbones import registry
 from deeplab.options import ModelOptions
+from deeplab.registry import BACKBONES, Normalization
 
 
 def mean_pixel(model_variant: str, channels: int = 3) -> tuple[float, ...]:
@@ -15,7 +15,7 @@ def mean_pixel(model_variant: str, channels: int = 3) -> tuple[float, ...]:
     Raises:
       OptionError: no backbone has that name.
     """
-    return registry.get(model_variant).normalization.mean_pixel_of(channels)
+    return BACKBONES.get(model_variant).normalization.mean_pixel_of(channels)
 
 
 def input_name(model_variant: str) -> str:
@@ -24,8 +24,15 @@ def input_name(model_variant: str) -> str:
     Raises:
       OptionError: no backbone has that name.
     """
-    scope = registry.get(model_variant).scope
+    scope = BACKBONES.get(model_variant).scope
     return f'{scope}/{scope}/input'
+
+
+def normalize(images: tf.Tensor, normalization: Normalization) -> tf.Tensor:
+    """Normalizes images [n, h, w, channels] float32, 0 to 255."""
+    scaled = images if normalization.scale == 1.0 else images * normalization.scale
+    offset = normalization.offset_of(int(images.shape[-1]))
+    return scaled - (offset[0] if len(set(offset)) == 1 else tf.constant(offset))
 
 
 def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
@@ -43,8 +50,8 @@ def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tenso
     Raises:
       OptionError: unknown variant, or an output stride that it does not support.
     """
-    backbone = registry.check(options)
-    normalized = backbone.normalization.apply(tf.cast(images, tf.float32))
+    backbone = BACKBONES.chosen(options)
+    normalized = normalize(tf.cast(images, tf.float32), backbone.normalization)
     # Converters of exported graphs use this name as the input of the network.
     normalized = tf.identity(normalized, name=input_name(options.model_variant))
     return backbone.build(compute_types.as_compute_type(normalized), options)

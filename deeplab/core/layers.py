@@ -25,6 +25,7 @@ import tensorflow as tf
 import tf_slim as slim
 
 from deeplab.core import batch_statistics, compute_types, dropout, initializers, tf_compat
+from deeplab.options import ModelOptions
 
 MOVING_UPDATES = 'moving_updates'  # graph collection of MovingUpdate
 WEIGHT_DECAYS = 'weight_decays'  # graph collection of WeightDecay
@@ -461,6 +462,20 @@ def family_scope(
             )
         )
         yield
+
+
+def network_activation(options: ModelOptions) -> Activation:
+    """Returns the activation of networks, heads and decoder: relu, or relu6 for bounded activations."""
+    return tf.nn.relu6 if options.use_bounded_activation else tf.nn.relu
+
+
+def head_scope(options: ModelOptions) -> contextlib.AbstractContextManager[None]:
+    """Returns the arg_scope of the layers of heads and decoder."""
+    return family_scope(
+        batch_norm_decay=HEAD_BATCH_NORM_DECAY,
+        batch_norm_epsilon=HEAD_BATCH_NORM_EPSILON,
+        activation=network_activation(options),
+    )
 
 
 def convolution_scope(**arguments: Any) -> contextlib.AbstractContextManager[Any]:

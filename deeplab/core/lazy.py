@@ -1,8 +1,9 @@
-"""TensorFlow for modules that register records: imported when it is first used, since that takes seconds.
+"""TensorFlow, and modules that need it when they are imported, for modules that register records.
 
-    from deeplab.core.lazy import tf
+    from deeplab.core.lazy import layers, tf
 
-Such a module is imported for the help and for the check of a command line, too.
+Such a module is imported for the help and for the check of a command line, too, so TensorFlow is imported, which takes
+seconds, when one of these is first used.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+    from deeplab.core import dropout, initializers, layers, shapes
 else:
 
     class _Lazy:
@@ -24,5 +27,9 @@ else:
             return getattr(importlib.import_module(self._name), name)
 
     tf = _Lazy('tensorflow')
+    dropout = _Lazy('deeplab.core.dropout')
+    initializers = _Lazy('deeplab.core.initializers')
+    layers = _Lazy('deeplab.core.layers')
+    shapes = _Lazy('deeplab.core.shapes')
 
-__all__ = ['tf']
+__all__ = ['dropout', 'initializers', 'layers', 'shapes', 'tf']

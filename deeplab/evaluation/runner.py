@@ -15,12 +15,12 @@ from absl import logging
 
 from deeplab import common, input_preprocess, model
 from deeplab.core import graph_memory, moving_average, preprocess_utils, sessions, tf_compat
-from deeplab.core.backbones import registry as backbones
 from deeplab.datasets import record_check, segmentation_dataset
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import OptionError
 from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, ResizeOptions
+from deeplab.registry import BACKBONES
 from deeplab.utils import checkpoint_network, crop_sizes, input_generator, memory, train_utils
 from deeplab.wording import option
 
@@ -188,7 +188,7 @@ class Network:
         """
         self._options = options
         channels = options.input_channels
-        self.mean_pixel = backbones.get(options.model_variant).normalization.mean_pixel_of(channels)
+        self.mean_pixel = BACKBONES.get(options.model_variant).normalization.mean_pixel_of(channels)
         self.crop_size = options.crop_size
         self.batch_size = batch_size
         with tf.Graph().as_default() as self._graph:

@@ -6,7 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 
 from deeplab import common
+from deeplab.options.parameters import Settings, with_parameters
 from deeplab.options.rules import check_size, require, require_choice, require_positive, require_share
+from deeplab.registry.networks import BACKBONES, HEADS
 from deeplab.wording import option
 
 MERGE_METHODS = ('max', 'avg')
@@ -111,9 +113,12 @@ class NasOptions:
             require_positive('NasOptions.total_training_steps', self.total_training_steps)
 
 
+@with_parameters(BACKBONES, HEADS)
 @dataclasses.dataclass(frozen=True)
 class ModelOptions:
     """One network: backbone, head, decoder and logits.
+
+    The parameters of all backbones and heads are keywords and attributes as well.
 
     Attributes:
       outputs_to_num_classes: number of classes of each output (`{'semantic': 21}`).
@@ -135,6 +140,7 @@ class ModelOptions:
       batch_norm_decay: decay of the moving averages of every batch norm; None for each part's own.
       quantize_delay_step: step at which quantization-aware training starts; None for never. Not implemented.
       input_channels: number of channels of the input.
+      settings: parameters of backbones and heads that differ from their defaults.
     """
 
     outputs_to_num_classes: Mapping[str, int]
@@ -158,6 +164,7 @@ class ModelOptions:
     aspp: AsppOptions = AsppOptions()
     decoder: DecoderOptions = DecoderOptions()
     nas: NasOptions = NasOptions()
+    settings: Settings = ()
 
     def __post_init__(self) -> None:
         for output, classes in self.outputs_to_num_classes.items():

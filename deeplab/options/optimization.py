@@ -9,6 +9,7 @@ from deeplab import common
 from deeplab.options.parameters import Settings, with_parameters
 from deeplab.options.rules import require, require_choice, require_not_negative
 from deeplab.registry.learning_policies import LEARNING_POLICIES
+from deeplab.registry.networks import HEADS
 from deeplab.registry.optimizers import OPTIMIZERS
 from deeplab.wording import option
 
@@ -107,4 +108,4 @@ class OptimizerOptions:
     @property
     def last_layer_scopes(self) -> tuple[str, ...]:
         """Scopes of the last layers."""
-        return (common.LOGITS_SCOPE,) if self.last_layers_contain_logits_only else common.LAST_LAYER_SCOPES
+        return (common.LOGITS_SCOPE,) if self.last_layers_contain_logits_only else HEADS.last_layer_scopes()

@@ -44,6 +44,8 @@ def with_parameters(*registries: Registry[Any]) -> Callable[[type[T]], type[T]]:
                 raise AttributeError(f"'{kind.__name__}' object has no attribute '{name}'")
             return dict(self.settings).get(name, parameter.default)
 
+        for registry in registries:
+            registry.share_names(fields, registries)
         setattr(kind, _REGISTRIES, registries)
         setattr(kind, '__init__', init)  # noqa: B010 (mypy refuses the assignment)
         setattr(kind, '__getattr__', getattr_)  # noqa: B010
@@ -63,10 +65,9 @@ def as_dict(options: Any) -> Any:
     if not dataclasses.is_dataclass(options) or isinstance(options, type):
         return options
     fields = {field.name: as_dict(getattr(options, field.name)) for field in dataclasses.fields(options)}
-    parameters = parameters_of(type(options))
-    if parameters:
+    if hasattr(type(options), _REGISTRIES):
         fields.pop('settings')
-    return fields | {name: getattr(options, name) for name in parameters}
+    return fields | {name: getattr(options, name) for name in parameters_of(type(options))}
 
 
 def require_applicable(options: Any, registry: Registry[Any], chosen: str | tuple[str, ...]) -> None:

@@ -9,6 +9,8 @@ from deeplab.registry.export_formats import EXPORT_FORMATS, ExportFormat, Frozen
 from deeplab.registry.learning_policies import LEARNING_POLICIES, LearningPolicy
 from deeplab.registry.losses import BATCH, LOSSES, PIXELS, REGIONS, Loss
 from deeplab.registry.metrics import CONFUSION_MATRIX, METRICS, Metric, MetricContext
+from deeplab.registry.networks import BACKBONES, HEADS, SHARED_OPTIONS, Backbone, Head
+from deeplab.registry.normalization import SCALE_TO_PLUS_MINUS_ONE, SUBTRACT_RGB_MEAN, Normalization
 from deeplab.registry.optimizers import OPTIMIZERS, Optimizer, UsualRates
 from deeplab.registry.records import Parameter, Record, Registry, values_of
 
@@ -17,6 +19,8 @@ REGISTRIES: dict[type[Record], Registry] = {  # type: ignore[type-arg]
     Loss: LOSSES,
     Optimizer: OPTIMIZERS,
     LearningPolicy: LEARNING_POLICIES,
+    Backbone: BACKBONES,
+    Head: HEADS,
     Metric: METRICS,
     ExportFormat: EXPORT_FORMATS,
 }
@@ -35,26 +39,34 @@ def register(record: Record) -> None:
 
 
 __all__ = [
+    'BACKBONES',
     'BATCH',
+    'Backbone',
     'CONFUSION_MATRIX',
-    'LEARNING_POLICIES',
     'EXPORT_FORMATS',
     'ExportFormat',
     'FrozenNetwork',
+    'HEADS',
+    'Head',
+    'LEARNING_POLICIES',
     'LOSSES',
     'LearningPolicy',
     'Loss',
-    'OPTIMIZERS',
-    'Optimizer',
     'METRICS',
     'Metric',
     'MetricContext',
+    'Normalization',
+    'OPTIMIZERS',
+    'Optimizer',
     'PIXELS',
     'Parameter',
     'REGIONS',
     'REGISTRIES',
     'Record',
     'Registry',
+    'SCALE_TO_PLUS_MINUS_ONE',
+    'SHARED_OPTIONS',
+    'SUBTRACT_RGB_MEAN',
     'UsualRates',
     'register',
     'values_of',

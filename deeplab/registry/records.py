@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
+import itertools
 import math
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from deeplab.errors import OptionError
@@ -144,18 +145,35 @@ class Registry(Generic[R]):
         self._package = package
         self._records: dict[str, R] = {}
         self._is_loaded = False
+        self._fields: frozenset[str] = frozenset()
+        self._beside: tuple[Registry[Any], ...] = ()
+
+    def share_names(self, fields: Iterable[str], registries: Sequence[Registry[Any]]) -> None:
+        """States what else is an attribute of the options that take the parameters.
+
+        Args:
+          fields: the other fields.
+          registries: all registries whose parameters the options take.
+        """
+        self._fields = frozenset(fields)
+        self._beside = tuple(registry for registry in registries if registry is not self)
 
     def add(self, record: R) -> None:
         """Adds a record.
 
         Raises:
-          ValueError: another record has its name, or a parameter of another record has the name of one of its own but
-            differs from it.
+          ValueError: another record has its name, or one of its parameters has the name of an option, or of a parameter
+            of another record from which it differs.
         """
         if self._records.get(record.name, record) != record:
             raise ValueError(f"A {self.kind} '{record.name}' is already registered; names must be unique.")
-        for other in self._records.values():
-            for parameter in record.parameters:
+        for parameter in record.parameters:
+            if parameter.name in self._fields:
+                raise ValueError(
+                    f"The parameter '{parameter.name}' of the {self.kind} '{record.name}' has the name of an option. "
+                    'Use another name.'
+                )
+            for other in itertools.chain(*(registry._records.values() for registry in (self, *self._beside))):
                 if _parameters([other]).get(parameter.name, parameter) != parameter:
                     raise ValueError(
                         f"The parameter '{parameter.name}' of the {self.kind} '{record.name}' differs from the one of "

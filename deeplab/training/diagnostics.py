@@ -11,12 +11,11 @@ from absl import logging
 
 from deeplab import common
 from deeplab.core import checkpoints
-from deeplab.core.backbones import registry
 from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_check import CheckResult
 from deeplab.options import TrainOptions
-from deeplab.registry import OPTIMIZERS
+from deeplab.registry import BACKBONES, HEADS, OPTIMIZERS
 from deeplab.wording import option
 
 # With fewer images in a clone's batch, batch statistics are worse than a checkpoint's own.
@@ -109,17 +108,17 @@ def backbone(options: TrainOptions, variables: Sequence[str], held: Collection[s
       held: names of the checkpoint's variables.
     """
     variant = options.model.model_variant
-    scope = registry.get(variant).scope
+    scope = BACKBONES.get(variant).scope
     ours = {name for name in variables if name.startswith(f'{scope}/')}
     excluded = {name for name in ours if name.startswith(options.restore.exclude_scopes)}
     if ours == excluded or not ours.isdisjoint(held) or set(variables).isdisjoint(held):
         return []
     there = {name.partition('/')[0] for name in held}
-    known = [name for name in registry.names() if registry.get(name).scope in there]
+    known = [name for name in BACKBONES.names() if BACKBONES.get(name).scope in there]
     variant_name = option('ModelOptions.model_variant')
     fix = f'Set {variant_name} to the backbone of the checkpoint (`deeplab checkpoint FILE` shows it)'
     if known:
-        has = ' and '.join(sorted({registry.get(name).scope for name in known}))
+        has = ' and '.join(sorted({BACKBONES.get(name).scope for name in known}))
         fix = f'The checkpoint has {has}: set {" or ".join(option("ModelOptions.model_variant", k) for k in known)}'
     return [
         f'The initial checkpoint has no variables of the backbone {variant}, so the whole backbone is trained from '
@@ -137,7 +136,7 @@ def last_layers(options: TrainOptions, variables: Sequence[str], held: Mapping[s
       variables: names of the network's variables.
       held: the checkpoint's variables.
     """
-    scopes = tuple(f'{scope}' for scope in common.LAST_LAYER_SCOPES)
+    scopes = HEADS.last_layer_scopes()
     ours = [name for name in variables if name.startswith(scopes)]
     there = {name for name in held if name.startswith(scopes)}
     if not there:

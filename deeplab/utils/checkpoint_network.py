@@ -18,10 +18,10 @@ import tensorflow as tf
 
 from deeplab import common, model
 from deeplab.core import checkpoints, cost, feature_extractor, inflation, loss_scaling
-from deeplab.core.backbones import registry
 from deeplab.core.heads import dense_prediction_cell
 from deeplab.errors import NetworkMismatchError, OptionError
 from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, NasOptions
+from deeplab.registry import BACKBONES
 from deeplab.wording import flag_names, is_set_by_flag, option
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -108,7 +108,7 @@ def _backbone(options: ModelOptions) -> _Backbone:
         images = tf.zeros([1, _SIDE, _SIDE, options.input_channels])
         _, end_points = feature_extractor.extract_features(images, options)
     shapes = {name: variable.shape for name, variable in outlined.variables.items()}
-    names = registry.get(options.model_variant).decoder_end_points
+    names = BACKBONES.get(options.model_variant).decoder_end_points
     skips = {stride: int(end_points[name].shape[-1]) for stride, name in names.items() if name in end_points}
     return _Backbone(options, shapes, skips)
 
@@ -116,11 +116,11 @@ def _backbone(options: ModelOptions) -> _Backbone:
 def _candidates(held: Shapes) -> Iterator[_Backbone]:
     """Yields the backbones whose scope occurs, with default options, at each stride that changes their variables."""
     scopes = {name.partition('/')[0] for name in held}
-    for name in registry.names():
-        backbone = registry.get(name)
+    for name in BACKBONES.names():
+        backbone = BACKBONES.get(name)
         if backbone.scope in scopes:
             strides = sorted(backbone.output_strides, key=lambda stride: abs(stride - 16))
-            for stride in strides if backbone.uses_nas_options else strides[:1]:
+            for stride in strides if 'nas' in backbone.reads else strides[:1]:
                 options = ModelOptions({common.OUTPUT_TYPE: 2}, model_variant=name, output_stride=stride)
                 yield _backbone(options)
 
@@ -129,14 +129,14 @@ def _widths(candidate: _Backbone, held: Shapes) -> Iterator[ModelOptions]:
     """Yields options that give `candidate` the checkpoint's numbers of channels, the likeliest first."""
     shared = [name for name in candidate.shapes if name.endswith('/weights') and name in held]
     wide = sum(held[name][-1] for name in shared) / max(sum(candidate.shapes[name][-1] for name in shared), 1)
-    options, backbone = candidate.options, registry.get(candidate.options.model_variant)
-    if backbone.uses_nas_options:
+    options, backbone = candidate.options, BACKBONES.get(candidate.options.model_variant)
+    if 'nas' in backbone.reads:
         # The stem's own convolutions have a fixed width; all others differ by the same factor.
         factors = [held[name][-1] / candidate.shapes[name][-1] for name in shared]
         factor = statistics.mode([factor for factor in factors if factor != 1.0] or [1.0])
         filters = round(NasOptions().stem_output_filters * factor)
         yield dataclasses.replace(options, nas=NasOptions(stem_output_filters=max(filters, 1)))
-    if backbone.uses_depth_multiplier:
+    if 'depth_multiplier' in backbone.reads:
         likely = sorted(_MULTIPLIERS, key=lambda multiplier: abs(multiplier - wide))[:_MOST_WIDTHS]
         for multiplier in [*likely, round(wide, 2)]:
             yield dataclasses.replace(options, depth_multiplier=multiplier)
@@ -149,7 +149,7 @@ def find_backbone(held: Shapes) -> _Backbone | None:
 
     def problems(candidate: _Backbone) -> tuple[int, int, int]:
         fit = compare(held, candidate.shapes)
-        scope = registry.get(candidate.options.model_variant).scope
+        scope = BACKBONES.get(candidate.options.model_variant).scope
         unused = sum(name.startswith(f'{scope}/') for name in fit.unused)
         return len(fit.missing), unused, len(fit.different)
 
@@ -331,11 +331,11 @@ def visible(options: ModelOptions) -> tuple[object, ...]:
     decoder = options.decoder
     if decoder.output_is_logits or not decoder.output_strides:
         decoder = dataclasses.replace(decoder, use_separable_conv=True)
-    backbone = registry.get(options.model_variant)
+    backbone = BACKBONES.get(options.model_variant)
     return (
         options.model_variant,
-        options.depth_multiplier if backbone.uses_depth_multiplier else 1.0,
-        (options.nas.stem_output_filters, options.output_stride) if backbone.uses_nas_options else (),
+        options.depth_multiplier if 'depth_multiplier' in backbone.reads else 1.0,
+        (options.nas.stem_output_filters, options.output_stride) if 'nas' in backbone.reads else (),
         options.input_channels,
         dict(options.outputs_to_num_classes),
         has_cell or (aspp, len(options.aspp.rates)),
@@ -383,7 +383,7 @@ def _settings(options: ModelOptions) -> Iterator[tuple[str, object]]:
     """Yields field and value of the options that can be identified and differ from their defaults."""
     default = ModelOptions(options.outputs_to_num_classes)
     shown = {'ModelOptions.model_variant'}
-    if registry.get(options.model_variant).uses_nas_options:  # their variables depend on the stride
+    if 'nas' in BACKBONES.get(options.model_variant).reads:  # their variables depend on the stride
         shown.add('ModelOptions.output_stride')
     for field in _FLAGS:
         value = _value_of(options, field)

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from deeplab import cli, common
-from deeplab.core.backbones import registry
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
+from deeplab.registry import BACKBONES
 
 
 def model_options(flags: list[str], options: dict[str, Any]) -> ModelOptions:
     """The network that a golden describes; skips the test if it is not implemented."""
     variant = next(flag.split('=')[1] for flag in flags if flag.startswith('--model_variant='))
-    if variant not in registry.names():
+    if variant not in BACKBONES.names():
         pytest.skip(f'{variant} is not built yet')
     height, width = options.get('size', (129, 129))
     words = [*flags, f'--output_stride={options.get("output_stride", 16)}', f'--eval_crop_size={height},{width}']

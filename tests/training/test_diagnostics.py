@@ -8,7 +8,6 @@ import pytest
 
 from deeplab import cli, train
 from deeplab.core import checkpoints
-from deeplab.core.backbones import registry
 from deeplab.errors import DataError
 from deeplab.options import CloneOptions, LearningRateOptions, LossOptions, OptimizerOptions, RestoreOptions
 from deeplab.training import diagnostics, train_loop, train_run
@@ -152,13 +151,6 @@ class TestOrdinaryTrainings:
         chosen = cli.options_of('train', ['--train_logdir=a', '--dataset_dir=b', *line.split()])
         assert diagnostics.batch_norm(chosen) == []
         assert diagnostics.learning_rate(chosen) == []
-
-
-@pytest.fixture
-def tiny_network(monkeypatch):
-    registry.names()
-    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
-    registry.register(training_setup.TINY)
 
 
 class TestDataAsUsersBringIt:

@@ -6,7 +6,6 @@ import math
 import pytest
 
 from deeplab import train
-from deeplab.core.backbones import registry
 from deeplab.training import metrics_file
 from deeplab.training.train_loop import StepResult
 from tests import training_setup
@@ -90,10 +89,7 @@ def test_json_has_no_infinity():
     assert text == '{"step": 1, "a": null, "b": null, "c": 0.1}\n'
 
 
-def test_training_writes_it_and_a_resume_goes_on(tmp_path, monkeypatch, caplog):
-    registry.names()
-    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
-    registry.register(training_setup.TINY)
+def test_training_writes_it_and_a_resume_goes_on(tmp_path, tiny_network, caplog):
     data = training_setup.write_data(tmp_path / 'records')
     with caplog.at_level('INFO'):
         train.run(training_setup.options(data, tmp_path / 'log', 3))

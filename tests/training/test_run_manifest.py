@@ -13,19 +13,13 @@ import pytest
 
 from deeplab import cli, train
 from deeplab.cli.words import UsageError
-from deeplab.core.backbones import registry
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.training import run_manifest, train_loop, train_run
 from tests import training_setup
 from tests.datasets import files
 
-
-@pytest.fixture(autouse=True)
-def tiny_network(monkeypatch):
-    registry.names()
-    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
-    registry.register(training_setup.TINY)
+pytestmark = pytest.mark.usefixtures('tiny_network')
 
 
 @pytest.fixture

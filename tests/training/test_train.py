@@ -267,7 +267,7 @@ class TestBadInput:
     def test_unknown_variant(self, data, tmp_path):
         options = training_setup.options(data, tmp_path / 'log')
         options = dataclasses.replace(options, model=dataclasses.replace(options.model, model_variant='vgg'))
-        with pytest.raises(OptionError, match="model_variant='vgg' is not known. Known variants: .*mobilenet_v2"):
+        with pytest.raises(OptionError, match="model_variant='vgg' is not known. Known: .*mobilenet_v2"):
             train.run(options)
 
     def test_label_weights_of_masks_without_labels(self, tmp_path):

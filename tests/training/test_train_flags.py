@@ -17,10 +17,9 @@ import tensorflow as tf
 
 from deeplab import cli, common, model, train, wording
 from deeplab.core import cost, sessions
-from deeplab.core.backbones import registry
 from deeplab.errors import OptionError
 from deeplab.training import network_clone, split_input, train_loop, training_step
-from tests import toy_network, training_setup
+from tests import training_setup
 
 CONTRACT = json.loads((pathlib.Path(__file__).parents[1] / 'goldens' / 'contract' / 'flags.json').read_text())['train']
 NOTHING = train_loop.LoopResult(0, None, 0.0, None)
@@ -164,12 +163,7 @@ def records(tmp_path_factory):
     return training_setup.write_data(tmp_path_factory.mktemp('flags') / 'records')
 
 
-@pytest.fixture(autouse=True)
-def tiny_network(monkeypatch):
-    registry.names()
-    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
-    registry.register(training_setup.TINY)
-    registry.register(toy_network.TOY)
+pytestmark = pytest.mark.usefixtures('tiny_network', 'toy_network')
 
 
 @pytest.fixture

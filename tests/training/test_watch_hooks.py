@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from deeplab import train
 from deeplab.core import checkpoints, sessions
-from deeplab.core.backbones import registry
 from deeplab.datasets import label_checks
 from deeplab.deployment import model_deploy
 from deeplab.errors import NonFiniteError
@@ -155,10 +154,7 @@ class TestInput:
 
 
 @pytest.fixture
-def data(tmp_path, monkeypatch):
-    registry.names()
-    monkeypatch.setattr(registry, '_backbones', dict(registry._backbones))
-    registry.register(training_setup.TINY)
+def data(tmp_path, tiny_network):
     return training_setup.write_data(tmp_path / 'records')
 
 

@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from deeplab import eval as eval_program
 from deeplab import export_model, train, vis
-from deeplab.core.backbones import registry
 from deeplab.errors import DataError, OutOfMemoryError
 from deeplab.options import EvalOptions, ExportOptions, VisOptions
 from deeplab.utils import memory
@@ -159,9 +158,7 @@ def test_export_is_covered(monkeypatch):
         export_model.run(ExportOptions(evaluation_setup.MODEL, 'checkpoint', 'path'))
 
 
-def test_a_training_that_cannot_fit_is_refused_before_its_first_step(free, tmp_path, monkeypatch):
-    registry.names()
-    monkeypatch.setattr(registry, '_backbones', {**registry._backbones, 'tiny': training_setup.TINY})
+def test_a_training_that_cannot_fit_is_refused_before_its_first_step(free, tmp_path, tiny_network):
     free(2000)
     options = training_setup.options(training_setup.write_data(tmp_path / 'records'), tmp_path / 'log')
     with pytest.raises(OutOfMemoryError, match=r'batch_size=2 with crop_size=\(17, 33\) needs'):

@@ -1,4 +1,4 @@
-"""Backbones, one file per family.
+"""The backbones: each module registers those of one family (`deeplab.registry.Backbone`).
 
-A file in this folder ends in `registry.register(...)` and is found without being listed anywhere (see `registry`).
+Modules are found without being listed. Importing them does not import TensorFlow (`core.lazy`).
 """

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import functools
 
-import tensorflow as tf
-
-from deeplab.core.backbones import inverted_residual, registry
-from deeplab.core.backbones.inverted_residual import Block
+from deeplab.core import activations
+from deeplab.core.backbones import _inverted_residual as inverted_residual
+from deeplab.core.backbones._inverted_residual import Block
+from deeplab.core.lazy import tf
 from deeplab.options import ModelOptions
+from deeplab.registry import Backbone, register
 
 _fused = functools.partial(Block, fused=True)
 
@@ -36,7 +37,7 @@ NETWORK = inverted_residual.Network(
         Block(8, 192),
     ),
     last_filters=1280,
-    activation=tf.nn.relu,
+    activation=activations.relu,
 )
 
 
@@ -57,12 +58,14 @@ def build(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tensor, dict[str
     return inverted_residual.build(images, NETWORK, options.output_stride, scaled)
 
 
-registry.register(
-    registry.Backbone(
+register(
+    Backbone(
         name='mobilenet_edgetpu',
+        summary='MobileNet-EdgeTPU.',
         build=build,
         scope=NETWORK.scope,
         output_strides=(4, 8, 16, 32),
-        uses_depth_multiplier=True,
+        reads=('depth_multiplier',),
+        source='arXiv:2003.02838, section 3.1',
     )
 )

@@ -5,11 +5,12 @@ Source: arXiv:1801.04381, table 2 and figure 4(d).
 
 from __future__ import annotations
 
-import tensorflow as tf
-
-from deeplab.core.backbones import inverted_residual, registry
-from deeplab.core.backbones.inverted_residual import Block
+from deeplab.core import activations
+from deeplab.core.backbones import _inverted_residual as inverted_residual
+from deeplab.core.backbones._inverted_residual import Block
+from deeplab.core.lazy import tf
 from deeplab.options import ModelOptions
+from deeplab.registry import Backbone, register
 
 # Rows of the paper's table 2: expansion, filters, repetitions, stride of the first.
 _ROWS = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
@@ -18,12 +19,12 @@ NETWORK = inverted_residual.Network(
     scope='MobilenetV2',
     first_filters=32,
     blocks=tuple(
-        Block(expansion, filters, 1 if i else stride, activation=tf.nn.relu6)
+        Block(expansion, filters, 1 if i else stride, activation=activations.relu6)
         for expansion, filters, repetitions, stride in _ROWS
         for i in range(repetitions)
     ),
     last_filters=None,
-    activation=tf.nn.relu6,
+    activation=activations.relu6,
 )
 
 
@@ -54,9 +55,10 @@ def build(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tensor, dict[str
     )
 
 
-registry.register(
-    registry.Backbone(
+register(
+    Backbone(
         name='mobilenet_v2',
+        summary='MobileNetV2.',
         build=build,
         scope=NETWORK.scope,
         decoder_end_points={
@@ -65,7 +67,7 @@ registry.register(
             16: 'layer_14/depthwise_output',
         },
         output_strides=(4, 8, 16, 32),
-        uses_depth_multiplier=True,
-        uses_divisible_by=True,
+        reads=('depth_multiplier', 'divisible_by'),
+        source='arXiv:1801.04381, table 2',
     )
 )

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import functools
 
-import tensorflow as tf
-
 from deeplab.core import activations
-from deeplab.core.backbones import inverted_residual, registry
-from deeplab.core.backbones.inverted_residual import Block
+from deeplab.core.backbones import _inverted_residual as inverted_residual
+from deeplab.core.backbones._inverted_residual import Block
+from deeplab.core.lazy import tf
 from deeplab.options import ModelOptions
+from deeplab.registry import Backbone, register
 
 SCOPE = 'MobilenetV3'
 FIRST_FILTERS = 16
 
-_relu = functools.partial(Block, activation=tf.nn.relu)
+_relu = functools.partial(Block, activation=activations.relu)
 _swish = functools.partial(Block, activation=activations.hard_swish)
 
 # Rows: expansion, filters, stride, kernel size. The tables give the expanded channels; the expansion is their ratio to
@@ -94,21 +94,23 @@ def build(
     return inverted_residual.build(images, network, options.output_stride, scaled)
 
 
-def _register(name: str, network: inverted_residual.Network, skip_layers: tuple[int, int, int]) -> None:
+def _register(size: str, network: inverted_residual.Network, skip_layers: tuple[int, int, int]) -> None:
     """Registers one size, with the layers that a decoder may use as skips at strides 4, 8 and 16."""
-    registry.register(
-        registry.Backbone(
-            name=name,
+    register(
+        Backbone(
+            name=f'mobilenet_v3_{size}_seg',
+            summary=f'MobileNetV3 {size}, with half the channels in the last stage.',
             build=functools.partial(build, network=network),
             scope=SCOPE,
             decoder_end_points={
                 stride: f'layer_{layer}/depthwise_output' for stride, layer in zip((4, 8, 16), skip_layers, strict=True)
             },
             output_strides=(4, 8, 16, 32),
-            uses_depth_multiplier=True,
+            reads=('depth_multiplier',),
+            source='arXiv:1905.02244, tables 1 and 2, section 6.4',
         )
     )
 
 
-_register('mobilenet_v3_large_seg', LARGE, (4, 7, 13))
-_register('mobilenet_v3_small_seg', SMALL, (2, 4, 9))
+_register('large', LARGE, (4, 7, 13))
+_register('small', SMALL, (2, 4, 9))

@@ -12,11 +12,7 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-import tensorflow as tf
-
-from deeplab.core import layers, shapes
-from deeplab.core.backbones import registry
-from deeplab.core.backbones.nas_cell import (
+from deeplab.core.backbones._nas_cell import (
     ATROUS,
     FIRST_BLOCK,
     IDENTITY,
@@ -31,8 +27,10 @@ from deeplab.core.backbones.nas_cell import (
     cell,
     fan_in_uniform,
 )
+from deeplab.core.lazy import layers, shapes, tf
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions, NasOptions
+from deeplab.registry import Backbone, register
 from deeplab.wording import option
 
 BATCH_NORM_DECAY = 0.9997
@@ -171,7 +169,7 @@ def _cells(
     previous: Features, net: Features, architecture: Architecture, levels: tuple[int, ...], options: ModelOptions
 ) -> list[tf.Tensor]:
     """Builds the cells after the stem; returns the output of each."""
-    activation = tf.nn.relu6 if options.use_bounded_activation else tf.nn.relu
+    activation = layers.network_activation(options)
     deepest = LEVEL_OF_STRIDE_32 - 1 if options.nas.remove_os32_stride else LEVEL_OF_STRIDE_32
     outputs = []
     for i, level in enumerate(levels):
@@ -214,7 +212,7 @@ def build(
     """
     levels = cell_levels(architecture, options.output_stride)
     _check(architecture, levels, options.nas)
-    activation = tf.nn.relu6 if options.use_bounded_activation else tf.nn.relu
+    activation = layers.network_activation(options)
     family = layers.family_scope(
         batch_norm_decay=BATCH_NORM_DECAY,
         batch_norm_epsilon=BATCH_NORM_EPSILON,
@@ -231,24 +229,27 @@ def build(
         return activation(outputs[-1]), end_points
 
 
-registry.register(
-    registry.Backbone(
+register(
+    Backbone(
         name=PNASNET.name,
+        summary='PNASNet-5.',
         build=functools.partial(build, architecture=PNASNET),
         scope=PNASNET.scope,
         decoder_end_points={4: 'Stem', 8: 'Cell_3', 16: 'Cell_7'},
-        output_strides=(8, 16, 32),
-        uses_nas_options=True,
+        reads=('nas',),
+        source='arXiv:1712.00559, section 3.1',
     )
 )
 
-registry.register(
-    registry.Backbone(
+register(
+    Backbone(
         name=HNASNET.name,
+        summary='Auto-DeepLab.',
         build=functools.partial(build, architecture=HNASNET),
         scope=HNASNET.scope,
         decoder_end_points={4: 'Cell_2', 8: 'Cell_5', 16: 'Cell_7'},
         output_strides=(8,),
-        uses_nas_options=True,
+        reads=('nas',),
+        source='arXiv:1901.02985, figures 1 and 3, section 4.2',
     )
 )

@@ -12,12 +12,11 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-import tensorflow as tf
-
-from deeplab.core import initializers, layers
-from deeplab.core.backbones import densify, registry
+from deeplab.core.densify import densify
+from deeplab.core.lazy import initializers, layers, tf
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
+from deeplab.registry import SCALE_TO_PLUS_MINUS_ONE, SUBTRACT_RGB_MEAN, Backbone, register
 from deeplab.wording import option
 
 BATCH_NORM_DECAY = 0.95
@@ -80,7 +79,7 @@ def _units(network: Network, options: ModelOptions) -> list[Unit]:
         for unit in range(count)
     ]
     # The root always has stride 4.
-    strides = densify.densify([4, *(stride for _, _, stride in designed)], options.output_stride)[1:]
+    strides = densify([4, *(stride for _, _, stride in designed)], options.output_stride)[1:]
     factors = (1,) * (len(designed) - network.units[-1]) + _multi_grid(network, options)
     return [
         Unit(scope, filters, stride, rate * factor)
@@ -181,19 +180,21 @@ def _register(layer_count: int, units: tuple[int, int, int, int], bottleneck: bo
     scope = f'resnet_v1_{layer_count}'
     # The beta root of ResNet-18 has a quarter of the channels.
     beta_filters = (64, 64, 128) if bottleneck else (16, 16, 32)
-    for suffix, filters, normalization in (
-        ('', None, registry.SUBTRACT_RGB_MEAN),
-        ('_beta', beta_filters, registry.SCALE_TO_PLUS_MINUS_ONE),
+    for suffix, root, filters, normalization in (
+        ('', '', None, SUBTRACT_RGB_MEAN),
+        ('_beta', ' with three 3x3 convolutions first', beta_filters, SCALE_TO_PLUS_MINUS_ONE),
     ):
-        registry.register(
-            registry.Backbone(
+        register(
+            Backbone(
                 name=scope + suffix,
+                summary=f'ResNet-{layer_count}{root}.',
                 build=functools.partial(build, network=Network(scope, units, bottleneck, filters)),
                 scope=scope,
                 normalization=normalization,
                 decoder_end_points=skips,
                 output_strides=(4, 8, 16, 32),
-                uses_multi_grid=True,
+                reads=('multi_grid',),
+                source='arXiv:1512.03385, table 1 and figure 5; multi-grid: arXiv:1706.05587, section 3.2.1',
             )
         )
 

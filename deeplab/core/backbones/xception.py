@@ -10,12 +10,11 @@ import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import tensorflow as tf
-
-from deeplab.core import initializers, layers
-from deeplab.core.backbones import densify, registry
+from deeplab.core.densify import densify
+from deeplab.core.lazy import initializers, layers, tf
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
+from deeplab.registry import Backbone, register
 from deeplab.wording import option
 
 BATCH_NORM_DECAY = 0.9997
@@ -82,7 +81,7 @@ def _residual(
 
     With bounded activations, strided convolutions use SAME padding, as published checkpoints were trained.
     """
-    activation = registry.activation(options)
+    activation = layers.network_activation(options)
     inner = activation if block.inner_activation else _bounded if options.use_bounded_activation else None
     net = inputs
     end_points = {}
@@ -132,7 +131,7 @@ def _rates(block: Block, rate: int, options: ModelOptions) -> tuple[int, ...]:
 
 def _stem(images: tf.Tensor, stride: int, options: ModelOptions) -> tf.Tensor:
     """Builds the two convolutions before the first module: [n, h / 2, w / 2, 64]."""
-    activation = registry.activation(options)
+    activation = layers.network_activation(options)
     with tf.compat.v1.variable_scope('entry_flow'):
         net = layers.conv2d(
             images, 32, 3, stride=stride, fixed_padding=True, activation=activation, scope='conv1_1'
@@ -159,7 +158,7 @@ def build(
       OptionError: `multi_grid` does not have one number for each convolution of the last block.
     """
     unit_strides = [stride for block in blocks for stride in [1] * (block.units - 1) + [block.stride]]
-    units = iter(densify.densify([2, *unit_strides], options.output_stride))
+    units = iter(densify([2, *unit_strides], options.output_stride))
     end_points = {}
     initializer = initializers.truncated_normal(0.09)
     family = layers.family_scope(
@@ -189,12 +188,14 @@ def _skips(stride_4: str, stride_8: str) -> dict[int, str]:
 
 
 for _name, _network in _NETWORKS.items():
-    registry.register(
-        registry.Backbone(
+    register(
+        Backbone(
             name=_name,
+            summary=f'Aligned Xception with {_name.rpartition("_")[2]} layers.',
             build=functools.partial(build, scope=_name, blocks=_network),
             scope=_name,
             decoder_end_points=_skips('block3', 'block5') if _name == 'xception_71' else _skips('block2', 'block3'),
-            uses_multi_grid=True,
+            reads=('multi_grid',),
+            source='arXiv:1802.02611, section 3.2 and figure 4',
         )
     )

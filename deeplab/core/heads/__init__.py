@@ -1,4 +1,4 @@
-"""Heads, the layers between a backbone's features and the decoder or the logits; one file each.
+"""Heads, the layers between backbone and decoder: each module registers one (`deeplab.registry.Head`).
 
-A file in this folder ends in `registry.register(...)` and is found without being listed anywhere (see `registry`).
+Modules are found without being listed. Importing them does not import TensorFlow (`core.lazy`).
 """

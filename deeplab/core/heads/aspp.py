@@ -6,13 +6,12 @@ figure 10.
 
 from __future__ import annotations
 
-import tensorflow as tf
-
 from deeplab import common
-from deeplab.core import activations, dropout, layers, shapes
-from deeplab.core.heads import registry
+from deeplab.core import activations
+from deeplab.core.lazy import dropout, layers, shapes, tf
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
+from deeplab.registry import Head, register
 from deeplab.wording import option
 
 KEEP_PROBABILITY = 0.9
@@ -84,7 +83,7 @@ def build(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
       [n, h, w, filters] float32; without the projection, filters times the number of branches.
     """
     aspp = options.aspp
-    with registry.scope(options):
+    with layers.head_scope(options):
         image_level = image_pooling(features, options) if aspp.image_level_feature else None
         branches = [layers.conv2d(features, aspp.filters, 1, scope=f'{common.ASPP_SCOPE}0')]  # [n, h, w, filters]
         for i, rate in enumerate(aspp.rates, start=1):
@@ -100,11 +99,14 @@ def build(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
         return merged
 
 
-registry.register(
-    registry.Head(
+register(
+    Head(
         name='aspp',
-        applies=lambda options: options.aspp.with_batch_norm and options.dense_prediction_cell_json is None,
+        summary='Atrous spatial pyramid pooling.',
+        order=200,
+        applies=lambda options: options.aspp.with_batch_norm,
         build=build,
         check=_check,
+        source='arXiv:1706.05587, section 3.3',
     )
 )

@@ -18,14 +18,13 @@ import json
 import pathlib
 from typing import Any, NamedTuple
 
-import tensorflow as tf
 from absl import logging
 
 from deeplab import common
-from deeplab.core import dropout, layers, shapes
-from deeplab.core.heads import registry
+from deeplab.core.lazy import dropout, layers, shapes, tf
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
+from deeplab.registry import Head, register
 from deeplab.utils import documents
 from deeplab.wording import option
 
@@ -267,11 +266,14 @@ def build(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
         return layers.conv2d(merged, FILTERS, 1, scope=common.CONCAT_PROJECTION_SCOPE)  # [n, h, w, FILTERS]
 
 
-registry.register(
-    registry.Head(
+register(
+    Head(
         name='dense_prediction_cell',
+        summary='Dense prediction cell.',
+        order=100,
         applies=lambda options: options.dense_prediction_cell_json is not None,
         build=build,
         check=_check,
+        source='arXiv:1809.04184, section 3.2',
     )
 )

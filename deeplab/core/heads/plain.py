@@ -5,13 +5,16 @@ Source: arXiv:1606.00915, section 3.2 (ASPP as first published, without batch no
 
 from __future__ import annotations
 
-from deeplab.core.heads import registry
+from deeplab.registry import Head, register
 
-registry.register(
-    registry.Head(
+register(
+    Head(
         name='plain',
-        applies=lambda options: not options.aspp.with_batch_norm and options.dense_prediction_cell_json is None,
+        summary='No layers: the logits are computed from the features of the backbone.',
+        order=300,
+        applies=lambda options: True,
         build=lambda features, options: features,
         logits_rates=lambda options: options.aspp.rates or (1,),
+        source='arXiv:1606.00915, section 3.2',
     )
 )

@@ -1,12 +1,12 @@
-"""Inverted residual blocks of the MobileNets."""
+"""Inverted residual blocks of the MobileNets. Covers core/backbones/_inverted_residual.py."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from deeplab.core import layers
-from deeplab.core.backbones import inverted_residual
-from deeplab.core.backbones.inverted_residual import Block
+from deeplab.core.backbones import _inverted_residual as inverted_residual
+from deeplab.core.backbones._inverted_residual import Block
 
 
 @pytest.fixture

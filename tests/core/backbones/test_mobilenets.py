@@ -8,9 +8,12 @@ import pytest
 import tensorflow as tf
 
 from deeplab.core import feature_extractor, layers
-from deeplab.core.backbones import densify, inverted_residual, mobilenet_edgetpu, mobilenet_v2, mobilenet_v3, registry
+from deeplab.core.backbones import _inverted_residual as inverted_residual
+from deeplab.core.backbones import mobilenet_edgetpu, mobilenet_v2, mobilenet_v3
+from deeplab.core.densify import densify
 from deeplab.errors import OptionError
 from deeplab.options import DecoderOptions, ModelOptions
+from deeplab.registry import BACKBONES
 from tests import given_weights
 
 NETWORKS = {
@@ -74,7 +77,7 @@ def test_mobilenet_v2_rounds_to_integers_under_a_multiplier(depth_multiplier, di
 
 
 def test_divisible_by_is_for_mobilenet_v2(network):
-    assert [name for name in VARIANTS if registry.get(name).uses_divisible_by] == ['mobilenet_v2']
+    assert [name for name in VARIANTS if 'divisible_by' in BACKBONES.get(name).reads] == ['mobilenet_v2']
     assert channels('mobilenet_v3_small_seg', divisible_by=32)[2] == 24
 
 
@@ -97,13 +100,13 @@ def test_a_tiny_multiplier_leaves_a_network(network, variant):
 )
 def test_skips_at_an_odd_crop(network, variant, expected):
     _, end_points = features(tf.zeros([2, 35, 54, 3]), options(variant, output_stride=32))
-    skips = registry.get(variant).decoder_end_points
+    skips = BACKBONES.get(variant).decoder_end_points
     assert {stride: end_points[name].shape.as_list()[1:] for stride, name in skips.items()} == expected
 
 
 def test_skips_of_v3_come_before_the_gate(network):
     _, end_points = features(tf.zeros([1, 33, 33, 3]), options('mobilenet_v3_large_seg'))
-    skip = end_points[registry.get('mobilenet_v3_large_seg').decoder_end_points[8]]
+    skip = end_points[BACKBONES.get('mobilenet_v3_large_seg').decoder_end_points[8]]
     assert skip.op.type == 'Relu' and skip.op.name.startswith('MobilenetV3/expanded_conv_5/depthwise/')
     assert 'MobilenetV3/expanded_conv_5/squeeze_excite/Mean' in {op.name for op in skip.consumers()}
 
@@ -111,7 +114,7 @@ def test_skips_of_v3_come_before_the_gate(network):
 def test_edgetpu_has_no_skips():
     model_options = options('mobilenet_edgetpu', decoder=DecoderOptions(output_strides=(4,)))
     with pytest.raises(OptionError, match='mobilenet_edgetpu: it has no skip at stride 4.* none'):
-        registry.check(model_options)
+        BACKBONES.chosen(model_options)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +131,7 @@ def test_rates(variant, rates):
     strides = [2, *(block.stride for block in NETWORKS[variant].blocks)]
     assert np.prod(strides) == 32
     for output_stride, factor in ((4, 1), (8, 2), (16, 4), (32, 8)):
-        units = densify.densify(strides, output_stride)[1:]
+        units = densify(strides, output_stride)[1:]
         assert 2 * np.prod([stride for stride, _ in units]) == output_stride
         # Each denser map doubles the rates, which are never below 1.
         assert [rate for _, rate in units] == [max(rate // factor, 1) for rate in rates]

@@ -1,6 +1,6 @@
 """NAS networks: paths, cells and their flags. The goldens cover the whole networks.
 
-Covers core/backbones/nas_cell.py.
+Covers core/backbones/_nas_cell.py.
 """
 
 import dataclasses
@@ -10,10 +10,12 @@ import pytest
 import tensorflow as tf
 
 from deeplab.core import dropout, layers
-from deeplab.core.backbones import nas, nas_cell, registry
-from deeplab.core.backbones.nas_cell import Branch
+from deeplab.core.backbones import _nas_cell as nas_cell
+from deeplab.core.backbones import nas
+from deeplab.core.backbones._nas_cell import Branch
 from deeplab.errors import OptionError
 from deeplab.options import DecoderOptions, ModelOptions, NasOptions
+from deeplab.registry import BACKBONES
 from tests import given_weights
 
 # A shorter path by the same rule, which keeps the tests quick.
@@ -79,7 +81,7 @@ def test_hnasnet_keeps_its_path():
 )
 def test_the_registry_refuses(given, message):
     with pytest.raises(OptionError, match=message):
-        registry.check(given)
+        BACKBONES.chosen(given)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,7 @@ def test_end_points_follow_the_levels(network, removed):
 def test_decoder_end_points_lie_at_their_strides():
     """By the levels alone: a skip at stride s comes from a cell of level log2(s / 4), or from the stem."""
     for architecture in (nas.PNASNET, nas.HNASNET):
-        for stride, name in registry.get(architecture.name).decoder_end_points.items():
+        for stride, name in BACKBONES.get(architecture.name).decoder_end_points.items():
             kind, _, number = name.partition('_')
             level = architecture.levels[int(number)] if kind == 'Cell' else 0
             assert 4 * 2**level == stride

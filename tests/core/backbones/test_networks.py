@@ -9,9 +9,10 @@ import tensorflow as tf
 
 from deeplab import common, model
 from deeplab.core import feature_extractor, layers, pixel_losses
-from deeplab.core.backbones import mobilenet_v2, registry, xception
+from deeplab.core.backbones import mobilenet_v2, xception
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
+from deeplab.registry import BACKBONES
 from tests import given_weights
 from tests.core import computed_losses
 
@@ -42,7 +43,7 @@ def _features(name, output_stride, size):
 
 
 def _strides(name):
-    return [stride for stride in (8, 16, 32) if stride in registry.get(name).output_strides]
+    return [stride for stride in (8, 16, 32) if stride in BACKBONES.get(name).output_strides]
 
 
 def _case(name, *more, quick, is_long=False):
@@ -52,7 +53,7 @@ def _case(name, *more, quick, is_long=False):
 
 def _laws():
     """Name, the strides to compare, size of the image."""
-    for name in registry.names():
+    for name in BACKBONES.names():
         # Searched cells resize their inputs to each other; MobileNetV3's gates average over the denser map, and
         # test_mobilenets.py holds the law without them.
         if name.startswith(('nas_', 'mobilenet_v3')):
@@ -104,7 +105,7 @@ _LEARNING = (
     ('name', 'stride'),
     [
         _case(name, stride, quick=dict(_QUICK_TO_LEARN).get(name) == stride, is_long=(name, stride) not in _LEARNING)
-        for name in registry.names()
+        for name in BACKBONES.names()
         for stride in _strides(name)
     ],
 )
@@ -132,7 +133,7 @@ def test_every_weight_and_statistic_learns_on_an_odd_crop(name, stride):
     'name',
     [
         _case(name, quick=name in _QUICK, is_long=name in (*_DEEPER, 'mobilenet_v3_large_seg'))
-        for name in registry.names()
+        for name in BACKBONES.names()
     ],
 )
 def test_predicts_batches_and_sizes_unknown_when_it_was_built(name):

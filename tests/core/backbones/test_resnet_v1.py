@@ -7,9 +7,10 @@ import pytest
 import tensorflow as tf
 
 from deeplab.core import feature_extractor, layers
-from deeplab.core.backbones import registry, resnet_v1
+from deeplab.core.backbones import resnet_v1
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
+from deeplab.registry import BACKBONES
 from tests import given_weights
 
 VARIANTS = ['resnet_v1_18', 'resnet_v1_18_beta', 'resnet_v1_50']
@@ -32,7 +33,7 @@ def network():
 
 
 def architecture(variant):
-    return registry.get(variant).build.keywords['network']
+    return BACKBONES.get(variant).build.keywords['network']
 
 
 def rates_by_block(variant, **others):
@@ -94,7 +95,7 @@ def test_multi_grid_that_does_not_fit(variant, multi_grid, message):
 
 @pytest.mark.parametrize('variant', VARIANTS + DEEP_VARIANTS)
 def test_the_beta_root_and_the_normalisation_go_together(variant):
-    backbone = registry.get(variant)
+    backbone = BACKBONES.get(variant)
     beta = variant.endswith('_beta')
     assert (architecture(variant).beta_filters is not None) == beta
     assert backbone.normalization.mean_pixel == pytest.approx((127.5,) * 3 if beta else (123.15, 115.90, 103.06))
@@ -111,7 +112,7 @@ def test_the_beta_root_and_the_normalisation_go_together(variant):
 )
 def test_root_weights(network, variant, root):
     features(tf.zeros([1, 33, 33, 3]), options(variant))
-    scope = registry.get(variant).scope
+    scope = BACKBONES.get(variant).scope
     weights = {name: shape for name, shape in network.shapes.items() if name.endswith('weights')}
     found = {name.split('/')[1]: shape for name, shape in weights.items() if name.startswith(f'{scope}/conv1')}
     assert found == root
@@ -127,7 +128,7 @@ def test_features_and_skips_at_an_odd_crop(network, variant):
     out, end_points = features(tf.zeros([2, 35, 50, 3]), options(variant, output_stride=16))
     channels = 512 if '_18' in variant else 2048
     assert out.shape.as_list() == [2, 3, 4, channels]
-    skips = registry.get(variant).decoder_end_points
+    skips = BACKBONES.get(variant).decoder_end_points
     sizes = {stride: end_points[name].shape.as_list()[1:3] for stride, name in skips.items()}
     # Its block works at the skip's stride, since only the block's last unit strides.
     assert sizes == {4: [9, 13], 8: [5, 7], 16: [3, 4]}

@@ -5,9 +5,10 @@ import pytest
 import tensorflow as tf
 
 from deeplab.core import layers
-from deeplab.core.heads import aspp, registry
+from deeplab.core.heads import aspp
 from deeplab.errors import OptionError
 from deeplab.options import AsppOptions, ModelOptions
+from deeplab.registry import HEADS
 
 FEATURES = np.random.RandomState(1).normal(size=(2, 5, 7, 4)).astype(np.float32)
 
@@ -37,7 +38,7 @@ def graph():
 def build(model_options):
     """The head on FEATURES, and the variables by name, run once."""
     with layers.mode_scope(is_training=False, fine_tune_batch_norm=False):
-        out = registry.choose(model_options).build(tf.constant(FEATURES), model_options)
+        out = HEADS.chosen(model_options).build(tf.constant(FEATURES), model_options)
     with tf.compat.v1.Session() as session:
         session.run(tf.compat.v1.global_variables_initializer())
         return session.run([out, {v.op.name: v for v in tf.compat.v1.model_variables()}])
@@ -129,4 +130,4 @@ def test_the_gate_follows_the_projection_of_all_branches(graph):
 )
 def test_a_gate_that_does_not_fit(aspp_fields, message):
     with pytest.raises(OptionError, match=message):
-        registry.choose(options(with_squeeze_and_excitation=True, **aspp_fields))
+        HEADS.chosen(options(with_squeeze_and_excitation=True, **aspp_fields))

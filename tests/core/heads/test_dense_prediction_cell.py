@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from deeplab.core import layers
 from deeplab.core.heads import dense_prediction_cell as cell
-from deeplab.core.heads import registry
 from deeplab.errors import OptionError
 from deeplab.options import AsppOptions, ModelOptions
+from deeplab.registry import HEADS
 
 POOLING_CELL = [
     {'op': 'pyramid_pooling', 'input': -1, 'grid_size': [2, 1]},
@@ -31,7 +31,7 @@ def options(path, output_stride=16, **others):
 
 def build(features, model_options, is_training=False):
     with layers.mode_scope(is_training=is_training, fine_tune_batch_norm=is_training):
-        return registry.choose(model_options).build(features, model_options)
+        return HEADS.chosen(model_options).build(features, model_options)
 
 
 @pytest.fixture
@@ -148,12 +148,12 @@ def test_output_stride_32_is_refused():
     with pytest.raises(
         OptionError, match=r'output_stride=32 .* dense_prediction_cell_json: .* output_stride=16 or 8\.'
     ):
-        registry.choose(options(cell.PUBLISHED_CELL, 32))
+        HEADS.chosen(options(cell.PUBLISHED_CELL, 32))
 
 
 def test_a_cell_and_no_head_contradict_each_other():
     with pytest.raises(OptionError, match='with_batch_norm=False .* contradicts dense_prediction_cell_json'):
-        registry.choose(options(cell.PUBLISHED_CELL, aspp=AsppOptions(with_batch_norm=False)))
+        HEADS.chosen(options(cell.PUBLISHED_CELL, aspp=AsppOptions(with_batch_norm=False)))
 
 
 def test_variables_and_shape(graph, write):

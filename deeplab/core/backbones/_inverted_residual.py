@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import tensorflow as tf
-
-from deeplab.core import activations, initializers, layers, shapes
-from deeplab.core.backbones import densify
+from deeplab.core import activations
+from deeplab.core.densify import densify
+from deeplab.core.lazy import initializers, layers, shapes, tf
 
 BATCH_NORM_DECAY = 0.997
 BATCH_NORM_EPSILON = 1e-3
@@ -38,7 +37,7 @@ class Block(NamedTuple):
     filters: int
     stride: int = 1
     kernel_size: int = 3
-    activation: layers.Activation = tf.nn.relu
+    activation: layers.Activation = activations.relu
     squeeze_excite: bool = False
     fused: bool = False
     residual: bool = True
@@ -131,7 +130,7 @@ def build(
     Raises:
       OptionError: the network cannot have that output stride.
     """
-    units = densify.densify([2, *(block.stride for block in network.blocks)], output_stride)
+    units = densify([2, *(block.stride for block in network.blocks)], output_stride)
     (first_stride, first_rate), *block_units = units
     end_points = {}
     family = layers.family_scope(

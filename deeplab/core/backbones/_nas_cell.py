@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import tensorflow as tf
-
-from deeplab.core import dropout, layers, shapes
+from deeplab.core.lazy import dropout, layers, shapes, tf
 
 # States that a branch may read; block i of the cell is state FIRST_BLOCK + i.
 INPUT = 0  # the features that enter the cell

@@ -1,6 +1,8 @@
+"""Strides and atrous rates for an output stride."""
+
 import pytest
 
-from deeplab.core.backbones import densify
+from deeplab.core.densify import densify
 from deeplab.errors import OptionError
 
 
@@ -13,13 +15,13 @@ from deeplab.errors import OptionError
     ],
 )
 def test_strides_become_rates(output_stride, expected):
-    assert densify.densify([2, 1, 2, 4], output_stride) == expected
+    assert densify([2, 1, 2, 4], output_stride) == expected
 
 
 def test_a_stride_that_is_lost_dilates_the_units_behind_it():
-    assert densify.densify([2, 2, 1, 2, 1], 2) == [(2, 1), (1, 1), (1, 2), (1, 2), (1, 4)]
+    assert densify([2, 2, 1, 2, 1], 2) == [(2, 1), (1, 1), (1, 2), (1, 2), (1, 4)]
 
 
 def test_unreachable_stride():
     with pytest.raises(OptionError, match='output_stride=8 cannot be reached.* 4'):
-        densify.densify([2, 2], 8)
+        densify([2, 2], 8)

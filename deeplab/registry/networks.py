@@ -1,0 +1,126 @@
+"""Registries of the parts of networks: backbones and heads."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from deeplab import common
+from deeplab.errors import OptionError
+from deeplab.registry.normalization import SCALE_TO_PLUS_MINUS_ONE, Normalization
+from deeplab.registry.records import Record, Registry
+from deeplab.wording import option
+
+# Fields of ModelOptions that only some backbones read.
+SHARED_OPTIONS = ('depth_multiplier', 'divisible_by', 'multi_grid', 'nas')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Backbone(Record):
+    """A network that turns images into features, a value of --model_variant.
+
+    Attributes:
+      build: builds the network; `build(images, options)` takes normalized images [n, h, w, input_channels] and the
+        ModelOptions, which have the values of the parameters as attributes. It returns features
+        [n, h / output_stride, w / output_stride, c] and a dictionary of end points.
+      scope: variable scope of the network, the first part of the names of its variables.
+      normalization: normalization of its input; images are padded with the pixel that it maps to zero.
+      decoder_end_points: by stride, the end point that a decoder uses as low-level features.
+      output_strides: supported output strides.
+      reads: which of `SHARED_OPTIONS` it reads; the others have no effect, which is a warning.
+    """
+
+    build: Callable[..., Any]
+    scope: str
+    normalization: Normalization = SCALE_TO_PLUS_MINUS_ONE
+    decoder_end_points: Mapping[int, str] = dataclasses.field(default_factory=dict)
+    output_strides: tuple[int, ...] = (8, 16, 32)
+    reads: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.reads if name not in SHARED_OPTIONS]
+        if unknown:
+            allowed = ', '.join(SHARED_OPTIONS)
+            raise ValueError(f"The backbone '{self.name}' reads '{unknown[0]}'; allowed: {allowed}.")
+
+
+class Backbones(Registry[Backbone]):
+    """The registry of backbones."""
+
+    def chosen(self, options: Any) -> Backbone:
+        """Returns the backbone that some ModelOptions name, after checking that it supports their strides.
+
+        Raises:
+          OptionError: there is none of that name; or it does not support the output stride, or has no end point for a
+            stride of the decoder.
+        """
+        backbone = self.get(options.model_variant)
+        if options.output_stride not in backbone.output_strides:
+            raise OptionError(
+                f'{option("ModelOptions.output_stride", options.output_stride)} is not supported by {backbone.name}. '
+                f'Supported: {_shown(backbone.output_strides)}.'
+            )
+        for stride in options.decoder.output_strides:
+            if stride not in backbone.decoder_end_points:
+                raise OptionError(
+                    f'{option("DecoderOptions.output_strides", options.decoder.output_strides)} is not supported by '
+                    f'{backbone.name}: it has no skip at stride {stride}. Strides with skips: '
+                    f'{_shown(backbone.decoder_end_points)}.'
+                )
+        return backbone
+
+
+def _shown(values: Any) -> str:
+    return ', '.join(str(value) for value in sorted(values)) or 'none'
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Head(Record):
+    """The layers between the features of the backbone and the decoder or the logits.
+
+    Heads are tried in ascending order of `order`; the first that applies is built. The heads of this package have the
+    orders 100 (dense prediction cell), 200 (ASPP) and 300 (plain, which always applies).
+
+    Attributes:
+      applies: whether some ModelOptions select this head; they have the values of the parameters as attributes.
+      build: builds the head; `build(features [n, h, w, c], options)` returns [n, h, w, channels].
+      order: position among the heads; of equal ones, the first by name is tried first.
+      scope: first part of the names of its variables, which belong to the last layers; empty if it is one of
+        `common.LAST_LAYER_SCOPES`.
+      check: raises OptionError if the head does not support the options.
+      logits_rates: atrous rates of the logits layers that follow, whose outputs are added.
+    """
+
+    applies: Callable[[Any], bool]
+    build: Callable[..., Any]
+    order: int = 0
+    scope: str = ''
+    check: Callable[[Any], None] = lambda options: None
+    logits_rates: Callable[[Any], tuple[int, ...]] = lambda options: (1,)
+
+
+class Heads(Registry[Head]):
+    """The registry of heads, of which the options select one."""
+
+    def records(self) -> tuple[Head, ...]:
+        """Returns all heads in the order in which they are tried."""
+        return tuple(sorted(super().records(), key=lambda head: head.order))
+
+    def chosen(self, options: Any) -> Head:
+        """Returns the head that some ModelOptions select, after checking that it supports them.
+
+        Raises:
+          OptionError: the head does not support the options.
+        """
+        head = next(head for head in self.records() if head.applies(options))
+        head.check(options)
+        return head
+
+    def last_layer_scopes(self) -> tuple[str, ...]:
+        """Returns the scopes of all layers after the backbone, those of heads included."""
+        return common.LAST_LAYER_SCOPES + tuple(head.scope for head in self.records() if head.scope)
+
+
+BACKBONES = Backbones('backbone', 'ModelOptions.model_variant', 'deeplab.core.backbones')
+HEADS = Heads('head', 'Head.name', 'deeplab.core.heads')
