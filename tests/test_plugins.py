@@ -9,20 +9,25 @@ import tensorflow as tf
 
 from deeplab import cli, model, plugins
 from deeplab.core import schedules, sessions
+from deeplab.datasets import descriptor
 from deeplab.errors import OptionError
 from deeplab.export import export_files
 from deeplab.options import OptimizerOptions
 from deeplab.options.parameters import as_dict
 from deeplab.registry import (
     BACKBONES,
+    DATASETS,
     EXPORT_FORMATS,
     HEADS,
     LEARNING_POLICIES,
     LOSSES,
     METRICS,
     OPTIMIZERS,
+    REGISTRIES,
     FrozenNetwork,
+    Loss,
     MetricContext,
+    Registry,
 )
 from deeplab.utils import train_utils
 from tests.test_extending import EXAMPLES
@@ -209,6 +214,30 @@ def _graph():
         tf.cast(image[..., 0], tf.int32, name='SemanticPredictions')
         tf.cast(image, tf.float32, name='SemanticProbabilities')
     return graph.as_graph_def()
+
+
+def test_a_data_set_of_a_plugin(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    module = EXAMPLES['birds.py'].replace('register(\n', 'register(DATASET := \n')
+    (tmp_path / 'birds.py').write_text(module)
+    with DATASETS.changes_undone():
+        made = cli.options_of('train', [*TRAIN, '--plugins=birds.py', '--dataset=birds'])
+        assert (made.model.num_classes, made.dataset.name) == (3, 'birds')
+        assert descriptor.load('birds.py') == descriptor.load('birds')  # it runs again, as another module
+        help_ = cli.program_help(cli.find_program('eval'))
+        assert 'ade20k, birds, camvid' in ' '.join(help_.split())
+        (tmp_path / 'own.py').write_text(module.replace('120', '121'))
+        with pytest.raises(OptionError, match=r"own.py, line 4: .*data set 'birds' is already registered"):
+            plugins.load(['own.py'])
+
+
+def test_the_records_of_the_package_come_first(mine, monkeypatch):
+    """A plugin that takes one of their names is the one that is refused."""
+    losses = Registry('loss', 'LossOptions.formula', 'deeplab.core.losses')
+    monkeypatch.setitem(REGISTRIES, Loss, losses)
+    monkeypatch.setattr(losses, '_load', lambda: losses._records.setdefault('mine', LOSSES.get('dice')))
+    with pytest.raises(OptionError, match=r"mine.py, line 4: .*loss 'mine' is already registered"):
+        plugins.load([mine])
 
 
 @pytest.mark.parametrize(

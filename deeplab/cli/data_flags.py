@@ -6,6 +6,7 @@ from deeplab import options
 from deeplab.cli.links import linked
 from deeplab.cli.plugin_flags import EVERY_PROGRAM
 from deeplab.cli.words import Flag, Group
+from deeplab.registry import DATASETS
 
 SEED = linked(
     'seed',
@@ -34,6 +35,15 @@ RESIZE = (
 )
 
 
+def _dataset() -> list[Flag]:
+    """Returns --dataset, which names all registered data sets."""
+    meaning = (
+        f'The data set: a known name ({", ".join(DATASETS.names())}), a Python module that defines DATASET, or a JSON '
+        'or YAML file.'
+    )
+    return [linked('dataset', 'DatasetOptions.name', meaning, is_path=True)]
+
+
 def data_group(prefix: str, split: str, *more: Flag) -> Group:
     """Returns the flags of the data that a program reads: `prefix` is train, eval or vis."""
     return Group(
@@ -45,13 +55,7 @@ def data_group(prefix: str, split: str, *more: Flag) -> Group:
                 'Folder of the TFRecord shards that a builder wrote.',
                 is_path=True,
             ),
-            linked(
-                'dataset',
-                'DatasetOptions.name',
-                'The data set: a known name (ade20k, camvid, cityscapes, pascal_voc_seg), a Python module that '
-                'defines DATASET, or a JSON or YAML file.',
-                is_path=True,
-            ),
+            _dataset,
             Flag(
                 f'{prefix}_split',
                 'string',

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import pathlib
-import pkgutil
-import re
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,21 +12,22 @@ import numpy as np
 
 from deeplab.datasets import palettes
 from deeplab.errors import OptionError
+from deeplab.registry.datasets import DATASETS, Dataset
 from deeplab.utils import documents, user_modules
 
-PACKAGE = 'deeplab.datasets'
 FILE_SUFFIXES = ('.json', '.yaml', '.yml')
 PATH_SUFFIXES = (*FILE_SUFFIXES, user_modules.SUFFIX)  # of names that are paths
 IMAGE_BITS = (8, 16)
 MOST_CHANNELS = 1000
+_OF_RECORDS = ('summary', 'parameters', 'source')  # fields that files cannot set
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class DatasetDescriptor:
-    """Description of a data set.
+class DatasetDescriptor(Dataset):
+    """Description of a data set, and the record that makes it known by name: `register(DatasetDescriptor(...))`.
 
     Attributes:
-      name: short name, for logs.
+      name: short name, for logs; once registered, for --dataset.
       num_classes: number of classes; ids run from 0 to num_classes - 1.
       ignore_label: id of the pixels that are excluded from loss and metrics, 0 to 255; it may be one of the classes.
       splits: number of images of each known split; None if unknown. Other splits may exist.
@@ -72,6 +70,17 @@ class DatasetDescriptor:
                 object.__setattr__(self, key, tuple(values))
         object.__setattr__(self, 'splits', dict(self.splits))
         object.__setattr__(self, 'palette', self._checked_palette())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DatasetDescriptor) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def _values(self) -> list[Any]:
+        """Returns the values of all fields, the palette as nested lists."""
+        values = [getattr(self, field.name) for field in dataclasses.fields(self)]
+        return [value.tolist() if isinstance(value, np.ndarray) else value for value in values]
 
     def class_name(self, class_id: int) -> str:
         """Returns the name of a class, or its number if the data set has no names."""
@@ -133,21 +142,13 @@ def _are_splits(splits: Any) -> bool:
     )
 
 
-def known_names() -> list[str]:
-    """Returns the names of the data sets that come with the package: its modules that define `DATASET`, sorted."""
-    folder = pathlib.Path(__file__).parent
-    modules = (module.name for module in pkgutil.iter_modules([str(folder)]))
-    # The text is searched and the module not imported, because some modules of this package load TensorFlow.
-    return sorted(m for m in modules if re.search(r'^DATASET\b', (folder / f'{m}.py').read_text('utf-8'), re.M))
-
-
 def load(name: str) -> DatasetDescriptor:
     """Finds a data set.
 
     Args:
-      name: the name of a data set that comes with the package; a module that defines `DATASET`, as the path of its
-        file, by its name from the current folder, or by a dotted name that Python can import; or the path of a JSON
-        or YAML file with the attributes of `DatasetDescriptor` as keys.
+      name: the name of a registered data set, of the package or of a plugin; a module that defines `DATASET`, as the
+        path of its file, by its name from the current folder, or by a dotted name that Python can import; or the path
+        of a JSON or YAML file with the attributes of `DatasetDescriptor` as keys.
 
     Returns:
       The descriptor.
@@ -157,9 +158,9 @@ def load(name: str) -> DatasetDescriptor:
     """
     if name.endswith(FILE_SUFFIXES):
         return _from_file(pathlib.Path(name))
-    known = known_names()
+    known = DATASETS.names()
     if name in known:
-        return _of_module(importlib.import_module(f'{PACKAGE}.{name}'), name)
+        return DATASETS.get(name)
     if path := user_modules.find(name):
         return _of_module(user_modules.run_file(path, 'data set'), str(path))
     if '.' in name and all(part.isidentifier() for part in name.split('.')):
@@ -190,7 +191,7 @@ def _from_file(path: pathlib.Path) -> DatasetDescriptor:
         raise OptionError(f"The file of the data set, '{path}', does not exist.") from None
     except documents.DocumentError as error:
         raise OptionError(f'{path} {error}.') from None
-    fields = {field.name: field for field in dataclasses.fields(DatasetDescriptor)}
+    fields = [field.name for field in dataclasses.fields(DatasetDescriptor) if field.name not in _OF_RECORDS]
     if not isinstance(content, Mapping):
         raise OptionError(f'{path}: the file must contain one object with the keys {", ".join(fields)}.')
     for key in content:
@@ -212,10 +213,10 @@ def _from_file(path: pathlib.Path) -> DatasetDescriptor:
 
 
 def _palette_of(name: str, path: pathlib.Path) -> np.ndarray:
-    """Returns the colours of a data set that comes with the package, black behind its classes."""
+    """Returns the colours of a known data set, black behind its classes."""
     if name in ('pascal', 'pascal_voc_seg'):
         return palettes.bit_shift_palette(256)
-    known = known_names()
+    known = DATASETS.names()
     if name not in known:
         raise OptionError(
             f"{path}: palette '{name}' is unknown. Give a list of [red, green, blue] or one of: {', '.join(known)}."

@@ -5,6 +5,7 @@ docs/extending.md shows an example of each kind. Nothing here imports TensorFlow
 
 from __future__ import annotations
 
+from deeplab.registry.datasets import DATASETS, Dataset
 from deeplab.registry.export_formats import EXPORT_FORMATS, ExportFormat, FrozenNetwork
 from deeplab.registry.learning_policies import LEARNING_POLICIES, LearningPolicy
 from deeplab.registry.losses import BATCH, LOSSES, PIXELS, REGIONS, Loss
@@ -23,6 +24,7 @@ REGISTRIES: dict[type[Record], Registry] = {  # type: ignore[type-arg]
     Head: HEADS,
     Metric: METRICS,
     ExportFormat: EXPORT_FORMATS,
+    Dataset: DATASETS,
 }
 
 
@@ -32,10 +34,11 @@ def register(record: Record) -> None:
     Raises:
       ValueError: another record of the kind has its name, or one of its parameters differs from another of that name.
     """
-    if type(record) not in REGISTRIES:
+    registry = next((found for kind, found in REGISTRIES.items() if isinstance(record, kind)), None)
+    if registry is None:
         kinds = ', '.join(kind.__name__ for kind in REGISTRIES)
         raise ValueError(f'register takes a record of one of the kinds {kinds}, not a {type(record).__name__}.')
-    REGISTRIES[type(record)].add(record)
+    registry.add(record)
 
 
 __all__ = [
@@ -43,6 +46,8 @@ __all__ = [
     'BATCH',
     'Backbone',
     'CONFUSION_MATRIX',
+    'DATASETS',
+    'Dataset',
     'EXPORT_FORMATS',
     'ExportFormat',
     'FrozenNetwork',

@@ -1,7 +1,7 @@
 """Descriptors of data sets: by name, from modules and from files, and their errors.
 
-Covers datasets/ade20k.py, datasets/camvid.py, datasets/cityscapes.py, datasets/pascal_voc_seg.py and
-utils/user_modules.py.
+Covers datasets/descriptors/ade20k.py, datasets/descriptors/camvid.py, datasets/descriptors/cityscapes.py,
+datasets/descriptors/pascal_voc_seg.py and utils/user_modules.py.
 """
 
 import json
@@ -14,6 +14,7 @@ import pytest
 
 from deeplab.datasets import descriptor
 from deeplab.errors import OptionError
+from deeplab.registry import DATASETS
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_the_packages_data_sets(name, classes, ignore, splits):
 
 
 def test_known_names_are_found_without_a_list():
-    assert descriptor.known_names() == ['ade20k', 'camvid', 'cityscapes', 'pascal_voc_seg']
+    assert DATASETS.names() == ('ade20k', 'camvid', 'cityscapes', 'pascal_voc_seg')
 
 
 def test_cityscapes_evaluation_ids():

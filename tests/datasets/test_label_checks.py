@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from deeplab.datasets import ade20k, label_checks
-from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets import label_checks
+from deeplab.datasets.descriptor import DatasetDescriptor, load
 from deeplab.datasets.record_check import CheckResult
 from deeplab.options import LossOptions
 
@@ -151,7 +151,7 @@ class TestAnIgnoredClass:
         for part in ('ignore_label is 1', "'road'", '"ignore_label_is_class": true'):
             assert part in line
         assert findings([500, 0, 300, 200], ignored=90, ignore_label=1, is_meant=True) == []
-        assert label_checks.ignored_class(ade20k.DATASET) == []
+        assert label_checks.ignored_class(load('ade20k')) == []
         assert label_checks.ignored_class(DatasetDescriptor('own', 4, 4)) == []
 
     def test_no_class_is_proposed_as_the_ignore_label(self):

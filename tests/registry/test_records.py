@@ -1,6 +1,7 @@
 """Records, parameters and registries.
 
-Covers registry/losses.py, registry/metrics.py, registry/export_formats.py and core/lazy.py.
+Covers registry/losses.py, registry/metrics.py, registry/export_formats.py, registry/datasets.py and
+core/lazy.py.
 """
 
 import subprocess

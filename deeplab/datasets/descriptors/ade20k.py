@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from deeplab.datasets import descriptor
+from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.registry import register
 
 # Ids 0 to 150, by comma.
 CLASS_NAMES = """
@@ -32,12 +33,16 @@ ffb8b8 001fff 00ff3d 0047ff ff00cc 00ffc2 00ff52 000aff 0070ff 3300ff 00c2ff 007
 00ffcc 2900ff 29ff00 ad00ff 00f5ff 4700ff 7a00ff 00ffb8 005cff b8ff00 0085ff ffd600 19c2c2 66ff00 5c00ff
 """
 
-DATASET = descriptor.DatasetDescriptor(
-    name='ade20k',
-    num_classes=151,
-    ignore_label=0,
-    ignore_label_is_class=True,
-    splits={'train': 20210, 'val': 2000},
-    class_names=tuple(name.strip() for name in CLASS_NAMES.replace('\n', ' ').split(',')),
-    palette=np.frombuffer(bytes.fromhex(COLORS), np.uint8).reshape(-1, 3),
+register(
+    DatasetDescriptor(
+        name='ade20k',
+        summary='ADE20K: the 150 classes of its scene parsing challenge, and 0 for everything else.',
+        source='arXiv:1608.05442',
+        num_classes=151,
+        ignore_label=0,
+        ignore_label_is_class=True,
+        splits={'train': 20210, 'val': 2000},
+        class_names=tuple(name.strip() for name in CLASS_NAMES.replace('\n', ' ').split(',')),
+        palette=np.frombuffer(bytes.fromhex(COLORS), np.uint8).reshape(-1, 3),
+    )
 )

@@ -1,0 +1,68 @@
+"""Cityscapes, the 19 classes of its evaluation (train ids)."""
+
+from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.registry import register
+
+register(
+    DatasetDescriptor(
+        name='cityscapes',
+        summary='Cityscapes: street scenes in 19 classes.',
+        source='arXiv:1604.01685',
+        num_classes=19,
+        ignore_label=255,
+        splits={
+            'train_fine': 2975,
+            'train_coarse': 22973,
+            'trainval_fine': 3475,
+            'trainval_coarse': 23473,
+            'val_fine': 500,
+            'test_fine': 1525,
+            # What records of 2018 call train_fine and val_fine.
+            'train': 2975,
+            'val': 500,
+        },
+        class_names=(
+            'road',
+            'sidewalk',
+            'building',
+            'wall',
+            'fence',
+            'pole',
+            'traffic light',
+            'traffic sign',
+            'vegetation',
+            'terrain',
+            'sky',
+            'person',
+            'rider',
+            'car',
+            'truck',
+            'bus',
+            'train',
+            'motorcycle',
+            'bicycle',
+        ),
+        palette=(
+            (128, 64, 128),
+            (244, 35, 232),
+            (70, 70, 70),
+            (102, 102, 156),
+            (190, 153, 153),
+            (153, 153, 153),
+            (250, 170, 30),
+            (220, 220, 0),
+            (107, 142, 35),
+            (152, 251, 152),
+            (70, 130, 180),
+            (220, 20, 60),
+            (255, 0, 0),
+            (0, 0, 142),
+            (0, 0, 70),
+            (0, 60, 100),
+            (0, 80, 100),
+            (0, 0, 230),
+            (119, 11, 32),
+        ),
+        eval_ids=(7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33),
+    )
+)
