@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from deeplab import cli, eval, export_model, preview, train, vis
+from deeplab import cli, common, eval, export_model, preview, train, vis
 from deeplab.core import checkpoints
 from deeplab.errors import OptionError
 from deeplab.options import (
@@ -22,6 +22,7 @@ from deeplab.options import (
     VisOptions,
     WaitOptions,
 )
+from deeplab.training import split_input
 from tests import training_setup
 from tests.datasets import files
 
@@ -61,7 +62,7 @@ KINDS = {  # channels, bits, files
 }
 
 
-SLOW = ('mixed', 'deep', 'deep_grey', 'rgba')
+SLOW = ('grey', 'mixed', 'deep', 'deep_grey', 'rgba')
 
 
 @pytest.mark.parametrize('kind', [pytest.param(k, marks=pytest.mark.slow) if k in SLOW else k for k in KINDS])
@@ -97,22 +98,37 @@ def test_from_records_to_an_export(kind, tmp_path):
     assert labels.shape == (1, 14, 20)
 
 
-@pytest.mark.parametrize('kind', ['deep_grey', pytest.param('five', marks=pytest.mark.slow)])
-def test_preview_with_every_change(kind, tmp_path):
+EVERYTHING = AugmentOptions(
+    jitter_brightness=0.2,
+    jitter_contrast=0.2,
+    jitter_saturation=0.2,
+    jitter_hue=0.1,
+    rotation_degrees=20.0,
+    blur_sigma=1.0,
+    cutout_size=4,
+    rare_class_sampling=0.5,
+)
+
+
+def with_every_change(kind, folder):
     channels, bits, contents = KINDS[kind]
-    augment = AugmentOptions(
-        jitter_brightness=0.2,
-        jitter_contrast=0.2,
-        jitter_saturation=0.2,
-        jitter_hue=0.1,
-        rotation_degrees=20.0,
-        blur_sigma=1.0,
-        cutout_size=4,
-        rare_class_sampling=0.5,
-    )
-    training = train_options(
-        write_data(tmp_path, channels, bits, contents), tmp_path / 'log', channels, augment=augment
-    )
+    return train_options(write_data(folder, channels, bits, contents), folder / 'log', channels, augment=EVERYTHING)
+
+
+def test_samples_with_every_change(tmp_path):
+    training = with_every_change('deep_grey', tmp_path)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        pipeline = split_input.build_input(training, split_input.open_data(training), 0)
+        session.run(pipeline.initializer)
+        images = session.run(pipeline.samples)[common.IMAGE]
+    assert images.shape == (2, 17, 33, 1)
+    assert np.isfinite(images).all() and len(np.unique(images)) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('kind', ['deep_grey', 'five'])
+def test_preview_with_every_change(kind, tmp_path):
+    training = with_every_change(kind, tmp_path)
     result = preview.run(PreviewOptions(training, str(tmp_path / 'sheet.png'), images=2, samples=2))
     with Image.open(result.path) as sheet:
         assert sheet.mode == 'RGB'
@@ -133,6 +149,8 @@ def test_the_export_sees_what_eval_sees(tmp_path):
     export_model.run(dataclasses.replace(export, image_bits=16))
     signature = tf.saved_model.load(str(tmp_path / 'saved')).signatures['serving_default']
     labels = signature(image=tf.constant(values[np.newaxis]))['predictions'][0]
+    with Image.open(f'{seen.pictures_dir}/000000_image.png') as picture:
+        assert (picture.mode, picture.size) == ('L', (20, 14))
     with Image.open(f'{seen.raw_dir}/image_0.png') as raw:
         np.testing.assert_array_equal(np.asarray(raw), labels)
 
@@ -141,7 +159,8 @@ def test_a_grey_network_from_one_for_colours(tmp_path, caplog):
     """Before its first step a network for grayscale images has the same loss as the RGB network."""
     contents = [files.png(pixels(1, seed=seed)[..., 0]) for seed in range(3)]
     (tmp_path / 'rgb').mkdir()
-    colours = train.run(train_options(write_data(tmp_path / 'rgb', 3, 8, contents), tmp_path / 'first', 3))
+    write_data(tmp_path / 'rgb', 3, 8, contents)
+    colours = training_setup.trained(training_setup.write_data(tmp_path / 'others'), tmp_path / 'first', 1)
     (tmp_path / 'grey').mkdir()
     grey = write_data(tmp_path / 'grey', 1, 8, contents)
     same = {'initial_checkpoint': colours.checkpoint, 'fine_tune_batch_norm': False}

@@ -67,9 +67,17 @@ def test_masks_are_warned_of_as_in_training(data, tmp_path, monkeypatch, caplog)
     assert 'ignore_label is 2' in caplog.text
 
 
-def test_a_sheet_with_a_column_for_each_change(data, tmp_path, monkeypatch):
-    made = options(data, tmp_path, samples=5)
-    result, content = drawn_content(monkeypatch, made)
+@pytest.fixture(scope='module')
+def everything(tiny_network, tmp_path_factory):
+    """A preview with every change: its options, its result, and what was handed to the layout of the sheet."""
+    folder = tmp_path_factory.mktemp('everything')
+    made = options(training_setup.write_data(folder / 'records'), folder, samples=5)
+    with pytest.MonkeyPatch.context() as patched:
+        return made, *drawn_content(patched, made)
+
+
+def test_a_sheet_with_a_column_for_each_change(everything):
+    made, result, content = everything
     titles = [column.title for column in content.columns]
     assert titles == [
         'Record',
@@ -88,16 +96,16 @@ def test_a_sheet_with_a_column_for_each_change(data, tmp_path, monkeypatch):
     assert result.report.splitlines()[-1] == f'Preview: {made.path}'
     with Image.open(made.path) as sheet:
         assert sheet.format == 'PNG' and sheet.mode == 'RGB'
-    assert [path.name for path in (tmp_path / 'sheets').iterdir()] == ['sheet.png']
-    assert list((tmp_path / 'log').glob('record_check-*.json'))  # which training need not do again
+    sheets = pathlib.Path(made.path).parent
+    assert [path.name for path in sheets.iterdir()] == ['sheet.png']
+    assert list((sheets.parent / 'log').glob('record_check-*.json'))  # which training need not do again
 
 
-def test_samples_are_the_first_ones_of_training(data, tmp_path, monkeypatch):
-    made = options(data, tmp_path, samples=4)
-    result, content = drawn_content(monkeypatch, made)
+def test_samples_are_the_first_ones_of_training(everything):
+    made, result, content = everything
     labels = []
-    for number, batch in enumerate(batches(made.train, 2)):
-        for i in range(2):
+    for number, batch in enumerate(batches(made.train, 3)):
+        for i in range(2 if number < 2 else 1):
             caption, cell = content.samples[2 * number + i]
             assert caption == f'{2 * number + i + 1}: {batch[common.IMAGE_NAME][i].decode()}'
             np.testing.assert_array_equal(cell.ids, batch[common.LABEL][i, ..., 0])
@@ -108,8 +116,8 @@ def test_samples_are_the_first_ones_of_training(data, tmp_path, monkeypatch):
     assert result.ignored_share == pytest.approx(counts[255] / counts.sum())
 
 
-def test_each_column_shows_its_change_alone(data, tmp_path, monkeypatch):
-    _, content = drawn_content(monkeypatch, options(data, tmp_path))
+def test_each_column_shows_its_change_alone(everything):
+    *_, content = everything
     for row in content.rows:
         record, colours, rotation, crop, rare, blur, cutout, flip = row.cells
         number = int(row.caption.removeprefix('image_'))
@@ -127,10 +135,15 @@ def test_each_column_shows_its_change_alone(data, tmp_path, monkeypatch):
 
 def test_a_plain_training_has_scale_crop_and_flip(data, tmp_path, monkeypatch):
     made = options(data, tmp_path, AugmentOptions(), images=20, samples=9)
-    _, content = drawn_content(monkeypatch, made)
+    result, content = drawn_content(monkeypatch, made)
     assert [column.title for column in content.columns] == ['Record', 'Scale and crop', 'Flip']
     assert len(content.rows) == training_setup.IMAGES  # there are no more records than these
     assert len(content.samples) == 9
+    report = result.report.splitlines()
+    assert report[0] == 'Share of the pixels in the 9 samples drawn (in the whole split):'
+    assert [line.split()[0] for line in report[1:4]] == ['0', '1', '2']
+    assert all('% (3' in line for line in report[1:4])  # three classes, a third each
+    assert report[4].startswith('  ignored  ') and report[4].endswith('% (0.0%) of all pixels')
 
 
 def test_records_are_resized_to_the_range_first(data, tmp_path, monkeypatch):
@@ -140,24 +153,6 @@ def test_records_are_resized_to_the_range_first(data, tmp_path, monkeypatch):
     for row in content.rows:
         assert min(row.cells[0].ids.shape) >= 20  # as it is
         assert max(row.cells[1].ids.shape) <= 16
-
-
-def test_two_previews_are_the_same_and_another_seed_is_not(data, tmp_path):
-    pictures = []
-    for name, seed in (('a', 3), ('b', 3), ('c', 4)):
-        augment = AugmentOptions(rotation_degrees=30)
-        made = options(data, tmp_path, augment, path=str(tmp_path / f'{name}.png'), samples=2)
-        preview.run(dataclasses.replace(made, train=dataclasses.replace(made.train, seed=seed)))
-        pictures.append((tmp_path / f'{name}.png').read_bytes())
-    assert pictures[0] == pictures[1] != pictures[2]
-
-
-def test_the_report_compares_samples_and_split(data, tmp_path):
-    report = preview.run(options(data, tmp_path, AugmentOptions(), samples=3)).report.splitlines()
-    assert report[0] == 'Share of the pixels in the 3 samples drawn (in the whole split):'
-    assert [line.split()[0] for line in report[1:4]] == ['0', '1', '2']
-    assert all('% (3' in line for line in report[1:4])  # three classes, a third each
-    assert report[4].startswith('  ignored  ') and report[4].endswith('% (0.0%) of all pixels')
 
 
 def test_percentages_for_people():
@@ -276,7 +271,8 @@ def test_a_path_that_cannot_be_written(data, tmp_path):
         preview.run(options(data, tmp_path, AugmentOptions(), path=path, samples=1, images=1))
 
 
-def test_only_a_sheet_is_overwritten(data, tmp_path):
+def test_only_a_sheet_is_overwritten_by_an_equal_one_unless_the_seed_is_another(data, tmp_path, monkeypatch):
+    """The result of the record check is used again."""
     path = tmp_path / 'photo.png'
     path.write_bytes(files.png(files.pixels()))
     made = options(data, tmp_path, AugmentOptions(), path=str(path), samples=1, images=1)
@@ -284,12 +280,9 @@ def test_only_a_sheet_is_overwritten(data, tmp_path):
         preview.run(made)
     assert path.read_bytes() == files.png(files.pixels())
     path.unlink()
-    preview.run(made)
-    preview.run(made)
-
-
-def test_the_verdict_on_the_records_is_used_again(data, tmp_path, monkeypatch):
-    made = options(data, tmp_path, AugmentOptions(), samples=1, images=1)
-    preview.run(made)
-    monkeypatch.setattr(record_check, '_inspect_all', lambda *_: pytest.fail('checked again'))
-    preview.run(made)
+    pictures = []
+    for seed in (3, 3, 4):
+        preview.run(dataclasses.replace(made, train=dataclasses.replace(made.train, seed=seed)))
+        pictures.append(path.read_bytes())
+        monkeypatch.setattr(record_check, '_inspect_all', lambda *_: pytest.fail('checked again'))
+    assert pictures[0] == pictures[1] != pictures[2]

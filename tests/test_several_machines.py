@@ -1,6 +1,5 @@
 """Distributed training: servers in this process, one thread per replica."""
 
-import dataclasses
 import os
 import pathlib
 import re
@@ -41,12 +40,12 @@ def values_of(path):
 def test_one_server_computes_what_this_process_computes(data, tmp_path):
     """One server without replicas trains, and a resume continues from its checkpoint."""
     (master,) = servers.start(workers=1, parameter_servers=0)
-    rate = dataclasses.replace(training_setup.RATE.learning_rate, decay_steps=3)
-    rate = dataclasses.replace(training_setup.RATE, learning_rate=rate)
-    here = train.run(training_setup.options(data, tmp_path / 'here', 3, optimizer=rate))
-    away = CloneOptions(master=master)
-    train.run(training_setup.options(data, tmp_path / 'there', 2, clones=away, optimizer=rate))
-    there = train.run(training_setup.options(data, tmp_path / 'there', 3, clones=away, optimizer=rate))
+    here = training_setup.trained(data, tmp_path / 'here', 3, save_interval_secs=0)
+    away = training_setup.options(data, tmp_path / 'there', 3, clones=CloneOptions(master=master), save_interval_secs=0)
+    train.run(away)
+    for path in (tmp_path / 'there').glob('model.ckpt-3.*'):
+        path.unlink()
+    there = train.run(away)
     assert there.step == 3
     expected, values = values_of(here.checkpoint), values_of(there.checkpoint)
     assert values.keys() == expected.keys()

@@ -393,7 +393,7 @@ def test_options_check_themselves(options):
 @pytest.mark.skipif(not files.CAMVID.is_dir(), reason='CamVid is not beside the repository (../shared/data/camvid)')
 def test_camvid_is_built_and_found_good(tmp_path):
     digests = []
-    for workers in (1, 2, 4):
+    for workers in (1, 2):
         output = tmp_path / str(workers)
         summary = build_voc2012_data.run(
             BuildVocOptions(
@@ -408,7 +408,7 @@ def test_camvid_is_built_and_found_good(tmp_path):
         )
         digests.append({path.name: path.read_bytes() for path in output.iterdir()})
     assert {split: part['images'] for split, part in summary['splits'].items()} == {'train': 367, 'val': 101}
-    assert digests[0] == digests[1] == digests[2]
+    assert digests[0] == digests[1]
     check_result = record_check.check(segmentation_dataset.get_dataset('camvid', 'val', str(output)), 11, 255)
     assert len(check_result.records) == 101
     assert check_result.sizes.max(axis=0).tolist() == [360, 480]

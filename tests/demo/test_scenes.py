@@ -93,7 +93,7 @@ def test_the_description_is_one_that_dataset_takes(tmp_path):
     np.testing.assert_array_equal(street.palette, scenes.PALETTE)
 
 
-@pytest.mark.parametrize('seed', [0, 1, 2])
+@pytest.mark.parametrize('seed', [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_mean_colours_do_not_tell_the_classes_apart(seed):
     train = [scenes.draw_scene(seed, 'train', index) for index in range(24)]
     val = [scenes.draw_scene(seed, 'val', index) for index in range(10)]
