@@ -16,6 +16,28 @@ def write(path, values):
     return str(path)
 
 
+_networks = {}  # by kind and options
+
+
+def remember_networks(monkeypatch):
+    """Outlines each network that `checkpoint_network` compares a checkpoint with once for all tests of a process."""
+    from deeplab.utils import checkpoint_network
+
+    def remembering(name):
+        build = getattr(checkpoint_network, name)
+
+        def remembered(options):
+            key = (name, repr(options))
+            if key not in _networks:
+                _networks[key] = build(options)
+            return _networks[key]
+
+        monkeypatch.setattr(checkpoint_network, name, remembered)
+
+    remembering('_backbone')
+    remembering('network_shapes')
+
+
 def _write(path, values):
     names = sorted(values)
     tensors = [tf.constant(np.asarray(values[name])) for name in names]

@@ -50,6 +50,7 @@ def known():
 @pytest.fixture(autouse=True)
 def deduced_once(monkeypatch, known):
     """Deduces the network of a checkpoint once for all tests."""
+    checkpoint_files.remember_networks(monkeypatch)
     deduce = checkpoint_network.deduce
 
     def deduce_once(held):

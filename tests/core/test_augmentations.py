@@ -207,7 +207,10 @@ def test_cutout_hides_several():
 def windows(label, window, class_pixels, count=60):
     """The windows of as many seeds, cut out of the label."""
     label = tf.constant(np.asarray(label, np.uint8)[..., np.newaxis])
-    corners = [augmentations.rare_class_window(label, window, class_pixels, 255, seed(i)) for i in range(count)]
+    window_of = tf.function(
+        lambda drawn: augmentations.rare_class_window(label, window, class_pixels, 255, drawn), autograph=False
+    )
+    corners = [window_of(tf.constant(seed(i))) for i in range(count)]
     return [label.numpy()[int(r) : int(r) + window[0], int(c) : int(c) + window[1], 0] for r, c in corners]
 
 

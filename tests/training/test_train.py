@@ -259,6 +259,8 @@ class TestNotFinite:
             r'image_\d, image_\d, image_\d\. The update was not applied\.',
             message,
         )
+        assert 'Gradients by layer: not finite in ' in message
+        assert 'nearest to the loss logits/semantic' in message
         assert message.endswith(f'The last good checkpoint is kept: {tmp_path}/log/model.ckpt-0')
         assert all(np.isfinite(value).all() for value in values_of(tmp_path / 'log' / 'model.ckpt-0').values())
 

@@ -24,6 +24,11 @@ CASES = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def networks_once(monkeypatch):
+    checkpoint_files.remember_networks(monkeypatch)
+
+
 @pytest.mark.parametrize('path', CASES)
 def test_goldens_are_told_from_their_variables(path):
     facts = json.loads(path.read_text())
@@ -102,7 +107,7 @@ def test_a_backbone_alone_with_its_classes_of_imagenet():
 
 
 def test_a_damaged_network():
-    held = checkpoint_network.network_shapes(_network())
+    held = dict(checkpoint_network.network_shapes(_network()))
     del held['aspp0/BatchNorm/gamma']
     held['MobilenetV2/expanded_conv_3/project/weights'] = (1, 1, 144, 40)
     deduced = checkpoint_network.deduce(held | {'surplus/weights': (1,)})

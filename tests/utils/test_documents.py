@@ -5,7 +5,7 @@ import pytest
 from deeplab.utils import documents
 
 CONTENT = {'a': [1, {'b': 'ä'}]}
-DEEP = 10_000
+DEEP = 3_000
 
 
 @pytest.mark.parametrize('mark', ['', '\ufeff'])

@@ -82,12 +82,17 @@ def test_random_changes_follow_from_the_position(reader):
     steps = list(
         input_preprocess.train_steps((6, 6), ResizeOptions(), changes, MEAN, 255, [10, 20, 30, 40, 50, 60, 70]).values()
     )
-    arguments = {'steps': steps, 'batch_size': 3, 'is_training': True, 'seed': 5}
-    straight = batches_of(reader, 6, num_parallel=1, **arguments)
-    resumed = batches_of(reader, 3, num_parallel=3, first_position=9, **arguments)
+    arguments = {'steps': steps, 'batch_size': 3, 'is_training': True}
+    straight = batches_of(reader, 6, num_parallel=1, seed=5, **arguments)
+    resumed = batches_of(reader, 3, num_parallel=3, seed=5, first_position=9, **arguments)
     for first, second in zip(straight[3:], resumed, strict=True):
         assert all(first[key].tobytes() == second[key].tobytes() for key in (common.IMAGE, common.LABEL, common.RECORD))
     assert straight[0][common.IMAGE].dtype == np.float32
+
+
+def test_another_seed_gives_other_samples(reader):
+    images = [training_batches(reader, 1, seed=seed)[0][common.IMAGE].tobytes() for seed in (5, 6)]
+    assert images[0] != images[1]
 
 
 def test_each_epoch_takes_every_record_once_in_another_order():
@@ -118,16 +123,6 @@ def test_training_follows_the_sample_position(reader):
         np.testing.assert_array_equal(batch[common.LABEL][inside], records[inside])
         np.testing.assert_allclose(batch[common.IMAGE][inside[..., 0]][:, 0], records[inside] * 10, atol=1e-4)
         np.testing.assert_array_equal(batch[common.IMAGE][~inside[..., 0]], 127.5)
-
-
-def test_a_later_start_gives_the_same_samples_whatever_the_threads(reader):
-    whole = training_batches(reader, 6, seed=5, num_parallel=4)
-    rest = training_batches(reader, 3, first_position=9, seed=5, num_parallel=1)
-    for ours, theirs in zip(rest, whole[3:], strict=True):
-        for key in ours:
-            np.testing.assert_array_equal(ours[key], theirs[key])
-    images = [image.tobytes() for batch in training_batches(reader, 6, seed=6) for image in batch[common.IMAGE]]
-    assert images != [image.tobytes() for batch in whole for image in batch[common.IMAGE]]
 
 
 def test_chosen_records_alone(reader):
@@ -234,7 +229,7 @@ def test_no_record_is_read_far_ahead(reader):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         pipeline = input_generator.get(reader, **arguments)
         session.run(pipeline.initializer)
-        for taken in range(1, 601):
+        for taken in range(1, 101):
             session.run(pipeline.samples)
             assert len(read) <= 3 * (taken + 1) + 2
 
