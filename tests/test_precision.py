@@ -16,7 +16,7 @@ from deeplab.errors import NonFiniteError
 from deeplab.options import AsppOptions, DecoderOptions, LossOptions, ModelOptions
 from deeplab.registry import BACKBONES
 from deeplab.training import train_loop
-from tests import training_setup
+from tests import given_weights, training_setup
 from tests.core import computed_losses
 
 CELL = 'deeplab/core/dense_prediction_cell_branch5_top1_cityscapes.json'
@@ -48,11 +48,12 @@ def _all_networks():
         'aspp and decoder': _with(aspp=AsppOptions(rates=(1, 2), filters=8), decoder=DecoderOptions((4,), 8)),
         'searched head': _with(dense_prediction_cell_json=CELL),
     }
-    deeper = {'resnet_v1_50_beta', 'resnet_v1_101', 'resnet_v1_101_beta', 'xception_65', 'xception_71'}
-    for name in sorted(set(BACKBONES.names()) - deeper):  # which are made of the same operations
+    # The others have the operations of one of those.
+    kinds = {'mobilenet_v2', 'mobilenet_v3_small_seg', 'mobilenet_edgetpu', 'resnet_v1_18', 'xception_41', 'nas_pnasnet'}
+    long = {}
+    for name in sorted(BACKBONES.names()):
         stride = 8 if name == 'nas_hnasnet' else 16
-        slow[name] = _with(model_variant=name, output_stride=stride)
-    long = {'nas_hnasnet': slow.pop('nas_hnasnet')}  # cells of the same operations as nas_pnasnet's
+        (slow if name in kinds else long)[name] = _with(model_variant=name, output_stride=stride)
     return [
         pytest.param(options, id=name, marks=marks)
         for marks, networks in (((), quick), (pytest.mark.slow, slow), (pytest.mark.long, long))
@@ -60,49 +61,49 @@ def _all_networks():
     ]
 
 
-def _loss_and_gradients(options, precision, fine_tune_batch_norm=True):
-    """The loss and its gradients by name at the first weights, scaled as training scales them."""
+def _losses_and_gradients(options, fine_tune_batch_norm=True):
+    """By precision the loss and its gradients by name, at the first weights, scaled as training scales them."""
     rng = np.random.RandomState(0)
     images = rng.uniform(0, 255, [2, *SIZE, 3]).astype(np.float32)
-    with tf.Graph().as_default(), sessions.open_session() as running:
+    wanted = {}
+    with given_weights.network() as network:
         tf.compat.v1.set_random_seed(0)
-        scales = model.multi_scale_logits(
-            tf.constant(images),
-            options,
-            options.image_pyramid,
-            model.Mode(True, fine_tune_batch_norm, weight_decay=1e-4, compute_type=tf.as_dtype(precision)),
-        )
-        logits = scales['semantic']['merged_logits']
-        labels = tf.constant(rng.randint(0, 3, [2, *logits.shape[1:3]]), tf.int32)
-        loss = losses.mean_of_counted(computed_losses.softmax(logits, labels, 255))
-        variables = tf.compat.v1.trainable_variables()
-        gradients = tf.gradients(loss, variables, [tf.constant(1024.0)])
-        everything = [loss, logits, *gradients, *tf.compat.v1.global_variables()]
-        everything += [update.batch_value for update in layers.moving_updates()]
-        assert {tensor.dtype.base_dtype for tensor in everything} == {tf.float32}
-        running.run(tf.compat.v1.global_variables_initializer())
-        return running.run([loss, {v.op.name: g for g, v in zip(gradients, variables, strict=True)}])
+        for precision in ('float32', *SHORT):
+            mode = model.Mode(True, fine_tune_batch_norm, 1e-4, compute_type=tf.as_dtype(precision))
+            scales = model.multi_scale_logits(tf.constant(images), options, options.image_pyramid, mode)
+            logits = scales['semantic']['merged_logits']
+            labels = tf.constant(np.random.RandomState(1).randint(0, 3, [2, *logits.shape[1:3]]), tf.int32)
+            loss = losses.mean_of_counted(computed_losses.softmax(logits, labels, 255))
+            weights = {name: network.weights[name] for name in network.trained}
+            gradients = tf.gradients(loss, list(weights.values()), [tf.constant(1024.0)])
+            everything = [loss, logits, *gradients, *network.weights.values()]
+            everything += [update.batch_value for update in layers.moving_updates()]
+            assert {tensor.dtype.base_dtype for tensor in everything} == {tf.float32}
+            wanted[precision] = (loss, dict(zip(weights, gradients, strict=True)))
+        first = network.run({name: network.initializers[name](shape) for name, shape in network.shapes.items()})
+        return network.run(wanted, values=lambda name, shape: first[name])
 
 
 @pytest.mark.parametrize('options', _all_networks())
 def test_every_network_has_its_loss_and_gradients(options):
-    exact, exact_gradients = _loss_and_gradients(options, 'float32')
+    found = _losses_and_gradients(options)
+    exact, exact_gradients = found['float32']
     # Far from the loss, rounding adds up; near it, the gradient has to be the same.
     near = next(name for name in exact_gradients if name.startswith(('logits', 'decoder')) and name.endswith('biases'))
     for precision in SHORT:
-        loss, gradients = _loss_and_gradients(options, precision)
+        loss, gradients = found[precision]
         assert loss == pytest.approx(exact, rel=TOLERANCE[precision]), precision
         assert loss != exact, precision
         assert [name for name, gradient in gradients.items() if not np.isfinite(gradient).all()] == [], precision
         np.testing.assert_allclose(gradients[near], exact_gradients[near], rtol=0, atol=50.0, err_msg=precision)
 
 
-@pytest.mark.parametrize('precision', ['bfloat16', pytest.param('float16', marks=pytest.mark.slow)])
-def test_frozen_batch_norms(precision):
-    exact, _ = _loss_and_gradients(_SMALL, 'float32', fine_tune_batch_norm=False)
-    loss, gradients = _loss_and_gradients(_SMALL, precision, fine_tune_batch_norm=False)
-    assert loss == pytest.approx(exact, rel=TOLERANCE[precision])
-    assert all(np.isfinite(gradient).all() for gradient in gradients.values())
+def test_frozen_batch_norms():
+    found = _losses_and_gradients(_SMALL, fine_tune_batch_norm=False)
+    for precision in SHORT:
+        loss, gradients = found[precision]
+        assert loss == pytest.approx(found['float32'][0], rel=TOLERANCE[precision])
+        assert all(np.isfinite(gradient).all() for gradient in gradients.values())
 
 
 @pytest.mark.parametrize('precision', SHORT)
@@ -157,7 +158,12 @@ def test_every_precision_drops_the_same_values():
 @pytest.fixture
 def tiny(tiny_network, tmp_path):
     data = training_setup.write_data(tmp_path / 'records')
-    return lambda name, steps=3, **changes: train.run(training_setup.options(data, tmp_path / name, steps, **changes))
+
+    def run(name, steps=3, **changes):
+        return train.run(training_setup.options(data, tmp_path / name, steps, **changes))
+
+    run.as_before = lambda name: training_setup.trained(data, tmp_path / name, 3)
+    return run
 
 
 def values_of(path):
@@ -168,7 +174,7 @@ def values_of(path):
 class TestTraining:
     @pytest.mark.parametrize('precision', SHORT)
     def test_it_trains_like_float32_and_its_checkpoint_is_float32(self, tiny, precision):
-        exact, short = tiny('a'), tiny('b', precision=precision)
+        exact, short = tiny.as_before('a'), tiny('b', precision=precision)
         assert short.loss == pytest.approx(exact.loss, rel=TOLERANCE[precision])
         expected, values = values_of(exact.checkpoint), values_of(short.checkpoint)
         added = {'loss_scale/factor', 'loss_scale/good_steps'} if precision == 'float16' else set()
@@ -180,10 +186,13 @@ class TestTraining:
         np.testing.assert_allclose(moved, expected['logits/semantic/weights'], rtol=0, atol=0.02)
         assert (moved != expected['logits/semantic/weights']).any()
 
-    def test_overflow_leaves_steps_out_until_the_scale_fits(self, tiny, monkeypatch, caplog):
+    def test_overflow_leaves_steps_out_until_the_scale_fits(self, tiny, monkeypatch, tmp_path, caplog):
+        """A step that is left out changes no weight, and a resume from it is exact."""
         monkeypatch.setattr(loss_scaling, 'FIRST_FACTOR', 2.0**24)
+        rate = dataclasses.replace(training_setup.RATE.learning_rate, decay_steps=30)
+        changes = {'precision': 'float16', 'optimizer': dataclasses.replace(training_setup.RATE, learning_rate=rate)}
         with caplog.at_level('INFO'):
-            result = tiny('log', steps=30, precision='float16', save_interval_secs=0)
+            result = tiny('log', 30, **changes)
         left_out = [r.getMessage() for r in caplog.records if 'Skipped step' in r.getMessage()]
         assert left_out[0] == 'Skipped step 1: float16 overflowed at loss scale 1.67772e+07, which is halved.'
         values = values_of(result.checkpoint)
@@ -191,13 +200,13 @@ class TestTraining:
         assert values['loss_scale/factor'] == 2.0 ** (24 - len(left_out))
         assert values['loss_scale/good_steps'] > 0
         assert all(np.isfinite(value).all() for value in values.values())
-
-    def test_a_step_that_is_left_out_changes_no_weight(self, tiny, monkeypatch, tmp_path):
-        monkeypatch.setattr(loss_scaling, 'FIRST_FACTOR', 2.0**24)
-        after = values_of(tiny('log', steps=1, precision='float16').checkpoint)
-        before = values_of(tmp_path / 'log' / 'model.ckpt-0')
+        after = values_of(tiny('resumed', 1, **changes).checkpoint)
+        before = values_of(tmp_path / 'resumed' / 'model.ckpt-0')
         different = {name for name, value in after.items() if (value != before[name]).any()}
         assert different == {'global_step', 'loss_scale/factor'}
+        resumed = values_of(tiny('resumed', 30, **changes).checkpoint)
+        for name, value in values.items():
+            assert resumed[name].tobytes() == value.tobytes(), name
 
     def test_overflow_at_scale_one_is_an_error(self, tiny, monkeypatch):
         monkeypatch.setattr(loss_scaling, 'FIRST_FACTOR', 1.0)
@@ -234,21 +243,10 @@ class TestTraining:
         assert [values[f'loss_scale/{name}'] for name in ('factor', 'good_steps')] == [2.0**15, 1]
         assert values['global_step'] == 2
 
-    def test_resume_is_exact_and_keeps_the_scale(self, tiny, monkeypatch):
-        monkeypatch.setattr(loss_scaling, 'FIRST_FACTOR', 2.0**24)
-        rate = training_setup.RATE.learning_rate
-        rate = dataclasses.replace(training_setup.RATE, learning_rate=dataclasses.replace(rate, decay_steps=6))
-        straight = tiny('a', 6, precision='float16', optimizer=rate)
-        tiny('b', 3, precision='float16', optimizer=rate)
-        resumed = tiny('b', 6, precision='float16', optimizer=rate)
-        expected, values = values_of(straight.checkpoint), values_of(resumed.checkpoint)
-        for name, value in expected.items():
-            assert values[name].tobytes() == value.tobytes(), name
-
     def test_a_run_may_go_on_in_another_precision(self, tiny):
-        tiny('log', 1)
-        tiny('log', 2, precision='float16')
-        assert tiny('log', 3, precision='bfloat16').step == 3
+        tiny.as_before('log')
+        tiny('log', 4, precision='float16')
+        assert tiny('log', 5, precision='bfloat16').step == 5
 
 
 class TestXla:
@@ -262,8 +260,10 @@ class TestXla:
         for word in ('Iterator', 'queue', 'gated_update', 'save'):
             assert not any(word in name for name in named), word
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize('precision', ['float32', 'bfloat16'])
+    @pytest.mark.parametrize(
+        'precision',
+        [pytest.param('float32', marks=pytest.mark.slow), pytest.param('bfloat16', marks=pytest.mark.long)],
+    )
     def test_it_computes_the_same(self, tiny, monkeypatch, precision):
         """Without dropout, whose random numbers are XLA's own; with every option of the loss."""
         monkeypatch.setattr(tf.nn.experimental, 'stateless_dropout', lambda inputs, **keywords: inputs)

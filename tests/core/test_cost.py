@@ -20,6 +20,9 @@ SAME_PARTS = (
     'mobilenet_v2_multi_scale_flip',
     'mobilenet_v3_large_seg',
     'resnet_v1_50',
+    'xception_41',
+    'xception_65_aspp_decoder',
+    'xception_65_bounded',
 )
 BIG = ('xception', 'resnet_v1_101', 'nas')
 # Counts published for an input of 513x513, though the mean IoU beside them is for the whole image.
@@ -29,7 +32,10 @@ OPERATIONS = ('mobilenetv3_large_cityscapes_trainfine', 'mobilenetv3_small_citys
 
 
 def _mark(name, value):
-    return pytest.param(*value, marks=pytest.mark.slow if name.startswith(BIG) else (), id=f'{name}-{value[-1]}')
+    marks = pytest.mark.slow if name.startswith(BIG) else ()
+    # The network of xception65_coco_voc_trainaug, for larger images.
+    marks = pytest.mark.long if name == 'xception65_cityscapes_trainfine' else marks
+    return pytest.param(*value, marks=marks, id=f'{name}-{value[-1]}')
 
 
 def _outlined(*build, shape=(1, 9, 7, 4)):
@@ -98,8 +104,8 @@ def test_unknown_size():
 
 def _golden_cases():
     for path in sorted(GOLDENS.glob('*.json')):
-        is_slow = path.stem.startswith(BIG) or path.stem in SAME_PARTS
-        yield pytest.param(path, id=path.stem, marks=pytest.mark.slow if is_slow else ())
+        marks = pytest.mark.slow if path.stem.startswith(BIG) else ()
+        yield pytest.param(path, id=path.stem, marks=pytest.mark.long if path.stem in SAME_PARTS else marks)
 
 
 @pytest.mark.parametrize('path', list(_golden_cases()))
@@ -129,8 +135,13 @@ def test_multiply_adds_are_the_published(name, published, output_stride):
     assert found.multiply_adds / 1e9 == pytest.approx(published, rel=0.05)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('name', ['mobilenetv2_coco_voc_trainaug', 'mobilenetv2_coco_cityscapes_trainfine'])
+@pytest.mark.parametrize(
+    'name',
+    [
+        pytest.param('mobilenetv2_coco_voc_trainaug', marks=pytest.mark.slow),
+        pytest.param('mobilenetv2_coco_cityscapes_trainfine', marks=pytest.mark.long),
+    ],
+)
 def test_multiply_adds_of_scales_and_flips_are_the_published(name):
     row = next(row for row in presets.get(name).published if row.flips)
     words = [f'--preset={name}', f'--output_stride={row.output_stride}', '--add_flipped_images']

@@ -9,6 +9,7 @@ import tensorflow as tf
 from deeplab import model
 from deeplab.core import inflation
 from deeplab.options import ModelOptions
+from tests import given_weights
 
 WEIGHTS = np.random.RandomState(0).normal(size=(3, 3, 3, 4)).astype(np.float32)
 
@@ -47,10 +48,9 @@ def test_what_a_first_convolution_is(shape, held, channels, can):
 NETWORKS = ('toy', 'mobilenet_v3_small_seg', 'mobilenet_v2', 'resnet_v1_50_beta', 'xception_41')
 
 
-def variables_and_logits(options, images):
-    """The variables of a network by name, and its logits for images [n, h, w, channels]."""
-    logits = model.multi_scale_logits(tf.constant(images), options)['semantic']['merged_logits']
-    return {variable.op.name: variable for variable in tf.compat.v1.global_variables()}, logits
+def logits_of(options, images):
+    """The logits of a network for images [n, h, w, channels]."""
+    return model.multi_scale_logits(tf.constant(images), options)['semantic']['merged_logits']
 
 
 @pytest.mark.parametrize('variant', NETWORKS[:1] + tuple(pytest.param(v, marks=pytest.mark.slow) for v in NETWORKS[1:]))
@@ -59,20 +59,15 @@ def test_equal_channels_give_what_three_equal_channels_gave(toy_network, variant
     side = 33
     grey = np.random.RandomState(1).uniform(0, 255, (1, side, side, 1)).astype(np.float32)
     options = ModelOptions({'semantic': 3}, (side, side), model_variant=variant)
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        tf.compat.v1.set_random_seed(1)
-        variables, logits = variables_and_logits(options, np.repeat(grey, 3, axis=3))
-        session.run(tf.compat.v1.global_variables_initializer())
-        weights, expected = session.run([variables, logits])
+    with given_weights.network() as colours:
+        expected = colours.run(logits_of(options, np.repeat(grey, 3, axis=3)))
     assert np.ptp(expected) > 0
     for channels in (1, 5):
-        others = dataclasses.replace(options, input_channels=channels)
-        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-            variables, logits = variables_and_logits(others, np.repeat(grey, channels, axis=3))
-            assert variables.keys() == weights.keys()
-            (first,) = (name for name, variable in variables.items() if variable.shape != weights[name].shape)
-            values = weights | {first: inflation.inflate(weights[first], channels)}
-            start = {variable.initializer.inputs[1]: values[name] for name, variable in variables.items()}
-            session.run([variable.initializer for variable in variables.values()], start)
-            found = session.run(logits)
+        with given_weights.network() as others:
+            logits = logits_of(dataclasses.replace(options, input_channels=channels), np.repeat(grey, channels, axis=3))
+        assert others.weights.keys() == colours.weights.keys()
+        (first,) = (name for name, shape in others.shapes.items() if shape != colours.shapes[name])
+        values = {name: given_weights.some_value(name, shape) for name, shape in colours.shapes.items()}
+        values[first] = inflation.inflate(values[first], channels)
+        found = others.run(logits, values=lambda name, shape, values=values: values[name])
         np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max() + 1e-7)

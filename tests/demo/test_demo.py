@@ -71,6 +71,13 @@ def test_the_demo_runs_the_whole_job(tmp_path, toy_network):
 
 
 @pytest.mark.slow
+def test_a_short_demo_learns(tmp_path):
+    settings = demo.Settings(train_scenes=60, val_scenes=12, height=96, width=128, rows=2)
+    result = demo.run(options(tmp_path, steps=120), cli.run_program, settings)
+    assert result.miou >= 0.35  # one class everywhere has less than 0.05
+
+
+@pytest.mark.long
 def test_the_demo_learns_what_colour_does_not_tell(tmp_path):
     # One seed here; benchmarks/demo_seeds.py does three, and the clock.
     result = demo.run(DemoOptions(workdir=str(tmp_path / 'work')), cli.run_program)

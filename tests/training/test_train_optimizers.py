@@ -36,7 +36,9 @@ def run(data, logdir, steps=1, **changes):
 
 
 # How they decay is in core/test_optimizers.py.
-@pytest.mark.parametrize('name', ['adamw', *(pytest.param(name, marks=pytest.mark.slow) for name in ('lars', 'lamb'))])
+@pytest.mark.parametrize(
+    'name', ['adamw', pytest.param('lamb', marks=pytest.mark.slow), pytest.param('lars', marks=pytest.mark.long)]
+)
 def test_decay_is_in_the_update_and_not_in_the_loss(data, tmp_path, name):
     """Only the weights of convolutions differ (and slots of LARS, which include the decay), and none that is frozen."""
     scopes = ('logits', 'aspp0')

@@ -17,8 +17,16 @@ GOLDENS = pathlib.Path(__file__).parent.parent / 'goldens' / 'networks'
 BIG = ('xception', 'resnet_v1_101', 'nas')
 # Pictures of one network at several scales have its variables.
 SAME = ('mobilenet_v2_image_pyramid_max', 'mobilenet_v2_multi_scale_flip')
+# Others are told from the variables of the same backbones.
+SLOW = ('nas_hnasnet', 'resnet_v1_101_beta_os8', 'xception_71_dpc')
+
+
+def _marks(name):
+    return pytest.mark.slow if name in SLOW else pytest.mark.long if name.startswith(BIG) else ()
+
+
 CASES = [
-    pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem.startswith(BIG) else ())
+    pytest.param(path, id=path.stem, marks=_marks(path.stem))
     for path in sorted(GOLDENS.glob('*.json'))
     if path.stem not in SAME
 ]
