@@ -14,6 +14,7 @@ from deeplab import model
 from deeplab.core import layers
 from deeplab.errors import OptionError
 from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, NasOptions
+from tests import given_weights
 
 _SIZE = (33, 49)
 _TINY = ModelOptions({'semantic': 3}, crop_size=_SIZE, model_variant='toy', aspp=AsppOptions(filters=8))
@@ -29,16 +30,10 @@ def _image(n=1, size=_SIZE):
     return np.random.RandomState(0).uniform(0, 255, [n, *size, 3]).astype(np.float32)
 
 
-def _run(tensors, feed=None):
-    with tf.compat.v1.Session() as session:
-        session.run(tf.compat.v1.global_variables_initializer())
-        return session.run(tensors, feed)
-
-
 def _variables(options):
-    with tf.Graph().as_default():
+    with given_weights.network() as network:
         model.multi_scale_logits(tf.constant(_image()), options)
-        return {v.op.name: v.shape.as_list() for v in tf.compat.v1.model_variables()}
+    return network.shapes
 
 
 def _behind_the_backbone(options):
@@ -46,11 +41,11 @@ def _behind_the_backbone(options):
 
 
 def test_scales_share_variables_and_have_keys():
-    with tf.Graph().as_default():
+    with given_weights.network() as network:
         logits = model.multi_scale_logits(tf.constant(_image()), _TINY, image_pyramid=(0.5, 1.0, 1.25))['semantic']
         assert list(logits) == ['logits_0.50', 'logits_1.00', 'logits_1.25', 'merged_logits']
-        assert {v.op.name for v in tf.compat.v1.model_variables()} == set(_variables(_TINY))
-        values = _run(logits)
+        assert set(network.weights) == set(_variables(_TINY))
+        values = network.run(logits)
     # int((33 - 1) * 1.25 / 16 + 1), int((49 - 1) * 1.25 / 16 + 1)
     assert {value.shape for value in values.values()} == {(1, 3, 4, 3)}
     merged = values.pop('merged_logits')
@@ -58,17 +53,17 @@ def test_scales_share_variables_and_have_keys():
 
 
 def test_average_of_scales():
-    with tf.Graph().as_default():
+    with given_weights.network() as network:
         options = _with(merge_method='avg')
         logits = model.multi_scale_logits(tf.constant(_image()), options, image_pyramid=(0.5, 1.0))['semantic']
-        values = _run(logits)
+        values = network.run(logits)
     np.testing.assert_allclose(
         values['merged_logits'], (values['logits_0.50'] + values['logits_1.00']) / 2, rtol=0, atol=1e-7
     )
 
 
 def test_one_scale_gives_the_merged_logits_alone():
-    with tf.Graph().as_default():
+    with given_weights.network():
         logits = model.multi_scale_logits(tf.constant(_image()), _TINY)['semantic']
         assert list(logits) == ['merged_logits']
         assert logits['merged_logits'].shape == [1, 3, 4, 3]
@@ -76,43 +71,43 @@ def test_one_scale_gives_the_merged_logits_alone():
 
 def test_unknown_batch_and_sizes():
     image = _image(2)
-    with tf.Graph().as_default():
+    with given_weights.network() as network:
         options = _with(crop_size=None, aspp=AsppOptions(rates=(2,), filters=8), decoder=DecoderOptions((4,), 8))
         images = tf.compat.v1.placeholder(tf.float32, [None, None, None, 3])
         unknown = model.predict_labels(images, options)
         known = model.predict_labels(tf.constant(image), dataclasses.replace(options, crop_size=_SIZE))
-        unknown, known = _run([unknown, known], {images: image})
+        unknown, known = network.run([unknown, known], {images: image})
     assert unknown['semantic'].shape == (2, *_SIZE)
     assert unknown['semantic'].dtype == np.int32
     np.testing.assert_allclose(unknown['semantic_prob'], known['semantic_prob'], rtol=0, atol=1e-5)
 
 
 def test_several_scales_of_unknown_size():
-    with tf.Graph().as_default():
+    with given_weights.network() as network:
         images = tf.compat.v1.placeholder(tf.float32, [None, None, None, 3])
         predictions = model.predict_labels_multi_scale(images, _with(crop_size=None), (0.5, 1.0), True)
-        probabilities = _run(predictions['semantic_prob'], {images: _image()})
+        probabilities = network.run(predictions['semantic_prob'], {images: _image()})
     assert probabilities.shape == (1, *_SIZE, 3)
     np.testing.assert_allclose(probabilities.sum(3), np.ones([1, *_SIZE]), rtol=1e-5)
 
 
 def test_mirrored_images_give_mirrored_predictions():
     image = _image()
-    with tf.Graph().as_default():
+    with given_weights.network() as network:
         first, second = (
             model.predict_labels_multi_scale(tf.constant(array), _TINY, (1.0,), True)['semantic_prob']
             for array in (image, image[:, :, ::-1].copy())
         )
-        first, second = _run([first, second])
+        first, second = network.run([first, second])
     np.testing.assert_allclose(first, second[:, :, ::-1], rtol=0, atol=1e-6)
 
 
 def test_labels_before_resizing():
-    with tf.Graph().as_default():
+    with given_weights.network() as network:
         options = _with(prediction_with_upsampled_logits=False)
         logits = model.multi_scale_logits(tf.constant(_image()), options)['semantic']['merged_logits']
         predictions = model.predict_labels(tf.constant(_image()), options)
-        logits, predictions = _run([logits, predictions])
+        logits, predictions = network.run([logits, predictions])
     labels = logits.argmax(3)
     np.testing.assert_array_equal(predictions['semantic'][:, ::16, ::16], labels)
     exponentials = np.exp(logits - logits.max(3, keepdims=True))
@@ -121,13 +116,13 @@ def test_labels_before_resizing():
 
 
 def test_images_of_another_size_than_the_crop():
-    with tf.Graph().as_default(), pytest.raises(OptionError, match=r'do not have the size 33,49 of crop_size'):
+    with given_weights.network(), pytest.raises(OptionError, match=r'do not have the size 33,49 of crop_size'):
         model.predict_labels(tf.zeros([1, 40, 49, 3]), _TINY)
 
 
 def test_images_of_other_channels_than_the_network_is_for():
     with (
-        tf.Graph().as_default(),
+        given_weights.network(),
         pytest.raises(OptionError, match=r'do not have the 3 channels'),
     ):
         model.predict_labels(tf.zeros([1, 33, 49, 4]), _TINY)
@@ -183,10 +178,10 @@ def test_gate_multiplies_instead_of_joining():
     ],
 )
 def test_decoder_names_and_sizes(decoder, names):
-    with tf.Graph().as_default():
+    with given_weights.network() as network:
         logits = model.multi_scale_logits(tf.constant(_image()), _with(decoder=decoder))['semantic']['merged_logits']
         assert logits.shape == [1, 9, 13, 3]
-        variables = {v.op.name: v.shape.as_list() for v in tf.compat.v1.model_variables()}
+        variables = network.shapes
     weights = [name for name in variables if name.startswith('decoder/') and name.endswith('weights')]
     scopes = {name.removeprefix('decoder/').rsplit('/', 1)[0] for name in weights}
     assert {scope for scope in scopes if not scope.startswith('feature_projection0')} == set(names)
@@ -198,7 +193,7 @@ def test_decoder_names_and_sizes(decoder, names):
 
 
 def test_a_decoder_stride_beyond_the_output_stride():
-    with tf.Graph().as_default():
+    with given_weights.network():
         options = _with(output_stride=8, decoder=DecoderOptions((16,), 8))
         logits = model.multi_scale_logits(tf.constant(_image()), options)['semantic']['merged_logits']
         assert logits.shape == [1, 3, 4, 3]
@@ -226,7 +221,7 @@ def test_what_is_refused(change, message):
 
 def test_pooling_crop_larger_than_the_image():
     options = _with(image_pooling_crop_size=(65, 65))
-    with tf.Graph().as_default(), pytest.raises(OptionError, match=r'image_pooling_crop_size=\(65, 65\) is larger'):
+    with given_weights.network(), pytest.raises(OptionError, match=r'image_pooling_crop_size=\(65, 65\) is larger'):
         model.predict_labels(tf.constant(_image()), options)
 
 
@@ -255,7 +250,7 @@ def test_options_of_searched_networks_have_no_effect_on_others(monkeypatch):
 
 def test_training_registers_updates_and_frozen_batch_norm_none():
     for fine_tune, expected in ((True, True), (False, False)):
-        with tf.Graph().as_default():
+        with given_weights.network():
             model.multi_scale_logits(
                 tf.constant(_image()), _TINY, mode=model.Mode(True, fine_tune_batch_norm=fine_tune)
             )

@@ -49,7 +49,14 @@ def _all_networks():
         'searched head': _with(dense_prediction_cell_json=CELL),
     }
     # The others have the operations of one of those.
-    kinds = {'mobilenet_v2', 'mobilenet_v3_small_seg', 'mobilenet_edgetpu', 'resnet_v1_18', 'xception_41', 'nas_pnasnet'}
+    kinds = {
+        'mobilenet_v2',
+        'mobilenet_v3_small_seg',
+        'mobilenet_edgetpu',
+        'resnet_v1_18',
+        'xception_41',
+        'nas_pnasnet',
+    }
     long = {}
     for name in sorted(BACKBONES.names()):
         stride = 8 if name == 'nas_hnasnet' else 16
