@@ -85,7 +85,10 @@ def _devices_of(master: str, filters: tuple[str, ...]) -> list[str]:
 
     def ask() -> None:
         try:
-            with sessions.open_session(tf.Graph(), master=master, device_filters=filters) as running:
+            with tf.Graph().as_default() as graph:
+                nothing = tf.no_op()
+            with sessions.open_session(graph, master=master, device_filters=filters) as running:
+                running.run(nothing)  # waits for the servers; list_devices would stop all threads of Python meanwhile
                 answer.append([device.name for device in running.list_devices()])
         except Exception as error:  # raised below, in the thread that waits for the answer
             answer.append(error)

@@ -3,6 +3,7 @@
 Covers deployment/cluster.py.
 """
 
+import contextlib
 import time
 
 import numpy as np
@@ -185,6 +186,23 @@ class TestConnect:
         monkeypatch.setattr(sessions, 'open_session', fail)
         with pytest.raises(MachineError, match=r"master='grpc://here:1': .* \((no more threads|broken)\)"):
             cluster.connect(CloneOptions(master='grpc://here:1'))
+
+    def test_python_runs_on_while_it_waits(self, monkeypatch):
+        """So that it can log that it waits, and Ctrl-C ends it: `list_devices` keeps the interpreter's lock."""
+        calls = []
+
+        class Session:
+            def run(self, fetches):
+                calls.append('run')
+
+            def list_devices(self):
+                calls.append('list_devices')
+                return []
+
+        monkeypatch.setattr(cluster, '_knock', lambda master: None)
+        monkeypatch.setattr(sessions, 'open_session', lambda *_, **__: contextlib.nullcontext(Session()))
+        assert cluster._devices_of('grpc://here:1', ()) == []
+        assert calls == ['run', 'list_devices']
 
     def test_it_says_so_while_it_waits_for_the_rest_of_the_cluster(self, monkeypatch, caplog):
         monkeypatch.setattr(cluster, 'PATIENCE_SECS', 0.1)
