@@ -165,6 +165,7 @@ class Registry(Generic[R]):
           ValueError: another record has its name, or one of its parameters has the name of an option, or of a parameter
             of another record from which it differs.
         """
+        self._load()  # so that it is this record that is refused, not one of the package
         if self._records.get(record.name, record) != record:
             raise ValueError(f"A {self.kind} '{record.name}' is already registered; names must be unique.")
         for parameter in record.parameters:

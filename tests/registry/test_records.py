@@ -88,6 +88,13 @@ def test_names_and_parameters_are_unique():
         _loss(of='words')
 
 
+def test_a_name_of_the_package_is_refused_before_the_package_is_read(monkeypatch):
+    registry = Registry('loss', 'LossOptions.formula', 'deeplab.core.losses')
+    monkeypatch.setattr(registry, '_load', lambda: registry._records.setdefault('mine', _loss()))
+    with pytest.raises(ValueError, match="loss 'mine'"):
+        registry.add(_loss(parameters=(RATE,)))
+
+
 def test_an_unknown_name_is_refused_with_the_known_ones():
     with pytest.raises(OptionError, match=r"formula='nothing' is not known\. Known: dice, .*softmax"):
         LOSSES.get('nothing')
