@@ -20,7 +20,8 @@ def reason_of(error: BaseException) -> str:
     """
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    lines = [line.strip() for line in str(getattr(error, 'message', None) or error).splitlines() if line.strip()]
+    lines = [line.strip() for line in str(getattr(error, 'message', None) or error).splitlines()]
+    lines = [line for line in lines if line.strip('=')]  # rows of = separate errors of several servers
     if not lines:
         return type(error).__name__
     if lines[0].startswith(_GRAPH_ERROR):

@@ -17,6 +17,7 @@ WHERE = "Graph execution error:\n\nDetected at node 'save' defined at (most rece
     [
         ('', 'DataLossError'),
         ('it is bad\n\t [[node]]', 'it is bad'),
+        ('\n=====================\nUNAVAILABLE: gone\n=====================\n', 'UNAVAILABLE: gone'),
         (f"{WHERE}Node: 'save'\na/b.tempstate1; No space left on device\n\t [[{{{{node save}}}}]]", 'a/b.tempstate1; '),
         (
             f"{WHERE}Node: 'save'\n{WHERE}Node: 'other'\n2 root error(s) found.\n  (0) RESOURCE: full\n",
