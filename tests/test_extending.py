@@ -1,14 +1,15 @@
 """docs/extending.md: its examples run as they stand, and docs/reference.md lists what is registered."""
 
 import contextlib
+import json
 import pathlib
 import re
 
 import pytest
 
-from deeplab import plugins
+from deeplab import cli, plugins
 from deeplab.registry import REGISTRIES
-from tests import reference_page
+from tests import reference_page, training_setup
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGE = (ROOT / 'docs' / 'extending.md').read_text(encoding='utf-8')
@@ -48,6 +49,38 @@ def test_one_file_adds_one_thing_of_each_kind(examples, kind, files, folder):
     assert files == '1'
     assert (ROOT / 'deeplab' / folder).is_dir()
     assert len(EXAMPLES[name].splitlines()) <= LONGEST
+
+
+NETWORK = ['--model_variant=pebble', '--pebble_filters=5', '--output_stride=16', '--decoder_output_stride=4']
+NETWORK += ['--decoder_filters=8', '--use_context_head', '--context_filters=8']
+TRAINING = ['--train_crop_size=33,65', '--train_batch_size=2', '--training_number_of_steps=2']
+TRAINING += ['--loss=softmax+0.5*poly1', '--poly1_epsilon=2', '--optimizer=lion', '--lion_beta=0.8']
+TRAINING += ['--learning_policy=restarts', '--restarts_cycles=2', '--base_learning_rate=0.001']
+EVALUATION = ['--eval_split=train', '--eval_crop_size=33,65', '--max_number_of_evaluations=1']
+EVALUATION += ['--metrics=most_errors', '--errors_least=2']
+
+
+def test_one_of_each_trains_evaluates_and_exports(examples, tmp_path, capsys):
+    """Evaluation and export take the flags of the network from the run manifest."""
+    records = training_setup.write_data(tmp_path / 'records').directory
+    plugins_flag = f'--plugins={",".join(examples)}'
+    data = [plugins_flag, f'--dataset_dir={records}', '--dataset=birds']
+    assert cli.main(['train', *data, '--train_logdir=log', *TRAINING, *NETWORK]) == 0
+    run = json.loads((tmp_path / 'log' / 'run.json').read_text())['runs'][0]
+    assert run['options']['model']['pebble_filters'] == 5
+    assert run['options']['loss']['poly1_epsilon'] == 2.0
+    assert cli.main(['eval', *data, '--checkpoint_dir=log', '--eval_logdir=eval', *EVALUATION]) == 0
+    figures = json.loads((tmp_path / 'eval' / 'metrics-2-train.json').read_text())
+    assert figures['metrics']['most_errors']['images'] <= figures['images'] == training_setup.IMAGES
+    words = ['--checkpoint_path=log', '--export_path=graph.gz', '--crop_size=33,65', '--num_classes=3']
+    words += ['--export_format=compressed_graph', '--gzip_level=1']
+    assert cli.main(['export_model', plugins_flag, *words]) == 0
+    assert (tmp_path / 'graph.gz').read_bytes()[:2] == b'\x1f\x8b'
+    assert '100.00%' in capsys.readouterr().out
+    words = ['log', '--json', '--num_classes=3', plugins_flag, *NETWORK]
+    found = json.loads(cli.run_program('checkpoint', words).report)
+    assert found['network']['model_variant'] == 'pebble'
+    assert found['against']['fits']
 
 
 def test_the_table_has_every_kind():

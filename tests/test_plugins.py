@@ -104,6 +104,14 @@ def test_a_backbone_and_a_head_of_a_plugin(network):
     assert {'pebble_filters': 5, 'use_context_head': True, 'context_filters': 4}.items() <= as_dict(options).items()
 
 
+def test_a_backbone_of_a_plugin_is_listed(network):
+    """With the padding value of its normalization; denser features cost more."""
+    found = json.loads(cli.run_program('networks', [network, '--model_variant=pebble', '--json']).report)[0]
+    assert found['scope'] == 'pebble'
+    np.testing.assert_allclose(found['input']['mean_pixel'], (123.15, 115.90, 103.06))
+    assert found['costs']['16']['multiply_adds'] < found['costs']['8']['multiply_adds']
+
+
 def test_parameters_that_have_no_effect(network, caplog):
     options = cli.options_of('networks', [network, '--model_variant=pebble', '--context_filters=1']).model
     model.check_options(options)
