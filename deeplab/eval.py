@@ -177,6 +177,8 @@ def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> st
     return '\n'.join(lines)
 
 
-def _shown(share: float | None) -> str:
-    """Formats a share as a column of the table."""
-    return '      -' if share is None else f'{share:7.4f}'
+def _shown(figure: float | None) -> str:
+    """Formats a share, or another figure, as a column of the table."""
+    if figure is None:
+        return '      -'
+    return f'{figure:7.4f}' if abs(figure) < 10 else f'{figure:7.6g}'

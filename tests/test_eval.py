@@ -101,6 +101,7 @@ def test_figures_equal_a_matrix_of_our_own(options):
     assert content['metrics'] == result.rounds[0].further
     assert content['flags']['metrics'] == {'image_iou': {}}
     assert f'image_iou mean                   {np.mean(images):.4f}' in result.report
+    assert [eval_program._shown(figure) for figure in (None, 0.5, 436.0)] == ['      -', ' 0.5000', '    436']
     tagged = evaluation_rounds.further_tagged_figures(result.rounds[0], PredictionOptions((0.5, 1.0)))
     assert tagged['eval/image_iou_0.5_1.0_lowest'] == min(images)
 

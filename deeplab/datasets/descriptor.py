@@ -179,7 +179,8 @@ def _of_module(module: types.ModuleType, name: str) -> DatasetDescriptor:
     dataset = getattr(module, 'DATASET', None)
     if not isinstance(dataset, DatasetDescriptor):
         raise OptionError(
-            f"Module '{name}' does not describe a data set: it must define DATASET = descriptor.DatasetDescriptor(...)."
+            f"Module '{name}' does not describe a data set: it must define DATASET = "
+            'descriptor.DatasetDescriptor(...), or be loaded as a plugin if it registers one.'
         )
     return dataset
 
