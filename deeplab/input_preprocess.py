@@ -11,22 +11,16 @@ from collections.abc import Callable, Iterable, Sequence
 import tensorflow as tf
 
 from deeplab import common
-from deeplab.core import augmentations, preprocess_utils
+from deeplab.core import preprocess_utils
 from deeplab.options import AugmentOptions, ResizeOptions
+from deeplab.registry import AFTER_CROP, AFTER_PADDING, BEFORE_CROP, CROP, Augmentation, AugmentContext
+from deeplab.registry.augmentations import NUMBERS, PAD, RESIZE, SCALE_AND_CROP
 
 Sample = dict[str, tf.Tensor]
 Step = Callable[[Sample], Sample]
 
-# Names of the steps of training.
-RESIZE = 'resize_to_range'
-COLORS = 'colors'
-ROTATION = 'rotation'
-CROP = 'scale_and_crop'
-NUMBERS = 'to_numbers'
-BLUR = 'blur'
-CUTOUT = 'cutout'
-PAD = 'pad'
-FLIP = 'flip'
+# Purposes of seeds; the others are in the records of the augmentations (`core/augmentations/__init__.py`).
+_SCALE_SEED, _CROP_SEED = 0, 1
 
 
 def train_steps(
@@ -37,11 +31,11 @@ def train_steps(
     ignore_label: int,
     class_pixels: Sequence[int] | None = None,
 ) -> dict[str, Step]:
-    """Returns the steps of training by name, in order: resize, scale, pad, crop, flip; more if `augment` enables them.
+    """Returns the steps of training by name, in order: resize, scale and crop, pad, and the augmentations that are on.
 
     Only sides smaller than the crop are padded, and only larger ones are cropped, so the two commute: cropping comes
-    first, while there is less to copy. For the same reason types are changed after it. Colours change before anything
-    puts the mean pixel into the image, and rotation comes before the crop, which then shows what was around it.
+    first, while there is less to copy. For the same reason types are changed after it. Where each augmentation runs is
+    the stage of its record (`registry.Augmentation`).
 
     Args:
       crop_size: rows and columns of the network's input.
@@ -53,21 +47,20 @@ def train_steps(
 
     Source: arXiv:1706.05587, section 4 (data augmentation).
     """
-    crop = scale_and_crop_randomly(augment, crop_size)
-    if augment.rare_class_sampling:
-        crop = scale_and_crop_at_rare_classes(augment, crop_size, ignore_label, class_pixels)
-    steps = {
+    context = AugmentContext(crop_size, mean_pixel, ignore_label, class_pixels)
+
+    def of_stage(stage: str) -> dict[str, Step]:
+        return {record.name: change(record, augment, context) for record in augment.active if record.stage == stage}
+
+    return {
         RESIZE: resize_to_range(resize),
-        COLORS: change_colors_randomly(augment) if augment.changes_colors else None,
-        ROTATION: rotate_randomly(augment, mean_pixel, ignore_label) if augment.rotation_degrees else None,
-        CROP: crop,
+        **of_stage(BEFORE_CROP),
+        SCALE_AND_CROP: scale_and_crop(augment, context),
         NUMBERS: to_numbers,
-        BLUR: blur_randomly(augment) if augment.blur_sigma else None,
-        CUTOUT: cut_out_randomly(augment, mean_pixel, ignore_label) if augment.cutout_size else None,
+        **of_stage(AFTER_CROP),
         PAD: pad_to(crop_size, mean_pixel, ignore_label),
-        FLIP: flip_randomly(augment.flip_probability),
+        **of_stage(AFTER_PADDING),
     }
-    return {name: step for name, step in steps.items() if step is not None}
 
 
 def eval_steps(
@@ -144,97 +137,31 @@ def resize_to_range(resize: ResizeOptions) -> Step:
     return step
 
 
-def scale_and_crop_randomly(augment: AugmentOptions, crop_size: tuple[int, int]) -> Step:
-    """Scales by a random factor and cuts a random window of the crop size; a side that is smaller stays whole."""
+def scale_and_crop(augment: AugmentOptions, context: AugmentContext) -> Step:
+    """Scales by a random factor and cuts a window of the crop size; a side that is smaller stays whole.
 
-    def step(sample: Sample) -> Sample:
-        size = _random_size(sample, augment)
-        both = preprocess_utils.resize_and_crop_randomly(*_both(sample), size, crop_size, _seed_of(sample, 1))
-        return _with_both(sample, *both)
-
-    return step
-
-
-def scale_and_crop_at_rare_classes(
-    augment: AugmentOptions, crop_size: tuple[int, int], ignore_label: int, class_pixels: Sequence[int] | None
-) -> Step:
-    """As `scale_and_crop_randomly`, but for a share of the samples the window contains a pixel of a rare class.
-
-    Args:
-      augment: scale, and the share.
-      crop_size: rows and columns of the window.
-      ignore_label: id that is not a class.
-      class_pixels: pixels of each class in the split; None to count those of each image.
+    The window is a random one, unless an augmentation that is on places it.
     """
-    plain = scale_and_crop_randomly(augment, crop_size)
+    crops = [record for record in augment.active if record.stage == CROP]
 
     def step(sample: Sample) -> Sample:
-        image, label = _both(sample)
-        if label is None:
-            return plain(sample)
-        size = _random_size(sample, augment)
-        window = preprocess_utils.window_in(size, crop_size)
-        chance_seed, seed = tf.unstack(tf.random.experimental.stateless_split(_seed_of(sample, 7), 2))
-        corner = tf.cond(
-            tf.random.stateless_uniform([], chance_seed) < augment.rare_class_sampling,
-            lambda: augmentations.rare_class_window(
-                preprocess_utils.resize_label(label, size), window, class_pixels, ignore_label, seed
-            ),
-            lambda: preprocess_utils.random_window(*size, window, _seed_of(sample, 1)),
-        )
-        return _with_both(sample, *preprocess_utils.resize_and_crop(image, label, size, corner, window))
-
-    return step
-
-
-def change_colors_randomly(augment: AugmentOptions) -> Step:
-    """Changes brightness, contrast, saturation and hue of the image; it becomes float32."""
-
-    def step(sample: Sample) -> Sample:
-        image, label = _both(sample)
-        factors = augmentations.random_color_factors(
-            augment.jitter_brightness,
-            augment.jitter_contrast,
-            augment.jitter_saturation,
-            augment.jitter_hue,
-            _seed_of(sample, 3),
-        )
-        return _with_both(sample, augmentations.change_colors(image, *factors), label)
-
-    return step
-
-
-def rotate_randomly(augment: AugmentOptions, mean_pixel: Sequence[float], ignore_label: int) -> Step:
-    """Rotates around the centre by a random angle; the image becomes float32."""
-
-    def step(sample: Sample) -> Sample:
-        angle = augmentations.random_angle(augment.rotation_degrees, _seed_of(sample, 4))
-        return _with_both(sample, *augmentations.rotate(*_both(sample), angle, mean_pixel, ignore_label))
-
-    return step
-
-
-def blur_randomly(augment: AugmentOptions) -> Step:
-    """Blurs a share of the images; after `to_numbers`."""
-
-    def step(sample: Sample) -> Sample:
-        image, label = _both(sample)
-        seed = _seed_of(sample, 5)
+        size, seed = _random_size(sample, augment), _seed_of(sample, _CROP_SEED)
+        if crops:
+            return change(crops[0], augment, context._replace(scaled_size=size, crop_seed=seed))(sample)
         return _with_both(
-            sample, augmentations.random_blur(image, augment.blur_sigma, augment.blur_probability, seed), label
+            sample, *preprocess_utils.resize_and_crop_randomly(*_both(sample), size, context.crop_size, seed)
         )
 
     return step
 
 
-def cut_out_randomly(augment: AugmentOptions, mean_pixel: Sequence[float], ignore_label: int) -> Step:
-    """Hides random squares of image and label; after `to_numbers`."""
+def change(record: Augmentation, augment: AugmentOptions, context: AugmentContext) -> Step:
+    """Changes image and label as an augmentation does, drawing from its own seed."""
+    values = augment.values_of(record)
 
     def step(sample: Sample) -> Sample:
-        both = augmentations.random_cutout(
-            *_both(sample), augment.cutout_size, augment.cutout_count, mean_pixel, ignore_label, _seed_of(sample, 6)
-        )
-        return _with_both(sample, *both)
+        seed = _seed_of(sample, record.seed_purpose)
+        return _with_both(sample, *record.function(*_both(sample), seed, context, **values))
 
     return step
 
@@ -248,15 +175,6 @@ def pad_to(crop_size: tuple[int, int], mean_pixel: Sequence[float], ignore_label
     return step
 
 
-def flip_randomly(probability: float) -> Step:
-    """Mirrors left to right with a probability."""
-
-    def step(sample: Sample) -> Sample:
-        return _with_both(sample, *preprocess_utils.random_flip(*_both(sample), probability, _seed_of(sample, 2)))
-
-    return step
-
-
 def _both(sample: Sample) -> tuple[tf.Tensor, tf.Tensor | None]:
     """Returns image and label; None if there is no label."""
     return sample[common.IMAGE], sample.get(common.LABEL)
@@ -265,7 +183,10 @@ def _both(sample: Sample) -> tuple[tf.Tensor, tf.Tensor | None]:
 def _random_size(sample: Sample, augment: AugmentOptions) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns rows and columns of the image after scaling by a random factor."""
     scale = preprocess_utils.random_scale_value(
-        augment.min_scale_factor, augment.max_scale_factor, augment.scale_factor_step_size, _seed_of(sample, 0)
+        augment.min_scale_factor,
+        augment.max_scale_factor,
+        augment.scale_factor_step_size,
+        _seed_of(sample, _SCALE_SEED),
     )
     return preprocess_utils.scaled_size(*preprocess_utils.size_of(sample[common.IMAGE]), scale)
 
@@ -276,8 +197,5 @@ def _with_both(sample: Sample, image: tf.Tensor, label: tf.Tensor | None) -> Sam
 
 
 def _seed_of(sample: Sample, purpose: int) -> tf.Tensor:
-    """Returns a seed for one random choice: without the purpose, scale, crop and flip would be correlated.
-
-    These numbers must not change: 0 scale, 1 crop, 2 flip, 3 colours, 4 rotation, 5 blur, 6 cutout, 7 rare classes.
-    """
+    """Returns a seed for one random choice: without the purpose, scale, crop and flip would be correlated."""
     return tf.random.experimental.stateless_fold_in(sample[common.SEED], purpose)

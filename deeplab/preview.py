@@ -26,6 +26,8 @@ from deeplab.core import sessions
 from deeplab.datasets import label_checks
 from deeplab.errors import OptionError
 from deeplab.options import AugmentOptions, PreviewOptions, TrainOptions
+from deeplab.registry import CROP, Augmentation
+from deeplab.registry.augmentations import NUMBERS, PAD, RESIZE, SCALE_AND_CROP, percent
 from deeplab.training import split_input, train_run
 from deeplab.utils import drawing, input_generator, names, output_files, preview_sheet
 from deeplab.wording import option
@@ -104,62 +106,44 @@ def views(training: TrainOptions, data: split_input.Data) -> list[View]:
     images, the view shows all of them augmented, and its caption gives the share.
     """
     augment = training.augment
-    always = dataclasses.replace(augment, blur_probability=1.0, flip_probability=1.0, rare_class_sampling=0.0)
-    steps = split_input.input_steps(dataclasses.replace(training, augment=always), data)
-    found = [View(preview_sheet.Column('Record', 'unchanged; below, with its mask'), _chosen(steps, {}))]
+    active = {record.name: record for record in augment.active}
+    crops = [record for record in active.values() if record.stage == CROP]
+    always = dataclasses.replace(augment, **{k: v for record in active.values() for k, v in record.preview.items()})
+    no_crops = dataclasses.replace(always, **{p.name: p.default for record in crops for p in record.parameters})
+    steps = _steps(training, data, no_crops)
+    found = [View(preview_sheet.Column('Record', 'unchanged; below, with its mask'), _chosen(steps))]
     for name in steps:
-        if name in (input_preprocess.RESIZE, input_preprocess.NUMBERS, input_preprocess.PAD):
-            continue
-        found.append(View(_column(name, training), _chosen(steps, {input_preprocess.RESIZE, name})))
-        if name == input_preprocess.CROP and augment.rare_class_sampling:
-            aimed = dataclasses.replace(always, rare_class_sampling=1.0)
-            steps_aimed = split_input.input_steps(dataclasses.replace(training, augment=aimed), data)
-            column = preview_sheet.Column(
-                'Crop at a rare class', f'on {_percent(augment.rare_class_sampling)} of the images'
-            )
-            found.append(View(column, _chosen(steps_aimed, {input_preprocess.RESIZE, name})))
+        if name == SCALE_AND_CROP:
+            found.append(View(_scale_column(training), _chosen(steps, name)))
+            aimed = _steps(training, data, always)
+            found += [View(_column(record, augment), _chosen(aimed, name)) for record in crops]
+        elif name in active:
+            found.append(View(_column(active[name], augment), _chosen(steps, name)))
     return found
 
 
-def _chosen(steps: dict[str, input_preprocess.Step], names: set[str] | dict[str, str]) -> list[input_preprocess.Step]:
-    """Returns steps by their names, in order, with the steps that they require."""
-    wanted = {*names, input_preprocess.NUMBERS}
-    if input_preprocess.CROP in wanted:
-        wanted.add(input_preprocess.PAD)
-    return [step for name, step in steps.items() if name in wanted]
+def _steps(training: TrainOptions, data: split_input.Data, augment: AugmentOptions) -> dict[str, input_preprocess.Step]:
+    """Returns the steps of the training with other augmentations, by name."""
+    return split_input.input_steps(dataclasses.replace(training, augment=augment), data)
 
 
-def _column(name: str, training: TrainOptions) -> preview_sheet.Column:
-    """Returns title and details of a step."""
+def _chosen(steps: dict[str, input_preprocess.Step], name: str = NUMBERS) -> list[input_preprocess.Step]:
+    """Returns the step of a name with those that it requires, in order; without a name, the unchanged record."""
+    wanted = {name, NUMBERS} | ({RESIZE} if name != NUMBERS else set()) | ({PAD} if name == SCALE_AND_CROP else set())
+    return [step for other, step in steps.items() if other in wanted]
+
+
+def _column(record: Augmentation, augment: AugmentOptions) -> preview_sheet.Column:
+    """Returns title and details of an augmentation."""
+    return preview_sheet.Column(record.title or record.name, record.caption(augment.values_of(record)))
+
+
+def _scale_column(training: TrainOptions) -> preview_sheet.Column:
+    """Returns title and details of random scaling and the plain crop."""
     augment = training.augment
     height, width = training.model.crop_size or (0, 0)
-    squares = '1 square' if augment.cutout_count == 1 else f'{augment.cutout_count} squares'
-    titles = {
-        input_preprocess.COLORS: ('Colours', _color_details(augment)),
-        input_preprocess.ROTATION: ('Rotation', f'up to +/-{augment.rotation_degrees:g} degrees'),
-        input_preprocess.CROP: (
-            'Scale and crop',
-            f'{augment.min_scale_factor:g} to {augment.max_scale_factor:g} times, {height} x {width}',
-        ),
-        input_preprocess.BLUR: (
-            'Blur',
-            f'sigma up to {augment.blur_sigma:g}, on {_percent(augment.blur_probability)} of the images',
-        ),
-        input_preprocess.CUTOUT: ('Cutout', f'{squares} of {augment.cutout_size} pixels'),
-        input_preprocess.FLIP: ('Flip', f'on {_percent(augment.flip_probability)} of the images'),
-    }
-    return preview_sheet.Column(*titles.get(name, (name, '')))
-
-
-def _color_details(augment: AugmentOptions) -> str:
-    """Describes the colour augmentations and their strength."""
-    values = {
-        'bright.': augment.jitter_brightness,
-        'contr.': augment.jitter_contrast,
-        'satur.': augment.jitter_saturation,
-        'hue': augment.jitter_hue,
-    }
-    return ', '.join(f'{name} {value:g}' for name, value in values.items() if value)
+    scales = f'{augment.min_scale_factor:g} to {augment.max_scale_factor:g} times'
+    return preview_sheet.Column('Scale and crop', f'{scales}, {height} x {width}')
 
 
 def _look(
@@ -250,7 +234,7 @@ def _figures(shares: np.ndarray, data: split_input.Data) -> list[tuple[int, str]
     pixels = data.check_result.class_pixels.astype(np.float64)
     split = pixels / max(pixels.sum(), 1)
     return [
-        (i, f'{_percent(shares[i])} ({_percent(split[i])})')
+        (i, f'{percent(shares[i])} ({percent(split[i])})')
         for i in range(len(shares))
         if len(shares) <= _MOST_CLASSES_SHOWN or shares[i] > 0
     ]
@@ -259,14 +243,7 @@ def _figures(shares: np.ndarray, data: split_input.Data) -> list[tuple[int, str]
 def _ignored_figures(share: float, data: split_input.Data) -> str:
     """Formats the share of ignored pixels, in samples and split."""
     ignored = data.check_result.ignored_pixels
-    return f'{_percent(share)} ({_percent(ignored / max(ignored + int(data.check_result.class_pixels.sum()), 1))})'
-
-
-def _percent(share: float) -> str:
-    """Formats a share."""
-    if 0 < share < 0.0005:
-        return '<0.1%'
-    return f'{100 * share:.1f}%' if share < 0.0995 else f'{100 * share:.0f}%'
+    return f'{percent(share)} ({percent(ignored / max(ignored + int(data.check_result.class_pixels.sum()), 1))})'
 
 
 def _write(path: str, sheet: object) -> None:

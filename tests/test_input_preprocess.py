@@ -261,22 +261,22 @@ def test_crops_that_are_not_aimed_lie_where_they_always_lay():
 
 
 @pytest.mark.parametrize(
-    ('flag', 'value', 'most'),
+    ('flag', 'value', 'allowed'),
     [
-        ('jitter_brightness', 1.5, '1'),
-        ('jitter_contrast', -0.1, '1'),
-        ('jitter_saturation', float('nan'), '1'),
-        ('jitter_hue', 0.6, '0.5'),
-        ('rotation_degrees', 270, '180'),
-        ('blur_sigma', -1, '20'),
-        ('cutout_size', -3, '4096'),
-        ('rare_class_sampling', 1.1, '1'),
+        ('jitter_brightness', 1.5, 'from 0 to 1'),
+        ('jitter_contrast', -0.1, 'from 0 to 1'),
+        ('jitter_saturation', float('nan'), 'a finite number'),
+        ('jitter_hue', 0.6, 'from 0 to 0.5'),
+        ('rotation_degrees', 270, 'from 0 to 180'),
+        ('blur_sigma', -1, 'from 0 to 20'),
+        ('cutout_size', -3, 'from 0 to 4096'),
+        ('rare_class_sampling', 1.1, 'from 0 to 1'),
     ],
 )
-def test_values_out_of_range_are_refused(flag, value, most):
+def test_values_out_of_range_are_refused(flag, value, allowed):
     with pytest.raises(OptionError) as raised:
         AugmentOptions(**{flag: value})
-    assert str(raised.value) == f'{flag}={value} is not allowed: it must be from 0 (off) to {most}.'
+    assert str(raised.value) == f'{flag}={value} is not allowed: it must be {allowed}.'
 
 
 def test_shares_and_counts_are_checked():

@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab import cli, model, plugins
+from deeplab import cli, common, input_preprocess, model, plugins
 from deeplab.core import schedules, sessions
 from deeplab.datasets import descriptor
 from deeplab.errors import OptionError
 from deeplab.export import export_files
-from deeplab.options import OptimizerOptions
+from deeplab.options import OptimizerOptions, ResizeOptions
 from deeplab.options.parameters import as_dict
 from deeplab.registry import (
+    AUGMENTATIONS,
     BACKBONES,
     DATASETS,
     EXPORT_FORMATS,
@@ -190,6 +191,27 @@ def test_a_learning_policy_of_a_plugin(tmp_path, monkeypatch):
         assert rates == pytest.approx([0.2, 0.1, 0.2, 0.1])
         with pytest.raises(OptionError, match='--restarts_cycles=half is not allowed'):
             cli.options_of('train', [*words, '--restarts_cycles=half'])
+
+
+def test_an_augmentation_of_a_plugin(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'noise.py').write_text(EXAMPLES['noise.py'])
+    words = [*TRAIN, '--plugins=noise', '--noise_deviation=4', '--cutout_size=2', '--flip_probability=0']
+    with AUGMENTATIONS.changes_undone():
+        chosen = cli.options_of('train', words).augment
+        assert [record.name for record in chosen.active] == ['cutout', 'noise']
+        with pytest.raises(OptionError, match=r'--noise_deviation=-1\.0 is not allowed: it must be from 0 to 255'):
+            cli.options_of('train', [*words, '--noise_deviation=-1'])
+        image = tf.fill([5, 7, 3], tf.constant(128, tf.uint8))
+        sample = {common.IMAGE: image, common.LABEL: image[..., :1], common.SEED: tf.constant([1, 2], tf.int64)}
+        noisy, plain = (
+            input_preprocess.apply_steps(
+                sample, input_preprocess.train_steps((5, 7), ResizeOptions(), augment, [128.0] * 3, 255).values()
+            )
+            for augment in (chosen, dataclasses.replace(chosen, noise_deviation=0.0))
+        )
+        assert 2.0 < np.std(noisy[common.IMAGE] - plain[common.IMAGE]) < 6.0
+        np.testing.assert_array_equal(noisy[common.LABEL], plain[common.LABEL])  # the cutout draws the same squares
 
 
 def test_an_export_format_of_a_plugin(tmp_path, monkeypatch):

@@ -81,7 +81,7 @@ def test_a_sheet_with_a_column_for_each_change(everything):
     titles = [column.title for column in content.columns]
     assert titles == [
         'Record',
-        'Colours',
+        'Colors',
         'Rotation',
         'Scale and crop',
         'Crop at a rare class',
@@ -156,7 +156,7 @@ def test_records_are_resized_to_the_range_first(data, tmp_path, monkeypatch):
 
 
 def test_percentages_for_people():
-    shown = [preview._percent(share) for share in (0, 0.0001, 0.0123, 0.0996, 0.5, 1)]
+    shown = [preview.percent(share) for share in (0, 0.0001, 0.0123, 0.0996, 0.5, 1)]
     assert shown == ['0.0%', '<0.1%', '1.2%', '10%', '50%', '100%']
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deeplab import options
-from deeplab.cli.links import linked
+from deeplab.cli.links import linked, parameters
 from deeplab.cli.plugin_flags import EVERY_PROGRAM
 from deeplab.cli.words import Flag, Group
 from deeplab.registry import DATASETS
@@ -92,45 +92,7 @@ AUGMENTATION = Group(
             'AugmentOptions.scale_factor_step_size',
             'Approximate distance between the possible scales; 0: any scale in the range.',
         ),
-        linked(
-            'jitter_brightness',
-            'AugmentOptions.jitter_brightness',
-            'Multiply the brightness by a random factor from 1 minus this to 1 plus this, such as 0.2. 0 disables this '
-            'and each of the following; deeplab preview draws their effect.',
-        ),
-        linked('jitter_contrast', 'AugmentOptions.jitter_contrast', 'Multiply the contrast by such a random factor.'),
-        linked(
-            'jitter_saturation', 'AugmentOptions.jitter_saturation', 'Multiply the saturation by such a random factor.'
-        ),
-        linked(
-            'jitter_hue',
-            'AugmentOptions.jitter_hue',
-            'Rotate the hue by up to this fraction of the color circle, such as 0.02, in either direction.',
-        ),
-        linked(
-            'rotation_degrees',
-            'AugmentOptions.rotation_degrees',
-            'Rotate images by up to this angle, in either direction. Pixels from outside the image are excluded from '
-            'the loss.',
-        ),
-        linked('blur_sigma', 'AugmentOptions.blur_sigma', 'Largest standard deviation, in pixels, of a Gaussian blur.'),
-        linked(
-            'blur_probability', 'AugmentOptions.blur_probability', 'Fraction of the images that --blur_sigma blurs.'
-        ),
-        linked(
-            'cutout_size',
-            'AugmentOptions.cutout_size',
-            'Side, in pixels, of squares that are cut out of images; their pixels are excluded from the loss.',
-        ),
-        linked(
-            'cutout_count', 'AugmentOptions.cutout_count', 'Number of squares that --cutout_size cuts out of an image.'
-        ),
-        linked(
-            'rare_class_sampling',
-            'AugmentOptions.rare_class_sampling',
-            'Fraction of the crops that are placed on a pixel of a randomly chosen class, rare classes more often, '
-            'such as 0.5.',
-        ),
+        parameters('AugmentOptions'),
     ),
 )
 NUM_WORKERS = linked(

@@ -7,11 +7,14 @@ An image is [h, w, channels], a label [h, w, 1]; both move together. What is ran
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import tensorflow as tf
 
-Integers = tf.Tensor | np.ndarray | int
+from deeplab.core.lazy import tf
+
+if TYPE_CHECKING:
+    Integers = tf.Tensor | np.ndarray | int
 
 
 def resize_image(image: tf.Tensor, size: tf.Tensor | Sequence[int]) -> tf.Tensor:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+from typing import Any
 
-from deeplab.options.rules import require, require_not_negative, require_positive, require_share
+from deeplab.errors import OptionError
+from deeplab.options.parameters import Settings, with_parameters
+from deeplab.options.rules import require, require_not_negative, require_positive
+from deeplab.registry.augmentations import AUGMENTATIONS, CROP, Augmentation
+from deeplab.registry.records import values_of
 from deeplab.wording import option
 
 IMAGE_FORMATS = ('jpg', 'jpeg', 'png', 'npy')
@@ -56,53 +62,25 @@ class ResizeOptions:
             )
 
 
-_LARGEST_AUGMENTATION = {
-    'jitter_brightness': 1,
-    'jitter_contrast': 1,
-    'jitter_saturation': 1,
-    'jitter_hue': 0.5,
-    'rotation_degrees': 180,
-    'blur_sigma': 20,
-    'cutout_size': 4096,
-    'rare_class_sampling': 1,
-}
-
-
+@with_parameters(AUGMENTATIONS)
 @dataclasses.dataclass(frozen=True)
 class AugmentOptions:
     """Random augmentation of training images.
+
+    The parameters of all augmentations are keywords and attributes as well, such as `rotation_degrees`; random scaling,
+    which is part of every training, has fields.
 
     Attributes:
       min_scale_factor: smallest scale of the image.
       max_scale_factor: largest scale of the image.
       scale_factor_step_size: distance of the possible scales; 0 for any scale in the range.
-      flip_probability: fraction of images that are flipped left to right.
-      jitter_brightness: all values are multiplied by a factor from 1 minus this to 1 plus this; 0 for none.
-      jitter_contrast: the same for the distance from the image's mean brightness.
-      jitter_saturation: the same for the distance from gray.
-      jitter_hue: the hue is rotated by up to this fraction of a full turn, in either direction.
-      rotation_degrees: images are rotated by up to this angle, in either direction.
-      blur_sigma: largest standard deviation of a Gaussian blur, in pixels; 0 for none.
-      blur_probability: fraction of images that are blurred.
-      cutout_size: side of the squares that are cut out, in pixels; 0 for none.
-      cutout_count: number of these squares.
-      rare_class_sampling: fraction of crops that are placed on a pixel of a random class, rare classes more often.
+      settings: parameters of the augmentations that differ from their defaults.
     """
 
     min_scale_factor: float = 0.5
     max_scale_factor: float = 2.0
     scale_factor_step_size: float = 0.25
-    flip_probability: float = 0.5
-    jitter_brightness: float = 0.0
-    jitter_contrast: float = 0.0
-    jitter_saturation: float = 0.0
-    jitter_hue: float = 0.0
-    rotation_degrees: float = 0.0
-    blur_sigma: float = 0.0
-    blur_probability: float = 0.5
-    cutout_size: int = 0
-    cutout_count: int = 1
-    rare_class_sampling: float = 0.0
+    settings: Settings = ()
 
     def __post_init__(self) -> None:
         require_positive('AugmentOptions.min_scale_factor', self.min_scale_factor)
@@ -113,13 +91,22 @@ class AugmentOptions:
             f'it must be at most {option("AugmentOptions.max_scale_factor", self.max_scale_factor)}',
         )
         require_not_negative('AugmentOptions.scale_factor_step_size', self.scale_factor_step_size)
-        for name, largest in _LARGEST_AUGMENTATION.items():
-            value = getattr(self, name)
-            require(0 <= value <= largest, f'AugmentOptions.{name}', value, f'it must be from 0 (off) to {largest}')
-        require_share('AugmentOptions.blur_probability', self.blur_probability)
-        require_positive('AugmentOptions.cutout_count', self.cutout_count)
+        crops = [record for record in self.active if record.stage == CROP]
+        if len(crops) > 1:
+            names = ' and '.join(crop.name for crop in crops)
+            raise OptionError(f'The augmentations {names} cannot be combined: each places the crop. Omit all but one.')
 
     @property
-    def changes_colors(self) -> bool:
-        """Whether any color jitter is on."""
-        return any((self.jitter_brightness, self.jitter_contrast, self.jitter_saturation, self.jitter_hue))
+    def active(self) -> tuple[Augmentation, ...]:
+        """The augmentations that are on, in the order in which they run."""
+        return tuple(record for record in AUGMENTATIONS.records() if record.is_enabled(self.values_of(record)))
+
+    def values_of(self, record: Augmentation) -> dict[str, Any]:
+        """Returns the values of the parameters of an augmentation, by name."""
+        return values_of(record, functools.partial(getattr, self))
+
+    def check_crop_size(self, crop_size: tuple[int, int]) -> None:
+        """Raises `OptionError` if an augmentation that is on does not fit the size of the network's input."""
+        for record in self.active:
+            if record.check is not None:
+                record.check(self.values_of(record), crop_size)

@@ -156,12 +156,7 @@ class TrainOptions:
         self._require_micro_batches()
         self._require_initial_checkpoint()
         if self.model.crop_size is not None:
-            require(
-                self.augment.cutout_size < min(self.model.crop_size),
-                'AugmentOptions.cutout_size',
-                self.augment.cutout_size,
-                f'it must be less than both sides of {option("ModelOptions.crop_size", self.model.crop_size)}',
-            )
+            self.augment.check_crop_size(self.model.crop_size)
 
     def _require_micro_batches(self) -> None:
         """Raises `OptionError` unless the images of a step can be split into equal micro-batches, on one machine."""

@@ -5,6 +5,15 @@ docs/extending.md shows an example of each kind. Nothing here imports TensorFlow
 
 from __future__ import annotations
 
+from deeplab.registry.augmentations import (
+    AFTER_CROP,
+    AFTER_PADDING,
+    AUGMENTATIONS,
+    BEFORE_CROP,
+    CROP,
+    Augmentation,
+    AugmentContext,
+)
 from deeplab.registry.datasets import DATASETS, Dataset
 from deeplab.registry.export_formats import EXPORT_FORMATS, ExportFormat, FrozenNetwork
 from deeplab.registry.learning_policies import LEARNING_POLICIES, LearningPolicy
@@ -20,6 +29,7 @@ REGISTRIES: dict[type[Record], Registry] = {  # type: ignore[type-arg]
     Loss: LOSSES,
     Optimizer: OPTIMIZERS,
     LearningPolicy: LEARNING_POLICIES,
+    Augmentation: AUGMENTATIONS,
     Backbone: BACKBONES,
     Head: HEADS,
     Metric: METRICS,
@@ -42,10 +52,17 @@ def register(record: Record) -> None:
 
 
 __all__ = [
+    'AFTER_CROP',
+    'AFTER_PADDING',
+    'AUGMENTATIONS',
+    'AugmentContext',
+    'Augmentation',
     'BACKBONES',
     'BATCH',
+    'BEFORE_CROP',
     'Backbone',
     'CONFUSION_MATRIX',
+    'CROP',
     'DATASETS',
     'Dataset',
     'EXPORT_FORMATS',

@@ -1,4 +1,9 @@
-"""Each augmentation against arrays by hand or a NumPy twin, in eager execution."""
+"""Each augmentation against arrays by hand or a NumPy twin, in eager execution.
+
+Covers core/augmentations/blur.py, core/augmentations/colors.py, core/augmentations/cutout.py,
+core/augmentations/flip.py (with test_preprocess_utils.py), core/augmentations/rare_classes.py,
+core/augmentations/rotation.py and registry/augmentations.py (with test_input_preprocess.py).
+"""
 
 import colorsys
 import math
@@ -7,7 +12,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import augmentations
+from deeplab.core.augmentations import blur, colors, cutout, rare_classes, rotation
+from deeplab.errors import OptionError
+from deeplab.options import AugmentOptions
+from deeplab.registry import AUGMENTATIONS, CROP, Augmentation, Parameter
 
 SQUARE = np.arange(1, 10, dtype=np.uint8).reshape(3, 3, 1)
 MEAN = (10.0, 20.0, 30.0)
@@ -51,34 +59,34 @@ def colors_twin(image, brightness, contrast, saturation, hue):
 )
 def test_colours_change_as_one_step_after_the_other_would(factors):
     image = random_image()
-    np.testing.assert_allclose(augmentations.change_colors(image, *factors), colors_twin(image, *factors), atol=2e-3)
+    np.testing.assert_allclose(colors.change_colors(image, *factors), colors_twin(image, *factors), atol=2e-3)
 
 
 def test_colours_by_hand():
     image = np.array([[[100, 50, 0], [200, 100, 60]]], np.uint8)
-    assert augmentations.change_colors(image, 0.5, 1, 1, 0).numpy().tolist() == [[[50, 25, 0], [100, 50, 30]]]
-    assert augmentations.change_colors(image, 2, 1, 1, 0).numpy().tolist() == [[[200, 100, 0], [255, 200, 120]]]
-    third = augmentations.change_colors(image, 1, 1, 1, 1 / 3).numpy()  # red goes to green, green to blue
+    assert colors.change_colors(image, 0.5, 1, 1, 0).numpy().tolist() == [[[50, 25, 0], [100, 50, 30]]]
+    assert colors.change_colors(image, 2, 1, 1, 0).numpy().tolist() == [[[200, 100, 0], [255, 200, 120]]]
+    third = colors.change_colors(image, 1, 1, 1, 1 / 3).numpy()  # red goes to green, green to blue
     np.testing.assert_allclose(third, [[[0, 100, 50], [60, 200, 100]]], atol=1e-3)
-    grey = augmentations.change_colors(image, 1, 1, 0, 0.3).numpy()
+    grey = colors.change_colors(image, 1, 1, 0, 0.3).numpy()
     np.testing.assert_allclose(grey, np.repeat(image @ [[0.299], [0.587], [0.114]], 3, axis=2), atol=1e-3)
-    flat = augmentations.change_colors(image, 1, 0, 1, 0).numpy()
+    flat = colors.change_colors(image, 1, 0, 1, 0).numpy()
     np.testing.assert_allclose(flat, np.full((1, 2, 3), np.mean(image @ [0.299, 0.587, 0.114])), atol=1e-3)
 
 
 def test_a_hue_shift_turns_as_the_colour_circle_does():
-    turned = augmentations.change_colors(np.array([[[200, 60, 60]]], np.uint8), 1, 1, 1, 0.08).numpy()[0, 0]
+    turned = colors.change_colors(np.array([[[200, 60, 60]]], np.uint8), 1, 1, 1, 0.08).numpy()[0, 0]
     assert colorsys.rgb_to_hsv(*turned / 255)[0] == pytest.approx(0.08, abs=0.02)
 
 
 def test_nothing_is_drawn_for_colours_that_stay():
     image = random_image()
-    assert [float(x) for x in augmentations.random_color_factors(0, 0, 0, 0, seed(3))] == [1, 1, 1, 0]
-    np.testing.assert_allclose(augmentations.change_colors(image, 1, 1, 1, 0), image, atol=1e-3)
+    assert [float(x) for x in colors.random_color_factors(0, 0, 0, 0, seed(3))] == [1, 1, 1, 0]
+    np.testing.assert_allclose(colors.change_colors(image, 1, 1, 1, 0), image, atol=1e-3)
 
 
 def test_colour_factors_fill_their_ranges_independently():
-    drawn = np.array([augmentations.random_color_factors(0.2, 0.4, 0.6, 0.1, seed(i)) for i in range(200)])
+    drawn = np.array([colors.random_color_factors(0.2, 0.4, 0.6, 0.1, seed(i)) for i in range(200)])
     for column, (middle, reach) in enumerate([(1, 0.2), (1, 0.4), (1, 0.6), (0, 0.1)]):
         assert drawn[:, column].min() == pytest.approx(middle - reach, abs=0.1 * reach)
         assert drawn[:, column].max() == pytest.approx(middle + reach, abs=0.1 * reach)
@@ -89,7 +97,7 @@ def test_colour_factors_fill_their_ranges_independently():
 def test_other_channels_have_brightness_and_contrast(channels):
     image = random_image(channels=channels)
     expected = np.clip(1.1 * (image.mean() + 0.5 * (image - image.mean())), 0, 255)
-    np.testing.assert_allclose(augmentations.change_colors(image, 1.1, 0.5, 0.3, 0.2), expected, atol=1e-3)
+    np.testing.assert_allclose(colors.change_colors(image, 1.1, 0.5, 0.3, 0.2), expected, atol=1e-3)
 
 
 # --- Rotation --------------------------------------------------------------------------------------------------------
@@ -97,7 +105,7 @@ def test_other_channels_have_brightness_and_contrast(channels):
 
 @pytest.mark.parametrize('quarters', [0, 1, 2, 3])
 def test_quarter_turns_by_hand(quarters):
-    image, label = augmentations.rotate(tripled(SQUARE), tf.constant(SQUARE), quarters * math.pi / 2, MEAN, 255)
+    image, label = rotation.rotate(tripled(SQUARE), tf.constant(SQUARE), quarters * math.pi / 2, MEAN, 255)
     expected = np.rot90(SQUARE, quarters)
     np.testing.assert_array_equal(label, expected)
     assert label.dtype == tf.uint8
@@ -105,7 +113,7 @@ def test_quarter_turns_by_hand(quarters):
 
 
 def test_an_eighth_turn_by_hand():
-    image, label = augmentations.rotate(tripled(SQUARE), tf.constant(SQUARE), math.pi / 4, MEAN, 255)
+    image, label = rotation.rotate(tripled(SQUARE), tf.constant(SQUARE), math.pi / 4, MEAN, 255)
     assert label.numpy()[..., 0].tolist() == [[2, 3, 6], [1, 5, 9], [4, 7, 8]]
     half = math.sqrt(0.5)
     # The pixel above the middle comes from (1 + half, 1 - half), between the four at the upper right.
@@ -116,7 +124,7 @@ def test_an_eighth_turn_by_hand():
 @pytest.mark.parametrize('mean', [MEAN, (127.5, 127.5, 127.5)])
 def test_what_comes_from_outside_is_the_mean_and_ignored(mean):
     label = np.ones((3, 9, 1), np.int32)
-    image, turned = augmentations.rotate(tf.fill([3, 9, 3], 100), tf.constant(label), math.pi / 2, mean, 255)
+    image, turned = rotation.rotate(tf.fill([3, 9, 3], 100), tf.constant(label), math.pi / 2, mean, 255)
     inside = np.zeros((3, 9), bool)
     inside[:, 3:6] = True
     np.testing.assert_array_equal(turned[..., 0], np.where(inside, 1, 255))
@@ -126,7 +134,7 @@ def test_what_comes_from_outside_is_the_mean_and_ignored(mean):
 @pytest.mark.parametrize('degrees', [3, 10, -25])
 def test_image_and_label_turn_together(degrees):
     label = np.kron(np.array([[10, 60], [120, 200]]), np.ones((20, 30)))[..., np.newaxis].astype(np.uint8)
-    image, turned = augmentations.rotate(tripled(label), tf.constant(label), math.radians(degrees), MEAN, 255)
+    image, turned = rotation.rotate(tripled(label), tf.constant(label), math.radians(degrees), MEAN, 255)
     image, turned = image.numpy()[..., 0], turned.numpy()[..., 0]
     np.testing.assert_array_equal(turned[turned != 255] != 0, True)
     agree = np.abs(image - turned)[turned != 255] < 0.01  # all but the borders between classes, where images blend
@@ -135,7 +143,7 @@ def test_image_and_label_turn_together(degrees):
 
 
 def test_angles_fill_their_range():
-    drawn = [math.degrees(augmentations.random_angle(10, seed(i))) for i in range(200)]
+    drawn = [math.degrees(rotation.random_angle(10, seed(i))) for i in range(200)]
     assert -10 <= min(drawn) < -9 and 9 < max(drawn) <= 10
     assert abs(np.mean(drawn)) < 1.5
 
@@ -158,13 +166,13 @@ def blur_twin(image, sigma, radius):
 def test_blur_is_a_gaussian(sigma, most, size):
     image = random_image(*size)
     twin = blur_twin(image, sigma, math.ceil(3 * most))
-    np.testing.assert_allclose(augmentations.gaussian_blur(image, sigma, most), twin, atol=1e-3)
+    np.testing.assert_allclose(blur.gaussian_blur(image, sigma, most), twin, atol=1e-3)
 
 
 def test_blur_spreads_a_point_and_keeps_its_sum():
     point = np.zeros((15, 15, 1), np.float32)
     point[7, 7] = 100
-    blurred = augmentations.gaussian_blur(point, 1.0, 1.5).numpy()[..., 0]
+    blurred = blur.gaussian_blur(point, 1.0, 1.5).numpy()[..., 0]
     assert blurred.sum() == pytest.approx(100, abs=1e-3)
     assert blurred[7, 8] / blurred[7, 7] == pytest.approx(math.exp(-0.5), abs=1e-4)
     np.testing.assert_allclose(blurred, blurred.T, atol=1e-5)
@@ -172,8 +180,8 @@ def test_blur_spreads_a_point_and_keeps_its_sum():
 
 def test_no_sigma_is_no_blur_and_a_share_of_images_is_blurred():
     image = random_image()
-    np.testing.assert_allclose(augmentations.gaussian_blur(image, 0.0, 1.5), image, atol=1e-4)
-    changed = [bool((augmentations.random_blur(image, 2.0, 0.25, seed(i)).numpy() != image).any()) for i in range(80)]
+    np.testing.assert_allclose(blur.gaussian_blur(image, 0.0, 1.5), image, atol=1e-4)
+    changed = [bool((blur.random_blur(image, 2.0, 0.25, seed(i)).numpy() != image).any()) for i in range(80)]
     assert 8 < sum(changed) < 34
 
 
@@ -184,7 +192,7 @@ def test_cutout_hides_squares_of_image_and_label():
     label = np.ones((40, 50, 1), np.int32)
     tops = set()
     for number in range(30):
-        image, cut = augmentations.random_cutout(tripled(7 * label), tf.constant(label), 8, 1, MEAN, 255, seed(number))
+        image, cut = cutout.random_cutout(tripled(7 * label), tf.constant(label), 8, 1, MEAN, 255, seed(number))
         hidden = cut.numpy()[..., 0] == 255
         np.testing.assert_array_equal(image, np.where(hidden[..., np.newaxis], MEAN, 7.0))
         rows, columns = np.flatnonzero(hidden.any(axis=1)), np.flatnonzero(hidden.any(axis=0))
@@ -196,7 +204,7 @@ def test_cutout_hides_squares_of_image_and_label():
 
 def test_cutout_hides_several():
     label = np.ones((60, 60, 1), np.uint8)
-    _, cut = augmentations.random_cutout(tripled(label), tf.constant(label), 5, 6, MEAN, 255, seed(1))
+    _, cut = cutout.random_cutout(tripled(label), tf.constant(label), 5, 6, MEAN, 255, seed(1))
     assert 50 < int(tf.reduce_sum(tf.cast(cut == 255, tf.int32))) <= 6 * 25
     assert cut.dtype == tf.uint8
 
@@ -208,7 +216,7 @@ def windows(label, window, class_pixels, count=60):
     """The windows of as many seeds, cut out of the label."""
     label = tf.constant(np.asarray(label, np.uint8)[..., np.newaxis])
     window_of = tf.function(
-        lambda drawn: augmentations.rare_class_window(label, window, class_pixels, 255, drawn), autograph=False
+        lambda drawn: rare_classes.rare_class_window(label, window, class_pixels, 255, drawn), autograph=False
     )
     corners = [window_of(tf.constant(seed(i))) for i in range(count)]
     return [label.numpy()[int(r) : int(r) + window[0], int(c) : int(c) + window[1], 0] for r, c in corners]
@@ -253,7 +261,7 @@ def test_ignored_pixels_are_no_class():
     # A data set may ignore one of its classes; nobody needs more of it.
     ignored = tf.constant(np.where(np.arange(100) == 50, 1, 0).reshape(10, 10, 1), tf.uint8)
     for number in range(10):
-        row, column = augmentations.rare_class_window(ignored, (2, 2), [1, 10**6], 0, seed(number))
+        row, column = rare_classes.rare_class_window(ignored, (2, 2), [1, 10**6], 0, seed(number))
         assert 1 in ignored.numpy()[int(row) : int(row) + 2, int(column) : int(column) + 2]
 
 
@@ -262,11 +270,11 @@ def test_ignored_pixels_are_no_class():
 
 def changes(image, label, number):
     """All augmentations with a seed."""
-    yield augmentations.change_colors(image, *augmentations.random_color_factors(0.3, 0.3, 0.3, 0.1, seed(number)))
-    yield from augmentations.rotate(image, label, augmentations.random_angle(30, seed(number)), MEAN, 255)
-    yield augmentations.random_blur(image, 2.0, 0.9, seed(number))
-    yield from augmentations.random_cutout(image, label, 3, 2, MEAN, 255, seed(number))
-    yield from augmentations.rare_class_window(label, (2, 3), None, 255, seed(number))
+    yield colors.change_colors(image, *colors.random_color_factors(0.3, 0.3, 0.3, 0.1, seed(number)))
+    yield from rotation.rotate(image, label, rotation.random_angle(30, seed(number)), MEAN, 255)
+    yield blur.random_blur(image, 2.0, 0.9, seed(number))
+    yield from cutout.random_cutout(image, label, 3, 2, MEAN, 255, seed(number))
+    yield from rare_classes.rare_class_window(label, (2, 3), None, 255, seed(number))
 
 
 def test_equal_seeds_give_equal_results():
@@ -278,8 +286,8 @@ def test_equal_seeds_give_equal_results():
 
 def test_a_label_may_be_missing():
     image = tf.constant(random_image())
-    assert augmentations.rotate(image, None, 0.1, MEAN, 255)[1] is None
-    assert augmentations.random_cutout(image, None, 2, 1, MEAN, 255, seed(0))[1] is None
+    assert rotation.rotate(image, None, 0.1, MEAN, 255)[1] is None
+    assert cutout.random_cutout(image, None, 2, 1, MEAN, 255, seed(0))[1] is None
 
 
 def test_shapes_survive_in_a_graph():
@@ -288,3 +296,51 @@ def test_shapes_survive_in_a_graph():
         label = tf.compat.v1.placeholder(tf.uint8, [None, None, 1])
         for part in list(changes(image, label, 0))[:6]:
             assert part.shape.as_list() in ([None, None, 3], [None, None, 1])
+
+
+# --- Records -------------------------------------------------------------------------------------------------------
+
+
+def _augmentation(**fields):
+    return Augmentation(
+        function=print, **{'name': 'mine', 'parameters': (Parameter('mine_rate', 0.0, 'Rate.'),)} | fields
+    )
+
+
+def test_seeds_of_the_package_stay_and_others_follow_from_the_name():
+    numbers = {record.name: record.seed_purpose for record in AUGMENTATIONS.records()}
+    assert numbers == {'colors': 3, 'rotation': 4, 'rare_classes': 7, 'blur': 5, 'cutout': 6, 'flip': 2}
+    assert list(numbers) == [
+        'colors',
+        'rotation',
+        'rare_classes',
+        'blur',
+        'cutout',
+        'flip',
+    ]
+    assert _augmentation().seed_purpose == 1772672891 and _augmentation(stage=CROP, order=3).seed_purpose == 1772672891
+
+
+@pytest.mark.parametrize(
+    ('fields', 'message'),
+    [
+        ({'stage': 'later'}, "'mine' has the stage 'later'"),
+        ({'name': 'pad'}, "'pad' is a step of every training"),
+        ({'parameters': ()}, "'mine' needs a parameter"),
+    ],
+)
+def test_records_that_cannot_be(fields, message):
+    with pytest.raises(ValueError, match=message):
+        _augmentation(**fields)
+
+
+def test_captions():
+    assert _augmentation().caption({'mine_rate': 0.5}) == 'mine_rate 0.5'
+
+
+def test_only_one_augmentation_places_the_crop():
+    with AUGMENTATIONS.changes_undone():
+        AUGMENTATIONS.add(_augmentation(stage=CROP))
+        AugmentOptions(mine_rate=1.0)
+        with pytest.raises(OptionError, match='mine and rare_classes cannot be combined'):
+            AugmentOptions(mine_rate=1.0, rare_class_sampling=0.5)

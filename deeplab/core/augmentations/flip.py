@@ -1,0 +1,36 @@
+"""Random horizontal flip."""
+
+from __future__ import annotations
+
+from deeplab.core import preprocess_utils
+from deeplab.core.lazy import tf
+from deeplab.registry import AFTER_PADDING, Augmentation, AugmentContext, Parameter, register
+from deeplab.registry.augmentations import percent
+
+
+def flip_randomly(
+    image: tf.Tensor, label: tf.Tensor | None, seed: tf.Tensor, context: AugmentContext, flip_probability: float
+) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """Mirrors a share of the images left to right."""
+    return preprocess_utils.random_flip(image, label, flip_probability, seed)
+
+
+register(
+    Augmentation(
+        name='flip',
+        summary='Mirror images, left to right.',
+        function=flip_randomly,
+        stage=AFTER_PADDING,
+        order=1,
+        parameters=(
+            Parameter(
+                'flip_probability', 0.5, 'Fraction of the images that are mirrored, left to right.', range='[0, 1]'
+            ),
+        ),
+        source='arXiv:1706.05587, section 4',
+        title='Flip',
+        details=lambda values: f'on {percent(values["flip_probability"])} of the images',
+        preview={'flip_probability': 1.0},
+        seed_number=2,
+    )
+)

@@ -1,0 +1,115 @@
+"""Crops that are placed at rare classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from deeplab.core import preprocess_utils
+from deeplab.core.lazy import tf
+from deeplab.registry import CROP, Augmentation, AugmentContext, Parameter, register
+from deeplab.registry.augmentations import percent
+
+
+def crop_at_rare_classes(
+    image: tf.Tensor, label: tf.Tensor | None, seed: tf.Tensor, context: AugmentContext, rare_class_sampling: float
+) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """Scales, and crops at random; for a share of the samples the window contains a pixel of a rare class."""
+    assert context.scaled_size is not None
+    size, crop_size = context.scaled_size, context.crop_size
+    if label is None:
+        return preprocess_utils.resize_and_crop_randomly(image, label, size, crop_size, context.crop_seed)
+    window = preprocess_utils.window_in(size, crop_size)
+    chance_seed, place_seed = tf.unstack(tf.random.experimental.stateless_split(seed, 2))
+    corner = tf.cond(
+        tf.random.stateless_uniform([], chance_seed) < rare_class_sampling,
+        lambda: rare_class_window(
+            preprocess_utils.resize_label(label, size), window, context.class_pixels, context.ignore_label, place_seed
+        ),
+        lambda: preprocess_utils.random_window(*size, window, context.crop_seed),
+    )
+    return preprocess_utils.resize_and_crop(image, label, size, corner, window)
+
+
+def rare_class_window(
+    label: tf.Tensor,
+    window: Sequence[tf.Tensor | int],
+    class_pixels: Sequence[int] | None,
+    ignore_label: int,
+    seed: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Draws the upper left corner of a window that contains a pixel of a class, rare classes more often.
+
+    A class of those in the label is drawn with a probability inverse to its number of pixels in the data set, a pixel
+    of that class with equal chances, and of the windows around that pixel one with equal chances.
+
+    Args:
+      label: [h, w, 1] integer.
+      window: rows and columns of the window, at most those of the label.
+      class_pixels: pixels of each class in the data set; None for those of this label.
+      ignore_label: never drawn, class or not.
+      seed: two integers.
+
+    Returns:
+      Row and column, int32 scalars. Any window where the label holds no class.
+
+    Source: arXiv:2111.14887, section 3.3 (there a softmax over frequencies takes the inverse's place).
+    """
+    seeds = tf.unstack(tf.random.experimental.stateless_split(seed, 4))
+    ids = tf.cast(label[..., 0], tf.int32)  # [h, w]
+    present = tf.math.bincount(ids, minlength=256, maxlength=256)  # [256]
+    weights = _inverse_frequencies(present, class_pixels, ignore_label)
+    height, width = preprocess_utils.size_of(label)
+
+    def around_a_pixel() -> tuple[tf.Tensor, tf.Tensor]:
+        chosen = tf.random.stateless_categorical(tf.math.log(weights)[tf.newaxis], 1, seeds[0], tf.int32)[0, 0]
+        places = tf.cast(tf.where(tf.equal(ids, chosen)), tf.int32)  # [n, 2]
+        pixel = places[tf.random.stateless_uniform([], seeds[1], 0, tf.shape(places)[0], tf.int32)]
+        row, column = (
+            tf.random.stateless_uniform(
+                [], each, tf.maximum(place - length + 1, 0), tf.minimum(place, side - length) + 1, tf.int32
+            )
+            for each, place, length, side in zip(seeds[2:], tf.unstack(pixel), window, (height, width), strict=True)
+        )
+        return row, column
+
+    def anywhere() -> tuple[tf.Tensor, tf.Tensor]:
+        return preprocess_utils.random_window(height, width, window, seed)
+
+    return tf.cond(tf.reduce_sum(weights) > 0.0, around_a_pixel, anywhere)
+
+
+def _inverse_frequencies(present: tf.Tensor, class_pixels: Sequence[int] | None, ignore_label: int) -> tf.Tensor:
+    """[256] float32: one over the number of pixels for classes that are `present` ([256]), else 0."""
+    pixels = tf.cast(present, tf.float32)
+    if class_pixels is not None:
+        known = np.zeros(256, np.float32)
+        known[: len(class_pixels)] = class_pixels
+        pixels = tf.where(present > 0, known, 0.0)
+    is_class = (pixels > 0.0) & (tf.range(256) != ignore_label)
+    return tf.where(is_class, 1.0 / tf.maximum(pixels, 1.0), 0.0)
+
+
+register(
+    Augmentation(
+        name='rare_classes',
+        summary='Crops that are placed on a pixel of a random class, rare classes more often.',
+        function=crop_at_rare_classes,
+        stage=CROP,
+        parameters=(
+            Parameter(
+                'rare_class_sampling',
+                0.0,
+                'Fraction of the crops that are placed on a pixel of a randomly chosen class, rare classes more often, '
+                'such as 0.5.',
+                range='[0, 1]',
+            ),
+        ),
+        source='arXiv:2111.14887, section 3.3',
+        title='Crop at a rare class',
+        details=lambda values: f'on {percent(values["rare_class_sampling"])} of the images',
+        preview={'rare_class_sampling': 1.0},
+        seed_number=7,
+    )
+)

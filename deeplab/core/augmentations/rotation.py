@@ -1,0 +1,88 @@
+"""Random rotation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from deeplab.core.lazy import tf
+from deeplab.registry import BEFORE_CROP, Augmentation, AugmentContext, Parameter, register
+
+
+def rotate_randomly(
+    image: tf.Tensor, label: tf.Tensor | None, seed: tf.Tensor, context: AugmentContext, rotation_degrees: float
+) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """Rotates around the center by a random angle; the image becomes float32."""
+    return rotate(image, label, random_angle(rotation_degrees, seed), context.mean_pixel, context.ignore_label)
+
+
+def random_angle(degrees: float, seed: tf.Tensor) -> tf.Tensor:
+    """Draws an angle from [-degrees, degrees); `seed` is two integers. Returns radians, a float32 scalar."""
+    return tf.random.stateless_uniform([], seed, -1.0, 1.0) * math.radians(degrees)
+
+
+def rotate(
+    image: tf.Tensor, label: tf.Tensor | None, angle: tf.Tensor | float, mean_pixel: Sequence[float], ignore_label: int
+) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """Turns an image (bilinear) and its label (nearest) around their middle; sizes stay.
+
+    Args:
+      image: [h, w, channels], any numeric type.
+      label: [h, w, 1], or None.
+      angle: radians, counterclockwise.
+      mean_pixel: what comes from outside of the image, one value for each channel.
+      ignore_label: what comes from outside of the label.
+
+    Returns:
+      [h, w, channels] float32 and [h, w, 1] (or None) of the label's type.
+    """
+    size = tf.shape(image)[:2]
+    half_height, half_width = tf.unstack((tf.cast(size, tf.float32) - 1.0) / 2.0)
+    cosine, sine = tf.cos(angle), tf.sin(angle)
+    # Where the pixel at (x, y) of the result comes from: x' = a x + b y + c, y' = d x + e y + f.
+    offset_x = half_width - cosine * half_width + sine * half_height
+    offset_y = half_height - sine * half_width - cosine * half_height
+    transform = tf.stack([cosine, -sine, offset_x, sine, cosine, offset_y, 0.0, 0.0])[tf.newaxis]  # [1, 8]
+
+    def turn(values: tf.Tensor, fill: float, interpolation: str) -> tf.Tensor:
+        turned = tf.raw_ops.ImageProjectiveTransformV3(
+            images=values[tf.newaxis],
+            transforms=transform,
+            output_shape=size,
+            fill_value=fill,
+            interpolation=interpolation,
+            fill_mode='CONSTANT',
+        )[0]
+        turned.set_shape(values.shape)
+        return turned
+
+    image = tf.cast(image, tf.float32)
+    if len(set(mean_pixel)) == 1:
+        image = turn(image, mean_pixel[0], 'BILINEAR')
+    else:  # the operation fills every channel with one value
+        mean = tf.constant(mean_pixel, tf.float32)
+        image = turn(image - mean, 0.0, 'BILINEAR') + mean
+    return image, None if label is None else turn(label, ignore_label, 'NEAREST')
+
+
+register(
+    Augmentation(
+        name='rotation',
+        summary='Random rotation around the center.',
+        function=rotate_randomly,
+        stage=BEFORE_CROP,  # so that the crop shows what was around it
+        order=2,
+        parameters=(
+            Parameter(
+                'rotation_degrees',
+                0.0,
+                'Rotate images by up to this angle, in either direction. Pixels from outside the image are excluded '
+                'from the loss.',
+                range='[0, 180]',
+            ),
+        ),
+        title='Rotation',
+        details=lambda values: f'up to +/-{values["rotation_degrees"]:g} degrees',
+        seed_number=4,
+    )
+)

@@ -1,0 +1,121 @@
+"""Registry of augmentations: random changes of training images."""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from deeplab.registry.records import Record, Registry
+
+BEFORE_CROP = 'before_crop'
+CROP = 'crop'
+AFTER_CROP = 'after_crop'
+AFTER_PADDING = 'after_padding'
+STAGES = (BEFORE_CROP, CROP, AFTER_CROP, AFTER_PADDING)
+# The steps of preprocessing that are no augmentations of the registry.
+RESIZE, SCALE_AND_CROP, NUMBERS, PAD = FIXED_STEPS = ('resize_to_range', 'scale_and_crop', 'to_numbers', 'pad')
+_FIRST_DERIVED_SEED = 1000  # smaller ones are chosen, in the records of the package
+
+
+class AugmentContext(NamedTuple):
+    """What an augmentation knows besides the sample.
+
+    Attributes:
+      crop_size: rows and columns of the network's input.
+      mean_pixel: one value for each channel, 0 to 255: the pixel that the network normalizes to 0.
+      ignore_label: label of pixels that are excluded from the loss.
+      class_pixels: pixels of each class in the split; None if unknown.
+      scaled_size: rows and columns of the image after random scaling, integers or int32 scalars; for `CROP` only.
+      crop_seed: seed of the plain random crop; for `CROP` only.
+    """
+
+    crop_size: tuple[int, int]
+    mean_pixel: Sequence[float]
+    ignore_label: int
+    class_pixels: Sequence[int] | None = None
+    scaled_size: tuple[Any, Any] | None = None
+    crop_seed: Any = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Augmentation(Record):
+    """A random change of training images.
+
+    Attributes:
+      function: `function(image, label, seed, context, **parameters)` returns image and label. image: [h, w, channels],
+        0 to 255; label: [h, w, 1] integer, or None; seed: [2] int64, from which everything random is drawn with
+        `tf.random.stateless_*`; context: an `AugmentContext`. Rows and columns may be unknown when the graph is built,
+        and `deeplab preview` calls it with whole images.
+      stage: where it runs.
+      order: its place among the augmentations of its stage, from the lowest; equal ones run by name.
+      is_on: returns whether it is on, given the values of its parameters by name; None: if the first one is not 0.
+      check: called if it is on, with the values of its parameters and `crop_size`; raises `OptionError` if they do not
+        fit. None for no check.
+      title: heading of its column in `deeplab preview`; empty for its name.
+      details: returns the line below it, given the values of its parameters; None for a list of them.
+      preview: values of parameters with which all images are changed, for that column.
+      seed_number: purpose for which the seed is drawn from that of the sample, unique; None to derive it from the name.
+
+    The values of `stage`:
+
+      BEFORE_CROP: the image as it is decoded and resized, of its own type; may return float32.
+      CROP: instead of the random scale and crop, at most one: returns a window of at most `crop_size` out of the image
+        of `context.scaled_size`. Off with the defaults of its parameters.
+      AFTER_CROP: the image is float32, the label int32; both may be smaller than the crop.
+      AFTER_PADDING: as before, padded to the crop size.
+    """
+
+    function: Callable[..., Any]
+    stage: str = AFTER_CROP
+    order: int = 100
+    is_on: Callable[[Mapping[str, Any]], bool] | None = None
+    check: Callable[[Mapping[str, Any], Sequence[int]], None] | None = None
+    title: str = ''
+    details: Callable[[Mapping[str, Any]], str] | None = None
+    preview: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    seed_number: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.stage not in STAGES:
+            raise ValueError(f"The augmentation '{self.name}' has the stage '{self.stage}'; allowed: {STAGES}.")
+        if self.name in FIXED_STEPS:
+            raise ValueError(f"'{self.name}' is a step of every training; give the augmentation another name.")
+        if self.is_on is None and not self.parameters:
+            raise ValueError(f"The augmentation '{self.name}' needs a parameter that switches it on, or is_on.")
+
+    def is_enabled(self, values: Mapping[str, Any]) -> bool:
+        """Returns whether it is on, given the values of its parameters by name."""
+        return bool(values[self.parameters[0].name]) if self.is_on is None else self.is_on(values)
+
+    @property
+    def seed_purpose(self) -> int:
+        """`seed_number`, or a number that follows from the name alone."""
+        if self.seed_number is not None:
+            return self.seed_number
+        return _FIRST_DERIVED_SEED + zlib.crc32(self.name.encode()) % (2**31 - _FIRST_DERIVED_SEED)
+
+    def caption(self, values: Mapping[str, Any]) -> str:
+        """Returns the line below the title in `deeplab preview`."""
+        if self.details is not None:
+            return self.details(values)
+        return ', '.join(f'{name} {value}' for name, value in values.items())
+
+
+class _Augmentations(Registry[Augmentation]):
+    """Augmentations in the order in which they run."""
+
+    def records(self) -> tuple[Augmentation, ...]:
+        """Returns all records, sorted by stage, order and name."""
+        return tuple(sorted(super().records(), key=lambda record: (STAGES.index(record.stage), record.order)))
+
+
+def percent(share: float) -> str:
+    """Formats a share for a caption, such as '50%'."""
+    if 0 < share < 0.0005:
+        return '<0.1%'
+    return f'{100 * share:.1f}%' if share < 0.0995 else f'{100 * share:.0f}%'
+
+
+AUGMENTATIONS = _Augmentations('augmentation', 'AugmentOptions.settings', 'deeplab.core.augmentations')
