@@ -55,7 +55,7 @@ NETWORK = ['--model_variant=pebble', '--pebble_filters=5', '--output_stride=16',
 NETWORK += ['--decoder_filters=8', '--use_context_head', '--context_filters=8']
 TRAINING = ['--train_crop_size=33,65', '--train_batch_size=2', '--training_number_of_steps=2']
 TRAINING += ['--loss=softmax+0.5*poly1', '--poly1_epsilon=2', '--optimizer=lion', '--lion_beta=0.8']
-TRAINING += ['--learning_policy=restarts', '--restarts_cycles=2', '--base_learning_rate=0.001']
+TRAINING += ['--learning_policy=restarts', '--restarts_cycles=2', '--base_learning_rate=0.001', '--noise_deviation=2']
 EVALUATION = ['--eval_split=train', '--eval_crop_size=33,65', '--max_number_of_evaluations=1']
 EVALUATION += ['--metrics=most_errors', '--errors_least=2']
 
