@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from deeplab.errors import OptionError
-from deeplab.registry import REGISTRIES
 from deeplab.utils import user_modules
 
 _WHAT = 'plugin'
@@ -24,9 +23,6 @@ def load(names: Iterable[str]) -> None:
     Raises:
       OptionError: there is no such plugin, or it raises an error; the message names file and line.
     """
-    names = list(names)
-    for registry in REGISTRIES.values() if names else ():
-        registry.names()  # imports the package's own records, so that a plugin that takes one of their names is refused
     for name in names:
         if path := user_modules.find(name):
             user_modules.run_file(path, _WHAT)

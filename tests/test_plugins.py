@@ -24,11 +24,8 @@ from deeplab.registry import (
     LOSSES,
     METRICS,
     OPTIMIZERS,
-    REGISTRIES,
     FrozenNetwork,
-    Loss,
     MetricContext,
-    Registry,
 )
 from deeplab.utils import train_utils
 from tests.test_extending import EXAMPLES
@@ -259,15 +256,6 @@ def test_a_data_set_of_a_plugin(tmp_path, monkeypatch):
         (tmp_path / 'own.py').write_text(module.replace('120', '121'))
         with pytest.raises(OptionError, match=r"own.py, line 4: .*data set 'birds' is already registered"):
             plugins.load(['own.py'])
-
-
-def test_the_records_of_the_package_come_first(mine, monkeypatch):
-    """A plugin that takes one of their names is the one that is refused."""
-    losses = Registry('loss', 'LossOptions.formula', 'deeplab.core.losses')
-    monkeypatch.setitem(REGISTRIES, Loss, losses)
-    monkeypatch.setattr(losses, '_load', lambda: losses._records.setdefault('mine', LOSSES.get('dice')))
-    with pytest.raises(OptionError, match=r"mine.py, line 4: .*loss 'mine' is already registered"):
-        plugins.load([mine])
 
 
 @pytest.mark.parametrize(
