@@ -95,7 +95,7 @@ def filled(kind: type[T], values: Values, **given: Any) -> T:
       values: the values of a command line.
       **given: fields that are not plain copies of a flag. A field with neither keeps its default.
     """
-    types = typing.get_type_hints(kind)
+    types = _types(kind)
     for name, parameter in parameters_of(kind).items():
         flag = values.flag_names.get(f'{kind.__name__}.{name}')
         if name not in given and flag is not None:
@@ -130,6 +130,13 @@ def _split(field: str) -> tuple[type, str]:
     return _OPTIONS[kind], name
 
 
+@functools.cache
+def _types(kind: type) -> dict[str, Any]:
+    """Returns the types of the fields of an options class by name."""
+    return typing.get_type_hints(kind)
+
+
+@functools.cache
 def _fields(kind: type) -> dict[str, dataclasses.Field[Any]]:
     """Returns the fields of an options class by name."""
     return {field.name: field for field in dataclasses.fields(kind)}
@@ -138,7 +145,7 @@ def _fields(kind: type) -> dict[str, dataclasses.Field[Any]]:
 def _plain_type(field: str) -> Any:
     """Returns the type of a field, without None."""
     kind, name = _split(field)
-    return _without_none(typing.get_type_hints(kind)[name])
+    return _without_none(_types(kind)[name])
 
 
 def _without_none(kind: Any) -> Any:
