@@ -110,9 +110,9 @@ def test_moving_averages_are_what_is_measured(data, tmp_path, monkeypatch):
     use_figures(monkeypatch, {2: 0.5})
     evaluate, seen = evaluation_rounds.evaluate, []
 
-    def noted(*arguments, use_moving_average, **keywords):
-        seen.append(use_moving_average)
-        return evaluate(*arguments, use_moving_average=use_moving_average, **keywords)
+    def noted(checkpoint, task, after_batch):
+        seen.append(task.use_moving_average)
+        return evaluate(checkpoint, task, after_batch)
 
     monkeypatch.setattr(evaluation_rounds, 'evaluate', noted)
     for decay, averages in ((None, False), (0.9, True)):
