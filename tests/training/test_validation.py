@@ -283,12 +283,13 @@ def test_figures_of_eval_are_not_overwritten(data, tmp_path, monkeypatch):
     path = tmp_path / 'log' / 'eval' / 'metrics-2.json'
     path.parent.mkdir(parents=True)
     path.write_text('{"global_step": 2, "miou": 1.0, "flags": {}}')
-    train.run(options(data, tmp_path / 'log', 2))
+    chosen = options(data, tmp_path / 'log', 4)
+    validate_saved(chosen, tmp_path, 2)
     assert json.loads(path.read_text())['miou'] == 1.0
     assert json.loads(path.with_stem('metrics-2-in_training').read_text())['miou'] == 0.5
-    result = train.run(options(data, tmp_path / 'log', 4))  # remembers the validation of step 2
+    hook = validate_saved(chosen, tmp_path, 4)  # remembers the validation of step 2
     assert asked == [2, 4]
-    assert 'Best mIoU 0.5000 at step 2' in result.report
+    assert 'Best mIoU 0.5000 at step 2' in hook.report()
 
 
 def test_a_folder_without_links(tmp_path, monkeypatch):
