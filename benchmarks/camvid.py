@@ -83,10 +83,10 @@ def measure_seed(records: pathlib.Path, workdir: pathlib.Path, seed: int, steps:
         f'--eval_logdir={logdir / "eval"}',
     )  # fmt: skip
     subprocess.run(evaluation, check=True)
-    visualisation = program(
+    visualization = program(
         'vis', *shared, '--vis_crop_size=361,481', '--max_number_of_iterations=1', f'--vis_logdir={logdir / "vis"}'
     )
-    subprocess.run(visualisation, check=True)
+    subprocess.run(visualization, check=True)
     metrics = json.loads((logdir / 'eval' / f'metrics-{steps}.json').read_text())
     pictures = len(list((logdir / 'vis' / 'segmentation_results').glob('*_prediction.png')))
     return {**result, 'miou': metrics['miou'], 'class_iou': metrics['class_iou'], 'pictures': pictures}

@@ -17,7 +17,7 @@ import _machine
 import numpy as np
 from PIL import Image
 
-WANTED = {'miou': 0.70, 'colour_miou': 0.40, 'seconds': 240}
+WANTED = {'miou': 0.70, 'color_miou': 0.40, 'seconds': 240}
 
 
 def read_split(folder: pathlib.Path, split: str) -> tuple[np.ndarray, np.ndarray]:
@@ -32,8 +32,8 @@ def read_split(folder: pathlib.Path, split: str) -> tuple[np.ndarray, np.ndarray
     return np.concatenate(pixels), np.concatenate(labels)
 
 
-def nearest_mean_colour_miou(folder: pathlib.Path) -> float:
-    """Val mIoU of the class whose mean training colour is nearest."""
+def nearest_mean_color_miou(folder: pathlib.Path) -> float:
+    """Val mIoU of the class whose mean training color is nearest."""
     classes = json.loads((folder / 'street.json').read_text())['num_classes']
     pixels, labels = read_split(folder, 'train')
     means = np.stack([pixels[labels == label].mean(axis=0) for label in range(classes)])
@@ -55,7 +55,7 @@ def measure(workdir: pathlib.Path, seed: int) -> dict:
         'seed': seed,
         'miou': metrics['miou'],
         'class_iou': metrics['class_iou'],
-        'colour_miou': nearest_mean_colour_miou(workdir / 'voc'),
+        'color_miou': nearest_mean_color_miou(workdir / 'voc'),
         'seconds': round(seconds, 1),
         'processor_seconds': round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1),
     }
@@ -71,8 +71,8 @@ def main() -> None:
         seeds.append(measure(arguments.workdir / f'seed{seed}', seed))
         path = _machine.write('demo_seeds', {'wanted': WANTED, 'seeds': seeds})
     print(
-        f'val mIoU {[round(row["miou"], 3) for row in seeds]} (wanted {WANTED["miou"]}), colour alone '
-        f'{[round(row["colour_miou"], 3) for row in seeds]} (below {WANTED["colour_miou"]}), '
+        f'val mIoU {[round(row["miou"], 3) for row in seeds]} (wanted {WANTED["miou"]}), color alone '
+        f'{[round(row["color_miou"], 3) for row in seeds]} (below {WANTED["color_miou"]}), '
         f'{[row["seconds"] for row in seeds]} s (at most {WANTED["seconds"]}): {path}'
     )
 

@@ -5,12 +5,12 @@ contains names only and imports nothing.
 """
 
 # Keys of a sample: one decoded record on its way through preprocessing, and later one batch of them.
-IMAGE = 'image'  # [h, w, channels] float32, 0 to 255 (not normalised; the network normalises)
+IMAGE = 'image'  # [h, w, channels] float32, 0 to 255 (not normalized; the network normalizes)
 LABEL = 'label'  # [h, w, 1] int32 class ids, or the data set's ignore_label
 IMAGE_NAME = 'image_name'  # string, value of image/filename
 HEIGHT = 'height'  # int32, rows of the image before padding
 WIDTH = 'width'  # int32, columns of the image before padding
-ORIGINAL_IMAGE = 'original_image'  # [h, w, channels], as it was decoded (visualisation only)
+ORIGINAL_IMAGE = 'original_image'  # [h, w, channels], as it was decoded (visualization only)
 ORIGINAL_HEIGHT = 'original_height'  # int32, rows of that image
 ORIGINAL_WIDTH = 'original_width'  # int32, columns of that image
 RECORD = 'record'  # int64, the record's number in its split (shards in name order)

@@ -148,7 +148,7 @@ def figures_file(step: int, options: EvalOptions) -> str:
 
 
 def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> str:
-    """Formats a round as a table: each class with its share of the labelled pixels and its IoU, then other metrics."""
+    """Formats a round as a table: each class with its share of the labeled pixels and its IoU, then other metrics."""
     metrics = result.metrics
     pixels = [sum(row) for row in metrics.confusion_matrix]
     total = max(sum(pixels), 1)

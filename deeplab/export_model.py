@@ -188,7 +188,7 @@ def _may_count_classes(name: str, shape: tuple[int, ...], num_classes: int) -> b
 
 
 def random_image(options: ExportOptions) -> np.ndarray:
-    """Returns a test image for the export, [h, w, channels]: coloured areas with noise, the same in each run."""
+    """Returns a test image for the export, [h, w, channels]: colored areas with noise, the same in each run."""
     height, width = options.model.crop_size
     if options.resize.min_value is None and options.resize.max_value is None:
         height, width = height - height // 4, width - width // 5  # so that there is padding

@@ -41,7 +41,7 @@ def train_steps(
       crop_size: rows and columns of the network's input.
       resize: range of the sides after resizing.
       augment: the random changes.
-      mean_pixel: RGB, 0 to 255; the pixel that the network normalises to zero.
+      mean_pixel: RGB, 0 to 255; the pixel that the network normalizes to zero.
       ignore_label: label of padded pixels.
       class_pixels: pixels of each class in the split, for crops at rare classes; None to count those of each image.
 
@@ -70,12 +70,12 @@ def eval_steps(
     ignore_label: int,
     keep_original: bool = False,
 ) -> list[Step]:
-    """Returns the steps of evaluation and visualisation: resize, note the size, pad, without a crop.
+    """Returns the steps of evaluation and visualization: resize, note the size, pad, without a crop.
 
     Args:
       crop_size: rows and columns of the network's input; no image may be larger (after resizing).
       resize: range of the sides after resizing.
-      mean_pixel: RGB, 0 to 255; the pixel that the network normalises to zero.
+      mean_pixel: RGB, 0 to 255; the pixel that the network normalizes to zero.
       ignore_label: label of padded pixels.
       keep_original: whether the sample also contains the image as decoded, with its size.
     """

@@ -84,7 +84,7 @@ def _warn_of_wide_rates(options: ModelOptions) -> None:
     if max(options.aspp.rates) >= side:
         logging.log_first_n(
             logging.WARNING,
-            'The atrous rate %d exceeds the feature map of %d positions at output stride %d: only the centre of that '
+            'The atrous rate %d exceeds the feature map of %d positions at output stride %d: only the center of that '
             '3x3 kernel sees the image. Set smaller %s, or use a larger crop.',
             1,
             max(options.aspp.rates),

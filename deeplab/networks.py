@@ -1,6 +1,6 @@
 """The list of networks with their parameters and multiply-adds (`deeplab networks`).
 
-Parameters and multiply-adds are counted in graphs that are built for one image; scopes and normalisation are those of
+Parameters and multiply-adds are counted in graphs that are built for one image; scopes and normalization are those of
 the backbones' records.
 """
 
@@ -140,7 +140,7 @@ def as_json(entries: Sequence[Entry], options: NetworksOptions) -> list[dict[str
 
 
 def input_formula(normalization: Normalization) -> str:
-    """Returns the formula of the normalisation of a pixel x of 0 to 255."""
+    """Returns the formula of the normalization of a pixel x of 0 to 255."""
     offset = normalization.offset
     shown = f'{offset[0]:g}' if len(set(offset)) == 1 else f'({", ".join(f"{value:g}" for value in offset)})'
     scale = '' if normalization.scale == 1.0 else f' * {normalization.scale * 255:g} / 255'

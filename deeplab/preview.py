@@ -45,7 +45,7 @@ class Result:
     Attributes:
       report: for the user.
       path: of the image.
-      class_shares: share of each class among the labelled pixels of the samples.
+      class_shares: share of each class among the labeled pixels of the samples.
       ignored_share: share of ignored pixels among all their pixels.
     """
 
@@ -189,7 +189,7 @@ def _count(masks: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _shares(counts: np.ndarray, data: split_input.Data) -> tuple[np.ndarray, float]:
-    """Returns each class's share of the labelled pixels, [num_classes], and the share of ignored pixels among all."""
+    """Returns each class's share of the labeled pixels, [num_classes], and the share of ignored pixels among all."""
     classes = counts.astype(np.float64)
     classes[data.ignore_label] = 0
     shares = classes[: data.descriptor.num_classes] / max(classes.sum(), 1)

@@ -1,4 +1,4 @@
-"""Visualisation: writes the predictions of checkpoints for a split as images.
+"""Visualization: writes the predictions of checkpoints for a split as images.
 
 `python deeplab/vis.py --flag=...`, `python -m deeplab.vis` and `deeplab vis` are one program.
 """
@@ -83,7 +83,7 @@ class Result:
 
 
 def run(options: VisOptions) -> Result:
-    """Visualises each new checkpoint until the limits in `options.wait` are reached.
+    """Visualizes each new checkpoint until the limits in `options.wait` are reached.
 
     Args:
       options: the checkpoints, the network and the split.
@@ -125,19 +125,19 @@ def _run(options: VisOptions) -> Result:
 
 
 def choose_colormap(colormap_type: str | None, descriptor: DatasetDescriptor) -> np.ndarray:
-    """Returns the colours of the classes, [n, 3] uint8: of the given colour map, or the data set's palette for None.
+    """Returns the colors of the classes, [n, 3] uint8: of the given color map, or the data set's palette for None.
 
     Raises:
-      OptionError: The colour map has fewer colours than the data set has classes.
+      OptionError: The color map has fewer colors than the data set has classes.
     """
     if colormap_type is None:
         return descriptor.palette
     colormap = get_dataset_colormap.create_label_colormap(colormap_type)
     if len(colormap) < descriptor.num_classes:
         raise OptionError(
-            f'{option("VisOptions.colormap_type", colormap_type)} has {len(colormap)} colours, the data set '
+            f'{option("VisOptions.colormap_type", colormap_type)} has {len(colormap)} colors, the data set '
             f"'{descriptor.name}' {descriptor.num_classes} classes. Omit {option('VisOptions.colormap_type')} to use "
-            'the colours of the data set.'
+            'the colors of the data set.'
         )
     return colormap
 
@@ -152,7 +152,7 @@ def _visualize(
     """Runs one checkpoint over the split."""
     predict = network.with_weights_of(checkpoint, options.use_moving_average)
     step = checkpoints.step_of(checkpoint)
-    logging.info("Visualising '%s' (step %d) on %d images.", checkpoint, step, split.num_images)
+    logging.info("Visualizing '%s' (step %d) on %d images.", checkpoint, step, split.num_images)
     steps = input_preprocess.eval_steps(
         options.model.crop_size,
         options.resize,
@@ -175,7 +175,7 @@ def undoes_resize(resize: ResizeOptions) -> bool:
 
 
 def nearest(values: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Resizes [h, w, ...] to [height, width, ...] by nearest neighbour, corners aligned, as TensorFlow does it."""
+    """Resizes [h, w, ...] to [height, width, ...] by nearest neighbor, corners aligned, as TensorFlow does it."""
 
     def sources(old: int, new: int) -> np.ndarray:
         step = np.float32(old - 1) / np.float32(new - 1) if new > 1 else np.float32(0)
@@ -200,7 +200,7 @@ class Pictures:
         """Creates the object; writes nothing yet.
 
         Args:
-          pictures_dir: folder for images and coloured predictions.
+          pictures_dir: folder for images and colored predictions.
           raw_dir: folder for class ids; None for none.
           colormap: [n, 3] uint8.
           descriptor: of the data set; raw predictions have its `eval_ids`.
@@ -305,7 +305,7 @@ def _report(result: Round, pictures_dir: str, raw_dir: str | None) -> str:
     lines = [
         f'{result.images} images in {result.seconds:.1f} s ({result.images / result.seconds:.1f} images/s), '
         f'checkpoint {result.checkpoint} (step {result.global_step}).',
-        f'Images and coloured predictions: {first}, 000000_prediction.png, ...',
+        f'Images and colored predictions: {first}, 000000_prediction.png, ...',
     ]
     if raw_dir is not None:
         lines.append(f'Predictions as ids: {os.path.join(raw_dir, "NAME.png")}')

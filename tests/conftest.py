@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-# Tests whose graphs run as users' do, rewritten by TensorFlow's optimisers; see `pytest_collection_finish`.
+# Tests whose graphs run as users' do, rewritten by TensorFlow's optimizers; see `pytest_collection_finish`.
 REWRITTEN = ('parity', 'test_repeatable.py', 'test_precision.py', 'test_summation.py', 'test_export_model.py')
 
 _rewrites = True
@@ -33,7 +33,7 @@ def pytest_configure() -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Lets the graphs of most tests run as they are built.
 
-    TensorFlow's graph optimisers take a third of the time of a training of three steps, and show nothing of our code.
+    TensorFlow's graph optimizers take a third of the time of a training of three steps, and show nothing of our code.
     Tests marked `rewritten`, those named above, and every program that a test starts run with them.
     """
     gc.collect()

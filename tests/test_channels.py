@@ -53,9 +53,9 @@ def train_options(data, logdir, channels, **changes):
 
 
 KINDS = {  # channels, bits, files
-    'grey': (1, 8, [files.png(pixels(1)[..., 0]), files.jpeg(pixels(1)[..., 0]), files.png(pixels(2))]),
+    'gray': (1, 8, [files.png(pixels(1)[..., 0]), files.jpeg(pixels(1)[..., 0]), files.png(pixels(2))]),
     'mixed': (3, 8, [files.png(pixels(3)), files.jpeg(pixels(3)), files.jpeg(pixels(1)[..., 0])]),
-    'deep_grey': (1, 16, [files.deep_png(pixels(1, np.uint16)), files.png(pixels(1)[..., 0])]),
+    'deep_gray': (1, 16, [files.deep_png(pixels(1, np.uint16)), files.png(pixels(1)[..., 0])]),
     'deep': (3, 16, [files.deep_png(pixels(3, np.uint16)), files.jpeg(pixels(3)), files.npy(pixels(3, np.uint16))]),
     'rgba': (4, 8, [files.png(pixels(4)), files.npy(pixels(4))]),
     'five': (5, 16, [files.npy(pixels(5, np.uint16)), files.npy(pixels(5))]),
@@ -63,7 +63,7 @@ KINDS = {  # channels, bits, files
 
 
 # Each of the others shares its channels or its bits with one of these; tests/datasets reads records of each kind.
-MARKS = {'five': (), 'grey': pytest.mark.slow, 'deep': pytest.mark.slow}
+MARKS = {'five': (), 'gray': pytest.mark.slow, 'deep': pytest.mark.slow}
 
 
 @pytest.mark.parametrize('kind', [pytest.param(kind, marks=MARKS.get(kind, pytest.mark.long)) for kind in KINDS])
@@ -117,7 +117,7 @@ def with_every_change(kind, folder):
 
 
 def test_samples_with_every_change(tmp_path):
-    training = with_every_change('deep_grey', tmp_path)
+    training = with_every_change('deep_gray', tmp_path)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         pipeline = split_input.build_input(training, split_input.open_data(training), 0)
         session.run(pipeline.initializer)
@@ -127,7 +127,7 @@ def test_samples_with_every_change(tmp_path):
 
 
 @pytest.mark.parametrize(
-    'kind', [pytest.param('deep_grey', marks=pytest.mark.slow), pytest.param('five', marks=pytest.mark.long)]
+    'kind', [pytest.param('deep_gray', marks=pytest.mark.slow), pytest.param('five', marks=pytest.mark.long)]
 )
 def test_preview_with_every_change(kind, tmp_path):
     training = with_every_change(kind, tmp_path)
@@ -157,17 +157,17 @@ def test_the_export_sees_what_eval_sees(tmp_path):
         np.testing.assert_array_equal(np.asarray(raw), labels)
 
 
-def test_a_grey_network_from_one_for_colours(tmp_path, caplog):
+def test_a_gray_network_from_one_for_colors(tmp_path, caplog):
     """Before its first step a network for grayscale images has the same loss as the RGB network."""
     contents = [files.png(pixels(1, seed=seed)[..., 0]) for seed in range(3)]
     (tmp_path / 'rgb').mkdir()
     write_data(tmp_path / 'rgb', 3, 8, contents)
-    colours = training_setup.trained(training_setup.write_data(tmp_path / 'others'), tmp_path / 'first', 1)
-    (tmp_path / 'grey').mkdir()
-    grey = write_data(tmp_path / 'grey', 1, 8, contents)
-    same = {'initial_checkpoint': colours.checkpoint, 'fine_tune_batch_norm': False}
+    colors = training_setup.trained(training_setup.write_data(tmp_path / 'others'), tmp_path / 'first', 1)
+    (tmp_path / 'gray').mkdir()
+    gray = write_data(tmp_path / 'gray', 1, 8, contents)
+    same = {'initial_checkpoint': colors.checkpoint, 'fine_tune_batch_norm': False}
     losses = {}
-    for channels, data in ((1, grey), (3, dataclasses.replace(grey, name=str(tmp_path / 'rgb' / 'it.json')))):
+    for channels, data in ((1, gray), (3, dataclasses.replace(gray, name=str(tmp_path / 'rgb' / 'it.json')))):
         options = train_options(data, tmp_path / f'log{channels}', channels, **same)
         with caplog.at_level('INFO'):
             losses[channels] = train.run(dataclasses.replace(options, number_of_steps=1)).loss

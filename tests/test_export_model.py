@@ -135,7 +135,7 @@ def test_any_size_up_to_the_crop(size, small_network, checkpoint, tmp_path):
     np.testing.assert_array_equal(raw[:, : size[0], : size[1]], labels)
     padding = raw.copy()
     padding[:, : size[0], : size[1]] = 3
-    assert (padding == 3).all()  # padded with 127.5, which MobileNetV2 normalises to 0
+    assert (padding == 3).all()  # padded with 127.5, which MobileNetV2 normalizes to 0
 
 
 def test_a_larger_image_is_refused_in_words(small_network, checkpoint, tmp_path):

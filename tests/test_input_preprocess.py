@@ -198,7 +198,7 @@ def test_a_change_acts_on_samples(name, changes, moves_label):
         if moves_label:  # the image says what its label is: where both are there, they agree
             image, label = changed[common.IMAGE].numpy()[..., :1], changed[common.LABEL].numpy()
             seen = label != 255
-            assert (np.abs(image - label)[seen] < 13).mean() > 0.7  # a neighbour differs by 1, or 12 in the next row
+            assert (np.abs(image - label)[seen] < 13).mean() > 0.7  # a neighbor differs by 1, or 12 in the next row
     images, labels = np.mean(moved, axis=0)
     assert images > 0.5  # some angles and blurs are too small to be seen
     assert labels > 0.5 if moves_label else labels == 0

@@ -119,11 +119,11 @@ def test_samples_are_the_first_ones_of_training(everything):
 def test_each_column_shows_its_change_alone(everything):
     *_, content = everything
     for row in content.rows:
-        record, colours, rotation, crop, rare, blur, cutout, flip = row.cells
+        record, colors, rotation, crop, rare, blur, cutout, flip = row.cells
         number = int(row.caption.removeprefix('image_'))
         np.testing.assert_array_equal(record.image, files.pixels(20 + number, 30 - number, number))
         np.testing.assert_array_equal(record.ids, files.ids(20 + number, 30 - number, seed=number))
-        for still in (colours, blur):
+        for still in (colors, blur):
             np.testing.assert_array_equal(still.ids, record.ids)
             assert (still.image != record.image).any()
         assert rotation.ids.shape == record.ids.shape and (rotation.ids != record.ids).any()

@@ -53,7 +53,7 @@ def test_moving_averages_take_the_place_of_the_weights(options):
     np.testing.assert_array_equal(read(result.raw_dir, 'image_0.png'), EVAL_IDS[expected_ids(0)])
 
 
-def test_files_names_sizes_and_colours(options):
+def test_files_names_sizes_and_colors(options):
     setup.write_checkpoint(options.checkpoint_dir)
     result = vis_program.run(options)
     colors = descriptor.load(options.dataset.name).palette
@@ -131,13 +131,13 @@ def test_a_later_round_writes_over_an_earlier_one(options, monkeypatch):
     np.testing.assert_array_equal(read(result.raw_dir, 'image_1.png'), EVAL_IDS[expected_ids(1)])
 
 
-def test_colour_maps_by_name():
+def test_color_maps_by_name():
     camvid, ade20k = descriptor.load('camvid'), descriptor.load('ade20k')
     np.testing.assert_array_equal(vis_program.choose_colormap(None, camvid), camvid.palette)
     assert vis_program.choose_colormap('pascal', camvid)[1].tolist() == [128, 0, 0]
     np.testing.assert_array_equal(vis_program.choose_colormap('ade20k', ade20k), ade20k.palette)
     many = descriptor.DatasetDescriptor('many', 200)
-    with pytest.raises(OptionError, match="colormap_type='ade20k' has 151 colours, the data set 'many' 200 classes"):
+    with pytest.raises(OptionError, match="colormap_type='ade20k' has 151 colors, the data set 'many' 200 classes"):
         vis_program.choose_colormap('ade20k', many)
 
 

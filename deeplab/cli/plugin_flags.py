@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from deeplab import plugins
 from deeplab.cli.log_flags import LOG
-from deeplab.cli.words import Flag, Group, normalised
+from deeplab.cli.words import Flag, Group, normalized
 
 _PLUGINS = Flag(
     'plugins',
@@ -25,7 +25,7 @@ def named_in(words: Sequence[str]) -> list[str]:
     Args:
       words: the command line without the program's name.
     """
-    values = [value for name, value in normalised(words, {_PLUGINS.name: _PLUGINS}) if name == _PLUGINS.name]
+    values = [value for name, value in normalized(words, {_PLUGINS.name: _PLUGINS}) if name == _PLUGINS.name]
     names = [name.strip() for value in values[-1:] for name in value.split(',')]
     return [os.path.expanduser(name) for name in names if name]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from deeplab.cli import plugin_flags
 from deeplab.cli.program import find_program
-from deeplab.cli.words import UsageError, normalised
+from deeplab.cli.words import UsageError, normalized
 from deeplab.core import scopes
 from deeplab.datasets import descriptor
 from deeplab.training import run_manifest
@@ -25,7 +25,7 @@ def with_repeated(words: Sequence[str]) -> list[str]:
     A flag that is given without a value, and whose default is "not set", is removed.
     """
     known = find_program('train').flags
-    given = dict(normalised(words, known))
+    given = dict(normalized(words, known))
     if 'from' not in given:
         return list(words)
     unset = {name for name, value in given.items() if not value and name in known and known[name].default is None}
@@ -40,7 +40,7 @@ def with_repeated(words: Sequence[str]) -> list[str]:
         known = find_program('train').flags
     repeated = [
         f'--{name}={seen_from_here(name, value, run.get("folder", ""))}' if name in known else name
-        for name, value in normalised(run['command'], known)
+        for name, value in normalized(run['command'], known)
         if name not in given
     ]
     empty = {f'{dashes}{name}=' for name in unset for dashes in ('-', '--')}

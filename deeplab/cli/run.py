@@ -138,7 +138,7 @@ def _report(result: Any) -> str:
         return getattr(result, 'report', '') or ''
     lines = [f'Written to {result["output_dir"]}:']
     for split, facts in result.get('splits', {}).items():
-        masks = '' if facts['labelled'] else ', without masks'
+        masks = '' if facts['labeled'] else ', without masks'
         lines.append(f'  {split}: {facts["images"]} images in {facts["shards"]} shards{masks}')
     if 'masks' in result:
         lines.append(f'  {result["masks"]} masks')

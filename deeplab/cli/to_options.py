@@ -16,7 +16,7 @@ from deeplab.cli.program import find_program
 from deeplab.cli.tool_flags import CLASSES
 from deeplab.cli.training_flags import LABEL_WEIGHTS
 from deeplab.cli.values import Values
-from deeplab.cli.words import normalised
+from deeplab.cli.words import normalized
 from deeplab.datasets import descriptor
 
 PREVIEW_FILE = 'preview.png'
@@ -74,7 +74,7 @@ def _loss_options(values: Values) -> options.LossOptions:
 def _command(values: Values) -> tuple[str, ...]:
     """The line, what it repeats included, as flags that give the same again."""
     known = find_program('train').flags
-    read = normalised(values.words, known)  # preview has flags beside those of train
+    read = normalized(values.words, known)  # preview has flags beside those of train
     return tuple(f'--{name}={value}' for name, value in read if name in known and name != 'from')
 
 

@@ -170,7 +170,7 @@ def without_undefined(words: Sequence[str], known: Mapping[str, Flag]) -> list[s
     return [*kept, *words[end:]]
 
 
-def normalised(words: Sequence[str], known: Mapping[str, Flag]) -> list[tuple[str, str]]:
+def normalized(words: Sequence[str], known: Mapping[str, Flag]) -> list[tuple[str, str]]:
     """Returns the flags and their values as strings, in order; other words are returned as (word, '').
 
     Args:

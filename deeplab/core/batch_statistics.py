@@ -40,7 +40,7 @@ class Expansion(NamedTuple):
 def pays(inputs: tf.Tensor, filters: int, kernel_size: int, stride: int) -> bool:
     """Returns whether a convolution's statistics are cheaper to compute from its input (`fold`).
 
-    They are where it is 1x1 and at least doubles the channels. A GPU normalises the wide tensor as fast, and may
+    They are where it is 1x1 and at least doubles the channels. A GPU normalizes the wide tensor as fast, and may
     multiply matrices with fewer bits, so there the answer is no; moments are nothing for the shorter types either.
     """
     widens = kernel_size == 1 and stride == 1 and filters >= 2 * int(inputs.shape[-1]) and inputs.dtype == tf.float32
@@ -61,7 +61,7 @@ def fold(expansion: Expansion, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float
       epsilon: added to the variance.
 
     Returns:
-      `Folded`: x (W * scale) + shift is the normalised result, up to rounding.
+      `Folded`: x (W * scale) + shift is the normalized result, up to rounding.
 
     Source: arXiv:1502.03167, algorithm 1; the moments of a linear map.
     """
@@ -70,8 +70,8 @@ def fold(expansion: Expansion, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float
     count = tf.cast(tf.shape(pixels)[0], tf.float32)
     weights = tf.reshape(expansion.weights, [channels, -1])  # [channels, filters]
     input_mean = tf.reduce_mean(pixels, axis=0, keepdims=True)  # [1, channels]
-    centred = pixels - input_mean  # before squaring: no digits are lost to a large mean
-    covariance = tf.matmul(centred, centred, transpose_a=True) / count  # [channels, channels]
+    centered = pixels - input_mean  # before squaring: no digits are lost to a large mean
+    covariance = tf.matmul(centered, centered, transpose_a=True) / count  # [channels, channels]
     mean = tf.squeeze(tf.matmul(input_mean, weights), axis=0)  # [filters]
     variance = tf.reduce_sum(weights * tf.matmul(covariance, weights), axis=0)  # [filters]
     scale = gamma * tf.math.rsqrt(variance + max(epsilon, SMALLEST_EPSILON))  # [filters]

@@ -407,7 +407,7 @@ def _load(
     names: Mapping[str, str] | None = None,
     conversions: Mapping[str, Conversion] | None = None,
 ) -> None:
-    """Runs the variables' own initialisers, fed with the checkpoint's values, in one run without new operations."""
+    """Runs the variables' own initializers, fed with the checkpoint's values, in one run without new operations."""
     reader = open_reader(path)
     values: dict[tf.Tensor, np.ndarray] = {}
     try:

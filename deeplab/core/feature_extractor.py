@@ -1,4 +1,4 @@
-"""Feature extraction: normalisation of images and the backbone."""
+"""Feature extraction: normalization of images and the backbone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deeplab.registry import BACKBONES, Normalization
 
 
 def mean_pixel(model_variant: str, channels: int = 3) -> tuple[float, ...]:
-    """Returns the pixel (0 to 255) that `model_variant` normalises to zero, with which images are padded.
+    """Returns the pixel (0 to 255) that `model_variant` normalizes to zero, with which images are padded.
 
     Raises:
       OptionError: no backbone has that name.
@@ -19,7 +19,7 @@ def mean_pixel(model_variant: str, channels: int = 3) -> tuple[float, ...]:
 
 
 def input_name(model_variant: str) -> str:
-    """Returns the name of the operation with the normalised images, such as MobilenetV2/MobilenetV2/input.
+    """Returns the name of the operation with the normalized images, such as MobilenetV2/MobilenetV2/input.
 
     Raises:
       OptionError: no backbone has that name.
@@ -36,7 +36,7 @@ def normalize(images: tf.Tensor, normalization: Normalization) -> tf.Tensor:
 
 
 def extract_features(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Normalises images and runs the backbone on them.
+    """Normalizes images and runs the backbone on them.
 
     The caller's `layers.mode_scope` sets the mode of the layers (training or not, weight decay, type).
 

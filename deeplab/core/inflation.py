@@ -1,7 +1,7 @@
 """Weight inflation: conversion of a checkpoint's first convolution from three to another number of input channels.
 
 One rule: of an image whose channels are all equal the network sees what it sees of the same image as three equal
-channels. So a grey network made from one for colours predicts for grey images just what that one predicts for them.
+channels. So a gray network made from one for colors predicts for gray images just what that one predicts for them.
 """
 
 from __future__ import annotations

@@ -12,24 +12,24 @@ Initializer = Callable[[list[int], tuple[int, int]], tf.Tensor]
 
 
 def zeros(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
-    """Initialiser: 0."""
+    """Initializer: 0."""
     del seed
     return tf.zeros(shape)
 
 
 def ones(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
-    """Initialiser: 1."""
+    """Initializer: 1."""
     del seed
     return tf.ones(shape)
 
 
 def truncated_normal(stddev: float) -> Initializer:
-    """Initialiser: normal with mean 0, drawn again beyond two standard deviations."""
+    """Initializer: normal with mean 0, drawn again beyond two standard deviations."""
     return lambda shape, seed: tf.random.stateless_truncated_normal(shape, seed, stddev=stddev)
 
 
 def xavier_uniform(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
-    """Initialiser: uniform in +-sqrt(6 / (fan_in + fan_out)).
+    """Initializer: uniform in +-sqrt(6 / (fan_in + fan_out)).
 
     Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", eq. 16.
     """
@@ -41,7 +41,7 @@ def xavier_uniform(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
 
 
 def he_normal(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
-    """Initialiser: truncated normal of variance 2 / fan_in (after truncation).
+    """Initializer: truncated normal of variance 2 / fan_in (after truncation).
 
     Source: arXiv:1502.01852, section 2.2.
     """

@@ -1,6 +1,6 @@
 """Layers: convolutions and batch norms, all of which are created here.
 
-Every function takes tf-slim's `arg_scope`, which is how a family sets its decay, epsilon, initialisers and
+Every function takes tf-slim's `arg_scope`, which is how a family sets its decay, epsilon, initializers and
 activation, and how the training mode reaches each layer without passing through the network's code. Names of
 variables are the checkpoint contract: `SCOPE/weights`, `SCOPE/biases`, `SCOPE/depthwise_weights`,
 `SCOPE/BatchNorm/{gamma,beta,moving_mean,moving_variance}`.
@@ -94,7 +94,7 @@ def _channels(inputs: tf.Tensor) -> int:
 
 
 def _pad_for_stride(inputs: tf.Tensor, kernel_size: int, rate: int) -> tf.Tensor:
-    """Pads [n, h, w, c] so that a strided VALID convolution is centred for even and odd sizes."""
+    """Pads [n, h, w, c] so that a strided VALID convolution is centered for even and odd sizes."""
     total = (kernel_size - 1) * rate
     before = total // 2
     sides = [before, total - before]
@@ -304,10 +304,10 @@ def batch_norm(
     scope: str = 'BatchNorm',
     expansion: batch_statistics.Expansion | None = None,
 ) -> tf.Tensor:
-    """Applies batch normalisation.
+    """Applies batch normalization.
 
-    In training mode it normalises with the batch's statistics and registers two `MovingUpdate`s (see
-    `moving_updates`); it changes no variable itself. Otherwise it normalises with the moving statistics, and gamma
+    In training mode it normalizes with the batch's statistics and registers two `MovingUpdate`s (see
+    `moving_updates`); it changes no variable itself. Otherwise it normalizes with the moving statistics, and gamma
     and beta still have gradients.
 
     Args:
@@ -424,7 +424,7 @@ def mode_scope(
 def training_scope(trained_scopes: tuple[str, ...]) -> contextlib.AbstractContextManager[Any]:
     """Freezes layers outside `trained_scopes` in every mode; empty scopes freeze nothing.
 
-    A part of a network that does not train shall give what it gives in prediction: its batch norms normalise with
+    A part of a network that does not train shall give what it gives in prediction: its batch norms normalize with
     their moving statistics and move none, and its dropout and drop path drop nothing.
     """
     return slim.arg_scope([batch_norm, dropout.dropout, dropout.drop_path], trained_scopes=tuple(trained_scopes))
@@ -441,7 +441,7 @@ def family_scope(
     pointwise_initializer: initializers.Initializer = HEAD_POINTWISE_INITIALIZER,
     decays_depthwise: bool = False,
 ) -> Iterator[None]:
-    """Sets the properties of a family of networks: batch norm constants, activation and initialisers.
+    """Sets the properties of a family of networks: batch norm constants, activation and initializers.
 
     `decays_depthwise` extends the weight decay of `mode_scope` to depthwise weights.
     """

@@ -86,7 +86,7 @@ class MovingAverages:
 
 def _make_average(variable: tf.Variable) -> tf.Variable:
     """Creates the average of `variable`, 0 until `MovingAverages.start` has run."""
-    # The variable is not used as initial value because initialisers run in no particular order.
+    # The variable is not used as initial value because initializers run in no particular order.
     return tf.compat.v1.get_variable(
         average_name(variable.op.name),
         variable.shape,

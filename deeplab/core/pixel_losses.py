@@ -17,7 +17,7 @@ class PixelLosses(NamedTuple):
 
     Attributes:
       values: [pixels] float32, weighted; 0 for ignored pixels.
-      counted: [pixels] float32, 1 for labelled pixels, 0 for ignored ones.
+      counted: [pixels] float32, 1 for labeled pixels, 0 for ignored ones.
     """
 
     values: tf.Tensor
@@ -93,7 +93,7 @@ def _pixel_weights(
 
 
 def mean_of_counted(losses: PixelLosses) -> tf.Tensor:
-    """Returns the sum of the losses divided by the number of labelled pixels, scalar float32; 0 if there are none."""
+    """Returns the sum of the losses divided by the number of labeled pixels, scalar float32; 0 if there are none."""
     return tf.math.divide_no_nan(tf.reduce_sum(losses.values), tf.reduce_sum(losses.counted))
 
 

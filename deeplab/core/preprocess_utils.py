@@ -32,7 +32,7 @@ def resize_image(image: tf.Tensor, size: tf.Tensor | Sequence[int]) -> tf.Tensor
 
 
 def resize_label(label: tf.Tensor, size: tf.Tensor | Sequence[int]) -> tf.Tensor:
-    """Resizes a label by nearest neighbour, its corner pixels staying at the corners.
+    """Resizes a label by nearest neighbor, its corner pixels staying at the corners.
 
     Args:
       label: [h, w, 1], any type.

@@ -1,4 +1,4 @@
-"""Region losses of classes: overlap of predicted and labelled regions.
+"""Region losses of classes: overlap of predicted and labeled regions.
 
 The functions of `core/losses` take `regions_of(logits, labels, ignore_label)`, whose predicted regions are the
 probabilities of the softmax. Pixels of `ignore_label` are excluded from the loss and its gradient. A batch is one set
@@ -73,7 +73,7 @@ def _softmax(scores: tf.Tensor) -> tf.Tensor:
 
 
 def class_losses(regions: Regions, function: Callable[..., tf.Tensor], **parameters: float) -> ClassLosses:
-    """Returns the losses of the classes that have labelled pixels.
+    """Returns the losses of the classes that have labeled pixels.
 
     Args:
       regions: of the batch.

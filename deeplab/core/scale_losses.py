@@ -105,7 +105,7 @@ def _terms_of_one_scale(
 
 
 def _mean_of_pixels(pixels: pixel_losses.PixelLosses, options: LossOptions, global_step: tf.Tensor | None) -> tf.Tensor:
-    """Returns the mean over all labelled pixels, or over the hardest ones, scalar float32."""
+    """Returns the mean over all labeled pixels, or over the hardest ones, scalar float32."""
     if options.top_k_percent_pixels == 1.0:
         return pixel_losses.mean_of_counted(pixels)
     if global_step is None:

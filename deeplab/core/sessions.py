@@ -25,7 +25,7 @@ def config(cpu_devices: int = 1, keeps_sums: bool = False) -> tf.compat.v1.Confi
 
     Args:
       cpu_devices: number of CPU devices, 1 or more; several let clones run on one CPU.
-      keeps_sums: whether the graph optimiser must keep the pairwise sums of `summation`, for repeatable results.
+      keeps_sums: whether the graph optimizer must keep the pairwise sums of `summation`, for repeatable results.
         TensorFlow would join them to one AddN each, among other things that a training step gains nothing from.
     """
     proto = tf.compat.v1.ConfigProto(allow_soft_placement=True, device_count={'CPU': cpu_devices})

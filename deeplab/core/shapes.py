@@ -73,5 +73,5 @@ def spatial_mean(values: tf.Tensor) -> tf.Tensor:
 
 
 def resize_nearest(images: tf.Tensor, size: Sequence[Side]) -> tf.Tensor:
-    """Resizes [n, h, w, c] of any type to `size` (height, width) by nearest neighbour, corners aligned."""
+    """Resizes [n, h, w, c] of any type to `size` (height, width) by nearest neighbor, corners aligned."""
     return _resize(images, size, 'nearest')

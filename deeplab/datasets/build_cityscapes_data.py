@@ -102,7 +102,7 @@ def _items(
     ]
     missing = [str(label) for label in labels if not label.is_file()]
     if folder == 'test' and len(missing) == len(labels):
-        logging.warning('The test split has no masks: its records can be visualised, but not evaluated.')
+        logging.warning('The test split has no masks: its records can be visualized, but not evaluated.')
         return [pairs.Item(str(path), None, name) for path, name in zip(paths, names, strict=True)]
     build_data.require_files(
         folder + SPLIT_SUFFIX,

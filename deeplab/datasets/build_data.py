@@ -45,14 +45,14 @@ class Summary:
     Attributes:
       split: name of the split.
       images: number of records.
-      labelled: whether they have masks.
+      labeled: whether they have masks.
       shards: paths of the shards.
       seconds: duration.
     """
 
     split: str
     images: int
-    labelled: bool
+    labeled: bool
     shards: tuple[str, ...]
     seconds: float
 
@@ -143,7 +143,7 @@ def write_splits(
             summary.split: {
                 'images': summary.images,
                 'shards': len(summary.shards),
-                'labelled': summary.labelled,
+                'labeled': summary.labeled,
                 'seconds': round(summary.seconds, 3),
             }
             for summary in summaries

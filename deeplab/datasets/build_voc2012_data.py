@@ -120,7 +120,7 @@ def _items(
         pattern = str(image_folder / f'NAME.{options.image_format}')
         build_data.require_files(split, missing, len(names), pattern, hint)
     if not masks:
-        logging.warning("Split '%s' has no masks: it can be visualised, but not trained on or evaluated.", split)
+        logging.warning("Split '%s' has no masks: it can be visualized, but not trained on or evaluated.", split)
         return [pairs.Item(path, None, name) for path, name in zip(image_paths, names, strict=True)]
     build_data.require_files(
         split,

@@ -32,9 +32,9 @@ class DatasetDescriptor(Dataset):
       ignore_label: id of the pixels that are excluded from loss and metrics, 0 to 255; it may be one of the classes.
       splits: number of images of each known split; None if unknown. Other splits may exist.
       class_names: one unique name for each class; None for numbers.
-      palette: [n, 3] uint8, one colour for each class; None for the PASCAL VOC colours.
+      palette: [n, 3] uint8, one color for each class; None for the PASCAL VOC colors.
       eval_ids: id of each class in the data set's own evaluation; None for the class ids.
-      image_channels: channels of the network's input: 1 for grey, 3 for red, green and blue, or more.
+      image_channels: channels of the network's input: 1 for gray, 3 for red, green and blue, or more.
       image_bits: 16 to keep all bits of 16-bit images, else 8.
       ignore_label_is_class: whether ignore_label is intentionally one of the classes; disables the warning.
     """
@@ -91,7 +91,7 @@ class DatasetDescriptor(Dataset):
         if self.palette is None:
             colors = palettes.bit_shift_palette(self.num_classes)
         else:
-            allowed = f'a list of at least {self.num_classes} colours [red, green, blue], each 0 to 255'
+            allowed = f'a list of at least {self.num_classes} colors [red, green, blue], each 0 to 255'
             try:
                 given = np.asarray(self.palette)
             except ValueError:  # rows of different lengths
@@ -214,7 +214,7 @@ def _from_file(path: pathlib.Path) -> DatasetDescriptor:
 
 
 def _palette_of(name: str, path: pathlib.Path) -> np.ndarray:
-    """Returns the colours of a known data set, black behind its classes."""
+    """Returns the colors of a known data set, black behind its classes."""
     if name in ('pascal', 'pascal_voc_seg'):
         return palettes.bit_shift_palette(256)
     known = DATASETS.names()

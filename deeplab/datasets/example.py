@@ -50,7 +50,7 @@ def encode(
     channels: int = 3,
     label_bytes: bytes | None = None,
 ) -> bytes:
-    """Serialises one image with its mask.
+    """Serializes one image with its mask.
 
     Args:
       image_bytes: the image's file.
@@ -62,7 +62,7 @@ def encode(
       label_bytes: the mask's PNG file, single-channel ids of the same height and width; None for no mask.
 
     Returns:
-      The serialised `tf.train.Example`; the same arguments give the same bytes.
+      The serialized `tf.train.Example`; the same arguments give the same bytes.
     """
     features: dict[str, wire.Value] = {
         ENCODED_KEY: image_bytes,
@@ -82,7 +82,7 @@ def parse(serialized: bytes) -> Example:
     """Reads a record without TensorFlow and without decoding its files.
 
     Args:
-      serialized: the serialised `tf.train.Example`.
+      serialized: the serialized `tf.train.Example`.
 
     Returns:
       What it holds.
@@ -108,11 +108,11 @@ def decode(serialized: Any, with_label: bool = True, channels: int = 3, bits: in
     """Reads a record with TensorFlow operations.
 
     The formats of images and masks are detected from their content; `image/format` is ignored. Of three channels and 8
-    bits an image is a JPEG or PNG, and grey gets three equal channels; else it may be an array as well (`images.Header.
+    bits an image is a JPEG or PNG, and gray gets three equal channels; else it may be an array as well (`images.Header.
     reads_as` says which file gives how many channels). JPEG is decoded as `tf.image.decode_jpeg` does it by default.
 
     Args:
-      serialized: string tensor, [] one serialised `tf.train.Example`.
+      serialized: string tensor, [] one serialized `tf.train.Example`.
       with_label: whether to decode the mask, which must be there then.
       channels: channels of the image.
       bits: 8, or 16 to keep all bits of 16-bit files. 8-bit files are accepted for both.
@@ -155,10 +155,10 @@ def _decode_label(content: Any) -> Any:
     import tensorflow as tf
 
     label = tf.io.decode_png(content, channels=1)
-    # The operation repeats the bits of grey samples of 1, 2 or 4 bits until they fill 8; the first bits are the sample.
+    # The operation repeats the bits of gray samples of 1, 2 or 4 bits until they fill 8; the first bits are the sample.
     head = tf.io.decode_raw(tf.strings.substr(content, 0, 26), tf.uint8)
-    is_png, bits, is_grey = tf.equal(head[0], 0x89), head[24], tf.equal(head[25], 0)
-    surplus = tf.where(is_png & is_grey & (bits < 8), 8 - bits, tf.zeros_like(bits))
+    is_png, bits, is_gray = tf.equal(head[0], 0x89), head[24], tf.equal(head[25], 0)
+    surplus = tf.where(is_png & is_gray & (bits < 8), 8 - bits, tf.zeros_like(bits))
     return tf.bitwise.right_shift(label, surplus)
 
 
@@ -196,8 +196,8 @@ def _decode_picture(content: Any, channels: int, kind: Any) -> Any:
 
     if channels != 2:
         return tf.io.decode_png(content, channels=channels, dtype=kind)
-    grey_and_alpha = tf.io.decode_png(content, channels=4, dtype=kind)  # grey three times, then alpha
-    return grey_and_alpha[..., 2:]
+    gray_and_alpha = tf.io.decode_png(content, channels=4, dtype=kind)  # gray three times, then alpha
+    return gray_and_alpha[..., 2:]
 
 
 def _read_array(content: bytes, channels: int, bits: int) -> np.ndarray:

@@ -22,9 +22,9 @@ from deeplab.errors import DataError
 _PNG_MAGIC = b'\x89PNG\r\n\x1a\n'
 _JPEG_MAGIC = b'\xff\xd8\xff'
 ARRAY_MAGIC = b'\x93NUMPY'
-_PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}  # by colour type; a palette holds colours
-_PNG_GREY = 0
-_GREY_STEPS = (1, 255, 85, 1, 17, 1, 1, 1, 1)  # by bits a pixel, 0 to 8: what decoders multiply a grey sample by
+_PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}  # by color type; a palette holds colors
+_PNG_GRAY = 0
+_GRAY_STEPS = (1, 255, 85, 1, 17, 1, 1, 1, 1)  # by bits a pixel, 0 to 8: what decoders multiply a gray sample by
 _SIXTEEN_BIT_MODES = ('I', 'I;16', 'I;16B', 'I;16L')
 
 
@@ -56,8 +56,8 @@ class Header:
     def reads_as(self, channels: int) -> bool:
         """Returns whether `example.decode` can decode it to an image of that many channels.
 
-        To three channels every JPEG and PNG comes, as ever: grey is repeated, alpha left away. Else what is stored
-        counts, but that grey may have an alpha that nobody wants.
+        To three channels every JPEG and PNG comes, as ever: gray is repeated, alpha left away. Else what is stored
+        counts, but that gray may have an alpha that nobody wants.
         """
         if self.format == 'npy' or channels not in (1, 3):
             return self.channels == channels
@@ -90,7 +90,7 @@ class Mask:
 
     @property
     def is_palette(self) -> bool:
-        """Whether the values are indices into a list of colours."""
+        """Whether the values are indices into a list of colors."""
         return self.mode == 'P'
 
     @property
@@ -240,12 +240,12 @@ def read_mask(content: bytes) -> Mask:
         return Mask(image.mode, image.height, image.width, counts, orientation.read(content))
 
 
-def mask_as_grey_png(content: bytes, turn: int = orientation.UPRIGHT) -> bytes:
+def mask_as_gray_png(content: bytes, turn: int = orientation.UPRIGHT) -> bytes:
     """Returns the ids of a mask as a PNG of one channel with 8 bits, without an EXIF orientation.
 
     Args:
       content: a PNG with one channel or a palette. The indices into a palette are the ids, and so are the samples of a
-        grey file of 1, 2 or 4 bits. 16 bits are taken where each id is below 256.
+        gray file of 1, 2 or 4 bits. 16 bits are taken where each id is below 256.
       turn: EXIF orientation to apply to the pixels.
 
     Returns:
@@ -256,7 +256,7 @@ def mask_as_grey_png(content: bytes, turn: int = orientation.UPRIGHT) -> bytes:
     """
     mask = read_mask(content)
     with _opened(content) as image:
-        step = _grey_step(content)
+        step = _gray_step(content)
         if image.mode == 'L' and step == 1 and turn == orientation.UPRIGHT:
             return orientation.reset(content)
         if image.mode in _SIXTEEN_BIT_MODES:
@@ -272,8 +272,8 @@ def mask_as_grey_png(content: bytes, turn: int = orientation.UPRIGHT) -> bytes:
 def several_channels(mask: Mask) -> str:
     """Returns the message for a mask of several channels, with the fix."""
     return (
-        f'it has {mask.channels} channels ({mask.mode}), but a mask has one channel of ids; if colours denote classes, '
-        'map each colour to its id first'
+        f'it has {mask.channels} channels ({mask.mode}), but a mask has one channel of ids; if colors denote classes, '
+        'map each color to its id first'
     )
 
 
@@ -281,7 +281,7 @@ def encode_png(pixels: np.ndarray) -> bytes:
     """Encodes pixels as a PNG.
 
     Args:
-      pixels: [h, w] (grey) or [h, w, 3] uint8.
+      pixels: [h, w] (gray) or [h, w, 3] uint8.
     """
     stream = io.BytesIO()
     Image.fromarray(pixels).save(stream, 'PNG')
@@ -290,14 +290,14 @@ def encode_png(pixels: np.ndarray) -> bytes:
 
 def _counts(image: Image.Image, content: bytes) -> np.ndarray:
     """Returns the number of pixels of each id: [256]."""
-    found = np.array(image.histogram()[: 256 : _grey_step(content)], np.int64)
+    found = np.array(image.histogram()[: 256 : _gray_step(content)], np.int64)
     return np.pad(found, (0, 256 - len(found)))
 
 
-def _grey_step(content: bytes) -> int:
-    """Returns the factor by which decoders scale the samples of a PNG to 8 bits; above 1 for grey of fewer bits."""
+def _gray_step(content: bytes) -> int:
+    """Returns the factor by which decoders scale the samples of a PNG to 8 bits; above 1 for gray of fewer bits."""
     depth, color_type = content[24], content[25]
-    return _GREY_STEPS[depth] if color_type == _PNG_GREY and depth < len(_GREY_STEPS) else 1
+    return _GRAY_STEPS[depth] if color_type == _PNG_GRAY and depth < len(_GRAY_STEPS) else 1
 
 
 def _opened(content: bytes) -> Image.Image:

@@ -267,13 +267,13 @@ def _uneven(descriptor: DatasetDescriptor, pixels: np.ndarray, where: str) -> li
     if rare:
         shown = _shortened([f"'{descriptor.class_name(i)}' ({shares[i]:.4%})" for i in rare])
         found.append(
-            f'{len(rare)} classes have less than {RARE_SHARE:.2%} of the labelled pixels of {where}: {shown}. '
+            f'{len(rare)} classes have less than {RARE_SHARE:.2%} of the labeled pixels of {where}: {shown}. '
             f'Set {_auto_weights()} to increase the weight of rare classes.'
         )
     most = int(np.argmax(shares))
     if shares[most] > DOMINANT_SHARE and np.count_nonzero(pixels) > 1:
         found.append(
-            f"Class '{descriptor.class_name(most)}' has {shares[most]:.1%} of the labelled pixels of {where}: a "
+            f"Class '{descriptor.class_name(most)}' has {shares[most]:.1%} of the labeled pixels of {where}: a "
             'network that predicts it everywhere has a low loss. To increase the weight of the others, set '
             f'{_auto_weights()}, or a region loss such as {option("LossOptions.formula", "softmax+dice")}.'
         )

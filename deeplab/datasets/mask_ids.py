@@ -8,8 +8,8 @@ import numpy as np
 
 # Masks with at least so many other ids were probably interpolated or compressed by an image program.
 _FEWEST_SMOOTHED = 16
-_SMALLEST_GREY_STEP = 10
-_SHOWN = 5  # number of grey levels that a message names
+_SMALLEST_GRAY_STEP = 10
+_SHOWN = 5  # number of gray levels that a message names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,16 +51,16 @@ class MaskIds:
             rest = f' from all except {self.ignore_label}, which is ignored' if self.ignore_label in ids else ''
             return f'whose ids start at 1 and must start at 0: subtract 1{rest}'
         for levels in (ids, [i for i in ids if i != self.ignore_label]):
-            if len(levels) <= self.num_classes and _are_grey_levels(levels):
+            if len(levels) <= self.num_classes and _are_gray_levels(levels):
                 shown = ', '.join(map(str, levels[:_SHOWN])) + (', ...' if len(levels) > _SHOWN else '')
                 return (
-                    f'which contain a grey level for each class ({shown}): write the ids 0 to {self.num_classes - 1} '
+                    f'which contain a gray level for each class ({shown}): write the ids 0 to {self.num_classes - 1} '
                     'instead'
                 )
         if len(self.outside(counts)) >= max(_FEWEST_SMOOTHED, self.num_classes):
             return (
                 f'which contain {len(ids)} ids and were probably interpolated, or saved as JPEG: resize masks by '
-                'nearest neighbour, and save them as PNG'
+                'nearest neighbor, and save them as PNG'
             )
         return None
 
@@ -70,9 +70,9 @@ class MaskIds:
         return 0 not in ids and self.num_classes > 1 and [*classes[:1], *classes[-1:]] == [1, self.num_classes]
 
 
-def _are_grey_levels(ids: list[int]) -> bool:
+def _are_gray_levels(ids: list[int]) -> bool:
     """Returns whether the ids are evenly spaced from 0, up to rounding, in steps too large for class ids."""
     if len(ids) < 2 or ids[0] != 0:
         return False
     step = ids[-1] / (len(ids) - 1)
-    return step >= _SMALLEST_GREY_STEP and all(abs(id_ - place * step) < 1 for place, id_ in enumerate(ids))
+    return step >= _SMALLEST_GRAY_STEP and all(abs(id_ - place * step) < 1 for place, id_ in enumerate(ids))

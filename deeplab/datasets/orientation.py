@@ -155,7 +155,7 @@ def turned_pixels(pixels: np.ndarray, value: int) -> np.ndarray:
 def turned(content: bytes, value: int) -> bytes:
     """Returns an image file without an orientation, whose stored pixels are those that viewers display for `content`.
 
-    A PNG loses nothing. A JPEG is encoded again, at quality 95 with full colour resolution.
+    A PNG loses nothing. A JPEG is encoded again, at quality 95 with full color resolution.
 
     Args:
       content: a whole JPEG or PNG.

@@ -69,13 +69,13 @@ def read(item: Item, allowed: MaskIds | None) -> Pair:
         return _pair(item, image, header, orientation.Decision(True, False, False) if has_orientation else None)
     label = _contents(item.label)
     with _naming(item.label):
-        grey = images.mask_as_grey_png(label)
+        gray = images.mask_as_gray_png(label)
         turns = _decide(item.image, header, images.read_mask(label))
         if turns is not None and turns.turn_mask:
-            grey = images.mask_as_grey_png(label, orientation.read(label))
-        counts = images.read_mask(grey).counts
+            gray = images.mask_as_gray_png(label, orientation.read(label))
+        counts = images.read_mask(gray).counts
         _check_ids(counts, allowed)
-    return _pair(item, image, header, turns, grey, counts)
+    return _pair(item, image, header, turns, gray, counts)
 
 
 def _pair(

@@ -39,7 +39,7 @@ class CheckResult:
       records: [n] int64, numbers of the valid records in their `RecordIndex`, ascending.
       sizes: [n, 2] int32, height and width of their images.
       class_pixels: [num_classes] int64, pixels of each class in the masks (zeros if masks were not checked).
-      class_image_pixels: [num_classes] int64, labelled pixels (all but those of ignore_label) of the images in which
+      class_image_pixels: [num_classes] int64, labeled pixels (all but those of ignore_label) of the images in which
         the class occurs.
       ignored_pixels: pixels of ignore_label.
       corrupt: one line for each record (or remainder of a shard) that is skipped.
@@ -58,7 +58,7 @@ class _Found:
     """Findings in a chunk of records.
 
     `all_counts` are the pixels of each id in every readable mask, `counts` those in the valid masks, and
-    `pixels_beside` all labelled pixels of the valid masks that contain the id. `wrong` has (key of `_FIXES`, text) of
+    `pixels_beside` all labeled pixels of the valid masks that contain the id. `wrong` has (key of `_FIXES`, text) of
     invalid images and masks, `corrupt` the unreadable records, `cut_to_8_bits` is the number of images that lose bits,
     `oriented` of those with an EXIF orientation.
     """
@@ -323,15 +323,15 @@ _FIXES = {
     ),
     'missing': (
         'have no mask',
-        'Such a split can be visualised, but neither trained on nor evaluated: build it again with masks.',
+        'Such a split can be visualized, but neither trained on nor evaluated: build it again with masks.',
     ),
     'palette': (
-        'have a mask with a palette, whose colours would be read as grey levels',
+        'have a mask with a palette, whose colors would be read as gray levels',
         'Build the records again: the builders use the indices as ids. Or run remove_gt_colormap on the masks first.',
     ),
     'channels': (
         'have a mask that is not one channel of 8 bits',
-        'Convert the masks to single-channel ids (if colours denote classes, map each colour to its id) and build the '
+        'Convert the masks to single-channel ids (if colors denote classes, map each color to its id) and build the '
         'records again.',
     ),
     'orientation': (

@@ -90,7 +90,7 @@ def convert_file(path: str, output_dir: str) -> None:
     except OSError as error:
         raise DataError(f"Cannot read '{path}': {error.strerror}.") from None
     try:
-        ids = images.mask_as_grey_png(content, orientation.read(content))
+        ids = images.mask_as_gray_png(content, orientation.read(content))
     except DataError as error:
         raise DataError(f"Cannot use '{path}': {error}.") from None
     target = pathlib.Path(output_dir, f'{pathlib.Path(path).stem}.png')

@@ -19,13 +19,13 @@ _BYTES_LIST, _INT64_LIST = 1, 3
 
 
 def write_features(features: Mapping[str, Value]) -> bytes:
-    """Serialises a `tf.train.Example` with one value per feature.
+    """Serializes a `tf.train.Example` with one value per feature.
 
     Args:
       features: bytes, or an integer that is not negative, by key.
 
     Returns:
-      The serialised message.
+      The serialized message.
     """
     entries = []
     for key in sorted(features):
@@ -42,7 +42,7 @@ def read_features(serialized: bytes) -> dict[str, Value]:
     """Reads the first value of each bytes or integer feature of a `tf.train.Example`.
 
     Args:
-      serialized: the serialised message.
+      serialized: the serialized message.
 
     Returns:
       Values by key; features without a value, or of floats, are left out.

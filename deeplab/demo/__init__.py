@@ -1,1 +1,1 @@
-"""The demonstration: draw street scenes, build records, train, evaluate, visualise, and lay out one sheet."""
+"""The demonstration: draw street scenes, build records, train, evaluate, visualize, and lay out one sheet."""

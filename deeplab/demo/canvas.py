@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image, ImageDraw
 
-Colour = Sequence[float] | np.ndarray
+Color = Sequence[float] | np.ndarray
 SUPERSAMPLING = 2
 IGNORE_LABEL = 255
 
@@ -23,14 +23,14 @@ class Camera:
 
     Attributes:
       focal: focal length in pixels.
-      centre_x: column of the vanishing point, in pixels.
+      center_x: column of the vanishing point, in pixels.
       horizon: row of the horizon, in pixels.
       height: metres of the camera above the ground.
       shift: metres of the camera to the right of the road's middle.
     """
 
     focal: float
-    centre_x: float
+    center_x: float
     horizon: float
     height: float
     shift: float
@@ -39,7 +39,7 @@ class Camera:
         """Projects [..., 3] points (x, y, z > 0, metres) to [..., 2] pixels (column, row)."""
         scale = self.focal / points[..., 2]
         pixels = np.empty((*points.shape[:-1], 2))
-        pixels[..., 0] = self.centre_x + (points[..., 0] - self.shift) * scale
+        pixels[..., 0] = self.center_x + (points[..., 0] - self.shift) * scale
         pixels[..., 1] = self.horizon - (points[..., 1] - self.height) * scale
         return pixels
 
@@ -77,30 +77,30 @@ class Canvas:
         self._image.paste(picture.resize(self._image.size, Image.Resampling.BILINEAR))
         self._things.paste(self._thing, (0, 0, *self._things.size))
 
-    def polygon(self, points: np.ndarray, colour: Colour) -> None:
+    def polygon(self, points: np.ndarray, color: Color) -> None:
         """Paints a polygon ([n, 2] pixels) of the current thing."""
         corners = self._corners(points)
-        self._draw_image.polygon(corners, fill=_rgb(colour))
+        self._draw_image.polygon(corners, fill=_rgb(color))
         self._draw_things.polygon(corners, fill=self._thing)
 
-    def ellipse(self, box: Sequence[float], colour: Colour) -> None:
+    def ellipse(self, box: Sequence[float], color: Color) -> None:
         """Paints an ellipse that fills `box` (left, top, right, bottom, in pixels) with the current thing."""
         left, top, right, bottom = (value * SUPERSAMPLING for value in box)
         bounds = (left, top, max(left, right), max(top, bottom))
-        self._draw_image.ellipse(bounds, fill=_rgb(colour))
+        self._draw_image.ellipse(bounds, fill=_rgb(color))
         self._draw_things.ellipse(bounds, fill=self._thing)
 
-    def bar(self, left: int, top: int, right: int, bottom: int, colour: Colour) -> None:
+    def bar(self, left: int, top: int, right: int, bottom: int, color: Color) -> None:
         """Paints exactly the pixels of rows top..bottom-1 and columns left..right-1 (nothing when there are none)."""
         if right <= left or bottom <= top:
             return
         box = [left * SUPERSAMPLING, top * SUPERSAMPLING, right * SUPERSAMPLING - 1, bottom * SUPERSAMPLING - 1]
-        self._draw_image.rectangle(box, fill=_rgb(colour))
+        self._draw_image.rectangle(box, fill=_rgb(color))
         self._draw_things.rectangle(box, fill=self._thing)
 
-    def detail(self, points: np.ndarray, colour: Colour) -> None:
+    def detail(self, points: np.ndarray, color: Color) -> None:
         """Paints a polygon in the image alone: a window, a lane mark, a shadow."""
-        self._draw_image.polygon(self._corners(points), fill=_rgb(colour))
+        self._draw_image.polygon(self._corners(points), fill=_rgb(color))
 
     def finish(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns the image ([height, width, 3] float32, 0 to 255) and the labels ([height, width] uint8)."""
@@ -126,7 +126,7 @@ class Canvas:
         return [(x * SUPERSAMPLING, y * SUPERSAMPLING) for x, y in points.tolist()]
 
 
-def _rgb(colour: Colour) -> tuple[int, int, int]:
-    values = colour.tolist() if isinstance(colour, np.ndarray) else colour  # Python numbers are much faster one by one
+def _rgb(color: Color) -> tuple[int, int, int]:
+    values = color.tolist() if isinstance(color, np.ndarray) else color  # Python numbers are much faster one by one
     red, green, blue = (min(255, max(0, int(value))) for value in values)
     return red, green, blue

@@ -81,7 +81,7 @@ def description(splits: Mapping[str, int]) -> dict[str, object]:
         'num_classes': len(scenes.CLASS_NAMES),
         'ignore_label': IGNORE_LABEL,
         'class_names': list(scenes.CLASS_NAMES),
-        'palette': [list(colour) for colour in scenes.PALETTE],
+        'palette': [list(color) for color in scenes.PALETTE],
         'splits': dict(splits),
     }
 

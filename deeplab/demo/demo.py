@@ -1,4 +1,4 @@
-"""The demo: records, training, evaluation and visualisation on drawn street scenes, with a result image.
+"""The demo: records, training, evaluation and visualization on drawn street scenes, with a result image.
 
 The demo runs four programs with the command lines that it reports at its end. The caller passes the function that runs
 a program (`run_program`), so that this module does not depend on the command line.
@@ -195,7 +195,7 @@ def paths_in(workdir: pathlib.Path) -> Paths:
 
 
 def commands_for(paths: Paths, settings: Settings, seed: int) -> tuple[Command, ...]:
-    """Returns the four commands: build the records, train, evaluate, visualise."""
+    """Returns the four commands: build the records, train, evaluate, visualize."""
     data = (f'--dataset={paths.scenes / dataset.DESCRIPTION}', f'--dataset_dir={paths.records}')
     build = (
         f'--image_folder={paths.scenes / dataset.IMAGES}',
@@ -349,7 +349,7 @@ def _report(paths: Paths, settings: Settings, commands: Sequence[Command], miou:
         ('records', paths.records, 'TFRecord shards'),
         ('checkpoints', paths.train, 'with event files for TensorBoard'),
         ('metrics', paths.eval / f'metrics-{settings.steps}.json', 'IoU of every class'),
-        ('predictions', paths.vis / 'segmentation_results', 'coloured'),
+        ('predictions', paths.vis / 'segmentation_results', 'colored'),
     )
     width = max(len(str(path)) for _, path, _ in places)
     lines = [f'The demo took {seconds:.0f} s: mIoU {miou:.3f} on {settings.val_scenes} validation scenes.', '']

@@ -1,8 +1,8 @@
 """Synthetic street scenes: images and masks of a data set that needs no download.
 
 A pinhole camera stands in a street. The street has a sky, houses with windows or a park, a road with lane marks,
-pavements, trees, parked and driving cars, people and lamp posts, drawn from far to near. Colour alone does not identify
-a class: classes share wide ranges of colours (grey sky, grey walls, grey cars, grey roads; brick, autumn leaves and
+pavements, trees, parked and driving cars, people and lamp posts, drawn from far to near. Color alone does not identify
+a class: classes share wide ranges of colors (gray sky, gray walls, gray cars, gray roads; brick, autumn leaves and
 coats), and each image has its own light, tint, shadows and noise. Texture, shape and position do.
 
 A scene depends only on (seed, split, index), not on the number of scenes.
@@ -76,13 +76,13 @@ class _Street:
     road: float
     walls: float
 
-    def jitter(self, colour: tuple[int, ...], amount: float) -> np.ndarray:
-        """`colour` moved by one normal step for its brightness and three smaller ones for its hue."""
-        return np.array(colour, np.float64) + self.rng.normal(0, amount) + self.rng.normal(0, amount / 3, 3)
+    def jitter(self, color: tuple[int, ...], amount: float) -> np.ndarray:
+        """`color` moved by one normal step for its brightness and three smaller ones for its hue."""
+        return np.array(color, np.float64) + self.rng.normal(0, amount) + self.rng.normal(0, amount / 3, 3)
 
-    def pick(self, colours: tuple[tuple[int, ...], ...], amount: float = 12.0) -> np.ndarray:
-        """One of `colours`, varied."""
-        return self.jitter(colours[self.rng.integers(len(colours))], amount)
+    def pick(self, colors: tuple[tuple[int, ...], ...], amount: float = 12.0) -> np.ndarray:
+        """One of `colors`, varied."""
+        return self.jitter(colors[self.rng.integers(len(colors))], amount)
 
 
 def draw_scene(seed: int, split: str, index: int, height: int = 128, width: int = 176) -> Scene:
@@ -116,7 +116,7 @@ def _lay_out(rng: np.random.Generator, height: int, width: int) -> _Street:
     road = rng.uniform(3.2, 4.8)
     camera = Camera(
         focal=width * rng.uniform(0.75, 1.0),
-        centre_x=width * rng.uniform(0.35, 0.65),
+        center_x=width * rng.uniform(0.35, 0.65),
         horizon=height * rng.uniform(0.40, 0.52),
         height=rng.uniform(1.5, 2.6),
         shift=rng.uniform(-1.5, 1.5),
@@ -133,7 +133,7 @@ def _smooth_noise(rng: np.random.Generator, height: int, width: int, cells: int)
 
 def _paint_sky(street: _Street) -> None:
     canvas, rng = street.canvas, street.rng
-    top, bottom = (street.jitter(colour, 10) for colour in _SKIES[rng.integers(len(_SKIES))])
+    top, bottom = (street.jitter(color, 10) for color in _SKIES[rng.integers(len(_SKIES))])
     depth = np.clip(np.arange(canvas.height) / street.camera.horizon, 0, 1)[:, None, None]
     pixels = np.broadcast_to(top * (1 - depth) + bottom * depth, (canvas.height, canvas.width, 3))
     clouds = _smooth_noise(rng, canvas.height, canvas.width, 7) + 0.5 * _smooth_noise(
@@ -349,12 +349,12 @@ def _paint_crown(street: _Street, x: float, y: float, z: float, radius: float, l
     rng, focal = street.rng, street.camera.focal
     offsets = rng.normal(0, 0.42, (clumps, 2))
     offsets = offsets[np.argsort(offsets[:, 1])]
-    centres = street.camera.project(
+    centers = street.camera.project(
         np.column_stack([x + offsets[:, 0] * radius, y + offsets[:, 1] * radius, [z] * clumps])
     )
     halves = radius * rng.uniform(0.35, 0.7, clumps) * focal / z
     shades = leaves * (1.0 + 0.22 * offsets[:, 1:]) + rng.normal(0, 14, (clumps, 1))
-    for (column, row), half, shade in zip(centres.tolist(), halves.tolist(), shades, strict=True):
+    for (column, row), half, shade in zip(centers.tolist(), halves.tolist(), shades, strict=True):
         street.canvas.ellipse((column - half, row - half * 0.85, column + half, row + half * 0.85), shade)
 
 
@@ -380,18 +380,18 @@ def _paint_tree(street: _Street, x: float, z: float) -> None:
 def _paint_pole(street: _Street, x: float, z: float, towards: int) -> None:
     """A lamp post or a signal mast, 2 to 4 pixels wide and crisp, with a thin arm over the road."""
     camera, rng = street.camera, street.rng
-    colour = street.pick(_POLES, 10)
+    color = street.pick(_POLES, 10)
     height = rng.uniform(3.0, 7.0)
     (column, foot), (_, top) = camera.project(np.array([(x, 0, z), (x, height, z)]))
     width = int(np.clip(round(0.28 * camera.focal / z), 2, 4))
     left, top, foot = int(column), int(max(top, -9)), int(foot)
     street.canvas.begin(POLE, has_border=True)
-    street.canvas.bar(left, top, left + width, foot, colour)
-    street.canvas.bar(left, top, left + 1, foot, colour * 0.8)
+    street.canvas.bar(left, top, left + width, foot, color)
+    street.canvas.bar(left, top, left + 1, foot, color * 0.8)
     if rng.random() < 0.5:
         reach = int(rng.uniform(0.8, 1.6) * camera.focal / z) * towards
         start, end = sorted((left, left + reach))
-        street.canvas.bar(start, top, end, top + 2, colour * 0.9)
+        street.canvas.bar(start, top, end, top + 2, color * 0.9)
 
 
 def _paint_person(street: _Street, x: float, z: float) -> None:
@@ -452,14 +452,14 @@ def _paint_car(street: _Street, x: float, z: float) -> None:
 
 
 def _paint_block(
-    street: _Street, box: tuple[float, ...], inset: float, colour: np.ndarray
+    street: _Street, box: tuple[float, ...], inset: float, color: np.ndarray
 ) -> list[tuple[np.ndarray, float]]:
     """Paints the visible faces of a box whose top is smaller by `inset`; returns its side and front with shades."""
     left, right, bottom, top, near, far = box
     canvas, camera = street.canvas, street.camera
     roof = np.array([(left, top, near), (right, top, near), (right, top, far), (left, top, far)])
     roof += np.array([(inset, 0, inset), (-inset, 0, inset), (-inset, 0, -inset), (inset, 0, -inset)])
-    canvas.polygon(camera.project(roof), colour * 1.12)
+    canvas.polygon(camera.project(roof), color * 1.12)
     faces: list[tuple[np.ndarray, float]] = []
     if left > camera.shift:
         faces.append((np.array([(left, bottom, near), (left, bottom, far), roof[3], roof[0]]), 0.8))
@@ -467,7 +467,7 @@ def _paint_block(
         faces.append((np.array([(right, bottom, near), (right, bottom, far), roof[2], roof[1]]), 0.8))
     faces.append((np.array([(left, bottom, near), (right, bottom, near), roof[1], roof[0]]), 1.0))
     for face, shade in faces:
-        canvas.polygon(camera.project(face), colour * shade)
+        canvas.polygon(camera.project(face), color * shade)
     return faces
 
 
@@ -478,9 +478,9 @@ def _paint_wheels(street: _Street, x: float, half: float, z: float, length: floa
     side = x - half if x > street.camera.shift else x + half
     angles = np.linspace(0, 2 * np.pi, 14, endpoint=False)
     for axle in (z + 0.75, z + length - 0.8):
-        for radius, colour in ((0.33, (30, 30, 32)), (0.17, (125, 125, 128))):
+        for radius, color in ((0.33, (30, 30, 32)), (0.17, (125, 125, 128))):
             rim = [(side, 0.33 + radius * np.sin(a), axle + radius * np.cos(a)) for a in angles]
-            street.canvas.polygon(street.camera.project(np.array(rim)), colour)
+            street.canvas.polygon(street.camera.project(np.array(rim)), color)
 
 
 def _textured(image: np.ndarray, mask: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -537,7 +537,7 @@ def _shadow(street: _Street) -> np.ndarray:
 
 def mask_palette() -> list[int]:
     """The mask's palette, 256 RGB triples in a row: the classes, black for unused ids, and VOC's cream for ignored."""
-    palette = [value for colour in PALETTE for value in colour]
+    palette = [value for color in PALETTE for value in color]
     palette += [0] * (3 * 256 - len(palette))
     palette[3 * IGNORE_LABEL :] = (224, 224, 192)
     return palette

@@ -1,4 +1,4 @@
-"""The demo's result image: images, ground truth and predictions side by side, with a legend of colours and IoU."""
+"""The demo's result image: images, ground truth and predictions side by side, with a legend of colors and IoU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Row(NamedTuple):
 
 
 class Legend(NamedTuple):
-    """Class names, their colours (RGB triples) and their IoU (None for a class that does not occur)."""
+    """Class names, their colors (RGB triples) and their IoU (None for a class that does not occur)."""
 
     names: Sequence[str]
     palette: Sequence[Sequence[int]]
@@ -40,7 +40,7 @@ def compose(rows: Sequence[Row], legend: Legend, title: str) -> Image.Image:
 
     Args:
       rows: the examples, from top to bottom; at least one, all of the same size.
-      legend: the meaning of the colours.
+      legend: the meaning of the colors.
       title: one line at the top.
 
     Returns:
@@ -66,7 +66,7 @@ def compose(rows: Sequence[Row], legend: Legend, title: str) -> Image.Image:
 
 def _pictures(row: Row, palette: Sequence[Sequence[int]], size: tuple[int, int]) -> list[Image.Image]:
     photo = Image.fromarray(row.image).resize(size, Image.Resampling.BICUBIC)
-    masks = [Image.fromarray(drawing.coloured(ids, palette)) for ids in (row.truth, row.prediction)]
+    masks = [Image.fromarray(drawing.colored(ids, palette)) for ids in (row.truth, row.prediction)]
     return [photo, *(mask.resize(size, Image.Resampling.NEAREST) for mask in masks)]
 
 
@@ -75,12 +75,12 @@ def _draw_legend(pencil: ImageDraw.ImageDraw, corner: tuple[int, int], legend: L
     pencil.text((left + LEGEND_WIDTH, top - 24), 'IoU on val', drawing.FADED, font=drawing.font(15), anchor='ra')
     lines = [
         *zip(legend.names, legend.palette, map(_shown, legend.ious), strict=True),
-        ('ignored', drawing.IGNORED_COLOUR, ''),
+        ('ignored', drawing.IGNORED_COLOR, ''),
     ]
-    for number, (name, colour, figure) in enumerate(lines):
+    for number, (name, color, figure) in enumerate(lines):
         middle = top + number * ROW_OF_LEGEND + ROW_OF_LEGEND // 2
         box = (left, middle - 11, left + 30, middle + 11)
-        pencil.rectangle(box, fill=tuple(colour), outline=drawing.FADED)
+        pencil.rectangle(box, fill=tuple(color), outline=drawing.FADED)
         pencil.text((left + 42, middle), name, drawing.INK, font=drawing.font(17), anchor='lm')
         pencil.text((left + LEGEND_WIDTH, middle), figure, drawing.INK, font=drawing.font(17), anchor='rm')
     bottom = top + len(lines) * ROW_OF_LEGEND

@@ -10,7 +10,7 @@ LARGEST_WEIGHT = 10.0
 def median_frequency(class_pixels: np.ndarray, class_image_pixels: np.ndarray) -> np.ndarray:
     """Median-frequency weights: `median(frequency) / frequency` of each class, but at most `LARGEST_WEIGHT`.
 
-    The frequency of a class is its share of the labelled pixels of those images in which it occurs, so a class that
+    The frequency of a class is its share of the labeled pixels of those images in which it occurs, so a class that
     is large in few images is not treated as rare. The median is over the classes that occur. About half of the classes
     weigh more than 1, half less.
 
@@ -20,7 +20,7 @@ def median_frequency(class_pixels: np.ndarray, class_image_pixels: np.ndarray) -
 
     Args:
       class_pixels: [classes] pixels of each class in all masks.
-      class_image_pixels: [classes] labelled pixels, of any class, of the images in which the class occurs.
+      class_image_pixels: [classes] labeled pixels, of any class, of the images in which the class occurs.
 
     Returns:
       [classes] float64, 0 or more.

@@ -21,7 +21,7 @@ READY = 'replicas/is_ready'
 class StartSign:
     """A variable on the first parameter server by which replica 0 signals to the others that they may begin.
 
-    Initialised variables alone are no such sign: they may have the values from before a checkpoint is restored.
+    Initialized variables alone are no such sign: they may have the values from before a checkpoint is restored.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class StartSign:
             self._give = self._sign.assign(True, read_value=False)
 
     def take_back(self, running: tf.compat.v1.Session) -> None:
-        """Withdraws the sign; called by replica 0 before it initialises the variables."""
+        """Withdraws the sign; called by replica 0 before it initializes the variables."""
         running.run(self._sign.initializer)
 
     def give(self, running: tf.compat.v1.Session) -> None:
@@ -82,7 +82,7 @@ class Group:
         if clones.master:
             self.remote = train_loop.Remote(clones.master, cluster.device_filters(clones), self._is_ready)
 
-    def initialise(self, first_values: Callable[[tf.compat.v1.Session], None], running: tf.compat.v1.Session) -> None:
+    def initialize(self, first_values: Callable[[tf.compat.v1.Session], None], running: tf.compat.v1.Session) -> None:
         """Calls `first_values`, which gives all variables their initial values, if this replica is the chief."""
         if not self._clones.is_chief:
             return

@@ -84,7 +84,7 @@ class Remote:
     Attributes:
       master: address of the one that runs the steps.
       device_filters: see `open_session`.
-      is_ready: polled every second, after `initialise`, until it returns True: then training begins.
+      is_ready: polled every second, after `initialize`, until it returns True: then training begins.
     """
 
     master: str
@@ -142,7 +142,7 @@ def train(
     step: training_step.TrainStep,
     number_of_steps: int,
     writer: checkpoints.CheckpointWriter | checkpoints.NoCheckpoints,
-    initialise: Callable[[tf.compat.v1.Session], None],
+    initialize: Callable[[tf.compat.v1.Session], None],
     hooks: Sequence[Hook] = (),
     options: LoopOptions = DEFAULTS,
 ) -> LoopResult:
@@ -156,7 +156,7 @@ def train(
       step: what to run.
       number_of_steps: steps in the end, those of earlier runs included.
       writer: writes the checkpoints.
-      initialise: gives every variable its value, in the new session.
+      initialize: gives every variable its value, in the new session.
       hooks: what else happens.
       options: when checkpoints are written, what computes, and how often an update may be skipped.
 
@@ -175,7 +175,7 @@ def train(
         sessions.open_session(graph, options.cpu_devices, master, filters, keeps_sums=True) as session,
         Interrupts() as interrupts,
     ):
-        initialise(session)
+        initialize(session)
         graph.finalize()
         while remote is not None and not remote.is_ready(session):
             time.sleep(POLL_SECS)
@@ -206,7 +206,7 @@ def _lost_servers_explained(
 
 
 class _Loop:
-    """The loop of `train`, in an open session with everything initialised."""
+    """The loop of `train`, in an open session with everything initialized."""
 
     def __init__(
         self,

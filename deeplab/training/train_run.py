@@ -236,7 +236,7 @@ def _train(
         group = replicas.Group(machines, step, options.number_of_steps)
     init_fn = _init_fn(options) if machines.is_chief else None
 
-    def initialise(running: tf.compat.v1.Session) -> None:
+    def initialize(running: tf.compat.v1.Session) -> None:
         running.run(start if fed else [start, pipeline.initializer])
         if resumed:
             train_utils.resume(running, resumed, options.model, averages)
@@ -254,7 +254,7 @@ def _train(
             group.step,
             options.number_of_steps,
             writer,
-            functools.partial(group.initialise, initialise),
+            functools.partial(group.initialize, initialize),
             [*_hooks(options, merged, bar), *hooks, *([fed] if fed else [])],
             train_loop.LoopOptions(options.save_interval_secs, config.cpu_devices, group.remote, most_skips),
         )

@@ -33,14 +33,14 @@ class Look(NamedTuple):
     """Statistics of one batch of the first clone.
 
     Attributes:
-      labelled_pixels: pixels that are not ignored.
+      labeled_pixels: pixels that are not ignored.
       label_classes: number of classes among them.
       predicted_share: share of the predictions that are of the most frequent class.
       predicted_class: that class.
       loss: the clone's loss without regularisation.
     """
 
-    labelled_pixels: float
+    labeled_pixels: float
     label_classes: float
     predicted_share: float
     predicted_class: float
@@ -117,7 +117,7 @@ class WatchHook(Hook):
         self._bar = bar or ProgressHook(1, 1)
         self._warned: set[str] = set()
         self._collapsed = _Streak()
-        self._unlabelled = _Streak()
+        self._unlabeled = _Streak()
         self._zero = _Streak()
         self._constant_since: int | None = None
         self._last_loss = math.nan
@@ -141,15 +141,15 @@ class WatchHook(Hook):
             self._check_look(result.step, Look(*(float(field) for field in fetched['look'])))
 
     def _check_look(self, step: int, seen: Look) -> None:
-        """Detects predictions of a single class, and batches without labelled pixels or with a loss of 0."""
-        if self._unlabelled.lasts(step, seen.labelled_pixels == 0):
+        """Detects predictions of a single class, and batches without labeled pixels or with a loss of 0."""
+        if self._unlabeled.lasts(step, seen.labeled_pixels == 0):
             self._warn(
-                'unlabelled',
-                f'Every pixel of the batches checked since step {self._unlabelled.since} has the ignore label, so '
+                'unlabeled',
+                f'Every pixel of the batches checked since step {self._unlabeled.since} has the ignore label, so '
                 'nothing is learned. Fix the masks or ignore_label of the data set, or increase '
-                f'{option("ModelOptions.crop_size")} so that crops contain labelled pixels.',
+                f'{option("ModelOptions.crop_size")} so that crops contain labeled pixels.',
             )
-        if self._zero.lasts(step, seen.loss == 0 and seen.labelled_pixels > 0):
+        if self._zero.lasts(step, seen.loss == 0 and seen.labeled_pixels > 0):
             all_zero = f'Check whether every value of {option("LossOptions.label_weights")} is 0.'
             why = label_checks.ONE_CLASS if self._has_one_class else all_zero
             self._warn(
@@ -178,7 +178,7 @@ class WatchHook(Hook):
                 'constant',
                 f'The loss has been exactly {result.loss:.6g} since step {self._constant_since}: nothing is learned. '
                 f'Check that the learning rate ({result.learning_rate:.3g}) is above 0, that variables are trained '
-                f'({option("OptimizerOptions.trainable_scopes")}), and that the masks have labelled pixels.',
+                f'({option("OptimizerOptions.trainable_scopes")}), and that the masks have labeled pixels.',
             )
 
     def _check_input(self, result: StepResult) -> None:

@@ -1,4 +1,4 @@
-"""Drawing helpers for reports: colours, font, class colours, masks over images, atomic PNG files."""
+"""Drawing helpers for reports: colors, font, class colors, masks over images, atomic PNG files."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from PIL import Image, ImageFont
 from deeplab.utils import files
 
 PAPER, INK, FADED = (252, 252, 250), (34, 34, 38), (120, 120, 126)
-IGNORED_COLOUR = (224, 224, 192)
-# Stripes for ignored pixels, where a colour could be mistaken for a class.
+IGNORED_COLOR = (224, 224, 192)
+# Stripes for ignored pixels, where a color could be mistaken for a class.
 _STRIPES = np.array([(245, 245, 245), (40, 40, 44)], np.uint8)
 _STRIPE_WIDTH = 3
 _MASK_SHARE = 0.6
@@ -39,7 +39,7 @@ def write(path: str | os.PathLike[str], sheet: Image.Image) -> None:
 
 
 def is_sheet(path: str | os.PathLike[str]) -> bool:
-    """Returns whether a file was drawn here: a PNG whose four corners have the background colour."""
+    """Returns whether a file was drawn here: a PNG whose four corners have the background color."""
     try:
         with Image.open(path, formats=('PNG',)) as image:
             right, bottom = image.width - 1, image.height - 1
@@ -49,9 +49,9 @@ def is_sheet(path: str | os.PathLike[str]) -> bool:
     return all(corner == PAPER for corner in corners)
 
 
-def coloured(ids: np.ndarray, palette: Palette) -> np.ndarray:
-    """Colours class ids: [h, w] to [h, w, 3] uint8. Ids without a class get the colour of ignored pixels."""
-    table = np.full((256, 3), IGNORED_COLOUR, np.uint8)
+def colored(ids: np.ndarray, palette: Palette) -> np.ndarray:
+    """Colors class ids: [h, w] to [h, w, 3] uint8. Ids without a class get the color of ignored pixels."""
+    table = np.full((256, 3), IGNORED_COLOR, np.uint8)
     table[: len(palette)] = palette[:256]
     return table[ids]
 
@@ -63,19 +63,19 @@ def stripes(height: int, width: int) -> np.ndarray:
 
 
 def mask_over(image: np.ndarray, ids: np.ndarray, palette: Palette, ignore_label: int) -> np.ndarray:
-    """Blends the colours of a mask over an image, with stripes on ignored pixels.
+    """Blends the colors of a mask over an image, with stripes on ignored pixels.
 
     Args:
       image: [h, w, 3] uint8.
       ids: [h, w] class ids, 0 to 255.
-      palette: a colour for each class.
+      palette: a color for each class.
       ignore_label: label of pixels excluded from loss and metrics.
 
     Returns:
       [h, w, 3] uint8.
     """
-    colours = coloured(ids, palette)
+    colors = colored(ids, palette)
     ignored = ids == ignore_label
-    colours[ignored] = stripes(*ids.shape)[ignored]
-    mixed = (1 - _MASK_SHARE) * image + _MASK_SHARE * colours
+    colors[ignored] = stripes(*ids.shape)[ignored]
+    mixed = (1 - _MASK_SHARE) * image + _MASK_SHARE * colors
     return np.rint(mixed).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""Colour maps of data sets, and label images in colour."""
+"""Color maps of data sets, and label images in color."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CITYSCAPES = 'cityscapes'
 ADE20K = 'ade20k'
 MAPILLARY_VISTAS = 'mapillary_vistas'
 
-# The 66 classes of Mapillary Vistas 1.2, one colour each as hexadecimal bytes.
+# The 66 classes of Mapillary Vistas 1.2, one color each as hexadecimal bytes.
 _MAPILLARY_VISTAS_COLORS = """
 a52a2a 00c000 c4c4c4 be9999 b4a5b4 66669c 66669c 8040ff 8c8cc8 aaaaaa faaaa0 606060 e6968c 804080 6e6e6e f423e8 966464
 464646 96785a dc143c ff0000 ff0000 ff0000 c88080 ffffff 40aa40 804040 4682b4 ffffff 98fb98 6b8e23 00aa1e ffff80 fa001e
@@ -22,7 +22,7 @@ b4a5b4 770b20 00008e 003c64 00008e 00005a 0000e6 005064 804040 00006e 000046 000
 
 
 def create_pascal_label_colormap() -> np.ndarray:
-    """Returns the PASCAL VOC colours.
+    """Returns the PASCAL VOC colors.
 
     Returns:
       [512, 3] uint8, red, green and blue of each id.
@@ -33,7 +33,7 @@ def create_pascal_label_colormap() -> np.ndarray:
 
 
 def create_cityscapes_label_colormap() -> np.ndarray:
-    """Returns the Cityscapes colours by train id, black from 19 on.
+    """Returns the Cityscapes colors by train id, black from 19 on.
 
     Returns:
       [256, 3] uint8, red, green and blue of each id.
@@ -45,7 +45,7 @@ def create_cityscapes_label_colormap() -> np.ndarray:
 
 
 def create_ade20k_label_colormap() -> np.ndarray:
-    """Returns the ADE20K colours, 0 (other) black.
+    """Returns the ADE20K colors, 0 (other) black.
 
     Returns:
       [151, 3] uint8, red, green and blue of each id.
@@ -57,7 +57,7 @@ def create_ade20k_label_colormap() -> np.ndarray:
 
 
 def create_mapillary_vistas_label_colormap() -> np.ndarray:
-    """Returns the Mapillary Vistas colours.
+    """Returns the Mapillary Vistas colors.
 
     Returns:
       [66, 3] uint8, red, green and blue of each id.
@@ -76,7 +76,7 @@ _MAKERS = {
 
 
 def create_label_colormap(name: str = PASCAL) -> np.ndarray:
-    """Returns a colour map by its name.
+    """Returns a color map by its name.
 
     Args:
       name: 'pascal', 'cityscapes', 'ade20k' or 'mapillary_vistas'.
@@ -85,26 +85,26 @@ def create_label_colormap(name: str = PASCAL) -> np.ndarray:
       [n, 3] uint8, red, green and blue of each id.
 
     Raises:
-      OptionError: There is no such colour map.
+      OptionError: There is no such color map.
     """
     if name not in _MAKERS:
-        raise OptionError(f"Unknown colour map '{name}'. Known: {', '.join(_MAKERS)}.")
+        raise OptionError(f"Unknown color map '{name}'. Known: {', '.join(_MAKERS)}.")
     return _MAKERS[name]()
 
 
 def label_to_color_image(label: np.ndarray, colormap: np.ndarray | str = PASCAL) -> np.ndarray:
-    """Converts a label image to colours.
+    """Converts a label image to colors.
 
     Args:
       label: [h, w] integers, class ids.
-      colormap: [n, 3] uint8, or the name of a colour map. The id 255 (ignore) is black if the colour map has fewer
-        colours.
+      colormap: [n, 3] uint8, or the name of a color map. The id 255 (ignore) is black if the color map has fewer
+        colors.
 
     Returns:
       [h, w, 3] uint8, red, green and blue.
 
     Raises:
-      DataError: `label` is not an [h, w] array of integers, or has an id without a colour.
+      DataError: `label` is not an [h, w] array of integers, or has an id without a color.
     """
     colors = create_label_colormap(colormap) if isinstance(colormap, str) else np.asarray(colormap)
     if label.ndim != 2 or label.dtype.kind not in 'iu':
@@ -119,6 +119,6 @@ def label_to_color_image(label: np.ndarray, colormap: np.ndarray | str = PASCAL)
         bad = label[(label >= len(colors)) | (label < 0)]
         known = len(colors)
     if bad.size:
-        raise DataError(f'The label image has the id {bad.flat[0]}; the colour map has colours for 0 to {known - 1}.')
+        raise DataError(f'The label image has the id {bad.flat[0]}; the color map has colors for 0 to {known - 1}.')
     painted: np.ndarray = colors[label]  # [h, w, 3]
     return painted.astype(np.uint8, copy=False)

@@ -66,7 +66,7 @@ class RecordReader:
         self._recent: deque[int] = deque(maxlen=_REMEMBERED_READS)
 
     def decode(self, serialized: tf.Tensor | bytes, with_label: bool) -> input_preprocess.Sample:
-        """Decodes a serialised record (`example.decode`)."""
+        """Decodes a serialized record (`example.decode`)."""
         sample: input_preprocess.Sample = example.decode(serialized, with_label, self.channels, self.bits)
         return sample
 
@@ -161,7 +161,7 @@ def get(
       is_taken: returns for a scalar int64 position, in training, whether it is used or left to others; None for all.
 
     Returns:
-      The pipeline. Its iterator has to be initialised, and its first dimension is `batch_size`.
+      The pipeline. Its iterator has to be initialized, and its first dimension is `batch_size`.
 
     Raises:
       DataError: There is no record to take.
@@ -238,7 +238,7 @@ def _ordered_loader(reader: RecordReader, records: np.ndarray):
 def _decode(
     reader: RecordReader, record: tf.Tensor, serialized: tf.Tensor, with_label: bool
 ) -> input_preprocess.Sample:
-    """Decodes a serialised record, and adds the record's number."""
+    """Decodes a serialized record, and adds the record's number."""
     serialized.set_shape([])
     record.set_shape([])
     return {**reader.decode(serialized, with_label), common.RECORD: record}

@@ -14,7 +14,7 @@ LONGEST_FILE_NAME = 230
 
 _IMAGE_SUFFIXES = ('.jpg', '.jpeg', '.png', '.npy')
 _ELLIPSIS = '[...]'
-# Characters that move the cursor, colour a terminal or change the direction of text; and surrogates.
+# Characters that move the cursor, color a terminal or change the direction of text; and surrogates.
 _CONTROLS = re.compile('[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]')
 
 

@@ -44,10 +44,10 @@ class Row(NamedTuple):
 
 
 class Class(NamedTuple):
-    """A line of the legend; without a colour for ignored pixels."""
+    """A line of the legend; without a color for ignored pixels."""
 
     name: str
-    colour: Sequence[int] | None
+    color: Sequence[int] | None
     figures: str
 
 
@@ -62,7 +62,7 @@ class Content(NamedTuple):
       samples_title: heading above them.
       legend: the classes.
       legend_title: heading above them.
-      palette: colours by class.
+      palette: colors by class.
       ignore_label: label of pixels excluded from loss and metrics.
     """
 
@@ -161,7 +161,7 @@ def _draw_legend(sheet: Image.Image, pencil: ImageDraw.ImageDraw, top: int, lege
         left = MARGIN + number // rows * LEGEND_ENTRY[0]
         middle = top + number % rows * LEGEND_ENTRY[1] + LEGEND_ENTRY[1] // 2
         corner = (left, middle - _SWATCH[1] // 2)
-        swatch = striped if line.colour is None else Image.new('RGB', _SWATCH, tuple(int(c) for c in line.colour))
+        swatch = striped if line.color is None else Image.new('RGB', _SWATCH, tuple(int(c) for c in line.color))
         sheet.paste(swatch, corner)
         pencil.rectangle((*corner, corner[0] + _SWATCH[0] - 1, corner[1] + _SWATCH[1] - 1), outline=drawing.FADED)
         name = line.name if len(line.name) <= 16 else f'{line.name[:14]}...'

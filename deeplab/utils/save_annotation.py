@@ -27,16 +27,16 @@ def save_annotation(
       label: [h, w] numbers: class ids, or values that the two arguments below map to 0 to 255.
       save_dir: existing folder.
       filename: name without extension.
-      add_colormap: whether to write the ids in colours (RGB); else they are stored as they are (grey).
+      add_colormap: whether to write the ids in colors (RGB); else they are stored as they are (gray).
       normalize_to_unit_values: whether to map the values' range to 0 to 1 first.
       scale_values: whether to multiply the values by 255 first.
-      colormap: [n, 3] uint8, or the name of a colour map.
+      colormap: [n, 3] uint8, or the name of a color map.
 
     Returns:
       Path of the file.
 
     Raises:
-      DataError: `label` has a value outside 0 to 255 or without a colour, or the file cannot be written.
+      DataError: `label` has a value outside 0 to 255 or without a color, or the file cannot be written.
     """
     if add_colormap:
         pixels = get_dataset_colormap.label_to_color_image(label, colormap)
@@ -49,7 +49,7 @@ def save_image(pixels: np.ndarray, save_dir: str, filename: str) -> str:
     """Writes pixels as SAVE_DIR/FILENAME.png, atomically.
 
     Args:
-      pixels: [h, w] (grey) or [h, w, 3] (RGB) uint8.
+      pixels: [h, w] (gray) or [h, w, 3] (RGB) uint8.
       save_dir: existing folder.
       filename: name without extension.
 

@@ -139,7 +139,7 @@ def variables_to_restore(
     The step is never restored, nor are moving averages of the weights, which start from the weights.
 
     Args:
-      variables: all variables, optimiser slots too.
+      variables: all variables, optimizer slots too.
       initialize_last_layer: whether the last layers are restored too.
       last_layers: scopes of the last layers; a name that begins with one belongs to them.
       exclude_scopes: other scopes to exclude.

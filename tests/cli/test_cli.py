@@ -559,8 +559,8 @@ def test_a_defect_of_ours_keeps_its_stack_trace(stand_in):
 
 
 def test_what_a_builder_wrote_is_said(stand_in, capsys):
-    val = {'images': 101, 'shards': 4, 'labelled': True, 'seconds': 1.5}
-    stand_in.result = {'output_dir': 'records', 'splits': {'val': val, 'test': {**val, 'labelled': False}}}
+    val = {'images': 101, 'shards': 4, 'labeled': True, 'seconds': 1.5}
+    stand_in.result = {'output_dir': 'records', 'splits': {'val': val, 'test': {**val, 'labeled': False}}}
     assert cli.main(['demo']) == 0
     assert capsys.readouterr().out == (
         'Written to records:\n  val: 101 images in 4 shards\n  test: 101 images in 4 shards, without masks\n'

@@ -34,7 +34,7 @@ def tripled(label):
     return tf.constant(np.repeat(label, 3, axis=2).astype(np.float32))
 
 
-# --- Colours ---------------------------------------------------------------------------------------------------------
+# --- Colors ---------------------------------------------------------------------------------------------------------
 
 
 def colors_twin(image, brightness, contrast, saturation, hue):
@@ -42,8 +42,8 @@ def colors_twin(image, brightness, contrast, saturation, hue):
     luma = np.array([0.299, 0.587, 0.114])
     image = image.astype(np.float64) * brightness
     image = (image @ luma).mean() + contrast * (image - (image @ luma).mean())
-    grey = (image @ luma)[..., np.newaxis]
-    image = grey + saturation * (image - grey)
+    gray = (image @ luma)[..., np.newaxis]
+    image = gray + saturation * (image - gray)
     axis, angle = np.ones(3) / math.sqrt(3), 2 * math.pi * hue  # Rodrigues' rotation of each pixel
     turned = (
         image * math.cos(angle)
@@ -57,35 +57,35 @@ def colors_twin(image, brightness, contrast, saturation, hue):
     'factors',
     [(1.2, 1, 1, 0), (1, 0.7, 1, 0), (1, 1.4, 1, 0), (1, 1, 0.5, 0), (1, 1, 1, 0.1), (0.8, 1.3, 0.6, -0.2)],
 )
-def test_colours_change_as_one_step_after_the_other_would(factors):
+def test_colors_change_as_one_step_after_the_other_would(factors):
     image = random_image()
     np.testing.assert_allclose(colors.change_colors(image, *factors), colors_twin(image, *factors), atol=2e-3)
 
 
-def test_colours_by_hand():
+def test_colors_by_hand():
     image = np.array([[[100, 50, 0], [200, 100, 60]]], np.uint8)
     assert colors.change_colors(image, 0.5, 1, 1, 0).numpy().tolist() == [[[50, 25, 0], [100, 50, 30]]]
     assert colors.change_colors(image, 2, 1, 1, 0).numpy().tolist() == [[[200, 100, 0], [255, 200, 120]]]
     third = colors.change_colors(image, 1, 1, 1, 1 / 3).numpy()  # red goes to green, green to blue
     np.testing.assert_allclose(third, [[[0, 100, 50], [60, 200, 100]]], atol=1e-3)
-    grey = colors.change_colors(image, 1, 1, 0, 0.3).numpy()
-    np.testing.assert_allclose(grey, np.repeat(image @ [[0.299], [0.587], [0.114]], 3, axis=2), atol=1e-3)
+    gray = colors.change_colors(image, 1, 1, 0, 0.3).numpy()
+    np.testing.assert_allclose(gray, np.repeat(image @ [[0.299], [0.587], [0.114]], 3, axis=2), atol=1e-3)
     flat = colors.change_colors(image, 1, 0, 1, 0).numpy()
     np.testing.assert_allclose(flat, np.full((1, 2, 3), np.mean(image @ [0.299, 0.587, 0.114])), atol=1e-3)
 
 
-def test_a_hue_shift_turns_as_the_colour_circle_does():
+def test_a_hue_shift_turns_as_the_color_circle_does():
     turned = colors.change_colors(np.array([[[200, 60, 60]]], np.uint8), 1, 1, 1, 0.08).numpy()[0, 0]
     assert colorsys.rgb_to_hsv(*turned / 255)[0] == pytest.approx(0.08, abs=0.02)
 
 
-def test_nothing_is_drawn_for_colours_that_stay():
+def test_nothing_is_drawn_for_colors_that_stay():
     image = random_image()
     assert [float(x) for x in colors.random_color_factors(0, 0, 0, 0, seed(3))] == [1, 1, 1, 0]
     np.testing.assert_allclose(colors.change_colors(image, 1, 1, 1, 0), image, atol=1e-3)
 
 
-def test_colour_factors_fill_their_ranges_independently():
+def test_color_factors_fill_their_ranges_independently():
     drawn = np.array([colors.random_color_factors(0.2, 0.4, 0.6, 0.1, seed(i)) for i in range(200)])
     for column, (middle, reach) in enumerate([(1, 0.2), (1, 0.4), (1, 0.6), (0, 0.1)]):
         assert drawn[:, column].min() == pytest.approx(middle - reach, abs=0.1 * reach)

@@ -57,17 +57,17 @@ def logits_of(options, images):
 def test_equal_channels_give_what_three_equal_channels_gave(toy_network, variant):
     """Holds for networks that scale pixels to -1 to 1."""
     side = 33
-    grey = np.random.RandomState(1).uniform(0, 255, (1, side, side, 1)).astype(np.float32)
+    gray = np.random.RandomState(1).uniform(0, 255, (1, side, side, 1)).astype(np.float32)
     options = ModelOptions({'semantic': 3}, (side, side), model_variant=variant)
-    with given_weights.network() as colours:
-        expected = colours.run(logits_of(options, np.repeat(grey, 3, axis=3)))
+    with given_weights.network() as colors:
+        expected = colors.run(logits_of(options, np.repeat(gray, 3, axis=3)))
     assert np.ptp(expected) > 0
     for channels in (1, 5):
         with given_weights.network() as others:
-            logits = logits_of(dataclasses.replace(options, input_channels=channels), np.repeat(grey, channels, axis=3))
-        assert others.weights.keys() == colours.weights.keys()
-        (first,) = (name for name, shape in others.shapes.items() if shape != colours.shapes[name])
-        values = {name: given_weights.some_value(name, shape) for name, shape in colours.shapes.items()}
+            logits = logits_of(dataclasses.replace(options, input_channels=channels), np.repeat(gray, channels, axis=3))
+        assert others.weights.keys() == colors.weights.keys()
+        (first,) = (name for name, shape in others.shapes.items() if shape != colors.shapes[name])
+        values = {name: given_weights.some_value(name, shape) for name, shape in colors.shapes.items()}
         values[first] = inflation.inflate(values[first], channels)
         found = others.run(logits, values=lambda name, shape, values=values: values[name])
         np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max() + 1e-7)

@@ -27,7 +27,7 @@ class Toy:
         )
         self.shadow = next(v for v in tf.compat.v1.global_variables() if moving_average.is_average(v.op.name))
 
-    def initialise(self, running):
+    def initialize(self, running):
         running.run(tf.compat.v1.global_variables_initializer())
         running.run(self.averages.start)
 
@@ -46,7 +46,7 @@ def test_ramp():
 @pytest.mark.parametrize('decay', [0.3, 0.99])
 def test_follows_the_weights_as_numpy_does(running, decay):
     toy = Toy(decay)
-    toy.initialise(running)
+    toy.initialize(running)
     rng = np.random.default_rng(0)
     weight = average = np.array([1.0, -1.0])
     for step in range(12):
@@ -61,7 +61,7 @@ def test_follows_the_weights_as_numpy_does(running, decay):
 
 def test_does_not_move_where_the_update_is_not_applied(running):
     toy = Toy()
-    toy.initialise(running)
+    toy.initialize(running)
     running.run(toy.applied, {toy.gradient: [1.0, 1.0]})
     before = running.run(toy.shadow)
     assert not running.run(toy.applied, {toy.gradient: [1.0, np.nan]})

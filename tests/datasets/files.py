@@ -45,7 +45,7 @@ def palette_png(array: np.ndarray) -> bytes:
 
 
 def few_bit_png(array: np.ndarray, bits: int, colors: bool = False) -> bytes:
-    """Samples of 1, 2 or 4 bits, grey or with a palette; values below 2**bits."""
+    """Samples of 1, 2 or 4 bits, gray or with a palette; values below 2**bits."""
     weights = 2 ** np.arange(bits - 1, -1, -1)
     planes = (array[..., np.newaxis] // weights % 2).reshape(len(array), -1)  # [h, w * bits]
     rows = b''.join(b'\0' + row.tobytes() for row in np.packbits(planes.astype(np.uint8), axis=1))
@@ -61,7 +61,7 @@ def broken_png(height: int, width: int) -> bytes:
 
 
 def four_bit_png(array: np.ndarray) -> bytes:
-    """Grey with 4 bits a pixel; values below 16."""
+    """Gray with 4 bits a pixel; values below 16."""
     return few_bit_png(array, 4)
 
 
@@ -91,7 +91,7 @@ def _png_of(header: bytes, rows: bytes, palette: bytes | None = None) -> bytes:
 
 
 def deep_png(array: np.ndarray) -> bytes:
-    """[h, w, 1 to 4] uint16 with 16 bits a channel, which Pillow cannot write: grey, grey and alpha, RGB or RGBA."""
+    """[h, w, 1 to 4] uint16 with 16 bits a channel, which Pillow cannot write: gray, gray and alpha, RGB or RGBA."""
     height, width, channels = array.shape
     color_type = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
     rows = b''.join(b'\0' + row.astype('>u2').tobytes() for row in array)
@@ -107,7 +107,7 @@ def npy(array: np.ndarray) -> bytes:
 def record(
     seed: int = 0, height: int = 6, width: int = 8, image: bytes | None = None, label: bytes | None = b''
 ) -> bytes:
-    """A serialised record; `label` None is for no mask, b'' for a good one."""
+    """A serialized record; `label` None is for no mask, b'' for a good one."""
     image = png(pixels(height, width, seed)) if image is None else image
     label = png(ids(height, width, seed=seed)) if label == b'' else label
     return example.encode(image, 'png', f'image_{seed}', height, width, 3, label)

@@ -42,7 +42,7 @@ def contents(folder):
 def test_records_hold_the_files_in_order(tmp_path):
     items = make_items(tmp_path, 7, 'jpg')
     summary = build_data.write_split(items, 'train', str(tmp_path / 'out'), num_shards=3)
-    assert (summary.split, summary.images, summary.labelled) == ('train', 7, True)
+    assert (summary.split, summary.images, summary.labeled) == ('train', 7, True)
     assert [os.path.basename(shard) for shard in summary.shards] == sorted(os.listdir(tmp_path / 'out'))
     assert os.path.basename(summary.shards[0]) == 'train-00000-of-00003.tfrecord'
     assert [len(record_index.RecordIndex.walk([shard])) for shard in summary.shards] == [3, 3, 1]
@@ -82,7 +82,7 @@ def test_more_shards_than_images(tmp_path):
 def test_a_split_without_masks(tmp_path):
     items = [pairs.Item(item.image, None, item.name) for item in make_items(tmp_path, 2)]
     summary = build_data.write_split(items, 'test', str(tmp_path / 'out'), 1)
-    assert not summary.labelled
+    assert not summary.labeled
     assert [record.label_bytes for record in read_all(summary)] == [None, None]
 
 

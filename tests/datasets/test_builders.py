@@ -74,7 +74,7 @@ def test_voc_builds_a_split_for_each_list(tmp_path):
     options = BuildVocOptions(**files.write_voc(tmp_path, LISTS), num_classes=3)
     summary = build_voc2012_data.run(options)
     assert summary['output_dir'] == options.output_dir
-    assert {split: (s['images'], s['shards'], s['labelled']) for split, s in summary['splits'].items()} == {
+    assert {split: (s['images'], s['shards'], s['labeled']) for split, s in summary['splits'].items()} == {
         'train': (3, 4, True),
         'trainval': (5, 4, True),
         'val': (2, 4, True),
@@ -133,7 +133,7 @@ def test_voc_test_split_without_masks(tmp_path):
         os.remove(f'{options.semantic_segmentation_folder}/{name}.png')
     os.remove(f'{options.list_folder}/trainval.txt')
     summary = build_voc2012_data.run(options)
-    assert {split: s['labelled'] for split, s in summary['splits'].items()} == {'train': True, 'val': False}
+    assert {split: s['labeled'] for split, s in summary['splits'].items()} == {'train': True, 'val': False}
     assert [record.label_bytes for record in records(options.output_dir, 'val')] == [None, None]
 
 
@@ -146,7 +146,7 @@ def test_voc_no_masks_at_all_is_a_mistake_unless_asked_for(tmp_path):
         'semantic_segmentation_folder, or leave it empty to build records without masks.'
     )
     summary = build_voc2012_data.run(dataclasses.replace(options, semantic_segmentation_folder=''))
-    assert not any(split['labelled'] for split in summary['splits'].values())
+    assert not any(split['labeled'] for split in summary['splits'].values())
 
 
 def line_of(arguments, **changes):
@@ -253,7 +253,7 @@ def write_cityscapes(root, splits=('train', 'val', 'test'), labels=('train', 'va
 def test_cityscapes(tmp_path):
     options = write_cityscapes(tmp_path)
     summary = build_cityscapes_data.run(options)
-    assert {split: (s['images'], s['shards'], s['labelled']) for split, s in summary['splits'].items()} == {
+    assert {split: (s['images'], s['shards'], s['labeled']) for split, s in summary['splits'].items()} == {
         f'{split}_fine': (3, 10, True) for split in ('train', 'val', 'test')
     }
     names = [record.image_name for record in records(options.output_dir, 'val_fine')]
@@ -264,7 +264,7 @@ def test_cityscapes(tmp_path):
 
 def test_cityscapes_test_may_be_without_masks_or_absent(tmp_path):
     summary = build_cityscapes_data.run(write_cityscapes(tmp_path / 'a', labels=('train', 'val')))
-    assert [split['labelled'] for split in summary['splits'].values()] == [True, True, False]
+    assert [split['labeled'] for split in summary['splits'].values()] == [True, True, False]
     summary = build_cityscapes_data.run(write_cityscapes(tmp_path / 'b', splits=('train',)))
     assert list(summary['splits']) == ['train_fine']
 
@@ -425,9 +425,9 @@ def test_every_kind_of_image_is_built(tmp_path):
     """Files stay as they are byte for byte, whatever their extension says of them; but for arrays that are pictures."""
     deep = np.arange(6 * 8 * 5).astype(np.uint16).reshape(6, 8, 5)
     contents = {
-        'deep_grey': (files.deep_png(deep[..., :1]), 'png', 3),
+        'deep_gray': (files.deep_png(deep[..., :1]), 'png', 3),
         'deep_rgb': (files.deep_png(deep[..., :3]), 'png', 3),
-        'grey_alpha': (files.png(deep[..., :2].astype(np.uint8)), 'png', 3),
+        'gray_alpha': (files.png(deep[..., :2].astype(np.uint8)), 'png', 3),
         'rgba': (files.png(deep[..., :4].astype(np.uint8)), 'png', 3),
         'jpeg': (files.jpeg(files.pixels()), 'jpeg', 3),
         'five': (files.npy(deep), 'npy', 5),

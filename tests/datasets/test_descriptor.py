@@ -246,7 +246,7 @@ def test_yaml_without_pyyaml(tmp_path, monkeypatch):
         ),
         (
             {'num_classes': 2, 'palette': [[0, 0, 0]]},
-            'palette is [[0, 0, 0]], but must be a list of at least 2 colours',
+            'palette is [[0, 0, 0]], but must be a list of at least 2 colors',
         ),
         ({'num_classes': 1, 'palette': [[0, 0, 256]]}, 'palette is'),
         ({'num_classes': 2, 'palette': [[0, 0], [1, 2, 3]]}, 'palette is'),

@@ -96,7 +96,7 @@ def test_decode_reads_jpeg_as_tensorflow_does_by_default_whatever_the_format_say
 
 
 @pytest.mark.parametrize('encode', [files.png, files.jpeg])
-def test_grey_images_get_three_channels(encode):
+def test_gray_images_get_three_channels(encode):
     sample = decoded(example.encode(encode(files.pixels()[..., 0]), 'png', 'n', 6, 8), with_label=False)
     assert sample[common.IMAGE].shape == (6, 8, 3)
     assert (sample[common.IMAGE] == sample[common.IMAGE][..., :1]).all()
@@ -152,15 +152,15 @@ class TestOtherImages:
         )
 
     @pytest.mark.parametrize('bits', [8, 16])
-    def test_grey_with_alpha_is_grey(self, bits):
+    def test_gray_with_alpha_is_gray(self, bits):
         values = random_values(2, np.uint8)
         np.testing.assert_allclose(image_of(files.png(values), 1, bits), values[..., :1], rtol=1e-6)
 
     def test_three_channels_of_sixteen_bits_come_of_anything(self):
         values = random_values(4, np.uint16)
         np.testing.assert_allclose(image_of(files.deep_png(values), 3, 16), values[..., :3] / 257, rtol=1e-6)
-        grey = image_of(files.deep_png(values[..., :1]), 3, 16)
-        np.testing.assert_allclose(grey, np.repeat(values[..., :1], 3, 2) / 257, rtol=1e-6)
+        gray = image_of(files.deep_png(values[..., :1]), 3, 16)
+        np.testing.assert_allclose(gray, np.repeat(values[..., :1], 3, 2) / 257, rtol=1e-6)
 
     @pytest.mark.parametrize(
         ('content', 'channels', 'bits'),

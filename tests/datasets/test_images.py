@@ -151,31 +151,31 @@ def test_masks_that_are_not_one_channel():
 
 def test_good_masks_are_kept_byte_for_byte():
     content = files.png(files.ids())
-    assert images.mask_as_grey_png(content) is content
+    assert images.mask_as_gray_png(content) is content
 
 
 @pytest.mark.parametrize('colors', [2, 4, 16, 200])
 def test_indices_of_a_palette_are_ids(colors):
     label = files.ids(20, 30, classes=colors)
-    grey = images.mask_as_grey_png(files.palette_png(label))
-    assert Image.open(io.BytesIO(grey)).mode == 'L'
-    np.testing.assert_array_equal(read_png(grey), label)
-    np.testing.assert_array_equal(tf.io.decode_png(grey, channels=1)[..., 0], label)
+    gray = images.mask_as_gray_png(files.palette_png(label))
+    assert Image.open(io.BytesIO(gray)).mode == 'L'
+    np.testing.assert_array_equal(read_png(gray), label)
+    np.testing.assert_array_equal(tf.io.decode_png(gray, channels=1)[..., 0], label)
 
 
 def test_sixteen_bits_are_taken_while_ids_are_below_256():
     label = files.ids().astype(np.uint16)
-    np.testing.assert_array_equal(read_png(images.mask_as_grey_png(files.png(label))), label)
+    np.testing.assert_array_equal(read_png(images.mask_as_gray_png(files.png(label))), label)
     label[0, 0] = 300
     with pytest.raises(DataError, match='^it has 16 bits and contains the id 300; the largest id is 255$'):
-        images.mask_as_grey_png(files.png(label))
+        images.mask_as_gray_png(files.png(label))
 
 
 @pytest.mark.parametrize(('channels', 'mode'), [(2, 'LA'), (3, 'RGB'), (4, 'RGBA')])
 def test_several_channels_are_refused(channels, mode):
     array = np.zeros((3, 4, channels), np.uint8)
     with pytest.raises(DataError, match=rf'^it has {channels} channels \({mode}\), but a mask has one channel of ids;'):
-        images.mask_as_grey_png(files.png(array))
+        images.mask_as_gray_png(files.png(array))
 
 
 @pytest.mark.parametrize('colors', [False, True])
@@ -184,14 +184,14 @@ def test_samples_of_few_bits_are_ids(bits, colors):
     label = files.ids(5, 7, classes=2**bits)
     content = files.few_bit_png(label, bits, colors)
     np.testing.assert_array_equal(images.read_mask(content).counts, np.bincount(label.ravel(), minlength=256))
-    np.testing.assert_array_equal(read_png(images.mask_as_grey_png(content)), label)
+    np.testing.assert_array_equal(read_png(images.mask_as_gray_png(content)), label)
 
 
 def test_masks_are_turned_as_their_orientation_says():
     label = files.ids(5, 7)
     for content in (files.png(label), files.palette_png(label), files.few_bit_png(label, 2)):
-        turned = images.mask_as_grey_png(files.with_exif(content, files.exif(6)), 6)
+        turned = images.mask_as_gray_png(files.with_exif(content, files.exif(6)), 6)
         np.testing.assert_array_equal(read_png(turned), np.rot90(label, -1))
         assert images.read_mask(turned).orientation == 1
-    kept = images.mask_as_grey_png(files.with_exif(files.png(label), files.exif(6)))
+    kept = images.mask_as_gray_png(files.with_exif(files.png(label), files.exif(6)))
     assert kept == files.with_exif(files.png(label), files.exif(1))

@@ -55,13 +55,13 @@ class TestLabels:
     def test_a_rare_class(self):
         (line,) = findings([50_000, 49_992, 8])
         assert line == (
-            "1 classes have less than 0.01% of the labelled pixels of split 'train': 'tree' (0.0080%). "
+            "1 classes have less than 0.01% of the labeled pixels of split 'train': 'tree' (0.0080%). "
             'Set auto_label_weights=True to increase the weight of rare classes.'
         )
 
     def test_a_class_that_is_nearly_everything(self):
         (line,) = findings([9600, 200, 200])
-        assert line.startswith("Class 'background' has 96.0% of the labelled pixels of split 'train'")
+        assert line.startswith("Class 'background' has 96.0% of the labeled pixels of split 'train'")
         assert 'auto_label_weights=True' in line
         assert "formula='softmax+dice'" in line
 

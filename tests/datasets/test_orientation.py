@@ -68,7 +68,7 @@ def test_pixels_are_turned_as_viewers_do(value):
         assert orientation.shown_size((5, 7), value) == wanted.shape[:2]
 
 
-def test_a_palette_and_16_bits_of_grey_survive():
+def test_a_palette_and_16_bits_of_gray_survive():
     label = files.ids(5, 7)
     turned = pillow(orientation.turned(files.palette_png(label), 6))
     assert turned.mode == 'P'

@@ -75,7 +75,7 @@ def test_ids_that_show_what_went_wrong(tmp_path):
     records = [files.record(seed, label=files.png(label)) for seed, label in enumerate(levels)]
     assert message(dataset_of(tmp_path, records), 3, 255).endswith(
         "image 'image_1': id 127 on 48 pixels; train-00000-of-00001.tfrecord, record 2, image 'image_2': id 254 on 48 "
-        'pixels. Fix the masks, which contain a grey level for each class (0, 127, 254): write the ids 0 to 2 instead; '
+        'pixels. Fix the masks, which contain a gray level for each class (0, 127, 254): write the ids 0 to 2 instead; '
         'then build the records again. Only if all these ids are intended, set num_classes or ignore_label in the '
         'description of the data set (name).'
     )
@@ -92,9 +92,9 @@ def test_many_problems_are_counted_and_the_first_shown(tmp_path):
     assert "'image_3'" not in text and '\n' not in text
 
 
-def test_palette_and_colour_masks(tmp_path):
+def test_palette_and_color_masks(tmp_path):
     text = message(dataset_of(tmp_path, [files.record(0, label=files.palette_png(files.ids()))]), 3, 255)
-    assert 'have a mask with a palette, whose colours would be read as grey levels: train-0' in text
+    assert 'have a mask with a palette, whose colors would be read as gray levels: train-0' in text
     assert 'remove_gt_colormap' in text
     text = message(dataset_of(tmp_path, [files.record(0, label=files.png(files.pixels()))]), 3, 255)
     assert (
@@ -107,7 +107,7 @@ def test_a_split_without_masks(tmp_path):
     dataset = dataset_of(tmp_path, [files.record(0, label=None), files.record(1, label=None)])
     assert message(dataset, 3, 255) == (
         "2 of 2 records of split 'train' have no mask: train-00000-of-00001.tfrecord, record 0, image 'image_0'; "
-        "train-00000-of-00001.tfrecord, record 1, image 'image_1'. Such a split can be visualised, but neither trained "
+        "train-00000-of-00001.tfrecord, record 1, image 'image_1'. Such a split can be visualized, but neither trained "
         'on nor evaluated: build it again with masks.'
     )
     check_result = record_check.check(dataset, 3, 255, needs_labels=False)

@@ -78,7 +78,7 @@ def test_a_short_demo_learns(tmp_path):
 
 
 @pytest.mark.long
-def test_the_demo_learns_what_colour_does_not_tell(tmp_path):
+def test_the_demo_learns_what_color_does_not_tell(tmp_path):
     # One seed here; benchmarks/demo_seeds.py does three, and the clock.
     result = demo.run(DemoOptions(workdir=str(tmp_path / 'work')), cli.run_program)
     assert result.miou >= 0.70

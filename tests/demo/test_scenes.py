@@ -94,17 +94,17 @@ def test_the_description_is_one_that_dataset_takes(tmp_path):
 
 
 @pytest.mark.parametrize('seed', [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
-def test_mean_colours_do_not_tell_the_classes_apart(seed):
+def test_mean_colors_do_not_tell_the_classes_apart(seed):
     train = [scenes.draw_scene(seed, 'train', index) for index in range(24)]
     val = [scenes.draw_scene(seed, 'val', index) for index in range(10)]
-    miou = nearest_mean_colour_miou(train, val)
+    miou = nearest_mean_color_miou(train, val)
     assert miou < 0.40
     # Better than one class for all pixels, so the classifier itself works.
     assert miou > 1 / CLASSES / 2
 
 
-def nearest_mean_colour_miou(train, val) -> float:
-    """mIoU on `val` of the class whose mean colour in `train` is nearest."""
+def nearest_mean_color_miou(train, val) -> float:
+    """mIoU on `val` of the class whose mean color in `train` is nearest."""
     pixels = np.concatenate([scene.image.reshape(-1, 3) for scene in train]).astype(np.float64)
     labels = np.concatenate([scene.mask.ravel() for scene in train])
     means = np.stack([pixels[labels == label].mean(axis=0) for label in range(CLASSES)])
@@ -118,13 +118,13 @@ def nearest_mean_colour_miou(train, val) -> float:
     return float((hits / (confusion.sum(0) + confusion.sum(1) - hits)).mean())
 
 
-def test_the_colour_classifier_would_pass_on_flat_colours():
-    # Guards the guard: with one colour a class the same classifier is perfect.
+def test_the_color_classifier_would_pass_on_flat_colors():
+    # Guards the guard: with one color a class the same classifier is perfect.
     scene = next(s for s in (scenes.draw_scene(0, 'train', i) for i in range(9)) if len(np.unique(s.mask)) > CLASSES)
     counted = scene.mask != 255
     flat = np.array(scenes.PALETTE, np.uint8)[np.where(counted, scene.mask, 0)]
     painted = scenes.Scene(flat, scene.mask)
-    assert nearest_mean_colour_miou([painted], [painted]) == 1.0
+    assert nearest_mean_color_miou([painted], [painted]) == 1.0
 
 
 def test_masks_survive_a_png_round_trip_as_ids():

@@ -82,7 +82,7 @@ class Outcome:
     """What became of a mutation: `caught`, `survived`, `slow` (caught by the time limit) or `invalid`."""
 
     mutation: Mutation
-    verdict: str
+    result: str
     seconds: float = 0.0
     details: str = ''
 
@@ -203,11 +203,11 @@ def table(outcomes: Iterable[Outcome]) -> str:
     lines = []
     for each in outcomes:
         what = f'{each.mutation.file}: {each.mutation.breaks}  {each.details}'
-        lines.append(f'{each.verdict:<9}{each.seconds:>6.0f} s  {what}'.rstrip())
+        lines.append(f'{each.result:<9}{each.seconds:>6.0f} s  {what}'.rstrip())
     rooms = collections.defaultdict(collections.Counter)
     for each in outcomes:
         for room in (each.mutation.room, 'all'):
-            rooms[room]['caught' if each.verdict == 'slow' else each.verdict] += 1
+            rooms[room]['caught' if each.result == 'slow' else each.result] += 1
     lines.append('')
     for room, counts in sorted(rooms.items(), key=lambda item: (item[0] == 'all', item[0])):
         total = counts['caught'] + counts['survived']
@@ -239,9 +239,9 @@ def main(words: Sequence[str] | None = None) -> int:
     outcomes = []
     for outcome in run_all(mutations, covering, given.jobs, given.limit):
         outcomes.append(outcome)
-        print(f'{len(outcomes)}/{len(mutations)} {outcome.verdict}: {outcome.mutation.breaks}', file=sys.stderr)
+        print(f'{len(outcomes)}/{len(mutations)} {outcome.result}: {outcome.mutation.breaks}', file=sys.stderr)
     print(table(outcomes))
-    return int(any(each.verdict in ('survived', 'invalid') for each in outcomes))
+    return int(any(each.result in ('survived', 'invalid') for each in outcomes))
 
 
 def check(mutations: Sequence[Mutation]) -> int:

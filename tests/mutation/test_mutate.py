@@ -18,10 +18,10 @@ def root(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(('mutation', 'verdict'), [(CAUGHT, 'caught'), (SURVIVES, 'survived')])
-def test_a_mutation_is_applied_tested_and_taken_back(root, mutation, verdict):
+@pytest.mark.parametrize(('mutation', 'result'), [(CAUGHT, 'caught'), (SURVIVES, 'survived')])
+def test_a_mutation_is_applied_tested_and_taken_back(root, mutation, result):
     outcome = mutate.run(mutation, root, list(mutation.tests), 60)
-    assert outcome.verdict == verdict, outcome.details
+    assert outcome.result == result, outcome.details
     assert (root / 'deeplab' / 'numbers.py').read_text() == PACKAGE
 
 

@@ -94,8 +94,8 @@ def test_network(golden, monkeypatch):
     assert logits.keys() == expected.keys()
     tolerance = TOLERANCE
     if expected and _largest_difference(logits, expected) > TOLERANCE:
-        neighbour = np.nextafter(image, np.float32(np.inf))
-        moved = network.run(built.logits, {built.images: neighbour}, values)
+        neighbor = np.nextafter(image, np.float32(np.inf))
+        moved = network.run(built.logits, {built.images: neighbor}, values)
         tolerance = _tolerance_of_amplified_rounding(_largest_difference(moved, logits))
     if expected:
         assert _largest_difference(logits, expected) <= tolerance

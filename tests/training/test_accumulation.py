@@ -54,7 +54,7 @@ class Toy:
     def taken(self, x):
         return x
 
-    def initialise(self, running):
+    def initialize(self, running):
         running.run([self.start])
         for operation in self.fill:
             running.run(operation)
@@ -74,7 +74,7 @@ def graph():
 
 def train(toy, directory, steps, hooks=(), **options):
     writer = checkpoints.CheckpointWriter(str(directory))
-    return train_loop.train(toy.train_step, steps, writer, toy.initialise, hooks, train_loop.LoopOptions(**options))
+    return train_loop.train(toy.train_step, steps, writer, toy.initialize, hooks, train_loop.LoopOptions(**options))
 
 
 @pytest.mark.parametrize('values', [[2.0, 4.0], [1.0, 3.0, 8.0], [1.0, 2.0, 3.0, 6.0]])
@@ -82,7 +82,7 @@ def test_a_step_is_that_of_the_mean(graph, values):
     toy = Toy(values, len(values))
     assert len(toy.batches.runs) == len(values) - 1
     with sessions.open_session() as running:
-        toy.initialise(running)
+        toy.initialize(running)
         mean = np.mean(values)
         assert toy.do_step(running) == [True, pytest.approx(mean + 0.5)]
         assert running.run([toy.w, toy.m, toy.step]) == [pytest.approx(1 - RATE * mean), pytest.approx(mean / 4), 1]
@@ -91,7 +91,7 @@ def test_a_step_is_that_of_the_mean(graph, values):
 def test_nothing_of_a_step_is_left_in_the_next(graph):
     toy = Toy([2.0, 4.0, 5.0, 6.0, 1.0, 1.0], 3)
     with sessions.open_session() as running:
-        toy.initialise(running)
+        toy.initialize(running)
         toy.do_step(running)
         w = running.run(toy.w)
         assert toy.do_step(running)[1] == pytest.approx(w * 8 / 3 + 0.5)
@@ -104,7 +104,7 @@ def test_one_bad_micro_batch_spoils_its_step_and_no_other(graph, bad, place):
     values[place] = bad
     toy = Toy([*values, 1.0, 2.0, 3.0], 3)
     with sessions.open_session() as running:
-        toy.initialise(running)
+        toy.initialize(running)
         assert not toy.do_step(running)[0]
         assert running.run([toy.w, toy.m, toy.step]) == [1.0, 0.0, 0]
         assert toy.do_step(running) == [True, pytest.approx(2.5)]
@@ -114,7 +114,7 @@ def test_one_bad_micro_batch_spoils_its_step_and_no_other(graph, bad, place):
 def test_what_an_interrupted_step_left_counts_nowhere(graph):
     toy = Toy([100.0, 200.0, 1.0, 2.0, 3.0], 3)
     with sessions.open_session() as running:
-        toy.initialise(running)
+        toy.initialize(running)
         for operation in toy.batches.runs:
             running.run(operation)
         assert toy.do_step(running) == [True, pytest.approx(2.5)]

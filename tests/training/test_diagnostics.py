@@ -194,12 +194,12 @@ class TestDataAsUsersBringIt:
         assert 'set ignore_label to 255 in the description' in lines[0]
         assert 'is ignored: the network learns nothing about them' in lines[1]
 
-        colours = [np.stack([mask] * 3, axis=2) for mask in masks]
-        with pytest.raises(DataError, match='have a mask that is not one channel.*RGB.*map each colour to its id'):
-            self.train(tmp_path / 'd', colours, {'num_classes': 2}, caplog)
+        colors = [np.stack([mask] * 3, axis=2) for mask in masks]
+        with pytest.raises(DataError, match='have a mask that is not one channel.*RGB.*map each color to its id'):
+            self.train(tmp_path / 'd', colors, {'num_classes': 2}, caplog)
 
         (line,) = self.train(tmp_path / 'e', ones, {'num_classes': 2}, caplog)
-        assert "Class '0' has 97.5% of the labelled pixels" in line
+        assert "Class '0' has 97.5% of the labeled pixels" in line
 
         weighed = LossOptions(label_weights=(1.0, 20.0))
         assert self.train(tmp_path / 'f', ones, {'num_classes': 2}, caplog, loss=weighed) == []

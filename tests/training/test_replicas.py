@@ -120,20 +120,20 @@ class TestGroup:
                 other = replicas.Group(several(task=2, replicas=3, startup_delay_steps=15), train_step, 100)
             assert chief.remote.is_ready(running)
             assert not other.remote.is_ready(running)  # no variable has a value yet
-            other.initialise(lambda running: pytest.fail('not for this one to do'), running)
+            other.initialize(lambda running: pytest.fail('not for this one to do'), running)
             seen = []
 
             def first_values(running):
                 running.run(step.initializer)
                 seen.append(other.remote.is_ready(running))
 
-            chief.initialise(first_values, running)
+            chief.initialize(first_values, running)
             assert not other.remote.is_ready(running)  # 15 steps for each task
             running.run(step.assign(29))
             assert not other.remote.is_ready(running)
             running.run(step.assign(30))
             assert other.remote.is_ready(running)
-            chief.initialise(first_values, running)
+            chief.initialize(first_values, running)
             assert seen == [False, False]
         assert 'Task 2 waits for task 0, and for step 30.' in caplog.text
         assert replicas.READY not in {v.op.name for v in tf.compat.v1.global_variables()}

@@ -15,7 +15,7 @@ from tests.training.toy import Toy
 
 def train(toy, directory, steps, hooks=(), **options):
     writer = checkpoints.CheckpointWriter(str(directory))
-    return train_loop.train(toy.train_step, steps, writer, toy.initialise, hooks, train_loop.LoopOptions(**options))
+    return train_loop.train(toy.train_step, steps, writer, toy.initialize, hooks, train_loop.LoopOptions(**options))
 
 
 def values_of(path):
@@ -87,7 +87,7 @@ class TestLoop:
     def test_not_finite_where_another_process_writes_checkpoints(self):
         with tf.Graph().as_default(), pytest.raises(NonFiniteError, match='Step 1.*labels[.]$'):
             toy = Toy([np.nan])
-            train_loop.train(toy.train_step, 5, checkpoints.NoCheckpoints(), toy.initialise)
+            train_loop.train(toy.train_step, 5, checkpoints.NoCheckpoints(), toy.initialize)
 
     @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
     def test_signal_saves_and_says_how_to_go_on(self, tmp_path, number, caplog):

@@ -14,7 +14,7 @@ class TestGatedUpdate:
         with tf.Graph().as_default(), sessions.open_session() as running:
             toy = Toy([2.0, 3.0])
             assert {v.op.name for v in toy.variables()} == {'w', 'm', 'global_step', 'w/Momentum'}
-            toy.initialise(running)
+            toy.initialize(running)
             assert running.run([toy.train_step.is_applied, toy.train_step.loss, toy.train_step.gradient_norm]) == [
                 True,
                 2.0,
@@ -26,7 +26,7 @@ class TestGatedUpdate:
     def test_nothing_moves_where_something_is_not_finite(self, bad):
         with tf.Graph().as_default(), sessions.open_session() as running:
             toy = Toy([2.0, bad])
-            toy.initialise(running)
+            toy.initialize(running)
             running.run(toy.train_step.is_applied)
             before = running.run(toy.variables())
             assert not running.run(toy.train_step.is_applied)

@@ -98,7 +98,7 @@ class TestDeadLoss:
         assert run_hook(99, caplog, loss=lambda step: 0.25) == []
 
     def test_pixels_that_are_all_ignored(self, caplog):
-        (line,) = run_hook(500, caplog, lambda step: GOOD._replace(labelled_pixels=0, label_classes=0, loss=0))
+        (line,) = run_hook(500, caplog, lambda step: GOOD._replace(labeled_pixels=0, label_classes=0, loss=0))
         assert 'Every pixel of the batches checked since step 10 has the ignore label' in line
         assert 'ignore_label' in line
 
@@ -168,11 +168,11 @@ class TestInTraining:
 
         monkeypatch.setattr(watch_hooks.WatchHook, 'after_step', after_step)
         train.run(training_setup.options(data, tmp_path / 'log', 6, log_steps=2))
-        assert [step for step, look, _ in seen if look.labelled_pixels > 0] == [2, 4, 6]
+        assert [step for step, look, _ in seen if look.labeled_pixels > 0] == [2, 4, 6]
         for step, look, result in seen:
             assert 0 <= result.waiting_seconds < 5
             if step % 2 == 0:
-                assert 0 < look.labelled_pixels <= 2 * 17 * 33
+                assert 0 < look.labeled_pixels <= 2 * 17 * 33
                 assert 1 <= look.label_classes <= 3
                 assert 1 / 3 <= look.predicted_share <= 1
                 assert 0 < look.loss <= result.loss
@@ -187,7 +187,7 @@ class TestSkip:
             toy = Toy(values, counts_skipped=most_skips > 0)
             writer = checkpoints.CheckpointWriter(str(tmp_path))
             options = train_loop.LoopOptions(most_skips=most_skips)
-            result = train_loop.train(toy.train_step, len(values), writer, toy.initialise, options=options)
+            result = train_loop.train(toy.train_step, len(values), writer, toy.initialize, options=options)
         reader = checkpoints.open_reader(result.checkpoint)
         assert reader.get_tensor('global_step') == result.step == len(values)
         return result, reader.get_tensor('w')

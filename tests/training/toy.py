@@ -28,7 +28,7 @@ class Toy:
         self.train_step = training_step.TrainStep(applied, loss, norm, tf.constant(rate), self.step, names)
         self.start = tf.compat.v1.global_variables_initializer()
 
-    def initialise(self, running):
+    def initialize(self, running):
         running.run(self.start)
         for operation in self.fill:
             running.run(operation)

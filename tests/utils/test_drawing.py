@@ -9,9 +9,9 @@ from deeplab.utils import drawing
 PALETTE = ((10, 20, 30), (200, 100, 50))
 
 
-def test_ids_without_a_class_get_the_colour_of_ignored_pixels():
-    colours = drawing.coloured(np.array([[0, 1, 2, 255]], np.uint8), PALETTE)
-    np.testing.assert_array_equal(colours[0], [*PALETTE, drawing.IGNORED_COLOUR, drawing.IGNORED_COLOUR])
+def test_ids_without_a_class_get_the_color_of_ignored_pixels():
+    colors = drawing.colored(np.array([[0, 1, 2, 255]], np.uint8), PALETTE)
+    np.testing.assert_array_equal(colors[0], [*PALETTE, drawing.IGNORED_COLOR, drawing.IGNORED_COLOR])
 
 
 def test_a_mask_lets_the_image_through_and_stripes_what_does_not_count():
@@ -19,7 +19,7 @@ def test_a_mask_lets_the_image_through_and_stripes_what_does_not_count():
     ids = np.zeros((12, 12), np.uint8)
     ids[6:, :6], ids[6:, 6:] = 1, 255
     seen = drawing.mask_over(image, ids, PALETTE, 255)
-    np.testing.assert_array_equal(seen[0, 0], [46, 52, 58])  # 0.4 * 100 + 0.6 * the colour
+    np.testing.assert_array_equal(seen[0, 0], [46, 52, 58])  # 0.4 * 100 + 0.6 * the color
     np.testing.assert_array_equal(seen[8, 0], [160, 100, 70])
     assert len(np.unique(seen[6:, 6:].reshape(-1, 3), axis=0)) == 2
 

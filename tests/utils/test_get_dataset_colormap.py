@@ -38,10 +38,10 @@ def test_a_colormap_may_be_changed_without_harm():
         (
             np.array([[2]]),
             np.zeros((2, 3), np.uint8),
-            'The label image has the id 2; the colour map has colours for 0 to 1.',
+            'The label image has the id 2; the color map has colors for 0 to 1.',
         ),
-        (np.array([[-1]]), 'pascal', 'The label image has the id -1; the colour map has colours for 0 to 511.'),
-        (np.array([[512]]), 'pascal', 'The label image has the id 512; the colour map has colours for 0 to 511.'),
+        (np.array([[-1]]), 'pascal', 'The label image has the id -1; the color map has colors for 0 to 511.'),
+        (np.array([[512]]), 'pascal', 'The label image has the id 512; the color map has colors for 0 to 511.'),
         (
             np.zeros((1, 2, 2), int),
             'pascal',
@@ -57,6 +57,6 @@ def test_bad_labels(label, colormap, message):
 
 def test_unknown_colormap():
     with pytest.raises(
-        OptionError, match="^Unknown colour map 'rainbow'. Known: pascal, cityscapes, ade20k, mapillary_vistas.$"
+        OptionError, match="^Unknown color map 'rainbow'. Known: pascal, cityscapes, ade20k, mapillary_vistas.$"
     ):
         get_dataset_colormap.label_to_color_image(np.zeros((1, 1), int), 'rainbow')

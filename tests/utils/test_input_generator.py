@@ -160,7 +160,7 @@ def test_the_original_comes_along_padded(reader):
     assert batches[0][common.HEIGHT].tolist()[0] == 2
 
 
-def test_initialising_again_starts_anew(reader):
+def test_initializing_again_starts_anew(reader):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         steps = input_preprocess.eval_steps((9, 9), ResizeOptions(), MEAN, 255)
         pipeline = input_generator.get(reader, steps, 4, is_training=False)

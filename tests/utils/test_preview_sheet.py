@@ -8,8 +8,8 @@ from deeplab.utils import drawing, preview_sheet
 PALETTE = ((10, 20, 30), (200, 100, 50))
 
 
-def cell(grey, ids, size=(30, 40)):
-    return preview_sheet.Cell(np.full((*size, 3), grey, np.uint8), np.full(size, ids, np.int32))
+def cell(gray, ids, size=(30, 40)):
+    return preview_sheet.Cell(np.full((*size, 3), gray, np.uint8), np.full(size, ids, np.int32))
 
 
 def content(columns=2, rows=2, samples=3, **changes):

@@ -15,7 +15,7 @@ def read(path):
         return image.mode, np.asarray(image)
 
 
-def test_colours(tmp_path):
+def test_colors(tmp_path):
     path = save_annotation.save_annotation(LABEL, str(tmp_path), '000001_prediction', colormap='cityscapes')
     assert path == str(tmp_path / '000001_prediction.png')
     mode, pixels = read(path)
@@ -29,7 +29,7 @@ def test_raw_ids(tmp_path):
     np.testing.assert_array_equal(pixels, LABEL)
 
 
-def test_normalised_and_scaled_values(tmp_path):
+def test_normalized_and_scaled_values(tmp_path):
     label = np.array([[-1.0, 0.0, 3.0]])
     path = save_annotation.save_annotation(label, str(tmp_path), 'a', False, True, True)
     assert read(path)[1].tolist() == [[0, 63, 255]]

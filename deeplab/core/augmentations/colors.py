@@ -28,7 +28,7 @@ def change_colors_randomly(
 def random_color_factors(
     brightness: float, contrast: float, saturation: float, hue: float, seed: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Draws how the colours of an image change.
+    """Draws how the colors of an image change.
 
     Args:
       brightness: the factor lies in [1 - brightness, 1 + brightness).
@@ -55,15 +55,15 @@ def change_colors(
 ) -> tf.Tensor:
     """Changes brightness, contrast, saturation and hue, in this order, and cuts off what leaves 0 to 255.
 
-    Each of the four is an affine map of a pixel's colours, so that all together are one: a matrix and an offset. A hue
-    shift turns colours around the grey axis; a third of a turn makes red green, green blue and blue red.
+    Each of the four is an affine map of a pixel's colors, so that all together are one: a matrix and an offset. A hue
+    shift turns colors around the gray axis; a third of a turn makes red green, green blue and blue red.
 
     Args:
       image: [h, w, channels], 0 to 255. Without the three channels red, green and blue, saturation and hue change
         nothing.
       brightness: factor on every value.
       contrast: factor on the distance from the image's mean brightness.
-      saturation: factor on the distance from the pixel's own grey.
+      saturation: factor on the distance from the pixel's own gray.
       hue: share of a full turn.
 
     Returns:
@@ -81,7 +81,7 @@ def change_colors(
         mean = tf.reduce_sum(means * tf.constant(_LUMA))
     else:
         changed, mean = image * gain, tf.reduce_mean(means)
-    # Saturation and hue leave greys as they are, and with them the offset of contrast.
+    # Saturation and hue leave grays as they are, and with them the offset of contrast.
     changed = tf.clip_by_value(changed + (brightness - gain) * mean, 0.0, 255.0)
     changed.set_shape(image.shape)
     return changed
@@ -89,16 +89,16 @@ def change_colors(
 
 def _saturation_matrix(factor: tf.Tensor | float) -> tf.Tensor:
     """[3, 3]: what a row of red, green and blue is multiplied by."""
-    grey = np.repeat(np.array(_LUMA, np.float32)[:, np.newaxis], 3, axis=1)  # each column gives the pixel's grey
-    return grey + factor * (np.eye(3, dtype=np.float32) - grey)
+    gray = np.repeat(np.array(_LUMA, np.float32)[:, np.newaxis], 3, axis=1)  # each column gives the pixel's gray
+    return gray + factor * (np.eye(3, dtype=np.float32) - gray)
 
 
 def _hue_matrix(turns: tf.Tensor | float) -> tf.Tensor:
     """[3, 3]: likewise; a rotation around (1, 1, 1)."""
     angle = 2.0 * math.pi * tf.cast(turns, tf.float32)
-    grey = np.full((3, 3), 1 / 3, np.float32)
+    gray = np.full((3, 3), 1 / 3, np.float32)
     across = np.array([[0, 1, -1], [-1, 0, 1], [1, -1, 0]], np.float32) / math.sqrt(3.0)
-    return grey + tf.cos(angle) * (np.eye(3, dtype=np.float32) - grey) + tf.sin(angle) * across
+    return gray + tf.cos(angle) * (np.eye(3, dtype=np.float32) - gray) + tf.sin(angle) * across
 
 
 def _details(values: Mapping[str, Any]) -> str:

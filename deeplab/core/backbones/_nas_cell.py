@@ -52,7 +52,7 @@ class CellStyle(NamedTuple):
 
 
 def fan_in_uniform(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
-    """Initialises uniformly in +-sqrt(1 / fan_in), with variance 1 / (3 fan_in)."""
+    """Initializes uniformly in +-sqrt(1 / fan_in), with variance 1 / (3 fan_in)."""
     fan_in = 1
     for side in shape[:-1]:
         fan_in *= side

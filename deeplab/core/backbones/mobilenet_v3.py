@@ -80,7 +80,7 @@ def build(
     `use_bounded_activation` (which is for the heads here) are ignored.
 
     Args:
-      images: [n, h, w, input_channels] float32, normalised.
+      images: [n, h, w, input_channels] float32, normalized.
       options: output_stride and depth_multiplier are read.
       network: `LARGE` or `SMALL`.
 

@@ -145,7 +145,7 @@ def build(
     """Builds the network.
 
     Args:
-      images: [n, h, w, input_channels] float32, normalised.
+      images: [n, h, w, input_channels] float32, normalized.
       options: output_stride, multi_grid and use_bounded_activation are read.
       scope: the network's variable scope.
       blocks: its blocks, in order.

@@ -178,7 +178,7 @@ def _warn_of_wide_rates(rate: int, options: ModelOptions) -> None:
     if rate >= side:
         logging.log_first_n(
             logging.WARNING,
-            'An atrous rate of %s, %d at output stride %d, exceeds the feature map of %d positions: only the centre of '
+            'An atrous rate of %s, %d at output stride %d, exceeds the feature map of %d positions: only the center of '
             'that kernel sees the image. Use a larger crop.',
             1,
             option('ModelOptions.dense_prediction_cell_json'),

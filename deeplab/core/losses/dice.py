@@ -18,9 +18,9 @@ def dice(probabilities: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:
 
     Source: arXiv:1606.04797, section 3.
     """
-    labelled = tf.reduce_sum(truth, axis=1)  # [classes]; of zeros and ones the squares are the same
+    labeled = tf.reduce_sum(truth, axis=1)  # [classes]; of zeros and ones the squares are the same
     overlap = tf.reduce_sum(probabilities * truth, axis=1)
-    total = tf.reduce_sum(tf.square(probabilities), axis=1) + labelled
+    total = tf.reduce_sum(tf.square(probabilities), axis=1) + labeled
     return 1.0 - tf.math.divide_no_nan(2.0 * overlap, total)
 
 

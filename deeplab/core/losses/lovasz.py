@@ -31,13 +31,13 @@ def lovasz(probabilities: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:
 
     Source: arXiv:1705.08790, sections 2 and 3 (whole batch, classes that are present).
     """
-    labelled = tf.reduce_sum(truth, axis=1)  # [classes]
+    labeled = tf.reduce_sum(truth, axis=1)  # [classes]
     with _not_compiled():
-        present = tf.where(labelled > 0)  # [occurring, 1] int64
+        present = tf.where(labeled > 0)  # [occurring, 1] int64
         truth_here = tf.gather_nd(truth, present)  # [occurring, pixels]
         errors = tf.abs(truth_here - tf.gather_nd(probabilities, present))  # 0 for ignored pixels
         slopes = tf.stop_gradient(_slopes(tf.stop_gradient(errors), truth_here))
-        return tf.scatter_nd(present, tf.reduce_sum(errors * slopes, axis=1), tf.shape(labelled, tf.int64))
+        return tf.scatter_nd(present, tf.reduce_sum(errors * slopes, axis=1), tf.shape(labeled, tf.int64))
 
 
 def _not_compiled() -> contextlib.AbstractContextManager[None]:
@@ -53,7 +53,7 @@ def _slopes(errors: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:
 
     With I pixels of the class not yet gone wrong and a union of U, a pixel of the class that goes wrong raises the
     loss from `1 - I / U` to `1 - (I - 1) / U`, that is by `1 / U`; b others to `1 - I / (U + b)`, each on average by
-    `I / (U * (U + b))`. These differences are written out, as those of neighbouring values would be lost in rounding.
+    `I / (U * (U + b))`. These differences are written out, as those of neighboring values would be lost in rounding.
     In a bin the pixels of the class come first.
     """
     steps = round(1 / ERROR_STEP)

@@ -26,10 +26,10 @@ def tversky(
 
     Source: arXiv:1706.05721, section 2.
     """
-    labelled = tf.reduce_sum(truth, axis=1)  # [classes]
+    labeled = tf.reduce_sum(truth, axis=1)  # [classes]
     hits = tf.reduce_sum(probabilities * truth, axis=1)
     false_alarms = tf.reduce_sum(probabilities, axis=1) - hits
-    total = hits + tversky_alpha * false_alarms + tversky_beta * (labelled - hits)
+    total = hits + tversky_alpha * false_alarms + tversky_beta * (labeled - hits)
     return 1.0 - tf.math.divide_no_nan(hits, total)
 
 

@@ -29,7 +29,7 @@ class Metrics:
       class_iou: for each class TP / (TP + FP + FN); None for a class that occurs neither in labels nor in predictions.
       pixel_accuracy: share of the counted pixels whose class is right.
       mean_accuracy: mean, over the classes that occur in labels, of the share of their pixels that is right.
-      frequency_weighted_iou: `class_iou` weighted with the share of the labelled pixels that each class has.
+      frequency_weighted_iou: `class_iou` weighted with the share of the labeled pixels that each class has.
       confusion_matrix: number of pixels [label][prediction].
     """
 

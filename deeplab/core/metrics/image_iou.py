@@ -10,10 +10,10 @@ from deeplab.registry.metrics import Ids
 
 
 class ImageIou:
-    """Collects the mIoU of each image, in which every image weighs the same, whatever its number of labelled pixels.
+    """Collects the mIoU of each image, in which every image weighs the same, whatever its number of labeled pixels.
 
     The mIoU of an image is that of its own confusion matrix: the mean over the classes that occur in its labels or
-    predictions. An image without a labelled pixel is excluded.
+    predictions. An image without a labeled pixel is excluded.
     """
 
     def __init__(self, context: MetricContext) -> None:

@@ -20,7 +20,7 @@ trade name, microwave, pot, animal, bicycle, lake, dishwasher, screen, blanket, 
 light, tray, ashcan, fan, pier, crt screen, plate, monitor, bulletin board, shower, radiator, glass, clock, flag
 """
 
-# One colour a class, red, green and blue as hexadecimal bytes.
+# One color a class, red, green and blue as hexadecimal bytes.
 COLORS = """
 000000 787878 b47878 06e6e6 503232 04c803 787850 8c8c8c cc05ff e6e6e6 04fa07 e005ff ebff07 96053d 787846 08ff33 ff0652
 8fff8c ccff04 ff3307 cc4603 0066c8 3de6fa ff0633 0b66ff ff0747 ff09e0 0907e6 dcdcdc ff095c 7009ff 08ffd6 07ffe0 ffb806

@@ -18,7 +18,7 @@ from tests.core import computed_losses
 
 _QUICK = ('mobilenet_v2', 'xception_41', 'resnet_v1_18')
 _CLASSES = 3
-_CENTRED = (65, 97)  # 32 * k + 1: every stride finds a centre
+_CENTERED = (65, 97)  # 32 * k + 1: every stride finds a center
 _ANY = (45, 62)  # explicit padding needs none
 _TRAINED = (49, 67)
 _EXPLICIT_PADDING = ('resnet', 'xception')
@@ -61,7 +61,7 @@ def _laws():
         strides = _strides(name)
         # test_resnet_v1.py has the law for resnet_v1_18 and resnet_v1_50_beta.
         quick, is_long = name in ('mobilenet_v2', 'xception_41'), name in (*_DEEPER, 'resnet_v1_50')
-        yield _case(name, strides, _CENTRED, quick=quick, is_long=is_long)
+        yield _case(name, strides, _CENTERED, quick=quick, is_long=is_long)
         if name.startswith(_EXPLICIT_PADDING):
             yield _case(name, strides[:2], _ANY, quick=False, is_long=is_long)
 

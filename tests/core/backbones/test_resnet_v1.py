@@ -94,7 +94,7 @@ def test_multi_grid_that_does_not_fit(variant, multi_grid, message):
 
 
 @pytest.mark.parametrize('variant', VARIANTS + DEEP_VARIANTS)
-def test_the_beta_root_and_the_normalisation_go_together(variant):
+def test_the_beta_root_and_the_normalization_go_together(variant):
     backbone = BACKBONES.get(variant)
     beta = variant.endswith('_beta')
     assert (architecture(variant).beta_filters is not None) == beta
