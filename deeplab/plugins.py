@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import deeplab.options  # noqa: F401 (states which names parameters must not have)
 from deeplab.errors import OptionError
 from deeplab.utils import user_modules
 

@@ -59,6 +59,13 @@ def flag_names(flags: Mapping[str, str]) -> Iterator[None]:
         _flags = before
 
 
+def add_flag_names(flags: Mapping[str, str]) -> None:
+    """Adds names of flags within the `with` block of `flag_names`, for fields that have none; does nothing outside."""
+    global _flags
+    if _flags is not None:
+        _flags = {**flags, **_flags}
+
+
 def _as_typed(value: Any) -> str:
     """Returns `value` as it is written after `--flag=`."""
     if value is None:

@@ -67,12 +67,12 @@ def mine(tmp_path, monkeypatch):
 @pytest.mark.parametrize('name', ['mine.py', './mine.py', 'mine'])
 def test_what_a_plugin_registers_is_known_to_the_flags(mine, name):
     words = [*TRAIN, f'--plugins={name}', '--loss=softmax+mine', '--mine_rate=0.25']
+    with pytest.raises(OptionError, match=r'--mine_rate=2\.0 is not allowed: it must be from 0 to 1'):
+        cli.options_of('train', [*words, '--mine_rate=2'])
     loss = cli.options_of('train', words).loss
     assert [term.name for term in loss.terms] == ['softmax', 'mine']
     assert loss.mine_rate == 0.25
     assert '--mine_rate=X\n      Rate of mine. Default: 0.5.' in cli.program_help(cli.find_program('train'))
-    with pytest.raises(OptionError, match=r'--mine_rate=2\.0 is not allowed: it must be from 0 to 1'):
-        cli.options_of('train', [*words, '--mine_rate=2'])
 
 
 def test_help_shows_the_flags_of_plugins(mine, capsys):
@@ -80,15 +80,17 @@ def test_help_shows_the_flags_of_plugins(mine, capsys):
     assert '--mine_rate' in capsys.readouterr().out
 
 
-def test_a_run_is_repeated_with_its_plugins(mine, tmp_path, monkeypatch):
-    command = [*TRAIN, '--plugins=mine.py', '--loss=mine']
+@pytest.mark.parametrize('plugins_flag', ['--plugins=mine.py', '--plugins=tests, mine'])
+def test_a_run_is_repeated_with_its_plugins(mine, tmp_path, monkeypatch, plugins_flag):
+    command = [*TRAIN, plugins_flag, '--loss=mine']
     run = {'command': command, 'folder': str(tmp_path)}
     (tmp_path / 'run.json').write_text(json.dumps({'format': 1, 'runs': [run]}))
     (tmp_path / 'elsewhere').mkdir()
     monkeypatch.chdir(tmp_path / 'elsewhere')
     found = cli.options_of('train', ['--from=../run.json'])
     assert found.loss.formula == 'mine'
-    assert f'--plugins={tmp_path / "mine.py"}' in found.command
+    expected = plugins_flag.replace('=mine.py', f'={tmp_path / "mine.py"}').replace(' mine', f'{tmp_path / "mine.py"}')
+    assert expected in found.command
 
 
 def test_a_backbone_and_a_head_of_a_plugin(network):
@@ -132,10 +134,13 @@ def test_network_flags_of_plugins_are_taken_from_the_run(network, tmp_path):
     assert (options.use_context_head, options.context_filters) == (True, 4)
 
 
-def test_a_parameter_with_the_name_of_a_flag(network, tmp_path):
+def test_a_parameter_with_the_name_of_a_flag(network, tmp_path, capsys):
+    """It is refused by all programs, with the help too."""
     (tmp_path / 'pebble.py').write_text(EXAMPLES['pebble.py'].replace('pebble_filters', 'base_learning_rate'))
-    with pytest.raises(OptionError, match='--base_learning_rate, which is a flag already'):
-        cli.options_of('train', [*TRAIN, network])
+    for words in ([], ['--help']):
+        assert cli.main(['eval', network, *words]) == cli.USAGE_STATUS
+        error = capsys.readouterr().err
+        assert all(part in error for part in ("'pebble.py'", '--base_learning_rate', 'is a flag of'))
 
 
 def test_files_beside_a_checkpoint_import_nothing(mine, tmp_path):
@@ -145,7 +150,17 @@ def test_files_beside_a_checkpoint_import_nothing(mine, tmp_path):
     words = ['--checkpoint_dir=.', '--eval_logdir=e', '--dataset_dir=r']
     values = cli.parse_flags(cli.find_program('eval'), words)
     assert 'mine' not in LOSSES.names()
-    assert '--plugins=mine.py' in values.notes[0]
+    assert f'--plugins={tmp_path / "mine.py"}' in values.notes[0]
+    assert not cli.parse_flags(cli.find_program('eval'), [*words, '--plugins=mine']).notes
+
+
+def test_a_file_that_runs_again_replaces_what_it_registered(mine, tmp_path):
+    """Also under another path, or as a module that another plugin imports."""
+    (tmp_path / 'imports.py').write_text('import mine')
+    plugins.load(['mine.py', str(tmp_path / 'mine.py'), 'imports.py'])
+    (tmp_path / 'mine.py').write_text(MINE.replace("'mine_rate', 0.5", "'mine_rate', 0.25"))
+    plugins.load(['mine.py'])
+    assert LOSSES.parameters()['mine_rate'].default == 0.25
 
 
 def test_a_metric_of_a_plugin(tmp_path, monkeypatch):
@@ -250,7 +265,7 @@ def test_a_data_set_of_a_plugin(tmp_path, monkeypatch):
     with DATASETS.changes_undone():
         made = cli.options_of('train', [*TRAIN, '--plugins=birds.py', '--dataset=birds'])
         assert (made.model.num_classes, made.dataset.name) == (3, 'birds')
-        assert descriptor.load('birds.py') == descriptor.load('birds')  # it runs again, as another module
+        assert descriptor.load('birds.py') == descriptor.load('birds')
         help_ = cli.program_help(cli.find_program('eval'))
         assert 'ade20k, birds, camvid' in ' '.join(help_.split())
         (tmp_path / 'own.py').write_text(module.replace('120', '121'))

@@ -38,6 +38,8 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
         words = values.read_flags_from_files(list(words), force_gnu=True)
         plugin_flags.load(words)  # before the flags of what they register are defined
         words = program.prepare(without_undefined(words, program.flags))
+        program.check_flags()
+        wording.add_flag_names(program.flag_names)  # those of the plugins
         for flag in program.flags.values():
             define(flag, values)
         if program.positional:
@@ -63,7 +65,8 @@ def _apply_run(program: Program, values: flags.FlagValues, parsed: Values) -> No
         return
     file, run = beside
     command = run['command']
-    missing = [name for name in plugin_flags.named_in(command) if name not in plugin_flags.named_in(parsed.words)]
+    folder = run.get('folder') or ''
+    missing = plugin_flags.missing(command, folder, parsed.words)
     if missing:  # they are not imported: the file may come from anywhere
         parsed.notes.append(
             f'The training in {file} used --plugins={",".join(missing)}; pass it if you trust that file.'
@@ -77,9 +80,7 @@ def _apply_run(program: Program, values: flags.FlagValues, parsed: Values) -> No
     found = {name: trained[name] for name in names if name not in ('preset', 'batch_norm_decay')}
     if found.get('dense_prediction_cell_json'):
         cell = found['dense_prediction_cell_json']
-        found['dense_prediction_cell_json'] = seen_from_here(
-            'dense_prediction_cell_json', cell, run.get('folder') or ''
-        )
+        found['dense_prediction_cell_json'] = seen_from_here('dense_prediction_cell_json', cell, folder)
     found |= run_flags.facts_of_data(run)
     taken = []
     for name, value in found.items():

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from deeplab import plugins
 from deeplab.cli.log_flags import LOG
-from deeplab.cli.words import Flag, Group, normalized
+from deeplab.cli.program import PROGRAMS
+from deeplab.cli.words import Flag, Group, UsageError, normalized
+from deeplab.utils import user_modules
 
 _PLUGINS = Flag(
     'plugins',
@@ -19,24 +21,55 @@ _PLUGINS = Flag(
 EVERY_PROGRAM = (Group('Plugins', (_PLUGINS,)), LOG)
 
 
-def named_in(words: Sequence[str]) -> list[str]:
+def named_in(words: Sequence[str], folder: str = '') -> list[str]:
     """Returns the plugins that a command line names, in order.
 
     Args:
       words: the command line without the program's name.
+      folder: folder in which it was given, if not the current one; the files are then returned with their paths.
     """
     values = [value for name, value in normalized(words, {_PLUGINS.name: _PLUGINS}) if name == _PLUGINS.name]
     names = [name.strip() for value in values[-1:] for name in value.split(',')]
-    return [os.path.expanduser(name) for name in names if name]
+    names = [os.path.expanduser(name) for name in names if name]
+    return [str(user_modules.find(name, folder) or name) for name in names] if folder else names
 
 
 def load(words: Sequence[str]) -> None:
     """Imports the plugins that a command line names.
 
     Raises:
-      OptionError: a plugin is missing or raises an error.
+      OptionError: a plugin is missing, raises an error, or has a parameter with the name of another flag.
     """
-    plugins.load(named_in(words))
+    for name in named_in(words):
+        plugins.load([name])
+        try:
+            for program in PROGRAMS:
+                program.check_flags()
+        except UsageError as error:
+            raise UsageError(f"The plugin '{name}' cannot be used. {error}") from error
+
+
+def missing(trained: Sequence[str], folder: str, words: Sequence[str]) -> list[str]:
+    """Returns the plugins of a training that a command line does not name.
+
+    Args:
+      trained: the command line of the training.
+      folder: folder in which it was given.
+      words: the other command line.
+    """
+    given = {os.path.realpath(name) for name in named_in(words, os.getcwd())}
+    return [name for name in named_in(trained, folder) if os.path.realpath(name) not in given]
+
+
+def repeated(words: Sequence[str], folder: str) -> list[str]:
+    """Returns --plugins of a recorded command line, as seen from the current folder; nothing if it has none.
+
+    Args:
+      words: the command line.
+      folder: folder in which it was given, if not the current one.
+    """
+    named = named_in(words, folder)
+    return [f'--{_PLUGINS.name}={",".join(named)}'] if named else []
 
 
 def without(words: Sequence[str]) -> list[str]:

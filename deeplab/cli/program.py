@@ -45,16 +45,20 @@ class Program:
 
     @property
     def flags(self) -> dict[str, Flag]:
-        """Its flags by name.
-
-        Raises:
-          UsageError: two flags of one name differ, of which one is of a plugin.
-        """
+        """Its flags by name."""
         found: dict[str, Flag] = {}
         for flag in (flag for group in self.groups for flag in group.flags):
-            if found.setdefault(flag.name, flag) != flag:
-                raise UsageError(f'A plugin adds --{flag.name}, which is a flag already. Rename its parameter.')
+            found.setdefault(flag.name, flag)
         return found
+
+    def check_flags(self) -> None:
+        """Raises `UsageError` if a parameter of a plugin has the name of another flag."""
+        found = self.flags
+        for flag in (flag for group in self.groups for flag in group.flags):
+            if flag != found[flag.name]:
+                raise UsageError(
+                    f'A parameter has the name of --{flag.name}, which is a flag of {self.name} already. Rename it.'
+                )
 
     @property
     def flag_names(self) -> dict[str, str]:

@@ -14,7 +14,7 @@ from deeplab.training import run_manifest
 
 # Flags whose value is a path that training reads, a name or such a path (which has one of the suffixes), or a path
 # that it writes.
-_READ_PATHS = ('dataset_dir', 'tf_initial_checkpoint', 'dense_prediction_cell_json', 'plugins')
+_READ_PATHS = ('dataset_dir', 'tf_initial_checkpoint', 'dense_prediction_cell_json')
 _READ_FILES = {'dataset': descriptor.PATH_SUFFIXES, 'checkpoint_rename_map': scopes.FILE_SUFFIXES}
 _WRITTEN_PATHS = ('train_logdir', 'profile_logdir')
 
@@ -32,25 +32,23 @@ def with_repeated(words: Sequence[str]) -> list[str]:
     run = run_manifest.load(os.path.expanduser(given['from']))
     if not run['command']:
         raise UsageError(f'--from={given["from"]} cannot be repeated: that run was started from Python, without flags.')
+    folder = run.get('folder') or ''
+    plugins = []
     if 'plugins' not in given:  # the user repeats a run of their own
-        plugins = [
-            seen_from_here('plugins', name, run.get('folder', '')) for name in plugin_flags.named_in(run['command'])
-        ]
-        plugin_flags.load([f'--plugins={",".join(plugins)}'])
+        plugins = plugin_flags.repeated(run['command'], folder if folder != os.getcwd() else '')
+        plugin_flags.load(plugins)
         known = find_program('train').flags
     repeated = [
-        f'--{name}={seen_from_here(name, value, run.get("folder", ""))}' if name in known else name
-        for name, value in normalized(run['command'], known)
+        f'--{name}={seen_from_here(name, value, folder)}' if name in known else name
+        for name, value in normalized(plugin_flags.without(run['command']), known)
         if name not in given
     ]
     empty = {f'{dashes}{name}=' for name in unset for dashes in ('-', '--')}
-    return [*repeated, *(word for word in words if word not in empty)]
+    return [*plugins, *repeated, *(word for word in words if word not in empty)]
 
 
 def seen_from_here(name: str, value: str, folder: str) -> str:
     """Returns the value of a flag that was given in `folder`; a relative path becomes absolute."""
-    if ',' in value and name == 'plugins':
-        return ','.join(seen_from_here(name, part, folder) for part in value.split(','))
     there = os.path.join(folder, os.path.expanduser(value))
     is_path = name in _WRITTEN_PATHS
     if name in _READ_PATHS or value.endswith(_READ_FILES.get(name, ())):

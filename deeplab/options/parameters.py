@@ -45,7 +45,7 @@ def with_parameters(*registries: Registry[Any]) -> Callable[[type[T]], type[T]]:
             return dict(self.settings).get(name, parameter.default)
 
         for registry in registries:
-            registry.share_names(fields, registries)
+            registry.share_names({*fields, *dir(kind)}, registries)
         setattr(kind, _REGISTRIES, registries)
         setattr(kind, '__init__', init)  # noqa: B010 (mypy refuses the assignment)
         setattr(kind, '__getattr__', getattr_)  # noqa: B010

@@ -5,6 +5,8 @@ docs/extending.md shows an example of each kind. Nothing here imports TensorFlow
 
 from __future__ import annotations
 
+import sys
+
 from deeplab.registry.augmentations import (
     AFTER_CROP,
     AFTER_PADDING,
@@ -39,7 +41,7 @@ REGISTRIES: dict[type[Record], Registry] = {  # type: ignore[type-arg]
 
 
 def register(record: Record) -> None:
-    """Adds a record to the registry of its kind.
+    """Adds a record to the registry of its kind; a file that runs again replaces the records that it has added.
 
     Raises:
       ValueError: another record of the kind has its name, or one of its parameters differs from another of that name.
@@ -48,7 +50,7 @@ def register(record: Record) -> None:
     if registry is None:
         kinds = ', '.join(kind.__name__ for kind in REGISTRIES)
         raise ValueError(f'register takes a record of one of the kinds {kinds}, not a {type(record).__name__}.')
-    registry.add(record)
+    registry.add(record, sys._getframe(1).f_globals)
 
 
 __all__ = [

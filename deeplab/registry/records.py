@@ -11,8 +11,10 @@ import contextlib
 import dataclasses
 import importlib
 import itertools
+import keyword
 import math
 import pkgutil
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -45,9 +47,12 @@ class Parameter:
     flag: str = ''
 
     def __post_init__(self) -> None:
-        if not self.name.isidentifier():
-            raise ValueError(f"'{self.name}' is no name of a parameter: it must be an identifier of Python.")
-        if self.type not in _TYPES:
+        if not self.name.isidentifier() or keyword.iskeyword(self.name) or self.name.startswith('_'):
+            raise ValueError(
+                f"'{self.name}' is no name of a parameter: it must be an identifier of Python, without an underscore "
+                'at its beginning.'
+            )
+        if self.type not in _TYPES or (self.is_list and self.type not in (int, float)):
             raise ValueError(f'The default of {self.name} is {self.default!r}; it must be a {_listed(_TYPES)}.')
         self.checked(self.default, self.name)
 
@@ -121,6 +126,7 @@ class Record:
 
 
 R = TypeVar('R', bound=Record)
+_NAME = re.compile(r'[\w.-]+')  # without the signs of lists and formulas
 
 
 class Registry(Generic[R]):
@@ -144,6 +150,7 @@ class Registry(Generic[R]):
         self.field = field
         self._package = package
         self._records: dict[str, R] = {}
+        self._origins: dict[str, Mapping[str, Any]] = {}  # by name of a record: globals of the code that added it
         self._is_loaded = False
         self._fields: frozenset[str] = frozenset()
         self._beside: tuple[Registry[Any], ...] = ()
@@ -152,35 +159,58 @@ class Registry(Generic[R]):
         """States what else is an attribute of the options that take the parameters.
 
         Args:
-          fields: the other fields.
+          fields: the names of the other attributes.
           registries: all registries whose parameters the options take.
         """
         self._fields = frozenset(fields)
         self._beside = tuple(registry for registry in registries if registry is not self)
 
-    def add(self, record: R) -> None:
-        """Adds a record.
+    def add(self, record: R, origin: Mapping[str, Any] | None = None) -> None:
+        """Adds a record; it replaces one that an earlier run of the same file has added.
+
+        Args:
+          record: the record.
+          origin: the globals of the code that adds it.
 
         Raises:
-          ValueError: another record has its name, or one of its parameters has the name of an option, or of a parameter
-            of another record from which it differs.
+          ValueError: its name is not allowed, or another record has it; or one of its parameters has the name of an
+            option, or of a parameter of another record from which it differs.
         """
-        self._load()  # so that it is this record that is refused, not one of the package
-        if self._records.get(record.name, record) != record:
+        for registry in (self, *self._beside):
+            registry._load()  # so that it is this record that is refused, not one of the package
+        if not _NAME.fullmatch(record.name):
+            raise ValueError(
+                f"'{record.name}' is no name of a {self.kind}: use letters, digits, underscores, hyphens and dots."
+            )
+        origin = origin or {}
+        if self._records.get(record.name, record) != record and not self._is_earlier_run(record.name, origin):
             raise ValueError(f"A {self.kind} '{record.name}' is already registered; names must be unique.")
+        self._check_parameters(record)
+        self._records[record.name] = record
+        self._origins[record.name] = origin
+
+    def _is_earlier_run(self, name: str, origin: Mapping[str, Any]) -> bool:
+        """Returns whether a record was added by another run of the file whose globals are `origin`."""
+        before = self._origins.get(name, {})
+        file = origin.get('__file__')
+        return before is not origin and file is not None and before.get('__file__') == file
+
+    def _check_parameters(self, record: R) -> None:
+        """Raises `ValueError` if a parameter of a record, which `add` adds, has a name that is taken."""
+        others = itertools.chain(*(registry._records.values() for registry in (self, *self._beside)))
+        beside = [record, *(other for other in others if (type(other), other.name) != (type(record), record.name))]
         for parameter in record.parameters:
             if parameter.name in self._fields:
                 raise ValueError(
-                    f"The parameter '{parameter.name}' of the {self.kind} '{record.name}' has the name of an option. "
-                    'Use another name.'
+                    f"The parameter '{parameter.name}' of the {self.kind} '{record.name}' has the name of an option, "
+                    'or of another attribute of the options. Use another name.'
                 )
-            for other in itertools.chain(*(registry._records.values() for registry in (self, *self._beside))):
+            for other in beside:
                 if _parameters([other]).get(parameter.name, parameter) != parameter:
                     raise ValueError(
                         f"The parameter '{parameter.name}' of the {self.kind} '{record.name}' differs from the one of "
                         f'{other.name}. Use the same Parameter, or another name.'
                     )
-        self._records[record.name] = record
 
     def _load(self) -> None:
         """Imports the modules of the package, once."""

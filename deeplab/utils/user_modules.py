@@ -16,16 +16,17 @@ from deeplab.errors import OptionError
 SUFFIX = '.py'
 
 
-def find(name: str) -> pathlib.Path | None:
-    """Returns the file of a module given by path or by dotted name from the current folder; None if there is none.
+def find(name: str, folder: str = '') -> pathlib.Path | None:
+    """Returns the file of a module given by path or by dotted name; None if there is none.
 
     Args:
       name: such as 'birds', 'birds.py', './birds.py', 'data.birds' or 'data/birds.py'.
+      folder: folder in which it is looked for; empty for the current one.
     """
     paths = [pathlib.Path(name)] if name.endswith(SUFFIX) else []
     if all(part.isidentifier() for part in name.split('.')):
         paths.append(pathlib.Path(*name.split('.')).with_suffix(SUFFIX))
-    return next((path for path in paths if os.path.isfile(path)), None)
+    return next((pathlib.Path(folder, path) for path in paths if os.path.isfile(os.path.join(folder, path))), None)
 
 
 def run_file(path: pathlib.Path, what: str) -> types.ModuleType:
@@ -38,19 +39,20 @@ def run_file(path: pathlib.Path, what: str) -> types.ModuleType:
     Raises:
       OptionError: it raises an error; the message names file and line.
     """
-    return _run_file(os.path.realpath(path), f'{what} {path}', os.stat(path).st_mtime_ns)
+    try:
+        return _run_file(os.path.realpath(path), os.stat(path).st_mtime_ns)
+    except Exception as error:
+        raise OptionError(f'The {what} {path} cannot be loaded: {_where(error)}.') from error
 
 
 @functools.cache
-def _run_file(path: str, shown: str, changed: int) -> types.ModuleType:
+def _run_file(path: str, changed: int) -> types.ModuleType:
     spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, path)
     assert spec is not None and spec.loader is not None  # it ends in .py
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, os.path.dirname(path))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise OptionError(f'The {shown} cannot be loaded: {_where(error)}.') from error
     finally:
         sys.path.remove(os.path.dirname(path))
     return module
