@@ -200,6 +200,11 @@ def test_a_class_that_occurs_nowhere_is_null_and_has_no_summary(options):
     assert set(tags.values()) == {None}
 
 
+def test_figures_that_are_not_finite_are_null():
+    figures = {'a': np.float32(0.5), 'b': float('nan'), 'c': np.inf, 'd': None}
+    assert evaluation_rounds._finite(figures) == {'a': 0.5, 'b': None, 'c': None, 'd': None}
+
+
 def test_moving_averages_take_the_place_of_the_weights(options):
     values = {'weight': np.zeros(1, np.float32), 'weight/ExponentialMovingAverage': np.ones(1, np.float32)}
     checkpoint_files.write(pathlib.Path(options.checkpoint_dir) / 'model.ckpt-3', values)

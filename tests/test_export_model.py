@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
+from tensorflow.core.protobuf import saved_model_pb2
 
 from deeplab import cli, common, export_model
 from deeplab.core import preprocess_utils, sessions
@@ -184,6 +185,16 @@ def test_resized_inside_and_back(resize, size, small_network, checkpoint, tmp_pa
     (raw_probabilities,) = _run(path, image, 'RawSemanticProbabilities')
     twin = _stretched(raw_probabilities[0, : inside[0], : inside[1]], size)
     np.testing.assert_allclose(probabilities[0], twin, atol=1e-5)
+
+
+def test_images_of_16_bits_reach_the_network_as_those_of_8(checkpoint, tmp_path):
+    image = _image(16, 20)
+    inputs = []
+    for bits, values in ((8, image), (16, image.astype(np.uint16) * 257)):
+        with tf.Graph().as_default(), sessions.open_session() as running:
+            options = _options(checkpoint, tmp_path, image_bits=bits)
+            inputs.append(running.run(export_graph._prepare(tf.constant(values[np.newaxis]), options)[0]))
+    np.testing.assert_allclose(*inputs, atol=1e-3)
 
 
 def test_scales_flips_and_pyramid_reach_the_network(small_network, checkpoint, tmp_path):
@@ -447,6 +458,14 @@ def test_an_export_of_another_program_and_an_empty_file_may_be_replaced(tmp_path
     export_files.check_target(str(path), FROZEN_GRAPH)
 
 
+def test_a_saved_model_of_another_program_is_not_replaced(tmp_path):
+    model = saved_model_pb2.SavedModel()
+    model.meta_graphs.add().signature_def['serving_default'].inputs['x'].name = 'x:0'
+    (tmp_path / 'saved_model.pb').write_bytes(model.SerializeToString())
+    with pytest.raises(OptionError, match='exists and is not'):
+        export_files.check_target(str(tmp_path), EXPORT_FORMATS.get('saved_model'))
+
+
 def test_a_folder_that_cannot_be_made(small_network, checkpoint, tmp_path):
     (tmp_path / 'file').write_bytes(b'')
     _refused(_options(checkpoint, tmp_path, export_path=str(tmp_path / 'file' / 'g.pb')), DataError, 'Cannot create')
@@ -458,6 +477,12 @@ def test_a_resize_that_fits_no_image(checkpoint, tmp_path):
         OptionError,
         'resizing changes 17x33 pixels to 20x38, larger than crop_size=(17, 33). Set crop_size=(20, 38) or larger',
     )
+
+
+@pytest.mark.parametrize(('side', 'crop_size', 'resized'), [(18, (18, 33), '33x33'), (17, (17, 34), '17x49')])
+def test_a_resize_that_is_too_large_in_one_direction(side, crop_size, resized):
+    with pytest.raises(OptionError, match=f'to {resized}, larger'):
+        export_graph.check_sizes(ResizeOptions(side, None, 16), crop_size)
 
 
 def test_an_export_that_disagrees_is_not_kept(small_network, checkpoint, tmp_path, monkeypatch):

@@ -62,9 +62,10 @@ def test_average_of_scales():
     )
 
 
-def test_one_scale_gives_the_merged_logits_alone():
+@pytest.mark.parametrize('pyramid', [None, (0.5,)])
+def test_one_scale_gives_the_merged_logits_alone(pyramid):
     with given_weights.network():
-        logits = model.multi_scale_logits(tf.constant(_image()), _TINY)['semantic']
+        logits = model.multi_scale_logits(tf.constant(_image()), _TINY, image_pyramid=pyramid)['semantic']
         assert list(logits) == ['merged_logits']
         assert logits['merged_logits'].shape == [1, 3, 4, 3]
 

@@ -259,7 +259,9 @@ def test_decoder_output_stride_is_an_integer_or_a_list(words, strides):
     ],
 )
 def test_every_dialect_of_a_boolean(word, expected):
-    assert cli.options_of('train', [*TRAIN, word]).fine_tune_batch_norm is expected
+    made = cli.options_of('train', [*TRAIN, word])
+    assert made.fine_tune_batch_norm is expected
+    assert cli.options_of('train', made.command).fine_tune_batch_norm is expected  # as run.json repeats it
 
 
 def test_code_words_of_the_flags_become_none():
@@ -268,6 +270,7 @@ def test_code_words_of_the_flags_become_none():
     assert made.loss.label_weights is None
     assert made.initial_checkpoint is None
     assert made.model.quantize_delay_step is None
+    assert cli.options_of('train', [*TRAIN, '--quantize_delay_step=0']).model.quantize_delay_step == 0
     assert made.model.dense_prediction_cell_json is None
     assert made.model.multi_grid is None
     assert made.model.image_pyramid is None
@@ -674,6 +677,7 @@ def test_help_and_version(capsys):
     assert cli.main(['train', *TRAIN, '--help']) == 0
     text = capsys.readouterr().out
     assert text == cli.program_help(cli.find_program('train')) + '\n'
+    assert text.partition('--[no]fine_tune_batch_norm\n')[2].partition('\n  --')[0].endswith('Default: true.')
     assert cli.main(['help', 'train']) == 0
     assert capsys.readouterr().out == text
     assert cli.main(['--version']) == 0

@@ -334,6 +334,11 @@ def test_records_that_cannot_be(fields, message):
         _augmentation(**fields)
 
 
+def test_the_first_parameter_switches_it_on():
+    assert [record.name for record in AugmentOptions().active] == ['flip']
+    assert [record.name for record in AugmentOptions(blur_sigma=1.0, flip_probability=0.0).active] == ['blur']
+
+
 def test_captions():
     assert _augmentation().caption({'mine_rate': 0.5}) == 'mine_rate 0.5'
 

@@ -67,6 +67,7 @@ def test_the_data_set_is_written_as_voc_writes_it(tmp_path):
         assert mask.mode == 'P'
         np.testing.assert_array_equal(np.asarray(mask), scene.mask)
         assert tuple(mask.getpalette()[3 * scenes.CAR : 3 * scenes.CAR + 3]) == scenes.PALETTE[scenes.CAR]
+        assert mask.getpalette()[3 * 254 :] == [0, 0, 0, 224, 224, 192]
     with Image.open(folder / 'JPEGImages/val_0001.jpg') as image:
         assert image.mode == 'RGB' and image.size == (80, 64)
         assert np.abs(np.asarray(image, np.int32) - scene.image).mean() < 12

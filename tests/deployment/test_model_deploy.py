@@ -49,6 +49,10 @@ class TestConfig:
         assert config.clone_device(1) == '/device:GPU:1'
         assert config.cpu_devices == 1
         assert 'num_clones=2, but this machine has 1 GPUs' in caplog.text
+        caplog.clear()
+        assert model_deploy.deployment_config(1, clone_on_cpu=False).use_gpus
+        assert not model_deploy.deployment_config(1, clone_on_cpu=True, gpus=2).use_gpus  # as of a server
+        assert not caplog.messages
 
 
 @pytest.mark.parametrize('number', [1, 2])
@@ -113,11 +117,13 @@ def test_two_clones_make_the_step_of_one_with_both_batches():
         np.testing.assert_allclose(clone_gradients[name], gradient, rtol=1e-5, atol=1e-7, err_msg=name)
 
 
-def test_regularisation_counts_once():
+@pytest.mark.parametrize('loss_scale', [None, 8.0])
+def test_regularization_counts_once(loss_scale):
     with tf.Graph().as_default(), sessions.open_session() as running:
         w = tf.compat.v1.get_variable('w', initializer=3.0)
         clones = [model_deploy.Clone(None, f'clone_{i}', '/cpu:0') for i in range(2)]
-        total, gradients = model_deploy.optimize_clones(clones, [w * 2, w * 4], [w * w], [w])
+        scale = None if loss_scale is None else tf.constant(loss_scale)
+        total, gradients = model_deploy.optimize_clones(clones, [w * 2, w * 4], [w * w], [w], scale)
         running.run(w.initializer)
         assert running.run([total, gradients[0][0]]) == [3.0 * 3 + 9.0, 3.0 + 6.0]
 

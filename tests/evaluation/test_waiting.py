@@ -103,6 +103,16 @@ def test_a_training_that_cannot_be_seen_is_waited_for_between_rounds(world, fold
     assert steps(folder, max_rounds=2) == [5, 1000]
 
 
+def test_the_interval_counts_from_the_start_of_a_round_and_the_last_round_has_none(world, folder):
+    save_at(world, folder, 0, 150)
+    begun = []
+    for _ in waiting.rounds(folder, WaitOptions(max_rounds=2, interval_secs=300)):
+        begun.append(world.now)
+        world.sleep(100)
+    assert begun == [10, 310]
+    assert world.now == 410
+
+
 def test_without_a_number_of_rounds_it_waits_for_ever(world, folder, caplog):
     save_at(world, folder, 1000)
     rounds = waiting.rounds(folder, WaitOptions())

@@ -17,10 +17,11 @@ def test_an_export_that_was_killed_while_it_replaced_another(tmp_path, is_there)
     """Between two renames the earlier export has another name; the next run must not lose it."""
     path = tmp_path / 'saved_model'
     left = tmp_path / f'saved_model.{ENDED}.partial'
-    old = tmp_path / f'saved_model.old.{ENDED}.partial'
-    for folder in (left, old, *([path] if is_there else [])):
+    older, old = (tmp_path / f'saved_model.old.{number}.partial' for number in (ENDED + 1, ENDED))
+    for folder in (left, older, old, *([path] if is_there else [])):
         folder.mkdir()
         (folder / 'saved_model.pb').write_text(folder.name)
+    os.utime(older, (1, 1))
     with pytest.raises(ZeroDivisionError), export_files.beside(str(path)):
         raise ZeroDivisionError
     assert os.listdir(tmp_path) == ['saved_model']

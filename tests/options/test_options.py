@@ -8,13 +8,16 @@ import pytest
 
 from deeplab.errors import OptionError
 from deeplab.options import (
+    CloneOptions,
     DatasetOptions,
+    DecoderOptions,
     DemoOptions,
     LearningRateOptions,
     LossOptions,
     LossTerm,
     ModelOptions,
     OptimizerOptions,
+    ResizeOptions,
     TrainOptions,
     parse_loss,
 )
@@ -111,6 +114,19 @@ def test_numbers_that_are_not_negative(make, field):
     with pytest.raises(OptionError) as error:
         make(-0.5)
     assert str(error.value) == f'{field}=-0.5 is not allowed: it must be 0 or more.'
+
+
+def test_bounds_that_may_be_equal_and_strides_that_may_not():
+    assert ResizeOptions(min_value=9, max_value=9).max_value == 9
+    with pytest.raises(OptionError, match=r'min_value=10 .* max_value=9'):
+        ResizeOptions(min_value=10, max_value=9)
+    with pytest.raises(OptionError, match=r'output_strides=\(4, 4\) .* descend'):
+        DecoderOptions(output_strides=(4, 4))
+
+
+def test_the_first_machine_is_the_chief():
+    machines = [CloneOptions(task=i, num_replicas=2, num_ps_tasks=1, master='grpc://here:1') for i in range(2)]
+    assert [machine.is_chief for machine in machines] == [True, False]
 
 
 def test_seeds_are_integers_of_64_bits():

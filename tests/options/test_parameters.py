@@ -7,8 +7,8 @@ import pickle
 import pytest
 
 from deeplab.errors import OptionError
-from deeplab.options import LossOptions, parameters
-from deeplab.registry import LOSSES, Loss, Parameter, register
+from deeplab.options import DatasetOptions, EvalOptions, LossOptions, ModelOptions, parameters
+from deeplab.registry import LOSSES, METRICS, Loss, Metric, Parameter, register
 
 
 def test_parameters_are_keywords_and_attributes():
@@ -39,6 +39,16 @@ def test_a_record_from_outside_adds_its_parameters():
         register(Loss(name='mine', function=print, parameters=(Parameter('mine_rate', 0.5, 'Rate.'),)))
         assert LossOptions(formula='mine', mine_rate=0.25).mine_rate == 0.25
         assert LossOptions().mine_rate == 0.5
+
+
+def test_a_parameter_of_a_metric_that_is_not_chosen_is_refused():
+    given = ModelOptions({'semantic': 3}), DatasetOptions('val', 'here'), 'checkpoints', 'figures'
+    with METRICS.changes_undone():
+        register(Metric(name='mine', create=print, parameters=(Parameter('mine_rate', 0.5, 'Rate.'),)))
+        made = EvalOptions(*given, metrics=('mine',), mine_rate=0.25)
+        assert made.metric_parameters == {'mine': {'mine_rate': 0.25}}
+        with pytest.raises(OptionError, match='mine_rate=0.25 .* applies to mine only.* metrics'):
+            EvalOptions(*given, mine_rate=0.25)
 
 
 def test_as_dict_has_the_values_of_all_parameters():

@@ -107,6 +107,8 @@ def test_variables_of_heads_belong_to_the_last_layers(changes):
 def test_parameters_do_not_collide(changes):
     rate = Parameter('own_rate', 0.5, 'Rate.')
     register(_backbone(parameters=(rate,)))
+    with pytest.raises(ValueError, match="parameter 'own_rate' of the head 'other' differs from the one of mine"):
+        register(_head('other', parameters=(Parameter('own_rate', 2, 'Rate.'),)))
     register(_head(parameters=(rate,)))  # backbone and head may share one
     with pytest.raises(ValueError, match="parameter 'own_rate' of the head 'other' differs from the one of own"):
         register(_head('other', parameters=(Parameter('own_rate', 2, 'Rate.'),)))
