@@ -116,6 +116,12 @@ def test_numbers_that_are_not_negative(make, field):
     assert str(error.value) == f'{field}=-0.5 is not allowed: it must be 0 or more.'
 
 
+@pytest.mark.parametrize('field', ['batch_size', 'number_of_steps', 'log_steps', 'accumulation_steps'])
+def test_numbers_that_are_positive(field):
+    with pytest.raises(OptionError, match=f'^{field}=0 .* greater than 0'):
+        train_options(**{field: 0})
+
+
 def test_bounds_that_may_be_equal_and_strides_that_may_not():
     assert ResizeOptions(min_value=9, max_value=9).max_value == 9
     with pytest.raises(OptionError, match=r'min_value=10 .* max_value=9'):
