@@ -14,13 +14,10 @@ from deeplab import common
 from deeplab.core import preprocess_utils
 from deeplab.options import AugmentOptions, ResizeOptions
 from deeplab.registry import AFTER_CROP, AFTER_PADDING, BEFORE_CROP, CROP, Augmentation, AugmentContext
-from deeplab.registry.augmentations import NUMBERS, PAD, RESIZE, SCALE_AND_CROP
+from deeplab.registry.augmentations import CROP_SEED, NUMBERS, PAD, RESIZE, SCALE_AND_CROP, SCALE_SEED
 
 Sample = dict[str, tf.Tensor]
 Step = Callable[[Sample], Sample]
-
-# Purposes of seeds; the others are in the records of the augmentations (`core/augmentations/__init__.py`).
-_SCALE_SEED, _CROP_SEED = 0, 1
 
 
 def train_steps(
@@ -145,7 +142,7 @@ def scale_and_crop(augment: AugmentOptions, context: AugmentContext) -> Step:
     crops = [record for record in augment.active if record.stage == CROP]
 
     def step(sample: Sample) -> Sample:
-        size, seed = _random_size(sample, augment), _seed_of(sample, _CROP_SEED)
+        size, seed = _random_size(sample, augment), _seed_of(sample, CROP_SEED)
         if crops:
             return change(crops[0], augment, context._replace(scaled_size=size, crop_seed=seed))(sample)
         return _with_both(
@@ -186,7 +183,7 @@ def _random_size(sample: Sample, augment: AugmentOptions) -> tuple[tf.Tensor, tf
         augment.min_scale_factor,
         augment.max_scale_factor,
         augment.scale_factor_step_size,
-        _seed_of(sample, _SCALE_SEED),
+        _seed_of(sample, SCALE_SEED),
     )
     return preprocess_utils.scaled_size(*preprocess_utils.size_of(sample[common.IMAGE]), scale)
 

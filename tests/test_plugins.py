@@ -75,8 +75,10 @@ def test_what_a_plugin_registers_is_known_to_the_flags(mine, name):
     assert '--mine_rate=X\n      Rate of mine. Default: 0.5.' in cli.program_help(cli.find_program('train'))
 
 
-def test_help_shows_the_flags_of_plugins(mine, capsys):
-    assert cli.main(['train', '--plugins', mine, '--help']) == 0
+@pytest.mark.parametrize('words', [['--plugins', 'mine.py'], ['--flagfile=flags.txt']])
+def test_help_shows_the_flags_of_plugins(mine, tmp_path, capsys, words):
+    (tmp_path / 'flags.txt').write_text('--plugins=mine.py')
+    assert cli.main(['train', *words, '--help']) == 0
     assert '--mine_rate' in capsys.readouterr().out
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from deeplab import options
 from deeplab.cli.data_flags import RESIZE
-from deeplab.cli.links import linked, parameters
+from deeplab.cli.links import each_with_summary, linked, parameters
 from deeplab.cli.words import Flag, Group
 from deeplab.registry import CONFUSION_MATRIX, EXPORT_FORMATS, METRICS
 
@@ -119,10 +119,7 @@ VIS_RESULTS = Group(
 
 def _export_format() -> list[Flag]:
     """Returns --export_format, which names all registered formats."""
-    formats = (
-        f'{each.name}: {each.summary[:1].lower()}{each.summary[1:].rstrip(".")}' for each in EXPORT_FORMATS.records()
-    )
-    meaning = f'{"; ".join(formats)}.'
+    meaning = each_with_summary(EXPORT_FORMATS)
     return [linked('export_format', 'ExportOptions.export_format', meaning, choices=EXPORT_FORMATS.names())]
 
 

@@ -69,6 +69,17 @@ def _flag_of(parameter: Parameter, kind: str) -> Flag:
     return Flag(parameter.flag_name, type_, default, parameter.meaning, choices=parameter.choices, fields=fields)
 
 
+def each_with_summary(registry: Registry[Any]) -> str:
+    """Returns all records of a registry with their summaries, as a sentence of the help."""
+    texts = [
+        f'{record.name}: {record.summary[:1].lower()}{record.summary[1:].rstrip(".")}'
+        if record.summary
+        else record.name
+        for record in registry.records()
+    ]
+    return f'{"; ".join(texts)}.'
+
+
 def flag_names(flags: Iterable[Flag]) -> dict[str, str]:
     """Returns the names of flags by the fields that they set."""
     return {synonym: flag.name for flag in flags for field in flag.fields for synonym in _synonyms(field)}

@@ -34,9 +34,7 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
     values = flags.FlagValues()
     values.set_gnu_getopt(True)
     try:
-        # Flags can be read from a file with one per line, --flagfile=FILE.
-        words = values.read_flags_from_files(list(words), force_gnu=True)
-        plugin_flags.load(words)  # before the flags of what they register are defined
+        words = load_plugins(words)  # before the flags of what they register are defined
         words = program.prepare(without_undefined(words, program.flags))
         program.check_flags()
         wording.add_flag_names(program.flag_names)  # those of the plugins
@@ -55,6 +53,20 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
     _check_required(program, parsed)
     _apply_run(program, values, parsed)
     return parsed
+
+
+def load_plugins(words: Sequence[str]) -> list[str]:
+    """Imports the plugins that a command line names; returns it with the flags in files (--flagfile=FILE, one a line).
+
+    Raises:
+      OptionError: a file or a plugin cannot be used.
+    """
+    try:
+        words = flags.FlagValues().read_flags_from_files(list(words), force_gnu=True)
+    except flags.Error as error:
+        raise UsageError(f'{error}.') from error
+    plugin_flags.load(words)
+    return words
 
 
 def _apply_run(program: Program, values: flags.FlagValues, parsed: Values) -> None:

@@ -13,10 +13,10 @@ from absl import logging
 
 import deeplab
 from deeplab import start, wording
-from deeplab.cli import log_files, plugin_flags
+from deeplab.cli import log_files
 from deeplab.cli.help import HELP_WORDS, overview, program_help
 from deeplab.cli.log_flags import start_logging, without_import_chatter
-from deeplab.cli.parse import options_of, parse_flags
+from deeplab.cli.parse import load_plugins, options_of, parse_flags
 from deeplab.cli.program import Program, find_program, names_in_messages
 from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError
@@ -107,7 +107,7 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
 def _help(program: Program, words: Sequence[str]) -> int:
     """Prints the help of a program, with the flags of the plugins that `words` name."""
     try:
-        plugin_flags.load(words)
+        load_plugins(words)
     except UserError as error:
         return _fail(f'deeplab {program.name}', error, USAGE_STATUS)
     _write(program_help(program))

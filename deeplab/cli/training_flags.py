@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from deeplab import options
 from deeplab.cli.data_flags import SEED
-from deeplab.cli.links import linked, parameters
+from deeplab.cli.links import each_with_summary, linked, parameters
 from deeplab.cli.words import Flag, Group
 from deeplab.registry import LEARNING_POLICIES, LOSSES, OPTIMIZERS
 
@@ -82,9 +82,8 @@ CHECKPOINT_RENAME_MAP = linked(
 
 def _learning_policy() -> list[Flag]:
     """Returns --learning_policy, which names all registered learning policies."""
-    meaning = 'Learning rate schedule. polynomial is the same as poly.'
-    names = LEARNING_POLICIES.names()
-    return [linked('learning_policy', 'LearningRateOptions.policy', meaning, choices=names)]
+    meaning = f'Learning rate schedule. {each_with_summary(LEARNING_POLICIES)}'
+    return [linked('learning_policy', 'LearningRateOptions.policy', meaning, choices=LEARNING_POLICIES.names())]
 
 
 _SCHEDULE = (

@@ -31,7 +31,10 @@ def with_parameters(*registries: Registry[Any]) -> Callable[[type[T]], type[T]]:
 
         @functools.wraps(create)
         def init(self: Any, *args: Any, **values: Any) -> None:
-            known = dict(zip(fields, args, strict=False)) | {n: v for n, v in values.items() if n in fields}
+            known = {name: value for name, value in values.items() if name in fields}
+            if len(args) > len(fields) or not known.keys().isdisjoint(fields[: len(args)]):
+                create(self, *args, **known)  # raises a TypeError that says so
+            known |= dict(zip(fields, args, strict=False))
             given = dict(known.pop('settings', ())) | {n: v for n, v in values.items() if n not in fields}
             known['settings'] = _checked(kind, given) if given else ()
             create(self, **known)

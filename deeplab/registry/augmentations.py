@@ -16,7 +16,8 @@ AFTER_PADDING = 'after_padding'
 STAGES = (BEFORE_CROP, CROP, AFTER_CROP, AFTER_PADDING)
 # The steps of preprocessing that are no augmentations of the registry.
 RESIZE, SCALE_AND_CROP, NUMBERS, PAD = FIXED_STEPS = ('resize_to_range', 'scale_and_crop', 'to_numbers', 'pad')
-_FIRST_DERIVED_SEED = 1000  # smaller ones are chosen, in the records of the package
+# Purposes of seeds: of the fixed steps; others of less than the last are chosen, in the records of the package.
+SCALE_SEED, CROP_SEED, _FIRST_DERIVED_SEED = 0, 1, 1000
 
 
 class AugmentContext(NamedTuple):
@@ -105,6 +106,22 @@ class Augmentation(Record):
 
 class _Augmentations(Registry[Augmentation]):
     """Augmentations in the order in which they run."""
+
+    def add(self, record: Augmentation, origin: Mapping[str, Any] | None = None) -> None:
+        """Adds a record, see `Registry.add`.
+
+        Raises:
+          ValueError: for the reasons of `Registry.add`; or it draws from the seeds of another random change.
+        """
+        self._load()
+        taken = {SCALE_SEED: SCALE_AND_CROP, CROP_SEED: SCALE_AND_CROP}
+        taken |= {other.seed_purpose: other.name for other in self._records.values() if other.name != record.name}
+        if record.seed_purpose in taken:
+            raise ValueError(
+                f"The augmentation '{record.name}' has the seed_number {record.seed_purpose} of "
+                f"'{taken[record.seed_purpose]}'. Omit it, or give another number."
+            )
+        super().add(record, origin)
 
     def records(self) -> tuple[Augmentation, ...]:
         """Returns all records, sorted by stage, order and name."""

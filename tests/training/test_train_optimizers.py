@@ -54,15 +54,6 @@ def test_decay_is_in_the_update_and_not_in_the_loss(data, tmp_path, name):
     assert {key.partition('/')[0] for key in changed} - {'beta1_power', 'beta2_power'} == {'logits', 'aspp0'}
 
 
-# That decay is in the loss of the others, test_train_scopes.py shows of one of them.
-def test_which_have_the_decay_in_the_update():
-    assert {name for name in OPTIMIZERS.names() if OptimizerOptions(name).decouples_weight_decay} == {
-        'adamw',
-        'lars',
-        'lamb',
-    }
-
-
 # Of float32, tests/core/test_session.py shows it on a toy.
 @pytest.mark.parametrize('precision', [pytest.param('float32', marks=pytest.mark.slow), 'float16'])
 def test_clipping_bounds_the_step(data, tmp_path, precision):

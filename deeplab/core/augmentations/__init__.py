@@ -7,6 +7,6 @@ Importing the modules does not import TensorFlow (`core.lazy`).
 Random scaling and the plain random crop are no augmentations of the registry: every training has them
 (`input_preprocess.py`), and their parameters are fields of `AugmentOptions`.
 
-The `seed_number` of a record must not change: 0 scale, 1 crop, 2 flip, 3 colors, 4 rotation, 5 blur, 6 cutout, 7 rare
-classes.
+The `seed_number` of a record must not change, because two runs with one seed are the same in all versions. A new
+augmentation needs none.
 """
