@@ -49,8 +49,8 @@ class Parameter:
     def __post_init__(self) -> None:
         if not self.name.isidentifier() or keyword.iskeyword(self.name) or self.name.startswith('_'):
             raise ValueError(
-                f"'{self.name}' is no name of a parameter: it must be an identifier of Python, without an underscore "
-                'at its beginning.'
+                f"'{self.name}' is not a valid name of a parameter: it must be a Python identifier that does not begin "
+                'with an underscore.'
             )
         if self.type not in _TYPES or (self.is_list and self.type not in (int, float)):
             raise ValueError(f'The default of {self.name} is {self.default!r}; it must be a {_listed(_TYPES)}.')
@@ -161,9 +161,14 @@ class Registry(Generic[R]):
         Args:
           fields: the names of the other attributes.
           registries: all registries whose parameters the options take.
+
+        Raises:
+          ValueError: a record that was added before has a parameter with one of the names.
         """
         self._fields = frozenset(fields)
         self._beside = tuple(registry for registry in registries if registry is not self)
+        for record in self._records.values():
+            self._check_parameters(record)
 
     def add(self, record: R, origin: Mapping[str, Any] | None = None) -> None:
         """Adds a record; it replaces one that an earlier run of the same file has added.
@@ -180,7 +185,8 @@ class Registry(Generic[R]):
             registry._load()  # so that it is this record that is refused, not one of the package
         if not _NAME.fullmatch(record.name):
             raise ValueError(
-                f"'{record.name}' is no name of a {self.kind}: use letters, digits, underscores, hyphens and dots."
+                f"'{record.name}' is not a valid name of a {self.kind}: use letters, digits, underscores, hyphens and "
+                'dots.'
             )
         origin = origin or {}
         if self._records.get(record.name, record) != record and not self._is_earlier_run(record.name, origin):

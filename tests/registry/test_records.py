@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from deeplab.errors import OptionError
+from deeplab.options import LossOptions
 from deeplab.registry import LOSSES, REGISTRIES, Loss, Parameter, Record, Registry, register
 
 RATE = Parameter('rate', 0.5, 'Rate.', range='[0, 1)')
@@ -87,14 +88,24 @@ def test_names_and_parameters_are_unique():
             register(_loss('yours', parameters=(Parameter('rate', 0.25, 'Rate.'),)))
         with pytest.raises(ValueError, match="parameter 'rate' of the loss 'ours' differs from the one of ours"):
             register(_loss('ours', parameters=(RATE, Parameter('rate', 0.25, 'Rate.'))))
-    with pytest.raises(ValueError, match=r"'a\+b' is no name of a loss"):
+    with pytest.raises(ValueError, match=r"'a\+b' is not a valid name of a loss"):
         register(_loss('a+b'))
-    with pytest.raises(ValueError, match="parameter 'terms' of the loss 'mine' .* attribute of the options"):
-        register(_loss(parameters=(Parameter('terms', 1, 'Terms.'),)))
     with pytest.raises(ValueError, match='not a Record'):
         register(Record(name='nothing'))
     with pytest.raises(ValueError, match="'mine' is of 'words'"):
         _loss(of='words')
+
+
+def test_parameters_do_not_have_the_names_of_options():
+    """Whether the options are defined before or after the record is added."""
+    registry = Registry('loss', 'LossOptions.formula', 'deeplab.core.optimizers')
+    record = _loss(parameters=(Parameter('terms', 1, 'Terms.'),))
+    with LOSSES.changes_undone():
+        registry.add(record)
+        with pytest.raises(ValueError, match="parameter 'terms' of the loss 'mine' .* attribute of the options"):
+            registry.share_names(dir(LossOptions), ())
+        with pytest.raises(ValueError, match="parameter 'terms' of the loss 'mine'"):
+            register(record)
 
 
 def test_a_name_of_the_package_is_refused_before_the_package_is_read(monkeypatch):
