@@ -14,7 +14,7 @@ import tqdm
 from absl import logging
 
 from deeplab import common, input_preprocess, model
-from deeplab.core import graph_memory, moving_average, preprocess_utils, sessions, tf_compat
+from deeplab.core import folding, graph_memory, moving_average, preprocess_utils, sessions, tf_compat
 from deeplab.datasets import record_check, segmentation_dataset
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_index import RecordIndex
@@ -234,7 +234,7 @@ class Network:
         with sessions.open_session(self._graph) as restoring:
             with checkpoint_network.explained(checkpoint_path, self._options):
                 moving_average.restore_weights(restoring, checkpoint_path, self._variables, use_moving_average)
-            frozen = tf_compat.frozen_graph(restoring, [self._labels])
+            frozen = folding.fold_batch_norms(tf_compat.frozen_graph(restoring, [self._labels]))
 
         def predict(images: tf.Tensor) -> tf.Tensor:
             inputs = {self._images.op.name: images}

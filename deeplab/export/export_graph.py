@@ -12,7 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab import common, input_preprocess, model
-from deeplab.core import feature_extractor, preprocess_utils, shapes, tf_compat
+from deeplab.core import feature_extractor, folding, preprocess_utils, shapes, tf_compat
 from deeplab.errors import OptionError
 from deeplab.export.tensor_names import ARGMAX, IMAGE, PREDICTIONS, PROBABILITIES, RAW_PREDICTIONS, RAW_PROBABILITIES
 from deeplab.options import ExportOptions, ModelOptions, PredictionOptions, ResizeOptions
@@ -78,10 +78,10 @@ def build(options: ExportOptions) -> ExportGraph:
 def freeze(session: tf.compat.v1.Session, export: ExportGraph) -> tf.compat.v1.GraphDef:
     """Returns the graph with the session's values of all variables as constants, without unused operations.
 
-    Operations that depend on constants alone are folded.
+    Operations that depend on constants alone are folded, and batch norms into the convolutions before them.
     """
     outputs = [export.graph.get_tensor_by_name(f'{name}:0') for name in export.kept]
-    frozen = tf_compat.frozen_graph(session, outputs)
+    frozen = folding.fold_batch_norms(tf_compat.frozen_graph(session, outputs))
     return tf_compat.folded_graph(frozen, [IMAGE, *export.kept])
 
 

@@ -1,0 +1,81 @@
+"""Folded batch norms: the same values, from a graph without batch norms."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from deeplab.core import folding
+
+IMAGES = np.random.default_rng(0).normal(size=(1, 9, 9, 4)).astype(np.float32)
+
+
+def batch_norm(values, seed=1):
+    """A batch norm with drawn constants."""
+    drawn = np.random.default_rng(seed)
+    channels = int(values.shape[-1])
+    gamma, beta, mean = drawn.normal(size=(3, channels)).astype(np.float32)
+    variance = drawn.uniform(0.1, 3, channels).astype(np.float32)
+    return tf.compat.v1.nn.fused_batch_norm(values, gamma, beta, mean, variance, 1e-3, is_training=False)[0]
+
+
+def kernel(*shape):
+    return tf.constant(np.random.default_rng(2).normal(size=shape), tf.float32)
+
+
+def dense(images):
+    return batch_norm(tf.nn.conv2d(images, kernel(3, 3, 4, 6), 2, 'SAME'))
+
+
+def depthwise(images):
+    return batch_norm(tf.nn.depthwise_conv2d(images, kernel(3, 3, 4, 1), [1, 1, 1, 1], 'SAME'))
+
+
+def several_results_of_each_channel(images):
+    return batch_norm(tf.nn.depthwise_conv2d(images, kernel(3, 3, 4, 2), [1, 1, 1, 1], 'SAME'))
+
+
+def atrous(images):
+    return batch_norm(tf.nn.depthwise_conv2d(images, kernel(3, 3, 4, 1), [1, 1, 1, 1], 'SAME', dilations=[2, 2]))
+
+
+def one_kernel_twice(images):
+    weights = kernel(1, 1, 4, 3)
+    first = batch_norm(tf.nn.conv2d(images, weights, 1, 'SAME'))
+    return first + batch_norm(tf.nn.conv2d(tf.nn.relu(images), weights, 1, 'SAME'), seed=3)
+
+
+def result_read_elsewhere(images):
+    made = tf.nn.conv2d(images, kernel(1, 1, 4, 3), 1, 'SAME')
+    return batch_norm(made) + made
+
+
+def no_convolution(images):
+    return batch_norm(images)
+
+
+def run(graph_def):
+    with tf.Graph().as_default() as graph:
+        values = tf.graph_util.import_graph_def(graph_def, return_elements=['values:0'], name='')[0]
+        with tf.compat.v1.Session(graph=graph) as session:
+            return session.run(values, {'images:0': IMAGES})
+
+
+@pytest.mark.parametrize(
+    ('build', 'remaining'),
+    [
+        (dense, 0),
+        (depthwise, 0),
+        (several_results_of_each_channel, 0),
+        (atrous, 0),
+        (one_kernel_twice, 0),
+        (result_read_elsewhere, 1),
+        (no_convolution, 1),
+    ],
+)
+def test_folding_keeps_the_values(build, remaining):
+    with tf.Graph().as_default() as graph:
+        tf.identity(build(tf.compat.v1.placeholder(tf.float32, IMAGES.shape, name='images')), name='values')
+    expected = run(graph.as_graph_def())
+    folded = folding.fold_batch_norms(graph.as_graph_def())
+    assert sum(node.op == 'FusedBatchNormV3' for node in folded.node) == remaining
+    np.testing.assert_allclose(run(folded), expected, atol=1e-5)
