@@ -38,14 +38,14 @@ def _section(registry):
     parameters = registry.parameters()
     if parameters:
         lines += ['', '| flag | default | range | meaning |', '|---|---|---|---|']
-        lines += [_parameter(parameter) for parameter in parameters.values()]
+        lines += [_parameter(parameter, registry.meaning_of(parameter)) for parameter in parameters.values()]
     return '\n'.join([*lines, ''])
 
 
-def _parameter(parameter):
+def _parameter(parameter, meaning):
     allowed = parameter.range or ', '.join(parameter.choices)
     default = str(parameter.default).lower() if isinstance(parameter.default, bool) else parameter.default
-    return f'| `--{parameter.flag_name}` | {default} | {allowed} | {parameter.meaning} |'
+    return f'| `--{parameter.flag_name}` | {default} | {allowed} | {meaning} |'
 
 
 if __name__ == '__main__':

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from deeplab import options
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag
-from deeplab.options.parameters import parameters_of
+from deeplab.options.parameters import parameters_of, registries_of
 from deeplab.registry import Parameter, Registry
 
 T = TypeVar('T')
@@ -51,13 +51,17 @@ def parameters(kind: str, registry: Registry[Any] | None = None) -> Callable[[],
     """
 
     def flags() -> list[Flag]:
-        found = parameters_of(_OPTIONS[kind]) if registry is None else registry.parameters()
-        return [_flag_of(parameter, kind) for parameter in found.values()]
+        registries = registries_of(_OPTIONS[kind]) if registry is None else (registry,)
+        return [
+            _flag_of(parameter, kind, each.meaning_of(parameter))
+            for each in registries
+            for parameter in each.parameters().values()
+        ]
 
     return flags
 
 
-def _flag_of(parameter: Parameter, kind: str) -> Flag:
+def _flag_of(parameter: Parameter, kind: str, meaning: str) -> Flag:
     """Returns the flag of a parameter of the options class called `kind`."""
     type_ = _KINDS[parameter.type]
     default = parameter.default
@@ -66,7 +70,7 @@ def _flag_of(parameter: Parameter, kind: str) -> Flag:
     elif parameter.choices:
         type_ = 'enum'
     fields = (f'{kind}.{parameter.name}',)
-    return Flag(parameter.flag_name, type_, default, parameter.meaning, choices=parameter.choices, fields=fields)
+    return Flag(parameter.flag_name, type_, default, meaning, choices=parameter.choices, fields=fields)
 
 
 def each_with_summary(registry: Registry[Any]) -> str:

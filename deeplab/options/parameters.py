@@ -57,10 +57,15 @@ def with_parameters(*registries: Registry[Any]) -> Callable[[type[T]], type[T]]:
     return decorate
 
 
+def registries_of(kind: type) -> tuple[Registry[Any], ...]:
+    """Returns the registries whose parameters an options class takes; none for a plain class."""
+    registries: tuple[Registry[Any], ...] = getattr(kind, _REGISTRIES, ())
+    return registries
+
+
 def parameters_of(kind: type) -> dict[str, Parameter]:
     """Returns the parameters that an options class takes beside its fields, by name; none for a plain class."""
-    registries: tuple[Registry[Any], ...] = getattr(kind, _REGISTRIES, ())
-    return {name: found for registry in registries for name, found in registry.parameters().items()}
+    return {name: found for registry in registries_of(kind) for name, found in registry.parameters().items()}
 
 
 def as_dict(options: Any) -> Any:

@@ -256,6 +256,11 @@ class Registry(Generic[R]):
         """Returns the names of the records that take a parameter."""
         return tuple(r.name for r in self.records() if parameter in (p.name for p in r.parameters))
 
+    def meaning_of(self, parameter: Parameter) -> str:
+        """Returns the meaning of a parameter, followed by the records that take it if they are several."""
+        readers = self.readers(parameter.name)
+        return f'{parameter.meaning} Used by {", ".join(readers)}.' if len(readers) > 1 else parameter.meaning
+
     @contextlib.contextmanager
     def changes_undone(self) -> Iterator[None]:
         """Removes, at the end of the `with` block, what was registered within it. For tests."""

@@ -75,6 +75,7 @@ def test_a_registered_record_is_found_by_its_name():
         assert {'mine', 'yours', 'softmax'} <= set(LOSSES.names())
         assert LOSSES.parameters()['rate'] == RATE
         assert LOSSES.readers('rate') == ('mine', 'yours')
+        assert LOSSES.meaning_of(RATE) == 'Rate. Used by mine, yours.'
     assert 'mine' not in LOSSES.names()
 
 

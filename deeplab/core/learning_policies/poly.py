@@ -8,13 +8,13 @@ from deeplab.registry import LearningPolicy, Parameter, register
 DECAY_STEPS = Parameter(
     'decay_steps',
     0.0,
-    'Length, in steps, of the poly and cosine schedules; 0: all steps after the slow start.',
+    'Length of the schedule, in steps; 0: all steps after the slow start.',
     range='[0, inf)',
 )
 END = Parameter(
     'end',
     0.0,
-    'Final learning rate of the poly and cosine schedules.',
+    'Final learning rate.',
     range='[0, inf)',
     flag='end_learning_rate',
 )

@@ -8,7 +8,7 @@ from deeplab.registry import LearningPolicy, Parameter, register
 DECAY_FACTOR = Parameter(
     'decay_factor',
     0.1,
-    'Decay factor of the step and exponential schedules.',
+    'Decay factor.',
     range='[0, inf)',
     flag='learning_rate_decay_factor',
 )

@@ -10,7 +10,7 @@ from deeplab.registry import Loss, Parameter, register
 LABEL_SMOOTHING = Parameter(
     'label_smoothing',
     0.0,
-    'Label smoothing of softmax and focal: fraction of the target probability that is spread evenly over all classes.',
+    'Label smoothing: fraction of the target probability that is spread evenly over all classes.',
     range='[0, 1)',
 )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from deeplab.core.lazy import tf
 from deeplab.registry import Optimizer, Parameter, UsualRates, register
 
-EPSILON = Parameter('adam_epsilon', 1e-8, 'Epsilon of adam, adamw and lamb.', range='(0, inf)')
+EPSILON = Parameter('adam_epsilon', 1e-8, 'Added to the square root of the second moment.', range='(0, inf)')
 RATES = UsualRates(usual=0.001, most=0.01)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from deeplab.core.lazy import tf
 from deeplab.registry import Optimizer, Parameter, UsualRates, register
 
-MOMENTUM = Parameter('momentum', 0.9, 'Momentum of the optimizers momentum, rmsprop and lars.', range='[0, 1)')
+MOMENTUM = Parameter('momentum', 0.9, 'Momentum.', range='[0, 1)')
 # The published rate and its batch size (arXiv:1802.02611, section 4); twice as much is still usual.
 _RATES = UsualRates(usual=0.007, most=2 * 0.007, batch_size=16)
 
