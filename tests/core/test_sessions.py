@@ -12,6 +12,18 @@ def test_several_cpu_devices():
     assert names == ['CPU:0', 'CPU:1', 'CPU:2']
 
 
+@pytest.mark.parametrize(('gpus', 'keeps_sums', 'omits'), [(0, True, True), (1, True, False), (0, False, False)])
+def test_training_on_a_cpu_omits_idle_graph_optimizers(gpus, keeps_sums, omits, monkeypatch):
+    """They took a third of the time of the first step."""
+    monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: [kind] * gpus)
+    with tf.Graph().as_default(), sessions.open_session(keeps_sums=keeps_sums) as running:
+        rewrite = running._config.graph_options.rewrite_options
+    kinds = type(rewrite)
+    assert (rewrite.layout_optimizer == kinds.OFF) is omits
+    assert (rewrite.memory_optimization == kinds.NO_MEM_OPT) is omits
+    assert (rewrite.meta_optimizer_iterations == kinds.ONE) is omits
+
+
 def test_write_graph(tmp_path, full_disk):
     with tf.Graph().as_default() as graph:
         tf.constant(1.0, name='here')
