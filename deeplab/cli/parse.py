@@ -45,7 +45,7 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
         check_words(words, program.name, program.flags, owners_of)
         values([program.name, *words])
     except flags.Error as error:
-        raise UsageError(str(error).removeprefix('ERROR:: ') + '.') from error
+        raise _usage_error(error) from error
     parsed = Values(values, words, program.flags, program.flag_names)
     log_files.level_of(parsed['stderrthreshold'])
     if 'preset' in values and parsed['preset']:
@@ -53,6 +53,11 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
     _check_required(program, parsed)
     _apply_run(program, values, parsed)
     return parsed
+
+
+def _usage_error(error: flags.Error) -> UsageError:
+    """Returns an error of absl without the mark before some of its messages."""
+    return UsageError(f'{str(error).removeprefix("ERROR:: ")}.')
 
 
 def load_plugins(words: Sequence[str]) -> list[str]:
@@ -64,7 +69,7 @@ def load_plugins(words: Sequence[str]) -> list[str]:
     try:
         words = flags.FlagValues().read_flags_from_files(list(words), force_gnu=True)
     except flags.Error as error:
-        raise UsageError(f'{error}.') from error
+        raise _usage_error(error) from error
     plugin_flags.load(words)
     return words
 

@@ -14,7 +14,7 @@ def test_several_cpu_devices():
 
 @pytest.mark.parametrize(('gpus', 'keeps_sums', 'omits'), [(0, True, True), (1, True, False), (0, False, False)])
 def test_training_on_a_cpu_omits_idle_graph_optimizers(gpus, keeps_sums, omits, monkeypatch):
-    """They took a third of the time of the first step."""
+    """They took a part of the time of the first step."""
     monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: [kind] * gpus)
     with tf.Graph().as_default(), sessions.open_session(keeps_sums=keeps_sums) as running:
         rewrite = running._config.graph_options.rewrite_options
