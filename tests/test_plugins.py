@@ -82,6 +82,11 @@ def test_help_shows_the_flags_of_plugins(mine, tmp_path, capsys, words):
     assert '--mine_rate' in capsys.readouterr().out
 
 
+def test_a_forgotten_value_is_said():
+    with pytest.raises(OptionError, match='--plugins has no value'):
+        cli.options_of('train', ['--plugins', *TRAIN])
+
+
 @pytest.mark.parametrize('plugins_flag', ['--plugins=mine.py', '--plugins=tests, mine'])
 def test_a_run_is_repeated_with_its_plugins(mine, tmp_path, monkeypatch, plugins_flag):
     command = [*TRAIN, plugins_flag, '--loss=mine']

@@ -27,8 +27,13 @@ def named_in(words: Sequence[str], folder: str = '') -> list[str]:
     Args:
       words: the command line without the program's name.
       folder: folder in which it was given, if not the current one; the files are then returned with their paths.
+
+    Raises:
+      UsageError: --plugins has no value.
     """
     values = [value for name, value in normalized(words, {_PLUGINS.name: _PLUGINS}) if name == _PLUGINS.name]
+    if values and values[-1].startswith('-'):  # the next flag: plugins are read before the other flags are known
+        raise UsageError(f'--{_PLUGINS.name} has no value: write --{_PLUGINS.name}=FILE.py.')
     names = [name.strip() for value in values[-1:] for name in value.split(',')]
     names = [os.path.expanduser(name) for name in names if name]
     return [str(user_modules.find(name, folder) or name) for name in names] if folder else names
