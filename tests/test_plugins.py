@@ -82,6 +82,13 @@ def test_help_shows_the_flags_of_plugins(mine, tmp_path, capsys, words):
     assert '--mine_rate' in capsys.readouterr().out
 
 
+def test_what_tensorflow_writes_while_a_plugin_imports_it_is_dropped(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv('TF_CPP_MIN_LOG_LEVEL', '2')
+    (tmp_path / 'chatty.py').write_text("import os; os.write(2, b'I0000 of an import\\nown line\\n')")
+    cli.options_of('train', [*TRAIN, f'--plugins={tmp_path / "chatty.py"}'])
+    assert capfd.readouterr().err == 'own line\n'
+
+
 def test_a_forgotten_value_is_said():
     with pytest.raises(OptionError, match='--plugins has no value'):
         cli.options_of('train', ['--plugins', *TRAIN])

@@ -45,9 +45,6 @@ def start_logging(values: Values) -> None:
 
     This is called when a program runs, never at import, so that importing the package changes no settings.
     """
-    # Without a GPU, all messages of TensorFlow's C++ code below fatal (3) are about the missing GPU. With one, its
-    # warnings (1) say why it is not used.
-    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '1' if os.path.exists(_NVIDIA_DRIVER) else '3')
     # Deprecation warnings of TensorFlow concern developers of this project, who see them in its tests.
     standard_logging.getLogger('tensorflow').setLevel(standard_logging.ERROR)
     # absl's logging reads the global FLAGS; programs have FlagValues of their own, which are copied below.
@@ -63,10 +60,14 @@ def start_logging(values: Values) -> None:
 
 @contextlib.contextmanager
 def without_import_chatter() -> Iterator[None]:
-    """Buffers standard error during an import, and drops TensorFlow's C++ messages of level INFO from it.
+    """Silences TensorFlow's C++ code for an import that may be the first of TensorFlow, and from then on.
 
-    TensorFlow writes them before it reads any setting that could disable them.
+    Standard error is buffered meanwhile, and messages of level INFO are dropped from it: TensorFlow writes them before
+    it reads any setting that could disable them.
     """
+    # Without a GPU, all messages of TensorFlow's C++ code below fatal (3) are about the missing GPU. With one, its
+    # warnings (1) say why it is not used.
+    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '1' if os.path.exists(_NVIDIA_DRIVER) else '3')
     with contextlib.ExitStack() as stack:
         try:
             held = stack.enter_context(tempfile.TemporaryFile())

@@ -86,12 +86,14 @@ def _apply_run(program: Program, values: flags.FlagValues, parsed: Values) -> No
     missing = plugin_flags.missing(command, folder, parsed.words)
     if missing:  # they are not imported: the file may come from anywhere
         parsed.notes.append(
-            f'The training in {file} used --plugins={",".join(missing)}; pass it if you trust that file.'
+            f'The training in {file} used --plugins={",".join(missing)}. If you trust these files, pass the flag here '
+            'too: what they define is unknown without it.'
         )
     try:
         trained = parse_flags(find_program('train'), plugin_flags.without(command))
     except UserError as error:
-        parsed.notes.append(f'The flags in {file} cannot be used: {error}')
+        if not missing:  # else the flags of the plugins are unknown, as the note above explains
+            parsed.notes.append(f'The flags in {file} cannot be used: {error}')
         return
     names = [flag.name for group in (NETWORK, HEAD) for flag in group.flags if trained.given(flag.name)]
     found = {name: trained[name] for name in names if name not in ('preset', 'batch_norm_decay')}

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from deeplab import plugins
-from deeplab.cli.log_flags import LOG
+from deeplab.cli.log_flags import LOG, without_import_chatter
 from deeplab.cli.program import PROGRAMS
 from deeplab.cli.words import Flag, Group, UsageError, normalized
 from deeplab.utils import user_modules
@@ -46,7 +46,8 @@ def load(words: Sequence[str]) -> None:
       OptionError: a plugin is missing, raises an error, or has a parameter with the name of another flag.
     """
     for name in named_in(words):
-        plugins.load([name])
+        with without_import_chatter():  # plugins import TensorFlow before the program does
+            plugins.load([name])
         try:
             for program in PROGRAMS:
                 program.check_flags()
