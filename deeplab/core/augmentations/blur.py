@@ -21,7 +21,7 @@ def blur_randomly(
     blur_sigma: float,
     blur_probability: float,
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Blurs a share of the images."""
+    """Blurs a share of the images; for arguments and result see `registry.Augmentation`."""
     return random_blur(image, blur_sigma, blur_probability, seed), label
 
 

@@ -18,7 +18,10 @@ _LUMA = (0.299, 0.587, 0.114)
 def change_colors_randomly(
     image: tf.Tensor, label: tf.Tensor | None, seed: tf.Tensor, context: AugmentContext, **jitter: float
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Changes brightness, contrast, saturation and hue of the image; it becomes float32."""
+    """Changes brightness, contrast, saturation and hue of the image, which becomes float32.
+
+    For arguments and result see `registry.Augmentation`.
+    """
     factors = random_color_factors(
         jitter['jitter_brightness'], jitter['jitter_contrast'], jitter['jitter_saturation'], jitter['jitter_hue'], seed
     )

@@ -20,7 +20,7 @@ def cut_out_randomly(
     cutout_size: int,
     cutout_count: int,
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Hides random squares of image and label."""
+    """Hides random squares of image and label; for arguments and result see `registry.Augmentation`."""
     return random_cutout(image, label, cutout_size, cutout_count, context.mean_pixel, context.ignore_label, seed)
 
 

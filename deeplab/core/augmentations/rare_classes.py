@@ -15,7 +15,10 @@ from deeplab.registry.augmentations import percent
 def crop_at_rare_classes(
     image: tf.Tensor, label: tf.Tensor | None, seed: tf.Tensor, context: AugmentContext, rare_class_sampling: float
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Scales, and crops at random; for a share of the samples the window contains a pixel of a rare class."""
+    """Scales, and crops at random; for a share of the samples the window contains a pixel of a rare class.
+
+    For arguments and result see `registry.Augmentation`.
+    """
     assert context.scaled_size is not None
     size, crop_size = context.scaled_size, context.crop_size
     if label is None:

@@ -12,7 +12,10 @@ from deeplab.registry import BEFORE_CROP, Augmentation, AugmentContext, Paramete
 def rotate_randomly(
     image: tf.Tensor, label: tf.Tensor | None, seed: tf.Tensor, context: AugmentContext, rotation_degrees: float
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Rotates around the center by a random angle; the image becomes float32."""
+    """Rotates around the center by a random angle; the image becomes float32.
+
+    For arguments and result see `registry.Augmentation`.
+    """
     return rotate(image, label, random_angle(rotation_degrees, seed), context.mean_pixel, context.ignore_label)
 
 

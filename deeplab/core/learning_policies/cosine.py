@@ -12,7 +12,8 @@ from deeplab.registry import LearningPolicy, register
 def cosine(step: tf.Tensor, base: float, total_steps: float, decay_steps: float, end: float) -> tf.Tensor:
     """Returns `(base - end) * (1 + cos(pi * done)) / 2 + end`, where `done = min(step, total) / total`.
 
-    total is `decay_steps`, or `total_steps` if that is 0.
+    Scalar float32. total is `decay_steps`, or `total_steps` if that is 0; for the other arguments see
+    `registry.LearningPolicy`.
 
     Source: arXiv:1608.03983, equation 5, without restarts.
     """

@@ -12,7 +12,10 @@ from deeplab.wording import option
 
 
 def exponential(step: tf.Tensor, base: float, total_steps: float, decay_factor: float, decay_step: int) -> tf.Tensor:
-    """Returns `base * decay_factor ** (step / decay_step)`."""
+    """Returns `base * decay_factor ** (step / decay_step)`, scalar float32.
+
+    decay_step is in steps; for the other arguments see `registry.LearningPolicy`.
+    """
     drops = tf.cast(step, tf.float32) / decay_step
     return base * tf.pow(tf.constant(decay_factor, tf.float32), drops)
 

@@ -23,7 +23,8 @@ END = Parameter(
 def poly(step: tf.Tensor, base: float, total_steps: float, decay_steps: float, end: float, power: float) -> tf.Tensor:
     """Returns `(base - end) * (1 - done) ** power + end`, where `done = min(step, total) / total`.
 
-    total is `decay_steps`, or `total_steps` if that is 0.
+    Scalar float32. total is `decay_steps`, or `total_steps` if that is 0; for the other arguments see
+    `registry.LearningPolicy`.
 
     Source: arXiv:1606.00915, section 4.1.
     """
