@@ -16,6 +16,7 @@ from deeplab.cli.repeat import seen_from_here
 from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError, check_words, with_named, without_undefined
 from deeplab.errors import UserError
+from deeplab.utils import run_manifests
 
 
 def parse_flags(program: Program, words: Sequence[str]) -> Values:
@@ -77,7 +78,7 @@ def load_plugins(words: Sequence[str]) -> list[str]:
 def _apply_run(program: Program, values: flags.FlagValues, parsed: Values) -> None:
     """Sets network flags that are not given, nor set by a preset, as in the training that wrote the checkpoint."""
     path = next((parsed.path(name) for name in ('checkpoint_dir', 'checkpoint_path') if name in program.flags), None)
-    beside = run_flags.run_beside(path) if path else None
+    beside = run_manifests.beside(path) if path else None
     if beside is None:
         return
     file, run = beside

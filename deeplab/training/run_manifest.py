@@ -27,17 +27,15 @@ import deeplab
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import OptionError
 from deeplab.options import TrainOptions, parameters
-from deeplab.utils import documents, files
+from deeplab.utils import files, run_manifests
+from deeplab.utils.run_manifests import FILE, Run
 from deeplab.wording import option
 
-FILE = 'run.json'
 FORMAT = 1
 VALIDATION_RECORDS = 'validation_records'
 INITIAL_CHECKPOINT = 'initial_checkpoint'
 _PACKAGES = ('tensorflow', 'tf-slim', 'numpy', 'pillow')
 _GIT_SECS = 10
-
-Run = dict[str, Any]
 
 
 def load(path: str) -> Run:
@@ -51,7 +49,7 @@ def load(path: str) -> Run:
     """
     file = os.path.join(path, FILE) if os.path.isdir(path) else path
     try:
-        runs = _runs(pathlib.Path(file).read_text('utf-8-sig', 'replace'))
+        runs = run_manifests.parse(pathlib.Path(file).read_text('utf-8-sig', 'replace'))
     except OSError as error:
         raise OptionError(
             f"{option('TrainOptions.repeats', path)}: '{file}' cannot be read ({error.strerror}). Give the run.json "
@@ -68,29 +66,9 @@ def load(path: str) -> Run:
     return newest
 
 
-def newest_in(folder: str) -> Run | None:
-    """Reads the newest run of the run manifest in `folder`; None if there is none that can be read."""
-    try:
-        runs = _runs(pathlib.Path(folder, FILE).read_text('utf-8'))
-    except (OSError, UnicodeDecodeError):
-        return None
-    return runs[-1] if runs else None
-
-
 def _began(run: Run) -> bool:
     """Returns whether a run restored the initial checkpoint that it names."""
     return not run.get('first_step') and bool(run.get(INITIAL_CHECKPOINT))
-
-
-def _runs(text: str) -> list[Run]:
-    """Parses the runs of a run manifest; empty if the text is not one."""
-    try:
-        content = documents.parse_json(text)
-    except documents.DocumentError:
-        return []
-    runs = content.get('runs') if isinstance(content, dict) else None
-    good = isinstance(runs, list) and all(isinstance(run, dict) and 'command' in run for run in runs)
-    return list(runs) if good else []
 
 
 def describe(
@@ -139,7 +117,7 @@ def write(directory: str, run: Run) -> None:
     path = pathlib.Path(directory, FILE)
     earlier: list[Run] = []
     with contextlib.suppress(OSError):
-        earlier = _runs(path.read_text('utf-8-sig', 'replace'))
+        earlier = run_manifests.parse(path.read_text('utf-8-sig', 'replace'))
         if not earlier:
             os.replace(path, f'{path}.unreadable')
             logging.warning('%s is not a run manifest; it is kept as %s.unreadable.', path, FILE)

@@ -1,6 +1,6 @@
 """The run manifest, run.json: its content, and repeating a run from it.
 
-Covers cli/repeat.py.
+Covers cli/repeat.py and utils/run_manifests.py.
 """
 
 import dataclasses
