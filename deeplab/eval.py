@@ -26,6 +26,7 @@ from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError, OutputError
 from deeplab.evaluation import evaluation_rounds, runner, waiting
+from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.options import EvalOptions, ResizeOptions
 from deeplab.utils import files, folder_lock, memory, output_files
 
@@ -57,7 +58,7 @@ def run(options: EvalOptions) -> Result:
     Raises:
       UserError: Data set, network or checkpoint are missing or do not match, or another eval writes to the folder.
     """
-    size = runner.size('eval', options.model, options.batch_size)
+    size = memory_size('eval', options.model, options.batch_size)
     with folder_lock.held(options.eval_logdir, 'eval', 'EvalOptions.eval_logdir'), memory.explained('eval', size=size):
         return _run(options)
 
@@ -72,9 +73,9 @@ def _run(options: EvalOptions) -> Result:
     for line in (*label_checks.ignored_class(split.descriptor), *found):
         logging.warning('%s', line)
     files.remove_leftovers(output_files.make_folder(options.eval_logdir), r'metrics-.+\.json')
-    network = runner.Network(options.model, options.prediction, options.batch_size)
+    network = InferenceNetwork(options.model, options.prediction, options.batch_size)
     if not options.master:
-        network.check_memory('eval', options.model)
+        network.check_memory('eval')
     task = evaluation_rounds.Task(
         network, split, options.resize, options.metric_parameters, options.master, options.use_moving_average
     )

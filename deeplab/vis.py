@@ -30,6 +30,7 @@ from deeplab.core import checkpoints
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
 from deeplab.evaluation import runner, waiting
+from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.options import ResizeOptions, VisOptions
 from deeplab.utils import (
     files,
@@ -95,7 +96,7 @@ def run(options: VisOptions) -> Result:
       UserError: Data set, network or checkpoint are missing or do not match, a file cannot be written, or another vis
         writes to the folder.
     """
-    size = runner.size('vis', options.model, options.batch_size)
+    size = memory_size('vis', options.model, options.batch_size)
     with folder_lock.held(options.vis_logdir, 'vis', 'VisOptions.vis_logdir'), memory.explained('vis', size=size):
         return _run(options)
 
@@ -113,9 +114,9 @@ def _run(options: VisOptions) -> Result:
         raw_dir = output_files.make_folder(os.path.join(options.vis_logdir, RAW_PREDICTIONS))
     for folder in (pictures_dir, *([raw_dir] if raw_dir else [])):
         files.remove_leftovers(folder, r'.+\.png')
-    network = runner.Network(options.model, options.prediction, options.batch_size)
+    network = InferenceNetwork(options.model, options.prediction, options.batch_size)
     if not options.master:
-        network.check_memory('vis', options.model)
+        network.check_memory('vis')
     rounds = []
     for checkpoint in waiting.rounds(options.checkpoint_dir, options.wait):
         written = written_files.WrittenFiles(options.vis_logdir, 'vis')
@@ -144,13 +145,13 @@ def choose_colormap(colormap_type: str | None, descriptor: DatasetDescriptor) ->
 
 def _visualize(
     checkpoint: str,
-    network: runner.Network,
+    network: InferenceNetwork,
     split: runner.Split,
     pictures: Pictures,
     options: VisOptions,
 ) -> Round:
     """Runs one checkpoint over the split."""
-    predict = network.with_weights_of(checkpoint, options.use_moving_average)
+    frozen = network.frozen(checkpoint, options.use_moving_average)
     step = checkpoints.step_of(checkpoint)
     logging.info("Visualizing '%s' (step %d) on %d images.", checkpoint, step, split.num_images)
     steps = input_preprocess.eval_steps(
@@ -163,7 +164,7 @@ def _visualize(
     started = time.monotonic()
     with Writer(pictures.write) as writer:
         reading = runner.Reading(split, steps, options.batch_size, pictures.keys)
-        runner.run_batches(predict, reading, writer.add, f'vis step {step}', options.master)
+        runner.run_batches(frozen, reading, writer.add, f'vis step {step}', options.master)
     seconds = time.monotonic() - started
     logging.info('%d images in %.1f s (%.1f images/s).', split.num_images, seconds, split.num_images / seconds)
     return Round(checkpoint, step, split.num_images, seconds)

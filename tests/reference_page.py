@@ -21,6 +21,7 @@ TITLES = {
     'head': ('Heads', 'tried in this order; the first that applies to the options is used'),
     'metric': ('Metrics', '`--metrics` of eval'),
     'export format': ('Export formats', '`--export_format`'),
+    'engine': ('Inference engines', '`--engine`'),
     'data set': ('Data sets', '`--dataset`'),
 }
 

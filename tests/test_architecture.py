@@ -41,6 +41,8 @@ LAYERS = {
     'deeplab.model': 3,
     'deeplab.input_preprocess': 3,
     'deeplab.deployment': 4,
+    'deeplab.engines': 4,
+    'deeplab.inference': 4,
     'deeplab.utils': 4,
     'deeplab.utils.crop_sizes': 1,  # these six need nothing but errors
     'deeplab.utils.documents': 1,

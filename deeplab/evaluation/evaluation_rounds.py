@@ -21,6 +21,7 @@ from deeplab.core import checkpoints
 from deeplab.core.metrics import Metrics
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.evaluation import runner
+from deeplab.inference.network import InferenceNetwork
 from deeplab.options import PredictionOptions, ResizeOptions
 from deeplab.registry import CONFUSION_MATRIX, METRICS, MetricContext
 from deeplab.utils import documents, files
@@ -39,7 +40,7 @@ class Task:
       use_moving_average: whether to evaluate the moving averages (EMA) of the weights instead.
     """
 
-    network: runner.Network
+    network: InferenceNetwork
     split: runner.Split
     resize: ResizeOptions
     metrics: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
@@ -83,7 +84,7 @@ def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lamb
       DataError: An image cannot be decoded.
     """
     network, split = task.network, task.split
-    predict = network.with_weights_of(checkpoint, task.use_moving_average)
+    frozen = network.frozen(checkpoint, task.use_moving_average)
     step = checkpoints.step_of(checkpoint)
     logging.info("Evaluating '%s' (step %d) on %d images.", checkpoint, step, split.num_images)
     accumulators = _accumulators(split.descriptor, task.metrics)
@@ -99,7 +100,7 @@ def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lamb
 
     started = time.monotonic()
     reading = runner.Reading(split, steps, network.batch_size, (common.LABEL,))
-    runner.run_batches(predict, reading, handle, f'eval step {step}', task.master)
+    runner.run_batches(frozen, reading, handle, f'eval step {step}', task.master)
     seconds = time.monotonic() - started
     logging.info('%d images in %.1f s (%.1f images/s).', split.num_images, seconds, split.num_images / seconds)
     further = {name: _finite(accumulators[name].result()) for name in task.metrics}

@@ -1,4 +1,4 @@
-"""Inference over a split, for eval and vis: a checked split, a network with frozen weights, the loop over images."""
+"""Inference over a split, for eval and vis: a checked split, and the loop over its images."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ import tqdm
 from absl import logging
 
 from deeplab import common, input_preprocess, model
-from deeplab.core import folding, graph_memory, moving_average, preprocess_utils, sessions, tf_compat
+from deeplab.core import preprocess_utils, sessions
 from deeplab.datasets import record_check, segmentation_dataset
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import OptionError
+from deeplab.inference.network import in_graph
 from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, ResizeOptions
-from deeplab.registry import BACKBONES
-from deeplab.utils import checkpoint_network, crop_sizes, input_generator, memory, train_utils
+from deeplab.registry import FrozenGraph
+from deeplab.utils import crop_sizes, input_generator, train_utils
 from deeplab.wording import option
 
 PREDICTION = 'prediction'  # key of the predicted ids in the batches of `run_batches`: [n, h, w] int32
@@ -139,13 +140,6 @@ def _resized(resize: ResizeOptions, height: int, width: int) -> tuple[int, int]:
     return int(sides[0]), int(sides[1])
 
 
-def size(program: str, options: ModelOptions, batch_size: int) -> memory.Size | None:
-    """Returns what determines the memory of eval or vis; None if the crop size is not set."""
-    if options.crop_size is None:
-        return None
-    return memory.Size(program, batch_size, options.crop_size, options.output_stride)
-
-
 def warn_of_crop_size(crop_size: tuple[int, int], output_stride: int) -> None:
     """Warns if a side is not `output_stride * k + 1`, with the two nearest sizes that are."""
     advice = train_utils.crop_advice(crop_size, output_stride)
@@ -162,102 +156,6 @@ def warn_of_flips(prediction: PredictionOptions) -> None:
             option('PredictionOptions.scales', prediction.scales),
             option('PredictionOptions.scales', (0.75, 1.0, 1.25)),
         )
-
-
-class Network:
-    """The network for inference, built once and used with the weights of several checkpoints.
-
-    Weights are turned into constants, so that what depends on them alone is computed once and not for each image.
-
-    Attributes:
-      mean_pixel: value of padding, [3].
-      crop_size: height and width of the images.
-      batch_size: images at a time.
-    """
-
-    def __init__(self, options: ModelOptions, prediction: PredictionOptions, batch_size: int) -> None:
-        """Builds the graph.
-
-        Args:
-          options: the network; its crop size is that of the images.
-          prediction: scales and flips that are averaged.
-          batch_size: images at a time.
-
-        Raises:
-          OptionError: There is no such network.
-        """
-        self._options = options
-        channels = options.input_channels
-        self.mean_pixel = BACKBONES.get(options.model_variant).normalization.mean_pixel_of(channels)
-        self.crop_size = options.crop_size
-        self.batch_size = batch_size
-        with tf.Graph().as_default() as self._graph:
-            shape = [batch_size, *options.crop_size, channels]
-            self._images = tf.compat.v1.placeholder(tf.float32, shape, name='images')
-            self._labels = tf.identity(_predicted(self._images, options, prediction), name='labels')  # [n, h, w]
-            self._variables = tf.compat.v1.global_variables()
-
-    def check_memory(self, program: str, options: ModelOptions) -> None:
-        """Compares the memory of a batch with what is free, if the network computes in the memory of this machine.
-
-        Args:
-          program: 'eval' or 'vis'.
-          options: the network's.
-
-        Raises:
-          OutOfMemoryError: the batch cannot fit.
-        """
-        if tf.config.list_physical_devices('GPU'):
-            return
-        waiting = input_generator.PREFETCHED_BATCHES * graph_memory.bytes_of(self._images)
-        # Variables become constants three times: in the Python graph, in its protocol buffer, in the graph that runs.
-        held = 3 * sum(map(graph_memory.bytes_of, self._variables))
-        need = memory.Need(graph_memory.peak([self._labels]) + waiting, held)
-        memory.check(need, size(program, options, self.batch_size))
-
-    def with_weights_of(
-        self, checkpoint_path: str, use_moving_average: bool = False
-    ) -> Callable[[tf.Tensor], tf.Tensor]:
-        """Restores the weights of a checkpoint.
-
-        Args:
-          checkpoint_path: must have every variable, in its shape.
-          use_moving_average: whether to use the moving averages (EMA) of the weights instead.
-
-        Returns:
-          A function that adds the network to the current graph: images [batch_size, h, w, channels] float32 (0 to 255)
-          to class ids [batch_size, h, w] int32.
-
-        Raises:
-          CheckpointError: It does not match the network; the message names the variables.
-        """
-        with sessions.open_session(self._graph) as restoring:
-            with checkpoint_network.explained(checkpoint_path, self._options):
-                moving_average.restore_weights(restoring, checkpoint_path, self._variables, use_moving_average)
-            frozen = folding.fold_batch_norms(tf_compat.frozen_graph(restoring, [self._labels]))
-
-        def predict(images: tf.Tensor) -> tf.Tensor:
-            inputs = {self._images.op.name: images}
-            return tf.graph_util.import_graph_def(frozen, inputs, [self._labels.name], name='network')[0]
-
-        return predict
-
-
-def _predicted(images: tf.Tensor, options: ModelOptions, prediction: PredictionOptions) -> tf.Tensor:
-    """Predicted ids, [n, h, w] int32."""
-    if prediction.is_single_scale:
-        predictions = model.predict_labels(images, options, options.image_pyramid)
-    else:
-        if tuple(options.image_pyramid or (1.0,)) != (1.0,):
-            logging.warning(
-                '%s is ignored unless %s.',
-                option('ModelOptions.image_pyramid', options.image_pyramid),
-                option('PredictionOptions.scales', (1.0,)),
-            )
-        predictions = model.predict_labels_multi_scale(
-            images, options, prediction.scales, prediction.add_flipped_images
-        )
-    return predictions[common.OUTPUT_TYPE]
 
 
 class Reading(NamedTuple):
@@ -277,7 +175,7 @@ class Reading(NamedTuple):
 
 
 def run_batches(
-    predict: Callable[[tf.Tensor], tf.Tensor],
+    frozen: FrozenGraph,
     reading: Reading,
     handle: Callable[[Batch], None],
     title: str,
@@ -286,7 +184,7 @@ def run_batches(
     """Predicts every image of a split, in order; reading the next images overlaps with it.
 
     Args:
-      predict: adds the network to a graph (`Network.with_weights_of`).
+      frozen: the network (`InferenceNetwork.frozen`).
       reading: the images and how they are read.
       handle: called with arrays [n, ...] by key, and the ids under `PREDICTION`; n is the batch size, or less at the
         end.
@@ -302,7 +200,7 @@ def run_batches(
             split.reader, steps, batch_size, False, split.records, with_label=common.LABEL in keys
         )
         fetches = {key: pipeline.samples[key] for key in (*keys, common.VALID)}
-        fetches[PREDICTION] = predict(pipeline.samples[common.IMAGE])
+        fetches[PREDICTION] = in_graph(frozen)(pipeline.samples[common.IMAGE]).labels
         with (
             sessions.open_session(master=master) as running,
             input_generator.explain_input_errors(split.reader),

@@ -18,7 +18,9 @@ from deeplab.options.builders import (
 )
 from deeplab.options.data import IMAGE_BITS, IMAGE_FORMATS, LABEL_FORMATS, AugmentOptions, DatasetOptions, ResizeOptions
 from deeplab.options.inference import (
+    AUTO_ENGINE,
     COLORMAP_TYPES,
+    EngineOptions,
     EvalOptions,
     ExportOptions,
     PredictionOptions,
@@ -43,9 +45,11 @@ from deeplab.options.rules import (
     require_share,
 )
 from deeplab.options.tools import CheckpointOptions, DemoOptions, NetworksOptions, PresetsOptions
-from deeplab.options.training import ON_NAN, PRECISIONS, PreviewOptions, RestoreOptions, TrainOptions, ValidationOptions
+from deeplab.options.training import ON_NAN, PreviewOptions, RestoreOptions, TrainOptions, ValidationOptions
+from deeplab.registry import PRECISIONS
 
 __all__ = [
+    'AUTO_ENGINE',
     'AsppOptions',
     'AugmentOptions',
     'BuildAde20kOptions',
@@ -58,6 +62,7 @@ __all__ = [
     'DatasetOptions',
     'DecoderOptions',
     'DemoOptions',
+    'EngineOptions',
     'EvalOptions',
     'ExportOptions',
     'IMAGE_BITS',

@@ -10,9 +10,10 @@ from deeplab.options.data import IMAGE_BITS, DatasetOptions, ResizeOptions
 from deeplab.options.network import ModelOptions
 from deeplab.options.parameters import Settings, require_applicable, with_parameters
 from deeplab.options.rules import require, require_choice, require_not_negative, require_positive
-from deeplab.registry import EXPORT_FORMATS, METRICS, values_of
+from deeplab.registry import ENGINES, EXPORT_FORMATS, METRICS, PRECISIONS, values_of
 
 COLORMAP_TYPES = ('pascal', 'cityscapes', 'ade20k')
+AUTO_ENGINE = 'auto'  # the fastest of the installed engines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +36,28 @@ class PredictionOptions:
     def is_single_scale(self) -> bool:
         """Whether 1.0 is the only scale; flipped images are then ignored, as in the original."""
         return tuple(self.scales) == (1.0,)
+
+
+@dataclasses.dataclass(frozen=True)
+class EngineOptions:
+    """What runs a network that predicts, and how.
+
+    Attributes:
+      engine: name of a registered engine, or 'auto' for the fastest of the installed ones.
+      precision: type in which it computes.
+      threads: number of threads; None for all cores that this process may use.
+    """
+
+    engine: str = 'tensorflow'
+    precision: str = 'float32'
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.engine != AUTO_ENGINE:
+            ENGINES.get(self.engine)
+        require_choice('EngineOptions.precision', self.precision, PRECISIONS)
+        if self.threads is not None:
+            require_positive('EngineOptions.threads', self.threads)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,9 +18,9 @@ from deeplab.options.rules import (
     require_positive,
     require_seed,
 )
+from deeplab.registry import PRECISIONS
 from deeplab.wording import option
 
-PRECISIONS = ('float32', 'bfloat16', 'float16')
 ON_NAN = ('stop', 'skip')
 
 

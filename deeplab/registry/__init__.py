@@ -17,6 +17,7 @@ from deeplab.registry.augmentations import (
     AugmentContext,
 )
 from deeplab.registry.datasets import DATASETS, Dataset
+from deeplab.registry.engines import ENGINES, PRECISIONS, Engine, Execution, FrozenGraph, Outputs, Predict
 from deeplab.registry.export_formats import EXPORT_FORMATS, ExportFormat, FrozenNetwork
 from deeplab.registry.learning_policies import LEARNING_POLICIES, LearningPolicy
 from deeplab.registry.losses import BATCH, LOSSES, PIXELS, REGIONS, Loss
@@ -36,6 +37,7 @@ REGISTRIES: dict[type[Record], Registry] = {  # type: ignore[type-arg]
     Head: HEADS,
     Metric: METRICS,
     ExportFormat: EXPORT_FORMATS,
+    Engine: ENGINES,
     Dataset: DATASETS,
 }
 
@@ -67,8 +69,12 @@ __all__ = [
     'CROP',
     'DATASETS',
     'Dataset',
+    'ENGINES',
     'EXPORT_FORMATS',
+    'Engine',
+    'Execution',
     'ExportFormat',
+    'FrozenGraph',
     'FrozenNetwork',
     'HEADS',
     'Head',
@@ -82,8 +88,11 @@ __all__ = [
     'Normalization',
     'OPTIMIZERS',
     'Optimizer',
+    'Outputs',
     'PIXELS',
+    'PRECISIONS',
     'Parameter',
+    'Predict',
     'REGIONS',
     'REGISTRIES',
     'Record',

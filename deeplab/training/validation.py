@@ -23,6 +23,7 @@ from deeplab.core.signals import Interrupts
 from deeplab.datasets import label_checks, segmentation_dataset
 from deeplab.errors import CheckpointError, DataError
 from deeplab.evaluation import evaluation_rounds, runner
+from deeplab.inference.network import InferenceNetwork
 from deeplab.options import DatasetOptions, NasOptions, PredictionOptions, TrainOptions
 from deeplab.training.metrics_file import MetricsHook
 from deeplab.training.train_hooks import ProgressHook, passes_multiple
@@ -145,7 +146,7 @@ class ValidationHook(Hook):
         self._warn_of_labels()
         network = dataclasses.replace(network, crop_size=self._split.crop_size)
         self._task = evaluation_rounds.Task(
-            runner.Network(network, _PREDICTION, BATCH_SIZE),
+            InferenceNetwork(network, _PREDICTION, BATCH_SIZE),
             self._split,
             options.resize,
             use_moving_average=_takes_averages(options),

@@ -15,7 +15,7 @@ from deeplab import train
 from deeplab.core import checkpoints
 from deeplab.core.metrics import ConfusionMatrix
 from deeplab.errors import DataError, OptionError
-from deeplab.evaluation import evaluation_rounds, runner
+from deeplab.evaluation import evaluation_rounds
 from deeplab.options import EvalOptions, ValidationOptions, WaitOptions
 from deeplab.training import validation
 from deeplab.training.train_loop import StepResult
@@ -57,7 +57,7 @@ def figures(logdir):
 def use_figures(monkeypatch, by_step):
     """Gives each validation the figures in `by_step` without a network; returns the validated steps."""
     asked = []
-    monkeypatch.setattr(runner, 'Network', lambda *arguments: None)
+    monkeypatch.setattr(validation, 'InferenceNetwork', lambda *arguments: None)
 
     def evaluate(checkpoint, task, after_batch):
         after_batch()
@@ -321,7 +321,7 @@ def test_a_signal_breaks_a_validation_off(data, tmp_path, monkeypatch, caplog):
 
 def new_hook(chosen, monkeypatch):
     """A hook without a network, for validations with the figures of `use_figures`."""
-    monkeypatch.setattr(runner, 'Network', lambda *arguments: None)
+    monkeypatch.setattr(validation, 'InferenceNetwork', lambda *arguments: None)
     return validation.ValidationHook(chosen)
 
 
@@ -367,7 +367,7 @@ def test_masks_on_which_every_figure_is_false(data, tmp_path, monkeypatch, caplo
     """The warning is logged once, when the hook is created, before the first step."""
     mask = files.ids(18, 40, classes=2) * 255
     files.write_split(pathlib.Path(data.directory), 'val', [[files.record(0, 18, 40, label=files.png(mask))]])
-    monkeypatch.setattr(runner, 'Network', lambda *arguments: None)
+    monkeypatch.setattr(validation, 'InferenceNetwork', lambda *arguments: None)
     chosen = options(data, tmp_path / 'log')
     validation.ValidationHook(chosen)
     line = "The masks of split 'val' contain only the ids 0 and 255"

@@ -1,0 +1,144 @@
+"""The network for inference: its graph is built once, and frozen with the weights of one checkpoint after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tensorflow as tf
+from absl import logging
+
+from deeplab import common, model
+from deeplab.core import folding, graph_memory, moving_average, sessions, tf_compat
+from deeplab.options import ModelOptions, PredictionOptions
+from deeplab.registry import BACKBONES, FrozenGraph, Outputs
+from deeplab.utils import checkpoint_network, input_generator, memory
+from deeplab.wording import option
+
+
+class InferenceNetwork:
+    """The network for inference, built once and used with the weights of several checkpoints.
+
+    Weights are turned into constants, so that what depends on them alone is computed once and not for each image.
+
+    Attributes:
+      options: the network.
+      graph: the network with its variables.
+      mean_pixel: value of padding, [channels].
+      crop_size: height and width of the images; None for any.
+      batch_size: images at a time; None for any number.
+    """
+
+    def __init__(
+        self,
+        options: ModelOptions,
+        prediction: PredictionOptions,
+        batch_size: int | None,
+        with_probabilities: bool = False,
+    ) -> None:
+        """Builds the graph.
+
+        Args:
+          options: the network; its crop size is that of the images, None for images of any size.
+          prediction: scales and flips that are averaged.
+          batch_size: images at a time; None for any number.
+          with_probabilities: whether the probabilities of all classes are an output beside the labels.
+
+        Raises:
+          OptionError: There is no such network.
+        """
+        self.options = options
+        channels = options.input_channels
+        self.mean_pixel = BACKBONES.get(options.model_variant).normalization.mean_pixel_of(channels)
+        self.crop_size = options.crop_size
+        self.batch_size = batch_size
+        with tf.Graph().as_default() as self.graph:
+            shape = [batch_size, *(options.crop_size or (None, None)), channels]
+            self._images = tf.compat.v1.placeholder(tf.float32, shape, name='images')
+            predicted = _predicted(self._images, options, prediction)
+            self._outputs = [tf.identity(predicted[common.OUTPUT_TYPE], name='labels')]  # [n, h, w]
+            if with_probabilities:
+                probabilities = predicted[common.OUTPUT_TYPE + common.PROBABILITY_SUFFIX]
+                self._outputs.append(tf.identity(probabilities, name='probabilities'))  # [n, h, w, classes]
+            self._variables = tf.compat.v1.global_variables()
+
+    def check_memory(self, program: str) -> None:
+        """Compares the memory of a batch with what is free, if the network computes in the memory of this machine.
+
+        Nothing is checked if the size of a batch is not known.
+
+        Args:
+          program: one of `memory.PROGRAMS`.
+
+        Raises:
+          OutOfMemoryError: the batch cannot fit.
+        """
+        if self.crop_size is None or self.batch_size is None or tf.config.list_physical_devices('GPU'):
+            return
+        waiting = input_generator.PREFETCHED_BATCHES * graph_memory.bytes_of(self._images)
+        # Variables become constants three times: in the Python graph, in its protocol buffer, in the graph that runs.
+        held = 3 * sum(map(graph_memory.bytes_of, self._variables))
+        need = memory.Need(graph_memory.peak(self._outputs) + waiting, held)
+        memory.check(need, memory_size(program, self.options, self.batch_size))
+
+    def frozen(self, checkpoint_path: str, use_moving_average: bool = False) -> FrozenGraph:
+        """Returns the network with the weights of a checkpoint as constants.
+
+        Args:
+          checkpoint_path: must have every variable, in its shape.
+          use_moving_average: whether to use the moving averages (EMA) of the weights instead.
+
+        Raises:
+          CheckpointError: It does not match the network; the message names the variables.
+        """
+        with sessions.open_session(self.graph) as restoring:
+            with checkpoint_network.explained(checkpoint_path, self.options):
+                moving_average.restore_weights(restoring, checkpoint_path, self._variables, use_moving_average)
+            graph_def = folding.fold_batch_norms(tf_compat.frozen_graph(restoring, self._outputs))
+        labels, *probabilities = (output.name for output in self._outputs)
+        return FrozenGraph(
+            graph_def,
+            self._images.name,
+            labels,
+            probabilities[0] if probabilities else None,
+            tuple(self._images.shape.as_list()),
+            self.options.num_classes,
+        )
+
+
+def in_graph(frozen: FrozenGraph) -> Callable[[tf.Tensor], Outputs]:
+    """Returns a function that adds a frozen network to the current graph, such as that of an input pipeline.
+
+    It takes images [n, h, w, channels] float32 (0 to 255), and returns `Outputs` of tensors.
+    """
+
+    def predict(images: tf.Tensor) -> Outputs:
+        inputs = {frozen.image.partition(':')[0]: images}
+        return Outputs(*tf.graph_util.import_graph_def(frozen.graph_def, inputs, frozen.outputs, name='network'))
+
+    return predict
+
+
+def memory_size(program: str, options: ModelOptions, batch_size: int) -> memory.Size | None:
+    """Returns what determines the memory of a program that predicts; None if the crop size is not set.
+
+    Args:
+      program: one of `memory.PROGRAMS`.
+      options: the network.
+      batch_size: images at a time.
+    """
+    if options.crop_size is None:
+        return None
+    return memory.Size(program, batch_size, options.crop_size, options.output_stride)
+
+
+def _predicted(images: tf.Tensor, options: ModelOptions, prediction: PredictionOptions) -> dict[str, tf.Tensor]:
+    """Labels and probabilities, see `model.predict_labels`."""
+    if prediction.is_single_scale:
+        return model.predict_labels(images, options, options.image_pyramid)
+    if tuple(options.image_pyramid or (1.0,)) != (1.0,):
+        logging.warning(
+            '%s is ignored unless %s.',
+            option('ModelOptions.image_pyramid', options.image_pyramid),
+            option('PredictionOptions.scales', (1.0,)),
+        )
+    return model.predict_labels_multi_scale(images, options, prediction.scales, prediction.add_flipped_images)

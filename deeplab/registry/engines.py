@@ -1,0 +1,95 @@
+"""Registry of inference engines, and what an engine gets and gives."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from deeplab.registry.records import Record, Registry
+
+PRECISIONS = ('float32', 'bfloat16', 'float16')
+
+
+class FrozenGraph(NamedTuple):
+    """A network whose weights are constants: what an engine converts or runs.
+
+    Attributes:
+      graph_def: `tf.compat.v1.GraphDef` without variables and control flow; batch norms are folded into convolutions.
+      image: name of the input tensor, [n, h, w, channels] float32, 0 to 255.
+      labels: name of the output tensor with the class ids, [n, h, w] int32.
+      probabilities: name of the output tensor with the probabilities, [n, h, w, classes] float32; None if they were not
+        asked for.
+      shape: of the input, (n, h, w, channels); None for a side that is known only when the network runs.
+      num_classes: number of classes.
+    """
+
+    graph_def: Any
+    image: str
+    labels: str
+    probabilities: str | None
+    shape: tuple[int | None, int | None, int | None, int]
+    num_classes: int
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the output tensors: labels, and probabilities if they were asked for."""
+        return (self.labels,) if self.probabilities is None else (self.labels, self.probabilities)
+
+
+class Outputs(NamedTuple):
+    """What a network predicts for a batch of images.
+
+    Attributes:
+      labels: class ids, [n, h, w] int32.
+      probabilities: [n, h, w, classes] float32; None if they were not asked for.
+    """
+
+    labels: Any
+    probabilities: Any = None
+
+
+class Execution(NamedTuple):
+    """How an engine runs a network.
+
+    Attributes:
+      precision: type in which it computes, one of `PRECISIONS`.
+      threads: number of threads.
+    """
+
+    precision: str = 'float32'
+    threads: int = 1
+
+
+# Runs a network: images [n, h, w, channels] float32, 0 to 255, as NumPy array, to `Outputs` of NumPy arrays.
+Predict = Callable[[Any], Outputs]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Engine(Record):
+    """An inference engine, a value of --engine.
+
+    Attributes:
+      convert: writes a network in the engine's own format; takes the `FrozenGraph`, an empty folder and the
+        `Execution`. What it raises is reported as the reason why the engine cannot run the network.
+      load: loads what `convert` has written; takes the folder and the `Execution`, returns a context manager that gives
+        a `Predict` function and, at its end, releases what that holds.
+      open: as `load`, of a `FrozenGraph`, for an engine that needs no conversion; None for an engine that does. Nothing
+        is then written.
+      precisions: returns those of `PRECISIONS` in which the installed engine computes on this processor.
+      version: returns the version of the installed engine; other versions convert anew.
+      requires: names of the modules that it imports beside TensorFlow.
+      install: what `pip install` needs for them.
+    """
+
+    convert: Callable[[FrozenGraph, str, Execution], None] | None = None
+    load: Callable[[str, Execution], contextlib.AbstractContextManager[Predict]] | None = None
+    open: Callable[[FrozenGraph, Execution], contextlib.AbstractContextManager[Predict]] | None = None
+    precisions: Callable[[], tuple[str, ...]] = lambda: PRECISIONS[:1]
+    version: Callable[[], str] = lambda: ''
+    requires: tuple[str, ...] = ()
+    install: str = ''
+
+
+ENGINES: Registry[Engine] = Registry('engine', 'EngineOptions.engine', 'deeplab.engines')
