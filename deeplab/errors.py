@@ -47,3 +47,7 @@ class OutputError(UserError):
     def __init__(self, message: str, report: str = '') -> None:
         super().__init__(message)
         self.report = report
+
+
+class DownloadError(UserError):
+    """A file cannot be downloaded, or is not what was expected."""

@@ -1,4 +1,7 @@
-"""Presets of published checkpoints: their facts, the flags that programs get, the list and its command lines."""
+"""Presets of published checkpoints: their facts, the flags that programs get, the list and its command lines.
+
+Covers zoo/catalog.py.
+"""
 
 import dataclasses
 import json

@@ -7,7 +7,7 @@ from typing import Any
 
 from absl import flags  # noqa: TID251 (flags are allowed in this package)
 
-from deeplab import presets, wording
+from deeplab import wording
 from deeplab.cli import log_files, plugin_flags, run_flags
 from deeplab.cli.flag_types import define
 from deeplab.cli.network_flags import HEAD, NETWORK
@@ -17,6 +17,7 @@ from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError, check_words, with_named, without_undefined
 from deeplab.errors import UserError
 from deeplab.utils import run_manifests
+from deeplab.zoo import catalog
 
 
 def parse_flags(program: Program, words: Sequence[str]) -> Values:
@@ -115,7 +116,7 @@ def _apply_run(program: Program, values: flags.FlagValues, parsed: Values) -> No
 def _apply_preset(name: str, program: Program, values: flags.FlagValues) -> None:
     """Sets the flags of a preset that are not given on the command line."""
     given = {flag: values[flag].value for flag in program.flags if values[flag].present}
-    for flag, texts in presets.settings(presets.get(name), program.name, given).items():
+    for flag, texts in catalog.settings(catalog.get(name), program.name, given).items():
         for text in texts if flag in values else ():
             values[flag].parse(text)
 

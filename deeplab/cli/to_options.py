@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from deeplab import common, options, presets
+from deeplab import common, options
 from deeplab.cli.links import filled
 from deeplab.cli.network_flags import HEAD, NETWORK
 from deeplab.cli.parse import parse_flags
@@ -18,6 +18,7 @@ from deeplab.cli.training_flags import LABEL_WEIGHTS
 from deeplab.cli.values import Values
 from deeplab.cli.words import normalized
 from deeplab.datasets import descriptor
+from deeplab.zoo import catalog
 
 PREVIEW_FILE = 'preview.png'
 
@@ -211,7 +212,7 @@ def checkpoint_options(values: Values) -> options.CheckpointOptions:
 def _preset_networks() -> dict[str, options.ModelOptions]:
     """Returns the networks of the published checkpoints by preset."""
     found = {}
-    for name, preset in presets.all_presets().items():
+    for name, preset in catalog.all_presets().items():
         if not preset.is_backbone:
             values = parse_flags(find_program('networks'), [f'--preset={name}'])
             found[name] = _model_of_classes(values)

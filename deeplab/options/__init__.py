@@ -44,7 +44,14 @@ from deeplab.options.rules import (
     require_seed,
     require_share,
 )
-from deeplab.options.tools import CheckpointOptions, DemoOptions, NetworksOptions, PresetsOptions
+from deeplab.options.tools import (
+    CheckpointOptions,
+    DemoOptions,
+    DownloadOptions,
+    FetchOptions,
+    NetworksOptions,
+    PresetsOptions,
+)
 from deeplab.options.training import ON_NAN, PreviewOptions, RestoreOptions, TrainOptions, ValidationOptions
 from deeplab.registry import PRECISIONS
 
@@ -62,9 +69,11 @@ __all__ = [
     'DatasetOptions',
     'DecoderOptions',
     'DemoOptions',
+    'DownloadOptions',
     'EngineOptions',
     'EvalOptions',
     'ExportOptions',
+    'FetchOptions',
     'IMAGE_BITS',
     'IMAGE_FORMATS',
     'JOBS',

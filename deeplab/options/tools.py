@@ -1,4 +1,4 @@
-"""Options of the smaller programs: presets, networks, checkpoint, demo."""
+"""Options of the smaller programs: presets, download, networks, checkpoint, demo."""
 
 from __future__ import annotations
 
@@ -23,6 +23,36 @@ class PresetsOptions:
 
     name: str | None = None
     json: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class FetchOptions:
+    """Where published checkpoints come from, and where they are kept.
+
+    Attributes:
+      mirror: address of the folder on a server (http or https) that holds the archives; None for the environment
+        variable DEEPLAB_MIRROR, or else the server that they were published on.
+      cache_dir: folder that keeps what was downloaded; None for the environment variable DEEPLAB_CACHE, or else
+        `deeplab` in the user's cache folder (XDG_CACHE_HOME, ~/.cache).
+    """
+
+    mirror: str | None = None
+    cache_dir: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class DownloadOptions:
+    """Options of `deeplab download`.
+
+    Attributes:
+      name: the published checkpoint to download; None for a list of all.
+      fetch: where it comes from, and where it is kept.
+      dry_run: whether only to say what would be done.
+    """
+
+    name: str | None = None
+    fetch: FetchOptions = FetchOptions()
+    dry_run: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

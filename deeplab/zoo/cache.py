@@ -1,0 +1,124 @@
+"""The folder that keeps downloaded checkpoints, and the notes by which they are verified."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from typing import Any
+
+from deeplab.errors import DownloadError
+from deeplab.utils import documents, files, names
+
+_VARIABLE = 'DEEPLAB_CACHE'
+
+
+def folder(cache_dir: str | None = None) -> str:
+    """Returns the absolute path of the cache folder.
+
+    Args:
+      cache_dir: path of the folder; None for the environment variable DEEPLAB_CACHE, else `deeplab` in XDG_CACHE_HOME
+        or ~/.cache.
+    """
+    given = cache_dir or os.environ.get(_VARIABLE)
+    if given:
+        return os.path.abspath(os.path.expanduser(given))
+    base = os.environ.get('XDG_CACHE_HOME', '')
+    if not os.path.isabs(base):  # such values are to be ignored (XDG Base Directory Specification)
+        base = os.path.join(os.path.expanduser('~'), '.cache')
+    return os.path.join(base, 'deeplab')
+
+
+@dataclasses.dataclass(frozen=True)
+class Content:
+    """Size and checksum of a file.
+
+    Attributes:
+      size: in bytes.
+      sha256: SHA-256, in hexadecimal.
+    """
+
+    size: int
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Note:
+    """What was noted when an archive was unpacked for the first time.
+
+    Attributes:
+      address: where it came from; empty for an archive that a user has put into the folder.
+      archive: size and checksum of the archive; None if a user has put the unpacked files there.
+      files: those of the unpacked files, by path in the folder.
+    """
+
+    address: str
+    archive: Content | None
+    files: dict[str, Content]
+
+
+def content_of(path: str) -> Content:
+    """Returns size and checksum of a file."""
+    with open(path, 'rb') as file:
+        checksum = hashlib.file_digest(file, 'sha256').hexdigest()
+    return Content(os.path.getsize(path), checksum)
+
+
+def contents_of(folder: str) -> dict[str, Content]:
+    """Returns sizes and checksums of all files in a folder, by their paths in it."""
+    found = {}
+    for parent, folders, plain in os.walk(folder):
+        folders.sort()
+        for name in sorted(plain):
+            path = os.path.join(parent, name)
+            found[os.path.relpath(path, folder)] = content_of(path)
+    return found
+
+
+def read(path: str) -> Note | None:
+    """Returns the note in a file; None if there is none.
+
+    Raises:
+      DownloadError: the file is not a note.
+    """
+    try:
+        found = documents.load(path)
+        archive = found['archive']
+        contents = {str(name): Content(**content) for name, content in found['files'].items()}
+        return Note(str(found['address']), Content(**archive) if archive else None, contents)
+    except FileNotFoundError:
+        return None
+    except (documents.DocumentError, KeyError, TypeError, AttributeError) as error:
+        raise DownloadError(f'{path} is damaged ({error}). Remove it, and download the checkpoint again.') from None
+
+
+def write(note: Note, path: str) -> None:
+    """Writes a note."""
+    content: dict[str, Any] = dataclasses.asdict(note)
+    with files.written_whole(path) as stream:
+        json.dump(content, stream, indent=1)
+
+
+def verify(note: Note, folder: str, path: str) -> None:
+    """Compares the files in a folder with a note.
+
+    Args:
+      note: what was noted.
+      folder: the unpacked files.
+      path: of the note, for the message.
+
+    Raises:
+      DownloadError: a file is missing or differs. Further files do not matter.
+    """
+    for name, content in note.files.items():
+        file = os.path.join(folder, name)
+        try:
+            is_same = os.path.getsize(file) == content.size and content_of(file) == content
+            reason = 'differs from what was noted when it was unpacked'
+        except OSError as error:
+            is_same, reason = False, f'cannot be read ({error.strerror})'
+        if not is_same:
+            raise DownloadError(
+                f'{names.shown(file)} {reason} in {path}. Remove the folder {folder} to get the checkpoint again.'
+            )

@@ -1,0 +1,169 @@
+"""The published checkpoints: their data sets and metrics, and the flags that their networks need.
+
+The data are in presets.json in the same folder: names and metrics as published, `megabytes` of the archive, `miou` and
+`pixel_accuracy` in percent, `multiply_adds` in billions for all scales and flips together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from deeplab.errors import OptionError
+
+_FACTS = pathlib.Path(__file__).with_name('presets.json')
+
+# The flag of the crop size, by program. Training has its own crop size, as large as memory allows.
+_CROP_FLAGS = {'eval': 'eval_crop_size', 'vis': 'vis_crop_size', 'export_model': 'crop_size', 'networks': 'crop_size'}
+_BACKBONE_PROGRAMS = ('train', 'preview', 'networks', 'checkpoint')
+
+Settings = dict[str, tuple[str, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Published:
+    """One published evaluation.
+
+    Attributes:
+      output_stride: of the network that was evaluated.
+      scales: whose predictions were averaged.
+      flips: whether flipped images were averaged too.
+      split: the split that it was evaluated on.
+      miou: mean intersection over union, in percent.
+      pixel_accuracy: share of correct pixels, in percent; None if not published.
+      multiply_adds: in billions; None if not published.
+    """
+
+    output_stride: int
+    scales: tuple[float, ...]
+    flips: bool
+    split: str
+    miou: float
+    pixel_accuracy: float | None = None
+    multiply_adds: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """One published checkpoint.
+
+    Attributes:
+      name: the value of --preset.
+      archive: the file that it was published as.
+      flags: values of each flag that its network needs, one for each occurrence of the flag on a command line.
+      megabytes: size of the archive; None if not published.
+      dataset: the data set that it was trained on; None for a backbone, from which a training starts.
+      num_classes: number of classes of that data set.
+      crop_size: height and width for evaluation, '513,513'.
+      output_stride: default output stride.
+      flags_at_output_stride: flags that depend on the output stride.
+      published: the published evaluations.
+    """
+
+    name: str
+    archive: str
+    flags: Mapping[str, tuple[str, ...]]
+    megabytes: float | None = None
+    dataset: str | None = None
+    num_classes: int | None = None
+    crop_size: str | None = None
+    output_stride: int | None = None
+    flags_at_output_stride: Mapping[int, Mapping[str, tuple[str, ...]]] = dataclasses.field(default_factory=dict)
+    published: tuple[Published, ...] = ()
+
+    @property
+    def is_backbone(self) -> bool:
+        """Whether it has only a backbone."""
+        return self.dataset is None
+
+    @property
+    def folder(self) -> str:
+        """Name of the archive without its extension, also that of the folder for its files."""
+        return self.archive.removesuffix('.tar.gz')
+
+
+def _texts(flags: Mapping[str, list[str]]) -> Settings:
+    return {name: tuple(texts) for name, texts in flags.items()}
+
+
+def _preset(facts: dict[str, Any]) -> Preset:
+    """Creates a preset from its object in the JSON file."""
+    facts = dict(facts)
+    facts['flags'] = _texts(facts['flags'])
+    by_stride = facts.get('flags_at_output_stride', {})
+    facts['flags_at_output_stride'] = {int(stride): _texts(flags) for stride, flags in by_stride.items()}
+    rows = facts.get('published', ())
+    facts['published'] = tuple(Published(**{**row, 'scales': tuple(row['scales'])}) for row in rows)
+    return Preset(**facts)
+
+
+@functools.cache
+def all_presets() -> dict[str, Preset]:
+    """Returns all presets by name, in the order of the list."""
+    presets = [_preset(facts) for facts in json.loads(_FACTS.read_text(encoding='utf-8'))]
+    return {preset.name: preset for preset in presets}
+
+
+def get(name: str) -> Preset:
+    """Returns the preset named `name`.
+
+    Raises:
+      OptionError: there is none; the message suggests similar names.
+    """
+    known = all_presets()
+    if name in known:
+        return known[name]
+    by_archive = {preset.folder: preset.name for preset in known.values()}
+    plain = name.rpartition('/')[2].removesuffix('.tar.gz')
+    near = [by_archive[plain]] if plain in by_archive else [other for other in known if plain.lower() in other][:3]
+    near = near or difflib.get_close_matches(plain.lower(), known, 3, 0.4)
+    hint = f'Did you mean {" or ".join(near)}? ' if near else ''
+    raise OptionError(f'--preset={name} is unknown. {hint}`deeplab presets` lists all {len(known)}.')
+
+
+def settings(preset: Preset, program: str, given: Mapping[str, Any]) -> Settings:
+    """Returns the flags that `preset` sets for a program.
+
+    Args:
+      preset: the preset.
+      program: name of the program; the caller must remove flags that it does not have.
+      given: values of the flags on the command line; its output stride selects the flags that depend on one.
+
+    Returns:
+      Values by flag, without the flags on the command line.
+
+    Raises:
+      OptionError: the program cannot use the checkpoint, or the preset has no flags for the output stride.
+    """
+    if preset.is_backbone and program not in _BACKBONE_PROGRAMS:
+        raise OptionError(
+            f'--preset={preset.name} is a backbone without head and logits, but {program} needs a trained network. '
+            f'Train from it: `deeplab presets {preset.name}` shows how.'
+        )
+    found = dict(preset.flags)
+    if not preset.is_backbone:
+        stride = given.get('output_stride', preset.output_stride)
+        found |= {'output_stride': (str(stride),), 'dataset': (str(preset.dataset),)}
+        found |= {'num_classes': (str(preset.num_classes),)} if program == 'export_model' else {}
+        found |= {_CROP_FLAGS[program]: (str(preset.crop_size),)} if program in _CROP_FLAGS else {}
+        found |= _at_output_stride(preset, stride, given)
+    return {name: texts for name, texts in found.items() if name not in given}
+
+
+def _at_output_stride(preset: Preset, stride: int, given: Mapping[str, Any]) -> Settings:
+    """Returns the flags that depend on the output stride; raises `OptionError` if they are neither known nor given."""
+    rows = preset.flags_at_output_stride
+    if stride in rows or not rows:
+        return dict(rows.get(stride, {}))
+    missing = sorted({name for row in rows.values() for name in row if name not in given})
+    if missing:
+        raise OptionError(
+            f'--preset={preset.name} is for output strides {", ".join(str(row) for row in sorted(rows))}. With '
+            f'--output_stride={stride}, set {" and ".join(f"--{name}" for name in missing)} too.'
+        )
+    return {}

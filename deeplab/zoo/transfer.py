@@ -1,0 +1,283 @@
+"""Download of one file by HTTP, which continues after a broken connection."""
+
+from __future__ import annotations
+
+import dataclasses
+import http.client
+import json
+import os
+import re
+import shutil
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Sequence
+from typing import Any
+
+import deeplab
+from deeplab.errors import DownloadError, OutputError
+from deeplab.utils import documents, files, names
+from deeplab.zoo.progress import Progress
+
+LARGEST_FILE = 2 << 30  # bytes
+PAUSES_SECS = (1, 2, 4, 8, 16)  # after failures in a row that brought nothing new
+_TIMEOUT_SECS = 30  # without a byte
+_CHUNK = 1 << 16
+_GZIP = b'\x1f\x8b'
+_TEMPORARY = (408, 425, 429, 500, 502, 503, 504)  # statuses of a server that may answer later
+_CONTENT_RANGE = re.compile(r'bytes (\d+)-(\d+)/(\d+)')
+
+
+class UnreachableError(DownloadError):
+    """The server cannot be reached, probably because this machine is offline."""
+
+
+class _InterruptedError(Exception):
+    """The transfer has stopped before its end, and may be continued."""
+
+
+def download(address: str, path: str, pauses: Sequence[float] = PAUSES_SECS) -> None:
+    """Downloads a gzip file.
+
+    Until it is complete it is called PATH.part; PATH.part.json says where it comes from, so that a later call with the
+    same address continues it if the server's file is still the same.
+
+    Args:
+      address: http or https.
+      path: the file to write.
+      pauses: seconds to wait after each failure in a row that brought nothing new; after the last one it gives up.
+
+    Raises:
+      UnreachableError: the server cannot be reached.
+      DownloadError: it does not send the file.
+      OutputError: the disk is too small.
+      OSError: the file cannot be written.
+    """
+    partial = _Partial(path, address)
+    best, failures = partial.size, 0
+    while True:
+        try:
+            _receive(partial)
+            break
+        except _InterruptedError as error:
+            failures = 0 if partial.size > best else failures + 1
+            best = max(best, partial.size)
+            if failures > len(pauses):
+                raise DownloadError(
+                    f'{address} was not received after {failures} attempts: {error}. What has arrived is kept; run the '
+                    'same command again to continue.'
+                ) from None
+            time.sleep(pauses[max(failures - 1, 0)] if pauses else 0)
+    partial.complete()
+
+
+def check_address(address: str, field: str) -> None:
+    """Raises `DownloadError` unless `address` is one of http or https; `field` names it in the message."""
+    try:
+        parts = urllib.parse.urlsplit(address)
+        is_good = parts.scheme in ('http', 'https') and bool(parts.hostname) and parts.username is None
+    except ValueError:
+        is_good = False
+    if not is_good or not address.isascii() or not address.isprintable() or ' ' in address:
+        raise DownloadError(
+            f'{field}={names.shown(address)} is not allowed: it must be an address such as https://host/folder/, '
+            'without a user name.'
+        )
+
+
+class _SameScheme(urllib.request.HTTPRedirectHandler):
+    """Follows redirects to http and https, but not from https to http."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        scheme = urllib.parse.urlsplit(newurl).scheme
+        if scheme != 'https' and (scheme != 'http' or req.type == 'https'):
+            raise DownloadError(
+                f'{req.full_url} redirects to {names.shown(newurl)}, which is refused: only https, and http from http, '
+                'are followed.'
+            )
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    """Returns an opener for http and https alone; the default one opens files too."""
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.UnknownHandler(),
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPErrorProcessor(),
+        _SameScheme(),
+    ):
+        opener.add_handler(handler)
+    return opener
+
+
+@dataclasses.dataclass
+class _Partial:
+    """A file that is being downloaded.
+
+    Attributes:
+      path: of the complete file.
+      address: where it comes from.
+      is_reached: whether the server has answered.
+    """
+
+    path: str
+    address: str
+    is_reached: bool = False
+
+    @property
+    def file(self) -> str:
+        """Path of the incomplete file."""
+        return f'{self.path}.part'
+
+    @property
+    def _note(self) -> str:
+        return f'{self.file}.json'
+
+    @property
+    def size(self) -> int:
+        """Number of bytes that have arrived."""
+        return os.path.getsize(self.file) if os.path.isfile(self.file) else 0
+
+    def origin(self) -> tuple[str, int | None]:
+        """Returns the validator (ETag or date) and the size of the file that the bytes are from; '' to start anew."""
+        try:
+            note = documents.load(self._note)
+            if note['address'] == self.address and self.size:
+                return str(note['validator']), note['size']
+        except (FileNotFoundError, documents.DocumentError, KeyError, TypeError):
+            pass
+        return '', None
+
+    def begin(self, validator: str, size: int | None) -> None:
+        """Drops the bytes that have arrived; notes what will."""
+        self.drop()
+        with files.written_whole(self._note) as stream:
+            json.dump({'address': self.address, 'validator': validator, 'size': size}, stream)
+
+    def drop(self) -> None:
+        """Removes what has arrived."""
+        files.remove(self.file)
+        files.remove(self._note)
+
+    def complete(self) -> None:
+        """Gives the file its name."""
+        os.replace(self.file, self.path)
+        files.remove(self._note)
+
+
+def _receive(partial: _Partial) -> None:
+    """Receives the file, or the rest of it.
+
+    Raises:
+      _InterruptedError: before its end.
+    """
+    validator, size = partial.origin()
+    start = partial.size if validator else 0
+    if size is not None and start == size:
+        return
+    headers = {'User-Agent': f'deeplab/{deeplab.__version__}', 'Accept-Encoding': 'identity'}
+    if start:
+        headers |= {'Range': f'bytes={start}-', 'If-Range': validator}
+    with _response(partial, urllib.request.Request(partial.address, headers=headers)) as response:
+        if response.status == 206:
+            found = _CONTENT_RANGE.fullmatch(response.headers.get('Content-Range', ''))
+            if not start or not found or int(found[1]) != start or size not in (None, int(found[3])):
+                partial.drop()
+                raise _InterruptedError('the server sent another part than the one that was asked for')
+        else:
+            start, size = 0, _length(response)
+            if size is not None:
+                _check_size(partial, size)
+            partial.begin(_validator(response), size)
+        _write(partial, response, size)
+    if size is not None and partial.size != size:
+        raise _InterruptedError(f'the connection ended after {partial.size:,} of {size:,} bytes')
+
+
+def _response(partial: _Partial, request: urllib.request.Request) -> Any:
+    """Returns the answer of the server, whose status is 200 or 206."""
+    try:
+        response = _opener().open(request, timeout=_TIMEOUT_SECS)
+        partial.is_reached = True
+    except urllib.error.HTTPError as error:
+        partial.is_reached = True
+        with error:
+            if error.code == 416:  # there is no more than what has arrived, so that was of another file
+                partial.drop()
+            if error.code == 416 or error.code in _TEMPORARY:
+                raise _InterruptedError(f'the server answered with status {error.code}') from None
+            raise DownloadError(
+                f'{partial.address} cannot be downloaded: the server answered with status {error.code} '
+                f'({names.shown(str(error.reason))}).'
+            ) from None
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, 'reason', None) or error
+        text = names.shown(str(reason) or type(reason).__name__)
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            raise DownloadError(f'{partial.address}: the certificate of the server is not valid ({text}).') from None
+        if isinstance(error, urllib.error.URLError) and not partial.is_reached:  # there is no connection
+            raise UnreachableError(f'{partial.address} cannot be reached ({text}).') from None
+        raise _InterruptedError(text) from None
+    if response.status not in (200, 206):
+        response.close()
+        raise DownloadError(f'{partial.address}: the server answered with status {response.status} without a file.')
+    return response
+
+
+def _write(partial: _Partial, response: Any, size: int | None) -> None:
+    """Appends the body of an answer to the file."""
+    with open(partial.file, 'ab') as file, Progress(os.path.basename(partial.path), partial.size, size) as progress:
+        while True:
+            try:
+                chunk = response.read(_CHUNK)
+            except (OSError, http.client.HTTPException) as error:
+                raise _InterruptedError(names.shown(str(error) or type(error).__name__)) from None
+            if not chunk:
+                return
+            if not file.tell() and not chunk.startswith(_GZIP):
+                raise _not_an_archive(partial, response)
+            file.write(chunk)
+            progress.add(len(chunk))
+            if file.tell() > LARGEST_FILE:
+                _check_size(partial, file.tell())
+
+
+def _not_an_archive(partial: _Partial, response: Any) -> DownloadError:
+    """Returns the error for an answer that is another file, such as a page with an error message."""
+    partial.drop()
+    kind = names.shown(response.headers.get('Content-Type') or 'something of unknown type')
+    return DownloadError(
+        f'{partial.address}: the server sent {kind} instead of a .tar.gz archive. Is it a page of a proxy or a login? '
+        'Open the address in a browser.'
+    )
+
+
+def _check_size(partial: _Partial, size: int) -> None:
+    """Raises unless a file of `size` bytes is allowed and fits on the disk."""
+    if size > LARGEST_FILE:
+        partial.drop()
+        raise DownloadError(f'{partial.address} has {size:,} bytes or more; at most {LARGEST_FILE:,} are allowed.')
+    folder = os.path.dirname(partial.path) or '.'
+    free = shutil.disk_usage(folder).free
+    if size > free:
+        raise OutputError(f'{partial.address} has {size:,} bytes, but only {free:,} are free in {folder}.')
+
+
+def _length(response: Any) -> int | None:
+    """Returns the announced number of bytes of a whole file; None if the server does not say it."""
+    text = response.headers.get('Content-Length') or ''
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _validator(response: Any) -> str:
+    """Returns what identifies this version of the file to the server; '' if nothing does."""
+    etag = response.headers.get('ETag') or ''
+    return etag if etag.startswith('"') else response.headers.get('Last-Modified') or ''
