@@ -48,6 +48,8 @@ def define(flag: Flag, values: flags.FlagValues) -> None:
     """Defines `flag` on `values`."""
     if flag.holds_numbers:
         flags.DEFINE_flag(_NumbersFlag(flag), flag_values=values)
+    elif flag.kind == 'repeated string':
+        flags.DEFINE_multi_string(flag.name, flag.default, flag.meaning, flag_values=values)
     elif flag.kind == 'enum':
         flags.DEFINE_enum(flag.name, flag.default, flag.choices, flag.meaning, flag_values=values)
     else:

@@ -130,7 +130,7 @@ def _converted(values: Values, flag: str, kind: Any) -> Any:
         if plain == tuple[int, int]:
             return values.size(flag)
         if plain == tuple[str, ...]:
-            return values.names(flag)
+            return values.texts(flag) if values.known[flag].kind == 'repeated string' else values.names(flag)
         return values.numbers(flag) if is_optional else values.numbers(flag) or ()
     if values.known[flag].is_path:
         return values.path(flag) if is_optional else values.path(flag) or values[flag]

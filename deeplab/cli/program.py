@@ -28,7 +28,7 @@ class Program:
       runs_others: whether its `run` takes a second argument, `run_program`.
       prepare: changes the words of the command line before they are parsed.
       positional: name of the flag whose value may be given as a positional argument, as FILE in `deeplab checkpoint
-        FILE`; empty for none.
+        FILE`, or values if the flag is a 'repeated string'; empty for none.
     """
 
     name: str

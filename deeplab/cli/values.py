@@ -66,6 +66,11 @@ class Values:
         """Returns the names in a comma-separated list; none if it is empty or not set."""
         return tuple(part.strip() for part in (self[name] or '').split(',') if part.strip())
 
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Returns the values of a repeated flag of strings; in paths, `~` is expanded."""
+        texts = self[name] or ()
+        return tuple(os.path.expanduser(text) for text in texts) if self.known[name].is_path else tuple(texts)
+
     def above_zero(self, name: str) -> Any:
         """Returns a number, or None if it is 0 or less, which means "not set"."""
         return self[name] if self[name] > 0 else None

@@ -32,8 +32,8 @@ class Flag:
 
     Attributes:
       name: its name, without dashes.
-      kind: 'string', 'integer', 'float', 'boolean', 'enum', 'list' (of integers), 'repeated integer' or
-        'repeated float'.
+      kind: 'string', 'integer', 'float', 'boolean', 'enum', 'list' (of integers), 'repeated integer',
+        'repeated float' or 'repeated string'.
       default: its value if it is not given; None for "not set".
       meaning: its text in the help, one or two sentences.
       choices: allowed values of an enum.
@@ -68,6 +68,7 @@ class Flag:
             'list': 'it must be comma-separated whole numbers, such as 513,513',
             'repeated integer': f'give one whole number at a time, such as --{self.name}=6 --{self.name}=12',
             'repeated float': f'give one number at a time, such as --{self.name}=0.5 --{self.name}=1.0',
+            'repeated string': 'it must be a string',
         }
         return kinds[self.kind] + (f', or --{self.name}={self.word}' if self.word else '')
 
@@ -127,6 +128,8 @@ def check_words(
 def with_named(words: Sequence[str], known: Mapping[str, Flag], name: str) -> list[str]:
     """Returns the words with the first positional one, such as FILE in `deeplab checkpoint FILE`, as --NAME=FILE.
 
+    All positional words are values of a flag of kind 'repeated string'.
+
     Args:
       words: the command line without the program's name.
       known: the program's flags by name.
@@ -137,7 +140,7 @@ def with_named(words: Sequence[str], known: Mapping[str, Flag], name: str) -> li
     for word in _read_words(words, known):
         if word.flag is not None:
             result.append(f'--{word.flag.name}={word.value}')
-        elif not named and not word.text.startswith('-'):
+        elif not word.text.startswith('-') and (not named or known[name].kind == 'repeated string'):
             result.append(f'--{name}={word.text}')
             named = True
         else:

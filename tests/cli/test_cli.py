@@ -14,12 +14,15 @@ import types
 
 import numpy as np
 import pytest
-from absl import logging
+from absl import flags, logging  # noqa: TID251
 from PIL import Image
 
 import deeplab
 from deeplab import cli, options
 from deeplab.cli import log_flags
+from deeplab.cli.flag_types import define
+from deeplab.cli.values import Values
+from deeplab.cli.words import Flag, with_named
 from deeplab.errors import DataError, OptionError, OutputError
 
 TRAIN = ['--train_logdir=logs', '--dataset_dir=records']
@@ -305,6 +308,17 @@ def test_colormap_type_counts_only_when_it_is_given():
 
 def test_numbers_of_a_repeated_flag_may_also_stand_in_one():
     assert cli.options_of('train', [*TRAIN, '--atrous_rates=6,12', '--atrous_rates=18']).model.aspp.rates == (6, 12, 18)
+
+
+def test_all_positional_words_are_values_of_a_repeated_flag_of_strings():
+    paths = Flag('path', 'repeated string', None, 'Paths.', is_path=True)
+    given = with_named(['a,b', '--path=c', '~/d', '--x'], {'path': paths}, 'path')
+    assert given == ['--path=a,b', '--path=c', '--path=~/d', '--x']
+    values = flags.FlagValues()
+    define(paths, values)
+    values(['program', *given[:3]])
+    read = Values(values, given, {'path': paths}, {}).texts('path')
+    assert read == ('a,b', 'c', os.path.expanduser('~/d'))
 
 
 def test_flags_without_effect_are_accepted():
