@@ -6,14 +6,14 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from absl import logging
 
 import deeplab
 from deeplab import start, wording
-from deeplab.cli import log_files
+from deeplab.cli import first_import, log_files
 from deeplab.cli.help import HELP_WORDS, overview, program_help
 from deeplab.cli.log_flags import start_logging, without_import_chatter
 from deeplab.cli.parse import load_plugins, options_of, parse_flags
@@ -86,8 +86,7 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
         log_files.start(program.name, values.path('log_dir'), values['stderrthreshold'])
         for note in values.notes:
             logging.info('%s', note)
-        with without_import_chatter():
-            run = importlib.import_module(program.module).run
+        run = _imported(program)
         start.begin_to_run()
         with signals.raised():
             result = run(program_options, run_program) if program.runs_others else run(program_options)
@@ -102,6 +101,13 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
         _write(report)
     # A program that was stopped by a signal returns its report and the status of the signal.
     return getattr(result, 'status', 0)
+
+
+def _imported(program: Program) -> Callable[..., Any]:
+    """Imports a program, and TensorFlow with most of them; returns its `run`."""
+    with without_import_chatter(), first_import.shortened():
+        run: Callable[..., Any] = importlib.import_module(program.module).run
+    return run
 
 
 def _help(program: Program, words: Sequence[str]) -> int:
@@ -122,8 +128,7 @@ def run_program(name: str, words: Sequence[str]) -> Any:
     """
     program = find_program(name)
     program_options = options_of(name, words)
-    with without_import_chatter():
-        run = importlib.import_module(program.module).run
+    run = _imported(program)
     with wording.flag_names(names_in_messages(program)):
         result = run(program_options)
     report = _report(result)

@@ -1,10 +1,12 @@
 """Command lines of the original and new ones: their options, messages for mistakes, and how a program runs.
 
-Covers cli/help.py, cli/parse.py, cli/program.py, cli/programs.py, cli/run.py, cli/to_options.py, cli/values.py,
-cli/words.py and errors.py.
+Covers cli/first_import.py, cli/help.py, cli/parse.py, cli/program.py, cli/programs.py, cli/run.py, cli/to_options.py,
+cli/values.py, cli/words.py and errors.py.
 """
 
 import contextlib
+import gc
+import importlib.util
 import logging as standard_logging
 import os
 import pathlib
@@ -19,7 +21,7 @@ from PIL import Image
 
 import deeplab
 from deeplab import cli, options
-from deeplab.cli import log_flags
+from deeplab.cli import first_import, log_flags
 from deeplab.cli.flag_types import define
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, with_named
@@ -653,6 +655,19 @@ def test_what_an_import_writes_is_kept_but_for_chatter(capfd):
         os.write(2, b'why\n')
         raise ImportError
     assert capfd.readouterr().err == 'why\n'
+
+
+def test_keras_waits_until_it_is_used(monkeypatch):
+    for name in ('keras', 'tensorflow'):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    finders = list(sys.meta_path)
+    with first_import.shortened():
+        assert importlib.util.find_spec('keras') is not None  # TensorFlow looks for its folder
+        with pytest.raises(ImportError):
+            sys.meta_path[0].find_spec('keras.src')
+        assert importlib.util.find_spec('deeplab') is not None
+        assert not gc.isenabled()
+    assert gc.isenabled() and sys.meta_path == finders
 
 
 def test_an_error_of_a_program_is_one_line_from_start_to_end(tmp_path):
