@@ -61,6 +61,7 @@ LAYERS = {
     'deeplab.vis': 6,
     'deeplab.export_model': 6,
     'deeplab.presets': 6,
+    'deeplab.download': 6,
     'deeplab.networks': 6,
     'deeplab.inspect_checkpoint': 6,
     'deeplab.demo': 6,

@@ -25,6 +25,7 @@ from deeplab.cli.program import Program
 from deeplab.cli.repeat import with_repeated
 from deeplab.cli.to_options import (
     checkpoint_options,
+    download_options,
     eval_options,
     export_options,
     networks_options,
@@ -34,7 +35,7 @@ from deeplab.cli.to_options import (
     train_options,
     vis_options,
 )
-from deeplab.cli.tool_flags import CLASSES, JSON
+from deeplab.cli.tool_flags import CLASSES, FETCH, JSON
 from deeplab.cli.training_flags import (
     CHECKPOINT_EXCLUDE_SCOPES,
     CHECKPOINT_RENAME_MAP,
@@ -255,6 +256,29 @@ _PRESETS = Program(
     aliases=('preset',),
     positional='name',
 )
+_DOWNLOAD = Program(
+    name='download',
+    module='deeplab.download',
+    summary='Download a published checkpoint, or list those that there are.',
+    example='mobilenetv2_coco_voc_trainaug',
+    groups=(
+        Group(
+            'Download',
+            (
+                linked(
+                    'name',
+                    'DownloadOptions.name',
+                    'Preset of the checkpoint; --name= may be omitted. Not set: a list of all.',
+                ),
+                *FETCH,
+                linked('dry_run', 'DownloadOptions.dry_run', 'Only show what would be downloaded, and to where.'),
+            ),
+        ),
+        *EVERY_PROGRAM,
+    ),
+    to_options=download_options,
+    positional='name',
+)
 NETWORKS = Program(
     name='networks',
     module='deeplab.networks',
@@ -425,5 +449,6 @@ program.register(
     NETWORKS,
     _CHECKPOINT,
     _PRESETS,
+    _DOWNLOAD,
     _SERVER,
 )

@@ -142,6 +142,11 @@ def plain_options(kind: type) -> Callable[[Values], Any]:
     return functools.partial(filled, kind)
 
 
+def download_options(values: Values) -> options.DownloadOptions:
+    """Returns the options of download."""
+    return filled(options.DownloadOptions, values, fetch=filled(options.FetchOptions, values))
+
+
 def preview_options(values: Values) -> options.PreviewOptions:
     """Returns the options of preview."""
     folder = values.path('train_logdir') or '.'
