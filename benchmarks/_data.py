@@ -9,6 +9,7 @@ CAMVID = pathlib.Path(__file__).resolve().parents[2] / 'shared/data/camvid'
 SIZE = 360, 480  # height and width of the images of CamVid at its usual half size
 CLASSES = 11
 IGNORED = 255
+IMAGES = {'train': 367, 'val': 101}  # of CamVid
 
 
 def layout(camvid: pathlib.Path) -> dict[str, pathlib.Path]:

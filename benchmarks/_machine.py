@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import platform
+import time
 
 RESULTS = pathlib.Path(__file__).resolve().parent / 'results'
 
@@ -27,11 +28,34 @@ def describe() -> dict:
     }
 
 
+def load() -> dict[str, float]:
+    """Load of the machine: its average over a minute, and the cores that are busy during a second from now."""
+    busy, total = _ticks()
+    time.sleep(1)
+    later_busy, later_total = _ticks()
+    share = (later_busy - busy) / max(later_total - total, 1)
+    return {'average': os.getloadavg()[0], 'busy_cores': round(share * (os.cpu_count() or 1), 2)}
+
+
+def _ticks() -> tuple[int, int]:
+    """Busy and total time of all cores since the machine started, in ticks; 0 and 0 without /proc."""
+    stat = pathlib.Path('/proc/stat')
+    if not stat.exists():
+        return 0, 0
+    ticks = [int(text) for text in stat.read_text().split('\n', 1)[0].split()[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)  # idle, and waiting for a disk
+
+
 def write(name: str, result: dict) -> pathlib.Path:
     """Writes `result` and the machine to results/NAME.json and gives the path."""
-    RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f'{name}.json'
-    partial = path.with_suffix('.partial')
-    partial.write_text(json.dumps({**result, 'machine': describe()}, indent=1) + '\n')
-    os.replace(partial, path)
+    write_json(path, {**result, 'machine': describe()})
     return path
+
+
+def write_json(path: pathlib.Path, document: dict) -> None:
+    """Writes a JSON file, completely or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix('.partial')
+    partial.write_text(json.dumps(document, indent=1) + '\n')
+    os.replace(partial, path)

@@ -28,13 +28,12 @@ import tensorflow as tf
 if not __package__:  # run as a file
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from benchmarks import _data
+from benchmarks import _data, random_weights
 from deeplab import cli, export_model
 from deeplab.cli.parse import options_of
 from deeplab.core import sessions
-from deeplab.evaluation import runner
-from deeplab.export import export_graph, tensor_names
-from deeplab.options import ExportOptions, ModelOptions
+from deeplab.export import tensor_names
+from deeplab.inference import network
 from deeplab.training import train_loop, train_run
 
 # The first pattern that is found in the type of an operation gives its kind.
@@ -154,34 +153,15 @@ def profile_training(flags: list[str], untraced: int, traced: int, folder: str) 
     return hook.tracer.trace
 
 
-def random_weights(options: ModelOptions, folder: str) -> str:
-    """Writes a checkpoint with random weights of a network and returns its path.
-
-    Batch norms have random statistics, as those of a trained network are not 0 and 1: TensorFlow omits what adds 0.
-    """
-    export = export_graph.build(ExportOptions(options, '', ''))
-    rng = np.random.default_rng(0)
-    with export.graph.as_default(), sessions.open_session(export.graph) as session:
-        session.run(tf.compat.v1.variables_initializer(export.variables))
-        for variable in export.variables:
-            kind = variable.op.name.rpartition('/')[2]
-            if kind in ('beta', 'moving_mean', 'gamma', 'moving_variance', 'biases'):
-                center = 1.0 if kind in ('gamma', 'moving_variance') else 0.0
-                variable.load(rng.normal(center, 0.1, variable.shape.as_list()).astype(np.float32), session)
-        return tf.compat.v1.train.Saver(export.variables).save(session, f'{folder}/model.ckpt', global_step=0)
-
-
 def profile_network(flags: list[str], batch: int, untraced: int, traced: int, folder: str) -> Trace:
     """Runs the network of eval and vis on noise."""
     options = options_of('eval', [*_needed(flags, 'checkpoint_dir', 'eval_logdir', 'dataset_dir'), *flags])
-    is_given = options.checkpoint_dir != 'none'
-    path = export_model.find_checkpoint(options.checkpoint_dir) if is_given else random_weights(options.model, folder)
-    network = runner.Network(options.model, options.prediction, batch)
-    predict = network.with_weights_of(path)
+    path = _checkpoint(options.checkpoint_dir, options, folder)
+    predict = network.in_graph(network.InferenceNetwork(options.model, options.prediction, batch).frozen(path))
     with tf.Graph().as_default(), sessions.open_session() as session:
         shape = [batch, *options.model.crop_size, options.model.input_channels]
         images = tf.compat.v1.placeholder(tf.float32, shape)
-        labels = predict(images)
+        labels = predict(images).labels
         tracer = Tracer(session.run, untraced, traced)
         pixels = np.random.default_rng(0).uniform(0, 255, shape).astype(np.float32)
         while not tracer.is_done:
@@ -193,8 +173,7 @@ def profile_export(flags: list[str], untraced: int, traced: int, folder: str) ->
     """Exports a frozen graph and runs it on noise."""
     flags = [*_needed(flags, 'checkpoint_path'), *flags, f'--export_path={folder}/frozen_graph.pb']
     options = options_of('export_model', flags)
-    if options.checkpoint_path == 'none':
-        options = dataclasses.replace(options, checkpoint_path=random_weights(options.model, folder))
+    options = dataclasses.replace(options, checkpoint_path=_checkpoint(options.checkpoint_path, options, folder))
     export_model.run(options)
     graph_def = tf.compat.v1.GraphDef.FromString(pathlib.Path(options.export_path).read_bytes())
     with tf.Graph().as_default(), sessions.open_session() as session:
@@ -205,6 +184,13 @@ def profile_export(flags: list[str], untraced: int, traced: int, folder: str) ->
         while not tracer.is_done:
             tracer(f'{tensor_names.PREDICTIONS}:0', {f'{tensor_names.IMAGE}:0': pixels})
     return tracer.trace
+
+
+def _checkpoint(path: str, options, folder: str) -> str:
+    """Returns the checkpoint at a path; a new one with random weights if none is given."""
+    if path == 'none':
+        return random_weights.write(options.model, f'{folder}/model.ckpt')
+    return export_model.find_checkpoint(path)
 
 
 def _needed(flags: list[str], *names: str) -> list[str]:

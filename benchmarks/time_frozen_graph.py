@@ -1,0 +1,43 @@
+"""Time of one image in a frozen graph; runs under TensorFlow 1.15 and 2, and needs nothing else.
+
+    python time_frozen_graph.py --graph=frozen_graph.pb --size=513,513 [--runs=20] [--warm_up=5]
+
+Prints a line of JSON: the median, and every single time.
+"""
+
+import argparse
+import json
+import statistics
+import time
+
+import numpy as np
+import tensorflow as tf
+
+IMAGE, LABELS = 'ImageTensor:0', 'SemanticPredictions:0'
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--graph', required=True)
+    parser.add_argument('--size', required=True)
+    parser.add_argument('--runs', type=int, default=20)
+    parser.add_argument('--warm_up', type=int, default=5)
+    arguments = parser.parse_args()
+    with open(arguments.graph, 'rb') as file:
+        graph_def = tf.compat.v1.GraphDef.FromString(file.read())
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(graph_def, name='')
+    height, width = (int(side) for side in arguments.size.split(','))
+    image = np.random.RandomState(0).randint(0, 256, (1, height, width, 3)).astype(np.uint8)
+    seconds = []
+    with tf.compat.v1.Session(graph=graph) as session:
+        for _ in range(arguments.warm_up + arguments.runs):
+            started = time.time()
+            session.run(LABELS, {IMAGE: image})
+            seconds.append(time.time() - started)
+    seconds = seconds[arguments.warm_up :]
+    print(json.dumps({'seconds': statistics.median(seconds), 'all': seconds, 'tensorflow': tf.__version__}))
+
+
+if __name__ == '__main__':
+    main()
