@@ -25,12 +25,13 @@ from absl import logging
 from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError, OutputError
-from deeplab.evaluation import evaluation_rounds, runner, waiting
+from deeplab.evaluation import evaluation_rounds, runner, scoring, waiting
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.options import EvalOptions, ResizeOptions
 from deeplab.utils import files, folder_lock, memory, output_files
 
 _DEFAULT_SPLIT = 'val'  # of the command line
+_OUTPUT = r'\w+-.+\.(json|csv)'  # names of the files that are written
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,13 +73,15 @@ def _run(options: EvalOptions) -> Result:
     found = label_checks.validation_labels(split.descriptor, split.check_result, options.dataset.split)
     for line in (*label_checks.ignored_class(split.descriptor), *found):
         logging.warning('%s', line)
-    files.remove_leftovers(output_files.make_folder(options.eval_logdir), r'metrics-.+\.json')
-    network = InferenceNetwork(options.model, options.prediction, options.batch_size)
+    metrics = options.metric_parameters
+    if options.takes_all_metrics:
+        metrics = scoring.available(split.descriptor, metrics)
+    files.remove_leftovers(output_files.make_folder(options.eval_logdir), _OUTPUT)
+    scores = scoring.Scores(split.descriptor, metrics)  # raises what would be raised after the wait for a checkpoint
+    network = InferenceNetwork(options.model, options.prediction, options.batch_size, scores.needs_confidence)
     if not options.master:
         network.check_memory('eval')
-    task = evaluation_rounds.Task(
-        network, split, options.resize, options.metric_parameters, options.master, options.use_moving_average
-    )
+    task = evaluation_rounds.Task(network, split, options.resize, metrics, options.master, options.use_moving_average)
     rounds = []
     for checkpoint in waiting.rounds(options.checkpoint_dir, options.wait):
         found = evaluation_rounds.evaluate(checkpoint, task)
@@ -105,10 +108,21 @@ def _publish(result: evaluation_rounds.Round, descriptor: DatasetDescriptor, opt
         with output_files.writing_to(options.eval_logdir, 'EvalOptions.eval_logdir'):
             evaluation_rounds.write_json(content, result.path)
             published = result
+            for name, text in result.documents.items():
+                with files.written_whole(document_path(name, result.path)) as stream:
+                    stream.write(text)
             with tf.Graph().as_default(), tf.compat.v1.summary.FileWriter(options.eval_logdir) as writer:
                 evaluation_rounds.add_summaries(writer, figures, result.global_step)
     except OptionError as error:
         raise OutputError(str(error), report(published, descriptor)) from error
+
+
+def document_path(name: str, metrics_path: str) -> str:
+    """Returns the path of a document of a metric: per_image-30000.csv beside metrics-30000.json."""
+    folder, metrics_name = os.path.split(metrics_path)
+    stem, suffix = os.path.splitext(name)
+    variant = metrics_name.removeprefix('metrics').removesuffix('.json')
+    return os.path.join(folder, f'{stem}{variant}{suffix}')
 
 
 def flags_of_figures(options: EvalOptions) -> dict[str, object]:
@@ -149,7 +163,7 @@ def figures_file(step: int, options: EvalOptions) -> str:
 
 
 def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> str:
-    """Formats a round as a table: each class with its share of the labeled pixels and its IoU, then other metrics."""
+    """Formats a round as a table: each class with its share of the labeled pixels and its figures, then the others."""
     metrics = result.metrics
     pixels = [sum(row) for row in metrics.confusion_matrix]
     total = max(sum(pixels), 1)
@@ -157,16 +171,27 @@ def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> st
     further = {
         f'{metric} {name}': value for metric, figures in result.further.items() for name, value in figures.items()
     }
+    columns = {
+        'IoU': metrics.class_iou,
+        'accuracy': metrics.class_accuracy,
+        'precision': metrics.class_precision,
+        'Dice': metrics.class_dice,
+    }
+    for metric, of_classes in result.of_classes.items():
+        columns |= {f'{metric} {name}': values for name, values in of_classes.items()}
     width = max(len(name) for name in [*names, *further, 'frequency weighted IoU'])
-    lines = [f'{"class":{width}}   pixels      IoU']
-    for name, count, iou in zip(names, pixels, metrics.class_iou, strict=True):
-        lines.append(f'{name:{width}} {count / total:7.2%}  {_shown(iou)}')
+    lines = [f'{"class":{width}}  pixels' + ''.join(f'  {title:>7}' for title in columns)]
+    for name, count, *values in zip(names, pixels, *columns.values(), strict=True):
+        cells = (f'  {_shown(value):>{len(title)}}' for title, value in zip(columns, values, strict=True))
+        lines.append(f'{name:{width}} {count / total:7.2%}' + ''.join(cells))
     lines.append('-' * len(lines[0]))
     for name, value in (
         ('mean IoU', metrics.miou),
         ('pixel accuracy', metrics.pixel_accuracy),
         ('mean accuracy', metrics.mean_accuracy),
         ('frequency weighted IoU', metrics.frequency_weighted_iou),
+        ('mean precision', metrics.mean_precision),
+        ('mean Dice', metrics.mean_dice),
         *further.items(),
     ):
         lines.append(f'{name:{width}}          {_shown(value)}')

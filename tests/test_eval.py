@@ -24,6 +24,7 @@ from deeplab.datasets import descriptor, label_checks
 from deeplab.errors import CheckpointError, DataError, OptionError, OutputError
 from deeplab.evaluation import evaluation_rounds, runner
 from deeplab.options import EvalOptions, PredictionOptions, ResizeOptions, WaitOptions
+from deeplab.registry import METRICS
 from tests import checkpoint_files
 from tests import evaluation_setup as setup
 
@@ -113,7 +114,7 @@ def test_json_and_events_and_report(options):
     content = json.loads((logdir / 'metrics-10.json').read_text())
     assert set(content) == set(
         'miou class_iou pixel_accuracy mean_accuracy frequency_weighted_iou confusion_matrix images seconds checkpoint '
-        'global_step flags'.split()
+        'global_step flags mean_precision mean_dice class_accuracy class_precision class_dice'.split()
     )
     assert content['class_iou'].keys() == set(setup.CLASSES)
     assert content['class_iou']['road'] == 0.0
@@ -127,9 +128,33 @@ def test_json_and_events_and_report(options):
     }
     assert found['eval/miou_1.0_overall'] == (10, pytest.approx(content['miou']))
     assert len(found) == 5
-    assert re.search(r'^sky +\d+\.\d\d%  +0\.\d{4}$', result.report, re.M)
+    assert re.search(r'^sky +\d+\.\d\d%  +0\.\d{4}( +\d\.\d{4}){3}$', result.report, re.M)
     assert f'mean IoU                         {content["miou"]:.4f}' in result.report
     assert str(logdir / 'metrics-10.json') in result.report
+
+
+def test_all_metrics_with_their_files_beside_the_figures(options, tmp_path):
+    setup.write_checkpoint(options.checkpoint_dir, weight=2.0)
+    names = ['=1+1', 'a,b', '../../up', '<b>', 'plain']
+    dataset = setup.write_data(tmp_path / 'named', names=names)
+    result = eval_program.run(changed(options, dataset=dataset, metrics=('all',), bootstrap_samples=100))
+    logdir = pathlib.Path(options.eval_logdir)
+    content = json.loads((logdir / 'metrics-10.json').read_text())
+    assert content['metrics'].keys() == set(METRICS.names()) - {'confusion_matrix', 'category_iou'}
+    assert content['class_metrics']['boundary_iou']['iou'].keys() == set(setup.CLASSES)
+    low, high = (content['metrics']['intervals'][f'miou {end}'] for end in ('low', 'high'))
+    assert low <= content['miou'] <= high
+    # The network is sure of each prediction.
+    assert content['metrics']['calibration']['ece'] == pytest.approx(1 - content['pixel_accuracy'])
+    lines = (logdir / 'per_image-10.csv').read_text().splitlines()
+    assert [line.rpartition(',5,7,')[0] for line in lines[1:2]] == ["'=1+1"]
+    assert len(json.loads((logdir / 'calibration-10.json').read_text())['bins']) == 15
+    assert re.search(
+        r'^class +pixels .* Dice  boundary_f f  boundary_iou iou  intervals low  intervals high$', result.report, re.M
+    )
+    assert len({len(line) for line in result.report.splitlines()[: len(setup.CLASSES) + 2]}) == 1
+    tags = evaluation_rounds.further_tagged_figures(result.rounds[0], options.prediction)
+    assert tags['eval/boundary_iou_1.0_iou_class_3'] == content['class_metrics']['boundary_iou']['iou']['car']
 
 
 def test_figures_of_other_flags_are_kept_apart_and_say_their_flags(options):
@@ -198,11 +223,6 @@ def test_a_class_that_occurs_nowhere_is_null_and_has_no_summary(options):
         f'eval/miou_0.5_1.0_1.75_flipped_class_{i}' for i in range(3)
     ]
     assert set(tags.values()) == {None}
-
-
-def test_figures_that_are_not_finite_are_null():
-    figures = {'a': np.float32(0.5), 'b': float('nan'), 'c': np.inf, 'd': None}
-    assert evaluation_rounds._finite(figures) == {'a': 0.5, 'b': None, 'c': None, 'd': None}
 
 
 def test_moving_averages_take_the_place_of_the_weights(options):

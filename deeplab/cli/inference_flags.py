@@ -69,7 +69,7 @@ def _metrics() -> list[Flag]:
     known = ', '.join(name for name in METRICS.names() if name != CONFUSION_MATRIX)
     meaning = (
         'Comma-separated names of further metrics, which are computed in addition to mean IoU, the IoU of each class '
-        f'and accuracies: {known}. Not set: none.'
+        f'and accuracies: {known}; all: each that the data set allows. Not set: none.'
     )
     return [linked('metrics', 'EvalOptions.metrics', meaning, kind='string')]
 

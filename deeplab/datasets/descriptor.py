@@ -37,6 +37,7 @@ class DatasetDescriptor(Dataset):
       image_channels: channels of the network's input: 1 for gray, 3 for red, green and blue, or more.
       image_bits: 16 to keep all bits of 16-bit images, else 8.
       ignore_label_is_class: whether ignore_label is intentionally one of the classes; disables the warning.
+      categories: name of the category of each class, for the metric category_iou; None for no categories.
     """
 
     name: str
@@ -49,6 +50,7 @@ class DatasetDescriptor(Dataset):
     image_channels: int = 3
     image_bits: int = 8
     ignore_label_is_class: bool = False
+    categories: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         self._require(_is_int(self.image_channels, 1, MOST_CHANNELS), 'image_channels', f'1 to {MOST_CHANNELS}')
@@ -59,6 +61,7 @@ class DatasetDescriptor(Dataset):
         self._require(_are_splits(self.splits), 'splits', 'a number of images (or null) for each name of a split')
         for key, kind, check in (
             ('class_names', 'names', _is_text),
+            ('categories', 'names', _is_text),
             ('eval_ids', 'whole numbers from 0 to 255', _is_byte),
         ):
             values = getattr(self, key)

@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
-from deeplab import common, input_preprocess
+from deeplab import input_preprocess
 from deeplab.core import checkpoints
 from deeplab.core.metrics import Metrics
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.evaluation import runner
+from deeplab.evaluation import runner, scoring
 from deeplab.inference.network import InferenceNetwork
 from deeplab.options import PredictionOptions, ResizeOptions
-from deeplab.registry import CONFUSION_MATRIX, METRICS, MetricContext
 from deeplab.utils import documents, files
 
 
@@ -60,6 +58,8 @@ class Round:
       seconds: how long reading and predicting them took.
       path: the JSON file with all this; empty until the caller has set one.
       further: figures of the further metrics, by names of metrics and figures.
+      of_classes: their figures of each class, by names of metrics and figures.
+      documents: their further results as text, by names of files.
     """
 
     metrics: Metrics
@@ -69,6 +69,8 @@ class Round:
     seconds: float
     path: str = ''
     further: Mapping[str, Mapping[str, float | None]] = dataclasses.field(default_factory=dict)
+    of_classes: Mapping[str, Mapping[str, tuple[float | None, ...]]] = dataclasses.field(default_factory=dict)
+    documents: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lambda: None) -> Round:
@@ -87,39 +89,24 @@ def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lamb
     frozen = network.frozen(checkpoint, task.use_moving_average)
     step = checkpoints.step_of(checkpoint)
     logging.info("Evaluating '%s' (step %d) on %d images.", checkpoint, step, split.num_images)
-    accumulators = _accumulators(split.descriptor, task.metrics)
+    scores = scoring.Scores(split.descriptor, task.metrics)
     steps = input_preprocess.eval_steps(
         network.crop_size, task.resize, network.mean_pixel, split.descriptor.ignore_label
     )
 
-    def handle(batch: runner.Batch) -> None:
-        labels = batch[common.LABEL][..., 0]  # [n, h, w]
-        for accumulator in accumulators.values():
-            accumulator.update(labels, batch[runner.PREDICTION])
-        after_batch()
-
     started = time.monotonic()
-    reading = runner.Reading(split, steps, network.batch_size, (common.LABEL,))
-    runner.run_batches(frozen, reading, handle, f'eval step {step}', task.master)
+    reading = runner.Reading(split, steps, network.batch_size, scores.keys)
+    with scoring.in_background(scores.update) as update:
+
+        def handle(batch: runner.Batch) -> None:
+            update(batch)
+            after_batch()
+
+        runner.run_batches(frozen, reading, handle, f'eval step {step}', task.master)
     seconds = time.monotonic() - started
     logging.info('%d images in %.1f s (%.1f images/s).', split.num_images, seconds, split.num_images / seconds)
-    further = {name: _finite(accumulators[name].result()) for name in task.metrics}
-    metrics = accumulators[CONFUSION_MATRIX].matrix.result()
-    return Round(metrics, checkpoint, step, split.num_images, seconds, further=further)
-
-
-def _accumulators(descriptor: DatasetDescriptor, metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns new accumulators by name of metric: the confusion matrix, and the further ones."""
-    names = tuple(descriptor.class_name(i) for i in range(descriptor.num_classes))
-    context = MetricContext(descriptor.num_classes, descriptor.ignore_label, names)
-    all_ = {CONFUSION_MATRIX: {}, **metrics}
-    return {name: METRICS.get(name).create(context, **values) for name, values in all_.items()}
-
-
-def _finite(figures: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Returns figures as Python numbers; None for one that is not finite."""
-    numbers = {name: None if value is None else float(value) for name, value in figures.items()}
-    return {name: value if value is not None and math.isfinite(value) else None for name, value in numbers.items()}
+    metrics, *further = scores.results()
+    return Round(metrics, checkpoint, step, split.num_images, seconds, '', *further)
 
 
 def tagged_figures(metrics: Metrics, prediction: PredictionOptions) -> dict[str, float | None]:
@@ -135,10 +122,17 @@ def tagged_figures(metrics: Metrics, prediction: PredictionOptions) -> dict[str,
 
 
 def further_tagged_figures(result: Round, prediction: PredictionOptions) -> dict[str, float | None]:
-    """Returns the figures of the further metrics by summary tag, such as `eval/image_iou_1.0_mean`."""
+    """Returns the figures of the further metrics by summary tag, such as `eval/image_iou_1.0_mean`.
+
+    Those of classes follow, such as `eval/boundary_iou_1.0_iou_class_7`.
+    """
     tagged = {}
     for metric, figures in result.further.items():
         tagged |= {f'{_tag(metric, prediction)}_{name}': value for name, value in figures.items()}
+    for metric, of_classes in result.of_classes.items():
+        for name, values in of_classes.items():
+            prefix = f'{_tag(metric, prediction)}_{name}_class'
+            tagged |= {f'{prefix}_{i}': value for i, value in enumerate(values)}
     return tagged
 
 
@@ -171,18 +165,32 @@ def as_json(result: Round, descriptor: DatasetDescriptor) -> dict[str, object]:
     """Returns the content of metrics-STEP.json; figures that nothing determines, as of absent classes, are None."""
     metrics = result.metrics
     names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
+
+    def by_name(values: Sequence[float | None]) -> dict[str, float | None]:
+        return dict(zip(names, values, strict=True))
+
+    of_classes = {
+        metric: {name: by_name(values) for name, values in figures.items()}
+        for metric, figures in result.of_classes.items()
+    }
     return {
         'miou': metrics.miou,
-        'class_iou': dict(zip(names, metrics.class_iou, strict=True)),
+        'class_iou': by_name(metrics.class_iou),
         'pixel_accuracy': metrics.pixel_accuracy,
         'mean_accuracy': metrics.mean_accuracy,
         'frequency_weighted_iou': metrics.frequency_weighted_iou,
+        'mean_precision': metrics.mean_precision,
+        'mean_dice': metrics.mean_dice,
+        'class_accuracy': by_name(metrics.class_accuracy),
+        'class_precision': by_name(metrics.class_precision),
+        'class_dice': by_name(metrics.class_dice),
         'confusion_matrix': metrics.confusion_matrix,
         'images': result.images,
         'seconds': round(result.seconds, 3),
         'checkpoint': result.checkpoint,
         'global_step': result.global_step,
         **({'metrics': result.further} if result.further else {}),
+        **({'class_metrics': of_classes} if of_classes else {}),
     }
 
 

@@ -21,11 +21,13 @@ from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import OptionError
 from deeplab.inference.network import in_graph
 from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, ResizeOptions
-from deeplab.registry import FrozenGraph
+from deeplab.registry import FrozenGraph, Outputs
 from deeplab.utils import crop_sizes, input_generator, train_utils
 from deeplab.wording import option
 
-PREDICTION = 'prediction'  # key of the predicted ids in the batches of `run_batches`: [n, h, w] int32
+# Keys in the batches of `run_batches`.
+PREDICTION = 'prediction'  # [n, h, w] int32, the predicted ids
+CONFIDENCE = 'confidence'  # [n, h, w] float32, their probabilities
 
 Batch = dict[str, np.ndarray]
 
@@ -186,8 +188,8 @@ def run_batches(
     Args:
       frozen: the network (`InferenceNetwork.frozen`).
       reading: the images and how they are read.
-      handle: called with arrays [n, ...] by key, and the ids under `PREDICTION`; n is the batch size, or less at the
-        end.
+      handle: called with arrays [n, ...] by key, the ids under `PREDICTION` and, from a network with probabilities,
+        those of the ids under `CONFIDENCE`; n is the batch size, or less at the end.
       title: title of the progress bar.
       master: address of a TensorFlow server, empty for this process.
 
@@ -200,7 +202,10 @@ def run_batches(
             split.reader, steps, batch_size, False, split.records, with_label=common.LABEL in keys
         )
         fetches = {key: pipeline.samples[key] for key in (*keys, common.VALID)}
-        fetches[PREDICTION] = in_graph(frozen)(pipeline.samples[common.IMAGE]).labels
+        outputs = in_graph(frozen)(pipeline.samples[common.IMAGE])
+        fetches[PREDICTION] = outputs.labels
+        if outputs.probabilities is not None:
+            fetches[CONFIDENCE] = _of_labels(outputs)
         with (
             sessions.open_session(master=master) as running,
             input_generator.explain_input_errors(split.reader),
@@ -212,3 +217,8 @@ def run_batches(
                 valid = fetched.pop(common.VALID)
                 handle({key: values[valid] for key, values in fetched.items()})
                 bar.update(int(valid.sum()))
+
+
+def _of_labels(outputs: Outputs) -> tf.Tensor:
+    """Returns the probability of each predicted id, [n, h, w]; it need not be the largest at a pixel."""
+    return tf.gather(outputs.probabilities, outputs.labels[..., tf.newaxis], axis=3, batch_dims=3)[..., 0]

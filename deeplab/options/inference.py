@@ -10,8 +10,9 @@ from deeplab.options.data import IMAGE_BITS, DatasetOptions, ResizeOptions
 from deeplab.options.network import ModelOptions
 from deeplab.options.parameters import Settings, require_applicable, with_parameters
 from deeplab.options.rules import require, require_choice, require_not_negative, require_positive
-from deeplab.registry import ENGINES, EXPORT_FORMATS, METRICS, PRECISIONS, values_of
+from deeplab.registry import CONFUSION_MATRIX, ENGINES, EXPORT_FORMATS, METRICS, PRECISIONS, values_of
 
+ALL_METRICS = 'all'  # instead of names of metrics
 COLORMAP_TYPES = ('pascal', 'cityscapes', 'ade20k')
 AUTO_ENGINE = 'auto'  # the fastest of the installed engines
 
@@ -97,7 +98,8 @@ class EvalOptions:
       batch_size: images per batch.
       master: address of a TensorFlow server; empty for this process.
       use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights.
-      metrics: names of registered metrics that are computed in addition to those of the confusion matrix.
+      metrics: names of registered metrics that are computed in addition to those of the confusion matrix; 'all' for
+        each that the data set allows.
       settings: parameters of the metrics that differ from their defaults.
     """
 
@@ -116,13 +118,25 @@ class EvalOptions:
 
     def __post_init__(self) -> None:
         require_positive('EvalOptions.batch_size', self.batch_size)
-        require_applicable(self, METRICS, self.metrics)
+        require_applicable(self, METRICS, self._chosen_metrics)
+
+    @property
+    def takes_all_metrics(self) -> bool:
+        """Whether 'all' is one of the names in `metrics`."""
+        return ALL_METRICS in self.metrics
+
+    @property
+    def _chosen_metrics(self) -> tuple[str, ...]:
+        """The names in `metrics`; those of all further metrics for 'all'."""
+        if not self.takes_all_metrics:
+            return self.metrics
+        return tuple(name for name in METRICS.names() if name != CONFUSION_MATRIX)
 
     @property
     def metric_parameters(self) -> dict[str, dict[str, Any]]:
         """Values of the parameters of each metric in `metrics`, by its name and theirs."""
         value_of = functools.partial(getattr, self)
-        return {name: values_of(METRICS.get(name), value_of) for name in self.metrics}
+        return {name: values_of(METRICS.get(name), value_of) for name in self._chosen_metrics}
 
 
 @dataclasses.dataclass(frozen=True)

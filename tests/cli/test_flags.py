@@ -62,7 +62,18 @@ NEW = {
         'from',
         'on_nan',
     },
-    'eval': {'metrics', 'preset', 'skip_corrupt_records', 'timeout_secs', 'use_moving_average'},
+    'eval': {
+        'boundary_f_width',
+        'boundary_iou_width',
+        'bootstrap_samples',
+        'bootstrap_seed',
+        'calibration_bins',
+        'metrics',
+        'preset',
+        'skip_corrupt_records',
+        'timeout_secs',
+        'use_moving_average',
+    },
     'vis': {'preset', 'skip_corrupt_records', 'timeout_secs', 'use_moving_average'},
     'export_model': {'export_format', 'preset', 'image_channels', 'image_bits', 'use_moving_average'},
     'build_voc2012_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
@@ -159,6 +170,11 @@ def test_help_shows_every_flag_with_its_default_and_choices(program):
 UNREAD = {'from', 'plugins', 'keep_aspect_ratio', 'label_format', *ABSL_LOGGING}
 UNREAD_HERE = {(program, 'label_weights') for program in ('eval', 'vis', 'export_model')}
 NEEDS = {
+    'boundary_f_width': '--metrics=boundary_f',
+    'boundary_iou_width': '--metrics=boundary_iou',
+    'bootstrap_samples': '--metrics=intervals',
+    'bootstrap_seed': '--metrics=intervals',
+    'calibration_bins': '--metrics=calibration',
     'decoder_output_is_logits': '--decoder_output_stride=4',
     'focal_gamma': '--loss=focal',
     'logits_kernel_size': '--noaspp_with_batch_norm',
@@ -181,6 +197,7 @@ NEEDS_IN_TRAIN |= {
 OTHER_VALUES = {
     'atrous_rates': '6',
     'blur_probability': '0.25',
+    'bootstrap_samples': '200',
     'crop_size': '4,2',
     'dataset': 'cityscapes',
     'flip_probability': '0.25',

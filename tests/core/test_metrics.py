@@ -1,14 +1,16 @@
 """Metrics of a confusion matrix, and of each image.
 
-Covers core/metrics/confusion_matrix.py and core/metrics/image_iou.py.
+Covers core/metrics/confusion_matrix.py, core/metrics/image_iou.py, core/metrics/_image_counts.py and
+core/metrics/_figures.py.
 """
 
 import numpy as np
 import pytest
 
-from deeplab.core.metrics import ConfusionMatrix
+from deeplab.core.metrics import ConfusionMatrix, confusion_matrix
 from deeplab.errors import DataError
-from deeplab.registry import CONFUSION_MATRIX, METRICS, MetricContext
+from deeplab.registry import CONFUSION_MATRIX, METRICS, Metric
+from tests.core.metrics import batches
 
 LABELS = [[0, 0, 1], [1, 255, 2], [255, 2, 2]]
 PREDICTIONS = [[0, 1, 1], [1, 0, 2], [9, 0, 2]]
@@ -98,32 +100,82 @@ def test_what_does_not_pair_is_refused():
         ConfusionMatrix(3).merge(ConfusionMatrix(4))
 
 
-CONTEXT = MetricContext(3, 255, ('sky', 'road', 'tree'))
+def test_figures_of_classes_against_sets_of_pixels():
+    """Precision, recall (accuracy) and F1 (Dice) of each class from the pixels themselves; 151 classes, some absent."""
+    rng = np.random.default_rng(2)
+    labels, predictions = rng.integers(0, 140, (2, 40, 50))
+    labels[rng.random(labels.shape) < 0.1] = 255
+    right = rng.random(labels.shape) < 0.7
+    predictions[right & (labels != 255)] = labels[right & (labels != 255)]
+    metrics = matrix_of(labels, predictions, num_classes=151).result()
+    keep = labels != 255
+    for c in range(151):
+        truth, guess = (labels == c)[keep], (predictions == c)[keep]
+        both = (truth & guess).sum()
+        recall, precision = (both / n if n else None for n in (truth.sum(), guess.sum()))
+        assert (metrics.class_accuracy[c], metrics.class_precision[c]) == (recall, precision)
+        total = truth.sum() + guess.sum()
+        assert metrics.class_dice[c] == (2 * both / total if total else None)
+    assert metrics.mean_precision == pytest.approx(np.mean([p for p in metrics.class_precision if p is not None]))
+    assert metrics.mean_dice == pytest.approx(np.mean([d for d in metrics.class_dice if d is not None]))
+
+
+CONTEXT = batches.context(3, categories=('a', 'b', 'a'))
 BATCH = np.array([[[0, 0, 1, 255]], [[2, 2, 2, 2]], [[255, 255, 255, 255]], [[1, 1, 0, 0]]])
 GUESS = np.array([[[0, 1, 1, 9]], [[2, 2, 2, 2]], [[0, 1, 2, 0]], [[2, 2, 2, 2]]])
+INPUTS = {
+    'matrices': confusion_matrix.of_images(BATCH, GUESS, 3, 255),
+    'sizes': np.array([[1, 4]] * 4),
+    'confidence': np.linspace(0, 1, 16, dtype=np.float32).reshape(BATCH.shape),
+    'names': list('abcd'),
+}
 
 
 def test_every_image_weighs_the_same_in_image_iou():
-    metric = METRICS.get('image_iou').create(CONTEXT)
+    metric = batches.create('image_iou', CONTEXT)
     assert metric.result() == {'mean': None, 'lowest': None}
-    metric.update(BATCH, GUESS)
+    batches.update(metric, 'image_iou', BATCH, GUESS, INPUTS)
     assert metric.result() == {'mean': pytest.approx((0.5 + 1 + 0) / 3), 'lowest': 0.0}  # the third is ignored
 
 
 @pytest.mark.parametrize('name', METRICS.names())
 def test_merged_accumulators_give_what_one_gives(name):
-    whole, *parts = (METRICS.get(name).create(CONTEXT) for _ in range(3))
-    whole.update(BATCH, GUESS)
-    parts[0].update(BATCH[2:], GUESS[2:])
-    parts[1].update(BATCH[:2], GUESS[:2])
+    whole, *parts = (batches.create(name, CONTEXT) for _ in range(3))
+    batches.update(whole, name, BATCH, GUESS, INPUTS)
+    batches.update(parts[0], name, BATCH, GUESS, INPUTS, slice(2, None))
+    batches.update(parts[1], name, BATCH, GUESS, INPUTS, slice(2))
     parts[0].merge(parts[1])
-    assert parts[0].result() == whole.result()
+    assert batches.figures(parts[0]) == batches.figures(whole)
+
+
+@pytest.mark.parametrize('name', METRICS.names())
+def test_no_image_one_pixel_and_nothing_but_ignored_pixels(name):
+    """No figure, and no warning; then one pixel, which is right, of 151 classes."""
+    metric = batches.create(name, batches.context(151, categories=('a',) * 151))
+    nothing = {'matrices': np.zeros((1, 151, 151), int), 'sizes': [[1, 1]], 'names': ['']}
+    nothing['confidence'] = np.ones((1, 1, 1), np.float32)
+    ignored, pixel = np.full((1, 1, 1), 255), np.zeros((1, 1, 1), int)
+    for _ in range(2):
+        results, classes = batches.figures(metric)
+        assert {*results.values(), *(value for values in classes.values() for value in values)} <= {None}
+        batches.update(metric, name, ignored, pixel, nothing)
+    nothing['matrices'][0, 0, 0] = 1
+    batches.update(metric, name, pixel, pixel, nothing)
+    results, classes = batches.figures(metric)
+    assert {*results.values(), *(values[0] for values in classes.values())} <= {None, 0.0, 1.0}
+    assert all(set(values[1:]) == {None} for values in classes.values())
 
 
 def test_figures_of_the_confusion_matrix_by_name():
-    metric = METRICS.get(CONFUSION_MATRIX).create(CONTEXT)
-    metric.update(BATCH[:1], GUESS[:1])
+    metric = batches.create(CONFUSION_MATRIX, CONTEXT)
+    batches.update(metric, CONFUSION_MATRIX, BATCH, GUESS, INPUTS, slice(1))
     assert metric.result() == {
         'miou': 0.5, 'pixel_accuracy': 2 / 3, 'mean_accuracy': 0.75, 'frequency_weighted_iou': pytest.approx(0.5),
-        'iou of sky': 0.5, 'iou of road': 0.5, 'iou of tree': None,
+        'mean_precision': 0.75, 'mean_dice': pytest.approx(2 / 3),
+        'iou of class 0': 0.5, 'iou of class 1': 0.5, 'iou of class 2': None,
     }  # fmt: skip
+
+
+def test_a_metric_asks_for_known_inputs_only():
+    with pytest.raises(ValueError, match="asks for 'depth'; known inputs: matrices, sizes, confidence, names"):
+        Metric(name='mine', create=object, inputs=('depth',))

@@ -1,4 +1,4 @@
-"""Segmentation metrics from a confusion matrix: pixel accuracy, IoU of each class, mIoU.
+"""Segmentation metrics from a confusion matrix: accuracies, and IoU, precision and Dice of each class.
 
 Counts are integers, so the result does not depend on the order of the images, and matrices of parts of a data set
 can be merged. This module needs NumPy alone.
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from deeplab.errors import DataError
 from deeplab.registry import Metric, MetricContext, register
-from deeplab.registry.metrics import CONFUSION_MATRIX, Ids
+from deeplab.registry.metrics import CONFUSION_MATRIX, MATRICES, Ids
 
 Counts = npt.NDArray[np.int64]
 
@@ -31,6 +31,9 @@ class Metrics:
       mean_accuracy: mean, over the classes that occur in labels, of the share of their pixels that is right.
       frequency_weighted_iou: `class_iou` weighted with the share of the labeled pixels that each class has.
       confusion_matrix: number of pixels [label][prediction].
+      class_accuracy: for each class TP / (TP + FN), its recall; None for a class that does not occur in labels.
+      class_precision: for each class TP / (TP + FP); None for a class that does not occur in predictions.
+      class_dice: for each class 2 TP / (2 TP + FP + FN), its F1-score; None for the same classes as `class_iou`.
     """
 
     miou: float | None
@@ -39,6 +42,19 @@ class Metrics:
     mean_accuracy: float | None
     frequency_weighted_iou: float | None
     confusion_matrix: tuple[tuple[int, ...], ...]
+    class_accuracy: tuple[float | None, ...]
+    class_precision: tuple[float | None, ...]
+    class_dice: tuple[float | None, ...]
+
+    @property
+    def mean_precision(self) -> float | None:
+        """Mean of `class_precision` over the classes that have one."""
+        return _mean_of_known(self.class_precision)
+
+    @property
+    def mean_dice(self) -> float | None:
+        """Mean of `class_dice` over the classes that have one."""
+        return _mean_of_known(self.class_dice)
 
 
 class ConfusionMatrix:
@@ -104,8 +120,8 @@ class ConfusionMatrix:
         right = np.diagonal(self.counts)
         of_label, of_prediction = self.counts.sum(axis=1), self.counts.sum(axis=0)
         union = of_label + of_prediction - right
-        class_iou = tuple(_share(int(hit), int(all_)) for hit, all_ in zip(right, union, strict=True))
-        accuracies = [_share(int(hit), int(all_)) for hit, all_ in zip(right, of_label, strict=True)]
+        class_iou = _shares(right, union)
+        accuracies = _shares(right, of_label)
         total = int(self.counts.sum())
         weighted = None
         if total:
@@ -117,6 +133,9 @@ class ConfusionMatrix:
             mean_accuracy=_mean_of_known(accuracies),
             frequency_weighted_iou=weighted,
             confusion_matrix=tuple(tuple(int(count) for count in row) for row in self.counts),
+            class_accuracy=accuracies,
+            class_precision=_shares(right, of_prediction),
+            class_dice=_shares(2 * right, of_label + of_prediction),
         )
 
     def _check_range(self, what: str, ids: npt.NDArray[np.integer]) -> None:
@@ -142,6 +161,32 @@ def _flat_integers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.integer]:
     return array.reshape(-1)
 
 
+def of_images(labels: Ids, predictions: Ids, num_classes: int, ignore_label: int) -> Counts:
+    """Returns the confusion matrix of each image of a batch.
+
+    Args:
+      labels: [n, h, w] class ids or `ignore_label`.
+      predictions: [n, h, w] class ids.
+      num_classes: number of classes.
+      ignore_label: label of the pixels that are excluded.
+
+    Returns:
+      [n, classes, classes], number of pixels [label][prediction].
+
+    Raises:
+      DataError: a label or a prediction that counts is no class id.
+    """
+    matrices = [ConfusionMatrix(num_classes, ignore_label) for _ in labels]
+    for matrix, image_labels, image_predictions in zip(matrices, labels, predictions, strict=True):
+        matrix.update(image_labels, image_predictions)
+    return np.array([matrix.counts for matrix in matrices]).reshape(-1, num_classes, num_classes)
+
+
+def _shares(parts: Counts, wholes: Counts) -> tuple[float | None, ...]:
+    """Returns `_share` of each pair."""
+    return tuple(_share(int(part), int(whole)) for part, whole in zip(parts, wholes, strict=True))
+
+
 def _share(part: int, whole: int) -> float | None:
     """Returns `part / whole`, or None for 0 / 0."""
     return part / whole if whole else None
@@ -164,9 +209,9 @@ class Figures:
         self.matrix = ConfusionMatrix(context.num_classes, context.ignore_label)
         self._class_names = context.class_names
 
-    def update(self, labels: Ids, predictions: Ids) -> None:
+    def update(self, labels: Ids, predictions: Ids, *, matrices: Counts) -> None:
         """Counts the pixels of a batch, see `deeplab.registry.metrics.Accumulator`."""
-        self.matrix.update(labels, predictions)
+        self.matrix.counts += matrices.sum(axis=0)
 
     def merge(self, other: Figures) -> None:
         """Adds the pixels that `other` counted."""
@@ -175,7 +220,7 @@ class Figures:
     def result(self) -> dict[str, float | None]:
         """Returns the means, then the IoU of each class as 'iou of NAME'."""
         metrics = self.matrix.result()
-        means = ('miou', 'pixel_accuracy', 'mean_accuracy', 'frequency_weighted_iou')
+        means = ('miou', 'pixel_accuracy', 'mean_accuracy', 'frequency_weighted_iou', 'mean_precision', 'mean_dice')
         of_classes = zip(self._class_names, metrics.class_iou, strict=True)
         return {name: getattr(metrics, name) for name in means} | {f'iou of {name}': iou for name, iou in of_classes}
 
@@ -183,8 +228,9 @@ class Figures:
 register(
     Metric(
         name=CONFUSION_MATRIX,
-        summary='Mean IoU, IoU of each class and accuracies of all pixels; always computed.',
+        summary='Mean IoU, accuracies, and IoU, accuracy, precision and Dice of each class; always computed.',
         create=Figures,
+        inputs=(MATRICES,),
         source='arXiv:1411.4038, section 5',
     )
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from deeplab.core.metrics.confusion_matrix import ConfusionMatrix
+from deeplab.core.metrics import _image_counts
 from deeplab.registry import Metric, MetricContext, register
-from deeplab.registry.metrics import Ids
+from deeplab.registry.metrics import MATRICES, Ids
 
 
 class ImageIou:
@@ -17,17 +17,13 @@ class ImageIou:
     """
 
     def __init__(self, context: MetricContext) -> None:
-        self._context = context
         self._of_images: list[float] = []
 
-    def update(self, labels: Ids, predictions: Ids) -> None:
+    def update(self, labels: Ids, predictions: Ids, *, matrices: _image_counts.Counts) -> None:
         """Adds a batch of images, see `deeplab.registry.metrics.Accumulator`."""
-        for image_labels, image_predictions in zip(labels, predictions, strict=True):
-            matrix = ConfusionMatrix(self._context.num_classes, self._context.ignore_label)
-            matrix.update(image_labels, image_predictions)
-            miou = matrix.result().miou
-            if miou is not None:
-                self._of_images.append(miou)
+        counts = _image_counts.of_matrices(matrices)
+        has_labels = counts[:, _image_counts.OF_LABEL].any(axis=1)
+        self._of_images += _image_counts.mean_of_known(_image_counts.class_iou(counts[has_labels])).tolist()
 
     def merge(self, other: ImageIou) -> None:
         """Adds the images of `other`."""
@@ -39,4 +35,11 @@ class ImageIou:
         return {'mean': math.fsum(found) / len(found) if found else None, 'lowest': min(found, default=None)}
 
 
-register(Metric(name='image_iou', summary='Mean IoU of each image: mean over the images, and lowest.', create=ImageIou))
+register(
+    Metric(
+        name='image_iou',
+        summary='Mean IoU of each image: mean over the images, and lowest.',
+        create=ImageIou,
+        inputs=(MATRICES,),
+    )
+)

@@ -1,0 +1,90 @@
+"""Expected calibration error: how far the probability of the predicted class is from the share that is right."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import numpy.typing as npt
+
+from deeplab.registry import Metric, MetricContext, Parameter, register
+from deeplab.registry.metrics import CONFIDENCE, Ids
+
+_ONE = 2**24  # probabilities are summed as integers, so that the sum does not depend on the order of the images
+
+
+class Calibration:
+    """Counts pixels by the probability of their predicted class, in bins of equal width (a, b]."""
+
+    def __init__(self, context: MetricContext, calibration_bins: int) -> None:
+        self._context = context
+        self._bins = calibration_bins
+        self._pixels, self._right, self._confidence = (np.zeros(calibration_bins, np.int64) for _ in range(3))
+
+    def update(self, labels: Ids, predictions: Ids, *, confidence: npt.NDArray[np.float32]) -> None:
+        """Adds a batch of images, see `deeplab.registry.metrics.Accumulator`."""
+        for image_labels, image_predictions, shares in zip(labels, predictions, confidence, strict=True):
+            self._add(image_labels, image_predictions, shares)
+
+    def _add(self, labels: Ids, predictions: Ids, confidence: npt.NDArray[np.float32]) -> None:
+        """Adds an image."""
+        counted = labels != self._context.ignore_label
+        right = (labels == predictions)[counted]
+        units = np.rint(confidence[counted] * np.float32(_ONE)).astype(np.int32)
+        bins = np.clip((units.astype(np.int64) * self._bins - 1) // _ONE, 0, self._bins - 1)
+        # Right pixels have bins of their own, so that two passes give all three sums.
+        places = bins + self._bins * right
+        number = np.bincount(places, minlength=2 * self._bins).reshape(2, -1)
+        total = np.bincount(bins, weights=units, minlength=self._bins)  # exact: integers below 2**53
+        self._pixels += number.sum(axis=0)
+        self._right += number[1]
+        self._confidence += total.astype(np.int64)
+
+    def merge(self, other: Calibration) -> None:
+        """Adds the images of `other`."""
+        self._pixels += other._pixels
+        self._right += other._right
+        self._confidence += other._confidence
+
+    def result(self) -> dict[str, float | None]:
+        """Returns the expected and the largest error, and the mean confidence."""
+        total = int(self._pixels.sum())
+        if not total:
+            return {'ece': None, 'largest': None, 'confidence': None}
+        gaps = np.abs(self._right - self._confidence / _ONE)  # in pixels
+        occurring = self._pixels > 0
+        return {
+            'ece': float(gaps.sum()) / total,
+            'largest': float((gaps[occurring] / self._pixels[occurring]).max()),
+            'confidence': int(self._confidence.sum()) / _ONE / total,
+        }
+
+    def documents(self) -> dict[str, str]:
+        """Returns the bins, for a calibration plot: edges, pixels, mean confidence, share of right pixels."""
+        bins = []
+        for number in range(self._bins):
+            pixels = int(self._pixels[number])
+            bins.append(
+                {
+                    'from': number / self._bins,
+                    'to': (number + 1) / self._bins,
+                    'pixels': pixels,
+                    'confidence': int(self._confidence[number]) / _ONE / pixels if pixels else None,
+                    'accuracy': int(self._right[number]) / pixels if pixels else None,
+                }
+            )
+        return {'calibration.json': json.dumps({'bins': bins})}
+
+
+register(
+    Metric(
+        name='calibration',
+        summary='Expected calibration error of the probability of the predicted class.',
+        create=Calibration,
+        inputs=(CONFIDENCE,),
+        parameters=(
+            Parameter('calibration_bins', 15, 'Number of bins of equal width for calibration.', range='[1, 1000]'),
+        ),
+        source='arXiv:1706.04599, section 2',
+    )
+)

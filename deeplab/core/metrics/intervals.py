@@ -1,0 +1,109 @@
+"""Confidence intervals of mIoU and of the IoU of each class, by resampling the images (bootstrap)."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import numpy.typing as npt
+
+from deeplab.core.metrics import _image_counts
+from deeplab.core.metrics._figures import known
+from deeplab.registry import Metric, MetricContext, Parameter, register
+from deeplab.registry.metrics import MATRICES, Ids
+
+_MOST_DRAWS = 2_000_000  # numbers of images drawn at a time
+
+
+class Intervals:
+    """Percentile intervals of 95 %: in 95 % of repeated samples of images, such an interval contains the true value.
+
+    Each resample draws as many images as there are, with replacement, and sums their counts. An image without a
+    labeled pixel is excluded.
+    """
+
+    def __init__(self, context: MetricContext, bootstrap_samples: int, bootstrap_seed: int) -> None:
+        self._samples = bootstrap_samples
+        self._seed = bootstrap_seed
+        self._classes = context.num_classes
+        self._counts = _image_counts.ImageCounts(context.num_classes)
+        self._found: tuple[Shares, Shares] | None = None
+
+    def update(self, labels: Ids, predictions: Ids, *, matrices: _image_counts.Counts) -> None:
+        """Adds a batch of images, see `deeplab.registry.metrics.Accumulator`."""
+        counts = _image_counts.of_matrices(matrices)
+        self._counts.add(counts[counts[:, _image_counts.OF_LABEL].any(axis=1)])
+        self._found = None
+
+    def merge(self, other: Intervals) -> None:
+        """Adds the images of `other`."""
+        self._counts.add(other._counts.rows)
+        self._found = None
+
+    def result(self) -> dict[str, float | None]:
+        """Returns both ends of the interval of mIoU."""
+        miou, _ = self._intervals()
+        low, high = known(miou)
+        return {'miou low': low, 'miou high': high}
+
+    def class_figures(self) -> dict[str, tuple[float | None, ...]]:
+        """Returns both ends of the interval of the IoU of each class; None for a class that occurs nowhere."""
+        _, classes = self._intervals()
+        return {'low': known(classes[0]), 'high': known(classes[1])}
+
+    def _intervals(self) -> tuple[Shares, Shares]:
+        """Returns the intervals of mIoU, [2], and of the classes, [2, classes]; they do not depend on the order."""
+        if self._found is None:
+            rows = self._counts.rows.reshape(len(self._counts.rows), 3 * self._classes)
+            ious = _resampled_iou(rows[_sorted(rows)], self._samples, np.random.default_rng(self._seed))
+            self._found = _percentiles(_image_counts.mean_of_known(ious)[:, None])[:, 0], _percentiles(ious)
+        return self._found
+
+
+Shares = _image_counts.Shares
+
+
+def _sorted(rows: npt.NDArray[np.uint32]) -> npt.NDArray[np.intp]:
+    """Returns an order of rows that follows from their values alone."""
+    as_bytes = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1] * rows.itemsize)))
+    return np.argsort(as_bytes[:, 0], kind='stable')
+
+
+def _resampled_iou(rows: npt.NDArray[np.uint32], samples: int, random: np.random.Generator) -> Shares:
+    """Returns the IoU of each class in each resample: [n, 3 * classes] counts of images -> [samples, classes]."""
+    images, columns = rows.shape
+    if not images:
+        return np.full((samples, columns // 3), np.nan)
+    found = []
+    values = rows.astype(np.float64)  # sums are exact below 2**53
+    step = max(1, _MOST_DRAWS // images)
+    for first in range(0, samples, step):
+        number = min(step, samples - first)
+        drawn = random.integers(0, images, (number, images)) + images * np.arange(number)[:, None]
+        times = np.bincount(drawn.reshape(-1), minlength=number * images).reshape(number, images)
+        sums = times.astype(np.float64) @ values  # [number, 3 * classes]
+        found.append(_image_counts.class_iou(sums.reshape(number, 3, -1)))
+    return np.concatenate(found)
+
+
+def _percentiles(values: Shares) -> Shares:
+    """Returns the 2.5 % and 97.5 % quantiles of each column, without NaN: [n, columns] -> [2, columns]."""
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', RuntimeWarning)  # of columns that are NaN, whose result is NaN
+        quantiles: Shares = np.nanquantile(values, (0.025, 0.975), axis=0)
+    return quantiles
+
+
+register(
+    Metric(
+        name='intervals',
+        summary='Intervals of 95 % of mIoU and of the IoU of each class, by bootstrap over the images.',
+        create=Intervals,
+        inputs=(MATRICES,),
+        parameters=(
+            Parameter('bootstrap_samples', 1000, 'Number of resamples of intervals.', range='[100, 100000]'),
+            Parameter('bootstrap_seed', 0, 'Seed of the resamples of intervals.', range='[0, inf)'),
+        ),
+        source='Efron, Tibshirani: An Introduction to the Bootstrap, 1993, chapter 13',
+    )
+)

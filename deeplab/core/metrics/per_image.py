@@ -1,0 +1,89 @@
+"""A table of the images, as CSV: size, accuracy, mIoU, the IoU of each class and its share of the pixels."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from deeplab.core.metrics import _image_counts
+from deeplab.core.metrics._figures import known
+from deeplab.registry import Metric, MetricContext, register
+from deeplab.registry.metrics import MATRICES, NAMES, SIZES, Ids
+
+FILE = 'per_image.csv'
+_OF_FORMULAS = ('=', '+', '-', '@', '\t', '\r', '\n')  # how a cell begins that spreadsheets evaluate
+
+
+class PerImage:
+    """Collects the counts of each image, with its name and size."""
+
+    def __init__(self, context: MetricContext) -> None:
+        self._context = context
+        self._counts = _image_counts.ImageCounts(context.num_classes)
+        self._names: list[str] = []
+        self._sizes: list[tuple[int, int]] = []
+
+    def update(
+        self,
+        labels: Ids,
+        predictions: Ids,
+        *,
+        matrices: _image_counts.Counts,
+        names: Sequence[str],
+        sizes: Ids,
+    ) -> None:
+        """Adds a batch of images, see `deeplab.registry.metrics.Accumulator`."""
+        self._counts.add(_image_counts.of_matrices(matrices))
+        self._names += names
+        self._sizes += [(int(height), int(width)) for height, width in sizes]
+
+    def merge(self, other: PerImage) -> None:
+        """Adds the images of `other`."""
+        self._counts.add(other._counts.rows)
+        self._names += other._names
+        self._sizes += other._sizes
+
+    def result(self) -> dict[str, float | None]:
+        """Returns no figures: the table is a document."""
+        return {}
+
+    def documents(self) -> dict[str, str]:
+        """Returns the table, one line an image in the order of the records; a figure that is unknown is empty."""
+        text = io.StringIO()
+        writer = csv.writer(text)
+        writer.writerow(_safe(cell) for cell in self._header())
+        writer.writerows(self._lines())
+        return {FILE: text.getvalue()}
+
+    def _header(self) -> list[str]:
+        names = self._context.class_names
+        columns = ['name', 'height', 'width', 'labeled_pixels', 'accuracy', 'miou']
+        return [*columns, *(f'iou {name}' for name in names), *(f'pixels {name}' for name in names)]
+
+    def _lines(self) -> Iterator[list[object]]:
+        for name, size, counts in zip(self._names, self._sizes, self._counts.rows.astype(np.int64), strict=True):
+            right, of_label = counts[_image_counts.RIGHT], counts[_image_counts.OF_LABEL]
+            total = of_label.sum()
+            ious = _image_counts.class_iou(counts)
+            figures = [_image_counts.share(right.sum(), total), _image_counts.mean_of_known(ious)]
+            shares = [*figures, *ious, *_image_counts.share(of_label, np.full_like(of_label, total))]
+            texts = ['' if share is None else f'{share:.6g}' for share in known(np.array(shares))]
+            yield [_safe(name), *size, int(total), *texts]
+
+
+def _safe(text: str) -> str:
+    """Returns a text that spreadsheets show and do not evaluate: a quote before what begins as a formula does."""
+    return f"'{text}" if text.lstrip(' ').startswith(_OF_FORMULAS) else text
+
+
+register(
+    Metric(
+        name='per_image',
+        summary='A table of the images, per_image.csv: size, accuracy, mIoU, IoU and pixels of each class.',
+        create=PerImage,
+        inputs=(MATRICES, NAMES, SIZES),
+    )
+)

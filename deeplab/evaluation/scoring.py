@@ -1,0 +1,178 @@
+"""The metrics of a pass over a split: their accumulators, fed in a thread beside the network."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from absl import logging
+
+from deeplab import common
+from deeplab.core.metrics import Metrics, confusion_matrix
+from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.errors import OptionError
+from deeplab.evaluation import runner
+from deeplab.registry import CONFUSION_MATRIX, METRICS, MetricContext
+from deeplab.registry.metrics import CONFIDENCE, MATRICES, NAMES, SIZES
+
+T = TypeVar('T')
+Parameters = Mapping[str, Mapping[str, Any]]  # values of the parameters of each metric, by its name and theirs
+Figures = dict[str, float | None]
+
+# What batches must have for an input of metrics, beside labels and predictions.
+_KEYS = {SIZES: (common.HEIGHT, common.WIDTH), NAMES: (common.IMAGE_NAME,)}
+_WAITING = 2  # batches
+
+
+class Results(NamedTuple):
+    """The results of all metrics.
+
+    Attributes:
+      metrics: those of the confusion matrix.
+      further: figures of the further metrics, by names of metrics and figures.
+      of_classes: their figures of each class, by names of metrics and figures: one value a class.
+      documents: further results as text, by names of files.
+    """
+
+    metrics: Metrics
+    further: dict[str, Figures]
+    of_classes: dict[str, dict[str, tuple[float | None, ...]]]
+    documents: dict[str, str]
+
+
+def available(descriptor: DatasetDescriptor, parameters: Parameters) -> dict[str, Mapping[str, Any]]:
+    """Returns the metrics that can be computed for a data set; the log says why others cannot.
+
+    Args:
+      descriptor: of the data set.
+      parameters: all metrics that were asked for.
+    """
+    found = {}
+    for name, values in parameters.items():
+        try:
+            METRICS.get(name).create(_context(descriptor), **values)
+        except OptionError as error:
+            logging.info('Without the metric %s: %s', name, error)
+        else:
+            found[name] = values
+    return found
+
+
+def _context(descriptor: DatasetDescriptor) -> MetricContext:
+    """Returns the classes of a data set, for metrics."""
+    names = tuple(descriptor.class_name(i) for i in range(descriptor.num_classes))
+    categories = None if descriptor.categories is None else tuple(descriptor.categories)
+    return MetricContext(descriptor.num_classes, descriptor.ignore_label, names, categories)
+
+
+class Scores:
+    """The accumulators of all metrics: the confusion matrix, and the further ones."""
+
+    def __init__(self, descriptor: DatasetDescriptor, parameters: Parameters) -> None:
+        """Creates empty accumulators.
+
+        Args:
+          descriptor: of the data set.
+          parameters: the further metrics.
+
+        Raises:
+          OptionError: a metric cannot be computed for the data set.
+        """
+        context = _context(descriptor)
+        self._context = context
+        self._metrics = {name: METRICS.get(name) for name in (CONFUSION_MATRIX, *parameters)}
+        self._accumulators: dict[str, Any] = {
+            name: metric.create(context, **parameters.get(name, {})) for name, metric in self._metrics.items()
+        }
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What batches must have, by the names in `common`."""
+        return (common.LABEL, *(key for name, keys in _KEYS.items() if name in self._inputs for key in keys))
+
+    @property
+    def needs_confidence(self) -> bool:
+        """Whether batches must have the probability of the predicted class."""
+        return CONFIDENCE in self._inputs
+
+    @property
+    def _inputs(self) -> set[str]:
+        return {name for metric in self._metrics.values() for name in metric.inputs}
+
+    def update(self, batch: runner.Batch) -> None:
+        """Adds a batch of `runner.run_batches`.
+
+        Raises:
+          DataError: a label or a prediction is no class id.
+        """
+        labels, predictions = batch[common.LABEL][..., 0], batch[runner.PREDICTION]  # [n, h, w]
+        inputs = {name: self._input(name, labels, predictions, batch) for name in self._inputs}
+        for name, accumulator in self._accumulators.items():
+            accumulator.update(labels, predictions, **{key: inputs[key] for key in self._metrics[name].inputs})
+
+    def _input(self, name: str, labels: np.ndarray, predictions: np.ndarray, batch: runner.Batch) -> Any:
+        """Returns one of `registry.metrics.INPUTS`."""
+        if name == MATRICES:
+            return confusion_matrix.of_images(
+                labels, predictions, self._context.num_classes, self._context.ignore_label
+            )
+        if name == SIZES:
+            return np.stack([batch[common.HEIGHT], batch[common.WIDTH]], axis=1)
+        if name == NAMES:
+            return [text.decode('utf-8', 'replace') for text in batch[common.IMAGE_NAME]]
+        return batch[runner.CONFIDENCE]
+
+    def results(self) -> Results:
+        """Returns the results of all batches."""
+        further = {name: made for name, made in self._accumulators.items() if name != CONFUSION_MATRIX}
+        of_classes = {
+            name: {key: tuple(map(_finite, values)) for key, values in made.class_figures().items()}
+            for name, made in further.items()
+            if hasattr(made, 'class_figures')
+        }
+        documents: dict[str, str] = {}
+        for made in further.values():
+            documents |= made.documents() if hasattr(made, 'documents') else {}
+        return Results(
+            self._accumulators[CONFUSION_MATRIX].matrix.result(),
+            {name: {key: _finite(value) for key, value in made.result().items()} for name, made in further.items()},
+            of_classes,
+            documents,
+        )
+
+
+def _finite(figure: float | None) -> float | None:
+    """Returns a figure as a Python number; None for one that is not finite."""
+    if figure is None:
+        return None
+    value = float(figure)
+    return value if math.isfinite(value) else None
+
+
+@contextlib.contextmanager
+def in_background(function: Callable[[T], object]) -> Iterator[Callable[[T], None]]:
+    """Gives a function that leaves its calls of `function` to a thread, which makes them one after another.
+
+    A few calls may wait; then it waits for the thread. What `function` raises is raised by a later call, or at the end
+    of the `with` block, by which all calls are done.
+    """
+    pending: deque[concurrent.futures.Future[object]] = deque()
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+
+        def submit(argument: T) -> None:
+            while len(pending) >= _WAITING:
+                pending.popleft().result()
+            pending.append(thread.submit(function, argument))
+
+        try:
+            yield submit
+            while pending:
+                pending.popleft().result()
+        finally:
+            for call in pending:
+                call.cancel()
