@@ -69,7 +69,6 @@ class Program:
 # Programs of the original that are not implemented yet, and what they do there.
 PLANNED = {
     'convert_to_tflite': 'conversion of an exported network to TensorFlow Lite',
-    'eval_coco_format': 'evaluation in the COCO panoptic format',
 }
 
 

@@ -20,6 +20,7 @@ from deeplab.cli.inference_flags import (
 )
 from deeplab.cli.links import linked
 from deeplab.cli.network_flags import HEAD, NETWORK
+from deeplab.cli.panoptic_flags import COCO_FILES, COCO_METRIC, COCO_OUTPUT
 from deeplab.cli.plugin_flags import EVERY_PROGRAM
 from deeplab.cli.program import Program
 from deeplab.cli.repeat import with_repeated
@@ -149,6 +150,15 @@ _VIS = Program(
     to_options=vis_options,
     required=('checkpoint_dir', 'vis_logdir', 'dataset_dir'),
     aliases=('visualize', 'visualise'),
+)
+_EVAL_COCO_FORMAT = Program(
+    name='eval_coco_format',
+    module='deeplab.evaluation.eval_coco_format',
+    summary='Evaluate predictions in the COCO panoptic format: panoptic quality or parsing covering.',
+    example='--gt_json_file=gt.json --gt_folder=gt --pred_json_file=predicted.json --pred_folder=predicted',
+    groups=(COCO_FILES, COCO_METRIC, COCO_OUTPUT, *EVERY_PROGRAM),
+    to_options=plain_options(options.CocoFormatOptions),
+    required=('gt_json_file', 'gt_folder', 'pred_json_file', 'pred_folder'),
 )
 _BUILD_VOC = Program(
     name='build_voc2012_data',
@@ -445,6 +455,7 @@ program.register(
     TRAIN,
     _EVAL,
     _VIS,
+    _EVAL_COCO_FORMAT,
     _EXPORT,
     NETWORKS,
     _CHECKPOINT,

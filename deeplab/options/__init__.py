@@ -35,6 +35,7 @@ from deeplab.options.optimization import (
     LearningRateOptions,
     OptimizerOptions,
 )
+from deeplab.options.panoptic import PANOPTIC_METRICS, CocoFormatOptions
 from deeplab.options.rules import (
     check_size,
     require,
@@ -66,6 +67,7 @@ __all__ = [
     'COLORMAP_TYPES',
     'CheckpointOptions',
     'CloneOptions',
+    'CocoFormatOptions',
     'DatasetOptions',
     'DecoderOptions',
     'DemoOptions',
@@ -88,6 +90,7 @@ __all__ = [
     'ON_NAN',
     'OUTPUT_STRIDES',
     'OptimizerOptions',
+    'PANOPTIC_METRICS',
     'PRECISIONS',
     'PredictionOptions',
     'PresetsOptions',

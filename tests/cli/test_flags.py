@@ -95,6 +95,7 @@ REQUIRED = {
     'vis': ['--checkpoint_dir=logs', '--vis_logdir=vis', '--dataset_dir=records'],
     'export_model': ['--checkpoint_path=logs/model.ckpt-1', '--export_path=graph.pb'],
     'checkpoint': ['--file=logs/model.ckpt-1'],
+    'eval_coco_format': ['--gt_json_file=a', '--gt_folder=b', '--pred_json_file=c', '--pred_folder=d'],
     'server': ['--worker_hosts=a:1,b:1,c:1', '--ps_hosts=a:2'],
 }
 
@@ -143,6 +144,7 @@ def test_required_flags():
         'vis': {'checkpoint_dir', 'vis_logdir', 'dataset_dir'},
         'export_model': {'checkpoint_path', 'export_path'},
         'checkpoint': {'file'},
+        'eval_coco_format': {'gt_json_file', 'gt_folder', 'pred_json_file', 'pred_folder'},
         'server': {'worker_hosts'},
     }
 
@@ -167,7 +169,7 @@ def test_help_shows_every_flag_with_its_default_and_choices(program):
 
 
 # label_format has a single choice; --from needs a file (tests/training/test_run_manifest.py).
-UNREAD = {'from', 'plugins', 'keep_aspect_ratio', 'label_format', *ABSL_LOGGING}
+UNREAD = {'intersection_offset', 'from', 'plugins', 'keep_aspect_ratio', 'label_format', *ABSL_LOGGING}
 UNREAD_HERE = {(program, 'label_weights') for program in ('eval', 'vis', 'export_model')}
 NEEDS = {
     'boundary_f_width': '--metrics=boundary_f',

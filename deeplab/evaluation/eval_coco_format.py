@@ -1,0 +1,188 @@
+"""Evaluation of predictions in the COCO panoptic format: panoptic quality or parsing covering.
+
+`python deeplab/evaluation/eval_coco_format.py --flag=...` and `deeplab eval_coco_format` are one program.
+"""
+
+from __future__ import annotations
+
+if __name__ == '__main__':  # first, so that help and usage errors do not wait for other imports
+    import os
+    import sys
+
+    if not __package__:  # run as a file: replace the folder of this file by that of the package
+        sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    from deeplab import start
+
+    sys.exit(start.main(['eval_coco_format', *sys.argv[1:]]))
+
+import concurrent.futures
+import dataclasses
+import functools
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import tqdm
+from absl import logging
+
+from deeplab.errors import DataError, OutputError
+from deeplab.evaluation import coco_panoptic, panoptic
+from deeplab.evaluation.coco_panoptic import Annotation, Annotations
+from deeplab.options import CocoFormatOptions
+from deeplab.utils import files
+from deeplab.wording import option
+
+_PARTS_OF_A_WORKER = 8  # so that none waits long for the others
+
+Pairs = Sequence[tuple[Annotation, Annotation]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """Result of `deeplab eval_coco_format`.
+
+    Attributes:
+      report: a table of the means, in percent.
+      means: 'All', 'Things' and 'Stuff', each with the mean of each figure (from 0 to 1) and the number 'n' of
+        categories.
+      categories: figures by category; None for one that does not occur.
+      images: number of images.
+    """
+
+    report: str
+    means: dict[str, panoptic.Figures]
+    categories: list[panoptic.Figures]
+    images: int
+
+
+def run(options: CocoFormatOptions) -> Result:
+    """Compares predictions with the ground truth.
+
+    Raises:
+      DataError: A file is missing or wrong, or truth and predictions do not belong together.
+      OutputError: The results cannot be written.
+    """
+    truth = coco_panoptic.load(options.gt_json_file, options.gt_folder, options)
+    prediction = coco_panoptic.load(options.pred_json_file, options.pred_folder, options)
+    pairs = coco_panoptic.pairs(truth, prediction)
+    if not pairs:
+        raise DataError(f'{options.gt_json_file} has no annotations.')
+    _warn_of_unknown_categories(truth)
+    started = time.monotonic()
+    sums = _summed(pairs, options)
+    seconds = time.monotonic() - started
+    figures = panoptic.quality(sums) if options.metric == 'pq' else panoptic.covering(sums)
+    means = panoptic.means(figures, truth.is_thing)
+    report = [*_table(means, options.print_digits), f'{len(pairs)} images in {seconds:.1f} s.']
+    result = Result('\n'.join(report), means, figures, len(pairs))
+    if options.results_json_file:
+        _write(result, truth, options)
+    return result
+
+
+def _warn_of_unknown_categories(truth: Annotations) -> None:
+    """Warns of categories of which the file does not say whether they are things."""
+    used = {category for annotation in truth.images.values() for category in annotation.categories}
+    unknown = sorted(used - truth.is_thing.keys())
+    if unknown:
+        logging.warning(
+            'The ground truth does not describe the categories %s; they count as stuff.', str(unknown)[1:-1]
+        )
+
+
+def _summed(pairs: Pairs, options: CocoFormatOptions) -> np.ndarray:
+    """Returns the sums of the metric over all images, [num_categories, k]."""
+    workers = (os.cpu_count() or 1) if options.num_workers == -1 else options.num_workers
+    workers = min(workers, len(pairs))
+    size = max(1, len(pairs) // (workers * _PARTS_OF_A_WORKER)) if workers else 1
+    parts = [pairs[i : i + size] for i in range(0, len(pairs), size)]
+    compare = functools.partial(sums_of, options=options)
+    total: np.ndarray | float = 0.0
+    with tqdm.tqdm(total=len(pairs), desc='images', unit='image', disable=not sys.stderr.isatty()) as bar:
+        for part, sums in zip(parts, _mapped(compare, parts, workers), strict=True):
+            total = total + sums
+            bar.update(len(part))
+    return np.asarray(total)
+
+
+def _mapped(compare: functools.partial[np.ndarray], parts: Sequence[Pairs], workers: int) -> Iterator[np.ndarray]:
+    """Yields the sums of each part, in order; computed in `workers` processes, or in this one if that is 0."""
+    if not workers:
+        yield from map(compare, parts)
+        return
+    # New processes that import NumPy and Pillow alone; a fork of this one could inherit a lock of another thread.
+    context = multiprocessing.get_context('spawn')
+    with concurrent.futures.ProcessPoolExecutor(workers, context, _ignore_ctrl_c) as pool:
+        try:
+            yield from pool.map(compare, parts)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _ignore_ctrl_c() -> None:
+    """Leaves Ctrl-C to the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def sums_of(pairs: Pairs, options: CocoFormatOptions) -> np.ndarray:
+    """Returns the sums of the metric over some images, [num_categories, k].
+
+    Raises:
+      DataError: A PNG file is missing or wrong, or the sizes of truth and prediction differ.
+    """
+    total: np.ndarray | float = 0.0
+    for pair in pairs:
+        truth, prediction = (coco_panoptic.read(annotation, options.ignored_label) for annotation in pair)
+        if truth.index.shape != prediction.index.shape:
+            sizes = [f'{path.index.shape[1]}x{path.index.shape[0]}' for path in (truth, prediction)]
+            raise DataError(
+                f'{pair[0].path} has {sizes[0]} pixels, {pair[1].path} {sizes[1]}; a prediction must have the size of '
+                'its image.'
+            )
+        if options.metric == 'pq':
+            total = total + panoptic.quality_sums(truth, prediction, options.num_categories)
+        else:
+            by_share = options.normalize_by_image_size
+            total = total + panoptic.covering_sums(truth, prediction, options.num_categories, by_share)
+    return np.asarray(total)
+
+
+def _table(means: dict[str, panoptic.Figures], digits: int) -> list[str]:
+    """Returns the lines of a table in percent; `digits` are those of the shares."""
+    names = [name for name in means['All'] if name != 'n']
+    digits = max(digits - 2, 0)
+    width = digits + 7
+    lines = [f'{"":10}|' + ''.join(f'{name.upper():>{width}}' for name in names) + f'{"N":>6}']
+    lines.append('-' * len(lines[0]))
+    for group, row in means.items():
+        shown = [f'{"-" if row[name] is None else f"{100 * row[name]:.{digits}f}":>{width}}' for name in names]
+        lines.append(f'{group:10}|{"".join(shown)}{row["n"]:6}')
+    return lines
+
+
+def _write(result: Result, truth: Annotations, options: CocoFormatOptions) -> None:
+    """Writes all results to a JSON file."""
+    content = {
+        'metric': options.metric,
+        'means': result.means,
+        'categories': [
+            {'id': i, 'name': truth.names.get(i), 'isthing': truth.is_thing.get(i, False)} | figures
+            for i, figures in enumerate(result.categories)
+            if None not in figures.values()
+        ],
+        'images': result.images,
+        'options': dataclasses.asdict(options),
+    }
+    path = options.results_json_file or ''
+    try:
+        with files.written_whole(path) as stream:
+            json.dump(content, stream, indent=1)
+    except OSError as error:
+        setting = option('CocoFormatOptions.results_json_file', path)
+        raise OutputError(f'{setting} cannot be written ({error.strerror}).', result.report) from error
