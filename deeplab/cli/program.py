@@ -26,6 +26,7 @@ class Program:
       required: names of required flags.
       aliases: other names.
       runs_others: whether its `run` takes a second argument, `run_program`.
+      begin: begins what its run needs and what needs no TensorFlow, before TensorFlow is imported for the run.
       prepare: changes the words of the command line before they are parsed.
       positional: name of the flag whose value may be given as a positional argument, as FILE in `deeplab checkpoint
         FILE`, or values if the flag is a 'repeated string'; empty for none.
@@ -41,6 +42,7 @@ class Program:
     aliases: tuple[str, ...] = ()
     runs_others: bool = False
     positional: str = ''
+    begin: Callable[[Any], None] = lambda options: None
     prepare: Callable[[Sequence[str]], list[str]] = list
 
     @property

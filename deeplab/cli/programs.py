@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from deeplab import options
-from deeplab.cli import program
+from deeplab.cli import early, program
 from deeplab.cli.data_flags import AUGMENTATION, NUM_WORKERS, SEED, builder_groups, data_group
 from deeplab.cli.inference_flags import (
     ADD_FLIPPED_IMAGES,
@@ -81,6 +81,7 @@ TRAIN = Program(
         *EVERY_PROGRAM,
     ),
     to_options=train_options,
+    begin=early.check_records,
     required=('train_logdir', 'dataset_dir'),
     prepare=with_repeated,
 )
@@ -129,6 +130,7 @@ _EVAL = Program(
         *EVERY_PROGRAM,
     ),
     to_options=eval_options,
+    begin=early.check_records,
     required=('checkpoint_dir', 'eval_logdir', 'dataset_dir'),
     aliases=('evaluate',),
 )
@@ -148,6 +150,7 @@ _VIS = Program(
         *EVERY_PROGRAM,
     ),
     to_options=vis_options,
+    begin=early.check_records,
     required=('checkpoint_dir', 'vis_logdir', 'dataset_dir'),
     aliases=('visualize', 'visualise'),
 )

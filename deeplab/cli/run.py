@@ -86,6 +86,7 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
         log_files.start(program.name, values.path('log_dir'), values['stderrthreshold'])
         for note in values.notes:
             logging.info('%s', note)
+        program.begin(program_options)
         run = _imported(program)
         start.begin_to_run()
         with signals.raised():

@@ -19,11 +19,12 @@ import numpy as np
 import tqdm
 from absl import logging
 
-from deeplab.datasets import example, images, orientation, record_index
+from deeplab.datasets import example, images, orientation, record_index, segmentation_dataset
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.segmentation_dataset import SegmentationDataset
 from deeplab.errors import DataError
-from deeplab.utils import crop_sizes, documents, files, names
+from deeplab.options import DatasetOptions
+from deeplab.utils import child_process, crop_sizes, documents, files, names
 from deeplab.wording import is_set_by_flag, option
 
 _CHUNK = 32  # number of records that a thread processes at a time
@@ -114,19 +115,18 @@ def check(
       DataError: A record cannot be read (unless skip_corrupt_records), an image has other channels than the data set,
         a mask does not match its image or the classes or is not a single channel of ids, or there is no record.
     """
-    arguments: list[object] = [num_classes, ignore_label, skip_corrupt_records, needs_labels]
     channels, bits = dataset.descriptor.image_channels, dataset.descriptor.image_bits
-    if (channels, bits) != (3, 8):
-        arguments += [channels, bits]
-    kept = _CachedResult(cache_dir, dataset, arguments)
+    kept = _CachedResult(cache_dir, dataset, num_classes, ignore_label, skip_corrupt_records, needs_labels)
     if (check_result := kept.load()) is not None:
         _report_corrupt(dataset, check_result)
         return check_result
     index = index or record_index.RecordIndex.walk(dataset.shards, skip_corrupt_records)
     if not len(index):
         raise DataError(f"The shards of split '{dataset.split}' in '{dataset.directory}' contain no records.")
-    inspector = _Inspector(index, num_classes, ignore_label, skip_corrupt_records, needs_labels, channels, bits)
-    found = _inspect_all(inspector, len(index), f'checking {dataset.split}')
+    found = _begun_inspection(dataset, kept)
+    if found is None:
+        inspector = _Inspector(index, num_classes, ignore_label, skip_corrupt_records, needs_labels, channels, bits)
+        found = _inspect_all(inspector, len(index), f'checking {dataset.split}')
     if found.wrong:
         raise DataError(_message(dataset, found, len(index), MaskIds(num_classes, ignore_label)))
     _report_lost_bits(dataset, found.cut_to_8_bits, len(index))
@@ -140,6 +140,45 @@ def check(
     _report_corrupt(dataset, check_result)
     kept.save(check_result)
     return check_result
+
+
+def begin(options: DatasetOptions, num_classes: int, needs_labels: bool, cache_dir: str | None) -> None:
+    """Begins to check a split in a process of its own, while this one imports TensorFlow; `check` takes the findings.
+
+    It changes nothing but the time that `check` takes.
+
+    Args:
+      options: the split.
+      num_classes: as for `check`.
+      needs_labels: as for `check`.
+      cache_dir: as for `check`.
+    """
+
+    def inspect() -> tuple[str, _Found] | None:
+        dataset = segmentation_dataset.get_dataset(options.name, options.split, options.directory)
+        descriptor, skips = dataset.descriptor, options.skip_corrupt_records
+        kept = _CachedResult(cache_dir, dataset, num_classes, descriptor.ignore_label, skips, needs_labels)
+        if kept.load() is not None:
+            return None
+        index = record_index.RecordIndex.walk(dataset.shards, skips)
+        inspector = _Inspector(
+            index, num_classes, descriptor.ignore_label, skips, needs_labels, descriptor.image_channels,
+            descriptor.image_bits,
+        )  # fmt: skip
+        return kept.key, _inspect_all(inspector, len(index), f'checking {dataset.split}')
+
+    child_process.begin(_work_name(options.split, options.directory), inspect)
+
+
+def _begun_inspection(dataset: SegmentationDataset, kept: _CachedResult) -> _Found | None:
+    """Returns the findings of an inspection that `begin` began; None if there are none of this check."""
+    key, found = child_process.result(_work_name(dataset.split, dataset.directory)) or ('', None)
+    return found if key == kept.key else None
+
+
+def _work_name(split: str, directory: str) -> str:
+    """Returns the name of the check of a split among what `child_process` does."""
+    return f'check of {split} in {directory}'
 
 
 def require_fit(
@@ -430,13 +469,18 @@ def _report_corrupt(dataset: SegmentationDataset, check_result: CheckResult) -> 
 class _CachedResult:
     """A check result cached in a file, valid while the shards and the arguments of the check do not change."""
 
-    def __init__(self, cache_dir: str | None, dataset: SegmentationDataset, arguments: Sequence[object]) -> None:
+    def __init__(self, cache_dir: str | None, dataset: SegmentationDataset, *options: object) -> None:
+        """Finds the name of the file; `options` are those of the check from `num_classes` to `needs_labels`."""
         self._folder = None if cache_dir is None else pathlib.Path(cache_dir)
+        arguments = list(options)
+        channels, bits = dataset.descriptor.image_channels, dataset.descriptor.image_bits
+        if (channels, bits) != (3, 8):
+            arguments += [channels, bits]
         stats = [(os.path.abspath(shard), os.stat(shard)) for shard in dataset.shards if os.path.exists(shard)]
         shards = [(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats]
         key = json.dumps([_VERSION, arguments, shards])
-        self._key = hashlib.sha256(key.encode()).hexdigest()
-        self._name = f'record_check-{dataset.split}-{self._key[:12]}.json'
+        self.key = hashlib.sha256(key.encode()).hexdigest()
+        self._name = f'record_check-{dataset.split}-{self.key[:12]}.json'
 
     def load(self) -> CheckResult | None:
         """Returns the cached check result; None if there is no valid one."""
@@ -444,7 +488,7 @@ class _CachedResult:
             return None
         try:
             content = documents.load(self._folder / self._name)
-            if content['key'] != self._key:
+            if content['key'] != self.key:
                 return None
             return CheckResult(
                 np.array(content['records'], np.int64),
@@ -462,7 +506,7 @@ class _CachedResult:
         if self._folder is None:
             return
         content = {
-            'key': self._key,
+            'key': self.key,
             'records': check_result.records.tolist(),
             'sizes': check_result.sizes.tolist(),
             'class_pixels': check_result.class_pixels.tolist(),

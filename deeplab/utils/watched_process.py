@@ -6,15 +6,13 @@ parent uses little memory, reports what has happened, and returns the child's ex
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from deeplab.utils import memory
+from deeplab.utils import child_process, memory
 
-_PR_SET_PDEATHSIG = 1
 _ALIASES = {'evaluate': 'eval', 'visualize': 'vis', 'visualise': 'vis', 'export': 'export_model'}
 _SENT_BY_THE_KERNEL = 0x80  # si_code of the signals of a terminal, which go to all processes in its foreground
 _CRASHES = {
@@ -75,20 +73,10 @@ def fork(name: str, advice: Callable[[], str]) -> int | None:
     if child:
         return _exit_status(_wait(child, watched), lambda text: _print(f'{name}: error: {text}'), advice)
     if child == 0:
-        _die_with(parent)
+        child_process.die_with(parent)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     signal.signal(signal.SIGCHLD, on_end)
     return None
-
-
-def _die_with(parent: int) -> None:
-    """Makes the system kill this process when `parent` ends for any reason."""
-    try:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    except (OSError, AttributeError):  # another C library: the child may outlive a parent that is killed
-        return
-    if os.getppid() != parent:
-        os._exit(128 + signal.SIGKILL)
 
 
 def _wait(child: int, watched: set[signal.Signals]) -> int:

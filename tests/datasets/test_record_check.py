@@ -7,6 +7,8 @@ import pytest
 from deeplab import wording
 from deeplab.datasets import example, record_check, record_index, segmentation_dataset
 from deeplab.errors import DataError
+from deeplab.options import DatasetOptions
+from deeplab.utils import child_process
 from tests.datasets import files
 
 
@@ -55,6 +57,26 @@ def test_order_and_result_do_not_depend_on_the_threads(tmp_path, monkeypatch):
     np.testing.assert_array_equal(one.class_pixels, four.class_pixels)
     np.testing.assert_array_equal(one.class_image_pixels, four.class_image_pixels)
     assert one.records.tolist() == list(range(100))
+
+
+def test_a_check_takes_what_was_begun_for_it_alone(tmp_path, monkeypatch):
+    dataset = dataset_of(tmp_path, [files.record(seed) for seed in range(3)])
+    options = DatasetOptions('train', str(tmp_path), 'camvid')
+    begun = {}
+    monkeypatch.setattr(child_process, 'begin', lambda name, work: begun.update({name: work()}))
+    monkeypatch.setattr(child_process, 'result', lambda name: begun.pop(name, None))
+    expected = record_check.check(dataset, 3, 255)
+    record_check.begin(options, 3, True, None)
+    with monkeypatch.context() as patch:
+        patch.setattr(record_check, '_inspect_all', None)  # is not called
+        found = record_check.check(dataset, 3, 255)
+    np.testing.assert_array_equal(found.class_pixels, expected.class_pixels)
+    assert found.records.tolist() == [0, 1, 2]
+    record_check.begin(options, 200, True, None)  # another check, of which this one takes nothing
+    assert 'ids that are neither among the 1 classes' in message(dataset, 1, 255)
+    record_check.check(dataset, 3, 255, cache_dir=str(tmp_path))
+    record_check.begin(options, 3, True, str(tmp_path))
+    assert list(begun.values()) == [None]  # the result is cached
 
 
 def test_ids_outside_the_classes_are_named(tmp_path):

@@ -1,0 +1,107 @@
+"""Child processes that end with this one, and work that one of them does while this one imports TensorFlow."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+_PR_SET_PDEATHSIG = 1
+
+
+class _Begun(NamedTuple):
+    """Work that a child process does: its id, and the end of the pipe through which it sends its result."""
+
+    process: int
+    pipe: int
+
+
+_begun: dict[str, _Begun] = {}
+
+
+def die_with(parent: int) -> None:
+    """Makes the system kill this process when `parent` ends for any reason."""
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    except (OSError, AttributeError):  # another C library: the child may outlive a parent that is killed
+        return
+    if os.getppid() != parent:
+        os._exit(128 + signal.SIGKILL)
+
+
+def begin(name: str, work: Callable[[], Any]) -> bool:
+    """Begins work in a child process, if this one may be forked and there is a processor for it.
+
+    The import of TensorFlow takes seconds and one processor. After it, this process has threads and must not be forked.
+
+    Args:
+      name: under which `result` gives the result.
+      work: returns something that can be pickled, without TensorFlow. What it raises means that there is no result.
+
+    Returns:
+      Whether it has begun.
+    """
+    if not _may_fork() or name in _begun:
+        return False
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()  # buffered output would be written twice
+    parent = os.getpid()
+    readable, writable = os.pipe()
+    try:
+        process = os.fork()
+    except OSError:  # no more processes are allowed
+        os.close(readable)
+        os.close(writable)
+        return False
+    if process == 0:
+        os.close(readable)
+        _do(work, writable, parent)
+    os.close(writable)
+    _begun[name] = _Begun(process, readable)
+    return True
+
+
+def result(name: str) -> Any:
+    """Waits for the result of work that has begun under a name; None if there is none. It is given once."""
+    begun = _begun.pop(name, None)
+    if begun is None:
+        return None
+    try:
+        with os.fdopen(begun.pipe, 'rb') as pipe:
+            content = pipe.read()
+    except BaseException:  # such as Ctrl-C
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(begun.process, signal.SIGKILL)
+        raise
+    finally:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(begun.process, 0)
+    return pickle.loads(content) if content else None
+
+
+def _may_fork() -> bool:
+    """Returns whether this process has no threads that a fork would lose, and more than one processor."""
+    if sys.platform != 'linux' or 'tensorflow' in sys.modules or threading.active_count() > 1:
+        return False
+    return len(os.sched_getaffinity(0)) > 1
+
+
+def _do(work: Callable[[], Any], pipe: int, parent: int) -> None:
+    """Sends the result of `work` through `pipe`, and ends this process."""
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all processes; the parent ends this one
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        die_with(parent)
+        content = pickle.dumps(work())
+        with os.fdopen(pipe, 'wb') as stream:
+            stream.write(content)
+    finally:
+        os._exit(0)  # with what is raised: the parent does the work itself, and reports it

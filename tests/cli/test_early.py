@@ -1,0 +1,19 @@
+from deeplab.cli.parse import options_of
+from deeplab.cli.program import find_program
+from deeplab.datasets import record_check
+
+NETWORK = ['--dataset=camvid', '--dataset_dir=records', '--checkpoint_dir=logs']
+
+
+def test_each_program_begins_the_check_that_it_needs(monkeypatch):
+    begun = []
+    monkeypatch.setattr(record_check, 'begin', lambda *arguments: begun.append(arguments))
+    for name, words in {
+        'train': ['--train_logdir=t', '--train_split=val', *NETWORK[:2]],
+        'eval': ['--eval_logdir=e', *NETWORK],
+        'vis': ['--vis_logdir=v', *NETWORK],
+        'networks': [],
+    }.items():
+        find_program(name).begin(options_of(name, words))
+    assert [(split.split, split.directory) for split, *_ in begun] == [('val', 'records')] * 3
+    assert [rest for _, *rest in begun] == [[11, True, 't'], [11, True, 'e'], [11, False, 'v']]
