@@ -1,6 +1,10 @@
-"""Work of programs that begins before TensorFlow is imported, and needs none: the check of records."""
+"""What programs do before TensorFlow is imported: choose its kernels, and begin the check of records."""
 
 from __future__ import annotations
+
+import os
+import sys
+from typing import Any
 
 from deeplab.options import EvalOptions, TrainOptions, VisOptions
 
@@ -16,3 +20,20 @@ def check_records(options: TrainOptions | EvalOptions | VisOptions) -> None:
         cache_dir = options.eval_logdir if isinstance(options, EvalOptions) else options.vis_logdir
     needs_labels = not isinstance(options, VisOptions)
     record_check.begin(options.dataset, options.model.num_classes, needs_labels, cache_dir)
+
+
+def use_one_dnn(options: Any = None) -> None:
+    """Makes TensorFlow's CPU kernels those of oneDNN, unless the environment says otherwise.
+
+    TensorFlow leaves them off on processors without AVX-512, where they are faster, too: eval's network takes two
+    thirds of the processor time with them.
+    """
+    del options
+    if 'tensorflow' not in sys.modules:  # it reads the variable once
+        os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '1')
+
+
+def prepare_inference(options: EvalOptions | VisOptions) -> None:
+    """Begins what eval and vis need."""
+    use_one_dnn()
+    check_records(options)

@@ -130,7 +130,7 @@ _EVAL = Program(
         *EVERY_PROGRAM,
     ),
     to_options=eval_options,
-    begin=early.check_records,
+    begin=early.prepare_inference,
     required=('checkpoint_dir', 'eval_logdir', 'dataset_dir'),
     aliases=('evaluate',),
 )
@@ -150,7 +150,7 @@ _VIS = Program(
         *EVERY_PROGRAM,
     ),
     to_options=vis_options,
-    begin=early.check_records,
+    begin=early.prepare_inference,
     required=('checkpoint_dir', 'vis_logdir', 'dataset_dir'),
     aliases=('visualize', 'visualise'),
 )
@@ -402,6 +402,7 @@ _EXPORT = Program(
         *EVERY_PROGRAM,
     ),
     to_options=export_options,
+    begin=early.use_one_dnn,
     required=('checkpoint_path', 'export_path'),
     aliases=('export',),
 )

@@ -1,3 +1,6 @@
+import os
+import sys
+
 from deeplab.cli.parse import options_of
 from deeplab.cli.program import find_program
 from deeplab.datasets import record_check
@@ -17,3 +20,17 @@ def test_each_program_begins_the_check_that_it_needs(monkeypatch):
         find_program(name).begin(options_of(name, words))
     assert [(split.split, split.directory) for split, *_ in begun] == [('val', 'records')] * 3
     assert [rest for _, *rest in begun] == [[11, True, 't'], [11, True, 'e'], [11, False, 'v']]
+
+
+def test_one_dnn_is_chosen_before_tensorflow_is_imported_unless_the_user_chooses(monkeypatch):
+    monkeypatch.setattr(os, 'environ', {})
+    begin = find_program('export_model').begin
+    monkeypatch.setitem(sys.modules, 'tensorflow', None)
+    begin(None)
+    assert not os.environ  # it is imported already
+    monkeypatch.delitem(sys.modules, 'tensorflow')
+    begin(None)
+    assert os.environ == {'TF_ENABLE_ONEDNN_OPTS': '1'}
+    os.environ['TF_ENABLE_ONEDNN_OPTS'] = '0'
+    begin(None)
+    assert os.environ == {'TF_ENABLE_ONEDNN_OPTS': '0'}
