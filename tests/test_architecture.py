@@ -63,6 +63,8 @@ LAYERS = {
     'deeplab.export_model': 6,
     'deeplab.presets': 6,
     'deeplab.download': 6,
+    'deeplab.benchmark': 6,
+    'deeplab.benchmarking': 6,
     'deeplab.networks': 6,
     'deeplab.inspect_checkpoint': 6,
     'deeplab.demo': 6,

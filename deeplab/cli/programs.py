@@ -25,6 +25,7 @@ from deeplab.cli.plugin_flags import EVERY_PROGRAM
 from deeplab.cli.program import Program
 from deeplab.cli.repeat import with_repeated
 from deeplab.cli.to_options import (
+    benchmark_options,
     checkpoint_options,
     download_options,
     eval_options,
@@ -36,7 +37,7 @@ from deeplab.cli.to_options import (
     train_options,
     vis_options,
 )
-from deeplab.cli.tool_flags import CLASSES, FETCH, JSON
+from deeplab.cli.tool_flags import BENCHMARK, CLASSES, FETCH, JSON
 from deeplab.cli.training_flags import (
     CHECKPOINT_EXCLUDE_SCOPES,
     CHECKPOINT_RENAME_MAP,
@@ -111,6 +112,15 @@ _PREVIEW = Program(
     ),
     to_options=preview_options,
     required=('dataset_dir',),
+    prepare=TRAIN.prepare,
+)
+_BENCHMARK = Program(
+    name='benchmark',
+    module='deeplab.benchmark',
+    summary='Measure speed and memory of a network on this machine: inference, training, what waits.',
+    example='--model_variant=mobilenet_v2 --train_crop_size=513,513 --train_batch_size=8',
+    groups=(BENCHMARK, *TRAIN.groups),
+    to_options=benchmark_options,
     prepare=TRAIN.prepare,
 )
 _EVAL = Program(
@@ -465,5 +475,6 @@ program.register(
     _CHECKPOINT,
     _PRESETS,
     _DOWNLOAD,
+    _BENCHMARK,
     _SERVER,
 )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from deeplab import common, options
+from deeplab.cli import plugin_flags
 from deeplab.cli.links import filled
 from deeplab.cli.network_flags import HEAD, NETWORK
 from deeplab.cli.parse import parse_flags
@@ -154,6 +155,17 @@ def preview_options(values: Values) -> options.PreviewOptions:
     if path.endswith(os.sep) or os.path.isdir(path):
         path = os.path.join(path, PREVIEW_FILE)
     return filled(options.PreviewOptions, values, train=train_options(values), path=path)
+
+
+def benchmark_options(values: Values) -> options.BenchmarkOptions:
+    """Returns the options of benchmark."""
+    return filled(
+        options.BenchmarkOptions,
+        values,
+        train=train_options(values),
+        engine=filled(options.EngineOptions, values, threads=None),
+        plugins=tuple(plugin_flags.named_in(values.words)),
+    )
 
 
 def _model_of_classes(values: Values) -> options.ModelOptions:

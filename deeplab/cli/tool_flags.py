@@ -49,3 +49,44 @@ CLASSES = Group(
         ),
     ),
 )
+BENCHMARK = Group(
+    'Benchmark; all flags of train are accepted, too',
+    (
+        linked('output', 'BenchmarkOptions.output', 'JSON file for the results, or its folder.', is_path=True),
+        linked(
+            'image_size',
+            'BenchmarkOptions.image_size',
+            'Height and width, in pixels, of the images that the network predicts. Not set: --train_crop_size.',
+            kind='list',
+        ),
+        linked(
+            'checkpoint_dir',
+            'BenchmarkOptions.checkpoint_dir',
+            'Checkpoint, or folder of checkpoints, whose weights predict. Not set: random weights.',
+            is_path=True,
+        ),
+        linked(
+            'batch_sizes',
+            'BenchmarkOptions.batch_sizes',
+            'Numbers of images that the network predicts at a time, such as 1,4,16.',
+            kind='list',
+        ),
+        linked(
+            'threads',
+            'BenchmarkOptions.threads',
+            'Numbers of threads that predict, such as 1,2,4. Not set: one, and one per core.',
+            kind='list',
+        ),
+        linked(
+            'training_batch_sizes',
+            'BenchmarkOptions.training_batch_sizes',
+            'Images of a training step, such as 4,8,16. Not set: --train_batch_size, and half of it.',
+            kind='list',
+        ),
+        linked(
+            'budget_secs',
+            'BenchmarkOptions.budget_secs',
+            'Seconds after which no further measurement begins; the first of each kind is always made.',
+        ),
+    ),
+)

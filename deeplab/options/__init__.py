@@ -9,6 +9,7 @@ allowed values. What cannot be checked from the options alone (whether a backbon
 is used.
 """
 
+from deeplab.options.benchmark import BenchmarkOptions
 from deeplab.options.builders import (
     BuildAde20kOptions,
     BuildCityscapesOptions,
@@ -60,6 +61,7 @@ __all__ = [
     'AUTO_ENGINE',
     'AsppOptions',
     'AugmentOptions',
+    'BenchmarkOptions',
     'BuildAde20kOptions',
     'BuildCityscapesOptions',
     'BuildVocOptions',

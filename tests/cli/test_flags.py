@@ -183,6 +183,7 @@ NEEDS = {
     'tversky_alpha': '--loss=tversky',
     'tversky_beta': '--loss=tversky',
 }
+WITH_THOSE_OF_TRAIN = ('preview', 'benchmark')
 # Of train and preview: what is about the initial checkpoint is refused without one.
 NEEDS_IN_TRAIN = dict.fromkeys(
     ('checkpoint_exclude_scopes', 'checkpoint_rename_map'), '--tf_initial_checkpoint=model.ckpt'
@@ -228,13 +229,21 @@ def _other_value(flag):
     return OTHER_VALUES.get(flag.name, OTHER_VALUES_OF_KINDS[flag.kind])
 
 
+@pytest.mark.parametrize('program', WITH_THOSE_OF_TRAIN)
+def test_flags_of_train_reach_the_options_of_train(program):
+    words = [*REQUIRED['train'], '--optimizer=adam', '--train_batch_size=6', '--output_stride=8']
+    assert cli.options_of(program, words).train == cli.options_of('train', words)
+    assert set(cli.find_program('train').flags) <= set(cli.find_program(program).flags)
+
+
 @pytest.mark.parametrize('program', [program.name for program in cli.PROGRAMS])
 def test_every_flag_reaches_the_options(program):
     """A flag that sets no option would be ignored silently."""
+    shared = cli.find_program('train').flags if program in WITH_THOSE_OF_TRAIN else {}
     for flag in cli.find_program(program).flags.values():
-        if flag.name in UNREAD or (program, flag.name) in UNREAD_HERE:
+        if flag.name in UNREAD or (program, flag.name) in UNREAD_HERE or flag.name in shared:
             continue
-        needed = NEEDS | (NEEDS_IN_TRAIN if program in ('train', 'preview') else {})
+        needed = NEEDS | (NEEDS_IN_TRAIN if program == 'train' else {})
         words = [*REQUIRED.get(program, ()), *needed.get(flag.name, '').split()]
         changed = cli.options_of(program, [*words, f'--{flag.name}={_other_value(flag)}'])
         assert changed != cli.options_of(program, words), flag.name

@@ -1,0 +1,1 @@
+"""Measurements of `deeplab benchmark`, each in a process of its own."""
