@@ -19,13 +19,14 @@ import dataclasses
 import os
 import re
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
 from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.errors import OptionError, OutputError
-from deeplab.evaluation import evaluation_rounds, runner, scoring, waiting
+from deeplab.errors import CheckpointError, OptionError, OutputError
+from deeplab.evaluation import evaluation_rounds, runner, scoring, several_checkpoints, waiting
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.options import EvalOptions, ResizeOptions
 from deeplab.utils import files, folder_lock, memory, output_files
@@ -40,7 +41,7 @@ class Result:
 
     Attributes:
       rounds: one for each checkpoint, in order.
-      report: the last round as a table, for the user.
+      report: the last round as a table, for the user; of several checkpoints the best one, and the mIoU of each.
     """
 
     rounds: tuple[evaluation_rounds.Round, ...]
@@ -48,7 +49,7 @@ class Result:
 
 
 def run(options: EvalOptions) -> Result:
-    """Evaluates each new checkpoint until the limits in `options.wait` are reached.
+    """Evaluates each new checkpoint until the limits in `options.wait` are reached, or several given ones.
 
     Args:
       options: the checkpoints, the network and the split.
@@ -66,9 +67,8 @@ def run(options: EvalOptions) -> Result:
 
 def _run(options: EvalOptions) -> Result:
     """Does the work of `run`, in a locked folder."""
-    split = runner.open_split(
-        'eval', options.dataset, options.model, options.resize, needs_labels=True, cache_dir=options.eval_logdir
-    )
+    split = _open_split(options)
+    options = dataclasses.replace(options, model=dataclasses.replace(options.model, crop_size=split.crop_size))
     runner.warn_of_flips(options.prediction)
     found = label_checks.validation_labels(split.descriptor, split.check_result, options.dataset.split)
     for line in (*label_checks.ignored_class(split.descriptor), *found):
@@ -82,14 +82,70 @@ def _run(options: EvalOptions) -> Result:
     if not options.master:
         network.check_memory('eval')
     task = evaluation_rounds.Task(network, split, options.resize, metrics, options.master, options.use_moving_average)
-    rounds = []
-    for checkpoint in waiting.rounds(options.checkpoint_dir, options.wait):
-        found = evaluation_rounds.evaluate(checkpoint, task)
-        name = figures_file(found.global_step, options)
-        path = evaluation_rounds.free_path(options.eval_logdir, name, 'flags', '-by_eval')
-        rounds.append(dataclasses.replace(found, path=path))
-        _publish(rounds[-1], split.descriptor, options)
+    if options.further_checkpoint_dirs or options.all_checkpoints:
+        return _of_several(options, task)
+    rounds = [
+        _evaluate(checkpoint, options, task) for checkpoint in waiting.rounds(options.checkpoint_dir, options.wait)
+    ]
     return Result(tuple(rounds), report(rounds[-1], split.descriptor) if rounds else '')
+
+
+def _open_split(options: EvalOptions) -> runner.Split:
+    """Opens the split, with the crop size of the options or one that is chosen for its images."""
+    model = options.model
+    asked = dataclasses.replace(model, crop_size=None) if options.fits_crop_size else model
+    split = runner.open_split(
+        'eval', options.dataset, asked, options.resize, True, options.eval_logdir, chooses_crop=True
+    )
+    if asked.crop_size is not None:
+        return split
+    if model.crop_size is not None and all(np.less_equal(split.crop_size, model.crop_size)):
+        return dataclasses.replace(split, crop_size=model.crop_size)
+    logging.info('The crop size is %d,%d, into which every image fits.', *split.crop_size)
+    return split
+
+
+def _evaluate(checkpoint: str, options: EvalOptions, task: evaluation_rounds.Task) -> evaluation_rounds.Round:
+    """Evaluates a checkpoint and writes its metrics."""
+    found = evaluation_rounds.evaluate(checkpoint, task)
+    name = figures_file(found.global_step, options)
+    path = evaluation_rounds.free_path(options.eval_logdir, name, 'flags', '-by_eval')
+    found = dataclasses.replace(found, path=path)
+    _publish(found, task.split.descriptor, options)
+    return dataclasses.replace(found, documents={})  # they may be large, and are written
+
+
+def _of_several(options: EvalOptions, task: evaluation_rounds.Task) -> Result:
+    """Evaluates several checkpoints that exist, and compares them; one that cannot be read is left out.
+
+    Raises:
+      CheckpointError: there is none, or none can be evaluated.
+    """
+    directories = [options.checkpoint_dir, *options.further_checkpoint_dirs]
+    rounds: list[evaluation_rounds.Round] = []
+    failure = None
+    for target in several_checkpoints.find(directories, options.all_checkpoints):
+        logdir = os.path.join(options.eval_logdir, target.folder) if target.folder else options.eval_logdir
+        output_files.make_folder(logdir)
+        try:
+            rounds.append(_evaluate(target.path, dataclasses.replace(options, eval_logdir=logdir), task))
+        except CheckpointError as error:
+            logging.warning('%s', error)
+            failure = failure or error
+    if not rounds:
+        assert failure is not None  # `find` has found a checkpoint in each folder
+        raise failure
+    descriptor = task.split.descriptor
+    names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
+    path = os.path.join(options.eval_logdir, f'checkpoints{_variant(options)}.json')
+    content = several_checkpoints.as_json(rounds, names) | {'flags': flags_of_figures(options)}
+    text = f'{report(several_checkpoints.best(rounds), descriptor)}\n\n{several_checkpoints.table(rounds)}'
+    try:
+        with output_files.writing_to(options.eval_logdir, 'EvalOptions.eval_logdir'):
+            evaluation_rounds.write_json(content, path)
+    except OptionError as error:
+        raise OutputError(str(error), text) from error
+    return Result(tuple(rounds), f'{text}\nAll checkpoints: {path}')
 
 
 def _publish(result: evaluation_rounds.Round, descriptor: DatasetDescriptor, options: EvalOptions) -> None:
@@ -147,7 +203,12 @@ def figures_file(step: int, options: EvalOptions) -> str:
     So evaluations of one checkpoint with different options do not overwrite each other:
     metrics-30000-test-scales_0.5_1.0-flipped.json.
     """
-    parts = ['metrics', str(step)]
+    return f'metrics-{step}{_variant(options)}.json'
+
+
+def _variant(options: EvalOptions) -> str:
+    """Returns the part of the names of files that states the options that are not at their defaults."""
+    parts = ['']
     if options.dataset.split != _DEFAULT_SPLIT:
         parts.append(re.sub(r'[^\w.]', '_', options.dataset.split))
     if not options.prediction.is_single_scale:
@@ -159,7 +220,7 @@ def figures_file(step: int, options: EvalOptions) -> str:
     resize = (options.resize.min_value, options.resize.max_value, options.resize.factor)
     if options.resize != ResizeOptions():
         parts.append('_'.join(['resized', *('-' if value is None else str(value) for value in resize)]))
-    return '-'.join(parts) + '.json'
+    return '-'.join(parts)
 
 
 def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> str:

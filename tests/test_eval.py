@@ -73,6 +73,7 @@ def test_a_perfect_checkpoint(options, caplog):
 def test_masks_are_warned_of_before_a_checkpoint_is_waited_for(options, caplog, monkeypatch):
     split = types.SimpleNamespace(
         descriptor=descriptor.DatasetDescriptor('own', 4, 1),
+        crop_size=(17, 17),
         check_result=label_checks.Counts(np.array([0, 0, 7, 0]), 3),
     )
     monkeypatch.setattr(runner, 'open_split', lambda *_, **__: split)
@@ -284,6 +285,71 @@ def test_a_single_checkpoint_may_be_named(options):
         eval_program.run(changed(options, checkpoint_dir=f'{path}.index'))
 
 
+def test_every_checkpoint_of_a_folder_is_compared_by_step(options, tmp_path, caplog):
+    for step, weight in ((20, 1.0), (3, 0.0), (100, 2.0)):
+        setup.write_checkpoint(options.checkpoint_dir, step, weight)
+    pathlib.Path(options.checkpoint_dir, 'model.ckpt-50.index').write_text('damaged')
+    result = eval_program.run(changed(options, all_checkpoints=True, wait=WaitOptions()))
+    assert [each.global_step for each in result.rounds] == [3, 20, 100]
+    content = json.loads(pathlib.Path(options.eval_logdir, 'checkpoints.json').read_text())
+    assert content['best'] == result.rounds[1].checkpoint
+    assert [each['miou'] for each in content['checkpoints']] == [each.metrics.miou for each in result.rounds]
+    assert all(os.path.exists(each['metrics']) for each in content['checkpoints'])
+    assert content['flags']['eval_split'] == 'val'
+    assert re.search(r'^mean IoU +1\.0000$', result.report, re.M)  # the table of the best one
+    assert re.search(r'^ +20 +1\.0000 +1\.0000  .*model.ckpt-20 \(best\)$', result.report, re.M)
+    assert result.report.endswith('checkpoints.json')
+    assert any('model.ckpt-50' in line for line in logged(caplog, logging.WARNING))
+
+
+def test_checkpoints_of_several_folders_have_a_folder_each(options, tmp_path):
+    folders = [tmp_path / name / 'train' for name in 'ab']
+    for folder, weight in zip(folders, (1.0, 0.0), strict=True):
+        folder.mkdir(parents=True)
+        setup.write_checkpoint(folder, 10, weight)
+    several = {'checkpoint_dir': str(folders[0]), 'further_checkpoint_dirs': (str(folders[1]),)}
+    result = eval_program.run(changed(options, wait=WaitOptions(), **several))
+    logdir = pathlib.Path(options.eval_logdir)
+    assert [each.path for each in result.rounds] == [
+        str(logdir / name / 'metrics-10.json') for name in ('train', 'train_2')
+    ]
+    assert result.rounds[0].metrics.miou == 1.0 > result.rounds[1].metrics.miou
+    assert len(list((logdir / 'train_2').glob('events*'))) == 1
+    with pytest.raises(CheckpointError, match='nowhere'):
+        several['further_checkpoint_dirs'] = (str(tmp_path / 'nowhere'),)
+        eval_program.run(changed(options, **several))
+
+
+def test_no_checkpoint_of_several_fits(options):
+    setup.write_checkpoint(options.checkpoint_dir, name='other')
+    with pytest.raises(CheckpointError, match='it lacks 1 of 1 variables'):
+        eval_program.run(changed(options, all_checkpoints=True))
+    assert not os.path.exists(os.path.join(options.eval_logdir, 'checkpoints.json'))
+
+
+def test_a_repeated_checkpoint_dir():
+    made = cli.options_of('eval', ['--checkpoint_dir=a', '--checkpoint_dir', 'b', *DEFAULT_LINE, '--eval_scales=1'])
+    assert (made.further_checkpoint_dirs, made.checkpoint_dir) == (('a', 'b'), 'logs')
+    assert cli.options_of('eval', DEFAULT_LINE).further_checkpoint_dirs == ()
+
+
+@pytest.mark.parametrize(
+    ('crop_size', 'fits', 'expected'), [((9, 8), True, (17, 17)), ((33, 17), True, (33, 17)), (None, False, (17, 17))]
+)
+def test_a_crop_size_into_which_every_image_fits(options, crop_size, fits, expected):
+    setup.write_checkpoint(options.checkpoint_dir)
+    chosen = dataclasses.replace(changed(options, 'model', crop_size=crop_size), fits_crop_size=fits)
+    (only,) = eval_program.run(chosen).rounds
+    assert only.metrics.miou == 1.0
+    assert json.loads(pathlib.Path(only.path).read_text())['flags']['eval_crop_size'] == list(expected)
+
+
+def test_the_crop_size_of_a_command_line_is_kept():
+    default, given = (cli.options_of('eval', [*DEFAULT_LINE, *more]) for more in ((), ('--eval_crop_size=513,513',)))
+    assert default.model.crop_size == given.model.crop_size == (513, 513)
+    assert (default.fits_crop_size, given.fits_crop_size) == (True, False)
+
+
 def test_images_are_measured_at_the_resized_size(options):
     setup.write_checkpoint(options.checkpoint_dir)
     result = eval_program.run(changed(options, resize=ResizeOptions(min_value=4, max_value=17)))
@@ -333,8 +399,6 @@ def test_other_mistakes(options):
         eval_program.run(changed(options, 'model', model_variant='vgg'))
     with pytest.raises(OptionError, match="The network has 3 classes, the data set 'tiny' 4; they must be equal."):
         eval_program.run(changed(options, 'model', outputs_to_num_classes={'semantic': 3}))
-    with pytest.raises(OptionError, match='crop_size is not set'):
-        eval_program.run(changed(options, 'model', crop_size=None))
     with pytest.raises(DataError, match="There is no shard 'test-\\*'.*Splits with shards there: val"):
         eval_program.run(changed(options, 'dataset', split='test'))
     pathlib.Path(options.eval_logdir).write_text('a file')

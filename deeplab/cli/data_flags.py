@@ -44,6 +44,14 @@ def _dataset() -> list[Flag]:
     return [linked('dataset', 'DatasetOptions.name', meaning, is_path=True)]
 
 
+# Ends of the meaning of the crop size.
+_OF_LARGER_IMAGES = {
+    'train': '.',
+    'eval': '. If it is not given and an image is larger, the smallest size into which every image fits is used.',
+    'vis': ', and no image may be larger.',
+}
+
+
 def data_group(prefix: str, split: str, *more: Flag) -> Group:
     """Returns the flags of the data that a program reads: `prefix` is train, eval or vis."""
     return Group(
@@ -68,7 +76,7 @@ def data_group(prefix: str, split: str, *more: Flag) -> Group:
                 'list',
                 ['513', '513'],  # of the original's programs; a network of unknown size has None in the options
                 'Height and width, in pixels, of the input of the network: 513,513, or one flag for each. Multiples of '
-                '--output_stride plus 1 are best' + ('.' if prefix == 'train' else ', and no image may be larger.'),
+                f'--output_stride plus 1 are best{_OF_LARGER_IMAGES[prefix]}',
                 fields=('ModelOptions.crop_size',),
             ),
             *more,

@@ -78,7 +78,15 @@ METRIC_FLAGS = Group('Metrics', (_metrics, parameters('EvalOptions')))
 EVAL_RESULTS = Group(
     'Checkpoints and results',
     (
-        _CHECKPOINT_DIR,
+        dataclasses.replace(
+            _CHECKPOINT_DIR,
+            meaning=f'{_CHECKPOINT_DIR.meaning} Repeat the flag to compare several, each evaluated once.',
+        ),
+        linked(
+            'all_checkpoints',
+            'EvalOptions.all_checkpoints',
+            'Evaluate every checkpoint of the folder once, by step, instead of waiting for new ones.',
+        ),
         _USE_MOVING_AVERAGE,
         linked(
             'eval_logdir',

@@ -110,6 +110,9 @@ def eval_options(values: Values) -> options.EvalOptions:
         resize=filled(options.ResizeOptions, values),
         prediction=filled(options.PredictionOptions, values),
         wait=_wait_options(values, 'max_number_of_evaluations'),
+        # The flag of the original is no repeated one; the last occurrence is its value.
+        further_checkpoint_dirs=tuple(map(os.path.expanduser, values.occurrences('checkpoint_dir')[:-1])),
+        fits_crop_size=not values.given('eval_crop_size'),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -61,6 +62,16 @@ class Values:
                 f'--{name}={size[0]} is one number, but a size is height and width: write --{name}={size[0]},{size[0]}.'
             )
         return size
+
+    def occurrences(self, name: str) -> list[str]:
+        """Returns the texts that a flag has on the command line, in order; it may be given several times."""
+        found = []
+        words = [*self.words, '']
+        for word, next_word in itertools.pairwise(words):
+            given, equals, text = word.lstrip('-').partition('=')
+            if word.startswith('-') and given == name:
+                found.append(text if equals else next_word)
+        return found
 
     def names(self, name: str) -> tuple[str, ...]:
         """Returns the names in a comma-separated list; none if it is empty or not set."""

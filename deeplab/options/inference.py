@@ -91,6 +91,10 @@ class EvalOptions:
       model: the network.
       dataset: the split to evaluate on.
       checkpoint_dir: folder of the checkpoints, or one checkpoint.
+      further_checkpoint_dirs: more of them; the newest checkpoint of each is then evaluated once, without waiting.
+      all_checkpoints: whether every checkpoint of each folder is evaluated once, instead of the newest one.
+      fits_crop_size: whether the crop size is replaced by the smallest one into which every image fits, if an image is
+        larger; it is so too if the crop size is not set.
       eval_logdir: folder for the metrics.
       resize: resizing of the images before the network.
       prediction: scales and flips that are averaged.
@@ -114,6 +118,9 @@ class EvalOptions:
     master: str = ''
     use_moving_average: bool = False
     metrics: tuple[str, ...] = ()
+    further_checkpoint_dirs: tuple[str, ...] = ()
+    all_checkpoints: bool = False
+    fits_crop_size: bool = False
     settings: Settings = ()
 
     def __post_init__(self) -> None:

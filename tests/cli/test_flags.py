@@ -65,6 +65,7 @@ NEW = {
     'eval': {
         'boundary_f_width',
         'boundary_iou_width',
+        'all_checkpoints',
         'bootstrap_samples',
         'bootstrap_seed',
         'calibration_bins',

@@ -29,16 +29,21 @@ class Calibration:
     def _add(self, labels: Ids, predictions: Ids, confidence: npt.NDArray[np.float32]) -> None:
         """Adds an image."""
         counted = labels != self._context.ignore_label
-        right = (labels == predictions)[counted]
-        units = np.rint(confidence[counted] * np.float32(_ONE)).astype(np.int32)
-        bins = np.clip((units.astype(np.int64) * self._bins - 1) // _ONE, 0, self._bins - 1)
-        # Right pixels have bins of their own, so that two passes give all three sums.
-        places = bins + self._bins * right
-        number = np.bincount(places, minlength=2 * self._bins).reshape(2, -1)
-        total = np.bincount(bins, weights=units, minlength=self._bins)  # exact: integers below 2**53
-        self._pixels += number.sum(axis=0)
-        self._right += number[1]
-        self._confidence += total.astype(np.int64)
+        right = labels[counted] == predictions[counted]
+        shares = confidence[counted]
+        # One place more than bins, for probabilities of 0, which belong to the first bin. Right pixels have places of
+        # their own, so that two passes give all three sums.
+        places = np.ceil(shares * np.float32(self._bins)).astype(np.intp)
+        length = self._bins + 1
+        total = np.bincount(places, weights=np.rint(shares * np.float32(_ONE)), minlength=length)  # exact: integers
+        number = np.bincount(places + length * right, minlength=2 * length).reshape(2, length)
+        for sums, found in (
+            (self._pixels, number.sum(axis=0)),
+            (self._right, number[1]),
+            (self._confidence, total.astype(np.int64)),
+        ):
+            sums += found[1:]
+            sums[0] += found[0]
 
     def merge(self, other: Calibration) -> None:
         """Adds the images of `other`."""
