@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from deeplab.options import PresetsOptions
-from deeplab.zoo.catalog import Preset, Published, all_presets, get, settings
+from deeplab.zoo.catalog import Preset, Published, all_presets, get, settings, split_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,13 +114,13 @@ def command_lines(preset: Preset) -> list[str]:
     lines = []
     for row in preset.published:
         words = [f'--preset={preset.name} --dataset_dir=tfrecord --checkpoint_dir={folder} --eval_logdir=eval']
-        words += [f'--eval_split={_split(preset, row.split)}']
+        words += [f'--eval_split={split_of(preset, row.split)}']
         words += [f'--output_stride={row.output_stride}'] if row.output_stride != preset.output_stride else []
         words += [f'--eval_scales={scale:g}' for scale in row.scales if row.scales != (1.0,)]
         words += ['--add_flipped_images'] if row.flips else []
         lines.append(f'deeplab eval {" ".join(words)} --max_number_of_evaluations=1')
     lines.append(
-        f'deeplab vis --preset={preset.name} --dataset_dir=tfrecord --vis_split={_split(preset, "val")} '
+        f'deeplab vis --preset={preset.name} --dataset_dir=tfrecord --vis_split={split_of(preset, "val")} '
         f'--checkpoint_dir={folder} --vis_logdir=vis --max_number_of_iterations=1'
     )
     lines.append(
@@ -130,15 +130,10 @@ def command_lines(preset: Preset) -> list[str]:
     return [*lines, _train_line(preset)]
 
 
-def _split(preset: Preset, split: str) -> str:
-    """Returns the name of a split in the records."""
-    return f'{split}_fine' if preset.dataset == 'cityscapes' else split
-
-
 def _train_line(preset: Preset) -> str:
     """Returns a training that starts from the checkpoint, with frozen batch norms, as batches will be small."""
     words = [f'--preset={preset.name} --tf_initial_checkpoint={preset.folder} --fine_tune_batch_norm=false']
     # The crop must be as large as the area over which the image-level feature pools.
     words += [f'--train_crop_size={size}' for size in preset.flags.get('image_pooling_crop_size', ())]
-    words += [f'--train_split={_split(preset, "train")} --dataset_dir=tfrecord --train_logdir=train']
+    words += [f'--train_split={split_of(preset, "train")} --dataset_dir=tfrecord --train_logdir=train']
     return f'deeplab train {" ".join(words)}'

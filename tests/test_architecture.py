@@ -65,6 +65,7 @@ LAYERS = {
     'deeplab.download': 6,
     'deeplab.benchmark': 6,
     'deeplab.benchmarking': 6,
+    'deeplab.verify': 6,
     'deeplab.networks': 6,
     'deeplab.inspect_checkpoint': 6,
     'deeplab.demo': 6,

@@ -27,10 +27,12 @@ def _commands(path):
 
 @pytest.fixture
 def with_rooms(tmp_path, monkeypatch):
-    """A working folder with the data set that the tutorial describes."""
+    """A working folder with the data set that the tutorial describes, and the published figures of another page."""
     page = (ROOT / 'docs' / 'tutorial_own_dataset.md').read_text(encoding='utf-8')
     (description,) = re.findall(r'```json\n(.*?)```', page, re.DOTALL)
     (tmp_path / 'rooms.json').write_text(description)
+    page = (ROOT / 'docs' / 'published_checkpoints.md').read_text(encoding='utf-8')
+    (tmp_path / 'camvid.json').write_text(re.findall(r'```json\n(.*?)```', page, re.DOTALL)[0])
     monkeypatch.chdir(tmp_path)
 
 

@@ -37,7 +37,7 @@ from deeplab.cli.to_options import (
     train_options,
     vis_options,
 )
-from deeplab.cli.tool_flags import BENCHMARK, CLASSES, FETCH, JSON
+from deeplab.cli.tool_flags import BENCHMARK, CLASSES, FETCH, JSON, VERIFICATION, VERIFY_BATCH_SIZE
 from deeplab.cli.training_flags import (
     CHECKPOINT_EXCLUDE_SCOPES,
     CHECKPOINT_RENAME_MAP,
@@ -51,6 +51,7 @@ from deeplab.cli.training_flags import (
     UNUSED_HERE,
     VALIDATION,
 )
+from deeplab.cli.verify_options import verify_options
 from deeplab.cli.words import Flag, Group
 
 
@@ -143,6 +144,15 @@ _EVAL = Program(
     begin=early.prepare_inference,
     required=('checkpoint_dir', 'eval_logdir', 'dataset_dir'),
     aliases=('evaluate',),
+)
+_VERIFY = Program(
+    name='verify',
+    module='deeplab.verify',
+    summary='Evaluate a checkpoint with published settings, and compare the mean IoU with the published one.',
+    example='--preset=mobilenetv2_coco_voc_trainaug --dataset_dir=tfrecord',
+    groups=(VERIFICATION, data_group('eval', 'val', VERIFY_BATCH_SIZE), NETWORK, HEAD, *EVERY_PROGRAM),
+    to_options=verify_options,
+    required=('dataset_dir',),
 )
 _VIS = Program(
     name='vis',
@@ -468,6 +478,7 @@ program.register(
     _PREVIEW,
     TRAIN,
     _EVAL,
+    _VERIFY,
     _VIS,
     _EVAL_COCO_FORMAT,
     _EXPORT,

@@ -24,7 +24,7 @@ from deeplab.zoo import catalog
 PREVIEW_FILE = 'preview.png'
 
 
-def _model_of_dataset(values: Values) -> options.ModelOptions:
+def model_of_dataset(values: Values) -> options.ModelOptions:
     """Returns the network that the flags describe, for the classes and channels of their data set."""
     dataset = descriptor.load(values.path('dataset'))
     return _model_options(values, dataset.num_classes, input_channels=dataset.image_channels)
@@ -85,7 +85,7 @@ def train_options(values: Values) -> options.TrainOptions:
     return filled(
         options.TrainOptions,
         values,
-        model=_model_of_dataset(values),
+        model=model_of_dataset(values),
         dataset=filled(options.DatasetOptions, values),
         resize=filled(options.ResizeOptions, values),
         augment=filled(options.AugmentOptions, values),
@@ -105,7 +105,7 @@ def eval_options(values: Values) -> options.EvalOptions:
     return filled(
         options.EvalOptions,
         values,
-        model=_model_of_dataset(values),
+        model=model_of_dataset(values),
         dataset=filled(options.DatasetOptions, values),
         resize=filled(options.ResizeOptions, values),
         prediction=filled(options.PredictionOptions, values),
@@ -121,7 +121,7 @@ def vis_options(values: Values) -> options.VisOptions:
     return filled(
         options.VisOptions,
         values,
-        model=_model_of_dataset(values),
+        model=model_of_dataset(values),
         dataset=filled(options.DatasetOptions, values),
         resize=filled(options.ResizeOptions, values),
         prediction=filled(options.PredictionOptions, values),

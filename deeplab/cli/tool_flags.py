@@ -21,6 +21,39 @@ FETCH = (
         is_path=True,
     ),
 )
+VERIFICATION = Group(
+    'Checkpoint, published figures and results',
+    (
+        linked(
+            'checkpoint_dir',
+            'VerifyOptions.checkpoint_dir',
+            'Folder of the checkpoint, or the checkpoint. Not set: that of --preset, which is downloaded.',
+            is_path=True,
+        ),
+        Flag(
+            'published',
+            'string',
+            None,  # the options have the evaluations themselves
+            'JSON file with published figures: a list of objects with output_stride, scales, flips, split, miou (in '
+            'percent). Not set: those of --preset.',
+            fields=('VerifyOptions.cases',),
+            is_path=True,
+        ),
+        linked(
+            'tolerance',
+            'VerifyOptions.tolerance',
+            'Largest difference of the mean IoU, in percentage points, with which a figure counts as reproduced.',
+        ),
+        linked(
+            'diagnosis_images',
+            'VerifyOptions.diagnosis_images',
+            'Number of images on which other settings are tried if a figure is not reproduced; 0: none are tried.',
+        ),
+        linked('verify_logdir', 'VerifyOptions.verify_logdir', 'Folder for the results, as JSON.', is_path=True),
+        *FETCH,
+    ),
+)
+VERIFY_BATCH_SIZE = linked('eval_batch_size', 'VerifyOptions.batch_size', 'Images per batch.')
 # None is "not given" here: the data set, or the checkpoint, then has the numbers.
 CLASSES = Group(
     'Classes',

@@ -55,6 +55,7 @@ from deeplab.options.tools import (
     PresetsOptions,
 )
 from deeplab.options.training import ON_NAN, PreviewOptions, RestoreOptions, TrainOptions, ValidationOptions
+from deeplab.options.verification import VerifyCase, VerifyOptions
 from deeplab.registry import PRECISIONS
 
 __all__ = [
@@ -104,6 +105,8 @@ __all__ = [
     'ServerOptions',
     'TrainOptions',
     'ValidationOptions',
+    'VerifyCase',
+    'VerifyOptions',
     'VisOptions',
     'WaitOptions',
     'check_size',

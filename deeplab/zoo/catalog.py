@@ -15,11 +15,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from deeplab.errors import OptionError
+from deeplab.utils import documents
 
 _FACTS = pathlib.Path(__file__).with_name('presets.json')
 
 # The flag of the crop size, by program. Training has its own crop size, as large as memory allows.
-_CROP_FLAGS = {'eval': 'eval_crop_size', 'vis': 'vis_crop_size', 'export_model': 'crop_size', 'networks': 'crop_size'}
+_CROP_FLAGS = {
+    'eval': 'eval_crop_size',
+    'verify': 'eval_crop_size',
+    'vis': 'vis_crop_size',
+    'export_model': 'crop_size',
+    'networks': 'crop_size',
+}
 _BACKBONE_PROGRAMS = ('train', 'preview', 'networks', 'checkpoint')
 
 Settings = dict[str, tuple[str, ...]]
@@ -126,6 +133,33 @@ def get(name: str) -> Preset:
     raise OptionError(f'--preset={name} is unknown. {hint}`deeplab presets` lists all {len(known)}.')
 
 
+def split_of(preset: Preset, split: str) -> str:
+    """Returns the name of a published split in the records."""
+    return f'{split}_fine' if preset.dataset == 'cityscapes' else split
+
+
+def read_published(path: str) -> tuple[Published, ...]:
+    """Reads published evaluations from a JSON or YAML file: a list of objects with the attributes of `Published`.
+
+    Raises:
+      OptionError: the file cannot be read, or is something else.
+    """
+    try:
+        rows = tuple(Published(**{**row, 'scales': tuple(row['scales'])}) for row in documents.load(path))
+        good = rows and all(0 <= row.miou <= 100 and row.output_stride > 0 for row in rows)
+        reason = 'its figures are not percentages'
+    except FileNotFoundError:
+        raise OptionError(f'There is no file {path} with published figures.') from None
+    except documents.DocumentError as error:
+        raise OptionError(f'{path} {error}.') from None
+    except (TypeError, KeyError, AttributeError) as error:
+        good, reason = False, str(error)
+    if not good:
+        example = '[{"output_stride": 16, "scales": [1.0], "flips": false, "split": "val", "miou": 75.32}]'
+        raise OptionError(f'{path} does not hold published figures ({reason}). Write them like {example}.')
+    return rows
+
+
 def settings(preset: Preset, program: str, given: Mapping[str, Any]) -> Settings:
     """Returns the flags that `preset` sets for a program.
 
@@ -151,6 +185,7 @@ def settings(preset: Preset, program: str, given: Mapping[str, Any]) -> Settings
         found |= {'output_stride': (str(stride),), 'dataset': (str(preset.dataset),)}
         found |= {'num_classes': (str(preset.num_classes),)} if program == 'export_model' else {}
         found |= {_CROP_FLAGS[program]: (str(preset.crop_size),)} if program in _CROP_FLAGS else {}
+        found |= {'eval_split': (split_of(preset, 'val'),)} if program == 'verify' else {}
         found |= _at_output_stride(preset, stride, given)
     return {name: texts for name, texts in found.items() if name not in given}
 

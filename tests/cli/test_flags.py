@@ -96,6 +96,7 @@ REQUIRED = {
     'vis': ['--checkpoint_dir=logs', '--vis_logdir=vis', '--dataset_dir=records'],
     'export_model': ['--checkpoint_path=logs/model.ckpt-1', '--export_path=graph.pb'],
     'checkpoint': ['--file=logs/model.ckpt-1'],
+    'verify': ['--dataset_dir=records', '--preset=mobilenetv2_coco_voc_trainaug'],
     'eval_coco_format': ['--gt_json_file=a', '--gt_folder=b', '--pred_json_file=c', '--pred_folder=d'],
     'server': ['--worker_hosts=a:1,b:1,c:1', '--ps_hosts=a:2'],
 }
@@ -145,6 +146,7 @@ def test_required_flags():
         'vis': {'checkpoint_dir', 'vis_logdir', 'dataset_dir'},
         'export_model': {'checkpoint_path', 'export_path'},
         'checkpoint': {'file'},
+        'verify': {'dataset_dir'},
         'eval_coco_format': {'gt_json_file', 'gt_folder', 'pred_json_file', 'pred_folder'},
         'server': {'worker_hosts'},
     }
@@ -172,6 +174,8 @@ def test_help_shows_every_flag_with_its_default_and_choices(program):
 # label_format has a single choice; --from needs a file (tests/training/test_run_manifest.py).
 UNREAD = {'intersection_offset', 'from', 'plugins', 'keep_aspect_ratio', 'label_format', *ABSL_LOGGING}
 UNREAD_HERE = {(program, 'label_weights') for program in ('eval', 'vis', 'export_model')}
+# --published needs a file; nothing is published for other splits and strides (tests/test_verify.py).
+UNREAD_HERE |= {('verify', name) for name in ('published', 'eval_split', 'output_stride')}
 NEEDS = {
     'boundary_f_width': '--metrics=boundary_f',
     'boundary_iou_width': '--metrics=boundary_iou',

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deeplab import common, vis
+from deeplab import cli, common, verify, vis
 from deeplab import eval as eval_program
 from deeplab.datasets import build_voc2012_data
 from deeplab.options import (
@@ -76,6 +76,19 @@ def test_miou_of_a_single_scale(golden, dataset, tmp_path):
 def test_miou_of_several_scales_and_flips(golden, dataset, tmp_path):
     prediction = PredictionOptions((0.5, 1.0, 1.75), True)
     check_eval(golden, dataset, tmp_path, prediction, 'eval_val_scales_0.5_1.0_1.75_flipped')
+
+
+@pytest.mark.slow
+def test_verify_says_that_it_is_reproduced(golden, dataset, tmp_path):
+    published = 100 * json.loads((golden / 'run.json').read_text())['eval_val_single_scale']['miou']
+    (tmp_path / 'camvid.json').write_text(
+        json.dumps([{'output_stride': 16, 'scales': [1.0], 'flips': False, 'split': 'val', 'miou': published}])
+    )
+    words = [f'--published={tmp_path}/camvid.json', f'--checkpoint_dir={golden}', f'--dataset_dir={dataset.directory}']
+    words += ['--dataset=camvid', '--depth_multiplier=0.5', '--eval_crop_size=361,481', '--tolerance=0.05']
+    result = verify.run(cli.options_of('verify', [*words, f'--verify_logdir={tmp_path}']))
+    assert result.status == 0
+    assert result.report.splitlines()[-1].startswith('Reproduced')
 
 
 @pytest.mark.slow

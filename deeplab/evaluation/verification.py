@@ -1,0 +1,275 @@
+"""Evaluation with published settings; if the mean IoU differs, a search for the setting that is most probably another.
+
+The search compares with what would be measured if one setting were another: from the confusion matrix, where that
+suffices, otherwise by evaluating some images twice, with the published settings and with the other ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from absl import logging
+
+from deeplab.core import moving_average
+from deeplab.core.metrics import ConfusionMatrix
+from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.errors import UserError
+from deeplab.evaluation import evaluation_rounds, runner
+from deeplab.inference.network import InferenceNetwork
+from deeplab.options import PredictionOptions, ResizeOptions, VerifyCase, VerifyOptions
+from deeplab.wording import option
+
+_USUAL_SCALES = (0.5, 0.75, 1.0, 1.25, 1.5, 1.75)  # of most published evaluations with several scales
+_STRIDES = {8: 16, 16: 8}
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """What another setting would give.
+
+    Attributes:
+      setting: the setting, for the user.
+      miou: the mean IoU with it, in percent; None where it is unknown.
+      is_estimate: whether it was measured on a part of the images.
+    """
+
+    setting: str
+    miou: float | None = None
+    is_estimate: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Verified:
+    """A published evaluation, repeated.
+
+    Attributes:
+      case: the published one.
+      round: the measured figures.
+      miou: measured mean IoU, in percent.
+      is_reproduced: whether the difference is within the tolerance.
+      findings: what may be the reason if it is not, the most probable first.
+    """
+
+    case: VerifyCase
+    round: evaluation_rounds.Round
+    miou: float
+    is_reproduced: bool
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Trial:
+    """Settings to try; `text` is the one that differs."""
+
+    text: str
+    case: VerifyCase
+    use_moving_average: bool = False
+
+
+def verify(checkpoint: str, case: VerifyCase, options: VerifyOptions) -> Verified:
+    """Repeats a published evaluation.
+
+    Args:
+      checkpoint: path of the checkpoint.
+      case: the published evaluation.
+      options: the split, the tolerance, and how to search for the reason of a difference.
+
+    Raises:
+      UserError: Data set, network or checkpoint are missing or do not match.
+    """
+    split = _open(case, options)
+    found = _evaluate(checkpoint, _Trial('', case), split, options)
+    miou = _percent(found)
+    if abs(miou - case.miou) <= options.tolerance:
+        return Verified(case, found, miou, True)
+    other_ids = from_matrix(found.metrics.confusion_matrix, split.descriptor)
+    findings = [*_from_records(split, options), *(each for each in other_ids if explains(each, case.miou, miou))]
+    findings += _tried(checkpoint, case, split, miou, options)
+    return Verified(case, found, miou, False, tuple(ranked(findings, case.miou, miou)))
+
+
+def ranked(findings: Sequence[Finding], published: float, measured: float) -> list[Finding]:
+    """Returns findings in the order of probability.
+
+    What is wrong with the records comes first, then the settings that come closer to the published figure than half of
+    the difference, the closest first, then the others.
+    """
+
+    def rank(finding: Finding) -> tuple[int, float]:
+        if finding.miou is None:
+            return 0, 0.0
+        distance = abs(finding.miou - published)
+        return (1 if explains(finding, published, measured) else 2), distance
+
+    return sorted(findings, key=rank)
+
+
+def explains(finding: Finding, published: float, measured: float) -> bool:
+    """Returns whether a finding may be the reason why `measured` differs from `published`."""
+    return finding.miou is None or abs(finding.miou - published) < abs(measured - published) / 2
+
+
+# --- What needs no further evaluation --------------------------------------------------------------------------------
+
+
+def _from_records(split: runner.Split, options: VerifyOptions) -> Iterator[Finding]:
+    """Yields what differs between the records and the split that was published."""
+    expected = split.descriptor.splits.get(options.dataset.split)
+    if expected and expected != split.num_images:
+        yield Finding(f'the records have {split.num_images} images, but {options.dataset.split} has {expected}')
+    ignored = split.descriptor.ignore_label
+    if not split.check_result.ignored_pixels and ignored >= split.descriptor.num_classes:
+        yield Finding(f'no pixel of the masks has the ignore label {ignored}; were these pixels given a class?')
+
+
+def from_matrix(matrix: Sequence[Sequence[int]], descriptor: DatasetDescriptor) -> list[Finding]:
+    """Returns what the mean IoU would be with other class ids, or as another mean.
+
+    Args:
+      matrix: numbers of pixels [label][prediction].
+      descriptor: of the data set.
+    """
+    counts = np.asarray(matrix, np.int64)
+    ious = _metrics(counts).class_iou
+    known = [0.0 if iou is None else iou for iou in ious]
+    found = []
+    if None in ious:
+        found.append(Finding('classes that do not occur count as 0 in the mean', 100 * float(np.mean(known))))
+    if len(known) > 1:
+        name = descriptor.class_name(0)
+        rest = [iou for iou in ious[1:] if iou is not None]
+        if rest:
+            found.append(Finding(f"class 0 ('{name}') is not part of the mean", 100 * float(np.mean(rest))))
+        for shift in (1, -1):
+            text = f'the class ids of the masks are {"greater" if shift > 0 else "less"} by 1 than those of the network'
+            found.append(Finding(text, _miou(np.roll(counts, shift, axis=1))))
+    order = counts.argmax(axis=0)  # the label that is most frequent under each prediction
+    if sorted(order) == list(range(len(known))) and list(order) != list(range(len(known))):
+        text = f'the masks have the classes in another order than the network (its classes are {order.tolist()} there)'
+        permuted = np.empty_like(counts)
+        permuted[:, order] = counts
+        found.append(Finding(text, _miou(permuted)))
+    return [finding for finding in found if finding.miou is not None]
+
+
+def _metrics(counts: np.ndarray) -> evaluation_rounds.Metrics:
+    matrix = ConfusionMatrix(len(counts))
+    matrix.counts = counts
+    return matrix.result()
+
+
+def _miou(counts: np.ndarray) -> float | None:
+    miou = _metrics(counts).miou
+    return None if miou is None else 100 * miou
+
+
+# --- Other settings, tried on some images ----------------------------------------------------------------------------
+
+
+def _tried(
+    checkpoint: str, case: VerifyCase, split: runner.Split, miou: float, options: VerifyOptions
+) -> Iterator[Finding]:
+    """Yields what each of the other settings would give, estimated on some images.
+
+    The estimate is the measured mean IoU plus the difference that the setting makes on these images.
+    """
+    if not options.diagnosis_images:
+        return
+    trials = list(_trials(case, split, checkpoint, options))
+    part = _part(split, options.diagnosis_images)
+    is_estimate = part.num_images < split.num_images
+    logging.info('Trying %d other settings on %d images.', len(trials), part.num_images)
+    base = _percent(_evaluate(checkpoint, _Trial('', case), part, options)) if is_estimate else miou
+    for trial in trials:
+        try:
+            other = _part(_open(trial.case, options), options.diagnosis_images)
+            found = _percent(_evaluate(checkpoint, trial, other, options))
+        except UserError as error:
+            logging.info('Not tried: %s (%s)', trial.text, error)
+            continue
+        logging.info('%s: mIoU %.2f %% instead of %.2f %% on these images.', trial.text, found, base)
+        yield Finding(trial.text, miou + found - base, is_estimate)
+
+
+def _trials(case: VerifyCase, split: runner.Split, checkpoint: str, options: VerifyOptions) -> Iterator[_Trial]:
+    """Yields settings, each of which differs from the published ones in one thing."""
+    if case.as_published is not None:
+        yield _Trial(f'without {" ".join(case.overrides)}', case.as_published)
+    if moving_average.held_by(checkpoint):
+        text = option('EvalOptions.use_moving_average', True)
+        yield _Trial(f'the moving averages of the weights ({text})', case, use_moving_average=True)
+    for prediction in _predictions(case.prediction, options.other_predictions):
+        yield _Trial(described(prediction), dataclasses.replace(case, prediction=prediction))
+    yield from _network_trials(case)
+    smallest = dataclasses.replace(case, model=dataclasses.replace(case.model, crop_size=None))
+    fitting = _open(smallest, options).crop_size
+    if fitting != split.crop_size:
+        text = option('ModelOptions.crop_size', fitting)
+        yield _Trial(text, dataclasses.replace(case, model=dataclasses.replace(case.model, crop_size=fitting)))
+    if case.resize != ResizeOptions():
+        text = f'without {option("ResizeOptions.min_value")} and {option("ResizeOptions.max_value")}'
+        yield _Trial(text, dataclasses.replace(smallest, resize=ResizeOptions()))
+
+
+def described(prediction: PredictionOptions) -> str:
+    """Returns scales and flips as text."""
+    scales = ', '.join(f'{scale:g}' for scale in prediction.scales)
+    return f'scales {scales}' + (', flips' if prediction.add_flipped_images else '')
+
+
+def _predictions(used: PredictionOptions, others: Sequence[PredictionOptions]) -> list[PredictionOptions]:
+    """Returns other scales and flips."""
+    candidates = [*others, PredictionOptions(), PredictionOptions(_USUAL_SCALES, True)]
+    if not used.is_single_scale:
+        candidates.append(dataclasses.replace(used, add_flipped_images=not used.add_flipped_images))
+    return [each for each in dict.fromkeys(candidates) if each != used]
+
+
+def _network_trials(case: VerifyCase) -> Iterator[_Trial]:
+    """Yields other output strides and atrous rates, which no variable of a checkpoint shows."""
+    model = case.model
+    if model.output_stride not in _STRIDES:
+        return
+    stride, rates = _STRIDES[model.output_stride], model.aspp.rates or ()
+    factor = model.output_stride / stride
+    scaled = tuple(max(1, int(rate * factor)) for rate in rates)
+    aspp = dataclasses.replace(model.aspp, rates=scaled)
+    text = option('ModelOptions.output_stride', stride)
+    rates_text = option('AsppOptions.rates', scaled)
+    other = dataclasses.replace(model, output_stride=stride, aspp=aspp)
+    yield _Trial(f'{text} {rates_text}' if rates else text, dataclasses.replace(case, model=other))
+    if rates:
+        other = dataclasses.replace(model, aspp=aspp)
+        yield _Trial(rates_text, dataclasses.replace(case, model=other))
+
+
+def _open(case: VerifyCase, options: VerifyOptions) -> runner.Split:
+    """Opens the split for a network; without a crop size that is the smallest into which every image fits."""
+    return runner.open_split(
+        'eval', options.dataset, case.model, case.resize, True, options.verify_logdir, chooses_crop=True
+    )
+
+
+def _part(split: runner.Split, images: int) -> runner.Split:
+    """Returns the split with at most `images` images, evenly spread."""
+    count = min(images, split.num_images)
+    chosen = np.linspace(0, split.num_images - 1, count).astype(int)
+    found = split.check_result
+    found = dataclasses.replace(found, records=found.records[chosen], sizes=found.sizes[chosen])
+    return dataclasses.replace(split, check_result=found)
+
+
+def _evaluate(checkpoint: str, trial: _Trial, split: runner.Split, options: VerifyOptions) -> evaluation_rounds.Round:
+    """Evaluates the checkpoint with some settings."""
+    model = dataclasses.replace(trial.case.model, crop_size=split.crop_size)
+    network = InferenceNetwork(model, trial.case.prediction, options.batch_size)
+    network.check_memory('eval')
+    task = evaluation_rounds.Task(network, split, trial.case.resize, use_moving_average=trial.use_moving_average)
+    return evaluation_rounds.evaluate(checkpoint, task)
+
+
+def _percent(found: evaluation_rounds.Round) -> float:
+    """Returns the mean IoU in percent; 0 where no pixel is labeled."""
+    return 100 * (found.metrics.miou or 0.0)
