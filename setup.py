@@ -17,7 +17,7 @@ setuptools.setup(
     license='Apache-2.0',
     python_requires='>=3.11',
     packages=setuptools.find_namespace_packages(include=['deeplab', 'deeplab.*']),
-    package_data={'deeplab': ['**/*.json']},
+    package_data={'deeplab': ['**/*.json', 'reporting/page/*']},
     install_requires=[
         'absl-py>=2.0',
         'google-crc32c>=1.5',
@@ -30,7 +30,8 @@ setuptools.setup(
     extras_require={
         'yaml': ['pyyaml>=6.0'],
         'tensorboard': ['tensorboard>=2.19'],
-        'test': ['pytest>=8.0', 'pytest-xdist>=3.5', 'pyyaml>=6.0'],
+        'report': ['vl-convert-python>=1.7,<2'],
+        'test': ['pytest>=8.0', 'pytest-xdist>=3.5', 'pyyaml>=6.0', 'selenium>=4.20', 'vl-convert-python>=1.7,<2'],
         'dev': ['mypy>=1.11', 'pytest>=8.0', 'pytest-xdist>=3.5', 'pyyaml>=6.0', 'ruff>=0.6'],
     },
     entry_points={'console_scripts': ['deeplab = deeplab.start:main']},

@@ -54,12 +54,15 @@ LAYERS = {
     'deeplab.utils.user_modules': 1,
     'deeplab.training': 5,
     'deeplab.evaluation': 5,
+    'deeplab.reporting': 5,
     'deeplab.export': 5,
     'deeplab.train': 6,
     'deeplab.server': 6,
     'deeplab.preview': 6,
     'deeplab.eval': 6,
     'deeplab.vis': 6,
+    'deeplab.report': 6,
+    'deeplab.compare': 6,
     'deeplab.export_model': 6,
     'deeplab.presets': 6,
     'deeplab.download': 6,
@@ -87,6 +90,10 @@ NOT_SEEN = (
     ('deeplab.export', 'deeplab.training'),
     ('deeplab.export', 'deeplab.evaluation'),
     ('deeplab.training', 'deeplab.export'),
+    ('deeplab.training', 'deeplab.reporting'),
+    ('deeplab.evaluation', 'deeplab.reporting'),
+    ('deeplab.export', 'deeplab.reporting'),
+    ('deeplab.reporting', 'deeplab.export'),
 )
 
 

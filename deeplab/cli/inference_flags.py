@@ -31,7 +31,7 @@ _CHECKPOINT_DIR = linked(
     also=('VisOptions.checkpoint_dir',),
     is_path=True,
 )
-_USE_MOVING_AVERAGE = linked(
+USE_MOVING_AVERAGE = linked(
     'use_moving_average',
     'EvalOptions.use_moving_average',
     'Use the exponential moving averages (EMA) of the weights, which training with --moving_average_decay keeps.',
@@ -87,7 +87,7 @@ EVAL_RESULTS = Group(
             'EvalOptions.all_checkpoints',
             'Evaluate every checkpoint of the folder once, by step, instead of waiting for new ones.',
         ),
-        _USE_MOVING_AVERAGE,
+        USE_MOVING_AVERAGE,
         linked(
             'eval_logdir',
             'EvalOptions.eval_logdir',
@@ -103,7 +103,7 @@ VIS_RESULTS = Group(
     'Checkpoints and results',
     (
         _CHECKPOINT_DIR,
-        _USE_MOVING_AVERAGE,
+        USE_MOVING_AVERAGE,
         linked('vis_logdir', 'VisOptions.vis_logdir', 'Folder for the images.', is_path=True),
         Flag(
             'colormap_type',
@@ -141,7 +141,7 @@ EXPORT_FILES = Group(
             'checkpoint is used.',
             is_path=True,
         ),
-        _USE_MOVING_AVERAGE,
+        USE_MOVING_AVERAGE,
         linked(
             'export_path',
             'ExportOptions.export_path',

@@ -24,6 +24,7 @@ from deeplab.cli.panoptic_flags import COCO_FILES, COCO_METRIC, COCO_OUTPUT
 from deeplab.cli.plugin_flags import EVERY_PROGRAM
 from deeplab.cli.program import Program
 from deeplab.cli.repeat import with_repeated
+from deeplab.cli.report_flags import compare_options, report_groups, report_options
 from deeplab.cli.to_options import (
     benchmark_options,
     checkpoint_options,
@@ -182,6 +183,30 @@ _EVAL_COCO_FORMAT = Program(
     groups=(COCO_FILES, COCO_METRIC, COCO_OUTPUT, *EVERY_PROGRAM),
     to_options=plain_options(options.CocoFormatOptions),
     required=('gt_json_file', 'gt_folder', 'pred_json_file', 'pred_folder'),
+)
+_REPORT = Program(
+    name='report',
+    module='deeplab.report',
+    summary='Write an HTML page about one or more trainings: curves, metrics, confusion matrix, images.',
+    example='logs/train --dataset_dir=tfrecord --output=report.html',
+    groups=report_groups(
+        'Log folder of a training, or a checkpoint; several are compared with the first', 'report.html'
+    ),
+    to_options=report_options,
+    required=('run',),
+    positional='run',
+)
+_COMPARE = Program(
+    name='compare',
+    module='deeplab.compare',
+    summary='Write an HTML page that compares checkpoints on the same images.',
+    example='logs/one logs/two --dataset_dir=tfrecord --output=compare.html',
+    groups=report_groups(
+        'Checkpoint, or log folder of a training; the others are compared with the first', 'compare.html'
+    ),
+    to_options=compare_options,
+    required=('run',),
+    positional='run',
 )
 _BUILD_VOC = Program(
     name='build_voc2012_data',
@@ -481,6 +506,8 @@ program.register(
     _VERIFY,
     _VIS,
     _EVAL_COCO_FORMAT,
+    _REPORT,
+    _COMPARE,
     _EXPORT,
     NETWORKS,
     _CHECKPOINT,

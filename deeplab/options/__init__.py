@@ -37,6 +37,7 @@ from deeplab.options.optimization import (
     OptimizerOptions,
 )
 from deeplab.options.panoptic import PANOPTIC_METRICS, CocoFormatOptions
+from deeplab.options.reports import ReportedRun, ReportOptions
 from deeplab.options.rules import (
     check_size,
     require,
@@ -99,6 +100,8 @@ __all__ = [
     'PresetsOptions',
     'PreviewOptions',
     'RemoveColormapOptions',
+    'ReportOptions',
+    'ReportedRun',
     'ResizeOptions',
     'RestoreOptions',
     'SLOW_START_BURNIN_TYPES',

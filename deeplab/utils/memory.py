@@ -20,11 +20,17 @@ from deeplab.errors import OutOfMemoryError, UserError
 from deeplab.wording import option
 
 # Programs that may need much memory.
-PROGRAMS = ('train', 'eval', 'vis', 'export_model', 'preview', 'demo', 'server')
+PROGRAMS = ('train', 'eval', 'vis', 'report', 'compare', 'export_model', 'preview', 'demo', 'server')
 
 _CLOSE_OTHERS = 'close other programs, or use a machine with more memory'
 _CROP_SIZE = 'ModelOptions.crop_size'
-_BATCH_SIZES = {'train': 'TrainOptions.batch_size', 'eval': 'EvalOptions.batch_size', 'vis': 'VisOptions.batch_size'}
+_BATCH_SIZES = {
+    'train': 'TrainOptions.batch_size',
+    'eval': 'EvalOptions.batch_size',
+    'report': 'EvalOptions.batch_size',
+    'compare': 'EvalOptions.batch_size',
+    'vis': 'VisOptions.batch_size',
+}
 
 _PROC, _CGROUPS = pathlib.Path('/proc'), pathlib.Path('/sys/fs/cgroup')
 _SHORTAGE = re.compile('OOM when allocating|bad_alloc|failed to allocate|out of memory|cannot allocate memory', re.I)

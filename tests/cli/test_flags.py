@@ -98,6 +98,8 @@ REQUIRED = {
     'checkpoint': ['--file=logs/model.ckpt-1'],
     'verify': ['--dataset_dir=records', '--preset=mobilenetv2_coco_voc_trainaug'],
     'eval_coco_format': ['--gt_json_file=a', '--gt_folder=b', '--pred_json_file=c', '--pred_folder=d'],
+    'report': ['--run=logs', '--dataset_dir=records'],
+    'compare': ['--run=one', '--run=two', '--dataset_dir=records'],
     'server': ['--worker_hosts=a:1,b:1,c:1', '--ps_hosts=a:2'],
 }
 
@@ -149,6 +151,8 @@ def test_required_flags():
         'verify': {'dataset_dir'},
         'eval_coco_format': {'gt_json_file', 'gt_folder', 'pred_json_file', 'pred_folder'},
         'server': {'worker_hosts'},
+        'report': {'run'},
+        'compare': {'run'},
     }
 
 
@@ -189,6 +193,7 @@ NEEDS = {
     'tversky_beta': '--loss=tversky',
 }
 WITH_THOSE_OF_TRAIN = ('preview', 'benchmark')
+WITH_THOSE_OF_ANOTHER = {'report': 'eval', 'compare': 'report'}  # tests/test_report.py: they are passed on
 # Of train and preview: what is about the initial checkpoint is refused without one.
 NEEDS_IN_TRAIN = dict.fromkeys(
     ('checkpoint_exclude_scopes', 'checkpoint_rename_map'), '--tf_initial_checkpoint=model.ckpt'
@@ -222,7 +227,7 @@ OTHER_VALUES = {
     'worker_hosts': 'a:1,b:1',
 }
 OTHER_VALUES_OF_KINDS = {'string': 'other', 'integer': '2', 'float': '0.5', 'list': '4,2'}
-OTHER_VALUES_OF_KINDS |= {'repeated integer': '2', 'repeated float': '0.5'}
+OTHER_VALUES_OF_KINDS |= {'repeated integer': '2', 'repeated float': '0.5', 'repeated string': 'other'}
 
 
 def _other_value(flag):
@@ -244,7 +249,8 @@ def test_flags_of_train_reach_the_options_of_train(program):
 @pytest.mark.parametrize('program', [program.name for program in cli.PROGRAMS])
 def test_every_flag_reaches_the_options(program):
     """A flag that sets no option would be ignored silently."""
-    shared = cli.find_program('train').flags if program in WITH_THOSE_OF_TRAIN else {}
+    same = 'train' if program in WITH_THOSE_OF_TRAIN else WITH_THOSE_OF_ANOTHER.get(program)
+    shared = cli.find_program(same).flags if same else {}
     for flag in cli.find_program(program).flags.values():
         if flag.name in UNREAD or (program, flag.name) in UNREAD_HERE or flag.name in shared:
             continue

@@ -53,7 +53,7 @@ OTHER_DEFAULTS = {
     'batch_norm_decay', 'colormap_type', 'dense_prediction_cell_json', 'ignore_missing_vars',
     'max_number_of_evaluations', 'max_number_of_iterations', 'quantize_delay_step',
     'train_split', 'eval_split', 'vis_split', 'train_crop_size', 'eval_crop_size', 'vis_crop_size', 'crop_size',
-    'output_stride', 'dataset', 'image_channels', 'num_classes', 'against', 'job_name', 'task',
+    'output_stride', 'dataset', 'image_channels', 'num_classes', 'against', 'job_name', 'task', 'output',
 }  # fmt: skip
 
 

@@ -55,8 +55,8 @@ class Intervals:
         """Returns the intervals of mIoU, [2], and of the classes, [2, classes]; they do not depend on the order."""
         if self._found is None:
             rows = self._counts.rows.reshape(len(self._counts.rows), 3 * self._classes)
-            ious = _resampled_iou(rows[_sorted(rows)], self._samples, np.random.default_rng(self._seed))
-            self._found = _percentiles(_image_counts.mean_of_known(ious)[:, None])[:, 0], _percentiles(ious)
+            ious = resampled_iou(rows[_sorted(rows)], self._samples, np.random.default_rng(self._seed))
+            self._found = percentiles(_image_counts.mean_of_known(ious)[:, None])[:, 0], percentiles(ious)
         return self._found
 
 
@@ -69,7 +69,7 @@ def _sorted(rows: npt.NDArray[np.uint32]) -> npt.NDArray[np.intp]:
     return np.argsort(as_bytes[:, 0], kind='stable')
 
 
-def _resampled_iou(rows: npt.NDArray[np.uint32], samples: int, random: np.random.Generator) -> Shares:
+def resampled_iou(rows: npt.NDArray[np.uint32], samples: int, random: np.random.Generator) -> Shares:
     """Returns the IoU of each class in each resample: [n, 3 * classes] counts of images -> [samples, classes]."""
     images, columns = rows.shape
     if not images:
@@ -86,7 +86,7 @@ def _resampled_iou(rows: npt.NDArray[np.uint32], samples: int, random: np.random
     return np.concatenate(found)
 
 
-def _percentiles(values: Shares) -> Shares:
+def percentiles(values: Shares) -> Shares:
     """Returns the 2.5 % and 97.5 % quantiles of each column, without NaN: [n, columns] -> [2, columns]."""
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', RuntimeWarning)  # of columns that are NaN, whose result is NaN

@@ -1,0 +1,140 @@
+"""Flags and options of report and compare."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from deeplab import options
+from deeplab.cli.data_flags import data_group
+from deeplab.cli.inference_flags import PREDICTION, USE_MOVING_AVERAGE
+from deeplab.cli.links import filled, linked
+from deeplab.cli.network_flags import HEAD, NETWORK
+from deeplab.cli.parse import parse_flags
+from deeplab.cli.plugin_flags import EVERY_PROGRAM
+from deeplab.cli.program import find_program
+from deeplab.cli.repeat import seen_from_here
+from deeplab.cli.values import Values
+from deeplab.cli.words import Flag, Group, UsageError, normalized
+from deeplab.utils import run_manifests
+
+_OWN = ('run', 'output', 'images', 'metrics_dir')
+_RESIZE = {'min_resize_value': 'min_value', 'max_resize_value': 'max_value', 'resize_factor': 'factor'}
+
+
+def report_groups(runs: str, output: str) -> tuple[Group, ...]:
+    """Returns the flags of a program that writes a page.
+
+    Args:
+      runs: meaning of its positional words.
+      output: name of its page, in the current folder.
+    """
+    return (
+        Group(
+            'Page',
+            (
+                Flag('run', 'repeated string', None, f'{runs}; --run= may be omitted.', is_path=True),
+                Flag(
+                    'output',
+                    'string',
+                    output,  # of the program; the options have no default
+                    'HTML file to write.',
+                    fields=('ReportOptions.path',),
+                    is_path=True,
+                ),
+                linked('images', 'ReportOptions.images', 'Largest number of images on the page, at most 500.'),
+                linked(
+                    'metrics_dir',
+                    'ReportOptions.metrics_dirs',
+                    'Folder with further metrics-STEP.json of a run, such as the --eval_logdir of eval; one flag for '
+                    'each run, in their order. Not set: those in the run alone.',
+                    kind='repeated string',
+                    is_path=True,
+                ),
+            ),
+        ),
+        data_group('eval', 'val', linked('eval_batch_size', 'EvalOptions.batch_size', 'Images per batch.')),
+        PREDICTION,
+        Group('Network; if not given, that of the run.json of each run', (USE_MOVING_AVERAGE,)),
+        NETWORK,
+        HEAD,
+        *EVERY_PROGRAM,
+    )
+
+
+def report_options(values: Values) -> options.ReportOptions:
+    """Returns the options of report."""
+    return _options(values, 'report')
+
+
+def compare_options(values: Values) -> options.ReportOptions:
+    """Returns the options of compare."""
+    made = _options(values, 'compare')
+    if len(made.runs) < 2:
+        raise UsageError('compare requires two checkpoints or more: deeplab compare A B --dataset_dir=tfrecord')
+    missing = next((run.no_records for run in made.runs if run.evaluation is None), '')
+    if missing:
+        raise UsageError(f'compare requires records. {missing}')
+    return made
+
+
+def _options(values: Values, program: str) -> options.ReportOptions:
+    paths = values.texts('run')
+    given = dict(normalized(values.words, values.known))
+    return filled(
+        options.ReportOptions,
+        values,
+        runs=tuple(_run(path, values, given) for path in paths),
+        command=('deeplab', program, *values.words),
+    )
+
+
+def _run(path: str, values: Values, given: Mapping[str, str]) -> options.ReportedRun:
+    """Returns a run with its evaluation: as the command line says, otherwise as its run.json."""
+    beside = run_manifests.beside(path)
+    taken = _from_manifest(beside[1]) if beside else {}
+    flags = {name: value for name, value in taken.items() if name not in given}
+    directory = values.path('dataset_dir') or flags.get('dataset_dir')
+    if not directory:
+        return options.ReportedRun(
+            path, no_records=f'--dataset_dir is not given, and {path} has no run.json that names the records.'
+        )
+    if 'dataset_dir' not in given and not os.path.isdir(directory):
+        return options.ReportedRun(
+            path, no_records=f"The records of run.json, in '{directory}', do not exist here; give --dataset_dir."
+        )
+    return options.ReportedRun(path, _evaluation(path, flags, values))
+
+
+def _evaluation(path: str, flags: Mapping[str, str], values: Values) -> options.EvalOptions:
+    """Returns the options of eval for one run, and adds its notes to those of the program."""
+    known = find_program('eval').flags
+    words = [
+        f'--{name}={value}'
+        for name, value in normalized(values.words, values.known)
+        if name in known and name not in _OWN
+    ]
+    more = [f'--{name}={value}' for name, value in flags.items()]
+    parsed = parse_flags(find_program('eval'), [f'--checkpoint_dir={path}', '--eval_logdir=.', *more, *words])
+    values.notes.extend(note for note in parsed.notes if note not in values.notes)
+    made: options.EvalOptions = find_program('eval').to_options(parsed)
+    if parsed.given('eval_crop_size'):
+        return made
+    return dataclasses.replace(made, model=dataclasses.replace(made.model, crop_size=None))  # that of the images
+
+
+def _from_manifest(run: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the flags of eval for the records that a training validated on, as far as it names them."""
+    trained, folder = run.get('options') or {}, run.get('folder') or ''
+    dataset, validation, resize = (trained.get(name) or {} for name in ('dataset', 'validation', 'resize'))
+    found: dict[str, Any] = {
+        'dataset_dir': dataset.get('directory'),
+        'dataset': dataset.get('name'),
+        'eval_split': validation.get('split'),
+        'use_moving_average': 'true' if trained.get('moving_average_decay') else None,
+        **{flag: resize.get(field) for flag, field in _RESIZE.items()},
+    }
+    texts = {name: str(value) for name, value in found.items() if value not in (None, '')}
+    return {name: seen_from_here(name, value, folder) for name, value in texts.items()}

@@ -1,0 +1,56 @@
+"""Options of report and compare."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from deeplab.options.inference import EvalOptions
+from deeplab.options.rules import require, require_positive
+
+MOST_IMAGES = 500
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportedRun:
+    """One run in a report.
+
+    Attributes:
+      path: log folder of a training, or a checkpoint.
+      evaluation: how its checkpoint is evaluated; None without records.
+      no_records: why there are none, as a sentence; empty if there are.
+    """
+
+    path: str
+    evaluation: EvalOptions | None = None
+    no_records: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportOptions:
+    """Options of `deeplab report` and `deeplab compare`.
+
+    Attributes:
+      runs: the runs; others are compared with the first.
+      path: HTML file to write.
+      images: largest number of images on the page.
+      metrics_dirs: more folders with metrics-STEP.json of the runs, one for each run.
+      command: words of the command line, for the page.
+    """
+
+    runs: tuple[ReportedRun, ...]
+    path: str
+    images: int = 30
+    metrics_dirs: tuple[str, ...] = ()
+    command: tuple[str, ...] = dataclasses.field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        require_positive('ReportOptions.images', self.images)
+        require(
+            self.images <= MOST_IMAGES, 'ReportOptions.images', self.images, f'a page has at most {MOST_IMAGES} images'
+        )
+        require(
+            len(self.metrics_dirs) in (0, len(self.runs)),
+            'ReportOptions.metrics_dirs',
+            self.metrics_dirs,
+            f'give one folder for each of the {len(self.runs)} runs',
+        )

@@ -1,0 +1,193 @@
+"""Report of one or more training runs, as one HTML file that needs no network.
+
+`python deeplab/report.py RUN ...`, `python -m deeplab.report` and `deeplab report` are one program.
+"""
+
+from __future__ import annotations
+
+if __name__ == '__main__':  # first, so that help and usage errors do not wait for TensorFlow
+    import os
+    import sys
+
+    if not __package__:  # run as a file: replace the folder of this file by that of the package
+        sys.path[0] = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    from deeplab import start
+
+    sys.exit(start.main(['report', *sys.argv[1:]]))
+
+import contextlib
+import dataclasses
+import datetime
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from absl import logging
+
+import deeplab
+from deeplab.errors import CheckpointError, OptionError
+from deeplab.options import ReportedRun, ReportOptions
+from deeplab.reporting import content, inference, page, pictures, run_files
+from deeplab.reporting.choice import Groups
+from deeplab.training import validation
+from deeplab.utils import files, memory, names, output_files
+
+_MARK = b'<meta name="generator" content="deeplab report">'
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """Result of a run of the program.
+
+    Attributes:
+      path: the HTML file.
+      images: number of images on it.
+      megabytes: its size, in 10^6 bytes.
+      miou: of each run; None without records and metrics files.
+      report: where the page is, for the user.
+    """
+
+    path: str
+    images: int
+    megabytes: float
+    miou: tuple[float | None, ...]
+    report: str
+
+
+def run(options: ReportOptions) -> Result:
+    """Writes the page.
+
+    Raises:
+      UserError: Data set, network or checkpoint are missing or do not match, a package is missing, or the file cannot
+        be written.
+    """
+    for each in options.runs:
+        if not os.path.exists(each.path) and not os.path.exists(f'{each.path}.index'):
+            raise OptionError(f"'{each.path}' does not exist. Give the log folder of a training, or a checkpoint")
+    output_files.require_own(options.path, 'ReportOptions.path', 'a page of deeplab report', _is_page)
+    with memory.explained('report'), contextlib.ExitStack() as stack:
+        library = page.charts_library()
+        runs = _runs(options, stack)
+        data, groups = _content(options, runs)
+        shown = _pictures([each.result for each in runs if each.result is not None], groups)
+        _write(options.path, page.render(data, shown, library))
+    return _result(options, data, groups)
+
+
+def _is_page(path: str | os.PathLike[str]) -> bool:
+    """Returns whether a file is a page of this program, which may be replaced."""
+    with open(path, 'rb') as file:
+        return _MARK in file.read(4096)
+
+
+def _runs(options: ReportOptions, stack: contextlib.ExitStack) -> list[content.Run]:
+    """Reads the files of each run and evaluates it; `stack` closes the results."""
+    short = content.short_names([each.path for each in options.runs])
+    runs = []
+    for i, reported in enumerate(options.runs):
+        folder = inference.folder_of(reported.path)
+        found = run_files.read(folder, options.metrics_dirs[i : i + 1])
+        result, notes = _evaluated(reported, folder)
+        if result is not None:
+            stack.enter_context(result.images)
+        runs.append(content.Run(short[i], found, result, notes))
+    passes = [each.result for each in runs if each.result is not None]
+    if passes:
+        inference.require_same_images(passes)
+    elif not any(each.files.points or each.files.evaluations for each in runs):
+        raise OptionError(
+            f"There is nothing to report in '{options.runs[0].path}': no metrics.jsonl, no metrics-STEP.json, and no "
+            f'records to evaluate a checkpoint on. {options.runs[0].no_records}'
+        )
+    return runs
+
+
+def _evaluated(reported: ReportedRun, folder: str) -> tuple[inference.Pass | None, list[str]]:
+    """Returns the results of a run, or None and a note why there are none."""
+    if reported.evaluation is None:
+        note = f'No images: {reported.no_records}'
+        logging.warning('%s: %s', reported.path, note)
+        return None, [note]
+    try:
+        checkpoint = inference.checkpoint_of(reported.path)
+    except CheckpointError as error:
+        logging.warning('%s', error)
+        return None, [f'No images: {error}.']
+    cache = os.path.join(folder, validation.EVAL_FOLDER)
+    result = inference.run(checkpoint, reported.evaluation, cache if os.path.isdir(cache) else None)
+    return result, []
+
+
+def _content(options: ReportOptions, runs: Sequence[content.Run]) -> tuple[dict[str, Any], Groups]:
+    """Returns the data of the page, and the images that it shows."""
+    passes = {i: each.result for i, each in enumerate(runs) if each.result is not None}
+    groups = content.chosen(list(passes.values()), options.images) if passes else {}
+    if passes:
+        descriptor = next(iter(passes.values())).descriptor
+        classes, ignore_label = content.classes(descriptor), descriptor.ignore_label
+        class_names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
+    else:
+        class_names = list(next((each.content['class_iou'] for run in runs for each in run.files.evaluations), ()))
+        classes, ignore_label = content.plain_classes(class_names), -1
+    now = datetime.datetime.now().astimezone().isoformat(' ', 'minutes')
+    data = {
+        'title': ' compared with '.join(each.name for each in runs) if len(runs) > 1 else f'Report of {runs[0].name}',
+        'made': f'Made by deeplab {deeplab.__version__} on {now}.',
+        'command': names.printable(shlex.join(options.command)),
+        'notes': [],
+        'classes': classes,
+        'ignore_label': ignore_label,
+        'runs': [content.of_run(each, class_names) for each in runs],
+        'differences': content.differences(passes),
+        'image_names': next(iter(passes.values())).images.names if passes else [],
+        'pictures': content.picture_list(list(runs), groups),
+    }
+    return data, groups
+
+
+def _pictures(passes: Sequence[inference.Pass], groups: Groups) -> Iterator[Mapping[str, Any]]:
+    """Yields the data of each picture."""
+    if not groups:
+        return
+    most_bytes = pictures.share(len(groups))
+    images = list(groups)
+    for image, (photo, truth) in zip(images, inference.photos(passes[0].source, images), strict=True):
+        predicted = [each.images.predictions.read(image) for each in passes]
+        yield pictures.encoded(pictures.Picture(photo, truth, predicted), most_bytes)
+
+
+def _write(path: str, parts: Iterator[str]) -> None:
+    """Writes the page atomically, and creates its folder."""
+    folder = output_files.make_folder(os.path.dirname(path) or '.')
+    with output_files.writing_to(folder, 'ReportOptions.path'):
+        files.remove_leftovers(folder, re.escape(os.path.basename(path)))
+        with files.written_whole(path) as stream:
+            for part in parts:
+                stream.write(part)
+
+
+def _result(options: ReportOptions, data: Mapping[str, Any], groups: Groups) -> Result:
+    """Returns the result, whose report is a line for each run and the path of the page."""
+    megabytes = os.path.getsize(options.path) / 1e6
+    width = max(len(each['name']) for each in data['runs'])
+    lines = [f'{each["name"]:{width}}  {_shown(each["miou"])}' for each in data['runs']]
+    for difference in data['differences']:
+        value, low, high = (None if part is None else 100 * part for part in difference['miou'])
+        if value is not None and low is not None:
+            name = data['runs'][difference['run']]['name']
+            lines.append(
+                f'{name} - {data["runs"][0]["name"]}: {value:+.2f} ({low:+.2f} to {high:+.2f}) percentage points'
+            )
+    lines.append(f'{options.path} ({len(groups)} images, {megabytes:.1f} MB)')
+    miou = tuple(each['miou'][0] if each['miou'] else None for each in data['runs'])
+    return Result(options.path, len(groups), megabytes, miou, '\n'.join(lines))
+
+
+def _shown(miou: Sequence[float | None] | None) -> str:
+    """Formats mean IoU and its interval."""
+    if miou is None or miou[0] is None:
+        return 'mean IoU -'
+    interval = '' if miou[1] is None else f' ({miou[1]:.4f} to {miou[2]:.4f})'
+    return f'mean IoU {miou[0]:.4f}{interval}'

@@ -1,0 +1,240 @@
+"""Data of a report page, as JSON values: runs, classes, differences, the chosen images."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from deeplab.core import metrics
+from deeplab.datasets import palettes
+from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.reporting import choice, run_files
+from deeplab.reporting.differences import Interval, paired
+from deeplab.reporting.image_results import ImageResults
+from deeplab.reporting.inference import Pass
+from deeplab.utils import names
+
+_MOST_EXAMPLES = 3  # images named for each cell of the confusion matrix
+_MOST_CELLS = 4000  # cells with such names: those with most pixels
+_MOST_CONFUSIONS = 100
+
+
+class Run(NamedTuple):
+    """One run of a report.
+
+    Attributes:
+      name: short name, unlike those of the other runs.
+      files: what training and eval wrote.
+      result: its pass over the images; None without records.
+      notes: sentences for the page.
+    """
+
+    name: str
+    files: run_files.RunFiles
+    result: Pass | None
+    notes: Sequence[str] = ()
+
+
+def short_names(paths: Sequence[str]) -> list[str]:
+    """Returns names for runs: the ends of their paths, as long as is needed to tell them apart."""
+    split = [os.path.normpath(path).split(os.sep) for path in paths]
+    for length in range(1, max(map(len, split)) + 1):
+        found = [names.shown(os.sep.join(parts[-length:])) for parts in split]
+        if len(set(found)) == len(found):
+            return found
+    return [f'{i}: {names.shown(path)}' for i, path in enumerate(paths, start=1)]
+
+
+def classes(descriptor: DatasetDescriptor) -> list[dict[str, Any]]:
+    """Returns name and color of each class."""
+    return [
+        {'name': names.printable(descriptor.class_name(i)), 'color': [int(part) for part in descriptor.palette[i]]}
+        for i in range(descriptor.num_classes)
+    ]
+
+
+def of_run(run: Run, class_names: Sequence[str]) -> dict[str, Any]:
+    """Returns the data of one run."""
+    found = {
+        'name': run.name,
+        'notes': list(run.notes),
+        'facts': [[label, names.printable(text)] for label, text in run_files.facts(run.files)],
+        'repeat': names.printable(run_files.repeat_line(run.files)),
+        'points': list(run.files.points),
+        'evaluations': [_evaluation(each, class_names) for each in run.files.evaluations],
+        'scores': [],
+        'examples': {},
+        'calibration': None,
+    }
+    if run.result is None:
+        return found | _of_newest_file(run.files, class_names)
+    return found | _of_pass(run.result)
+
+
+def _evaluation(evaluation: run_files.Evaluation, class_names: Sequence[str]) -> dict[str, Any]:
+    by_name = evaluation.content['class_iou']
+    return {
+        'step': evaluation.step,
+        'split': evaluation.split,
+        'miou': run_files.number(evaluation.content.get('miou')),
+        'class_iou': [run_files.number(by_name.get(name)) for name in class_names],
+    }
+
+
+def _of_newest_file(files: run_files.RunFiles, class_names: Sequence[str]) -> dict[str, Any]:
+    """Returns the figures of the newest metrics file, which have no intervals."""
+    nothing: dict[str, Any] = {'miou': None, 'figures': [], 'classes': [], 'confusion': None}
+    if not files.evaluations:
+        return nothing
+    newest = files.evaluations[-1]
+    confusion = newest.content.get('confusion_matrix')
+    try:
+        matrix = np.asarray(confusion, np.int64)
+    except (TypeError, ValueError, OverflowError):
+        return nothing
+    if matrix.shape != (len(class_names), len(class_names)):
+        return nothing
+    ious = metrics.class_iou(np.stack([np.diagonal(matrix), matrix.sum(axis=1), matrix.sum(axis=0)]))
+    return {
+        'miou': [run_files.number(float(metrics.mean_of_known(ious))), None, None],
+        'figures': [['From', newest.source], ['Step', str(newest.step)], *_accuracies(matrix)],
+        'classes': _class_rows(matrix, [Interval(run_files.number(float(iou)), None, None) for iou in ious]),
+        'confusion': matrix.tolist(),
+    }
+
+
+def _of_pass(result: Pass) -> dict[str, Any]:
+    """Returns the figures of the images that were predicted."""
+    of_all, further, of_classes, _ = result.results
+    matrix = np.asarray(of_all.confusion_matrix, np.int64)
+    low, high = (of_classes['intervals'][end] for end in ('low', 'high'))
+    ious = [Interval(*parts) for parts in zip(of_all.class_iou, low, high, strict=True)]
+    return {
+        'miou': [of_all.miou, further['intervals']['miou low'], further['intervals']['miou high']],
+        'figures': [
+            ['Checkpoint', names.printable(result.checkpoint)],
+            ['Step', str(result.step)],
+            ['Images', f'{len(result.images)} ({len(result.images) / max(result.seconds, 1e-9):.1f} images/s)'],
+            *_accuracies(matrix),
+        ],
+        'classes': _class_rows(matrix, ious),
+        'confusion': matrix.tolist(),
+        'scores': [run_files.number(float(score)) for score in result.images.scores()],
+        'examples': _examples(result.images, matrix),
+        'calibration': {
+            'ece': further['calibration']['ece'],
+            'bins': json.loads(result.results.documents['calibration.json'])['bins'],
+        },
+    }
+
+
+def _accuracies(matrix: np.ndarray) -> list[list[str]]:
+    right, total = int(np.trace(matrix)), int(matrix.sum())
+    labels = matrix.sum(axis=1)
+    recalls = np.diagonal(matrix)[labels > 0] / labels[labels > 0]
+    if not total:
+        return [['Pixels', 'none are labeled']]
+    return [
+        ['Pixel accuracy', f'{right / total:.2%}'],
+        ['Mean accuracy', f'{recalls.mean():.2%}'],
+        ['Labeled pixels', f'{total:,}'],
+    ]
+
+
+def _class_rows(matrix: np.ndarray, ious: Sequence[Interval]) -> list[dict[str, Any]]:
+    right, labels, predictions = np.diagonal(matrix), matrix.sum(axis=1), matrix.sum(axis=0)
+    total = max(int(matrix.sum()), 1)
+    return [
+        {
+            'iou': list(ious[i]),
+            'recall': float(right[i] / labels[i]) if labels[i] else None,
+            'precision': float(right[i] / predictions[i]) if predictions[i] else None,
+            'share': float(labels[i] / total),
+        }
+        for i in range(len(matrix))
+    ]
+
+
+def _examples(images: ImageResults, matrix: np.ndarray) -> dict[str, list[list[int]]]:
+    """Returns the images with most pixels of each pair of label and prediction, for the pairs with most pixels."""
+    flat = matrix.reshape(-1)
+    shown = np.zeros(len(flat), bool)
+    shown[np.argsort(-flat, kind='stable')[:_MOST_CELLS]] = True
+    numbers = np.repeat(np.arange(len(images)), [len(pairs) for pairs in images.pairs])
+    pairs, pixels = np.concatenate(images.pairs), np.concatenate(images.pair_pixels)
+    found: dict[str, list[list[int]]] = {}
+    for place in np.lexsort((numbers, -pixels, pairs)):
+        cell = found.setdefault(str(pairs[place]), []) if shown[pairs[place]] else None
+        if cell is not None and len(cell) < _MOST_EXAMPLES:
+            cell.append([int(numbers[place]), int(pixels[place])])
+    return found
+
+
+def differences(passes: Mapping[int, Pass]) -> list[dict[str, Any]]:
+    """Returns the paired differences of each run from the first one.
+
+    Args:
+      passes: of the runs that have one, by their number.
+    """
+    if len(passes) < 2:
+        return []
+    (_, first), *others = passes.items()
+    first_counts, first_scores = first.images.counts(), first.images.scores()
+    found = []
+    for number, other in others:
+        miou, ious = paired(first_counts, other.images.counts())
+        change = other.images.scores() - first_scores
+        found.append(
+            {
+                'run': number,
+                'miou': list(miou),
+                'classes': [list(each) for each in ious],
+                'better': int((change > 0).sum()),
+                'worse': int((change < 0).sum()),
+                'equal': int((change == 0).sum()),
+            }
+        )
+    return found
+
+
+def chosen(passes: Sequence[Pass], most: int) -> choice.Groups:
+    """Returns the images that the page shows, with their groups."""
+    scores = np.stack([each.images.scores() for each in passes])  # [runs, images]
+    if len(passes) > 1:
+        return choice.of_several(scores, most)
+    return choice.of_one(scores[0], _confusing(passes[0].images), most)
+
+
+def _confusing(images: ImageResults) -> list[int]:
+    """Returns the image with most pixels of each frequent confusion, the most frequent first."""
+    wrong = images.confusion()
+    np.fill_diagonal(wrong, 0)
+    order = np.argsort(-wrong.reshape(-1), kind='stable')[:_MOST_CONFUSIONS]
+    pairs = [divmod(int(place), images.num_classes) for place in order if wrong.reshape(-1)[place]]
+    return [int(images.pixels_of_pair(*pair).argmax()) for pair in pairs]
+
+
+def plain_classes(class_names: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns name and color of classes that are known by name alone."""
+    colors = palettes.bit_shift_palette(max(len(class_names), 1))
+    return [
+        {'name': names.printable(str(name)), 'color': [int(part) for part in colors[i]]}
+        for i, name in enumerate(class_names)
+    ]
+
+
+def picture_list(runs: Sequence[Run], groups: choice.Groups) -> list[dict[str, Any]]:
+    """Returns number, groups, size and pairs of labels and predictions of each chosen image."""
+    results = [run.result.images if run.result is not None else None for run in runs]
+    first = next((images for images in results if images is not None), None)
+    found = []
+    for image, of_image in groups.items():
+        assert first is not None
+        height, width = first.predictions.shape(image)
+        cells = [[] if images is None else images.cells(image) for images in results]
+        found.append({'image': image, 'groups': of_image, 'size': [width, height], 'cells': cells})
+    return found

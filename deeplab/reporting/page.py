@@ -1,0 +1,93 @@
+"""The HTML file of a report: template, style, scripts, charts library and data in one file without network access."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import pathlib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from deeplab.errors import OptionError
+from deeplab.utils import names
+
+_FOLDER = pathlib.Path(__file__).parent / 'page'
+_SCRIPTS = ('tools.js', 'charts.js', 'tables.js', 'pictures.js', 'viewer.js', 'main.js')
+_PLACE = re.compile(r'\{\{(\w+)\}\}')
+
+
+def charts_library() -> str:
+    """Returns Vega, Vega-Lite and Vega-Embed as one script, from the package vl-convert-python.
+
+    Raises:
+      OptionError: the package is missing.
+    """
+    try:
+        import vl_convert
+    except ModuleNotFoundError:
+        raise OptionError(
+            "Reports need the package vl-convert-python for their charts. Run: pip install 'deeplab[report]'"
+        ) from None
+    return _for_script(vl_convert.javascript_bundle())
+
+
+def _for_script(text: str) -> str:
+    """Escapes what would end a script element early; inside JavaScript strings it means the same."""
+    text = text.replace('\r\n', '\n').replace('\r', '\n')  # as HTML reads it, for its hash
+    return re.sub(r'<(?=/script|!--)', r'\\x3c', text, flags=re.IGNORECASE)
+
+
+def as_json(data: Any) -> str:
+    """Returns data as JSON for a script element: no character in it can end the element, and all are ASCII."""
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(',', ':'))
+    return text.replace('<', '\\u003c').replace('>', '\\u003e').replace('&', '\\u0026')
+
+
+def render(content: Mapping[str, Any], pictures: Iterable[Mapping[str, Any]], library: str) -> Iterable[str]:
+    """Yields the parts of the page in order.
+
+    Args:
+      content: data of the page, as JSON values; `title` is its title.
+      pictures: data of each picture, which the page decodes when it is shown.
+      library: the script of the charts (`charts_library`).
+    """
+    style = (_FOLDER / 'style.css').read_text('utf-8')
+    script = '\n'.join((_FOLDER / name).read_text('utf-8') for name in _SCRIPTS)
+    policy = '; '.join(
+        [
+            "default-src 'none'",
+            f"script-src '{_hash(library)}' '{_hash(script)}'",
+            f"style-src '{_hash(style)}'",
+            'img-src data:',
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+    parts = {
+        'policy': html.escape(policy, quote=True),
+        'title': html.escape(names.printable(str(content['title']))),
+        'style': style,
+        'content': as_json(content),
+        'library': library,
+        'script': script,
+    }
+    template = (_FOLDER / 'template.html').read_text('utf-8')
+    rest = 0
+    for place in _PLACE.finditer(template):
+        yield template[rest : place.start()]
+        rest = place.end()
+        if place[1] == 'pictures':
+            for number, picture in enumerate(pictures):
+                yield f'<script type="application/json" id="picture-{number}">{as_json(picture)}</script>\n'
+        else:
+            yield parts[place[1]]
+    yield template[rest:]
+
+
+def _hash(text: str) -> str:
+    """Returns the source expression that allows one inline script or style."""
+    digest = hashlib.sha256(text.encode('utf-8')).digest()
+    return f'sha256-{base64.b64encode(digest).decode("ascii")}'

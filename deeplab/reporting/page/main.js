@@ -1,0 +1,67 @@
+// Fills the page.
+
+function drawSummary() {
+  show('summary');
+  byId('notes').append(...data.notes.map((text) => element('li', {}, text)));
+  byId('notes').hidden = !data.notes.length;
+  byId('cards').append(...runs.map((run) => element('article', {class: 'card'},
+    element('h3', {}, run.name),
+    element('div', {class: 'figure'}, run.miou ? percent(run.miou[0], 2) : '–'),
+    element('div', {class: 'faded'}, run.miou?.[1] == null ? 'mean IoU' : `mean IoU, 95 % interval ${percent(run.miou[1], 2)} to ${percent(run.miou[2], 2)}`),
+    facts(run.figures),
+    ...(run.notes.length ? [element('ul', {class: 'notes'}, ...run.notes.map((text) => element('li', {}, text)))] : []))));
+}
+
+function drawDifferences() {
+  if (!data.differences.length) return;
+  show('differences');
+  for (const difference of data.differences) {
+    const place = element('div', {class: 'chart'});
+    const ids = data.classes.map((_, id) => id);
+    let order = ids;
+    const redraw = addChart(place, () => differenceChart(difference, order)());
+    const isClear = ([, low, high]) => low != null && (low > 0 || high < 0);
+    const value = (id) => difference.classes[id][0];
+    const table = sortableTable('Differences of IoU in percentage points', [
+      {title: 'Class', value: (id) => data.classes[id].name, text: className},
+      {title: 'Difference (95 % interval)', value, text: (id) => withInterval(difference.classes[id], points), isNumber: true},
+      {title: 'Beyond chance', value: (id) => Number(isClear(difference.classes[id])), text: (id) => (isClear(difference.classes[id]) ? (value(id) > 0 ? 'better' : 'worse') : '–')},
+    ], ids, (sorted) => {
+      order = sorted;
+      redraw();
+    });
+    byId('differences-body').append(
+      element('h3', {}, `${runs[difference.run].name} compared with ${runs[0].name}`),
+      element('p', {}, `Mean IoU ${withInterval(difference.miou, points)} percentage points. `
+        + `${count(difference.better)} images are better, ${count(difference.worse)} worse, ${count(difference.equal)} equal.`),
+      place, element('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Table of differences'}, table));
+  }
+}
+
+function drawRuns() {
+  show('runs');
+  byId('runs-body').append(...runs.map((run) => element('article', {},
+    element('h3', {}, run.name),
+    facts(run.facts),
+    ...(run.repeat ? [element('p', {class: 'faded'}, 'To repeat this training:'), element('pre', {tabindex: 0}, run.repeat)] : []))));
+  byId('runs-body').append(element('p', {class: 'faded'}, 'This page was made with:'), element('pre', {tabindex: 0}, data.command));
+}
+
+function drawSections() {
+  for (const section of document.querySelectorAll('main section:not([hidden])')) {
+    byId('sections').append(element('li', {}, element('a', {href: `#${section.id}`}, section.querySelector('h2').textContent)));
+  }
+}
+
+byId('title').textContent = data.title;
+byId('made').textContent = data.made;
+drawSummary();
+drawDifferences();
+drawCurves();
+drawClasses();
+drawConfusion();
+drawImages();
+drawCalibration();
+drawRuns();
+drawSections();
+document.documentElement.dataset.ready = 'true';

@@ -1,0 +1,137 @@
+// Pictures: decoding when they are needed, layers of class colors or errors, and the gallery.
+
+const decoded = new Map(); // number -> promise of a picture, the most recently used last
+const MOST_DECODED = 24;
+
+async function bytesOf(text) {
+  return Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
+}
+
+async function idsOf(text) {
+  const stream = new Blob([await bytesOf(text)]).stream().pipeThrough(new DecompressionStream('deflate'));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+async function decode(number) {
+  const found = JSON.parse(byId(`picture-${number}`).textContent);
+  const photo = await createImageBitmap(new Blob([await bytesOf(found.photo)], {type: 'image/webp'}));
+  const [truth, ...predictions] = await Promise.all([found.truth, ...found.predictions].map(idsOf));
+  return {...found, photo, truth, predictions};
+}
+
+// Returns a promise of a decoded picture; only the last few stay in memory.
+function picture(number) {
+  const found = decoded.get(number) || decode(number);
+  decoded.delete(number);
+  decoded.set(number, found);
+  if (decoded.size > MOST_DECODED) decoded.delete(decoded.keys().next().value);
+  return found;
+}
+
+function canvasOf(width, height) {
+  return Object.assign(document.createElement('canvas'), {width, height});
+}
+
+// Draws a layer of a picture: colors of the classes in `shown`, or the errors of a prediction. Errors are striped in
+// two tones, so that they do not depend on color alone; ignored pixels are gray stripes.
+function layerOf(found, ids, kind, shown) {
+  const {width, height, truth} = found;
+  const canvas = canvasOf(width, height);
+  if (kind === 'photo') return canvas;
+  const context = canvas.getContext('2d');
+  const image = context.createImageData(width, height);
+  const pixels = new Uint32Array(image.data.buffer); // little-endian: alpha, blue, green, red
+  const colors = data.classes.map(({color: [red, green, blue]}) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0);
+  for (let i = 0; i < pixels.length; i++) {
+    const [label, id] = [truth[i], ids[i]];
+    const isStripe = ((i % width) + Math.floor(i / width)) % 8 < 4;
+    if (label === data.ignore_label && (kind === 'errors' || ids === truth)) pixels[i] = isStripe ? 0xffa0a0a0 : 0xff606060;
+    else if (kind === 'errors') {
+      if (id !== label && (shown.has(label) || shown.has(id))) pixels[i] = isStripe ? 0xff2020e0 : 0xff40b0ff;
+    } else if (id < classCount && shown.has(id)) pixels[i] = colors[id];
+  }
+  context.putImageData(image, 0, 0);
+  return canvas;
+}
+
+// The class ids that a choice of layer means: 'truth', or the number of a run.
+function idsOfSide(found, side) {
+  return side === 'truth' ? found.truth : found.predictions[side];
+}
+
+function sideName(side) {
+  return side === 'truth' ? 'Truth' : runs.length > 1 ? runs[side].name : 'Prediction';
+}
+
+const allClasses = new Set(data.classes.map((_, id) => id));
+
+async function drawThumbnail(canvas, number) {
+  const found = await picture(number);
+  if (!canvas.isConnected) return;
+  const width = Math.min(found.width, 360);
+  const height = Math.round((found.height * width) / found.width);
+  Object.assign(canvas, {width, height});
+  const context = canvas.getContext('2d');
+  context.drawImage(found.photo, 0, 0, width, height);
+  context.globalAlpha = 0.6;
+  const kind = galleryState.layer === 'errors' ? 'errors' : galleryState.layer === 'photo' ? 'photo' : 'classes';
+  const side = galleryState.layer === 'truth' ? 'truth' : galleryState.run;
+  context.drawImage(layerOf(found, idsOfSide(found, side), kind, allClasses), 0, 0, width, height);
+}
+
+const galleryState = {group: 'all', order: 'page', layer: 'prediction', run: 0};
+const groupNames = {
+  worst: 'worst', median: 'median', best: 'best', confusion: 'frequent confusion',
+  better: 'better than the first run', worse: 'worse than the first run',
+};
+
+function pictureCard(number, details, sequence) {
+  const {image, groups, size} = data.pictures[number];
+  const canvas = element('canvas', {role: 'img', 'aria-label': `${galleryState.layer} of ${data.image_names[image]}`});
+  canvas.style.setProperty('aspect-ratio', `${size[0]} / ${size[1]}`);
+  const scores = runs.filter((run) => run.scores.length).map((run) => `${runs.length > 1 ? `${run.name} ` : 'mean IoU '}${percent(run.scores[image])}`);
+  const card = element('li', {},
+    element('button', {type: 'button', 'data-picture': number, onclick: () => openViewer(number, sequence)}, canvas,
+      element('span', {class: 'name'}, data.image_names[image]),
+      element('span', {class: 'details'}, [...scores, details ?? groups.map((group) => groupNames[group]).join(', ')].filter(Boolean).join(' · '))));
+  whenNear(canvas, () => drawThumbnail(canvas, number), () => (canvas.width = canvas.height = 1));
+  return card;
+}
+
+function change(image) {
+  return runs.length < 2 ? 0 : Math.max(...runs.slice(1).map((run) => Math.abs(run.scores[image] - runs[0].scores[image])));
+}
+
+function fillGallery() {
+  const score = ({image}) => runs[galleryState.run].scores[image] ?? 2;
+  const orders = {
+    page: () => 0,
+    worst: (a, b) => score(data.pictures[a]) - score(data.pictures[b]),
+    best: (a, b) => score(data.pictures[b]) - score(data.pictures[a]),
+    change: (a, b) => change(data.pictures[b].image) - change(data.pictures[a].image),
+    name: (a, b) => data.image_names[data.pictures[a].image].localeCompare(data.image_names[data.pictures[b].image]),
+  };
+  const numbers = data.pictures.map((_, number) => number)
+    .filter((number) => galleryState.group === 'all' || data.pictures[number].groups.includes(galleryState.group))
+    .sort(orders[galleryState.order]);
+  byId('gallery').replaceChildren(...numbers.map((number) => pictureCard(number, null, numbers)));
+}
+
+function drawImages() {
+  if (!data.pictures.length) return;
+  show('images');
+  byId('images-note').textContent = `${count(data.pictures.length)} of ${count(data.image_names.length)} images, chosen by their mean IoU (the mean over the classes in the image). Select one to compare truth and prediction.`;
+  const change = (key, number = false) => (value) => {
+    galleryState[key] = number ? Number(value) : value;
+    fillGallery();
+  };
+  const groups = Object.keys(groupNames).filter((group) => data.pictures.some((each) => each.groups.includes(group)));
+  byId('images-controls').append(
+    choice('Show', [['all', 'all'], ...groups.map((group) => [group, groupNames[group]])], 'all', change('group')),
+    choice('Order', [['page', 'as chosen'], ['worst', 'worst first'], ['best', 'best first'], ...(runs.length > 1 ? [['change', 'most changed first']] : []), ['name', 'name']], 'page', change('order')),
+    choice('Colors', [['prediction', 'prediction'], ['truth', 'truth'], ['errors', 'errors'], ['photo', 'none']], 'prediction', change('layer')),
+    ...(runs.length > 1 ? [choice('Run', runs.map((run, i) => [i, run.name]), 0, change('run', true))] : []),
+  );
+  drawImageScores();
+  fillGallery();
+}

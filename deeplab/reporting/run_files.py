@@ -1,0 +1,154 @@
+"""Files of a training run for a report: metrics.jsonl, metrics-STEP.json of validation and eval, run.json."""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import math
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from deeplab.evaluation import evaluation_rounds
+from deeplab.training import metrics_file, run_manifest, validation
+from deeplab.utils import run_manifests
+
+MOST_POINTS = 1500  # of a curve; more cannot be told apart on a screen
+CURVES = ('loss', 'learning_rate', 'gradient_norm', 'images_per_second')
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """The metrics of one checkpoint, as validation or eval wrote them.
+
+    Attributes:
+      step: of the checkpoint.
+      source: path of the file.
+      split: name of the split; empty if the file does not say.
+      content: the file's.
+    """
+
+    step: int
+    source: str
+    split: str
+    content: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFiles:
+    """What was found in the folder of a run.
+
+    Attributes:
+      folder: the folder.
+      points: lines of metrics.jsonl with a loss: at most `MOST_POINTS`, the first and the last included.
+      lines: number of such lines in the file.
+      evaluations: metrics of checkpoints, ascending by step.
+      manifest: newest run of run.json; empty if there is none.
+    """
+
+    folder: str
+    points: Sequence[Mapping[str, Any]]
+    lines: int
+    evaluations: Sequence[Evaluation]
+    manifest: Mapping[str, Any]
+
+
+def read(folder: str, further: Sequence[str] = ()) -> RunFiles:
+    """Reads the files of a run; those that are missing or unreadable are left out.
+
+    Args:
+      folder: log folder of a training, or a folder with checkpoints.
+      further: more folders with metrics-STEP.json, such as the --eval_logdir of eval.
+    """
+    lines = [line for line in metrics_file.read(os.path.join(folder, metrics_file.FILE)) if 'loss' in line]
+    points = [{key: number(line.get(key)) for key in ('step', *CURVES)} for line in _thinned(lines)]
+    folders = (folder, os.path.join(folder, validation.EVAL_FOLDER), *further)
+    manifest = run_manifests.newest_in(folder) or {}
+    return RunFiles(folder, points, len(lines), _evaluations(folders), manifest)
+
+
+def _thinned(lines: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Returns at most `MOST_POINTS` lines at equal distances."""
+    if len(lines) <= MOST_POINTS:
+        return list(lines)
+    last = len(lines) - 1
+    return [lines[round(i * last / (MOST_POINTS - 1))] for i in range(MOST_POINTS)]
+
+
+def number(value: Any) -> float | None:
+    """Returns a finite number; None for anything else."""
+    good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return value if good else None
+
+
+def _evaluations(folders: Sequence[str]) -> list[Evaluation]:
+    """Returns the metrics files in some folders; of a step and split that several have, the newest file."""
+    found: dict[tuple[int, str, str], tuple[float, Evaluation]] = {}
+    for folder in dict.fromkeys(os.path.normpath(folder) for folder in folders):
+        for path in sorted(glob.glob(os.path.join(glob.escape(folder), 'metrics-*.json'))):
+            content = evaluation_rounds.read_json(path)
+            step = content.get('global_step')
+            if not isinstance(step, int) or not isinstance(content.get('class_iou'), dict):
+                continue
+            flags = content.get('flags') or {}
+            split = str(content.get('split') or flags.get('eval_split') or '')
+            settings = repr(
+                sorted((key, str(value)) for key, value in flags.items() if key.endswith(('scales', 'images')))
+            )
+            changed = os.path.getmtime(path)
+            key = (step, split, settings)
+            if key not in found or found[key][0] < changed:
+                found[key] = (changed, Evaluation(step, path, split, content))
+    return sorted((evaluation for _, evaluation in found.values()), key=lambda each: (each.step, each.source))
+
+
+def facts(files: RunFiles) -> list[tuple[str, str]]:
+    """Returns what was run on what, as pairs of a label and a text; empty without a run manifest."""
+    run = files.manifest
+    if not run:
+        return []
+    machine, git = run.get('machine') or {}, run.get('git') or {}
+    found = [
+        ('Started', run.get('started')),
+        ('Command line', run.get('command_line')),
+        ('Folder', run.get('folder')),
+        ('First step', run.get('first_step') or None),
+        ('Seed', run.get('seed')),
+        ('Training records', _records(run.get('records'))),
+        ('Validation records', _records(run.get(run_manifest.VALIDATION_RECORDS))),
+        ('Initial checkpoint', _with_digest(run.get(run_manifest.INITIAL_CHECKPOINT), 'path')),
+        ('Versions', ', '.join(f'{name} {version}' for name, version in (run.get('versions') or {}).items())),
+        (
+            'Git revision',
+            git.get('revision') and f'{git["revision"]}{" with changes" if git.get("is_changed") else ""}',
+        ),
+        ('Processor', machine.get('processor') and f'{machine["processor"]}, {machine.get("cores")} cores'),
+        ('Memory', machine.get('memory_gb') and f'{machine["memory_gb"]} GB'),
+        ('GPUs', ', '.join(str(gpu) for gpu in machine.get('gpus') or ()) or ('none' if machine else None)),
+        ('System', machine.get('system')),
+    ]
+    return [(label, str(value)) for label, value in found if value not in (None, '')]
+
+
+def repeat_line(files: RunFiles) -> str:
+    """Returns the command line that repeats a run; empty if it was not started from a command line."""
+    if not files.manifest.get('command'):
+        return ''
+    manifest = os.path.join(files.folder, run_manifests.FILE)
+    return shlex.join(['deeplab', 'train', f'--from={manifest}', f'--train_logdir={files.folder.rstrip("/")}_again'])
+
+
+def _records(records: Any) -> str:
+    """Formats the records of a manifest."""
+    if not isinstance(records, Mapping):
+        return ''
+    return _with_digest({**records, 'name': f'{records.get("images")} images of split {records.get("split")}'}, 'name')
+
+
+def _with_digest(entry: Any, key: str) -> str:
+    """Formats an entry of the manifest and the start of its digest."""
+    if not isinstance(entry, Mapping) or not entry.get(key):
+        return ''
+    digest = str(entry.get('digest') or '')
+    return f'{entry[key]}{f" ({digest[:19]}...)" if digest else ""}'

@@ -1,0 +1,225 @@
+"""The report and compare programs on two small runs with known predictions.
+
+Covers cli/report_flags.py, compare.py, options/reports.py, reporting/content.py and reporting/inference.py.
+"""
+
+import dataclasses
+import json
+import pathlib
+import re
+
+import numpy as np
+import pytest
+
+from deeplab import cli, compare, report
+from deeplab.core.metrics import ConfusionMatrix
+from deeplab.errors import DataError, OptionError
+from deeplab.options import ReportOptions
+from deeplab.reporting import content, inference
+from tests import evaluation_setup as setup
+from tests import report_setup
+
+
+@pytest.fixture
+def options(tmp_path, monkeypatch):
+    setup.use_small_network(monkeypatch)
+    report_setup.without_charts(monkeypatch)
+    return report_setup.write_runs(tmp_path)
+
+
+@pytest.fixture(scope='module')
+def page_of_two(tmp_path_factory):
+    """The result of a report of both runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        setup.use_small_network(patch)
+        report_setup.without_charts(patch)
+        return report.run(report_setup.write_runs(tmp_path_factory.mktemp('two')))
+
+
+def data_of(path, id='content'):
+    text = pathlib.Path(path).read_text('utf-8')
+    return json.loads(re.search(rf'<script type="application/json" id="{id}">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def half_right():
+    """The confusion matrix of a network that predicts round(class / 2), over all images."""
+    matrix = ConfusionMatrix(4, 255)
+    for number in range(5):
+        ids = setup.truth(number)
+        shown = np.where(ids == 255, 1, ids)
+        matrix.update(ids, np.round(shown / 2).astype(int))
+    return matrix.result()
+
+
+def test_a_page_of_two_runs(page_of_two):
+    result = page_of_two
+    data = data_of(result.path)
+    one, two = data['runs']
+    expected = half_right()
+    assert (one['miou'], two['miou'][0]) == ([1.0, 1.0, 1.0], pytest.approx(expected.miou))
+    assert two['confusion'] == [list(row) for row in expected.confusion_matrix]
+    assert two['miou'][1] < two['miou'][0] < two['miou'][2]
+    assert [each['iou'][0] for each in two['classes']] == pytest.approx(list(expected.class_iou))
+    assert one['calibration']['ece'] == 0 and sum(each['pixels'] for each in one['calibration']['bins']) > 100
+    assert [each['miou'] for each in two['evaluations']] == [0.25, 0.5]
+    assert len(one['points']) == 20
+    (difference,) = data['differences']
+    assert difference['run'] == 1 and difference['miou'][0] == pytest.approx(expected.miou - 1)
+    assert difference['worse'] == 5 and difference['miou'][2] < 0
+    assert [each['name'] for each in data['classes']] == report_setup.CLASSES
+    assert sorted(data['image_names']) == sorted(report_setup.NAMES)
+    assert result.images == len(data['pictures']) == 5
+    assert 'two - one: -' in result.report and result.report.endswith(' MB)')
+
+
+def test_pictures_are_those_of_the_images(page_of_two):
+    result = page_of_two
+    for number, picture in enumerate(data_of(result.path)['pictures']):
+        height, width = setup.SIZES[picture['image']]
+        assert picture['size'] == [width, height]
+        shown = data_of(result.path, f'picture-{number}')
+        assert (shown['width'], shown['height'], len(shown['predictions'])) == (width, height, 2)
+        pixels = sum(count for _, count in picture['cells'][0])
+        assert pixels == width * height - 1
+
+
+def test_one_run_with_fewer_images(options):
+    result = report.run(dataclasses.replace(options, runs=options.runs[1:], images=3))
+    data = data_of(result.path)
+    assert result.images == 3 and len(data['image_names']) == 5 and not data['differences']
+    pair = f'{2 * 4 + 1}'
+    image, pixels = data['runs'][0]['examples'][pair][0]
+    assert pixels == max((setup.truth(i) == 2).sum() for i in range(5)) == (setup.truth(image) == 2).sum()
+
+
+def test_a_run_without_records_has_curves_and_says_so(options):
+    run = dataclasses.replace(options.runs[0], evaluation=None, no_records='--dataset_dir is not given.')
+    result = report.run(dataclasses.replace(options, runs=(run,)))
+    data = data_of(result.path)
+    assert result.images == 0 and not data['pictures']
+    assert data['runs'][0]['notes'] == ['No images: --dataset_dir is not given.']
+    assert len(data['runs'][0]['evaluations']) == 2
+    assert [each['name'] for each in data['classes']] == report_setup.CLASSES
+
+
+def test_a_run_that_does_not_exist(options, tmp_path):
+    run = dataclasses.replace(options.runs[0], path=str(tmp_path / 'missing'))
+    with pytest.raises(OptionError, match=r'missing.*does not exist'):
+        report.run(dataclasses.replace(options, runs=(run,)))
+
+
+def test_nothing_to_report_is_an_error(options, tmp_path):
+    run = dataclasses.replace(
+        options.runs[0], path=str(tmp_path / 'records'), evaluation=None, no_records='None given.'
+    )
+    with pytest.raises(OptionError, match=r'nothing to report.*None given'):
+        report.run(dataclasses.replace(options, runs=(run,)))
+
+
+def test_runs_on_other_images_are_not_compared(options, tmp_path):
+    other = setup.write_data(tmp_path / 'other')
+    second = options.runs[1]
+    second = dataclasses.replace(second, evaluation=dataclasses.replace(second.evaluation, dataset=other))
+    with pytest.raises(DataError, match='same images'):
+        compare.run(dataclasses.replace(options, runs=(options.runs[0], second)))
+
+
+def test_only_its_own_pages_are_overwritten(options, tmp_path):
+    one = dataclasses.replace(options, runs=(dataclasses.replace(options.runs[0], evaluation=None),))
+    for _ in range(2):
+        report.run(one)
+    (tmp_path / 'mine.html').write_text('<!doctype html>')
+    with pytest.raises(OptionError, match=r'mine\.html.*not overwritten'):
+        report.run(dataclasses.replace(one, path=str(tmp_path / 'mine.html')))
+
+
+def test_checkpoint_and_folder_of_a_run(tmp_path):
+    newest = setup.write_checkpoint(tmp_path, step=30)
+    assert inference.checkpoint_of(str(tmp_path)) == newest
+    (tmp_path / 'best').mkdir()
+    best = setup.write_checkpoint(tmp_path / 'best', step=20)
+    assert inference.checkpoint_of(str(tmp_path)) == best
+    assert inference.checkpoint_of(newest) == newest
+    for path in (tmp_path, tmp_path / 'best', newest, best):
+        assert inference.folder_of(str(path)) == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ('paths', 'expected'),
+    [
+        (['logs/a', 'logs/b/'], ['a', 'b']),
+        (['a/best', 'b/best'], ['a/best', 'b/best']),
+        (['a', 'a'], ['1: a', '2: a']),
+    ],
+)
+def test_short_names(paths, expected):
+    assert content.short_names(paths) == expected
+
+
+# --- The command line ------------------------------------------------------------------------------------------------
+
+
+def write_manifest(folder, **options):
+    trained = {'dataset': {'name': 'camvid', 'directory': 'records'}, 'validation': {'split': 'test'}, **options}
+    command = ['--train_logdir=log', '--dataset_dir=records', '--dataset=camvid', '--depth_multiplier=0.5']
+    run = {'command': command, 'folder': str(folder)}
+    (folder / 'log').mkdir()
+    (folder / 'log' / 'run.json').write_text(json.dumps({'runs': [run | {'options': trained}]}))
+    return str(folder / 'log')
+
+
+def test_records_and_network_of_the_run_are_taken(tmp_path):
+    (tmp_path / 'records').mkdir()
+    path = write_manifest(tmp_path, moving_average_decay=0.99, resize={'min_value': 100, 'max_value': 200})
+    made = cli.options_of('report', [path, '--images=7', '--output=x.html'])
+    (run,) = made.runs
+    evaluation = run.evaluation
+    assert (made.path, made.images, made.command[:2]) == ('x.html', 7, ('deeplab', 'report'))
+    assert (evaluation.dataset.name, evaluation.dataset.split) == ('camvid', 'test')
+    assert evaluation.dataset.directory == str(tmp_path / 'records')
+    assert (evaluation.model.depth_multiplier, evaluation.model.num_classes, evaluation.model.crop_size) == (
+        0.5,
+        11,
+        None,
+    )
+    assert evaluation.use_moving_average and evaluation.resize.min_value == 100
+
+
+def test_the_command_line_takes_precedence_over_the_run(tmp_path):
+    path = write_manifest(tmp_path)
+    words = [path, '--dataset_dir=other', '--eval_split=val', '--depth_multiplier=1.0', '--eval_crop_size=33,65']
+    (run,) = cli.options_of('report', words).runs
+    evaluation = run.evaluation
+    assert (evaluation.dataset.directory, evaluation.dataset.split, evaluation.dataset.name) == (
+        'other',
+        'val',
+        'camvid',
+    )
+    assert (evaluation.model.depth_multiplier, evaluation.model.crop_size) == (1.0, (33, 65))
+
+
+def test_a_run_whose_records_are_elsewhere_has_no_evaluation(tmp_path):
+    path = write_manifest(tmp_path)
+    (run,) = cli.options_of('report', [path]).runs
+    assert run.evaluation is None and 'records' in run.no_records and '--dataset_dir' in run.no_records
+
+
+@pytest.mark.parametrize(
+    ('program', 'words', 'parts'),
+    [
+        ('report', [], ['--run']),
+        ('report', ['.', '--images=501'], ['--images=501', '500']),
+        ('report', ['.', '--metrics_dir=a', '--metrics_dir=b'], ['--metrics_dir', '1 runs']),
+        ('compare', ['.', '--dataset_dir=records'], ['two checkpoints']),
+        ('compare', ['.', '.'], ['--dataset_dir']),
+    ],
+)
+def test_mistakes(program, words, parts, capsys):
+    assert cli.main([program, *words]) == 2
+    message = capsys.readouterr().err
+    assert all(part in message for part in parts), message
+
+
+def test_options_of_python():
+    with pytest.raises(OptionError, match='images=0'):
+        ReportOptions((), 'report.html', images=0)
