@@ -31,12 +31,14 @@ class MetricContext(NamedTuple):
       ignore_label: label of the pixels that are excluded; it may be one of the ids.
       class_names: name of each class, or its number as text.
       categories: name of the category of each class; None where the data set has no categories.
+      eval_ids: id of each class in the data set's own files; None for the class ids.
     """
 
     num_classes: int
     ignore_label: int
     class_names: tuple[str, ...]
     categories: tuple[str, ...] | None = None
+    eval_ids: tuple[int, ...] | None = None
 
 
 class Accumulator(Protocol):
