@@ -92,7 +92,8 @@ def _one(preset: Preset) -> str:
     lines += ['', 'The preset is equivalent to', f'  {" ".join(spelled(settings(preset, _some_program(preset), {})))}']
     lines += [
         '',
-        f'Unpack the archive into the folder {preset.folder}; then, in the order of the evaluations above:',
+        f'Unpack the archive into the folder {preset.folder}, or take the path that `deeplab download {preset.name}` '
+        'prints; then, in the order of the evaluations above:',
     ]
     return '\n'.join([*lines, '', *(f'  {line}' for line in command_lines(preset))])
 

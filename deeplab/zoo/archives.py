@@ -50,9 +50,7 @@ def unpack(archive: str, folder: str) -> None:
     except _TooLargeError:
         raise _refused(archive, f'it has more than {_LARGEST_HEADER:,} bytes that belong to no file') from None
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DownloadError(
-            f'{archive} is damaged or no .tar.gz archive ({_reason(error)}). Remove it and get it again.'
-        ) from None
+        raise DownloadError(f'{archive} is damaged or no .tar.gz archive ({_reason(error)}). Get it again.') from None
 
 
 def _limit(packed: int) -> int:

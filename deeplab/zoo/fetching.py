@@ -128,7 +128,7 @@ def in_cache(place: Place) -> Fetched | None:
     if note is None:  # a user has put the unpacked files there
         return None
     cache.verify(note, place.folder, place.note)
-    return Fetched(_checkpoint_in(place), place, note, False)
+    return Fetched(_checkpoint(place, note), place, note, False)
 
 
 def by_hand(place: Place) -> str:
@@ -159,8 +159,8 @@ def _get(place: Place) -> Fetched:
     noted = cache.read(place.note)
     if os.path.isdir(place.folder):
         logging.info('Taking %s, which was put there by hand.', place.folder)
-        checkpoint = _checkpoint_in(place)
         note = cache.Note('', None, cache.contents_of(place.folder))
+        checkpoint = _checkpoint(place, note)
         cache.write(note, place.note)
         return Fetched(checkpoint, place, note, True)
     files.remove_leftovers(place.cache, re.escape(place.preset.folder))
@@ -175,7 +175,7 @@ def _get(place: Place) -> Fetched:
     finally:
         if not is_given:
             files.remove(place.archive)
-    return Fetched(_checkpoint_in(place), place, note, True)
+    return Fetched(_checkpoint(place, note), place, note, True)
 
 
 def _download(place: Place) -> None:
@@ -199,25 +199,24 @@ def _unpack(place: Place, address: str, noted: cache.Note | None) -> cache.Note:
         )
     with files.written_beside(place.folder) as temporary:
         archives.unpack(place.archive, temporary)
-        _checkpoint_in(place, temporary)
         note = cache.Note(address, archive, cache.contents_of(temporary))
+        _checkpoint(place, note)  # before anything is kept
         cache.write(note, place.note)
     return note
 
 
-def _checkpoint_in(place: Place, folder: str = '') -> str:
-    """Returns the path of the checkpoint in the unpacked folder, that of the highest step if there are several.
+def _checkpoint(place: Place, note: cache.Note) -> str:
+    """Returns the path of the checkpoint among the unpacked files, that of the highest step if there are several.
 
     Raises:
       DownloadError: there is none.
     """
-    root = pathlib.Path(folder or place.folder)
-    found = [path.with_suffix('') for path in sorted(root.rglob(f'*{_INDEX}')) if not path.name.startswith('._')]
-    complete = [
-        path for path in found if any(other.startswith(f'{path.name}.data-') for other in os.listdir(path.parent))
-    ]
+    indices = [pathlib.PurePath(name) for name in note.files if name.endswith(_INDEX)]
+    stems = [path.with_suffix('') for path in indices if not path.name.startswith('._')]  # those are notes of a Mac
+    complete = [stem for stem in stems if any(name.startswith(f'{stem}.data-') for name in note.files)]
     if not complete:
         raise DownloadError(
             f'{place.preset.archive} has no checkpoint (*{_INDEX} and *.data-*). It is not the published archive.'
         )
-    return str(max(complete, key=lambda path: int((_STEP.search(path.name) or (0, -1))[1])))
+    newest = max(complete, key=lambda stem: int((_STEP.search(stem.name) or (0, -1))[1]))
+    return os.path.join(place.folder, newest)

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import urllib.request
 
 import pytest
 
@@ -116,6 +117,12 @@ def test_a_redirect_is_followed(got, web):
     web[0]['/a.tar.gz?again'] = Page(BODY)
     assert got(page) == BODY
     assert len(page.requests) == 1
+
+
+def test_https_does_not_become_http():
+    request = urllib.request.Request('https://host/a')
+    with pytest.raises(DownloadError, match='redirects to http://host/a, which is refused'):
+        transfer._SameScheme().redirect_request(request, None, 302, 'Found', {}, 'http://host/a')
 
 
 def test_an_endless_file_ends(got, monkeypatch):
