@@ -5,8 +5,9 @@
 
 FOLDER contains deeplab/ and slim/ of the original, with the data set camvid registered; PYTHON has its TensorFlow. Both
 run the same flags on the same records, in turns: the ratio is that of the medians, with the interval that holds 95 % of
-those of resampled pairs. Every measurement, the machine, its load and the versions are written as JSON. Run it on an
-idle machine.
+those of resampled pairs. With PYTHON alone, the rows of frozen exports compare with a graph of ours that has the
+original's operations, in its TensorFlow. Every measurement, the machine, its load and the versions are written as JSON.
+Run it on an idle machine.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ def main(words: Sequence[str] | None = None) -> int:
         stored = report.load(arguments.against) if arguments.against else None
     except ValueError as error:
         parser.error(str(error))
-    if bool(arguments.original) != bool(arguments.original_python):
-        parser.error('--original and --original_python belong together.')
+    if arguments.original and not arguments.original_python:
+        parser.error('--original needs --original_python, the interpreter with its TensorFlow.')
     with contextlib.ExitStack() as stack:
         workdir = arguments.workdir or pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         workdir.mkdir(parents=True, exist_ok=True)
@@ -73,7 +74,12 @@ def _parser() -> argparse.ArgumentParser:
     add('--quick', action='store_true', help='tiny sizes and few images, to see that everything runs')
     add('--camvid', type=pathlib.Path, default=_data.CAMVID, metavar='DIR', help='CamVid in the layout of PASCAL VOC')
     add('--checkpoint', type=pathlib.Path, default=CHECKPOINT, metavar='DIR', help='of the network of eval and vis')
-    add('--engines', default='', metavar='NAMES', help='comma-separated engines to measure besides TensorFlow')
+    add(
+        '--engines',
+        default='',
+        metavar='NAMES',
+        help='engines to measure besides TensorFlow: NAME,NAME:PRECISION',
+    )
     add('--original', type=pathlib.Path, metavar='FOLDER', help='checkout of the original')
     add('--original_python', metavar='PYTHON', help='interpreter of the original')
     add('--workdir', type=pathlib.Path, metavar='DIR', help='folder for records and weights, which a later run reuses')

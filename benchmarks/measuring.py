@@ -16,7 +16,9 @@ from benchmarks.rows import Row
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 OURS, ORIGINAL = 'ours', 'original'
-TENSORFLOW = 'tensorflow'  # the engine that needs no flag
+# Instead of the original, where only its interpreter is there: a frozen graph of ours with the original's operations.
+OPERATIONS = "original's operations"
+REFERENCES = (ORIGINAL, OPERATIONS)
 _HERE = pathlib.Path(__file__).resolve().parent
 # The original's name of a program's file, where it differs from ours.
 _IN_DATASETS = ('build_voc2012_data',)
@@ -33,7 +35,7 @@ class Setting:
       checkpoint: of the network of eval and vis; None for random weights.
       original: folder of a checkout of the original that contains deeplab/ (and slim/); None for none.
       original_python: interpreter with its TensorFlow.
-      engines: besides TensorFlow's own, for the rows that take one.
+      engines: besides TensorFlow's own, for the rows that take one: NAME or NAME:PRECISION.
       turns: measurements of each command.
       is_quick: whether everything is tiny, to see that it runs.
     """
@@ -49,12 +51,14 @@ class Setting:
 
 
 def variants(row: Row, setting: Setting) -> list[str]:
-    """Returns what is measured for a row: ours, ours with each engine, the original."""
+    """Returns what is measured for a row: ours, ours with each engine, the original or what stands in for it."""
     found = [OURS]
     if row.takes_engine:
         found += [f'{OURS}, {engine}' for engine in setting.engines]
     if row.has_original and setting.original:
         found.append(ORIGINAL)
+    elif row.measures == rows.GRAPH and setting.original_python:
+        found.append(OPERATIONS)
     return found
 
 
@@ -130,15 +134,15 @@ def _command(row: Row, setting: Setting, variant: str) -> Iterator[Command]:
         if variant == ORIGINAL:
             yield original_command(setting, row.program, words)
         elif row.program:
-            yield our_command('-m', 'deeplab', row.program, *words, *_engine_flag(variant))
+            yield our_command('-m', 'deeplab', row.program, *words, *_engine_flags(variant))
         else:
             yield our_command(*words)
 
 
-def _engine_flag(variant: str) -> list[str]:
-    """Returns the flag for the engine that a variant's name ends with, if any."""
-    engine = variant.partition(', ')[2]
-    return [f'--engine={engine}'] if engine else []
+def _engine_flags(variant: str) -> list[str]:
+    """Returns the flags for the engine and its precision, with which a variant's name ends, if any."""
+    engine, _, precision = variant.partition(', ')[2].partition(':')
+    return [f'--engine={engine}'] * bool(engine) + [f'--precision={precision}'] * bool(precision)
 
 
 def our_command(*words: str) -> Command:
@@ -220,7 +224,7 @@ def _write_weights(path: pathlib.Path, flags: str) -> None:
 
 def _graph(row: Row, setting: Setting, variant: str) -> pathlib.Path:
     """Returns the frozen graph of a variant; engines run ours."""
-    side = ORIGINAL if variant == ORIGINAL else OURS
+    side = {ORIGINAL: 'original', OPERATIONS: 'operations'}.get(variant, 'ours')
     return setting.workdir / f'{row.name}_{side}' / 'frozen_graph.pb'
 
 
@@ -232,6 +236,8 @@ def _export(row: Row, setting: Setting, variant: str) -> None:
     words = flags_of(row, setting, str(graph.parent))
     if variant == ORIGINAL:
         command = original_command(setting, row.program, words)
+    elif variant == OPERATIONS:
+        command = our_command('-m', 'benchmarks.original_operations', f'--path={graph}', *words)
     else:
         command = our_command('-m', 'deeplab', row.program, *words)
     graph.parent.mkdir(parents=True, exist_ok=True)
@@ -241,12 +247,16 @@ def _export(row: Row, setting: Setting, variant: str) -> None:
 def _graph_command(row: Row, setting: Setting, variant: str) -> Command:
     """Returns the command that times a variant's frozen graph."""
     runs = ('--runs=1', '--warm_up=1') if setting.is_quick else ()
+    if engine := _engine_flags(variant):
+        weights = f'--checkpoint_path={weights_of(row, setting)}'
+        network = (*row.weights.split(), f'--crop_size={crop_of(row, setting)}', weights)
+        return our_command('-m', 'benchmarks.time_engine', *runs, *engine, f'--cache={setting.workdir}', *network)
     words = (f'--graph={_graph(row, setting, variant)}', f'--size={crop_of(row, setting)}', *runs)
     script = str(_HERE / 'time_frozen_graph.py')
-    if variant == ORIGINAL:
+    if variant in REFERENCES:
         assert setting.original_python is not None
         return Command((setting.original_python, script, *words))
-    return our_command(script, *words, *_engine_flag(variant))
+    return our_command(script, *words)
 
 
 __all__ = ['FailedError', 'ORIGINAL', 'OURS', 'Setting', 'measure', 'variants']

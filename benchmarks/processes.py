@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 STEP_LINE = re.compile(r'global step (\d+): loss')
 _MOST_SECONDS = 1800  # without a line of a training, or without an end of a program
@@ -57,7 +57,8 @@ class Figures:
 
     Attributes:
       seconds: of the row's work.
-      peak_bytes: the peak resident memory of the largest process; None if it is not measured.
+      peak_bytes: the peak resident memory of the largest process; None if it is not measured, or less than that of
+        this process.
       cpu_seconds: of all processes from start to end; None if it is not measured.
     """
 
@@ -85,8 +86,10 @@ def run_whole(command: Command) -> tuple[Figures, str]:
         if status:
             errors.seek(0)
             raise command.failed(status, errors.read())
-        figures = Figures(seconds, used.ru_maxrss * 1024, used.ru_utime + used.ru_stime)
-        return figures, output.read()
+        # A process begins with the memory of the one that starts it: a smaller peak is unknown.
+        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        peak = used.ru_maxrss * 1024 if used.ru_maxrss > own else None
+        return Figures(seconds, peak, used.ru_utime + used.ru_stime), output.read()
 
 
 def _waited(process: subprocess.Popen) -> tuple[int, resource.struct_rusage]:
@@ -193,8 +196,3 @@ def _peak(pid: int) -> int | None:
         match = re.search(r'VmHWM:\s+(\d+) kB', pathlib.Path(f'/proc/{pid}/status').read_text())
         return int(match[1]) * 1024 if match else None
     return None
-
-
-def words_of(program: Sequence[str], flags: Sequence[str]) -> tuple[str, ...]:
-    """Returns the words of a command."""
-    return (*program, *flags)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks import figures
-from benchmarks.measuring import ORIGINAL, OURS
+from benchmarks.measuring import OPERATIONS, OURS, REFERENCES
 from benchmarks.processes import Figures
 from benchmarks.rows import Row
 
@@ -37,7 +37,12 @@ def measured_of(result: Mapping[str, Any]) -> dict[str, list[Figures]]:
 
 
 def _ours(measured: Measured) -> list[str]:
-    return [name for name in measured if name != ORIGINAL]
+    return [name for name in measured if name not in REFERENCES]
+
+
+def _reference(measured: Measured) -> Sequence[Figures] | None:
+    """Returns the measurements of the original, or of what stands in for it; None if there are none."""
+    return next((measured[name] for name in REFERENCES if name in measured), None)
 
 
 def fastest_of(measured: Measured) -> str:
@@ -51,9 +56,10 @@ def _median(found: Sequence[Figures]) -> float:
 
 def _ratio(measured: Measured, name: str) -> figures.Ratio | None:
     """Returns the time of the original by that of a variant; None if the original was not measured."""
-    if ORIGINAL not in measured:
+    reference = _reference(measured)
+    if reference is None:
         return None
-    return figures.paired(*([each.seconds for each in measured[side]] for side in (ORIGINAL, name)))
+    return figures.paired(*([each.seconds for each in side] for side in (reference, measured[name])))
 
 
 def reached(row: Row, measured: Measured) -> bool | None:
@@ -90,15 +96,16 @@ def table(results: Mapping[str, tuple[Row, Measured]]) -> list[str]:
                 (
                     row.title + name.removeprefix(OURS),
                     _seconds(measured[name]),
-                    _seconds(measured.get(ORIGINAL)),
+                    _seconds(_reference(measured)) + ('*' if OPERATIONS in measured else ''),
                     str(ratio) if ratio else '-',
                     str(row.goal) or '-',
                     goal,
                     _gigabytes(measured[name]),
-                    _gigabytes(measured.get(ORIGINAL)),
+                    _gigabytes(_reference(measured)),
                 )
             )
-    return aligned(lines)
+    notes = ["* a graph with the original's operations, in its TensorFlow"]
+    return aligned(lines) + (notes if any(OPERATIONS in measured for _, measured in results.values()) else [])
 
 
 def aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:

@@ -105,7 +105,7 @@ def failure(status: int, log: str) -> ChildError:
 
 def peak_bytes(leader: int) -> int | None:
     """Returns the peak resident memory of the largest process of a session; None if unknown."""
-    return max((peak for pid in _session(leader) if (peak := _peak(pid)) is not None), default=None)
+    return max((peak for pid in _session(leader) if (peak := peak_bytes_of(pid)) is not None), default=None)
 
 
 def _session(leader: int) -> Iterator[int]:
@@ -117,7 +117,7 @@ def _session(leader: int) -> Iterator[int]:
                 yield int(path.parent.name)
 
 
-def _peak(pid: int) -> int | None:
+def peak_bytes_of(pid: int) -> int | None:
     """Returns the peak resident memory of a process; None if unknown."""
     with contextlib.suppress(OSError):
         match = re.search(r'VmHWM:\s+(\d+) kB', pathlib.Path(f'/proc/{pid}/status').read_text())

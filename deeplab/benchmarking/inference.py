@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import statistics
 import time
 
 import numpy as np
 import tensorflow as tf
 
+from deeplab.benchmarking import children
 from deeplab.benchmarking.figures import Inference, InferenceRequest, InferenceResult
 from deeplab.core import sessions
 from deeplab.errors import OutOfMemoryError
@@ -63,7 +63,7 @@ def _measured(request: InferenceRequest, threads: int, batch_size: int) -> Infer
         predict = stack.enter_context(opened)
         load = time.perf_counter() - started
         first, *later = _timed(lambda: predict(images))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = children.peak_bytes_of(os.getpid())
     return Inference(threads, batch_size, load, first, statistics.median(later), peak)
 
 
