@@ -88,12 +88,13 @@ def write_random_weights(graph: tf.Graph, path: str) -> None:
     rng = np.random.default_rng(0)
     with graph.as_default(), sessions.open_session(graph) as session:
         variables = tf.compat.v1.global_variables()
-        session.run(tf.compat.v1.variables_initializer(variables))
+        values = {}
         for variable in variables:
             center = _CENTERS.get(variable.op.name.rpartition('/')[2])
             if center is not None:
-                value = rng.normal(center, 0.1, variable.shape.as_list()).astype(np.float32)
-                session.run(variable.initializer, {variable.initializer.inputs[1]: value})
+                value = rng.normal(center, 0.1, variable.shape.as_list())
+                values[variable.initializer.inputs[1]] = value.astype(np.float32)
+        session.run(tf.compat.v1.variables_initializer(variables), values)
         tf.compat.v1.train.Saver(variables).save(session, path, write_meta_graph=False)
 
 
