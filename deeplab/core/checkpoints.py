@@ -431,8 +431,17 @@ class CheckpointWriter:
         """Adds the saving operations to the current graph; `variables` None for all global ones."""
         self._directory = directory
         self._keep = keep
-        # TensorFlow's own removal of old checkpoints treats their paths as patterns, so it is not used.
-        self._saver = tf.compat.v1.train.Saver(variables, max_to_keep=None)
+        # TensorFlow's Saver also adds two operations for each variable to restore it, which `_load` does without, and
+        # its removal of old checkpoints treats their paths as patterns.
+        saved = tf.compat.v1.global_variables() if variables is None else variables
+        self._prefix = tf.compat.v1.placeholder(tf.string, [], 'save/prefix')
+        self._save = tf.raw_ops.SaveV2(
+            prefix=self._prefix,
+            tensor_names=[variable.op.name for variable in saved],
+            shape_and_slices=[''] * len(saved),
+            tensors=[variable.graph.as_graph_element(variable) for variable in saved],
+            name='save/SaveV2',
+        )
         self._written: list[str] = []  # names of the checkpoints to keep, the oldest first
         self.last_path: str | None = None
         self.last_step: int | None = None
@@ -454,10 +463,10 @@ class CheckpointWriter:
         """
         if self.last_step == step and self.last_path is not None:
             return self.last_path
-        prefix = os.path.join(self._directory, BASENAME)
+        name = f'{BASENAME}-{step}'
+        path = os.path.join(self._directory, name)
         try:
-            path: str = self._saver.save(session, prefix, global_step=step, write_meta_graph=False, write_state=False)
-            name = os.path.basename(path)
+            session.run(self._save, {self._prefix: path})
             names = [*(other for other in self._written if other != name), name]
             self._written = names[-self._keep :]
             write_state(self._directory, self._written)

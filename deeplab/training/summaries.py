@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from deeplab import common
 
 MOST_IMAGES = 3
+
+
+class Merged(NamedTuple):
+    """All summaries of a step.
+
+    Attributes:
+      values: scalar string, a serialized `Summary`; empty unless `is_due`.
+      is_due: scalar bool to feed, whether this step computes them. Every step can thus fetch `values`: a session
+        prepares the graph again for other fetches, which takes seconds.
+    """
+
+    values: tf.Tensor
+    is_due: tf.Tensor
 
 
 # Raw operations, because tf.compat.v1.summary makes a tag unique among the names of all operations: the summary of a

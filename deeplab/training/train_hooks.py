@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
+from deeplab.training import summaries
 from deeplab.training.train_loop import Hook, StepResult
 from deeplab.utils import output_files
 
@@ -113,7 +114,7 @@ class SummaryHook(Hook):
     If the event file cannot be written, training continues without it.
     """
 
-    def __init__(self, directory: str, merged: tf.Tensor, interval_secs: float):
+    def __init__(self, directory: str, merged: summaries.Merged, interval_secs: float):
         self._directory = directory
         self._output = output_files.Dispensable(os.path.join(directory, 'events.out.tfevents.*'))
         self._merged = merged
@@ -132,15 +133,17 @@ class SummaryHook(Hook):
         self._writer = tf.compat.v1.summary.FileWriter(self._directory)
 
     def fetches(self, step: int) -> dict[str, tf.Tensor]:
-        """Returns the summaries if they are due."""
+        """Returns the summaries, which are empty unless they are due."""
+        return {'summary': self._merged.values}
+
+    def feeds(self, step: int) -> dict[tf.Tensor, Any]:
+        """Returns whether the summaries are due."""
         waits = self._last_time is not None and time.monotonic() - self._last_time < self._interval_secs
-        if waits or not self._output.is_on:
-            return {}
-        return {'summary': self._merged}
+        return {self._merged.is_due: self._output.is_on and not waits}
 
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
         """Writes the summaries, if the step computed them."""
-        if 'summary' in fetched:
+        if fetched['summary']:
             self._output.attempt(lambda: self._write(result, fetched['summary']))
 
     def _write(self, result: StepResult, summary: bytes) -> None:

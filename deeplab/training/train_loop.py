@@ -323,9 +323,9 @@ class _Loop:
     def _run_step(
         self, extra: list[dict[str, tf.Tensor]], feeds: dict[tf.Tensor, Any]
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Runs a step; returns its own values and those of `extra`. `feeds` are for a step of a single run.
+        """Runs a step; returns its own values and those of `extra`. `feeds` are for the run that applies the update.
 
-        Of several micro-batches, the last one applies the update. Its values are returned, except that image names and
+        Of several micro-batches, that is the last one. Its values are returned, except that image names and
         waiting time are of all micro-batches together.
         """
         batches = self._micro_batches
@@ -336,7 +336,7 @@ class _Loop:
         parts = []
         for number, operation in enumerate(batches.runs):
             parts.append(self._session.run([operation, wanted], {batches.number: number})[1])
-        values, fetched = self._session.run([self._fetches, extra], {batches.number: len(parts)})
+        values, fetched = self._session.run([self._fetches, extra], {**feeds, batches.number: len(parts)})
         parts.append(values)
         if 'image_names' in wanted:
             values['image_names'] = [name for part in parts for name in part['image_names']]

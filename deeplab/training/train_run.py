@@ -14,6 +14,7 @@ from absl import logging
 from deeplab import common, model
 from deeplab.core import (
     checkpoints,
+    gates,
     graph_memory,
     run_checkpoints,
     scale_losses,
@@ -371,8 +372,17 @@ def _watch(
     return watch_hooks.WatchHook(looked, options.log_steps, [dataset.class_name(i) for i in range(classes)], bar)
 
 
-def _merged_summaries(options: TrainOptions, clone: model_deploy.Clone, step: training_step.TrainStep) -> tf.Tensor:
-    """Merges all summaries into one tensor."""
+def _merged_summaries(
+    options: TrainOptions, clone: model_deploy.Clone, step: training_step.TrainStep
+) -> summaries.Merged:
+    """Merges all summaries into one tensor, which is computed only where they are due."""
+    is_due = tf.compat.v1.placeholder_with_default(False, [], 'summaries_are_due')
+    build = functools.partial(_all_summaries, options, clone, step)
+    return summaries.Merged(gates.choose(is_due, build, lambda: tf.constant(b'')), is_due)
+
+
+def _all_summaries(options: TrainOptions, clone: model_deploy.Clone, step: training_step.TrainStep) -> tf.Tensor:
+    """Computes all summaries."""
     outputs: network_clone.CloneOutputs = clone.outputs
     found = summaries.scalar_summaries(step.loss, step.learning_rate, outputs.losses, clone.scope, outputs.terms)
     found += summaries.variable_summaries(slim.get_model_variables())
@@ -381,10 +391,12 @@ def _merged_summaries(options: TrainOptions, clone: model_deploy.Clone, step: tr
         logits = shapes.resize_bilinear(outputs.logits[: summaries.MOST_IMAGES], shapes.spatial_size(labels))
         predictions = tf.argmax(logits, axis=3)[..., tf.newaxis]  # [n, h, w, 1]
         found += summaries.image_summaries(outputs.batch[common.IMAGE], labels, predictions, options.model.num_classes)
-    return tf.compat.v1.summary.merge(found)
+    return tf.raw_ops.MergeSummary(inputs=found)
 
 
-def _hooks(options: TrainOptions, merged: tf.Tensor | None, bar: train_hooks.ProgressHook) -> list[train_loop.Hook]:
+def _hooks(
+    options: TrainOptions, merged: summaries.Merged | None, bar: train_hooks.ProgressHook
+) -> list[train_loop.Hook]:
     """Returns the hooks that every training has; `merged` is None for no summaries."""
     hooks: list[train_loop.Hook] = [train_hooks.LogHook(options.log_steps, bar), bar]
     if merged is not None and options.save_summaries_secs is not None:

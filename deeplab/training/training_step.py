@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_slim as slim
 
 from deeplab import common
-from deeplab.core import layers, loss_scaling, moving_average, schedules, summation
+from deeplab.core import gates, layers, loss_scaling, moving_average, schedules, summation
 from deeplab.deployment import model_deploy
 from deeplab.options import TrainOptions
 from deeplab.registry import OPTIMIZERS
@@ -119,7 +119,7 @@ def gated_update(
         with tf.control_dependencies(list(more.skipped())):
             return tf.constant(False)
 
-    return tf.cond(is_finite, apply, skip, name='gated_update'), norm
+    return gates.choose(is_finite, apply, skip), norm
 
 
 def norms_where_skipped(is_applied: tf.Tensor, gradients: Sequence[tuple[tf.Tensor, tf.Variable]]) -> tf.Tensor:
@@ -137,7 +137,7 @@ def norms_where_skipped(is_applied: tf.Tensor, gradients: Sequence[tuple[tf.Tens
         halves = [tf.nn.l2_loss(tf.cast(gradient, tf.float32)) for gradient, _ in gradients]
         return tf.sqrt(2.0 * tf.stack(halves))
 
-    return tf.cond(is_applied, lambda: tf.zeros([0], tf.float32), norms, name='norms_where_skipped')
+    return gates.choose(is_applied, lambda: tf.zeros([0], tf.float32), norms)
 
 
 def learning_rate(options: TrainOptions, global_step: tf.Variable) -> tf.Tensor:

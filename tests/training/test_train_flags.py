@@ -248,7 +248,7 @@ def _words(table):
 
 
 def test_optimizers_and_policies(graph_of):
-    kinds = [{node.op for function in graph.library.function for node in function.node_def}
+    kinds = [{node.op for node in graph.node}
              for graph in (graph_of(), graph_of(*_words(ADAM)))]  # fmt: skip
     assert 'ResourceApplyMomentum' in kinds[0]
     assert 'ResourceApplyAdam' in kinds[1]

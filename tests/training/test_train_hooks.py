@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from deeplab.core import sessions
-from deeplab.training import train_hooks
+from deeplab.training import summaries, train_hooks
 from deeplab.training.train_loop import StepResult
 
 
@@ -73,10 +73,12 @@ def tags_of(directory):
 def test_summaries_come_at_first_and_then_every_so_many_seconds(tmp_path, interval, steps):
     with tf.Graph().as_default(), sessions.open_session() as running:
         merged = tf.compat.v1.summary.merge([tf.compat.v1.summary.scalar('total_loss', tf.constant(2.0))])
-        hook = train_hooks.SummaryHook(str(tmp_path), merged, interval)
+        is_due = tf.compat.v1.placeholder(tf.bool, [])
+        values = tf.where(is_due, merged, b'')
+        hook = train_hooks.SummaryHook(str(tmp_path), summaries.Merged(values, is_due), interval)
         hook.begin(running, 0)
         for step in (1, 2, 3):
-            fetched = running.run(hook.fetches(step)) if hook.fetches(step) else {}
+            fetched = running.run(hook.fetches(step), hook.feeds(step))
             hook.after_step(StepResult(step, 2.0, 0.1, 0.1), fetched)
         hook.end(3)
     found = tags_of(tmp_path)
@@ -121,7 +123,7 @@ def test_a_profile_that_cannot_be_written_is_told_once(tmp_path, caplog):
 def summary_hook(tmp_path, monkeypatch, writer):
     monkeypatch.setattr(tf.compat.v1.summary, 'FileWriter', writer)
     with tf.Graph().as_default(), sessions.open_session() as running:
-        hook = train_hooks.SummaryHook(str(tmp_path), tf.constant(b''), 0)
+        hook = train_hooks.SummaryHook(str(tmp_path), summaries.Merged(tf.constant(b''), tf.constant(True)), 0)
         hook.begin(running, 0)
     return hook
 
@@ -137,9 +139,9 @@ def test_summaries_that_cannot_be_written_are_told_once_and_asked_for_no_more(tm
         close = add_summary
 
     hook = summary_hook(tmp_path, monkeypatch, Writer)
-    hook.after_step(StepResult(1, 1.0, 0.1, 0.1), {'summary': b''})
-    assert hook.fetches(2) == {}
-    hook.after_step(StepResult(2, 1.0, 0.1, 0.1), {'summary': b''})
+    hook.after_step(StepResult(1, 1.0, 0.1, 0.1), {'summary': b'any'})
+    assert list(hook.feeds(2).values()) == [False]
+    hook.after_step(StepResult(2, 1.0, 0.1, 0.1), {'summary': b'any'})
     hook.end(2)
     (message,) = caplog.messages
     assert message.startswith(f"'{tmp_path}/events.out.tfevents.*' cannot be written (No space left on device).")
@@ -150,6 +152,6 @@ def test_an_event_file_that_cannot_be_made(tmp_path, monkeypatch, caplog):
         raise tf.errors.PermissionDeniedError(None, None, 'a; Permission denied')
 
     hook = summary_hook(tmp_path, monkeypatch, fail)
-    assert hook.fetches(1) == {}
+    assert list(hook.feeds(1).values()) == [False]
     hook.end(1)
     assert len(caplog.messages) == 1
