@@ -55,8 +55,8 @@ def run(options: VerifyOptions) -> Result:
       UserError: Data set, network or checkpoint are missing or do not match, or the checkpoint cannot be downloaded.
     """
     case = options.cases[0]
-    size = memory_size('eval', case.model, options.batch_size)
-    with folder_lock.held(options.verify_logdir, 'verify', _FIELD), memory.explained('eval', size=size):
+    size = memory_size('verify', case.model, options.batch_size)
+    with folder_lock.held(options.verify_logdir, 'verify', _FIELD), memory.explained('verify', size=size):
         checkpoint = _checkpoint(options)
         verified = tuple(verification.verify(checkpoint, case, options) for case in options.cases)
         report = _report(verified, options)

@@ -265,7 +265,7 @@ def _evaluate(checkpoint: str, trial: _Trial, split: runner.Split, options: Veri
     """Evaluates the checkpoint with some settings."""
     model = dataclasses.replace(trial.case.model, crop_size=split.crop_size)
     network = InferenceNetwork(model, trial.case.prediction, options.batch_size)
-    network.check_memory('eval')
+    network.check_memory('verify')
     task = evaluation_rounds.Task(network, split, trial.case.resize, use_moving_average=trial.use_moving_average)
     return evaluation_rounds.evaluate(checkpoint, task)
 

@@ -20,13 +20,14 @@ from deeplab.errors import OutOfMemoryError, UserError
 from deeplab.wording import option
 
 # Programs that may need much memory.
-PROGRAMS = ('train', 'eval', 'vis', 'report', 'compare', 'export_model', 'preview', 'demo', 'server')
+PROGRAMS = ('train', 'eval', 'verify', 'vis', 'report', 'compare', 'export_model', 'preview', 'demo', 'server')
 
 _CLOSE_OTHERS = 'close other programs, or use a machine with more memory'
 _CROP_SIZE = 'ModelOptions.crop_size'
 _BATCH_SIZES = {
     'train': 'TrainOptions.batch_size',
     'eval': 'EvalOptions.batch_size',
+    'verify': 'VerifyOptions.batch_size',
     'report': 'EvalOptions.batch_size',
     'compare': 'EvalOptions.batch_size',
     'vis': 'VisOptions.batch_size',
@@ -47,6 +48,8 @@ def advice(program: str) -> str:
             f'Reduce {option(_BATCH_SIZES[program])} ({option("TrainOptions.accumulation_steps")} keeps the batch size '
             f'of a step) or {crop_size}. If a checkpoint has been saved, the same command resumes from it'
         )
+    if program == 'verify':  # the other sizes are published
+        return f'Reduce {option(_BATCH_SIZES[program])}, {_CLOSE_OTHERS}'
     if program in _BATCH_SIZES:
         return f'Reduce {option(_BATCH_SIZES[program])}, {crop_size} or the largest of {scales}'
     return {
