@@ -90,6 +90,11 @@ def _runs(options: ReportOptions, stack: contextlib.ExitStack) -> list[content.R
         folder = inference.folder_of(reported.path)
         found = run_files.read(folder, options.metrics_dirs[i : i + 1])
         result, notes = _evaluated(reported, folder)
+        if found.others:
+            split = found.evaluations[-1].split or 'unknown'
+            notes.append(
+                f'The curves show split {split}; {found.others} metrics files of other splits or scales exist.'
+            )
         if result is not None:
             stack.enter_context(result.images)
         runs.append(content.Run(short[i], found, result, notes))

@@ -43,7 +43,8 @@ class RunFiles:
       folder: the folder.
       points: lines of metrics.jsonl with a loss: at most `MOST_POINTS`, the first and the last included.
       lines: number of such lines in the file.
-      evaluations: metrics of checkpoints, ascending by step.
+      evaluations: metrics of checkpoints, ascending by step, all of one split, scales and flips.
+      others: number of metrics files of other splits, scales or flips.
       manifest: newest run of run.json; empty if there is none.
     """
 
@@ -51,6 +52,7 @@ class RunFiles:
     points: Sequence[Mapping[str, Any]]
     lines: int
     evaluations: Sequence[Evaluation]
+    others: int
     manifest: Mapping[str, Any]
 
 
@@ -65,7 +67,7 @@ def read(folder: str, further: Sequence[str] = ()) -> RunFiles:
     points = [{key: number(line.get(key)) for key in ('step', *CURVES)} for line in _thinned(lines)]
     folders = (folder, os.path.join(folder, validation.EVAL_FOLDER), *further)
     manifest = run_manifests.newest_in(folder) or {}
-    return RunFiles(folder, points, len(lines), _evaluations(folders), manifest)
+    return RunFiles(folder, points, len(lines), *_evaluations(folders), manifest)
 
 
 def _thinned(lines: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -82,25 +84,37 @@ def number(value: Any) -> float | None:
     return value if good else None
 
 
-def _evaluations(folders: Sequence[str]) -> list[Evaluation]:
-    """Returns the metrics files in some folders; of a step and split that several have, the newest file."""
-    found: dict[tuple[int, str, str], tuple[float, Evaluation]] = {}
+def _evaluations(folders: Sequence[str]) -> tuple[list[Evaluation], int]:
+    """Returns metrics files that can be compared, and how many others there are.
+
+    Of several splits, scales and flips, those with the most steps are returned; of several files of one step, the
+    newest.
+    """
+    groups: dict[tuple[Any, ...], dict[int, tuple[float, Evaluation]]] = {}
     for folder in dict.fromkeys(os.path.normpath(folder) for folder in folders):
         for path in sorted(glob.glob(os.path.join(glob.escape(folder), 'metrics-*.json'))):
             content = evaluation_rounds.read_json(path)
             step = content.get('global_step')
-            if not isinstance(step, int) or not isinstance(content.get('class_iou'), dict):
-                continue
-            flags = content.get('flags') or {}
-            split = str(content.get('split') or flags.get('eval_split') or '')
-            settings = repr(
-                sorted((key, str(value)) for key, value in flags.items() if key.endswith(('scales', 'images')))
-            )
-            changed = os.path.getmtime(path)
-            key = (step, split, settings)
-            if key not in found or found[key][0] < changed:
-                found[key] = (changed, Evaluation(step, path, split, content))
-    return sorted((evaluation for _, evaluation in found.values()), key=lambda each: (each.step, each.source))
+            if isinstance(step, int) and isinstance(content.get('class_iou'), dict):
+                settings = _settings(content)
+                group = groups.setdefault(settings, {})
+                changed = os.path.getmtime(path)
+                if step not in group or group[step][0] < changed:
+                    group[step] = (changed, Evaluation(step, path, settings[0], content))
+    if not groups:
+        return [], 0
+    most = max(groups.values(), key=lambda group: (len(group), max(changed for changed, _ in group.values())))
+    others = sum(map(len, groups.values())) - len(most)
+    return [most[step][1] for step in sorted(most)], others
+
+
+def _settings(content: Mapping[str, Any]) -> tuple[str, str, bool, bool]:
+    """Returns what determines the figures of a checkpoint: split, scales, flips, moving averages."""
+    flags = content.get('flags')
+    flags = flags if isinstance(flags, Mapping) else {}
+    split = str(content.get('split') or flags.get('eval_split') or '')
+    averages = content.get('moving_average', flags.get('use_moving_average'))
+    return split, str(flags.get('eval_scales') or [1.0]), bool(flags.get('add_flipped_images')), bool(averages)
 
 
 def facts(files: RunFiles) -> list[tuple[str, str]]:

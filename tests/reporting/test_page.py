@@ -136,3 +136,17 @@ def test_of_two_files_of_one_step_the_newer_one_counts(tmp_path):
         os.utime(path, (time, time))
     found = run_files.read(str(tmp_path), [str(tmp_path / 'other')])
     assert [each.content['miou'] for each in found.evaluations] == [0.75]
+
+
+def test_the_curves_show_one_split_and_scale(tmp_path):
+    for step, flags in (
+        (7, {'eval_split': 'val'}),
+        (9, {'eval_split': 'val', 'eval_scales': [1.0], 'add_flipped_images': False}),
+        (9, {'eval_split': 'test'}),
+        (9, {'eval_split': 'val', 'eval_scales': [0.5, 1.0]}),
+    ):
+        content = {'global_step': step, 'miou': 0.5, 'class_iou': {}, 'flags': flags}
+        (tmp_path / f'metrics-{step}-{len(list(tmp_path.iterdir()))}.json').write_text(json.dumps(content))
+    found = run_files.read(str(tmp_path))
+    assert [(each.step, each.split) for each in found.evaluations] == [(7, 'val'), (9, 'val')]
+    assert found.others == 2

@@ -94,7 +94,7 @@ function pictureCard(number, details, sequence) {
     element('button', {type: 'button', 'data-picture': number, onclick: () => openViewer(number, sequence)}, canvas,
       element('span', {class: 'name'}, data.image_names[image]),
       element('span', {class: 'details'}, [...scores, details ?? groups.map((group) => groupNames[group]).join(', ')].filter(Boolean).join(' · '))));
-  whenNear(canvas, () => drawThumbnail(canvas, number), () => (canvas.width = canvas.height = 1));
+  whenNear(card, () => drawThumbnail(canvas, number), () => (canvas.width = canvas.height = 1));
   return card;
 }
 

@@ -173,9 +173,9 @@ function redraw() {
     context.globalAlpha = 1;
     if (!sides) {
       context.fillStyle = '#fff';
-      context.fillRect(edge - 1.5, 0, 3, height);
+      context.fillRect(edge - 1.5 / view.zoom, 0, 3 / view.zoom, height);
       context.fillStyle = '#000';
-      context.fillRect(edge - 0.5, 0, 1, height);
+      context.fillRect(edge - 0.5 / view.zoom, 0, 1 / view.zoom, height);
     }
     const names = sides ? [sideName(sides[i][0]), ''] : [sideName(view.left), sideName(view.right)];
     place.querySelectorAll('.side').forEach((tag, j) => {
@@ -213,7 +213,7 @@ function zoomBy(factor) {
   view.x *= zoom / view.zoom;
   view.y *= zoom / view.zoom;
   view.zoom = zoom;
-  place();
+  redraw();
 }
 
 function panBy(x, y) {
