@@ -46,13 +46,17 @@ def _options(tmp_path, miou, stride=8, **more):
         (VerifyCase(miou, model),),
         evaluation_setup.write_data(tmp_path),
         checkpoint_dir=evaluation_setup.write_checkpoint(tmp_path),
+        fits_crop_size=True,
         verify_logdir=str(tmp_path / 'verify'),
         **more,
     )
 
 
 def test_a_figure_that_is_reproduced(network, tmp_path):
-    result = verify.run(_options(tmp_path, 99.95))
+    made = _options(tmp_path, 99.95)
+    small = dataclasses.replace(made.cases[0].model, crop_size=(5, 5))  # grows to what the images need
+    result = verify.run(dataclasses.replace(made, cases=(dataclasses.replace(made.cases[0], model=small),)))
+    assert result.verified[0].case.model.crop_size == (9, 9)
     assert result.status == 0
     table, images, file, verdict = result.report.splitlines()[-4:]
     assert table.split()[-4:] == ['99.95', '100.00', '+0.050', 'reproduced']
@@ -176,6 +180,8 @@ def test_figures_of_a_file(tmp_path):
     rows = [{'output_stride': 16, 'scales': [0.5, 1], 'flips': True, 'split': 'val', 'miou': 12.5}]
     path.write_text(json.dumps(rows))
     (case,) = _parsed(f'--published={path}', '--checkpoint_dir=logs', '--dataset=camvid').cases
+    assert _parsed(f'--published={path}', '--checkpoint_dir=logs').fits_crop_size
+    assert not _parsed(f'--preset={NAME}').fits_crop_size
     assert (case.miou, case.prediction, case.model.num_classes) == (12.5, PredictionOptions((0.5, 1), True), 11)
 
 

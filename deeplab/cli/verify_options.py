@@ -43,6 +43,7 @@ def verify_options(values: Values) -> options.VerifyOptions:
         dataset=filled(options.DatasetOptions, values),
         preset=values['preset'],
         fetch=filled(options.FetchOptions, values),
+        fits_crop_size=not values.given('eval_crop_size'),
         other_predictions=tuple(_prediction(row) for row in rows),
     )
 

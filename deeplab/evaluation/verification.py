@@ -80,6 +80,7 @@ def verify(checkpoint: str, case: VerifyCase, options: VerifyOptions) -> Verifie
       UserError: Data set, network or checkpoint are missing or do not match.
     """
     split = _open(case, options)
+    case = dataclasses.replace(case, model=dataclasses.replace(case.model, crop_size=split.crop_size))
     found = _evaluate(checkpoint, _Trial('', case), split, options)
     miou = _percent(found)
     if abs(miou - case.miou) <= options.tolerance:
@@ -247,9 +248,14 @@ def _network_trials(case: VerifyCase) -> Iterator[_Trial]:
 
 def _open(case: VerifyCase, options: VerifyOptions) -> runner.Split:
     """Opens the split for a network; without a crop size that is the smallest into which every image fits."""
-    return runner.open_split(
-        'eval', options.dataset, case.model, case.resize, True, options.verify_logdir, chooses_crop=True
+    model = case.model
+    asked = dataclasses.replace(model, crop_size=None) if options.fits_crop_size else model
+    split = runner.open_split(
+        'verify', options.dataset, asked, case.resize, True, options.verify_logdir, chooses_crop=True
     )
+    if model.crop_size is not None and all(np.less_equal(split.crop_size, model.crop_size)):
+        return dataclasses.replace(split, crop_size=model.crop_size)
+    return split
 
 
 def _part(split: runner.Split, images: int) -> runner.Split:

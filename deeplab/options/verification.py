@@ -48,6 +48,7 @@ class VerifyOptions:
       tolerance: largest difference of the mean IoU, in percentage points, with which it counts as reproduced.
       diagnosis_images: number of images on which other settings are tried if a figure is not reproduced; 0 for none.
       batch_size: images per batch.
+      fits_crop_size: whether a crop size that is too small for an image becomes the smallest that fits all.
       other_predictions: scales and flips of other published evaluations, to try.
     """
 
@@ -60,6 +61,7 @@ class VerifyOptions:
     tolerance: float = 0.1
     diagnosis_images: int = 50
     batch_size: int = 1
+    fits_crop_size: bool = False
     other_predictions: tuple[PredictionOptions, ...] = ()
 
     def __post_init__(self) -> None:
