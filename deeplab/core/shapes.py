@@ -21,7 +21,7 @@ def scaled_size(side: Side, scale: float) -> Side:
     """
     if isinstance(side, int):
         return int((side - 1) * scale + 1)
-    return tf.cast((tf.cast(side, tf.float32) - 1.0) * scale + 1.0, tf.int32)
+    return tf.cast((tf.cast(side, tf.float64) - 1.0) * scale + 1.0, tf.int32)  # as Python computes it
 
 
 def spatial_size(tensor: tf.Tensor) -> tuple[Side, Side]:

@@ -37,6 +37,7 @@ from deeplab.options.optimization import (
     OptimizerOptions,
 )
 from deeplab.options.panoptic import PANOPTIC_METRICS, CocoFormatOptions
+from deeplab.options.prediction import SAVED, PredictOptions, PredictorOptions
 from deeplab.options.reports import ReportedRun, ReportOptions
 from deeplab.options.rules import (
     check_size,
@@ -96,7 +97,9 @@ __all__ = [
     'OptimizerOptions',
     'PANOPTIC_METRICS',
     'PRECISIONS',
+    'PredictOptions',
     'PredictionOptions',
+    'PredictorOptions',
     'PresetsOptions',
     'PreviewOptions',
     'RemoveColormapOptions',
@@ -104,6 +107,7 @@ __all__ = [
     'ReportedRun',
     'ResizeOptions',
     'RestoreOptions',
+    'SAVED',
     'SLOW_START_BURNIN_TYPES',
     'ServerOptions',
     'TrainOptions',

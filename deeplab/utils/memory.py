@@ -20,7 +20,19 @@ from deeplab.errors import OutOfMemoryError, UserError
 from deeplab.wording import option
 
 # Programs that may need much memory.
-PROGRAMS = ('train', 'eval', 'verify', 'vis', 'report', 'compare', 'export_model', 'preview', 'demo', 'server')
+PROGRAMS = (
+    'train',
+    'eval',
+    'verify',
+    'vis',
+    'predict',
+    'report',
+    'compare',
+    'export_model',
+    'preview',
+    'demo',
+    'server',
+)
 
 _CLOSE_OTHERS = 'close other programs, or use a machine with more memory'
 _CROP_SIZE = 'ModelOptions.crop_size'
@@ -52,7 +64,9 @@ def advice(program: str) -> str:
         return f'Reduce {option(_BATCH_SIZES[program])}, {_CLOSE_OTHERS}'
     if program in _BATCH_SIZES:
         return f'Reduce {option(_BATCH_SIZES[program])}, {crop_size} or the largest of {scales}'
+    window = f'{option("PredictorOptions.window")} and {option("PredictorOptions.whole_pixels")}'
     return {
+        'predict': f'Predict in smaller windows: reduce {window}, or save no probabilities',
         'export_model': f'Reduce {crop_size} or the largest of {scales}',
         'preview': f'Reduce {crop_size}, {_CLOSE_OTHERS}',
         'demo': f'The same command resumes the demo. If it fails again, {_CLOSE_OTHERS}',

@@ -26,6 +26,7 @@ class WrittenFiles:
         self._path = os.path.join(folder, f'.{program}_files')
         self._lock = threading.Lock()
         self._has_begun = False
+        self._known: dict[str, tuple[int, int]] | None = None  # as read by `is_own`
 
     def begin(self) -> None:
         """Removes the files of earlier runs, at the first call.
@@ -50,8 +51,22 @@ class WrittenFiles:
             line = json.dumps([name, stat.st_size, stat.st_mtime_ns]) + '\n'
             with self._lock, open(self._path, 'a', encoding='utf-8') as file:
                 file.write(line)
+                if self._known is not None:
+                    self._known[name] = (stat.st_size, stat.st_mtime_ns)
         except OSError as error:
             raise DataError(f"Cannot write '{self._path}': {error.strerror}.") from None
+
+    def is_own(self, path: str) -> bool:
+        """Returns whether a file is in the list, and unchanged since it was written."""
+        with self._lock:
+            if self._known is None:
+                self._known = self._read()
+            stamp = self._known.get(os.path.relpath(path, self._folder))
+        try:
+            stat = os.lstat(path)
+        except OSError:
+            return False
+        return (stat.st_size, stat.st_mtime_ns) == stamp
 
     def _remove_earlier(self) -> None:
         """Removes the files in the list that are unchanged, then the list."""

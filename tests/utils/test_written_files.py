@@ -43,3 +43,14 @@ def test_a_list_that_is_cut_off_or_forged(tmp_path):
         file.write(f'["../out.png", {stat.st_size}, {stat.st_mtime_ns}]\nnull\n[1, 2]\n["0.pn')
     assert write(folder, '2.png') == {'2.png'}
     assert (tmp_path / 'out.png').exists()
+
+
+def test_what_is_its_own(tmp_path):
+    written = WrittenFiles(str(tmp_path), 'vis')
+    (tmp_path / 'a.png').write_text('one')
+    assert not written.is_own(str(tmp_path / 'a.png'))
+    written.add(str(tmp_path / 'a.png'))
+    for each in (written, WrittenFiles(str(tmp_path), 'vis')):
+        assert each.is_own(str(tmp_path / 'a.png')) and not each.is_own(str(tmp_path / 'b.png'))
+    (tmp_path / 'a.png').write_text('changed')
+    assert not written.is_own(str(tmp_path / 'a.png'))

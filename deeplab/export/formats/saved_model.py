@@ -12,8 +12,7 @@ SIGNATURE = 'serving_default'
 IMAGE = 'image'
 PREDICTIONS = 'predictions'
 PROBABILITIES = 'probabilities'
-
-_SERVING_TAG = 'serve'
+SERVING_TAG = 'serve'
 
 
 def write(network: FrozenNetwork, folder: str) -> None:
@@ -33,7 +32,7 @@ def write(network: FrozenNetwork, folder: str) -> None:
         with sessions.open_session(graph) as running:
             builder = tf.compat.v1.saved_model.Builder(folder)
             builder.add_meta_graph_and_variables(
-                running, [_SERVING_TAG], {SIGNATURE: signature}, strip_default_attrs=True
+                running, [SERVING_TAG], {SIGNATURE: signature}, strip_default_attrs=True
             )
             builder.save()
 
@@ -43,7 +42,7 @@ def run(folder: str, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     from deeplab.core import sessions  # imports TensorFlow
 
     with tf.Graph().as_default() as graph, sessions.open_session(graph) as running:
-        loaded = tf.compat.v1.saved_model.load(running, [_SERVING_TAG], folder)
+        loaded = tf.compat.v1.saved_model.load(running, [SERVING_TAG], folder)
         signature = loaded.signature_def[SIGNATURE]
         fetches = [signature.outputs[key].name for key in (PREDICTIONS, PROBABILITIES)]
         labels, probabilities = running.run(fetches, {signature.inputs[IMAGE].name: image[np.newaxis]})

@@ -1,0 +1,104 @@
+"""Context managers that are entered and left in a thread of their own.
+
+The default graph of TensorFlow belongs to a thread, and graphs must be left in the reverse order. A network that stays
+open between two calls would change the default graph of the thread that has opened it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import concurrent.futures
+import contextlib
+import functools
+import queue
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Generic, TypeVar
+
+T = TypeVar('T')
+Future = concurrent.futures.Future[Any]
+
+
+class Held(Generic[T]):
+    """What a context manager gives, until `close` is called, nothing refers to the object any more, or Python ends.
+
+    Attributes:
+      value: what it gives.
+    """
+
+    def __init__(self, manager: Callable[[], AbstractContextManager[T]]) -> None:
+        """Makes and enters a context manager in a new thread; raises what that raises."""
+        self._thread = _Thread()
+        stack = contextlib.ExitStack()
+        try:
+            self.value: T = self._thread.submit(lambda: stack.enter_context(manager())).result()
+        except BaseException:
+            self._thread.end()
+            raise
+        # Otherwise the context manager would be left in the thread in which Python happens to collect garbage.
+        self._leave = weakref.finalize(self, _leave, self._thread, stack)
+        self._leave.atexit = False
+        _close_at_exit(self)
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Returns `function(*arguments)`, called in the thread; one call at a time."""
+        if not self._leave.alive:
+            raise ValueError('it is closed')
+        return self._thread.submit(function, *arguments).result()
+
+    def close(self) -> None:
+        """Leaves the context manager; may be called twice."""
+        leaving = self._leave()
+        if leaving is not None:
+            leaving.result()
+
+
+class _Thread:
+    """A thread that calls functions, one at a time, and does not keep Python from ending."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[tuple[Future, Callable[[], Any]] | None] = queue.SimpleQueue()
+        threading.Thread(target=_work, args=(self._jobs,), daemon=True).start()
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
+        """Calls a function in the thread."""
+        future: Future = concurrent.futures.Future()
+        self._jobs.put((future, functools.partial(function, *arguments)))
+        return future
+
+    def end(self) -> None:
+        """Ends the thread after all calls."""
+        self._jobs.put(None)
+
+
+def _work(jobs: queue.SimpleQueue[tuple[Future, Callable[[], Any]] | None]) -> None:
+    """Calls functions until there is None instead of one."""
+    while (job := jobs.get()) is not None:
+        future, function = job
+        try:
+            future.set_result(function())
+        except BaseException as error:  # raised where the result is read
+            future.set_exception(error)
+        del job, future, function  # which may hold the object whose end they wait for
+
+
+def _leave(thread: _Thread, stack: contextlib.ExitStack) -> Future:
+    """Leaves a context manager in its thread, and ends the thread."""
+    leaving = thread.submit(stack.close)
+    thread.end()
+    return leaving
+
+
+@functools.cache
+def _open() -> weakref.WeakSet[Held[Any]]:
+    """Returns the objects that are closed when Python ends."""
+    found: weakref.WeakSet[Held[Any]] = weakref.WeakSet()
+    atexit.register(lambda: [held.close() for held in list(found)])
+    return found
+
+
+def _close_at_exit(held: Held[Any]) -> None:
+    """Closes an object when Python ends, if it still exists."""
+    _open().add(held)

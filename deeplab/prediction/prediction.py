@@ -1,0 +1,187 @@
+"""The prediction for one image: class ids, probabilities, pictures of them, and their files."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+
+import numpy as np
+from PIL import Image
+
+from deeplab.errors import DataError, OptionError
+from deeplab.options import SAVED
+from deeplab.prediction.model_source import Classes
+from deeplab.utils import files
+
+# Label of the pixels whose class is not one of those that are kept.
+NO_CLASS = 255
+_BAND = 1 << 20  # pixels of a large image that are converted at a time
+_PREVIEW_SIDE = 1024
+_LARGEST_JPEG_SIDE = 65500
+_LOSSY = ('.jpg', '.jpeg')
+
+
+class Prediction:
+    """What a network predicts for one image.
+
+    Attributes:
+      image: the image, upright, [h, w, channels], 0 to 255.
+      labels: class of each pixel, [h, w] uint8; `NO_CLASS` for a class that is not kept.
+      class_names: one name for each class; numbers as text if the names are unknown.
+      colors: color of each class, [classes, 3] uint8.
+    """
+
+    def __init__(
+        self,
+        image: np.ndarray,
+        labels: np.ndarray,
+        classes: Classes,
+        is_kept: np.ndarray,
+        scores: tuple[np.ndarray | None, np.ndarray | None],
+        compute: Callable[[], np.ndarray],
+    ) -> None:
+        """Creates the prediction.
+
+        Args:
+          image: the image.
+          labels: classes, [h, w] uint8, as predicted.
+          classes: names and colors.
+          is_kept: whether each of 256 ids is kept.
+          scores: confidence [h, w] float32 and probabilities [h, w, classes] float32; None for what was not computed.
+          compute: computes the probabilities.
+        """
+        self.image = image
+        self.class_names = classes.names
+        self.colors = classes.colors[: len(classes.names)]
+        self._is_kept = is_kept
+        if not is_kept.all():
+            table = np.where(is_kept, np.arange(256), NO_CLASS).astype(np.uint8)
+            labels = table[labels]
+        self.labels = labels
+        self._confidence, self._probabilities = scores
+        self._compute = compute
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """Probability of each class at each pixel, [h, w, classes] float32; computed when it is first read."""
+        if self._probabilities is None:
+            self._probabilities = self._compute()
+        return self._probabilities
+
+    @property
+    def confidence(self) -> np.ndarray:
+        """Probability of the most probable class at each pixel, [h, w] float32."""
+        if self._confidence is None:
+            self._confidence = self.probabilities.max(axis=2)
+        return self._confidence
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Share of the pixels of each class that occurs and is kept, 0 to 1, by its name, the largest first."""
+        counts = np.zeros(256, np.int64)
+        for rows in _bands(*self.labels.shape):
+            counts += np.bincount(self.labels[rows].ravel(), minlength=256)
+        counts[~self._is_kept] = 0
+        found = [number for number in np.argsort(-counts, kind='stable').tolist() if counts[number]]
+        return {self._name(number): float(counts[number] / self.labels.size) for number in found}
+
+    def _name(self, number: int) -> str:
+        return self.class_names[number] if number < len(self.class_names) else str(number)
+
+    def _table(self) -> np.ndarray:
+        """Returns a color for each of 256 ids; black for ids without a class."""
+        table = np.zeros((256, 3), np.uint8)
+        table[: len(self.colors)] = self.colors
+        table[~self._is_kept] = 0
+        return table
+
+    def colored(self) -> np.ndarray:
+        """Returns the colors of the classes, [h, w, 3] uint8; black for pixels whose class is not kept."""
+        return self._table()[self.labels]
+
+    def overlay(self, alpha: float = 0.5) -> np.ndarray:
+        """Returns the colors of the classes over the image, [h, w, 3] uint8.
+
+        Args:
+          alpha: opacity of the colors, 0 to 1. Pixels whose class is not kept show the image.
+        """
+        height, width = self.labels.shape
+        opacity = np.where(self._is_kept, np.float32(alpha), np.float32(0))[:, np.newaxis]  # [256, 1]
+        paint = self._table() * opacity
+        shown = self.image[..., :3] if self.image.shape[2] >= 3 else self.image[..., :1]
+        mixed = np.empty((height, width, 3), np.uint8)
+        for rows in _bands(height, width):
+            ids = self.labels[rows]
+            values = shown[rows].astype(np.float32) * (1 - opacity)[ids] + paint[ids]
+            mixed[rows] = np.clip(np.rint(values), 0, 255)
+        return mixed
+
+    def save(self, path: str | os.PathLike[str], kind: str = 'mask', alpha: float = 0.5) -> None:
+        """Writes the prediction to a file, which is replaced as a whole.
+
+        Args:
+          path: of the file: .png; .jpg or .png for an overlay; .npy for probabilities.
+          kind: 'mask' (class ids, gray), 'color' (class ids with the colors as palette), 'overlay', 'confidence'
+            (gray, 255 for 1.0) or 'probabilities' ([h, w, classes] float32).
+          alpha: see `overlay`.
+
+        Raises:
+          OptionError: There is no such kind, or it cannot be stored in such a file.
+          DataError: The file cannot be written.
+        """
+        suffix = os.path.splitext(os.fspath(path))[1].lower()
+        allowed = {'overlay': ('.png', *_LOSSY), 'probabilities': ('.npy',)}.get(kind, ('.png',))
+        if kind not in SAVED or suffix not in allowed:
+            raise OptionError(
+                f"'{os.fspath(path)}' cannot hold {kind!r}: kinds are {', '.join(SAVED)}, and files are .png, for an "
+                'overlay .png or .jpg, for probabilities .npy'
+            )
+        try:
+            with files.written_whole(path, 'wb') as stream:
+                if kind == 'probabilities':
+                    np.lib.format.write_array(stream, self.probabilities, allow_pickle=False)
+                else:
+                    stream.write(_encoded(self._picture(kind, alpha), 'JPEG' if suffix in _LOSSY else 'PNG'))
+        except OSError as error:
+            raise DataError(f"Cannot write '{os.fspath(path)}': {error.strerror or error}.") from None
+
+    def _picture(self, kind: str, alpha: float) -> Image.Image:
+        """Returns the picture of a kind."""
+        if kind == 'overlay':
+            return Image.fromarray(self.overlay(alpha))
+        if kind == 'confidence':
+            return Image.fromarray(np.rint(self.confidence * 255).astype(np.uint8))
+        picture = Image.fromarray(self.labels)
+        if kind == 'color':
+            picture.putpalette(self._table().tobytes())
+        return picture
+
+    def _repr_png_(self) -> bytes:
+        """Returns the overlay as notebooks show it, of at most 1024 pixels a side."""
+        picture = Image.fromarray(self.overlay())
+        picture.thumbnail((_PREVIEW_SIDE, _PREVIEW_SIDE))
+        return _encoded(picture, 'PNG')
+
+    def __repr__(self) -> str:
+        height, width = self.labels.shape
+        most = ', '.join(f'{name} {share:.1%}' for name, share in list(self.shares.items())[:5])
+        return f'<Prediction of {height} x {width} pixels: {most}>'
+
+
+def overlay_suffix(height: int, width: int) -> str:
+    """Returns the extension of the file for an overlay: JPEG, or PNG for a picture that is too long for JPEG."""
+    return '.jpg' if max(height, width) <= _LARGEST_JPEG_SIDE else '.png'
+
+
+def _bands(height: int, width: int) -> list[slice]:
+    """Returns slices of rows that cover an image, each of a moderate number of pixels."""
+    rows = max(_BAND // width, 1)
+    return [slice(top, top + rows) for top in range(0, height, rows)]
+
+
+def _encoded(picture: Image.Image, kind: str) -> bytes:
+    """Encodes a picture; to memory, because Pillow reports a full disk badly."""
+    content = io.BytesIO()
+    picture.save(content, kind, **({'quality': 92} if kind == 'JPEG' else {'compress_level': 3}))
+    return content.getvalue()

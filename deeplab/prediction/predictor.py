@@ -1,0 +1,440 @@
+"""`Predictor`: the classes of images, from Python.
+
+from deeplab import Predictor
+
+with Predictor.from_checkpoint('logs/train') as predictor:
+    prediction = predictor('photo.jpg')
+    prediction.save('photo_mask.png')
+"""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import contextlib
+import dataclasses
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from deeplab.errors import DataError, OptionError
+from deeplab.options import (
+    EngineOptions,
+    FetchOptions,
+    ModelOptions,
+    PredictionOptions,
+    PredictorOptions,
+    ResizeOptions,
+)
+from deeplab.options.parameters import parameters_of
+from deeplab.prediction import image_files, model_source, windows
+from deeplab.prediction.model_source import Classes
+from deeplab.prediction.prediction import Prediction
+from deeplab.prediction.resizing import Resizer
+from deeplab.prediction.runners import CheckpointRunner, ExportRunner, Runner
+from deeplab.utils import crop_sizes
+from deeplab.wording import option
+from deeplab.zoo import fetching
+
+WHOLE_PIXELS = 1 << 22  # images of more pixels are predicted in windows
+WINDOW = (513, 513)
+_LARGEST_IN_MEMORY = 1 << 30  # bytes of probabilities; more are kept in a temporary file
+_AHEAD = 2  # images of a list that are read before they are needed
+
+Source = np.ndarray | str | os.PathLike[str] | Image.Image
+
+
+class _Scores(NamedTuple):
+    """What is computed for an image beside its labels."""
+
+    labels: np.ndarray
+    confidence: np.ndarray | None = None
+    probabilities: np.ndarray | None = None
+
+
+class Predictor:
+    """Predicts the classes of images; safe to use from several threads.
+
+    Close it, or use it in a `with` statement, to release the network.
+
+    Attributes:
+      source: path of the checkpoint or export.
+      class_names: names of the classes; numbers as text if they are unknown.
+      colors: [classes, 3] uint8.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        runner: Runner,
+        classes: Classes,
+        options: PredictorOptions,
+        resize: ResizeOptions | None = None,
+    ) -> None:
+        """Creates the predictor; use `from_checkpoint`, `from_export` or `from_preset`."""
+        self.source = source
+        self._options, self._runner = options, runner
+        self._classes = classes
+        self.class_names, self.colors = classes.names, classes.colors[: len(classes.names)]
+        self._is_kept = _kept(options.classes, classes.names)
+        self._closing = contextlib.ExitStack()
+        self._closing.callback(runner.close)
+        with contextlib.ExitStack() as failed:
+            failed.callback(self._closing.close)
+            self._window_sizes()  # raises what is wrong with them
+            self._reader = image_files.Reader(runner.channels, classes.image_bits)
+            self._closing.callback(self._reader.close)
+            resizes = resize is not None and (resize.min_value is not None or resize.max_value is not None)
+            self._resizer = Resizer(resize, runner.channels) if resize is not None and resizes else None
+            if self._resizer is not None:
+                self._closing.callback(self._resizer.close)
+            failed.pop_all()
+
+    @classmethod
+    def from_checkpoint(cls, path: str | os.PathLike[str], **options: Any) -> Predictor:
+        """Opens the network of a checkpoint.
+
+        The network is the one that the run.json of its training describes; without that file it is identified by the
+        variables, and logged.
+
+        Args:
+          path: a checkpoint, or a folder such as the log folder of a training or `best` in it, whose newest complete
+            checkpoint is used.
+          **options: fields of `PredictorOptions`, `PredictionOptions` (scales, flips), `EngineOptions`, and those of
+            `ModelOptions` that differ from the training.
+
+        Raises:
+          CheckpointError: There is no checkpoint, or it does not match the network.
+          OptionError: An option is not allowed.
+        """
+        return cls.of_options(os.fspath(path), *_sorted_out(options))
+
+    @classmethod
+    def from_export(cls, path: str | os.PathLike[str], **options: Any) -> Predictor:
+        """Opens an export of `deeplab export_model`: a frozen graph (.pb) or the folder of a SavedModel.
+
+        An export is a program: open only files that you trust. The names of its classes are unknown without `dataset`.
+
+        Args:
+          path: the file or folder.
+          **options: fields of `PredictorOptions`. Scales, flips, resizing and sizes are those of the export.
+
+        Raises:
+          CheckpointError: It is not an export of DeepLab.
+          OptionError: An option is not allowed.
+        """
+        predictor, changes = _sorted_out(options)
+        return cls.of_export(os.fspath(path), predictor, changes)
+
+    @classmethod
+    def from_preset(cls, name: str, **options: Any) -> Predictor:
+        """Opens a published checkpoint, which is downloaded first if it is not in the cache.
+
+        Args:
+          name: such as 'mobilenetv2_coco_voc_trainaug'; `deeplab presets` lists all.
+          **options: as for `from_checkpoint`.
+
+        Raises:
+          OptionError: There is no such preset.
+          DownloadError: It cannot be downloaded.
+        """
+        return cls.of_preset(name, *_sorted_out(options))
+
+    @classmethod
+    def of_options(
+        cls,
+        path: str,
+        options: PredictorOptions,
+        changes: model_source.Changes,
+        known: model_source.Known | None = None,
+    ) -> Predictor:
+        """As `from_checkpoint`, with options objects; `known` is the network of a preset."""
+        known = known or model_source.of_run(path)
+        found = model_source.find(path, changes, options.dataset, known)
+        resize = options.resize or (known.resize if known is not None else None)
+        runner = CheckpointRunner(found.options, found.checkpoint, options)
+        return cls(found.checkpoint, runner, found.classes, options, resize)
+
+    @classmethod
+    def of_preset(
+        cls,
+        name: str,
+        options: PredictorOptions,
+        changes: model_source.Changes,
+        fetch: FetchOptions | None = None,
+    ) -> Predictor:
+        """As `from_preset`, with options objects."""
+        known = model_source.of_preset(name)
+        return cls.of_options(fetching.fetch(name, fetch), options, changes, known)
+
+    @classmethod
+    def of_export(cls, path: str, options: PredictorOptions, changes: model_source.Changes) -> Predictor:
+        """As `from_export`, with options objects."""
+        unused = [option(field) for field in changes]
+        if options.prediction != PredictionOptions():
+            unused.append(option('PredictionOptions.scales'))
+        if options.execution != EngineOptions():
+            unused.append(option('EngineOptions.engine'))
+        unused += [option(f'PredictorOptions.{name}') for name in ('crop_size', 'resize') if getattr(options, name)]
+        if unused:
+            raise OptionError(
+                f'An export has its own network and sizes: {", ".join(unused)} cannot be changed. Omit it'
+            )
+        runner = ExportRunner(path)
+        try:
+            classes = model_source.classes_of(options.dataset, runner.num_classes, True)
+        except BaseException:
+            runner.close()
+            raise
+        return cls(path, runner, dataclasses.replace(classes, image_bits=runner.image_bits), options)
+
+    def __call__(self, images: Source | Iterable[Source]) -> Prediction | list[Prediction]:
+        """Predicts one image, or several.
+
+        Args:
+          images: an image, or a list of images. An image is an array [h, w, 3] or [h, w] of uint8 (or of floats, 0 to
+            255), the path of a file, or an image of Pillow.
+
+        Returns:
+          The prediction of one image; a list in the same order for several.
+
+        Raises:
+          DataError: An image cannot be read; the message names its file.
+        """
+        if isinstance(images, (np.ndarray, str, os.PathLike, Image.Image)):
+            return self.predict([self.read(images)])[0]
+        found: list[Prediction] = []
+        for batch in self._batches(images):
+            found += self.predict(batch)
+        return found
+
+    def read(self, image: Source) -> np.ndarray:
+        """Returns an image as the network takes it, before resizing and padding: [h, w, channels], 0 to 255.
+
+        Raises:
+          DataError: It cannot be read; the message names its file.
+        """
+        if isinstance(image, np.ndarray):
+            return self._named('The image', self._reader.of_array, image)
+        if isinstance(image, Image.Image):
+            return self._named('The image', self._reader.of_picture, image)
+        return self._named(f"'{os.fspath(image)}'", self._reader.read, image)
+
+    def read_file(self, path: str) -> np.ndarray:
+        """As `read`, for a file whose name the caller adds to the message of an error."""
+        return self._reader.read(path)
+
+    def predict(self, images: Sequence[np.ndarray], with_confidence: bool = False) -> list[Prediction]:
+        """Predicts images of one size.
+
+        Args:
+          images: from `read`, all of the same shape.
+          with_confidence: whether the confidence is computed now and not when it is first read.
+        """
+        wants = (with_confidence, self._options.probabilities)
+        return [
+            Prediction(
+                image,
+                scores.labels,
+                self._classes,
+                self._is_kept,
+                (scores.confidence, scores.probabilities),
+                lambda image=image: self._probabilities(image),
+            )
+            for image, scores in zip(images, self._scores(images, *wants), strict=True)
+        ]
+
+    def close(self) -> None:
+        """Releases the network. Predictions keep what they have, but compute no probabilities any more."""
+        self._closing.close()
+
+    def __enter__(self) -> Predictor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @staticmethod
+    def _named(name: str, read: Any, image: Any) -> np.ndarray:
+        """Calls `read`; its errors name the image."""
+        try:
+            return read(image)
+        except DataError as error:
+            raise DataError(f'{name}: {error}') from None
+
+    def _batches(self, images: Iterable[Source]) -> Iterator[list[np.ndarray]]:
+        """Yields consecutive images of the same shape, read ahead in a thread."""
+        batch: list[np.ndarray] = []
+        for image in self._read_ahead(images):
+            if batch and (image.shape != batch[0].shape or len(batch) == self._options.batch_size):
+                yield batch
+                batch = []
+            batch.append(image)
+        if batch:
+            yield batch
+
+    def _read_ahead(self, images: Iterable[Source]) -> Iterator[np.ndarray]:
+        """Yields images while the next ones are read."""
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            waiting: collections.deque[concurrent.futures.Future[np.ndarray]] = collections.deque()
+            try:
+                for image in images:
+                    waiting.append(pool.submit(self.read, image))
+                    if len(waiting) > _AHEAD:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                for future in waiting:
+                    future.cancel()
+
+    def _probabilities(self, image: np.ndarray) -> np.ndarray:
+        """Computes the probabilities of an image, [h, w, classes]."""
+        (scores,) = self._scores([image], False, True)
+        assert scores.probabilities is not None
+        return scores.probabilities
+
+    def _scores(self, images: Sequence[np.ndarray], confidence: bool, probabilities: bool) -> list[_Scores]:
+        """Predicts images of one size."""
+        if self._resizer is None:
+            return self._of_network_size(images, confidence, probabilities)
+        size = images[0].shape[:2]
+        found = self._of_network_size([self._resizer.resized(image) for image in images], False, False)
+        labels = [self._resizer.labels(scores.labels, size) for scores in found]
+        if not (confidence or probabilities):
+            return [_Scores(each) for each in labels]
+        result = []
+        for each, image in zip(labels, images, strict=True):
+            (scores,) = self._of_network_size([self._resizer.resized(image)], False, True)
+            assert scores.probabilities is not None
+            own = self._resizer.scores(scores.probabilities, size)
+            result.append(_Scores(each, own.max(axis=2) if confidence else None, own if probabilities else None))
+        return result
+
+    def _of_network_size(self, images: Sequence[np.ndarray], confidence: bool, probabilities: bool) -> list[_Scores]:
+        """Predicts images of one size that are not resized: whole, or in windows."""
+        height, width = images[0].shape[:2]
+        window = self._window_for(height, width)
+        if window is not None:
+            return [self._in_windows(image, window, confidence, probabilities) for image in images]
+        labels, scores = self._runner.run(np.stack(images), confidence or probabilities)
+        labels = labels.astype(np.uint8)
+        return [
+            _Scores(
+                np.ascontiguousarray(labels[i]),
+                scores[i].max(axis=2) if confidence else None,
+                scores[i] if probabilities else None,
+            )
+            for i in range(len(images))
+        ]
+
+    def _in_windows(self, image: np.ndarray, window: tuple[int, int], confidence: bool, probabilities: bool) -> _Scores:
+        """Predicts an image in windows."""
+        height, width = image.shape[:2]
+        labels = np.empty((height, width), np.uint8)
+        most = np.empty((height, width), np.float32) if confidence else None
+        scores = _room((height, width, self._runner.num_classes)) if probabilities else None
+
+        def handle(top: int, left: int, part: np.ndarray) -> None:
+            place = (slice(top, top + part.shape[0]), slice(left, left + part.shape[1]))
+            labels[place] = part.argmax(axis=2)
+            if most is not None:
+                most[place] = part.max(axis=2)
+            if scores is not None:
+                scores[place] = part
+
+        def tiles(places: Sequence[windows.Box]) -> Iterator[np.ndarray]:
+            for batch in self._batches(image[place] for place in places):
+                yield from self._runner.run(np.stack(batch), True).probabilities
+
+        _, stride = self._window_sizes()
+        alignment = self._runner.alignment if crop_sizes.are_aligned(window, self._runner.alignment) else 1
+        axes = [
+            windows.axis(*sides, alignment)
+            for sides in zip((height, width), window, stride, strict=True)
+        ]  # fmt: skip
+        windows.blend(tiles, axes[0], axes[1], handle)
+        return _Scores(labels, most, scores)
+
+    def _window_sizes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Returns height and width of a window, and their strides.
+
+        Raises:
+          OptionError: The window is larger than the size to which images are padded.
+        """
+        fixed, given = self._runner.fixed_size, self._options.window
+        if given is None and fixed is not None:
+            window = fixed
+        else:
+            least = zip(given or WINDOW, self._runner.smallest_window, strict=True)
+            window = crop_sizes.above([max(pair) for pair in least], self._runner.alignment)
+            if fixed is not None and (window[0] > fixed[0] or window[1] > fixed[1]):
+                raise OptionError(
+                    f'{option("PredictorOptions.window", given)} is larger than the {fixed[0]} x {fixed[1]} pixels of '
+                    'the input of the network. Give at most that'
+                )
+        stride = self._options.window_stride or tuple(max(side * 3 // 4, 1) for side in window)
+        return (window[0], window[1]), (min(stride[0], window[0]), min(stride[1], window[1]))
+
+    def _window_for(self, height: int, width: int) -> tuple[int, int] | None:
+        """Returns the window for images of a size; None to predict them whole."""
+        (window, _), fixed = self._window_sizes(), self._runner.fixed_size
+        if fixed is not None and (height > fixed[0] or width > fixed[1]):
+            return window
+        most = self._options.whole_pixels
+        if most is None:
+            most = WHOLE_PIXELS if self._options.window is None else 0
+        is_larger = height > window[0] or width > window[1]
+        return window if is_larger and height * width > most else None
+
+
+def _room(shape: tuple[int, ...]) -> np.ndarray:
+    """Returns an array for probabilities; a large one is a temporary file, which is removed with it."""
+    if 4 * int(np.prod(shape)) <= _LARGEST_IN_MEMORY:
+        return np.empty(shape, np.float32)
+    with tempfile.TemporaryFile() as file:  # whose content the array keeps
+        return np.memmap(file, np.float32, 'w+', shape=shape)
+
+
+def _kept(wanted: Sequence[str], names: Sequence[str]) -> np.ndarray:
+    """Returns whether each of 256 ids is kept; raises `OptionError` for an unknown class."""
+    if not wanted:
+        return np.ones(256, bool)
+    is_kept = np.zeros(256, bool)
+    folded = [name.casefold() for name in names]
+    for name in map(str, wanted):
+        if name.casefold() in folded:
+            is_kept[folded.index(name.casefold())] = True
+        elif name.isdecimal() and int(name) < len(names):
+            is_kept[int(name)] = True
+        else:
+            raise OptionError(
+                f'{option("PredictorOptions.classes", tuple(wanted))}: there is no class {name!r}. Known: '
+                f'{", ".join(names)}'
+            )
+    return is_kept
+
+
+def _sorted_out(options: dict[str, Any]) -> tuple[PredictorOptions, model_source.Changes]:
+    """Returns the options object of keywords, and the changes of the network; raises `TypeError` for unknown ones."""
+    kinds = {PredictorOptions: {}, PredictionOptions: {}, EngineOptions: {}}
+    changes: dict[str, Any] = {}
+    for name, value in options.items():
+        for kind, found in kinds.items():
+            if name in {field.name for field in dataclasses.fields(kind)}:
+                found[name] = value
+                break
+        else:
+            if name not in {*(field.name for field in dataclasses.fields(ModelOptions)), *parameters_of(ModelOptions)}:
+                raise TypeError(f"there is no option '{name}' of a predictor or a network")
+            changes[f'ModelOptions.{name}'] = value
+    own = kinds[PredictorOptions]
+    if kinds[PredictionOptions]:
+        own['prediction'] = PredictionOptions(**kinds[PredictionOptions])
+    if kinds[EngineOptions]:
+        own['execution'] = EngineOptions(**kinds[EngineOptions])
+    return PredictorOptions(**own), changes

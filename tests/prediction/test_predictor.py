@@ -1,0 +1,221 @@
+"""The Predictor: from Python to labels. Covers prediction/runners.py and prediction/resizing.py."""
+
+import concurrent.futures
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+import deeplab
+from deeplab.errors import CheckpointError, DataError, OptionError
+from deeplab.export import tensor_names
+from deeplab.inference import opening
+from deeplab.inference.network import InferenceNetwork
+from deeplab.options import EngineOptions, PredictionOptions, ResizeOptions
+from deeplab.prediction import predictor as module
+from deeplab.prediction import runners
+from deeplab.prediction.predictor import Predictor
+from tests.prediction import setup
+
+pytestmark = pytest.mark.usefixtures('tiny_network')
+
+
+@pytest.fixture(scope='module')
+def training(tmp_path_factory, tiny_network):
+    return setup.write_training(tmp_path_factory.mktemp('train'))
+
+
+@pytest.fixture(scope='module')
+def predictor(training):
+    with Predictor.from_checkpoint(training) as made:
+        yield made
+
+
+def expected(training, image, size):
+    """What eval's network of one size gives for an image: labels and probabilities."""
+    options = dataclasses.replace(setup.MODEL, crop_size=size)
+    network = InferenceNetwork(options, PredictionOptions(), 1, True)
+    padded = np.full((1, *size, 3), network.mean_pixel, np.float32)
+    height, width = image.shape[:2]
+    padded[0, :height, :width] = image
+    with opening.opened(network, opening.Weights(str(training / 'model.ckpt-7')), EngineOptions()) as predict:
+        labels, probabilities = predict(padded)
+    return labels[0, :height, :width], probabilities[0, :height, :width]
+
+
+def test_the_labels_are_those_of_eval(predictor, training):
+    image = setup.pixels(40, 60)
+    labels, probabilities = expected(training, image, (49, 65))
+    prediction = predictor(image)
+    assert np.array_equal(prediction.labels, labels) and len(np.unique(labels)) > 1
+    assert prediction.labels.dtype == np.uint8
+    assert np.array_equal(prediction.probabilities, probabilities)
+    assert prediction.class_names == predictor.class_names == tuple(setup.CLASSES)
+    assert prediction.colors.tolist() == predictor.colors.tolist() == setup.COLORS
+
+
+def test_a_crop_size_is_that_of_eval(training):
+    image = setup.pixels(40, 60)
+    with Predictor.from_checkpoint(training, crop_size=(81, 97), probabilities=True) as cropped:
+        found = cropped(image)
+        assert np.allclose(found._probabilities, expected(training, image, (81, 97))[1], atol=1e-6)
+        assert cropped(setup.pixels(90, 30)).labels.shape == (90, 30)  # in windows, as it is larger
+
+
+def test_all_kinds_of_images(predictor, tmp_path):
+    image = setup.pixels(20, 30)
+    labels = predictor(image).labels
+    Image.fromarray(image).save(tmp_path / 'image.png')
+    for same in (tmp_path / 'image.png', str(tmp_path / 'image.png'), Image.fromarray(image), image.astype(np.float64)):
+        assert np.array_equal(predictor(same).labels, labels)
+    with pytest.raises(DataError, match=r'missing\.png.*cannot be read'):
+        predictor(tmp_path / 'missing.png')
+    with pytest.raises(DataError, match='The image.*uint8'):
+        predictor(np.zeros(3))
+
+
+def test_a_list_gives_its_predictions_in_order_and_in_batches(training):
+    images = [setup.pixels(20, 30, 0), setup.pixels(20, 30, 1), setup.pixels(20, 30, 2), setup.pixels(9, 30, 3)]
+    with Predictor.from_checkpoint(training, batch_size=2) as batched:
+        sizes = []
+        run = batched._runner.run
+        batched._runner.run = lambda images, wanted: sizes.append(images.shape[0]) or run(images, wanted)
+        found = batched(iter(images))
+        assert sizes == [2, 1, 1] and batched([]) == []
+        for image, prediction in zip(images, found, strict=True):
+            assert np.array_equal(prediction.labels, batched(image).labels)
+            assert prediction.image is not None
+
+
+def test_windows_give_the_result_of_the_whole_image(predictor, training):
+    image = setup.pixels(150, 230)
+    whole = predictor(image)
+    # The network sees 12 pixels around each; a quarter of the overlap of 65 pixels is more.
+    with Predictor.from_checkpoint(training, window=(97, 129), window_stride=(32, 64), probabilities=True) as tiled:
+        found = tiled(image)
+        assert np.allclose(found.probabilities, whole.probabilities, atol=1e-5)
+        assert (found.labels == whole.labels).mean() > 0.9999
+        (confident,) = tiled.predict([image], with_confidence=True)
+        assert np.allclose(confident.confidence, whole.probabilities.max(axis=2), atol=1e-5)
+        small = setup.pixels(30, 40)
+        assert np.array_equal(tiled(small).labels, predictor(small).labels)
+
+
+def test_when_windows_are_used(predictor, monkeypatch):
+    assert predictor._window_for(513, 513) is None and predictor._window_for(2048, 2048) is None
+    assert predictor._window_for(2049, 2048) == (513, 513)
+    monkeypatch.setattr(predictor, '_options', dataclasses.replace(predictor._options, window=(100, 100)))
+    assert predictor._window_sizes()[0] == (113, 113)
+    assert predictor._window_for(113, 113) is None and predictor._window_for(114, 20) == (113, 113)
+    monkeypatch.setattr(predictor, '_options', dataclasses.replace(predictor._options, whole_pixels=10000))
+    assert predictor._window_for(114, 20) is None
+
+
+def test_large_probabilities_are_kept_in_a_file(monkeypatch):
+    monkeypatch.setattr(module, '_LARGEST_IN_MEMORY', 100)
+    assert isinstance(module._room((3, 3, 3)), np.memmap) and not isinstance(module._room((5, 5, 1)), np.memmap)
+
+
+@pytest.mark.slow
+def test_several_scales_and_flips(training):
+    image = setup.pixels(33, 49)
+    with Predictor.from_checkpoint(training, scales=(0.7, 1.0), add_flipped_images=True) as several:
+        mirrored, plain = several(image[:, ::-1].copy()), several(image)
+        assert np.allclose(mirrored.probabilities[:, ::-1], plain.probabilities, atol=1e-5)
+
+
+def test_resizing_is_undone(training, predictor):
+    image = setup.pixels(40, 60)
+    with Predictor.from_checkpoint(training, resize=ResizeOptions(80, 200)) as resizing:
+        (found,) = resizing.predict([image], with_confidence=True)
+        assert found.labels.shape == found.confidence.shape == (40, 60)
+        assert found.probabilities.shape == (40, 60, 4)
+        large = np.asarray(resizing._resizer.resized(image))
+        assert large.shape == (80, 120, 3)
+        rows, columns = np.arange(40) * 79 / 39, np.arange(60) * 119 / 59
+        nearest = predictor(large).labels[np.rint(rows).astype(int)][:, np.rint(columns).astype(int)]
+        assert (found.labels == nearest).mean() > 0.99
+
+
+def test_only_some_classes(training):
+    with Predictor.from_checkpoint(training, classes=('road', '3')) as some:
+        assert set(np.unique(some(setup.pixels(40, 60)).labels)) <= {1, 3, 255}
+    with pytest.raises(OptionError, match="classes.*'bus'.*sky, road, tree, car"):
+        Predictor.from_checkpoint(training, classes=('bus',))
+
+
+def test_wrong_options(training):
+    with pytest.raises(TypeError, match='window_size'):
+        Predictor.from_checkpoint(training, window_size=(5, 5))
+    with pytest.raises(OptionError, match=r'window=\(97, 97\).*65 x 65'):
+        Predictor.from_checkpoint(training, crop_size=(65, 65), window=(97, 97))
+    with pytest.raises(CheckpointError, match='filters|aspp'):
+        with Predictor.from_checkpoint(training, aspp=dataclasses.replace(setup.ASPP, filters=16)) as other:
+            other(setup.pixels(20, 20))
+
+
+def test_many_threads_and_the_graph_of_the_caller(predictor):
+    images = [setup.pixels(20 + i, 30, i) for i in range(6)]
+    alone = [predictor(image).labels for image in images]
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        together = [prediction.labels for prediction in pool.map(predictor, images)]
+    assert all(np.array_equal(a, b) for a, b in zip(alone, together, strict=True))
+    assert tf.executing_eagerly()
+    with tf.Graph().as_default() as graph:
+        assert np.array_equal(predictor(images[0]).labels, alone[0])
+        assert not graph.get_operations()
+
+
+@pytest.mark.slow
+def test_a_network_with_a_fixed_pooling_size_is_built_for_each_size(training, monkeypatch):
+    """Images that are smaller than the pooled area are padded to it; only some networks stay open."""
+    monkeypatch.setattr(runners, 'MOST_NETWORKS', 2)
+    with Predictor.from_checkpoint(training, image_pooling_crop_size=(33, 33)) as pooling:
+        for side in (20, 40, 60, 20):
+            assert pooling(setup.pixels(side, side)).labels.shape == (side, side)
+        assert [key[0] for key in pooling._runner._open] == [(65, 65), (33, 33)]
+
+
+def write_export(path, has_probabilities=True, crop=None, names=('ImageTensor', 'SemanticPredictions')):
+    """A frozen graph that predicts the red channel divided by 64."""
+    with tf.Graph().as_default() as graph:
+        image = tf.compat.v1.placeholder(tf.uint8, [1, None, None, 3], name=names[0])
+        labels = tf.cast(image[..., 0], tf.int32) // 64
+        tf.identity(labels, name=names[1])
+        if has_probabilities:
+            tf.one_hot(labels, 4, name=tensor_names.PROBABILITIES)
+        if crop is not None:
+            tf.zeros([1, *crop], name=tensor_names.RAW_PREDICTIONS)
+    path.write_bytes(graph.as_graph_def().SerializeToString())
+    return path
+
+
+def test_a_frozen_graph(tmp_path):
+    image = setup.pixels(70, 50)
+    with Predictor.from_export(write_export(tmp_path / 'graph.pb', crop=(33, 41))) as exported:
+        found = exported(image)  # in windows, as the export takes no larger images
+        assert np.array_equal(found.labels, image[..., 0] // 64)
+        assert found.probabilities.shape == (70, 50, 4) and found.class_names == ('0', '1', '2', '3')
+        assert exported([image[:20, :30]])[0].labels.shape == (20, 30)
+    with Predictor.from_export(write_export(tmp_path / 'plain.pb', has_probabilities=False)) as plain:
+        assert np.array_equal(plain(image).labels, image[..., 0] // 64)
+        with pytest.raises(OptionError, match='probabilities'):
+            plain(image).probabilities  # noqa: B018
+
+
+def test_what_is_no_export(tmp_path):
+    (tmp_path / 'text.pb').write_bytes(b'no graph at all')
+    write_export(tmp_path / 'other.pb', names=('a', 'b'))
+    for name, reason in (('text.pb', 'cannot be loaded'), ('other.pb', 'ImageTensor'), ('missing.pb', 'loaded')):
+        with pytest.raises(CheckpointError, match=f'{name}.*{reason}'):
+            Predictor.from_export(tmp_path / name)
+    with pytest.raises(OptionError, match='scales'):
+        Predictor.from_export(tmp_path / 'other.pb', scales=(0.5, 1.0))
+
+
+def test_the_public_names():
+    assert deeplab.Predictor is Predictor and 'Predictor' in dir(deeplab)
+    with pytest.raises(AttributeError, match='Predicter'):
+        deeplab.Predicter  # noqa: B018
