@@ -29,6 +29,7 @@ setuptools.setup(
     ],
     extras_require={
         'yaml': ['pyyaml>=6.0'],
+        'video': ['imageio[ffmpeg]>=2.31'],
         'tensorboard': ['tensorboard>=2.19'],
         'report': ['vl-convert-python>=1.7,<2'],
         'test': ['pytest>=8.0', 'pytest-xdist>=3.5', 'pyyaml>=6.0', 'selenium>=4.20', 'vl-convert-python>=1.7,<2'],

@@ -180,4 +180,6 @@ def default_of(field: str, kind: str) -> Any:
         return None
     if kind == 'list' and default is not None:
         return [str(number) for number in default]  # as absl's own lists
+    if kind == 'string' and isinstance(default, tuple):
+        return ','.join(default)
     return list(default) if isinstance(default, tuple) else default

@@ -14,6 +14,7 @@ _PRESET = Flag(
     'Name of a published checkpoint, such as mobilenetv2_coco_voc_trainaug: sets the flags that this checkpoint needs, '
     'including data set and crop size. Flags given on the command line override it. deeplab presets lists the names. '
     'Not set: no preset.',
+    fields=('PredictOptions.preset',),
 )
 
 

@@ -22,6 +22,7 @@ from deeplab.cli.links import linked
 from deeplab.cli.network_flags import HEAD, NETWORK
 from deeplab.cli.panoptic_flags import COCO_FILES, COCO_METRIC, COCO_OUTPUT
 from deeplab.cli.plugin_flags import EVERY_PROGRAM
+from deeplab.cli.predict_flags import PREDICT_FILES, PREDICT_NETWORK, PREDICT_SIZES
 from deeplab.cli.program import Program
 from deeplab.cli.repeat import with_repeated
 from deeplab.cli.report_flags import compare_options, report_groups, report_options
@@ -33,6 +34,7 @@ from deeplab.cli.to_options import (
     export_options,
     networks_options,
     plain_options,
+    predict_options,
     preview_options,
     spread_against,
     train_options,
@@ -174,6 +176,24 @@ _VIS = Program(
     begin=early.prepare_inference,
     required=('checkpoint_dir', 'vis_logdir', 'dataset_dir'),
     aliases=('visualize', 'visualise'),
+)
+_PREDICT = Program(
+    name='predict',
+    module='deeplab.predict',
+    summary='Predict the classes of image files, folders and videos.',
+    example='photos --checkpoint_dir=logs/train --output_dir=predictions',
+    groups=(
+        PREDICT_FILES,
+        PREDICT_NETWORK,
+        PREDICT_SIZES,
+        PREDICTION,
+        NETWORK,
+        HEAD,
+        *EVERY_PROGRAM,
+    ),
+    to_options=predict_options,
+    required=('inputs',),
+    positional='inputs',
 )
 _EVAL_COCO_FORMAT = Program(
     name='eval_coco_format',
@@ -505,6 +525,7 @@ program.register(
     _EVAL,
     _VERIFY,
     _VIS,
+    _PREDICT,
     _EVAL_COCO_FORMAT,
     _REPORT,
     _COMPARE,

@@ -196,6 +196,32 @@ def networks_options(values: Values) -> options.NetworksOptions:
     )
 
 
+# Options of a network in ModelOptions: the attribute with the options of each class.
+_PARTS = {'ModelOptions': None, 'AsppOptions': 'aspp', 'DecoderOptions': 'decoder', 'NasOptions': 'nas'}
+
+
+def predict_options(values: Values) -> options.PredictOptions:
+    """Returns the options of predict."""
+    model = _model_options(values, 21)  # of which only what is given counts
+    network = {}
+    for flag in (flag for group in (NETWORK, HEAD) for flag in group.flags):
+        for field in flag.fields:
+            kind, _, name = field.partition('.')
+            if kind in _PARTS and values.given(flag.name):
+                part = _PARTS[kind]
+                network[field] = getattr(getattr(model, part) if part else model, name)
+    resizes = any(values.given(flag) for flag in ('min_resize_value', 'max_resize_value', 'resize_factor'))
+    predictor = filled(
+        options.PredictorOptions,
+        values,
+        resize=filled(options.ResizeOptions, values) if resizes else None,
+        prediction=filled(options.PredictionOptions, values),
+        dataset=values.path('dataset'),
+    )
+    fetch = filled(options.FetchOptions, values)
+    return filled(options.PredictOptions, values, predictor=predictor, network=network, fetch=fetch)
+
+
 def spread_against(words: Sequence[str]) -> list[str]:
     """Returns the words with --against='FLAGS' and --against=PRESET written as --against and flags."""
     spread = []

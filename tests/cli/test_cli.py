@@ -424,7 +424,10 @@ MISTAKES = [
     (['--qqq=1', '--momentun=0.9'], ('--qqq: see deeplab train --help.', '--momentun: did you mean --momentum?')),
     (
         ['--add_flipped_images'],
-        ('--add_flipped_images (it belongs to eval, vis, export_model, networks)', 'deeplab train --help.'),
+        (
+            '--add_flipped_images (it belongs to eval, vis, predict, report, compare, export_model, networks)',
+            'deeplab train --help.',
+        ),
     ),
     (['--fine_tune_batch_norm', 'false'], ("'false'", 'write --fine_tune_batch_norm=false with')),
     (['records', 'logs'], ("'records logs'", 'written --flag=value')),

@@ -1,0 +1,117 @@
+"""Prediction: writes the classes of image files, folders and videos, without records.
+
+`python deeplab/predict.py --flag=...`, `python -m deeplab.predict` and `deeplab predict` are one program.
+"""
+
+from __future__ import annotations
+
+if __name__ == '__main__':  # first, so that help and usage errors do not wait for TensorFlow
+    import os
+    import sys
+
+    if not __package__:  # run as a file: replace the folder of this file by that of the package
+        sys.path[0] = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    from deeplab import start
+
+    sys.exit(start.main(['predict', *sys.argv[1:]]))
+
+import dataclasses
+from collections.abc import Sequence
+
+from absl import logging
+
+from deeplab.errors import DataError
+from deeplab.options import PredictOptions
+from deeplab.prediction import inputs, output_folder, pipeline, videos
+from deeplab.prediction.inputs import Failure
+from deeplab.prediction.predictor import Predictor
+from deeplab.utils import memory, names
+
+_MOST_SHOWN = 20  # failures in the report; the summary has all
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """Result of a run of the program.
+
+    Attributes:
+      images: number of images and frames that were predicted.
+      failures: files that could not be read or predicted.
+      summary: path of predictions.json; empty if there was nothing to predict.
+      report: what was written, for the user.
+    """
+
+    images: int
+    failures: tuple[Failure, ...]
+    summary: str
+    report: str
+
+    @property
+    def status(self) -> int:
+        """Exit status: 1 if a file could not be predicted."""
+        return 1 if self.failures else 0
+
+
+@memory.explained('predict')
+def run(options: PredictOptions) -> Result:
+    """Predicts the files that the options name.
+
+    Args:
+      options: files, network, and what to write.
+
+    Returns:
+      What was written, and which files could not be read.
+
+    Raises:
+      UserError: There is no file to predict, no network, or a result cannot be written.
+    """
+    items, missing = inputs.find(options.inputs, options.output_dir)
+    if not items:
+        reasons = '; '.join(f"'{names.shown(failure.path)}': {failure.reason}" for failure in missing)
+        raise DataError(
+            f'There is no image to predict{f" ({reasons})" if reasons else ""}. Give images or their folder'
+        )
+    if any(item.is_video for item in items):
+        videos.require()
+    folder = output_folder.OutputFolder(options.output_dir, options.save, options.overlay_alpha, options.overwrite)
+    folder.check(items)
+    with _predictor(options) as predictor:
+        logging.info("Predicting %d files with '%s'.", len(items), predictor.source)
+        done = pipeline.run(
+            predictor, items, folder.write, options.predictor.batch_size, 'confidence' in options.save
+        )  # fmt: skip
+        facts = {'network': predictor.source, 'classes': list(predictor.class_names)}
+    failures = (*missing, *done.failures)
+    rate = done.images / done.seconds
+    facts |= {'seconds': round(done.seconds, 3), 'images_per_second': round(rate, 3)}
+    summary = folder.finish(items, failures, facts)
+    report = _report(options, done, failures, summary)
+    return Result(done.images, failures, summary, report)
+
+
+def _predictor(options: PredictOptions) -> Predictor:
+    """Opens the network."""
+    predictor = options.predictor
+    if 'probabilities' in options.save:
+        predictor = dataclasses.replace(predictor, probabilities=True)
+    if options.export_path is not None:
+        return Predictor.of_export(options.export_path, predictor, options.network)
+    if options.checkpoint_dir is not None:
+        return Predictor.of_options(options.checkpoint_dir, predictor, options.network)
+    assert options.preset is not None  # the options have checked it
+    return Predictor.of_preset(options.preset, predictor, options.network, options.fetch)
+
+
+def _report(options: PredictOptions, done: pipeline.Done, failures: Sequence[Failure], summary: str) -> str:
+    """Returns what was written, then the files that could not be predicted."""
+    rate = done.images / done.seconds
+    lines = [
+        f'{done.images} images in {done.seconds:.1f} s ({rate:.1f} images/s).',
+        f'{", ".join(options.save)}: {options.output_dir}; shares of the classes: {summary}',
+    ]
+    if failures:
+        lines.append(f'{len(failures)} files could not be predicted:')
+        lines += [f'  {names.shown(failure.path)}: {failure.reason}' for failure in failures[:_MOST_SHOWN]]
+        if len(failures) > _MOST_SHOWN:
+            lines.append(f'  and {len(failures) - _MOST_SHOWN} more, see {summary}')
+    return '\n'.join(lines)
