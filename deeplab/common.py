@@ -20,6 +20,7 @@ VALID = 'valid'  # bool, false for samples that only fill up the last batch of e
 # Outputs that a network predicts. Each has its own logits layer `logits/OUTPUT`.
 OUTPUT_TYPE = 'semantic'
 PROBABILITY_SUFFIX = '_prob'
+CONFIDENCE_SUFFIX = '_confidence'  # probability of the predicted class alone
 
 # Variable scopes of everything after the backbone (the "last layers").
 LOGITS_SCOPE = 'logits'

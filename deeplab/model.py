@@ -260,6 +260,12 @@ def _argmax(scores: tf.Tensor) -> tf.Tensor:
     return tf.argmax(scores, axis=3, output_type=tf.int32)
 
 
+def _largest_probability(logits: tf.Tensor) -> tf.Tensor:
+    """Returns the largest softmax probability of each pixel: [n, h, w] of [n, h, w, classes]."""
+    differences = logits - tf.reduce_max(logits, axis=3, keepdims=True)
+    return 1.0 / tf.reduce_sum(tf.exp(differences), axis=3)
+
+
 def predict_labels(
     images: tf.Tensor,
     options: ModelOptions,
@@ -276,23 +282,26 @@ def predict_labels(
       native_dilation: see `layers.mode_scope`; False for a graph that will be exported.
 
     Returns:
-      For each output its labels, [n, h, w] int32, and under `OUTPUT_prob` its probabilities, [n, h, w, classes]
-      float32.
+      For each output its labels, [n, h, w] int32, under `OUTPUT_prob` its probabilities, [n, h, w, classes] float32,
+      and under `OUTPUT_confidence` those of the labels, [n, h, w] float32, which take less time.
     """
     size = shapes.spatial_size(_with_static_size(images, options))
     scales = multi_scale_logits(images, options, image_pyramid, Mode(native_dilation=native_dilation))
     predictions = {}
     for output, by_scale in scales.items():
         logits = by_scale[common.MERGED_LOGITS]
-        probability = output + common.PROBABILITY_SUFFIX
+        probability, confidence = output + common.PROBABILITY_SUFFIX, output + common.CONFIDENCE_SUFFIX
         if options.prediction_with_upsampled_logits:
             logits = shapes.resize_bilinear(logits, size)  # [n, h, w, classes]
             predictions[output] = _argmax(logits)
             predictions[probability] = tf.nn.softmax(logits)
+            predictions[confidence] = _largest_probability(logits)
         else:
             labels = shapes.resize_nearest(_argmax(logits)[..., tf.newaxis], size)  # [n, h, w, 1]
             predictions[output] = tf.squeeze(labels, axis=3)  # [n, h, w]
             predictions[probability] = shapes.resize_bilinear(tf.nn.softmax(logits), size)
+            # At a pixel, another class may have a larger one.
+            predictions[confidence] = tf.gather(predictions[probability], labels, axis=3, batch_dims=3)[..., 0]
     return predictions
 
 
@@ -332,4 +341,5 @@ def predict_labels_multi_scale(
         average = summation.in_order(values) / float(len(values))  # [n, h, w, classes]
         predictions[output] = _argmax(average)
         predictions[output + common.PROBABILITY_SUFFIX] = average
+        predictions[output + common.CONFIDENCE_SUFFIX] = tf.reduce_max(average, axis=3)  # [n, h, w]
     return predictions

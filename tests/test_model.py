@@ -92,6 +92,20 @@ def test_several_scales_of_unknown_size():
     np.testing.assert_allclose(probabilities.sum(3), np.ones([1, *_SIZE]), rtol=1e-5)
 
 
+def test_confidence_is_the_probability_of_the_label():
+    with given_weights.network() as network:
+        image = tf.constant(_image(2))
+        predictions = [
+            model.predict_labels(image, _TINY),
+            model.predict_labels(image, _with(prediction_with_upsampled_logits=False)),
+            model.predict_labels_multi_scale(image, _TINY, (0.5, 1.0)),
+        ]
+        predictions = network.run(predictions)
+    for found in predictions:
+        expected = np.take_along_axis(found['semantic_prob'], found['semantic'][..., np.newaxis], 3)[..., 0]
+        np.testing.assert_allclose(found['semantic_confidence'], expected, rtol=0, atol=1e-6)
+
+
 def test_mirrored_images_give_mirrored_predictions():
     image = _image()
     with given_weights.network() as network:
