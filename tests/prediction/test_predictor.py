@@ -9,11 +9,12 @@ import tensorflow as tf
 from PIL import Image
 
 import deeplab
+from deeplab import export_model
 from deeplab.errors import CheckpointError, DataError, OptionError
 from deeplab.export import tensor_names
 from deeplab.inference import opening
 from deeplab.inference.network import InferenceNetwork
-from deeplab.options import EngineOptions, PredictionOptions, ResizeOptions
+from deeplab.options import EngineOptions, ExportOptions, PredictionOptions, ResizeOptions
 from deeplab.prediction import predictor as module
 from deeplab.prediction import runners
 from deeplab.prediction.predictor import Predictor
@@ -219,3 +220,26 @@ def test_the_public_names():
     assert deeplab.Predictor is Predictor and 'Predictor' in dir(deeplab)
     with pytest.raises(AttributeError, match='Predicter'):
         deeplab.Predicter  # noqa: B018
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('kind', ['frozen_graph', 'saved_model'])
+def test_real_exports_give_the_labels_of_the_checkpoint(training, predictor, tmp_path, kind):
+    image = setup.pixels(40, 60)
+    model = dataclasses.replace(setup.MODEL, crop_size=(65, 65))
+    checkpoint = str(training / 'model.ckpt-7')
+    for name, resize in (('plain', ResizeOptions()), ('resizing', ResizeOptions(20, 65))):
+        path = str(tmp_path / name)
+        export_model.run(ExportOptions(model, checkpoint, path, resize, export_format=kind))
+        with Predictor.from_export(path, dataset=str(training / 'tiny.json')) as exported:
+            assert exported.class_names == tuple(setup.CLASSES)
+            found = exported(image)
+            if name == 'plain':
+                assert exported._runner.fixed_size == (65, 65)
+                with Predictor.from_checkpoint(training, crop_size=(65, 65)) as same:
+                    assert np.allclose(found.probabilities, same(image).probabilities, atol=1e-5)
+                # Larger than the export takes: in windows, which need not begin where those of a checkpoint do.
+                assert exported(setup.pixels(90, 100)).labels.shape == (90, 100)
+            else:
+                assert exported._runner.fixed_size is None and found.labels.shape == (40, 60)
+                assert exported(setup.pixels(200, 100)).probabilities.shape == (200, 100, 4)
