@@ -28,6 +28,9 @@ setuptools.setup(
         'tqdm>=4.66',
     ],
     extras_require={
+        'openvino': ['openvino>=2025.0,<2027'],
+        'onnxruntime': ['onnx>=1.17,<2', 'onnxruntime>=1.20,<2', 'tf2onnx>=1.16,<2'],
+        'tflite': ['ai-edge-litert>=1.2,<3'],
         'yaml': ['pyyaml>=6.0'],
         'video': ['imageio[ffmpeg]>=2.31'],
         'tensorboard': ['tensorboard>=2.19'],

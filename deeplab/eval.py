@@ -27,8 +27,9 @@ from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import CheckpointError, OptionError, OutputError
 from deeplab.evaluation import evaluation_rounds, runner, scoring, several_checkpoints, waiting
+from deeplab.inference import opening
 from deeplab.inference.network import InferenceNetwork, memory_size
-from deeplab.options import EvalOptions, ResizeOptions
+from deeplab.options import EngineOptions, EvalOptions, ResizeOptions
 from deeplab.utils import files, folder_lock, memory, output_files
 
 _DEFAULT_SPLIT = 'val'  # of the command line
@@ -67,6 +68,7 @@ def run(options: EvalOptions) -> Result:
 
 def _run(options: EvalOptions) -> Result:
     """Does the work of `run`, in a locked folder."""
+    opening.check(options.engine)  # before the records, which may take long
     split = _open_split(options)
     options = dataclasses.replace(options, model=dataclasses.replace(options.model, crop_size=split.crop_size))
     runner.warn_of_flips(options.prediction)
@@ -79,9 +81,18 @@ def _run(options: EvalOptions) -> Result:
     files.remove_leftovers(output_files.make_folder(options.eval_logdir), _OUTPUT)
     scores = scoring.Scores(split.descriptor, metrics)  # raises what would be raised after the wait for a checkpoint
     network = InferenceNetwork(options.model, options.prediction, options.batch_size, scores.needs_confidence)
-    if not options.master:
+    if not options.master and options.engine == EngineOptions():
         network.check_memory('eval')
-    task = evaluation_rounds.Task(network, split, options.resize, metrics, options.master, options.use_moving_average)
+    task = evaluation_rounds.Task(
+        network,
+        split,
+        options.resize,
+        metrics,
+        options.master,
+        options.use_moving_average,
+        options.engine,
+        (options.eval_logdir,),
+    )
     if options.further_checkpoint_dirs or options.all_checkpoints:
         return _of_several(options, task)
     rounds = [
@@ -194,7 +205,14 @@ def flags_of_figures(options: EvalOptions) -> dict[str, object]:
         'max_resize_value': options.resize.max_value,
         'resize_factor': options.resize.factor,
         **({'metrics': options.metric_parameters} if options.metrics else {}),
+        **_changed_engine(options.engine),
     }
+
+
+def _changed_engine(engine: EngineOptions) -> dict[str, object]:
+    """Returns the fields of the engine that are not at their defaults, by name."""
+    values = dataclasses.asdict(engine)
+    return {name: value for name, value in values.items() if value != getattr(EngineOptions(), name)}
 
 
 def figures_file(step: int, options: EvalOptions) -> str:
@@ -217,6 +235,8 @@ def _variant(options: EvalOptions) -> str:
         parts.append('flipped')
     if options.use_moving_average:
         parts.append('moving_average')
+    changed = _changed_engine(options.engine)
+    parts += [str(changed[name]) for name in ('engine', 'precision') if name in changed]
     resize = (options.resize.min_value, options.resize.max_value, options.resize.factor)
     if options.resize != ResizeOptions():
         parts.append('_'.join(['resized', *('-' if value is None else str(value) for value in resize)]))
@@ -261,6 +281,8 @@ def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> st
         f'checkpoint {result.checkpoint} (step {result.global_step}).'
         + (f' All metrics: {result.path}' if result.path else '')
     )
+    if result.engine is not None:
+        lines.append(result.engine.text())
     return '\n'.join(lines)
 
 

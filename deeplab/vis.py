@@ -29,9 +29,11 @@ from deeplab import common, input_preprocess
 from deeplab.core import checkpoints
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
-from deeplab.evaluation import runner, waiting
+from deeplab.evaluation import engine_run, runner, waiting
+from deeplab.inference import opening
 from deeplab.inference.network import InferenceNetwork, memory_size
-from deeplab.options import ResizeOptions, VisOptions
+from deeplab.inference.opening import Weights
+from deeplab.options import EngineOptions, ResizeOptions, VisOptions
 from deeplab.utils import (
     files,
     folder_lock,
@@ -58,12 +60,14 @@ class Round:
       global_step: its step.
       images: number of images.
       seconds: how long reading, predicting and writing them took.
+      engine: what ran the network; None if that was TensorFlow, as usual.
     """
 
     checkpoint: str
     global_step: int
     images: int
     seconds: float
+    engine: engine_run.EngineReport | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +107,7 @@ def run(options: VisOptions) -> Result:
 
 def _run(options: VisOptions) -> Result:
     """Does the work of `run`, in a locked folder."""
+    opening.check(options.engine)  # before the records, which may take long
     split = runner.open_split(
         'vis', options.dataset, options.model, options.resize, needs_labels=False, cache_dir=options.vis_logdir
     )
@@ -115,7 +120,7 @@ def _run(options: VisOptions) -> Result:
     for folder in (pictures_dir, *([raw_dir] if raw_dir else [])):
         files.remove_leftovers(folder, r'.+\.png')
     network = InferenceNetwork(options.model, options.prediction, options.batch_size)
-    if not options.master:
+    if not options.master and options.engine == EngineOptions():
         network.check_memory('vis')
     rounds = []
     for checkpoint in waiting.rounds(options.checkpoint_dir, options.wait):
@@ -151,7 +156,6 @@ def _visualize(
     options: VisOptions,
 ) -> Round:
     """Runs one checkpoint over the split."""
-    frozen = network.frozen(checkpoint, options.use_moving_average)
     step = checkpoints.step_of(checkpoint)
     logging.info("Visualizing '%s' (step %d) on %d images.", checkpoint, step, split.num_images)
     steps = input_preprocess.eval_steps(
@@ -161,13 +165,17 @@ def _visualize(
         split.descriptor.ignore_label,
         keep_original=undoes_resize(options.resize),
     )
-    started = time.monotonic()
-    with Writer(pictures.write) as writer:
+    weights = Weights(checkpoint, options.use_moving_average)
+    with (
+        engine_run.prepared(network, weights, options.engine, (options.vis_logdir,)) as ready,
+        Writer(pictures.write) as writer,
+    ):
+        started = time.monotonic()
         reading = runner.Reading(split, steps, options.batch_size, pictures.keys)
-        runner.run_batches(frozen, reading, writer.add, f'vis step {step}', options.master)
+        runner.run_batches(ready, reading, writer.add, f'vis step {step}', options.master)
     seconds = time.monotonic() - started
     logging.info('%d images in %.1f s (%.1f images/s).', split.num_images, seconds, split.num_images / seconds)
-    return Round(checkpoint, step, split.num_images, seconds)
+    return Round(checkpoint, step, split.num_images, seconds, None if ready.report.is_default else ready.report)
 
 
 def undoes_resize(resize: ResizeOptions) -> bool:
@@ -310,4 +318,6 @@ def _report(result: Round, pictures_dir: str, raw_dir: str | None) -> str:
     ]
     if raw_dir is not None:
         lines.append(f'Predictions as ids: {os.path.join(raw_dir, "NAME.png")}')
+    if result.engine is not None:
+        lines.append(result.engine.text())
     return '\n'.join(lines)

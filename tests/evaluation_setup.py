@@ -71,11 +71,11 @@ def use_small_network(monkeypatch):
     """Replaces the real networks; returns the list of its calls."""
     calls = []
 
-    def predict_labels(images, options, image_pyramid=None):
+    def predict_labels(images, options, image_pyramid=None, native_dilation=None):
         calls.append(('single', image_pyramid))
         return _probabilities(images)
 
-    def predict_labels_multi_scale(images, options, eval_scales, add_flipped_images=False):
+    def predict_labels_multi_scale(images, options, eval_scales, add_flipped_images=False, native_dilation=None):
         calls.append(('multi', tuple(eval_scales), add_flipped_images))
         return _probabilities(images)
 

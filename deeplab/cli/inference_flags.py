@@ -8,8 +8,9 @@ from typing import Any
 from deeplab import options
 from deeplab.cli.data_flags import RESIZE
 from deeplab.cli.links import each_with_summary, linked, parameters
+from deeplab.cli.training_flags import MASTER
 from deeplab.cli.words import Flag, Group
-from deeplab.registry import CONFUSION_MATRIX, EXPORT_FORMATS, METRICS
+from deeplab.registry import CONFUSION_MATRIX, ENGINES, EXPORT_FORMATS, METRICS
 
 _EVAL_SCALES = linked(
     'eval_scales',
@@ -74,6 +75,34 @@ def _metrics() -> list[Flag]:
     return [linked('metrics', 'EvalOptions.metrics', meaning, kind='string')]
 
 
+def _engine() -> list[Flag]:
+    """Returns --engine, which names all registered engines."""
+    meaning = (
+        f'What runs the network. {options.AUTO_ENGINE}: the fastest of the installed ones; {each_with_summary(ENGINES)}'
+    )
+    choices = (*ENGINES.names(), options.AUTO_ENGINE)
+    return [linked('engine', 'EngineOptions.engine', meaning, choices=choices)]
+
+
+ENGINE = Group(
+    'Machines and engines',
+    (
+        MASTER,
+        _engine,
+        linked(
+            'precision',
+            'EngineOptions.precision',
+            'Data type in which the engine computes. 16-bit types need a processor and an engine that have them; the '
+            'share of labels that change is reported.',
+            choices=options.PRECISIONS,
+        ),
+        linked(
+            'inference_threads',
+            'EngineOptions.threads',
+            'Number of threads of an engine other than tensorflow. Not set: one a core.',
+        ),
+    ),
+)
 METRIC_FLAGS = Group('Metrics', (_metrics, parameters('EvalOptions')))
 EVAL_RESULTS = Group(
     'Checkpoints and results',

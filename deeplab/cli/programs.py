@@ -9,6 +9,7 @@ from deeplab.cli import early, program
 from deeplab.cli.data_flags import AUGMENTATION, NUM_WORKERS, SEED, builder_groups, data_group
 from deeplab.cli.inference_flags import (
     ADD_FLIPPED_IMAGES,
+    ENGINE,
     EVAL_RESULTS,
     EXPORT_FILES,
     EXPORT_SIZES,
@@ -47,7 +48,6 @@ from deeplab.cli.training_flags import (
     INITIALIZE_LAST_LAYER,
     LAST_LAYERS_CONTAIN_LOGITS_ONLY,
     LOSS,
-    MASTER,
     OPTIMIZATION,
     TRAIN_LOGS,
     TRAIN_MACHINES,
@@ -139,7 +139,7 @@ _EVAL = Program(
         PREDICTION,
         NETWORK,
         HEAD,
-        Group('Machines', (MASTER,)),
+        ENGINE,
         UNUSED_HERE,
         *EVERY_PROGRAM,
     ),
@@ -168,7 +168,7 @@ _VIS = Program(
         PREDICTION,
         NETWORK,
         HEAD,
-        Group('Machines', (MASTER,)),
+        ENGINE,
         UNUSED_HERE,
         *EVERY_PROGRAM,
     ),

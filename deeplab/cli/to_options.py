@@ -113,6 +113,7 @@ def eval_options(values: Values) -> options.EvalOptions:
         # The flag of the original is no repeated one; the last occurrence is its value.
         further_checkpoint_dirs=tuple(map(os.path.expanduser, values.occurrences('checkpoint_dir')[:-1])),
         fits_crop_size=not values.given('eval_crop_size'),
+        engine=filled(options.EngineOptions, values),
     )
 
 
@@ -126,6 +127,7 @@ def vis_options(values: Values) -> options.VisOptions:
         resize=filled(options.ResizeOptions, values),
         prediction=filled(options.PredictionOptions, values),
         wait=_wait_options(values, 'max_number_of_iterations'),
+        engine=filled(options.EngineOptions, values),
         colormap_type=values.if_given('colormap_type'),
     )
 

@@ -19,9 +19,11 @@ from deeplab import input_preprocess
 from deeplab.core import checkpoints
 from deeplab.core.metrics import Metrics
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.evaluation import runner, scoring
+from deeplab.evaluation import engine_run, runner, scoring
+from deeplab.evaluation.engine_run import EngineReport
 from deeplab.inference.network import InferenceNetwork
-from deeplab.options import PredictionOptions, ResizeOptions
+from deeplab.inference.opening import Weights
+from deeplab.options import EngineOptions, PredictionOptions, ResizeOptions
 from deeplab.utils import documents, files
 
 
@@ -36,6 +38,8 @@ class Task:
       metrics: values of the parameters of each further metric, by names of registered metrics and of parameters.
       master: address of a TensorFlow server, empty for this process.
       use_moving_average: whether to evaluate the moving averages (EMA) of the weights instead.
+      engine: what runs the network.
+      cache_dirs: folders for converted networks if that of the checkpoint cannot be written.
     """
 
     network: InferenceNetwork
@@ -44,6 +48,8 @@ class Task:
     metrics: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     master: str = ''
     use_moving_average: bool = False
+    engine: EngineOptions = EngineOptions()
+    cache_dirs: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +66,7 @@ class Round:
       further: figures of the further metrics, by names of metrics and figures.
       of_classes: their figures of each class, by names of metrics and figures.
       documents: their further results as text, by names of files.
+      engine: what ran the network; None if that was TensorFlow, as usual.
     """
 
     metrics: Metrics
@@ -71,6 +78,7 @@ class Round:
     further: Mapping[str, Mapping[str, float | None]] = dataclasses.field(default_factory=dict)
     of_classes: Mapping[str, Mapping[str, tuple[float | None, ...]]] = dataclasses.field(default_factory=dict)
     documents: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    engine: EngineReport | None = None
 
 
 def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lambda: None) -> Round:
@@ -86,7 +94,6 @@ def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lamb
       DataError: An image cannot be decoded.
     """
     network, split = task.network, task.split
-    frozen = network.frozen(checkpoint, task.use_moving_average)
     step = checkpoints.step_of(checkpoint)
     logging.info("Evaluating '%s' (step %d) on %d images.", checkpoint, step, split.num_images)
     scores = scoring.Scores(split.descriptor, task.metrics)
@@ -94,19 +101,24 @@ def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lamb
         network.crop_size, task.resize, network.mean_pixel, split.descriptor.ignore_label
     )
 
-    started = time.monotonic()
     reading = runner.Reading(split, steps, network.batch_size, scores.keys)
-    with scoring.in_background(scores.update) as update:
+    weights = Weights(checkpoint, task.use_moving_average)
+    with (
+        engine_run.prepared(network, weights, task.engine, task.cache_dirs) as ready,
+        scoring.in_background(scores.update) as update,
+    ):
+        started = time.monotonic()
 
         def handle(batch: runner.Batch) -> None:
             update(batch)
             after_batch()
 
-        runner.run_batches(frozen, reading, handle, f'eval step {step}', task.master)
+        runner.run_batches(ready, reading, handle, f'eval step {step}', task.master)
     seconds = time.monotonic() - started
     logging.info('%d images in %.1f s (%.1f images/s).', split.num_images, seconds, split.num_images / seconds)
     metrics, *further = scores.results()
-    return Round(metrics, checkpoint, step, split.num_images, seconds, '', *further)
+    engine = None if ready.report.is_default else ready.report
+    return Round(metrics, checkpoint, step, split.num_images, seconds, '', *further, engine=engine)
 
 
 def tagged_figures(metrics: Metrics, prediction: PredictionOptions) -> dict[str, float | None]:
@@ -191,6 +203,7 @@ def as_json(result: Round, descriptor: DatasetDescriptor) -> dict[str, object]:
         'global_step': result.global_step,
         **({'metrics': result.further} if result.further else {}),
         **({'class_metrics': of_classes} if of_classes else {}),
+        **(result.engine.as_json() if result.engine else {}),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,9 +19,10 @@ from deeplab.datasets import record_check, segmentation_dataset
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import OptionError
+from deeplab.evaluation.engine_run import Prepared
 from deeplab.inference.network import in_graph
 from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, ResizeOptions
-from deeplab.registry import FrozenGraph, Outputs
+from deeplab.registry import Outputs
 from deeplab.utils import crop_sizes, input_generator, train_utils
 from deeplab.wording import option
 
@@ -177,7 +178,7 @@ class Reading(NamedTuple):
 
 
 def run_batches(
-    frozen: FrozenGraph,
+    network: Prepared,
     reading: Reading,
     handle: Callable[[Batch], None],
     title: str,
@@ -186,7 +187,7 @@ def run_batches(
     """Predicts every image of a split, in order; reading the next images overlaps with it.
 
     Args:
-      frozen: the network (`InferenceNetwork.frozen`).
+      network: the network with its weights.
       reading: the images and how they are read.
       handle: called with arrays [n, ...] by key, the ids under `PREDICTION` and, from a network with probabilities,
         those of the ids under `CONFIDENCE`; n is the batch size, or less at the end.
@@ -202,21 +203,36 @@ def run_batches(
             split.reader, steps, batch_size, False, split.records, with_label=common.LABEL in keys
         )
         fetches = {key: pipeline.samples[key] for key in (*keys, common.VALID)}
-        outputs = in_graph(frozen)(pipeline.samples[common.IMAGE])
-        fetches[PREDICTION] = outputs.labels
-        if outputs.probabilities is not None:
-            fetches[CONFIDENCE] = _of_labels(outputs)
+        if network.frozen is None:
+            fetches[common.IMAGE] = pipeline.samples[common.IMAGE]
+        else:
+            outputs = in_graph(network.frozen)(pipeline.samples[common.IMAGE])
+            fetches[PREDICTION] = outputs.labels
+            if outputs.probabilities is not None:
+                fetches[CONFIDENCE] = _of_labels(outputs)
         with (
             sessions.open_session(master=master) as running,
             input_generator.explain_input_errors(split.reader),
             tqdm.tqdm(total=split.num_images, desc=title, unit='image', disable=not sys.stderr.isatty()) as bar,
         ):
             running.run(pipeline.initializer)
-            for _ in range(pipeline.batches):
-                fetched = running.run(fetches)
+            read = functools.partial(running.run, fetches)
+            for fetched in _predicted(network, read, pipeline.batches, keys):
                 valid = fetched.pop(common.VALID)
                 handle({key: values[valid] for key, values in fetched.items()})
                 bar.update(int(valid.sum()))
+
+
+def _predicted(network: Prepared, read: Callable[[], Batch], batches: int, keys: Sequence[str]) -> Iterator[Batch]:
+    """Yields each batch, by `keys`, with its predictions."""
+    if network.frozen is not None:
+        yield from (read() for _ in range(batches))
+        return
+    for batch, outputs in network.predictions(read, batches, common.IMAGE):
+        found = {key: batch[key] for key in (*keys, common.VALID)} | {PREDICTION: outputs.labels}
+        if outputs.probabilities is not None:
+            found[CONFIDENCE] = np.take_along_axis(outputs.probabilities, outputs.labels[..., np.newaxis], 3)[..., 0]
+        yield found
 
 
 def _of_labels(outputs: Outputs) -> tf.Tensor:

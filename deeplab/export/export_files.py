@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import re
 from collections.abc import Iterator
 
 from absl import logging
 
-from deeplab.errors import DataError, OptionError
+from deeplab.errors import DataError
 from deeplab.export import tensor_names
 from deeplab.registry import EXPORT_FORMATS, ExportFormat
-from deeplab.utils import files, output_files
+from deeplab.utils import files, output_files, packages
 from deeplab.wording import option
 
 _OLD = '.old'  # suffix of an export that is being replaced
@@ -22,20 +21,7 @@ _PATH = 'ExportOptions.export_path'
 
 def check_installed(record: ExportFormat) -> None:
     """Raises `OptionError` if a package that a format needs is missing."""
-    missing = [name for name in record.requires if not _is_installed(name)]
-    if missing:
-        raise OptionError(
-            f'{option(EXPORT_FORMATS.field, record.name)} needs {" and ".join(missing)}, which cannot be imported. '
-            f'Install it: pip install {record.install or " ".join(missing)}'
-        )
-
-
-def _is_installed(name: str) -> bool:
-    """Returns whether a module can be found."""
-    try:
-        return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:  # of a package that contains it
-        return False
+    packages.require(record.requires, option(EXPORT_FORMATS.field, record.name), record.install)
 
 
 def check_target(path: str, record: ExportFormat) -> None:

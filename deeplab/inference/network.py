@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from typing import NamedTuple
 
 import tensorflow as tf
 from absl import logging
 
 from deeplab import common, model
 from deeplab.core import folding, graph_memory, moving_average, sessions, tf_compat
-from deeplab.options import ModelOptions, PredictionOptions
+from deeplab.options import EngineOptions, ModelOptions, PredictionOptions
 from deeplab.registry import BACKBONES, FrozenGraph, Outputs
 from deeplab.utils import checkpoint_network, input_generator, memory
 from deeplab.wording import option
+
+
+class BuiltNetwork(NamedTuple):
+    """The graph of a network.
+
+    Attributes:
+      graph: the network with its variables.
+      images: [n, h, w, channels] float32, 0 to 255.
+      outputs: labels [n, h, w] int32, and probabilities [n, h, w, classes] float32 if they were asked for.
+      variables: all variables.
+    """
+
+    graph: tf.Graph
+    images: tf.Tensor
+    outputs: list[tf.Tensor]
+    variables: list[tf.Variable]
 
 
 class InferenceNetwork:
@@ -22,10 +40,12 @@ class InferenceNetwork:
 
     Attributes:
       options: the network.
-      graph: the network with its variables.
+      prediction: scales and flips that are averaged.
       mean_pixel: value of padding, [channels].
       crop_size: height and width of the images; None for any.
       batch_size: images at a time; None for any number.
+      with_probabilities: whether the probabilities of all classes are an output beside the labels.
+      chosen_engines: what 'auto' has chosen, by the options that asked for it; kept for further checkpoints.
     """
 
     def __init__(
@@ -35,7 +55,7 @@ class InferenceNetwork:
         batch_size: int | None,
         with_probabilities: bool = False,
     ) -> None:
-        """Builds the graph.
+        """Describes the network; its graph is built when it is first needed.
 
         Args:
           options: the network; its crop size is that of the images, None for images of any size.
@@ -51,15 +71,36 @@ class InferenceNetwork:
         self.mean_pixel = BACKBONES.get(options.model_variant).normalization.mean_pixel_of(channels)
         self.crop_size = options.crop_size
         self.batch_size = batch_size
-        with tf.Graph().as_default() as self.graph:
-            shape = [batch_size, *(options.crop_size or (None, None)), channels]
-            self._images = tf.compat.v1.placeholder(tf.float32, shape, name='images')
-            predicted = _predicted(self._images, options, prediction)
-            self._outputs = [tf.identity(predicted[common.OUTPUT_TYPE], name='labels')]  # [n, h, w]
-            if with_probabilities:
+        self.prediction = prediction
+        self.with_probabilities = with_probabilities
+        self.chosen_engines: dict[EngineOptions, EngineOptions] = {}
+
+    @property
+    def graph(self) -> tf.Graph:
+        """The graph of `built`."""
+        return self.built.graph
+
+    @functools.cached_property
+    def built(self) -> BuiltNetwork:
+        """The network in the form that TensorFlow runs fastest here."""
+        return self._build(native_dilation=None)
+
+    @functools.cached_property
+    def portable(self) -> BuiltNetwork:
+        """The network in operations that other engines convert."""
+        return self._build(native_dilation=False)
+
+    def _build(self, native_dilation: bool | None) -> BuiltNetwork:
+        """Builds the network in a graph of its own; see `layers.mode_scope` for `native_dilation`."""
+        shape = [self.batch_size, *(self.crop_size or (None, None)), self.options.input_channels]
+        with tf.Graph().as_default() as graph:
+            images = tf.compat.v1.placeholder(tf.float32, shape, name='images')
+            predicted = _predicted(images, self.options, self.prediction, native_dilation)
+            outputs = [tf.identity(predicted[common.OUTPUT_TYPE], name='labels')]  # [n, h, w]
+            if self.with_probabilities:
                 probabilities = predicted[common.OUTPUT_TYPE + common.PROBABILITY_SUFFIX]
-                self._outputs.append(tf.identity(probabilities, name='probabilities'))  # [n, h, w, classes]
-            self._variables = tf.compat.v1.global_variables()
+                outputs.append(tf.identity(probabilities, name='probabilities'))  # [n, h, w, classes]
+            return BuiltNetwork(graph, images, outputs, tf.compat.v1.global_variables())
 
     def check_memory(self, program: str) -> None:
         """Compares the memory of a batch with what is free, if the network computes in the memory of this machine.
@@ -74,33 +115,35 @@ class InferenceNetwork:
         """
         if self.crop_size is None or self.batch_size is None or tf.config.list_physical_devices('GPU'):
             return
-        waiting = input_generator.PREFETCHED_BATCHES * graph_memory.bytes_of(self._images)
+        waiting = input_generator.PREFETCHED_BATCHES * graph_memory.bytes_of(self.built.images)
         # Variables become constants three times: in the Python graph, in its protocol buffer, in the graph that runs.
-        held = 3 * sum(map(graph_memory.bytes_of, self._variables))
-        need = memory.Need(graph_memory.peak(self._outputs) + waiting, held)
+        held = 3 * sum(map(graph_memory.bytes_of, self.built.variables))
+        need = memory.Need(graph_memory.peak(self.built.outputs) + waiting, held)
         memory.check(need, memory_size(program, self.options, self.batch_size))
 
-    def frozen(self, checkpoint_path: str, use_moving_average: bool = False) -> FrozenGraph:
+    def frozen(self, checkpoint_path: str, use_moving_average: bool = False, is_portable: bool = False) -> FrozenGraph:
         """Returns the network with the weights of a checkpoint as constants.
 
         Args:
           checkpoint_path: must have every variable, in its shape.
           use_moving_average: whether to use the moving averages (EMA) of the weights instead.
+          is_portable: whether the graph is for another engine than TensorFlow.
 
         Raises:
           CheckpointError: It does not match the network; the message names the variables.
         """
-        with sessions.open_session(self.graph) as restoring:
+        graph, images, outputs, variables = self.portable if is_portable else self.built
+        with sessions.open_session(graph) as restoring:
             with checkpoint_network.explained(checkpoint_path, self.options):
-                moving_average.restore_weights(restoring, checkpoint_path, self._variables, use_moving_average)
-            graph_def = folding.fold_batch_norms(tf_compat.frozen_graph(restoring, self._outputs))
-        labels, *probabilities = (output.name for output in self._outputs)
+                moving_average.restore_weights(restoring, checkpoint_path, variables, use_moving_average)
+            graph_def = folding.fold_batch_norms(tf_compat.frozen_graph(restoring, outputs))
+        labels, *probabilities = (output.name for output in outputs)
         return FrozenGraph(
             graph_def,
-            self._images.name,
+            images.name,
             labels,
             probabilities[0] if probabilities else None,
-            tuple(self._images.shape.as_list()),
+            tuple(images.shape.as_list()),
             self.options.num_classes,
         )
 
@@ -131,14 +174,18 @@ def memory_size(program: str, options: ModelOptions, batch_size: int) -> memory.
     return memory.Size(program, batch_size, options.crop_size, options.output_stride)
 
 
-def _predicted(images: tf.Tensor, options: ModelOptions, prediction: PredictionOptions) -> dict[str, tf.Tensor]:
+def _predicted(
+    images: tf.Tensor, options: ModelOptions, prediction: PredictionOptions, native_dilation: bool | None
+) -> dict[str, tf.Tensor]:
     """Labels and probabilities, see `model.predict_labels`."""
     if prediction.is_single_scale:
-        return model.predict_labels(images, options, options.image_pyramid)
+        return model.predict_labels(images, options, options.image_pyramid, native_dilation=native_dilation)
     if tuple(options.image_pyramid or (1.0,)) != (1.0,):
         logging.warning(
             '%s is ignored unless %s.',
             option('ModelOptions.image_pyramid', options.image_pyramid),
             option('PredictionOptions.scales', (1.0,)),
         )
-    return model.predict_labels_multi_scale(images, options, prediction.scales, prediction.add_flipped_images)
+    return model.predict_labels_multi_scale(
+        images, options, prediction.scales, prediction.add_flipped_images, native_dilation=native_dilation
+    )

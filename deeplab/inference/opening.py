@@ -2,18 +2,37 @@
 
 network = InferenceNetwork(options, PredictionOptions(), batch_size=1, with_probabilities=True)
 with opening.opened(network, Weights('logs/model.ckpt-30000'), EngineOptions(), cache_dirs) as predict:
-    labels, probabilities = predict(images)  # [n, h, w, channels] float32, 0 to 255
+labels, probabilities = predict(images)  # [n, h, w, channels] float32, 0 to 255
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
+import re
+import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+import deeplab
+from deeplab.errors import OptionError, UserError
+from deeplab.inference import conversion_cache
 from deeplab.inference.network import InferenceNetwork
-from deeplab.options import EngineOptions
-from deeplab.registry import ENGINES, Execution, Predict
+from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions
+from deeplab.registry import BACKBONES, ENGINES, HEADS, Engine, Execution, FrozenGraph, Outputs, Predict
+from deeplab.utils import packages, processors
+from deeplab.wording import option
+
+# A converted network must give the labels of TensorFlow on this share of the pixels, or it is not used.
+LEAST_AGREEMENT = 0.999
+_TIMED_IMAGES = 3
+_SIDE_OF_ANY = 129  # side of the images that are tried where the network takes any size
+_LONGEST_REASON = 300  # characters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +48,24 @@ class Weights:
     use_moving_average: bool = False
 
 
+def check(options: EngineOptions) -> None:
+    """Raises `OptionError` if the engine is not installed, or does not compute in the precision on this processor.
+
+    'auto' is not checked: it takes what there is.
+    """
+    if options.engine == AUTO_ENGINE:
+        return
+    engine = ENGINES.get(options.engine)
+    packages.require(engine.requires, option(ENGINES.field, engine.name), engine.install)
+    found = engine.precisions()
+    if options.precision not in found:
+        raise OptionError(
+            f'{option("EngineOptions.precision", options.precision)} is not possible: on this processor, '
+            f'{engine.name} computes in {" or ".join(found)} only. Set '
+            f'{option("EngineOptions.precision", found[0])}, or use another engine or processor.'
+        )
+
+
 @contextlib.contextmanager
 def opened(
     network: InferenceNetwork, weights: Weights, options: EngineOptions, cache_dirs: Sequence[str] = ()
@@ -38,18 +75,205 @@ def opened(
     The function takes images [n, h, w, channels] float32, 0 to 255, as a NumPy array, and returns `Outputs` of NumPy
     arrays. One thread may call it at a time.
 
+    A network is converted for an engine once: the result is kept in the folder of the checkpoint, in `.engines`.
+
     Args:
       network: the network.
       weights: its weights.
       options: the engine, and how it computes.
-      cache_dirs: folders for converted networks; the first one that can be written is used.
+      cache_dirs: folders for converted networks if that of the checkpoint cannot be written.
 
     Raises:
       CheckpointError: The checkpoint does not match the network.
-      OptionError: The engine is not installed, or cannot run the network.
+      OptionError: The engine is not installed, or cannot run the network; the message names the operation.
     """
+    if options.engine == AUTO_ENGINE:
+        options = fastest(network, weights, options, cache_dirs)
+    check(options)
     engine = ENGINES.get(options.engine)
-    assert engine.open is not None
-    frozen = network.frozen(weights.checkpoint, weights.use_moving_average)
-    with engine.open(frozen, Execution()) as predict:
+    execution = Execution(options.precision, options.threads or processors.available_cores())
+    if engine.open is not None:
+        is_portable = engine.name != DEFAULT_ENGINE
+        frozen = network.frozen(weights.checkpoint, weights.use_moving_average, is_portable)
+        with engine.open(frozen, execution) as predict:
+            yield predict
+        return
+    folders = (os.path.dirname(weights.checkpoint) or '.', *cache_dirs)
+
+    def convert(folder: str) -> None:
+        _convert(engine, network, weights, execution, folder)
+
+    with (
+        conversion_cache.converted(_key(engine, network, weights, execution), folders, convert) as folder,
+        _loaded(engine, folder, execution) as predict,
+    ):
+        logging.info('%s runs the network in %s.', engine.name, folder)
         yield predict
+
+
+def _loaded(engine: Engine, folder: str, execution: Execution) -> contextlib.AbstractContextManager[Predict]:
+    """Returns `engine.load`."""
+    assert engine.load is not None, f'{engine.name} has neither open nor load'
+    return engine.load(folder, execution)
+
+
+def _key(engine: Engine, network: InferenceNetwork, weights: Weights, execution: Execution) -> str:
+    """Returns the digest of everything that determines a converted network."""
+    cell = network.options.dense_prediction_cell_json
+    head = HEADS.chosen(network.options).name
+    sources = (
+        ENGINES.file_of(engine.name),
+        BACKBONES.file_of(network.options.model_variant),
+        HEADS.file_of(head),
+        cell,
+    )
+    return conversion_cache.digest_of(
+        {
+            'checkpoint': conversion_cache.digest_of_checkpoint(weights.checkpoint),
+            'use_moving_average': weights.use_moving_average,
+            'network': repr(network.options),
+            'prediction': repr(network.prediction),
+            'batch_size': network.batch_size,
+            'with_probabilities': network.with_probabilities,
+            'engine': (engine.name, engine.version()),
+            'precision': execution.precision,
+            'versions': (deeplab.__version__, tf.__version__),
+            'code': conversion_cache.digest_of_code(path for path in sources if path),
+        }
+    )
+
+
+def _convert(engine: Engine, network: InferenceNetwork, weights: Weights, execution: Execution, folder: str) -> None:
+    """Converts a network, and compares the labels of a few images with those of TensorFlow.
+
+    Raises:
+      OptionError: The engine cannot run the network, or gives other labels.
+    """
+    assert engine.convert is not None, f'{engine.name} has neither open nor convert'
+    frozen = network.frozen(weights.checkpoint, weights.use_moving_average, is_portable=True)
+    logging.info("Converting '%s' for %s.", weights.checkpoint, engine.name)
+    started = time.monotonic()
+    exact = execution._replace(precision='float32')
+    images = _images(network, 1)[0]
+    try:
+        engine.convert(frozen, folder, execution)
+        with _loaded(engine, folder, exact) as predict:
+            found = predict(images)
+    except UserError:
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:  # such as a full disk
+            raise
+        raise OptionError(
+            f'{option(ENGINES.field, engine.name)} cannot run this network: {_reason(error, frozen)}. '
+            f'Use {option(ENGINES.field, DEFAULT_ENGINE)} or another engine.'
+        ) from error
+    with ENGINES.get(DEFAULT_ENGINE).open(frozen, exact) as predict:
+        _require_agreement(engine, found, predict(images))
+    logging.info('Converted in %.1f s.', time.monotonic() - started)
+
+
+def _require_agreement(engine: Engine, found: Outputs, expected: Outputs) -> None:
+    """Raises `OptionError` if an engine gives other labels than TensorFlow."""
+    share = float(np.mean(found.labels == expected.labels)) if found.labels.shape == expected.labels.shape else 0.0
+    if share < LEAST_AGREEMENT:
+        raise OptionError(
+            f'{option(ENGINES.field, engine.name)} cannot run this network: its labels are those of TensorFlow on only '
+            f'{share:.2%} of the pixels of a test image; {LEAST_AGREEMENT:.1%} are required. '
+            f'Use {option(ENGINES.field, DEFAULT_ENGINE)} or another engine.'
+        )
+
+
+def _reason(error: Exception, frozen: FrozenGraph) -> str:
+    """Returns why a conversion failed: the operations that the error names, or its first line."""
+    text = str(error)
+    kinds = {node.op for node in frozen.graph_def.node}
+    # The part that lists operations, if there is one: further text may quote the whole network.
+    lines = [line for line in text.splitlines() if re.search(r'[Cc]ustom ops|[Nn]o conversion|[Uu]nsupported', line)]
+    named = sorted(kind for kind in kinds if any(re.search(rf'\b{kind}\b', line) for line in lines))
+    if named:
+        return f'it has no conversion for the operation{"s" if len(named) > 1 else ""} {", ".join(named)}'
+    first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    return first[:_LONGEST_REASON].rstrip('.')
+
+
+def _images(network: InferenceNetwork, number: int) -> np.ndarray:
+    """Returns batches of made-up images with areas and noise: [number, n, h, w, channels] float32."""
+    height, width = network.crop_size or (_SIDE_OF_ANY, _SIDE_OF_ANY)
+    shape = (number, network.batch_size or 1, height, width, network.options.input_channels)
+    random = np.random.default_rng(0)
+    areas = random.uniform(0, 255, (*shape[:2], -(-height // 16), -(-width // 16), shape[-1]))
+    smooth = areas.repeat(16, axis=2).repeat(16, axis=3)[:, :, :height, :width]
+    return np.clip(smooth + random.normal(0, 8, shape), 0, 255).astype(np.float32)
+
+
+def fastest(
+    network: InferenceNetwork, weights: Weights, options: EngineOptions, cache_dirs: Sequence[str] = ()
+) -> EngineOptions:
+    """Times each installed engine on three images, and returns the options with the fastest one; logs the times.
+
+    An engine that is not installed, or cannot run the network in this precision, is left out.
+
+    Args:
+      network: see `opened`.
+      weights: see `opened`.
+      options: with any engine.
+      cache_dirs: see `opened`.
+
+    Raises:
+      CheckpointError: The checkpoint does not match the network.
+      OptionError: No engine can run the network.
+    """
+    if options in network.chosen_engines:
+        return network.chosen_engines[options]
+    seconds: dict[str, float] = {}
+    reasons = []
+    images = _images(network, _TIMED_IMAGES)
+    network.frozen(weights.checkpoint, weights.use_moving_average)  # a checkpoint that does not match is no engine's
+    for engine in ENGINES.records():
+        if absent := packages.missing(engine.requires):
+            reasons.append(f'{engine.name}: {" and ".join(absent)} not installed')
+            continue
+        try:
+            with opened(network, weights, _of_engine(options, engine.name), cache_dirs) as predict:
+                seconds[engine.name] = _time(predict, images)
+        except Exception as error:  # of an engine: another one can run the network
+            reasons.append(f'{engine.name}: {_first_line(error)}')
+    if not seconds:
+        raise OptionError(
+            f'{option(ENGINES.field, options.engine)}: no engine can run the network. {"; ".join(reasons)}'
+        )
+    taken, *_ = by_time = sorted(seconds, key=lambda name: seconds[name])
+    times = ', '.join(f'{name} {1000 * seconds[name]:.0f} ms' for name in by_time)
+    logging.info(
+        '%s takes %s. Time of a batch of %d: %s.%s',
+        option(ENGINES.field, AUTO_ENGINE),
+        taken,
+        images.shape[1],
+        times,
+        f' Not timed: {"; ".join(reasons)}.' if reasons else '',
+    )
+    network.chosen_engines[options] = _of_engine(options, taken)
+    return network.chosen_engines[options]
+
+
+def _of_engine(options: EngineOptions, name: str) -> EngineOptions:
+    """Returns the options with an engine; TensorFlow, in the graph of the input, chooses its threads itself."""
+    return dataclasses.replace(options, engine=name, threads=None if name == DEFAULT_ENGINE else options.threads)
+
+
+def _time(predict: Predict, images: np.ndarray) -> float:
+    """Returns the shortest time in seconds that one of several batches takes, after one that is not timed."""
+    predict(images[0])
+    times = []
+    for batch in images:
+        started = time.perf_counter()
+        predict(batch)
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def _first_line(error: Exception) -> str:
+    """Returns the first line of an error."""
+    lines: list[Any] = str(error).splitlines()
+    return (lines[0] if lines else type(error).__name__)[:_LONGEST_REASON]

@@ -21,6 +21,7 @@ from deeplab.options.data import IMAGE_BITS, IMAGE_FORMATS, LABEL_FORMATS, Augme
 from deeplab.options.inference import (
     AUTO_ENGINE,
     COLORMAP_TYPES,
+    DEFAULT_ENGINE,
     EngineOptions,
     EvalOptions,
     ExportOptions,
@@ -62,6 +63,7 @@ from deeplab.registry import PRECISIONS
 
 __all__ = [
     'AUTO_ENGINE',
+    'DEFAULT_ENGINE',
     'AsppOptions',
     'AugmentOptions',
     'BenchmarkOptions',

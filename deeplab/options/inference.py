@@ -11,9 +11,11 @@ from deeplab.options.network import ModelOptions
 from deeplab.options.parameters import Settings, require_applicable, with_parameters
 from deeplab.options.rules import require, require_choice, require_not_negative, require_positive
 from deeplab.registry import CONFUSION_MATRIX, ENGINES, EXPORT_FORMATS, METRICS, PRECISIONS, values_of
+from deeplab.wording import option
 
 ALL_METRICS = 'all'  # instead of names of metrics
 COLORMAP_TYPES = ('pascal', 'cityscapes', 'ade20k')
+DEFAULT_ENGINE = 'tensorflow'
 AUTO_ENGINE = 'auto'  # the fastest of the installed engines
 
 
@@ -46,19 +48,38 @@ class EngineOptions:
     Attributes:
       engine: name of a registered engine, or 'auto' for the fastest of the installed ones.
       precision: type in which it computes.
-      threads: number of threads; None for all cores that this process may use.
+      threads: number of threads of an engine other than TensorFlow; None for one a core that this process may use.
     """
 
-    engine: str = 'tensorflow'
+    engine: str = DEFAULT_ENGINE
     precision: str = 'float32'
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        if self.engine != AUTO_ENGINE:
-            ENGINES.get(self.engine)
+        known = (*ENGINES.names(), AUTO_ENGINE)
+        require(self.engine in known, 'EngineOptions.engine', self.engine, f'it must be one of {", ".join(known)}')
         require_choice('EngineOptions.precision', self.precision, PRECISIONS)
         if self.threads is not None:
             require_positive('EngineOptions.threads', self.threads)
+
+
+def _check_engine(field: str, master: str, engine: EngineOptions) -> None:
+    """Raises `OptionError` if a server of TensorFlow is to run another engine, or if threads are set for TensorFlow.
+
+    In eval and vis, TensorFlow shares its threads with the input pipeline.
+    """
+    require(
+        engine.threads is None or engine.engine != DEFAULT_ENGINE,
+        'EngineOptions.threads',
+        engine.threads,
+        f'{DEFAULT_ENGINE} chooses its threads itself. Omit it, or use another {option("EngineOptions.engine")}',
+    )
+    require(
+        not master or engine == EngineOptions(),
+        'EngineOptions.engine' if engine.engine != DEFAULT_ENGINE else 'EngineOptions.precision',
+        engine.engine if engine.engine != DEFAULT_ENGINE else engine.precision,
+        f'a server of TensorFlow ({option(field, master)}) computes with TensorFlow in float32. Omit one of the two',
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +125,7 @@ class EvalOptions:
       use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights.
       metrics: names of registered metrics that are computed in addition to those of the confusion matrix; 'all' for
         each that the data set allows.
+      engine: what runs the network.
       settings: parameters of the metrics that differ from their defaults.
     """
 
@@ -122,9 +144,11 @@ class EvalOptions:
     all_checkpoints: bool = False
     fits_crop_size: bool = False
     settings: Settings = ()
+    engine: EngineOptions = EngineOptions()
 
     def __post_init__(self) -> None:
         require_positive('EvalOptions.batch_size', self.batch_size)
+        _check_engine('EvalOptions.master', self.master, self.engine)
         require_applicable(self, METRICS, self._chosen_metrics)
 
     @property
@@ -162,9 +186,11 @@ class VisOptions:
     also_save_raw_predictions: bool = False
     master: str = ''
     use_moving_average: bool = False
+    engine: EngineOptions = EngineOptions()
 
     def __post_init__(self) -> None:
         require_positive('VisOptions.batch_size', self.batch_size)
+        _check_engine('VisOptions.master', self.master, self.engine)
         if self.colormap_type is not None:
             require_choice('VisOptions.colormap_type', self.colormap_type, COLORMAP_TYPES)
 

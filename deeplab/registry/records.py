@@ -248,6 +248,11 @@ class Registry(Generic[R]):
             raise OptionError(f'{option(self.field, name)} is not known. Known: {", ".join(self.names())}.')
         return self._records[name]
 
+    def file_of(self, name: str) -> str:
+        """Returns the path of the file that registered a record; empty if it is not known."""
+        self._load()
+        return str(self._origins.get(name, {}).get('__file__') or '')
+
     def parameters(self) -> dict[str, Parameter]:
         """Returns the parameters of all records by name, each once, in the order of the records."""
         return _parameters(self.records())

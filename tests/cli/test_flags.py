@@ -63,6 +63,9 @@ NEW = {
         'on_nan',
     },
     'eval': {
+        'engine',
+        'inference_threads',
+        'precision',
         'boundary_f_width',
         'boundary_iou_width',
         'all_checkpoints',
@@ -76,7 +79,15 @@ NEW = {
         'timeout_secs',
         'use_moving_average',
     },
-    'vis': {'preset', 'skip_corrupt_records', 'timeout_secs', 'use_moving_average'},
+    'vis': {
+        'engine',
+        'inference_threads',
+        'precision',
+        'preset',
+        'skip_corrupt_records',
+        'timeout_secs',
+        'use_moving_average',
+    },
     'export_model': {'export_format', 'preset', 'image_channels', 'image_bits', 'use_moving_average'},
     'build_voc2012_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
     'build_cityscapes_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
@@ -184,6 +195,7 @@ UNREAD_HERE = {(program, 'label_weights') for program in ('eval', 'vis', 'export
 # --published needs a file; nothing is published for other splits and strides (tests/test_verify.py).
 UNREAD_HERE |= {('verify', name) for name in ('published', 'eval_split', 'output_stride')}
 NEEDS = {
+    'inference_threads': '--engine=tflite',
     'boundary_f_width': '--metrics=boundary_f',
     'boundary_iou_width': '--metrics=boundary_iou',
     'bootstrap_samples': '--metrics=intervals',

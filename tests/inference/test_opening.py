@@ -1,6 +1,6 @@
 """Networks with the weights of a checkpoint, opened in an engine.
 
-Covers inference/network.py, engines/tensorflow.py and registry/engines.py.
+Covers inference/network.py.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ def weights(tmp_path_factory):
     with BACKBONES.changes_undone():
         register(TOY)
         network = InferenceNetwork(MODEL, PredictionOptions(), 1)
-        with network.graph.as_default(), tf.compat.v1.Session() as session:
+        with network.built.graph.as_default(), tf.compat.v1.Session() as session:
             session.run(tf.compat.v1.global_variables_initializer())
             tf.compat.v1.train.Saver().save(session, path, write_meta_graph=False)
         yield opening.Weights(path)
@@ -50,3 +50,16 @@ def test_a_network_of_any_size_predicts_as_one_of_that_size(weights):
     np.testing.assert_allclose(found.probabilities, expected.probabilities, atol=1e-5)
     assert len(np.unique(found.labels)) > 1
     assert larger.labels.shape == (1, 65, 33) and larger.probabilities.shape == (1, 65, 33, 3)
+
+
+@pytest.mark.parametrize('engine', ['openvino', 'onnxruntime', 'tflite'])
+def test_each_engine_gives_the_labels_of_tensorflow(weights, engine):
+    network = InferenceNetwork(MODEL, PredictionOptions(), 1, with_probabilities=True)
+    images = _images(1)
+    with opening.opened(network, weights, EngineOptions()) as predict:
+        expected = predict(images)
+    with opening.opened(network, weights, EngineOptions(engine)) as predict:
+        found = predict(images)
+    assert found.labels.dtype == np.int32 and found.probabilities.dtype == np.float32
+    assert np.mean(found.labels == expected.labels) >= 0.999
+    np.testing.assert_allclose(found.probabilities, expected.probabilities, atol=1e-4)

@@ -1,0 +1,80 @@
+"""TensorFlow Lite: converts the frozen graph with TensorFlow's converter, and runs it on the CPU with XNNPACK."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from deeplab.core.lazy import tf
+from deeplab.registry import Engine, Execution, FrozenGraph, Outputs, Predict, register
+
+_MODEL = 'model.tflite'
+_RUNTIME = 'ai_edge_litert'
+
+
+def convert(graph: FrozenGraph, folder: str, execution: Execution) -> None:
+    """Writes the network as TensorFlow Lite's model, see `Engine.convert`."""
+    from tensorflow.python.util import deprecation
+
+    from deeplab.core import sessions  # imports TensorFlow
+
+    with tf.Graph().as_default() as own, sessions.open_session(own) as running, deprecation.silence():
+        tf.graph_util.import_graph_def(graph.graph_def, name='')
+        image = own.get_tensor_by_name(graph.image)
+        outputs = [own.get_tensor_by_name(name) for name in graph.outputs]
+        converter = tf.compat.v1.lite.TFLiteConverter.from_session(running, [image], outputs)
+        content = converter.convert()
+    with open(os.path.join(folder, _MODEL), 'wb') as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def load(folder: str, execution: Execution) -> Iterator[Predict]:
+    """Opens an interpreter, see `Engine.load`."""
+    interpreter = _interpreter()(model_path=os.path.join(folder, _MODEL), num_threads=execution.threads)
+    image = interpreter.get_input_details()[0]['index']
+    outputs = [each['index'] for each in interpreter.get_output_details()]
+    shape: tuple[int, ...] = ()
+
+    def predict(images: np.ndarray) -> Outputs:
+        nonlocal shape
+        if images.shape != shape:
+            interpreter.resize_tensor_input(image, images.shape)
+            interpreter.allocate_tensors()
+            shape = images.shape
+        interpreter.set_tensor(image, images)
+        interpreter.invoke()
+        return Outputs(*(interpreter.get_tensor(output) for output in outputs))
+
+    yield predict
+
+
+def _interpreter() -> Any:
+    """Returns the interpreter's class: of the package ai-edge-litert if it is installed, else TensorFlow's."""
+    if importlib.util.find_spec(_RUNTIME) is None:
+        return tf.lite.Interpreter
+    from ai_edge_litert.interpreter import Interpreter
+
+    return Interpreter
+
+
+def version() -> str:
+    """Returns the version of TensorFlow, which converts; every interpreter reads every model."""
+    return str(tf.__version__)
+
+
+register(
+    Engine(
+        name='tflite',
+        summary='TensorFlow Lite on the CPU.',
+        convert=convert,
+        load=load,
+        version=version,
+        install="'deeplab[tflite]'",
+    )
+)
