@@ -92,8 +92,8 @@ def _measure_once(row: Row, setting: Setting, variant: str) -> Figures:
     """Runs one variant of a row once."""
     if row.measures == rows.GRAPH:
         figures, output = run_whole(_graph_command(row, setting, variant))
-        seconds = json.loads(output.splitlines()[-1])['seconds']
-        return dataclasses.replace(figures, seconds=seconds, cpu_seconds=None)
+        found = json.loads(output.splitlines()[-1])
+        return dataclasses.replace(figures, seconds=found['seconds'], cpu_seconds=found.get('cpu_seconds'))
     with _command(row, setting, variant) as command:
         if row.measures == rows.FIRST_STEP:
             with Training(command) as training:

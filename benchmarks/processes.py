@@ -59,7 +59,7 @@ class Figures:
       seconds: of the row's work.
       peak_bytes: the peak resident memory of the largest process; None if it is not measured, or less than that of
         this process.
-      cpu_seconds: of all processes from start to end; None if it is not measured.
+      cpu_seconds: processor time of all threads and processes for the row's work; None if it is not measured.
     """
 
     seconds: float
