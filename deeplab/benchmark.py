@@ -184,6 +184,7 @@ def _as_json(result: Result, options: BenchmarkOptions) -> dict:
         'image_size': _predicting(options).crop_size,
         'flags': options.train.command,
         'engine': options.engine.engine,
+        'precision': options.engine.precision,
         'machine': {'processor': _processor(), 'cores': os.cpu_count(), 'python': platform.python_version()},
         **found,
     }
@@ -211,7 +212,7 @@ def _report(result: Result, options: BenchmarkOptions) -> Iterator[str]:
         else:
             times = (f'{each:.3f} s' for each in (row.load_seconds, row.first_seconds, row.seconds))
             lines.append((*head, *times, f'{row.images_per_second:.1f}', _gigabytes(row.peak_bytes)))
-    yield f'Inference, {height}x{width}, {options.engine.engine}:'
+    yield f'Inference, {height}x{width}, {options.engine.engine} in {options.engine.precision}:'
     yield from _aligned(lines)
     crop = 'x'.join(map(str, options.train.model.crop_size or ()))
     lines = [('batch', 'first steps after', 'step', 'images/s', 'waits for input', 'peak memory')]

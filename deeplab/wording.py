@@ -59,6 +59,11 @@ def flag_names(flags: Mapping[str, str]) -> Iterator[None]:
         _flags = before
 
 
+def current_flag_names() -> Mapping[str, str] | None:
+    """Returns the mapping of `flag_names`, for a process that continues the work of this one; None in Python."""
+    return _flags
+
+
 def add_flag_names(flags: Mapping[str, str]) -> None:
     """Adds names of flags within the `with` block of `flag_names`, for fields that have none; does nothing outside."""
     global _flags

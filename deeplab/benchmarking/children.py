@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import deeplab
-from deeplab import plugins
+from deeplab import plugins, wording
 from deeplab.errors import UserError
 
 _ROOT = pathlib.Path(deeplab.__file__).parents[1]
@@ -44,7 +44,7 @@ def call(function: str, argument: Any, plugin_names: Sequence[str] = (), environ
     with tempfile.TemporaryDirectory() as folder:
         request, response = (os.path.join(folder, name) for name in ('request', 'response'))
         with open(request, 'wb') as file:
-            pickle.dump((list(plugin_names), function, argument), file)
+            pickle.dump((list(plugin_names), wording.current_flag_names(), function, argument), file)
         with started([sys.executable, '-c', _CODE, request, response], environment) as (process, log):
             process.wait()
             if process.returncode or not os.path.exists(response):
@@ -60,13 +60,14 @@ def answer() -> None:
     """Calls what a request names and writes the response; the main function of the new process."""
     request, response = sys.argv[1:]
     with open(request, 'rb') as file:
-        names, function, argument = pickle.load(file)
-    try:
-        plugins.load(names)
-        module, _, name = function.partition(':')
-        result = getattr(importlib.import_module(module), name)(argument)
-    except UserError as error:
-        result = error
+        names, flags, function, argument = pickle.load(file)
+    with wording.flag_names(flags) if flags else contextlib.nullcontext():
+        try:
+            plugins.load(names)
+            module, _, name = function.partition(':')
+            result = getattr(importlib.import_module(module), name)(argument)
+        except UserError as error:
+            result = error
     with open(response, 'wb') as file:
         pickle.dump(result, file)
 

@@ -17,6 +17,7 @@ from deeplab.errors import OutOfMemoryError
 from deeplab.inference import opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.options import PredictionOptions
+from deeplab.wording import option
 
 _SECONDS = 2.0  # of later batches
 _LEAST_RUNS = 3
@@ -40,7 +41,8 @@ def measure(request: InferenceRequest) -> InferenceResult:
         try:
             rows.append(_measured(request, threads, batch_size))
         except OutOfMemoryError as error:  # larger ones need more
-            too_large = str(error)
+            names = (option('EvalOptions.batch_size'), option('BenchmarkOptions.batch_sizes'))
+            too_large = str(error).replace(*names)
             rows.append(Inference(threads, batch_size, skipped=too_large))
     return InferenceResult(import_seconds, tuple(rows))
 

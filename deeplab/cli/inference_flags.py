@@ -75,7 +75,7 @@ def _metrics() -> list[Flag]:
     return [linked('metrics', 'EvalOptions.metrics', meaning, kind='string')]
 
 
-def _engine() -> list[Flag]:
+def engine_flag() -> list[Flag]:
     """Returns --engine, which names all registered engines."""
     meaning = (
         f'What runs the network. {options.AUTO_ENGINE}: the fastest of the installed ones; {each_with_summary(ENGINES)}'
@@ -88,7 +88,7 @@ ENGINE = Group(
     'Machines and engines',
     (
         MASTER,
-        _engine,
+        engine_flag,
         linked(
             'precision',
             'EngineOptions.precision',

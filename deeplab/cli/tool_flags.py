@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from deeplab import options
+from deeplab.cli.inference_flags import engine_flag
 from deeplab.cli.links import linked
 from deeplab.cli.words import Flag, Group
 
@@ -103,6 +105,13 @@ BENCHMARK = Group(
             'BenchmarkOptions.batch_sizes',
             'Numbers of images that the network predicts at a time, such as 1,4,16.',
             kind='list',
+        ),
+        engine_flag,
+        linked(
+            'inference_precision',
+            'EngineOptions.precision',
+            'Data type in which the network predicts.',
+            choices=options.PRECISIONS,
         ),
         linked(
             'threads',
