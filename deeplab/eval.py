@@ -80,7 +80,9 @@ def _run(options: EvalOptions) -> Result:
         metrics = scoring.available(split.descriptor, metrics)
     files.remove_leftovers(output_files.make_folder(options.eval_logdir), _OUTPUT)
     scores = scoring.Scores(split.descriptor, metrics)  # raises what would be raised after the wait for a checkpoint
-    network = InferenceNetwork(options.model, options.prediction, options.batch_size, scores.needs_confidence)
+    network = InferenceNetwork(
+        options.model, options.prediction, options.batch_size, scores.needs_confidence, of_labels_only=True
+    )
     if not options.master and options.engine == EngineOptions():
         network.check_memory('eval')
     task = evaluation_rounds.Task(

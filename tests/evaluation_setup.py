@@ -64,7 +64,9 @@ def write_checkpoint(folder, step=10, weight=1.0, shape=(1,), name='weight'):
 def _probabilities(images):
     weight = tf.compat.v1.get_variable('weight', [1])
     classes = tf.minimum(tf.cast(tf.round(images[..., 0] / 10 * weight), tf.int32), 3)  # [n, h, w]
-    return {common.OUTPUT_TYPE: classes, common.OUTPUT_TYPE + common.PROBABILITY_SUFFIX: tf.one_hot(classes, 4)}
+    sure = tf.ones_like(images[..., 0])  # [n, h, w]
+    suffixes = {common.PROBABILITY_SUFFIX: tf.one_hot(classes, 4), common.CONFIDENCE_SUFFIX: sure}
+    return {common.OUTPUT_TYPE: classes} | {common.OUTPUT_TYPE + suffix: value for suffix, value in suffixes.items()}
 
 
 def use_small_network(monkeypatch):

@@ -22,7 +22,6 @@ from deeplab.errors import OptionError
 from deeplab.evaluation.engine_run import Prepared
 from deeplab.inference.network import in_graph
 from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, ResizeOptions
-from deeplab.registry import Outputs
 from deeplab.utils import crop_sizes, input_generator, train_utils
 from deeplab.wording import option
 
@@ -189,8 +188,8 @@ def run_batches(
     Args:
       network: the network with its weights.
       reading: the images and how they are read.
-      handle: called with arrays [n, ...] by key, the ids under `PREDICTION` and, from a network with probabilities,
-        those of the ids under `CONFIDENCE`; n is the batch size, or less at the end.
+      handle: called with arrays [n, ...] by key, the ids under `PREDICTION` and, from a network with probabilities
+        (`of_labels_only`), these under `CONFIDENCE`; n is the batch size, or less at the end.
       title: title of the progress bar.
       master: address of a TensorFlow server, empty for this process.
 
@@ -209,7 +208,7 @@ def run_batches(
             outputs = in_graph(network.frozen)(pipeline.samples[common.IMAGE])
             fetches[PREDICTION] = outputs.labels
             if outputs.probabilities is not None:
-                fetches[CONFIDENCE] = _of_labels(outputs)
+                fetches[CONFIDENCE] = outputs.probabilities[..., 0]
         with (
             sessions.open_session(master=master) as running,
             input_generator.explain_input_errors(split.reader),
@@ -231,10 +230,5 @@ def _predicted(network: Prepared, read: Callable[[], Batch], batches: int, keys:
     for batch, outputs in network.predictions(read, batches, common.IMAGE):
         found = {key: batch[key] for key in (*keys, common.VALID)} | {PREDICTION: outputs.labels}
         if outputs.probabilities is not None:
-            found[CONFIDENCE] = np.take_along_axis(outputs.probabilities, outputs.labels[..., np.newaxis], 3)[..., 0]
+            found[CONFIDENCE] = outputs.probabilities[..., 0]
         yield found
-
-
-def _of_labels(outputs: Outputs) -> tf.Tensor:
-    """Returns the probability of each predicted id, [n, h, w]; it need not be the largest at a pixel."""
-    return tf.gather(outputs.probabilities, outputs.labels[..., tf.newaxis], axis=3, batch_dims=3)[..., 0]

@@ -45,6 +45,7 @@ class InferenceNetwork:
       crop_size: height and width of the images; None for any.
       batch_size: images at a time; None for any number.
       with_probabilities: whether the probabilities of all classes are an output beside the labels.
+      of_labels_only: whether these are the probabilities of the labels alone, [n, h, w, 1], which take less time.
       chosen_engines: what 'auto' has chosen, by the options that asked for it; kept for further checkpoints.
     """
 
@@ -54,6 +55,7 @@ class InferenceNetwork:
         prediction: PredictionOptions,
         batch_size: int | None,
         with_probabilities: bool = False,
+        of_labels_only: bool = False,
     ) -> None:
         """Describes the network; its graph is built when it is first needed.
 
@@ -62,6 +64,7 @@ class InferenceNetwork:
           prediction: scales and flips that are averaged.
           batch_size: images at a time; None for any number.
           with_probabilities: whether the probabilities of all classes are an output beside the labels.
+          of_labels_only: whether these are to be the probabilities of the labels alone.
 
         Raises:
           OptionError: There is no such network.
@@ -73,6 +76,7 @@ class InferenceNetwork:
         self.batch_size = batch_size
         self.prediction = prediction
         self.with_probabilities = with_probabilities
+        self.of_labels_only = of_labels_only
         self.chosen_engines: dict[EngineOptions, EngineOptions] = {}
 
     @property
@@ -98,8 +102,12 @@ class InferenceNetwork:
             predicted = _predicted(images, self.options, self.prediction, native_dilation)
             outputs = [tf.identity(predicted[common.OUTPUT_TYPE], name='labels')]  # [n, h, w]
             if self.with_probabilities:
-                probabilities = predicted[common.OUTPUT_TYPE + common.PROBABILITY_SUFFIX]
-                outputs.append(tf.identity(probabilities, name='probabilities'))  # [n, h, w, classes]
+                if self.of_labels_only:
+                    confidence = predicted[common.OUTPUT_TYPE + common.CONFIDENCE_SUFFIX]
+                    probabilities = confidence[..., tf.newaxis]  # [n, h, w, 1]
+                else:
+                    probabilities = predicted[common.OUTPUT_TYPE + common.PROBABILITY_SUFFIX]  # [n, h, w, classes]
+                outputs.append(tf.identity(probabilities, name='probabilities'))
             return BuiltNetwork(graph, images, outputs, tf.compat.v1.global_variables())
 
     def check_memory(self, program: str) -> None:

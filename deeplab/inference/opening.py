@@ -135,6 +135,7 @@ def _key(engine: Engine, network: InferenceNetwork, weights: Weights, execution:
             'prediction': repr(network.prediction),
             'batch_size': network.batch_size,
             'with_probabilities': network.with_probabilities,
+            'of_labels_only': network.of_labels_only,
             'engine': (engine.name, engine.version()),
             'precision': execution.precision,
             'versions': (deeplab.__version__, tf.__version__),
