@@ -15,10 +15,10 @@ def write(options, path: str) -> str:
     from deeplab.export import export_graph
     from deeplab.options import ExportOptions
 
-    export = export_graph.build(ExportOptions(options, '', ''))
-    with export.graph.as_default():  # a trained checkpoint has it, and the original's export reads it
+    graph = export_graph.with_variables(ExportOptions(options, '', ''))
+    with graph.as_default():  # a trained checkpoint has it, and the original's export reads it
         tf.Variable(0, name='global_step', dtype=tf.int64, trainable=False)
-    inference.write_random_weights(export.graph, path)
+    inference.write_random_weights(graph, path)
     return path
 
 

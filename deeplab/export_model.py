@@ -18,7 +18,7 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -87,30 +87,29 @@ def run(options: ExportOptions) -> Result:
     runner.warn_of_crop_size(model.crop_size, model.output_stride)
     runner.warn_of_flips(options.prediction)
     export = export_graph.build(options)
-    names = moving_average.average_of_each(checkpoint, export.variables) if options.use_moving_average else None
+    names = moving_average.average_of_each(checkpoint, export.weights) if options.use_moving_average else None
     with checkpoint_network.explained(checkpoint, model):
-        check_fit(checkpoint, export.variables, model.num_classes, names)
+        check_fit(checkpoint, export.weights, model.num_classes, names)
     image = random_image(options)
     logging.info("Exporting '%s'.", checkpoint)
-    with sessions.open_session(export.graph) as restored:
-        checkpoints.restore_all(restored, checkpoint, export.variables, names)
-        labels, probabilities = restored.run(
-            [export.predictions, export.probabilities], {export.image: image[np.newaxis]}
-        )
-        frozen = export_graph.freeze(restored, export)
+    values = checkpoints.read_all(checkpoint, export.weights, names)
+    labels, probabilities = export_graph.predict(export, values, image)
     if not np.all(np.isfinite(probabilities)):
         raise CheckpointError(
             f"The probabilities predicted with the weights of '{checkpoint}' are not finite. Export another checkpoint."
         )
+    frozen = export_graph.freeze(export, values)
     network = FrozenNetwork(frozen, model.crop_size, model.input_channels, options.image_bits, model.num_classes)
+    del frozen  # large: `network` is deleted when it is written
     folder = output_files.make_folder(os.path.dirname(path) or '.')
     with export_files.beside(path) as temporary:
         with output_files.writing_to(folder, 'ExportOptions.export_path'):
             record.write(network, temporary, **options.format_parameters)
-        agreement, difference = compare(record.run(temporary, image), (labels[0], probabilities[0]), record)
+        del network
+        agreement, difference = compare(record.run(temporary, image), (labels, probabilities), record)
         if options.save_inference_graph:
             with output_files.writing_to(folder, 'ExportOptions.export_path'):
-                _write_inference_graph(export.graph, folder)
+                _write_inference_graph(export_graph.with_variables(options), folder)
     facts = Result(
         path, checkpoint, checkpoints.step_of(checkpoint), export.parameters, export_files.size_of(path),
         agreement, difference, '',
@@ -136,13 +135,13 @@ def find_checkpoint(path: str) -> str:
 
 
 def check_fit(
-    path: str, variables: list[tf.Variable], num_classes: int, names: Mapping[str, str] | None = None
+    path: str, variables: Sequence[tf.Variable | tf.Tensor], num_classes: int, names: Mapping[str, str] | None = None
 ) -> None:
     """Compares a checkpoint with the network to be exported.
 
     Args:
       path: of the checkpoint.
-      variables: all variables of the network.
+      variables: all variables of the network, or placeholders with their names.
       num_classes: number of its classes.
       names: names of variables in the checkpoint, by the variables' names; None for the same names.
 

@@ -10,13 +10,14 @@ import time
 import numpy as np
 import tensorflow as tf
 
+from deeplab import model
 from deeplab.benchmarking import children
 from deeplab.benchmarking.figures import Inference, InferenceRequest, InferenceResult
 from deeplab.core import sessions
 from deeplab.errors import OutOfMemoryError
 from deeplab.inference import opening
 from deeplab.inference.network import InferenceNetwork
-from deeplab.options import PredictionOptions
+from deeplab.options import ModelOptions, PredictionOptions
 from deeplab.wording import option
 
 _SECONDS = 2.0  # of later batches
@@ -56,7 +57,7 @@ def _measured(request: InferenceRequest, threads: int, batch_size: int) -> Infer
     if checkpoint is None:
         checkpoint = os.path.join(request.folder, 'random', 'model.ckpt')
         if not os.path.exists(f'{checkpoint}.index'):
-            write_random_weights(network.graph, checkpoint)
+            write_random_weights(_with_variables(request.model), checkpoint)
             started = time.perf_counter()  # as if they had been there
     shape = (batch_size, *request.model.crop_size, request.model.input_channels)
     images = np.random.default_rng(0).uniform(0, 255, shape).astype(np.float32)
@@ -79,6 +80,13 @@ def _timed(run) -> list[float]:
         seconds.append(time.perf_counter() - started)
         until = until or time.perf_counter() + _SECONDS
     return seconds
+
+
+def _with_variables(options: ModelOptions) -> tf.Graph:
+    """Builds the network with its variables."""
+    with tf.Graph().as_default() as graph:
+        model.multi_scale_logits(tf.zeros([1, *options.crop_size, options.input_channels]), options)
+    return graph
 
 
 def write_random_weights(graph: tf.Graph, path: str) -> None:

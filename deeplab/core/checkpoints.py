@@ -298,7 +298,7 @@ def step_in_name(path: str) -> int:
     return int(match.group(1)) if match else -1
 
 
-def _disagreement(name: str, variable: tf.Variable, entry: Entry) -> str | None:
+def _disagreement(name: str, variable: tf.Variable | tf.Tensor, entry: Entry) -> str | None:
     """Returns how `variable` differs from the tensor `name` of the checkpoint; None if it does not."""
     shape = tuple(variable.shape.as_list())
     if shape != entry.shape:
@@ -326,6 +326,33 @@ def restore_all(
       CheckpointError: if the checkpoint cannot be read, lacks a variable, or has one with another shape or type. In
         this case no variable is changed.
     """
+    variables = list(variables)
+    _require_all(path, variables, names)
+    _load(session, path, variables, names)
+
+
+def read_all(
+    path: str, variables: Iterable[tf.Variable | tf.Tensor], names: Mapping[str, str] | None = None
+) -> dict[str, np.ndarray]:
+    """Returns the values of `variables` in the checkpoint at `path`, by their own names.
+
+    Args:
+      path: path of the checkpoint.
+      variables: variables, or placeholders with their names.
+      names: as for `restore_all`.
+
+    Raises:
+      CheckpointError: as `restore_all`.
+    """
+    variables = list(variables)
+    _require_all(path, variables, names)
+    return _values(path, variables, names)
+
+
+def _require_all(
+    path: str, variables: Sequence[tf.Variable | tf.Tensor], names: Mapping[str, str] | None = None
+) -> None:
+    """Raises `CheckpointError` unless the checkpoint at `path` has all `variables`, see `restore_all`."""
     wanted = {_name_held(variable, names): variable for variable in variables}
     held = entries(path)
     missing = [name for name in wanted if name not in held]
@@ -342,10 +369,9 @@ def restore_all(
             'its training (model variant, data set, heads, decoder, optimizer, trainable scopes), or give another '
             'checkpoint'
         )
-    _load(session, path, list(wanted.values()), names)
 
 
-def _name_held(variable: tf.Variable, names: Mapping[str, str] | None) -> str:
+def _name_held(variable: tf.Variable | tf.Tensor, names: Mapping[str, str] | None) -> str:
     """Returns the name of `variable` in a checkpoint."""
     own: str = variable.op.name
     return own if names is None else names.get(own, own)
@@ -408,16 +434,28 @@ def _load(
     conversions: Mapping[str, Conversion] | None = None,
 ) -> None:
     """Runs the variables' own initializers, fed with the checkpoint's values, in one run without new operations."""
+    values = _values(path, variables, names, conversions)
+    fed = {variable.initializer.inputs[1]: values[variable.op.name] for variable in variables}
+    session.run([variable.initializer for variable in variables], fed)
+
+
+def _values(
+    path: str,
+    variables: Sequence[tf.Variable | tf.Tensor],
+    names: Mapping[str, str] | None = None,
+    conversions: Mapping[str, Conversion] | None = None,
+) -> dict[str, np.ndarray]:
+    """Returns the checkpoint's values of variables, converted, by their own names."""
     reader = open_reader(path)
-    values: dict[tf.Tensor, np.ndarray] = {}
+    values: dict[str, np.ndarray] = {}
     try:
         for variable in variables:
             value = reader.get_tensor(_name_held(variable, names))
             convert = (conversions or {}).get(variable.op.name)
-            values[variable.initializer.inputs[1]] = value if convert is None else convert(value)
+            values[variable.op.name] = value if convert is None else convert(value)
     except UNREADABLE as error:
         raise CheckpointError(_unreadable_message(path, reader.reason(error))) from error
-    session.run([variable.initializer for variable in variables], values)
+    return values
 
 
 class CheckpointWriter:

@@ -106,10 +106,12 @@ class Outline:
     Attributes:
       graph: holds its operations, with placeholders where variables would be.
       variables: what the variables would be, by name.
+      placeholders: operations with the names of the variables, in the order of their making.
     """
 
     graph: tf.Graph
     variables: dict[str, OutlinedVariable] = dataclasses.field(default_factory=dict)
+    placeholders: dict[str, tf.Tensor] = dataclasses.field(default_factory=dict)
 
     def cost(self) -> Cost:
         """Returns the cost of the network, which must be the inference network for one image.
@@ -129,17 +131,17 @@ def outline() -> Iterator[Outline]:
     Most of the time that it takes to build a network goes into its variables and their initial values, which neither
     its cost nor the names and shapes of a checkpoint depend on.
     """
-    placeholders: dict[str, tf.Tensor] = {}
     with tf.Graph().as_default() as graph:
         outlined = Outline(graph)
 
         def getter(name: str, *, shape: Any = None, trainable: bool = True, **others: Any) -> Any:
             del others
-            if name not in placeholders:
+            if name not in outlined.variables:
                 shape = tuple(int(side) for side in shape)
-                placeholders[name] = tf.compat.v1.placeholder(tf.float32, shape)
+                # The slash makes this the whole name, whatever the current scope is.
+                outlined.placeholders[name] = tf.compat.v1.placeholder(tf.float32, shape, name=f'{name}/')
                 outlined.variables[name] = OutlinedVariable(shape, trainable)
-            return placeholders[name]
+            return outlined.placeholders[name]
 
         with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), custom_getter=getter):
             yield outlined

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -136,7 +137,7 @@ def resume(
         )
 
 
-def average_of_each(path: str, variables: Iterable[tf.Variable]) -> dict[str, str]:
+def average_of_each(path: str, variables: Iterable[tf.Variable | tf.Tensor]) -> dict[str, str]:
     """Returns the name of the average of each variable in the checkpoint at `path`, by the variable's name.
 
     Raises:
@@ -151,19 +152,18 @@ def average_of_each(path: str, variables: Iterable[tf.Variable]) -> dict[str, st
     return {variable.op.name: average_name(variable.op.name) for variable in variables}
 
 
-def restore_weights(
-    session: tf.compat.v1.Session, path: str, variables: Sequence[tf.Variable], use_moving_average: bool
-) -> None:
-    """Restores the weights of a network for prediction: those of a checkpoint, or their moving averages.
+def read_weights(
+    path: str, variables: Sequence[tf.Variable | tf.Tensor], use_moving_average: bool
+) -> dict[str, np.ndarray]:
+    """Returns the weights of a network for prediction, by name: those of a checkpoint, or their moving averages.
 
     Args:
-      session: session to restore into.
       path: path of the checkpoint.
-      variables: all variables of the network.
+      variables: all variables of the network, or placeholders with their names.
       use_moving_average: whether to use the averages instead of the weights.
 
     Raises:
       CheckpointError: it does not match the network, or contains no averages although they are requested.
     """
     names = average_of_each(path, variables) if use_moving_average else None
-    checkpoints.restore_all(session, path, variables, names)
+    return checkpoints.read_all(path, variables, names)

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
-from tensorflow.core.protobuf import rewriter_config_pb2
+from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
 
 from deeplab.utils import files
 
@@ -55,6 +55,7 @@ def open_session(
     device_filters: Sequence[str] = (),
     places_what_it_runs: bool = False,
     keeps_sums: bool = False,
+    runs_once: bool = False,
 ) -> Iterator[tf.compat.v1.Session]:
     """A session on `graph` (the current one if None) that closes with the `with` block.
 
@@ -65,11 +66,16 @@ def open_session(
       device_filters: jobs and tasks of that server's cluster to which the session keeps; empty for all.
       places_what_it_runs: whether operations that never run here may be on devices that are not here.
       keeps_sums: see `config`.
+      runs_once: whether to omit all changes of the graph for speed: they take longer than one run, and TensorFlow
+        copies the weights several times for them.
     """
     graph = graph or tf.compat.v1.get_default_graph()
     proto = config(cpu_devices, keeps_sums)
     if keeps_sums and not master and not tf.config.list_physical_devices('GPU'):
         _omit_idle_optimizers(proto)
+    if runs_once:
+        proto.graph_options.rewrite_options.disable_meta_optimizer = True
+        proto.graph_options.optimizer_options.opt_level = config_pb2.OptimizerOptions.L0
     proto.device_filters.extend(device_filters)
     proto.graph_options.place_pruned_graph = places_what_it_runs
     with tf.compat.v1.Session(master, graph=graph, config=proto) as session:

@@ -28,30 +28,13 @@ def has_native_dilated_depthwise() -> bool:
     return has_one_dnn() and not tf.config.list_physical_devices('GPU')
 
 
-def frozen_graph(session: tf.compat.v1.Session, outputs: Sequence[tf.Tensor]) -> tf.compat.v1.GraphDef:
-    """Returns the graph that computes `outputs`, with all variables replaced by constants of their current values.
-
-    Args:
-      session: holds the values.
-      outputs: tensors of its graph; what none of them needs is omitted.
-    """
-    from tensorflow.python.framework import convert_to_constants
-    from tensorflow.python.util import deprecation
-
-    # TensorFlow itself calls deprecated functions here.
-    with deprecation.silence():
-        return convert_to_constants.convert_variables_to_constants_from_session_graph(
-            session, session.graph.as_graph_def(), [output.op.name for output in outputs]
-        )
-
-
 def folded_graph(graph_def: tf.compat.v1.GraphDef, kept: Sequence[str]) -> tf.compat.v1.GraphDef:
     """Returns `graph_def` with constants folded, without operations that nothing in `kept` needs.
 
     Attributes that have their default value are left out too, so that older versions of TensorFlow read it.
 
     Args:
-      graph_def: without variables.
+      graph_def: without variables; may have placeholders for weights.
       kept: names of operations that stay as they are; inputs and outputs.
     """
     from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2

@@ -5,6 +5,8 @@ Programs that run exported graphs rely on its names of tensors.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +14,7 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab import common, input_preprocess, model
-from deeplab.core import feature_extractor, folding, preprocess_utils, shapes, tf_compat
+from deeplab.core import cost, feature_extractor, freezing, preprocess_utils, sessions, shapes, tf_compat
 from deeplab.errors import OptionError
 from deeplab.export.tensor_names import ARGMAX, IMAGE, PREDICTIONS, PROBABILITIES, RAW_PREDICTIONS, RAW_PROBABILITIES
 from deeplab.options import ExportOptions, ModelOptions, PredictionOptions, ResizeOptions
@@ -23,15 +25,15 @@ _NO_LABEL = 255  # preprocessing steps need an ignore label, although there are 
 
 
 class ExportGraph(NamedTuple):
-    """The network to be exported, with variables.
+    """The network to be exported.
 
     Attributes:
-      graph: the graph.
+      graph: the graph, with placeholders for weights.
       image: [1, h, w, channels] uint8 (uint16 if images have 16 bits); three channels are RGB.
       predictions: [1, h, w] int32.
       probabilities: [1, h, w, classes] float32.
       kept: names of the operations that an export must have, except inputs.
-      variables: all variables of the network.
+      weights: placeholders with the names of all variables of the network.
       parameters: number of trainable parameters.
     """
 
@@ -40,7 +42,7 @@ class ExportGraph(NamedTuple):
     predictions: tf.Tensor
     probabilities: tf.Tensor
     kept: tuple[str, ...]
-    variables: list[tf.Variable]
+    weights: list[tf.Tensor]
     parameters: int
 
 
@@ -53,36 +55,71 @@ def build(options: ExportOptions) -> ExportGraph:
     Raises:
       OptionError: there is no such network, or no image would fit into the crop.
     """
-    network, crop_size = options.model, options.model.crop_size
-    check_sizes(options.resize, crop_size)
+    check_sizes(options.resize, options.model.crop_size)
+    with cost.outline() as outlined:
+        image, predictions, probabilities = _network(options)
+    network_input = feature_extractor.input_name(options.model.model_variant)
+    kept = (PREDICTIONS, PROBABILITIES, RAW_PREDICTIONS, RAW_PROBABILITIES, ARGMAX, network_input)
+    parameters = sum(math.prod(found.shape) for found in outlined.variables.values() if found.is_trained)
+    weights = list(outlined.placeholders.values())
+    return ExportGraph(outlined.graph, image, predictions, probabilities, kept, weights, parameters)
+
+
+def with_variables(options: ExportOptions) -> tf.Graph:
+    """Builds the same graph with variables, which takes much longer; see `build`."""
     with tf.Graph().as_default() as graph:
-        kind = tf.uint8 if options.image_bits == 8 else tf.uint16
-        image = tf.compat.v1.placeholder(kind, [1, None, None, network.input_channels], name=IMAGE)
-        images, size = _prepare(image, options)  # [1, *crop_size, channels]
-        predicted = _predict(images, network, options.prediction)
-        labels = predicted[common.OUTPUT_TYPE]  # [1, *crop_size]
-        probabilities = predicted[common.OUTPUT_TYPE + common.PROBABILITY_SUFFIX]  # [1, *crop_size, classes]
-        tf.cast(labels, tf.float32, name=RAW_PREDICTIONS)
-        raw = tf.identity(probabilities, name=RAW_PROBABILITIES)
-        own_size = shapes.spatial_size(image) if _resizes(options.resize) else None
-        predictions = _at_own_size(labels[..., tf.newaxis], size, own_size, 'nearest')  # [1, h, w, 1]
-        predictions = tf.squeeze(predictions, axis=3, name=PREDICTIONS)  # [1, h, w]
-        probabilities = tf.identity(_at_own_size(raw, size, own_size, 'bilinear'), name=PROBABILITIES)
-        network_input = feature_extractor.input_name(network.model_variant)
-        kept = (PREDICTIONS, PROBABILITIES, RAW_PREDICTIONS, RAW_PROBABILITIES, ARGMAX, network_input)
-        variables = tf.compat.v1.global_variables()
-        parameters = sum(int(np.prod(v.shape.as_list())) for v in tf.compat.v1.trainable_variables())
-    return ExportGraph(graph, image, predictions, probabilities, kept, variables, parameters)
+        _network(options)
+    return graph
 
 
-def freeze(session: tf.compat.v1.Session, export: ExportGraph) -> tf.compat.v1.GraphDef:
-    """Returns the graph with the session's values of all variables as constants, without unused operations.
+def _network(options: ExportOptions) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Builds the graph; returns image, labels and probabilities, see `ExportGraph`."""
+    network = options.model
+    kind = tf.uint8 if options.image_bits == 8 else tf.uint16
+    image = tf.compat.v1.placeholder(kind, [1, None, None, network.input_channels], name=IMAGE)
+    images, size = _prepare(image, options)  # [1, *crop_size, channels]
+    predicted = _predict(images, network, options.prediction)
+    labels = predicted[common.OUTPUT_TYPE]  # [1, *crop_size]
+    probabilities = predicted[common.OUTPUT_TYPE + common.PROBABILITY_SUFFIX]  # [1, *crop_size, classes]
+    tf.cast(labels, tf.float32, name=RAW_PREDICTIONS)
+    raw = tf.identity(probabilities, name=RAW_PROBABILITIES)
+    own_size = shapes.spatial_size(image) if _resizes(options.resize) else None
+    predictions = _at_own_size(labels[..., tf.newaxis], size, own_size, 'nearest')  # [1, h, w, 1]
+    predictions = tf.squeeze(predictions, axis=3, name=PREDICTIONS)  # [1, h, w]
+    probabilities = tf.identity(_at_own_size(raw, size, own_size, 'bilinear'), name=PROBABILITIES)
+    return image, predictions, probabilities
+
+
+def predict(export: ExportGraph, values: Mapping[str, np.ndarray], image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Runs the network once, without changes for speed.
+
+    Args:
+      export: the network.
+      values: of its weights, by name.
+      image: [h, w, channels].
+
+    Returns:
+      Labels [h, w] and probabilities [h, w, classes].
+    """
+    fed = {weights: values[weights.op.name] for weights in export.weights}
+    with sessions.open_session(export.graph, runs_once=True) as running:
+        outputs = [export.predictions, export.probabilities]
+        labels, probabilities = running.run(outputs, {export.image: image[np.newaxis], **fed})
+    return labels[0], probabilities[0]
+
+
+def freeze(export: ExportGraph, values: dict[str, np.ndarray]) -> tf.compat.v1.GraphDef:
+    """Returns the graph with weights as constants, without unused operations.
 
     Operations that depend on constants alone are folded, and batch norms into the convolutions before them.
+
+    Args:
+      export: the network.
+      values: of its weights, by name; emptied.
     """
-    outputs = [export.graph.get_tensor_by_name(f'{name}:0') for name in export.kept]
-    frozen = folding.fold_batch_norms(tf_compat.frozen_graph(session, outputs))
-    return tf_compat.folded_graph(frozen, [IMAGE, *export.kept])
+    # TensorFlow folds before the weights are constants, of which it would make many copies.
+    graph_def = tf_compat.folded_graph(export.graph.as_graph_def(), [IMAGE, *export.kept])
+    return freezing.frozen(graph_def, export.kept, values)
 
 
 def check_sizes(resize: ResizeOptions, crop_size: tuple[int, int]) -> None:

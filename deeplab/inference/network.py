@@ -10,7 +10,7 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab import common, model
-from deeplab.core import folding, graph_memory, moving_average, sessions, tf_compat
+from deeplab.core import cost, freezing, graph_memory, moving_average
 from deeplab.options import EngineOptions, ModelOptions, PredictionOptions
 from deeplab.registry import BACKBONES, FrozenGraph, Outputs
 from deeplab.utils import checkpoint_network, input_generator, memory
@@ -21,22 +21,23 @@ class BuiltNetwork(NamedTuple):
     """The graph of a network.
 
     Attributes:
-      graph: the network with its variables.
+      graph: the network, with placeholders for weights.
       images: [n, h, w, channels] float32, 0 to 255.
       outputs: labels [n, h, w] int32, and probabilities [n, h, w, classes] float32 if they were asked for.
-      variables: all variables.
+      weights: placeholders with the names of all variables.
     """
 
     graph: tf.Graph
     images: tf.Tensor
     outputs: list[tf.Tensor]
-    variables: list[tf.Variable]
+    weights: list[tf.Tensor]
 
 
 class InferenceNetwork:
     """The network for inference, built once and used with the weights of several checkpoints.
 
-    Weights are turned into constants, so that what depends on them alone is computed once and not for each image.
+    The graph has placeholders for weights, which become constants: what depends on them alone is computed once and not
+    for each image, and building variables would take most of the time.
 
     Attributes:
       options: the network.
@@ -79,11 +80,6 @@ class InferenceNetwork:
         self.of_labels_only = of_labels_only
         self.chosen_engines: dict[EngineOptions, EngineOptions] = {}
 
-    @property
-    def graph(self) -> tf.Graph:
-        """The graph of `built`."""
-        return self.built.graph
-
     @functools.cached_property
     def built(self) -> BuiltNetwork:
         """The network in the form that TensorFlow runs fastest here."""
@@ -97,7 +93,7 @@ class InferenceNetwork:
     def _build(self, native_dilation: bool | None) -> BuiltNetwork:
         """Builds the network in a graph of its own; see `layers.mode_scope` for `native_dilation`."""
         shape = [self.batch_size, *(self.crop_size or (None, None)), self.options.input_channels]
-        with tf.Graph().as_default() as graph:
+        with cost.outline() as outlined:
             images = tf.compat.v1.placeholder(tf.float32, shape, name='images')
             predicted = _predicted(images, self.options, self.prediction, native_dilation)
             outputs = [tf.identity(predicted[common.OUTPUT_TYPE], name='labels')]  # [n, h, w]
@@ -108,7 +104,7 @@ class InferenceNetwork:
                 else:
                     probabilities = predicted[common.OUTPUT_TYPE + common.PROBABILITY_SUFFIX]  # [n, h, w, classes]
                 outputs.append(tf.identity(probabilities, name='probabilities'))
-            return BuiltNetwork(graph, images, outputs, tf.compat.v1.global_variables())
+        return BuiltNetwork(outlined.graph, images, outputs, list(outlined.placeholders.values()))
 
     def check_memory(self, program: str) -> None:
         """Compares the memory of a batch with what is free, if the network computes in the memory of this machine.
@@ -124,8 +120,8 @@ class InferenceNetwork:
         if self.crop_size is None or self.batch_size is None or tf.config.list_physical_devices('GPU'):
             return
         waiting = input_generator.PREFETCHED_BATCHES * graph_memory.bytes_of(self.built.images)
-        # Variables become constants three times: in the Python graph, in its protocol buffer, in the graph that runs.
-        held = 3 * sum(map(graph_memory.bytes_of, self.built.variables))
+        # Weights are held three times: as constants of the frozen graph, of the session's graph, and by its kernels.
+        held = 3 * sum(map(graph_memory.bytes_of, self.built.weights))
         need = memory.Need(graph_memory.peak(self.built.outputs) + waiting, held)
         memory.check(need, memory_size(program, self.options, self.batch_size))
 
@@ -140,11 +136,10 @@ class InferenceNetwork:
         Raises:
           CheckpointError: It does not match the network; the message names the variables.
         """
-        graph, images, outputs, variables = self.portable if is_portable else self.built
-        with sessions.open_session(graph) as restoring:
-            with checkpoint_network.explained(checkpoint_path, self.options):
-                moving_average.restore_weights(restoring, checkpoint_path, variables, use_moving_average)
-            graph_def = folding.fold_batch_norms(tf_compat.frozen_graph(restoring, outputs))
+        graph, images, outputs, weights = self.portable if is_portable else self.built
+        with checkpoint_network.explained(checkpoint_path, self.options):
+            values = moving_average.read_weights(checkpoint_path, weights, use_moving_average)
+        graph_def = freezing.frozen(graph.as_graph_def(), [output.op.name for output in outputs], values)
         labels, *probabilities = (output.name for output in outputs)
         return FrozenGraph(
             graph_def,

@@ -1,10 +1,13 @@
-"""Folded batch norms: the same values, from a graph without batch norms."""
+"""Folded batch norms: the same values, from a graph without batch norms.
+
+Covers core/freezing.py.
+"""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import folding
+from deeplab.core import freezing
 
 IMAGES = np.random.default_rng(0).normal(size=(1, 9, 9, 4)).astype(np.float32)
 
@@ -60,6 +63,17 @@ def run(graph_def):
             return session.run(values, {'images:0': IMAGES})
 
 
+def with_placeholders(graph_def):
+    """The graph, its output, and the values of its constants of float32, which become placeholders."""
+    values = {}
+    for node in graph_def.node:
+        if node.op == 'Const' and node.attr['dtype'].type == tf.float32.as_datatype_enum:
+            values[node.name] = tf.make_ndarray(node.attr['value'].tensor)
+            node.op = 'Placeholder'
+            del node.attr['value']
+    return graph_def, ['values'], values
+
+
 @pytest.mark.parametrize(
     ('build', 'remaining'),
     [
@@ -76,6 +90,7 @@ def test_folding_keeps_the_values(build, remaining):
     with tf.Graph().as_default() as graph:
         tf.identity(build(tf.compat.v1.placeholder(tf.float32, IMAGES.shape, name='images')), name='values')
     expected = run(graph.as_graph_def())
-    folded = folding.fold_batch_norms(graph.as_graph_def())
+    folded = freezing.frozen(*with_placeholders(graph.as_graph_def()))
+    assert not [node for node in folded.node if node.op == 'Placeholder' and node.name != 'images']
     assert sum(node.op == 'FusedBatchNormV3' for node in folded.node) == remaining
     np.testing.assert_allclose(run(folded), expected, atol=1e-5)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab import common
+from deeplab import common, model
 from deeplab.inference import opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.options import EngineOptions, ModelOptions, PredictionOptions
@@ -25,8 +25,8 @@ def weights(tmp_path_factory):
     path = str(tmp_path_factory.mktemp('checkpoint') / 'model.ckpt-0')
     with BACKBONES.changes_undone():
         register(TOY)
-        network = InferenceNetwork(MODEL, PredictionOptions(), 1)
-        with network.built.graph.as_default(), tf.compat.v1.Session() as session:
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            model.multi_scale_logits(tf.zeros([1, *MODEL.crop_size, 3]), MODEL)
             session.run(tf.compat.v1.global_variables_initializer())
             tf.compat.v1.train.Saver().save(session, path, write_meta_graph=False)
         yield opening.Weights(path)

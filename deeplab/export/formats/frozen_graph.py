@@ -21,7 +21,7 @@ def run(path: str, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Loads a frozen graph and runs it, see `ExportFormat.run`."""
     from deeplab.core import sessions  # imports TensorFlow
 
-    with tf.Graph().as_default() as graph, sessions.open_session(graph) as running:
+    with tf.Graph().as_default() as graph, sessions.open_session(graph, runs_once=True) as running:
         with open(path, 'rb') as file:
             tf.graph_util.import_graph_def(tf.compat.v1.GraphDef.FromString(file.read()), name='')
         fetches = [f'{PREDICTIONS}:0', f'{PROBABILITIES}:0']
