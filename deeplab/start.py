@@ -21,6 +21,8 @@ def main(argv: list[str] | None = None) -> int:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a job in the background ignores it
             signal.signal(signal.SIGINT, _QuitAtOnce())
         words = list(sys.argv[1:] if argv is None else argv)
+        if _has_shown_overview(words):
+            return 0
         from deeplab.utils import watched_process
 
         status = watched_process.fork_for(words, _advice)
@@ -31,6 +33,19 @@ def main(argv: list[str] | None = None) -> int:
         return cli.main(words)
     except KeyboardInterrupt:
         return _report_interrupt(2)
+
+
+def _has_shown_overview(words: list[str]) -> bool:
+    """Prints the overview of all programs if `words` ask for it; returns whether it has been printed."""
+    from deeplab import overview
+
+    if len(words) != 1 or words[0] not in overview.HELP_WORDS:
+        return False
+    try:
+        print(overview.text(), flush=True)
+    except OSError:  # `cli.main` fails to print it in the same way, and reports why
+        return False
+    return True
 
 
 def _advice(program: str) -> str:

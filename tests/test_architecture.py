@@ -33,6 +33,7 @@ LAYERS = {
     'deeplab.common': 1,
     'deeplab.errors': 1,
     'deeplab.options': 1,
+    'deeplab.overview': 1,
     'deeplab.plugins': 1,
     'deeplab.registry': 1,
     'deeplab.wording': 1,

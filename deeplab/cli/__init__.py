@@ -14,13 +14,14 @@ To add a program: a `Program` in `programs`, a function in `to_options`, and fla
 """
 
 from deeplab.cli import programs  # noqa: F401 (fills the table of programs)
-from deeplab.cli.help import HELP_WIDTH, HELP_WORDS, overview, program_help
+from deeplab.cli.help import HELP_WIDTH, program_help
 from deeplab.cli.log_flags import start_logging
 from deeplab.cli.parse import options_of, parse_flags
 from deeplab.cli.program import PLANNED, PROGRAMS, Program, find_program, owners_of
 from deeplab.cli.run import ERROR_STATUS, INTERRUPTED_STATUS, USAGE_STATUS, main, run_program
 from deeplab.cli.to_options import PREVIEW_FILE, eval_options, export_options, train_options, vis_options
 from deeplab.cli.values import Values
+from deeplab.overview import HELP_WORDS
 
 __all__ = [
     'ERROR_STATUS',
@@ -38,7 +39,6 @@ __all__ = [
     'find_program',
     'main',
     'options_of',
-    'overview',
     'owners_of',
     'parse_flags',
     'program_help',

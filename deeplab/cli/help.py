@@ -1,27 +1,14 @@
-"""Help texts of `deeplab --help` and `deeplab PROGRAM --help`."""
+"""Help text of `deeplab PROGRAM --help`."""
 
 from __future__ import annotations
 
 import textwrap
 
 from deeplab.cli.parse import lower_first
-from deeplab.cli.program import PROGRAMS, Program
-from deeplab.cli.programs import TRAIN
+from deeplab.cli.program import Program
 from deeplab.cli.words import Flag
 
-HELP_WORDS = ('--help', '-h', '-help', '--helpfull', '--helpshort', '-?')
 HELP_WIDTH = 100
-
-
-def overview() -> str:
-    """Returns the text of `deeplab --help`."""
-    width = max(len(program.name) for program in PROGRAMS)
-    lines = ['DeepLab: semantic segmentation, from images and masks to a trained, evaluated and exported network.', '']
-    lines += ['Usage: deeplab PROGRAM --flag=value ...', '', 'Programs:']
-    lines += [f'  {program.name:{width}}  {program.summary}' for program in PROGRAMS]
-    lines += ['', 'deeplab PROGRAM --help lists the flags of a program; deeplab --version prints the version.']
-    lines += ['', 'Examples:', '  deeplab demo', f'  deeplab {TRAIN.name} {TRAIN.example}']
-    return '\n'.join(lines)
 
 
 def program_help(program: Program) -> str:

@@ -56,6 +56,7 @@ from deeplab.cli.training_flags import (
 )
 from deeplab.cli.verify_options import verify_options
 from deeplab.cli.words import Flag, Group
+from deeplab.overview import SUMMARIES, TRAIN_EXAMPLE
 
 
 def _output_dir(kind: str) -> Flag:
@@ -71,8 +72,8 @@ def _network_of_export() -> list[Flag]:
 TRAIN = Program(
     name='train',
     module='deeplab.train',
-    summary='Train a network on the records of a data set.',
-    example='--dataset_dir=tfrecord --train_logdir=logs/train --train_crop_size=513,513 --train_batch_size=8',
+    summary=SUMMARIES['train'],
+    example=TRAIN_EXAMPLE,
     groups=(
         data_group('train', 'train'),
         AUGMENTATION,
@@ -93,7 +94,7 @@ TRAIN = Program(
 _PREVIEW = Program(
     name='preview',
     module='deeplab.preview',
-    summary='Draw the input of training: records, the effect of each augmentation, augmented samples.',
+    summary=SUMMARIES['preview'],
     example='--dataset_dir=tfrecord --train_crop_size=513,513 --rotation_degrees=10 --jitter_brightness=0.2',
     groups=(
         Group(
@@ -121,7 +122,7 @@ _PREVIEW = Program(
 _BENCHMARK = Program(
     name='benchmark',
     module='deeplab.benchmark',
-    summary='Measure speed and memory of a network on this machine: inference, training, what waits.',
+    summary=SUMMARIES['benchmark'],
     example='--model_variant=mobilenet_v2 --train_crop_size=513,513 --train_batch_size=8',
     groups=(BENCHMARK, *TRAIN.groups),
     to_options=benchmark_options,
@@ -130,7 +131,7 @@ _BENCHMARK = Program(
 _EVAL = Program(
     name='eval',
     module='deeplab.eval',
-    summary='Evaluate checkpoints: mean IoU, and the IoU of each class.',
+    summary=SUMMARIES['eval'],
     example='--dataset_dir=tfrecord --checkpoint_dir=logs/train --eval_logdir=logs/eval --max_number_of_evaluations=1',
     groups=(
         data_group('eval', 'val', linked('eval_batch_size', 'EvalOptions.batch_size', 'Images per batch.')),
@@ -151,7 +152,7 @@ _EVAL = Program(
 _VERIFY = Program(
     name='verify',
     module='deeplab.verify',
-    summary='Evaluate a checkpoint with published settings, and compare the mean IoU with the published one.',
+    summary=SUMMARIES['verify'],
     example='--preset=mobilenetv2_coco_voc_trainaug --dataset_dir=tfrecord',
     groups=(VERIFICATION, data_group('eval', 'val', VERIFY_BATCH_SIZE), NETWORK, HEAD, *EVERY_PROGRAM),
     to_options=verify_options,
@@ -160,7 +161,7 @@ _VERIFY = Program(
 _VIS = Program(
     name='vis',
     module='deeplab.vis',
-    summary='Visualize the predictions of a checkpoint.',
+    summary=SUMMARIES['vis'],
     example='--dataset_dir=tfrecord --checkpoint_dir=logs/train --vis_logdir=logs/vis --max_number_of_iterations=1',
     groups=(
         data_group('vis', 'val', linked('vis_batch_size', 'VisOptions.batch_size', 'Images per batch.')),
@@ -180,7 +181,7 @@ _VIS = Program(
 _PREDICT = Program(
     name='predict',
     module='deeplab.predict',
-    summary='Predict the classes of image files, folders and videos.',
+    summary=SUMMARIES['predict'],
     example='photos --checkpoint_dir=logs/train --output_dir=predictions',
     groups=(
         PREDICT_FILES,
@@ -192,13 +193,14 @@ _PREDICT = Program(
         *EVERY_PROGRAM,
     ),
     to_options=predict_options,
+    begin=early.use_one_dnn,
     required=('inputs',),
     positional='inputs',
 )
 _EVAL_COCO_FORMAT = Program(
     name='eval_coco_format',
     module='deeplab.evaluation.eval_coco_format',
-    summary='Evaluate predictions in the COCO panoptic format: panoptic quality or parsing covering.',
+    summary=SUMMARIES['eval_coco_format'],
     example='--gt_json_file=gt.json --gt_folder=gt --pred_json_file=predicted.json --pred_folder=predicted',
     groups=(COCO_FILES, COCO_METRIC, COCO_OUTPUT, *EVERY_PROGRAM),
     to_options=plain_options(options.CocoFormatOptions),
@@ -207,7 +209,7 @@ _EVAL_COCO_FORMAT = Program(
 _REPORT = Program(
     name='report',
     module='deeplab.report',
-    summary='Write an HTML page about one or more trainings: curves, metrics, confusion matrix, images.',
+    summary=SUMMARIES['report'],
     example='logs/train --dataset_dir=tfrecord --output=report.html',
     groups=report_groups(
         'Log folder of a training, or a checkpoint; several are compared with the first', 'report.html'
@@ -219,7 +221,7 @@ _REPORT = Program(
 _COMPARE = Program(
     name='compare',
     module='deeplab.compare',
-    summary='Write an HTML page that compares checkpoints on the same images.',
+    summary=SUMMARIES['compare'],
     example='logs/one logs/two --dataset_dir=tfrecord --output=compare.html',
     groups=report_groups(
         'Checkpoint, or log folder of a training; the others are compared with the first', 'compare.html'
@@ -231,7 +233,7 @@ _COMPARE = Program(
 _BUILD_VOC = Program(
     name='build_voc2012_data',
     module='deeplab.datasets.build_voc2012_data',
-    summary='Write TFRecords of a data set in the layout of PASCAL VOC: images, masks, lists.',
+    summary=SUMMARIES['build_voc2012_data'],
     example='--image_folder=JPEGImages --image_format=jpg --list_folder=lists --output_dir=tfrecord',
     groups=builder_groups(
         linked('image_folder', 'BuildVocOptions.image_folder', 'Folder of the images.', is_path=True),
@@ -254,7 +256,7 @@ _BUILD_VOC = Program(
 _BUILD_CITYSCAPES = Program(
     name='build_cityscapes_data',
     module='deeplab.datasets.build_cityscapes_data',
-    summary='Write TFRecords of Cityscapes.',
+    summary=SUMMARIES['build_cityscapes_data'],
     example='--cityscapes_root=cityscapes --output_dir=cityscapes/tfrecord',
     groups=builder_groups(
         linked(
@@ -270,7 +272,7 @@ _BUILD_CITYSCAPES = Program(
 _BUILD_ADE20K = Program(
     name='build_ade20k_data',
     module='deeplab.datasets.build_ade20k_data',
-    summary='Write TFRecords of ADE20K.',
+    summary=SUMMARIES['build_ade20k_data'],
     example='--image_format=jpg --output_dir=ADE20K/tfrecord',
     groups=builder_groups(
         *(
@@ -289,7 +291,7 @@ _BUILD_ADE20K = Program(
 _REMOVE_COLORMAP = Program(
     name='remove_gt_colormap',
     module='deeplab.datasets.remove_gt_colormap',
-    summary='Convert masks with a color palette to masks of class ids.',
+    summary=SUMMARIES['remove_gt_colormap'],
     example='--original_gt_folder=SegmentationClass --output_dir=SegmentationClassRaw',
     groups=(
         Group(
@@ -318,7 +320,7 @@ _REMOVE_COLORMAP = Program(
 _PRESETS = Program(
     name='presets',
     module='deeplab.presets',
-    summary='List the published checkpoints, or show the flags for one of them.',
+    summary=SUMMARIES['presets'],
     example='mobilenetv2_coco_voc_trainaug',
     groups=(
         Group(
@@ -337,7 +339,7 @@ _PRESETS = Program(
 _DOWNLOAD = Program(
     name='download',
     module='deeplab.download',
-    summary='Download a published checkpoint, or list those that there are.',
+    summary=SUMMARIES['download'],
     example='mobilenetv2_coco_voc_trainaug',
     groups=(
         Group(
@@ -360,7 +362,7 @@ _DOWNLOAD = Program(
 NETWORKS = Program(
     name='networks',
     module='deeplab.networks',
-    summary='List all networks with their numbers of parameters and multiply-adds.',
+    summary=SUMMARIES['networks'],
     example='--model_variant=xception_65 --atrous_rates=6,12,18 --decoder_output_stride=4',
     groups=(
         Group(
@@ -387,7 +389,7 @@ NETWORKS = Program(
 _CHECKPOINT = Program(
     name='checkpoint',
     module='deeplab.inspect_checkpoint',
-    summary='Show the variables of a checkpoint, the network it fits, and what a given network would restore.',
+    summary=SUMMARIES['checkpoint'],
     example='logs/train/model.ckpt-30000 --against --model_variant=mobilenet_v2 --num_classes=21',
     groups=(
         Group(
@@ -434,7 +436,7 @@ _CHECKPOINT = Program(
 _DEMO = Program(
     name='demo',
     module='deeplab.demo.demo',
-    summary='Run all steps on a small generated data set in a few minutes: build, train, evaluate, visualize.',
+    summary=SUMMARIES['demo'],
     example='--workdir=deeplab_demo',
     groups=(
         Group(
@@ -455,7 +457,7 @@ _DEMO = Program(
 _EXPORT = Program(
     name='export_model',
     module='deeplab.export_model',
-    summary='Export a checkpoint as a frozen graph or SavedModel, which run without this package.',
+    summary=SUMMARIES['export_model'],
     example='--checkpoint_path=logs/train/model.ckpt-30000 --export_path=frozen_inference_graph.pb --output_stride=16',
     groups=(
         EXPORT_FILES,
@@ -474,7 +476,7 @@ _EXPORT = Program(
 _SERVER = Program(
     name='server',
     module='deeplab.server',
-    summary='Run the TensorFlow server of one machine in distributed training.',
+    summary=SUMMARIES['server'],
     example='--job_name=ps --task=0 --ps_hosts=one:2222 --worker_hosts=one:2223,two:2223',
     groups=(
         Group(

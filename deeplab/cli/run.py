@@ -12,9 +12,9 @@ from typing import Any
 from absl import logging
 
 import deeplab
-from deeplab import start, wording
+from deeplab import overview, start, wording
 from deeplab.cli import first_import, log_files
-from deeplab.cli.help import HELP_WORDS, overview, program_help
+from deeplab.cli.help import program_help
 from deeplab.cli.log_flags import start_logging, without_import_chatter
 from deeplab.cli.parse import load_plugins, options_of, parse_flags
 from deeplab.cli.program import Program, find_program, names_in_messages
@@ -58,8 +58,8 @@ def _dispatch(words: Sequence[str]) -> int:
     name, *rest = words or ['--help']
     if name == 'help':
         name, *rest = [*rest, '--help']
-    if name in HELP_WORDS:
-        _write(overview())
+    if name in overview.HELP_WORDS:
+        _write(overview.text())
         return 0 if words else USAGE_STATUS
     if name == '--version':
         _write(f'deeplab {deeplab.__version__}')
@@ -68,8 +68,8 @@ def _dispatch(words: Sequence[str]) -> int:
         program = find_program(name)
     except UsageError as error:
         return _fail('deeplab', error, USAGE_STATUS)
-    if any(word in HELP_WORDS for word in rest):
-        return _help(program, [word for word in rest if word not in HELP_WORDS])
+    if any(word in overview.HELP_WORDS for word in rest):
+        return _help(program, [word for word in rest if word not in overview.HELP_WORDS])
     with wording.flag_names(names_in_messages(program)):
         try:
             values = parse_flags(program, rest)

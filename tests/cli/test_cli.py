@@ -1,7 +1,7 @@
 """Command lines of the original and new ones: their options, messages for mistakes, and how a program runs.
 
 Covers cli/first_import.py, cli/help.py, cli/parse.py, cli/program.py, cli/programs.py, cli/run.py, cli/to_options.py,
-cli/values.py, cli/words.py and errors.py.
+cli/values.py, cli/words.py, errors.py and overview.py.
 """
 
 import contextlib
@@ -20,12 +20,13 @@ from absl import flags, logging  # noqa: TID251
 from PIL import Image
 
 import deeplab
-from deeplab import cli, options
+from deeplab import cli, options, start
 from deeplab.cli import first_import, log_flags
 from deeplab.cli.flag_types import define
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, with_named
 from deeplab.errors import DataError, OptionError, OutputError
+from deeplab.overview import SUMMARIES
 
 TRAIN = ['--train_logdir=logs', '--dataset_dir=records']
 EVAL = ['--checkpoint_dir=logs', '--eval_logdir=eval', '--dataset_dir=records']
@@ -700,11 +701,14 @@ def test_three_spellings_of_a_call(spelling):
 def test_help_and_version(capsys):
     assert cli.main(['--help']) == 0
     overview = capsys.readouterr().out
+    assert list(SUMMARIES) == [program.name for program in cli.PROGRAMS]  # of all, in the order of the table
     for program in cli.PROGRAMS:
         assert f'  {program.name} ' in overview
         assert program.summary in overview
     assert not any(name in overview for name in cli.PLANNED)
     assert cli.main([]) == cli.USAGE_STATUS
+    assert capsys.readouterr().out == overview
+    assert start.main(['--help']) == 0
     assert capsys.readouterr().out == overview
     assert cli.main(['train', *TRAIN, '--help']) == 0
     text = capsys.readouterr().out

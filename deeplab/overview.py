@@ -1,0 +1,41 @@
+"""The text of `deeplab --help`, which imports nothing, so that it appears at once."""
+
+from __future__ import annotations
+
+HELP_WORDS = ('--help', '-h', '-help', '--helpfull', '--helpshort', '-?')
+TRAIN_EXAMPLE = '--dataset_dir=tfrecord --train_logdir=logs/train --train_crop_size=513,513 --train_batch_size=8'
+# What each program does, in the order of the help.
+SUMMARIES = {
+    'demo': 'Run all steps on a small generated data set in a few minutes: build, train, evaluate, visualize.',
+    'build_voc2012_data': 'Write TFRecords of a data set in the layout of PASCAL VOC: images, masks, lists.',
+    'build_cityscapes_data': 'Write TFRecords of Cityscapes.',
+    'build_ade20k_data': 'Write TFRecords of ADE20K.',
+    'remove_gt_colormap': 'Convert masks with a color palette to masks of class ids.',
+    'preview': 'Draw the input of training: records, the effect of each augmentation, augmented samples.',
+    'train': 'Train a network on the records of a data set.',
+    'eval': 'Evaluate checkpoints: mean IoU, and the IoU of each class.',
+    'verify': 'Evaluate a checkpoint with published settings, and compare the mean IoU with the published one.',
+    'vis': 'Visualize the predictions of a checkpoint.',
+    'predict': 'Predict the classes of image files, folders and videos.',
+    'eval_coco_format': 'Evaluate predictions in the COCO panoptic format: panoptic quality or parsing covering.',
+    'report': 'Write an HTML page about one or more trainings: curves, metrics, confusion matrix, images.',
+    'compare': 'Write an HTML page that compares checkpoints on the same images.',
+    'export_model': 'Export a checkpoint as a frozen graph or SavedModel, which run without this package.',
+    'networks': 'List all networks with their numbers of parameters and multiply-adds.',
+    'checkpoint': 'Show the variables of a checkpoint, the network it fits, and what a given network would restore.',
+    'presets': 'List the published checkpoints, or show the flags for one of them.',
+    'download': 'Download a published checkpoint, or list those that there are.',
+    'benchmark': 'Measure speed and memory of a network on this machine: inference, training, what waits.',
+    'server': 'Run the TensorFlow server of one machine in distributed training.',
+}
+
+
+def text() -> str:
+    """Returns the programs with their summaries, and examples."""
+    width = max(map(len, SUMMARIES))
+    lines = ['DeepLab: semantic segmentation, from images and masks to a trained, evaluated and exported network.', '']
+    lines += ['Usage: deeplab PROGRAM --flag=value ...', '', 'Programs:']
+    lines += [f'  {name:{width}}  {summary}' for name, summary in SUMMARIES.items()]
+    lines += ['', 'deeplab PROGRAM --help lists the flags of a program; deeplab --version prints the version.']
+    lines += ['', 'Examples:', '  deeplab demo', f'  deeplab train {TRAIN_EXAMPLE}']
+    return '\n'.join(lines)
