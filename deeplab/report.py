@@ -71,7 +71,9 @@ def run(options: ReportOptions) -> Result:
         library = page.charts_library()
         runs = _runs(options, stack)
         data, groups = _content(options, runs)
-        shown = _pictures([each.result for each in runs if each.result is not None], groups)
+        used = len(library) + len(page.as_json(data))
+        passes = [each.result for each in runs if each.result is not None]
+        shown = _pictures(passes, groups, pictures.share(len(groups), used))
         _write(options.path, page.render(data, shown, library))
     return _result(options, data, groups)
 
@@ -152,11 +154,10 @@ def _content(options: ReportOptions, runs: Sequence[content.Run]) -> tuple[dict[
     return data, groups
 
 
-def _pictures(passes: Sequence[inference.Pass], groups: Groups) -> Iterator[Mapping[str, Any]]:
-    """Yields the data of each picture."""
+def _pictures(passes: Sequence[inference.Pass], groups: Groups, most_bytes: int) -> Iterator[Mapping[str, Any]]:
+    """Yields the data of each picture, which takes at most `most_bytes`."""
     if not groups:
         return
-    most_bytes = pictures.share(len(groups))
     images = list(groups)
     for image, (photo, truth) in zip(images, inference.photos(passes[0].source, images), strict=True):
         predicted = [each.images.predictions.read(image) for each in passes]

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-MOST_BYTES = 17_000_000  # of all pictures, in base64
+MOST_BYTES = 24_000_000  # of a page
+_USUAL_BYTES = 17_000_000  # of all pictures, in base64
 LONGEST_SIDE = 960  # of a picture, in pixels
 _SHORTEST_SIDE = 64
 _QUALITY = 82
-_BASE64 = 4 / 3
 
 
 class Picture(NamedTuple):
@@ -77,6 +77,6 @@ def _text(content: bytes) -> str:
     return base64.b64encode(content).decode('ascii')
 
 
-def share(images: int) -> int:
-    """Returns the bytes that each of that many pictures may take."""
-    return int(MOST_BYTES / max(images, 1))
+def share(images: int, used: int) -> int:
+    """Returns the bytes that each of that many pictures may take on a page whose other parts take `used` bytes."""
+    return int(max(min(_USUAL_BYTES, MOST_BYTES - used), 0) / max(images, 1))

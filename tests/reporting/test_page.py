@@ -150,3 +150,9 @@ def test_the_curves_show_one_split_and_scale(tmp_path):
     found = run_files.read(str(tmp_path))
     assert [(each.step, each.split) for each in found.evaluations] == [(7, 'val'), (9, 'val')]
     assert found.others == 2
+
+
+def test_pictures_leave_room_for_the_rest_of_the_page():
+    assert pictures.share(10, 10**6) == 1_700_000
+    assert 500 * pictures.share(500, 20_000_000) + 20_000_000 <= pictures.MOST_BYTES
+    assert pictures.share(500, 30_000_000) == 0

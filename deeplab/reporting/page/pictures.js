@@ -3,18 +3,22 @@
 const decoded = new Map(); // number -> promise of a picture, the most recently used last
 const MOST_DECODED = 24;
 
-async function bytesOf(text) {
-  return Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
+function bytesOf(text) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const signs = atob(text);
+  const bytes = new Uint8Array(signs.length);
+  for (let i = 0; i < signs.length; i++) bytes[i] = signs.charCodeAt(i);
+  return bytes;
 }
 
 async function idsOf(text) {
-  const stream = new Blob([await bytesOf(text)]).stream().pipeThrough(new DecompressionStream('deflate'));
+  const stream = new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream('deflate'));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
 async function decode(number) {
   const found = JSON.parse(byId(`picture-${number}`).textContent);
-  const photo = await createImageBitmap(new Blob([await bytesOf(found.photo)], {type: 'image/webp'}));
+  const photo = await createImageBitmap(new Blob([bytesOf(found.photo)], {type: 'image/webp'}));
   const [truth, ...predictions] = await Promise.all([found.truth, ...found.predictions].map(idsOf));
   return {...found, photo, truth, predictions};
 }
@@ -42,13 +46,16 @@ function layerOf(found, ids, kind, shown) {
   const image = context.createImageData(width, height);
   const pixels = new Uint32Array(image.data.buffer); // little-endian: alpha, blue, green, red
   const colors = data.classes.map(({color: [red, green, blue]}) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0);
-  for (let i = 0; i < pixels.length; i++) {
-    const [label, id] = [truth[i], ids[i]];
-    const isStripe = ((i % width) + Math.floor(i / width)) % 8 < 4;
-    if (label === data.ignore_label && (kind === 'errors' || ids === truth)) pixels[i] = isStripe ? 0xffa0a0a0 : 0xff606060;
-    else if (kind === 'errors') {
-      if (id !== label && (shown.has(label) || shown.has(id))) pixels[i] = isStripe ? 0xff2020e0 : 0xff40b0ff;
-    } else if (id < classCount && shown.has(id)) pixels[i] = colors[id];
+  const isShown = Uint8Array.from({length: 256}, (_, id) => shown.has(id));
+  const showsIgnored = kind === 'errors' || ids === truth;
+  for (let y = 0, i = 0; y < height; y++) {
+    for (let x = 0; x < width; x++, i++) {
+      const label = truth[i];
+      const id = ids[i];
+      if (showsIgnored && label === data.ignore_label) pixels[i] = ((x + y) & 7) < 4 ? 0xffa0a0a0 : 0xff606060;
+      else if (kind !== 'errors') pixels[i] = isShown[id] ? colors[id] : 0;
+      else if (id !== label && (isShown[label] || isShown[id])) pixels[i] = ((x + y) & 7) < 4 ? 0xff2020e0 : 0xff40b0ff;
+    }
   }
   context.putImageData(image, 0, 0);
   return canvas;
@@ -64,6 +71,33 @@ function sideName(side) {
 }
 
 const allClasses = new Set(data.classes.map((_, id) => id));
+
+const waiting = new Map(); // canvases near the visible part of the page, with their pictures, in order
+let isDrawing = false;
+
+// Draws the waiting thumbnails one after another, when the browser is idle, so that scrolling stays smooth.
+async function drawWaiting() {
+  if (isDrawing) return;
+  isDrawing = true;
+  while (waiting.size) {
+    await new Promise((resolve) => (window.requestIdleCallback || setTimeout)(resolve));
+    const next = waiting.entries().next();
+    if (next.done) break;
+    waiting.delete(next.value[0]);
+    await drawThumbnail(...next.value);
+  }
+  isDrawing = false;
+}
+
+function enter(canvas, number) {
+  waiting.set(canvas, number);
+  drawWaiting();
+}
+
+function leave(canvas) {
+  waiting.delete(canvas);
+  canvas.width = canvas.height = 1;
+}
 
 async function drawThumbnail(canvas, number) {
   const found = await picture(number);
@@ -94,7 +128,7 @@ function pictureCard(number, details, sequence) {
     element('button', {type: 'button', 'data-picture': number, onclick: () => openViewer(number, sequence)}, canvas,
       element('span', {class: 'name'}, data.image_names[image]),
       element('span', {class: 'details'}, [...scores, details ?? groups.map((group) => groupNames[group]).join(', ')].filter(Boolean).join(' · '))));
-  whenNear(card, () => drawThumbnail(canvas, number), () => (canvas.width = canvas.height = 1));
+  whenNear(card, () => enter(canvas, number), () => leave(canvas));
   return card;
 }
 
