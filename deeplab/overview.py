@@ -19,7 +19,7 @@ SUMMARIES = {
     'predict': 'Predict the classes of image files, folders and videos.',
     'eval_coco_format': 'Evaluate predictions in the COCO panoptic format: panoptic quality or parsing covering.',
     'report': 'Write an HTML page about one or more trainings: curves, metrics, confusion matrix, images.',
-    'compare': 'Write an HTML page that compares checkpoints on the same images.',
+    'compare': 'Write an HTML page that compares checkpoints or exports on the same images.',
     'export_model': 'Export a checkpoint as a frozen graph or SavedModel, which run without this package.',
     'networks': 'List all networks with their numbers of parameters and multiply-adds.',
     'checkpoint': 'Show the variables of a checkpoint, the network it fits, and what a given network would restore.',

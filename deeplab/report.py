@@ -24,15 +24,16 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from absl import logging
 
 import deeplab
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.options import ReportedRun, ReportOptions
-from deeplab.reporting import content, inference, page, pictures, run_files
+from deeplab.reporting import content, inference, page, pictures, run_files, split_images
 from deeplab.reporting.choice import Groups
 from deeplab.training import validation
-from deeplab.utils import files, memory, names, output_files
+from deeplab.utils import files, memory, names, output_files, save_annotation
 
 _MARK = b'<meta name="generator" content="deeplab report">'
 
@@ -159,9 +160,10 @@ def _pictures(passes: Sequence[inference.Pass], groups: Groups, most_bytes: int)
     if not groups:
         return
     images = list(groups)
-    for image, (photo, truth) in zip(images, inference.photos(passes[0].source, images), strict=True):
+    for image, sample in zip(images, split_images.samples(passes[0].source, images), strict=True):
+        photo = save_annotation.viewable(np.clip(np.rint(sample.image), 0, 255).astype(np.uint8))
         predicted = [each.images.predictions.read(image) for each in passes]
-        yield pictures.encoded(pictures.Picture(photo, truth, predicted), most_bytes)
+        yield pictures.encoded(pictures.Picture(photo, sample.truth, predicted), most_bytes)
 
 
 def _write(path: str, parts: Iterator[str]) -> None:

@@ -101,6 +101,7 @@ NOT_SEEN = (
     ('deeplab.training', 'deeplab.reporting'),
     ('deeplab.evaluation', 'deeplab.reporting'),
     ('deeplab.export', 'deeplab.reporting'),
+    ('deeplab.prediction', 'deeplab.reporting'),
     ('deeplab.reporting', 'deeplab.export'),
 )
 

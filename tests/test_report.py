@@ -1,12 +1,14 @@
 """The report and compare programs on two small runs with known predictions.
 
-Covers cli/report_flags.py, compare.py, options/reports.py, reporting/content.py and reporting/inference.py.
+Covers cli/report_flags.py, compare.py, options/reports.py, reporting/content.py, reporting/inference.py
+and reporting/split_images.py.
 """
 
 import dataclasses
 import json
 import pathlib
 import re
+import types
 
 import numpy as np
 import pytest
@@ -102,6 +104,40 @@ def test_a_run_without_records_has_curves_and_says_so(options):
     assert [each['name'] for each in data['classes']] == report_setup.CLASSES
 
 
+class Images(list):
+    """Results of images, of which only the names count."""
+
+    @property
+    def names(self):
+        return list(self)
+
+
+class FakeExport:
+    """Stands for a `Predictor` that is always right, except where the label is ignored."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def __call__(self, image):
+        return types.SimpleNamespace(labels=np.rint(image[..., 0] / 10).astype(np.uint8))
+
+
+def test_an_export_is_compared_with_a_checkpoint(options, tmp_path, monkeypatch):
+    export = tmp_path / 'frozen.pb'
+    export.write_bytes(b'')
+    monkeypatch.setattr(inference.Predictor, 'from_export', lambda path, dataset: FakeExport())
+    second = dataclasses.replace(options.runs[1], path=str(export))
+    result = compare.run(dataclasses.replace(options, runs=(options.runs[1], second)))
+    two, exported = data_of(result.path)['runs']
+    assert exported['miou'][0] == 1.0 > two['miou'][0]
+    assert exported['calibration'] is None and two['calibration'] is not None
+    assert exported['name'] == 'frozen.pb' and 'Step' not in dict(exported['figures'])
+    assert data_of(result.path)['differences'][0]['better'] == 5
+
+
 def test_a_run_that_does_not_exist(options, tmp_path):
     run = dataclasses.replace(options.runs[0], path=str(tmp_path / 'missing'))
     with pytest.raises(OptionError, match=r'missing.*does not exist'):
@@ -116,12 +152,15 @@ def test_nothing_to_report_is_an_error(options, tmp_path):
         report.run(dataclasses.replace(options, runs=(run,)))
 
 
-def test_runs_on_other_images_are_not_compared(options, tmp_path):
-    other = setup.write_data(tmp_path / 'other')
-    second = options.runs[1]
-    second = dataclasses.replace(second, evaluation=dataclasses.replace(second.evaluation, dataset=other))
-    with pytest.raises(DataError, match='same images'):
-        compare.run(dataclasses.replace(options, runs=(options.runs[0], second)))
+def test_runs_on_other_images_are_not_compared():
+    names, others = ['a', 'b'], ['a', 'c']
+    passes = [
+        types.SimpleNamespace(checkpoint=name, descriptor=types.SimpleNamespace(num_classes=4), images=Images(images))
+        for name, images in (('one', names), ('two', names), ('three', others))
+    ]
+    inference.require_same_images(passes[:2])
+    with pytest.raises(DataError, match=r"'one'.*'three'.*same images"):
+        inference.require_same_images(passes)
 
 
 def test_only_its_own_pages_are_overwritten(options, tmp_path):

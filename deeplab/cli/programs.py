@@ -212,7 +212,7 @@ _REPORT = Program(
     summary=SUMMARIES['report'],
     example='logs/train --dataset_dir=tfrecord --output=report.html',
     groups=report_groups(
-        'Log folder of a training, or a checkpoint; several are compared with the first', 'report.html'
+        'Log folder of a training, checkpoint or export; several are compared with the first', 'report.html'
     ),
     to_options=report_options,
     required=('run',),
@@ -224,7 +224,7 @@ _COMPARE = Program(
     summary=SUMMARIES['compare'],
     example='logs/one logs/two --dataset_dir=tfrecord --output=compare.html',
     groups=report_groups(
-        'Checkpoint, or log folder of a training; the others are compared with the first', 'compare.html'
+        'Checkpoint, export, or log folder of a training; the others are compared with the first', 'compare.html'
     ),
     to_options=compare_options,
     required=('run',),

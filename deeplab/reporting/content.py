@@ -117,7 +117,7 @@ def _of_pass(result: Pass) -> dict[str, Any]:
         'miou': [of_all.miou, further['intervals']['miou low'], further['intervals']['miou high']],
         'figures': [
             ['Checkpoint', names.printable(result.checkpoint)],
-            ['Step', str(result.step)],
+            *([['Step', str(result.step)]] if result.step is not None else []),
             ['Images', f'{len(result.images)} ({len(result.images) / max(result.seconds, 1e-9):.1f} images/s)'],
             *_accuracies(matrix),
         ],
@@ -125,11 +125,16 @@ def _of_pass(result: Pass) -> dict[str, Any]:
         'confusion': matrix.tolist(),
         'scores': [run_files.number(float(score)) for score in result.images.scores()],
         'examples': _examples(result.images, matrix),
-        'calibration': {
-            'ece': further['calibration']['ece'],
-            'bins': json.loads(result.results.documents['calibration.json'])['bins'],
-        },
+        'calibration': _calibration(result),
     }
+
+
+def _calibration(result: Pass) -> dict[str, Any] | None:
+    """Returns the expected calibration error and its bins; None without probabilities."""
+    figures = result.results.further.get('calibration')
+    if figures is None:
+        return None
+    return {'ece': figures['ece'], 'bins': json.loads(result.results.documents['calibration.json'])['bins']}
 
 
 def _accuracies(matrix: np.ndarray) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""One pass of a checkpoint over a split, with results of each image; photographs and truth of chosen images."""
+"""One pass of a checkpoint or an export over a split, with results of each image."""
 
 from __future__ import annotations
 
@@ -6,45 +6,38 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
 from deeplab import common, input_preprocess
-from deeplab.core import checkpoints, sessions
+from deeplab.core import checkpoints
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import CheckpointError, DataError
-from deeplab.evaluation import runner, scoring
+from deeplab.evaluation import engine_run, runner, scoring
 from deeplab.inference.network import InferenceNetwork
+from deeplab.inference.opening import Weights
 from deeplab.options import EvalOptions
+from deeplab.prediction.predictor import Predictor
+from deeplab.reporting import split_images
 from deeplab.reporting.image_results import ImageResults
-from deeplab.utils import input_generator, names, run_manifests, save_annotation
+from deeplab.utils import names, run_manifests
 
 _METRICS = ('calibration', 'intervals')
+_EXPORT_METRICS = ('intervals',)  # exports may have no probabilities
+Handle = Callable[[runner.Batch], None]
+
 _OF_IMAGES = (common.IMAGE_NAME, common.HEIGHT, common.WIDTH)
 
 
-class Source(NamedTuple):
-    """Where the images of a report come from.
-
-    Attributes:
-      split: the split.
-      steps: preprocessing of each image.
-    """
-
-    split: runner.Split
-    steps: Sequence[input_preprocess.Step]
-
-
 class Pass(NamedTuple):
-    """The result of a checkpoint.
+    """The result of a checkpoint or an export.
 
     Attributes:
       checkpoint: its path.
-      step: its step.
+      step: its step; None for an export.
       seconds: how long reading and predicting took.
       results: metrics of all images, with calibration and intervals.
       images: results of each image.
@@ -52,11 +45,11 @@ class Pass(NamedTuple):
     """
 
     checkpoint: str
-    step: int
+    step: int | None
     seconds: float
     results: scoring.Results
     images: ImageResults
-    source: Source
+    source: split_images.Source
 
     @property
     def descriptor(self) -> DatasetDescriptor:
@@ -65,12 +58,12 @@ class Pass(NamedTuple):
 
 
 def checkpoint_of(path: str) -> str:
-    """Returns the checkpoint of a run: the one at `path`, the best one of the folder, or else its newest one.
+    """Returns what to evaluate: the checkpoint or export at `path`, or of a folder the best checkpoint, or the newest.
 
     Raises:
       CheckpointError: There is none.
     """
-    if os.path.isfile(f'{path}.index'):
+    if is_export(path) or os.path.isfile(f'{path}.index'):
         return path
     best = os.path.join(path, run_manifests.BEST_FOLDER)
     found = checkpoints.newest(best) or checkpoints.newest(path)
@@ -86,14 +79,17 @@ def folder_of(path: str) -> str:
     return os.path.dirname(absolute) if os.path.basename(absolute) == run_manifests.BEST_FOLDER else folder
 
 
-def run(checkpoint: str, options: EvalOptions, cache_dir: str | None) -> Pass:
-    """Predicts every image of the split.
+def is_export(path: str) -> bool:
+    """Returns whether a path is an export: a frozen graph, or the folder of a SavedModel."""
+    return path.endswith('.pb') or os.path.isfile(os.path.join(path, 'saved_model.pb'))
 
-    The caller closes the results of the images.
+
+def run(path: str, options: EvalOptions, cache_dir: str | None) -> Pass:
+    """Predicts every image of the split. The caller closes the results of the images.
 
     Args:
-      checkpoint: its path.
-      options: network and split.
+      path: of a checkpoint or an export.
+      options: network and split; of an export, the split alone.
       cache_dir: folder that caches the check of the records; None for no cache.
 
     Raises:
@@ -102,23 +98,11 @@ def run(checkpoint: str, options: EvalOptions, cache_dir: str | None) -> Pass:
     split = runner.open_split(
         'report', options.dataset, options.model, options.resize, True, cache_dir, chooses_crop=True
     )
-    runner.warn_of_flips(options.prediction)
-    network = InferenceNetwork(
-        dataclasses.replace(options.model, crop_size=split.crop_size),
-        options.prediction,
-        options.batch_size,
-        with_probabilities=True,
-    )
-    network.check_memory('report')
-    ignore_label = split.descriptor.ignore_label
-    steps = input_preprocess.eval_steps(split.crop_size, options.resize, network.mean_pixel, ignore_label)
-    frozen = network.frozen(checkpoint, options.use_moving_average)
-    step = checkpoints.step_of(checkpoint)
-    logging.info("Predicting %d images with '%s' (step %d).", split.num_images, checkpoint, step)
-    scores = scoring.Scores(split.descriptor, dataclasses.replace(options, metrics=_METRICS).metric_parameters)
-    reading = runner.Reading(split, steps, options.batch_size, tuple({*scores.keys, *_OF_IMAGES}))
+    logging.info("Predicting %d images with '%s'.", split.num_images, path)
+    predict_all, of_path = (_of_export, _EXPORT_METRICS) if is_export(path) else (_of_checkpoint, _METRICS)
+    scores = scoring.Scores(split.descriptor, dataclasses.replace(options, metrics=of_path).metric_parameters)
     with contextlib.ExitStack() as stack:
-        images = stack.enter_context(ImageResults(split.descriptor.num_classes, ignore_label))
+        images = stack.enter_context(ImageResults(split.descriptor.num_classes, split.descriptor.ignore_label))
 
         def handle(batch: runner.Batch) -> None:
             scores.update(batch)
@@ -126,10 +110,58 @@ def run(checkpoint: str, options: EvalOptions, cache_dir: str | None) -> Pass:
 
         started = time.monotonic()
         with scoring.in_background(handle) as submit:
-            runner.run_batches(frozen, reading, submit, f'step {step}')
+            source = predict_all(path, options, split, (*scores.keys, *_OF_IMAGES), submit)
         seconds = time.monotonic() - started
-        stack.pop_all()  # the caller closes the results
-    return Pass(checkpoint, step, seconds, scores.results(), images, Source(split, steps))
+        stack.pop_all()
+    step = None if is_export(path) else checkpoints.step_of(path)
+    return Pass(path, step, seconds, scores.results(), images, source)
+
+
+def _of_checkpoint(
+    path: str, options: EvalOptions, split: runner.Split, keys: Sequence[str], handle: Handle
+) -> split_images.Source:
+    """Predicts the images with a checkpoint; returns how they were read."""
+    runner.warn_of_flips(options.prediction)
+    network = InferenceNetwork(
+        dataclasses.replace(options.model, crop_size=split.crop_size),
+        options.prediction,
+        options.batch_size,
+        with_probabilities=True,
+        of_labels_only=True,
+    )
+    network.check_memory('report')
+    ignore_label = split.descriptor.ignore_label
+    steps = input_preprocess.eval_steps(split.crop_size, options.resize, network.mean_pixel, ignore_label)
+    reading = runner.Reading(split, steps, options.batch_size, tuple(dict.fromkeys(keys)))
+    with engine_run.prepared(network, Weights(path, options.use_moving_average), options.engine) as ready:
+        runner.run_batches(ready, reading, handle, os.path.basename(path))
+    return split_images.Source(split, steps)
+
+
+def _of_export(
+    path: str, options: EvalOptions, split: runner.Split, keys: Sequence[str], handle: Handle
+) -> split_images.Source:
+    """Predicts the images with an export, which takes one image at a time and resizes it itself."""
+    source = split_images.unchanged(split)
+    with Predictor.from_export(path, dataset=options.dataset.name) as predictor:
+        for sample in split_images.samples(source, range(split.num_images)):
+            labels = predictor(sample.image).labels
+            if labels.max(initial=0) >= split.descriptor.num_classes:
+                raise CheckpointError(
+                    f"'{path}' predicts the id {labels.max()}, but the data set '{split.descriptor.name}' has "
+                    f'{split.descriptor.num_classes} classes'
+                )
+            height, width = labels.shape
+            handle(
+                {
+                    common.IMAGE_NAME: np.array([sample.name], object),
+                    common.HEIGHT: np.array([height]),
+                    common.WIDTH: np.array([width]),
+                    common.LABEL: sample.truth[np.newaxis, ..., np.newaxis],
+                    runner.PREDICTION: labels[np.newaxis].astype(np.int32),
+                }
+            )
+    return source
 
 
 def _add(images: ImageResults, batch: runner.Batch) -> None:
@@ -151,26 +183,3 @@ def require_same_images(passes: Sequence[Pass]) -> None:
                 f'{other.descriptor.num_classes}: runs are compared on the same images. Give --dataset, '
                 '--dataset_dir and --eval_split for all of them'
             )
-
-
-def photos(source: Source, images: Sequence[int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields photograph, [h, w, 3] or [h, w] uint8, and truth, [h, w] ids, of some images.
-
-    Args:
-      source: where they come from.
-      images: their numbers in the split.
-
-    Raises:
-      DataError: An image cannot be decoded.
-    """
-    split = source.split
-    records = [split.records[image] for image in images]
-    with tf.Graph().as_default():
-        pipeline = input_generator.get(split.reader, source.steps, 1, False, records, with_label=True)
-        with sessions.open_session() as running, input_generator.explain_input_errors(split.reader):
-            running.run(pipeline.initializer)
-            for _ in records:
-                sample = {key: value[0] for key, value in running.run(pipeline.samples).items()}
-                height, width = int(sample[common.HEIGHT]), int(sample[common.WIDTH])
-                pixels = np.clip(np.rint(sample[common.IMAGE][:height, :width]), 0, 255).astype(np.uint8)
-                yield save_annotation.viewable(pixels), sample[common.LABEL][:height, :width, 0]

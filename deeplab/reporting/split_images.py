@@ -1,0 +1,68 @@
+"""Images of a split with their truth, read without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from deeplab import common, input_preprocess
+from deeplab.core import sessions
+from deeplab.evaluation import runner
+from deeplab.utils import input_generator
+
+
+class Source(NamedTuple):
+    """Where images come from.
+
+    Attributes:
+      split: the split.
+      steps: preprocessing of each image.
+    """
+
+    split: runner.Split
+    steps: Sequence[input_preprocess.Step]
+
+
+class Sample(NamedTuple):
+    """An image without padding.
+
+    Attributes:
+      name: in its record.
+      image: [h, w, channels] float32, 0 to 255.
+      truth: [h, w] ids.
+    """
+
+    name: bytes
+    image: np.ndarray
+    truth: np.ndarray
+
+
+def unchanged(split: runner.Split) -> Source:
+    """Returns the images of a split in their own sizes."""
+    return Source(split, [input_preprocess.note_size, input_preprocess.to_numbers])
+
+
+def samples(source: Source, images: Sequence[int]) -> Iterator[Sample]:
+    """Yields some images.
+
+    Args:
+      source: where they come from.
+      images: their numbers in the split.
+
+    Raises:
+      DataError: An image cannot be decoded.
+    """
+    split = source.split
+    records = [split.records[image] for image in images]
+    with tf.Graph().as_default():
+        pipeline = input_generator.get(split.reader, source.steps, 1, False, records, with_label=True)
+        with sessions.open_session() as running, input_generator.explain_input_errors(split.reader):
+            running.run(pipeline.initializer)
+            for _ in records:
+                sample = {key: value[0] for key, value in running.run(pipeline.samples).items()}
+                height, width = int(sample[common.HEIGHT]), int(sample[common.WIDTH])
+                image = sample[common.IMAGE][:height, :width]
+                yield Sample(sample[common.IMAGE_NAME], image, sample[common.LABEL][:height, :width, 0])
