@@ -81,6 +81,7 @@ class Predictor:
         self._classes = classes
         self.class_names, self.colors = classes.names, classes.colors[: len(classes.names)]
         self._is_kept = _kept(options.classes, classes.names)
+        self._is_closed = False
         self._closing = contextlib.ExitStack()
         self._closing.callback(runner.close)
         with contextlib.ExitStack() as failed:
@@ -208,7 +209,7 @@ class Predictor:
         if isinstance(images, (np.ndarray, str, os.PathLike, Image.Image)):
             return self.predict([self.read(images)])[0]
         found: list[Prediction] = []
-        for batch in self._batches(images):
+        for batch in self._batches(self._read_ahead(images)):
             found += self.predict(batch)
         return found
 
@@ -250,6 +251,7 @@ class Predictor:
 
     def close(self) -> None:
         """Releases the network. Predictions keep what they have, but compute no probabilities any more."""
+        self._is_closed = True
         self._closing.close()
 
     def __enter__(self) -> Predictor:
@@ -258,18 +260,23 @@ class Predictor:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @staticmethod
-    def _named(name: str, read: Any, image: Any) -> np.ndarray:
+    def _require_open(self) -> None:
+        """Raises `ValueError` after `close`."""
+        if self._is_closed:
+            raise ValueError('The predictor is closed.')
+
+    def _named(self, name: str, read: Any, image: Any) -> np.ndarray:
         """Calls `read`; its errors name the image."""
+        self._require_open()
         try:
             return read(image)
         except DataError as error:
             raise DataError(f'{name}: {error}') from None
 
-    def _batches(self, images: Iterable[Source]) -> Iterator[list[np.ndarray]]:
-        """Yields consecutive images of the same shape, read ahead in a thread."""
+    def _batches(self, images: Iterable[np.ndarray]) -> Iterator[list[np.ndarray]]:
+        """Yields consecutive images of the same shape."""
         batch: list[np.ndarray] = []
-        for image in self._read_ahead(images):
+        for image in images:
             if batch and (image.shape != batch[0].shape or len(batch) == self._options.batch_size):
                 yield batch
                 batch = []
@@ -300,19 +307,18 @@ class Predictor:
 
     def _scores(self, images: Sequence[np.ndarray], confidence: bool, probabilities: bool) -> list[_Scores]:
         """Predicts images of one size."""
+        self._require_open()
         if self._resizer is None:
             return self._of_network_size(images, confidence, probabilities)
         size = images[0].shape[:2]
-        found = self._of_network_size([self._resizer.resized(image) for image in images], False, False)
-        labels = [self._resizer.labels(scores.labels, size) for scores in found]
-        if not (confidence or probabilities):
-            return [_Scores(each) for each in labels]
+        resized = [self._resizer.resized(image) for image in images]
         result = []
-        for each, image in zip(labels, images, strict=True):
-            (scores,) = self._of_network_size([self._resizer.resized(image)], False, True)
-            assert scores.probabilities is not None
-            own = self._resizer.scores(scores.probabilities, size)
-            result.append(_Scores(each, own.max(axis=2) if confidence else None, own if probabilities else None))
+        for found in self._of_network_size(resized, False, confidence or probabilities):
+            labels, scores = self._resizer.labels(found.labels, size), None
+            if found.probabilities is not None:
+                scores = self._resizer.scores(found.probabilities, size)  # [h, w, classes]
+            most = scores.max(axis=2) if confidence and scores is not None else None
+            result.append(_Scores(labels, most, scores if probabilities else None))
         return result
 
     def _of_network_size(self, images: Sequence[np.ndarray], confidence: bool, probabilities: bool) -> list[_Scores]:

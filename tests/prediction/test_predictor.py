@@ -100,6 +100,9 @@ def test_windows_give_the_result_of_the_whole_image(predictor, training):
         assert (found.labels == whole.labels).mean() > 0.9999
         (confident,) = tiled.predict([image], with_confidence=True)
         assert np.allclose(confident.confidence, whole.probabilities.max(axis=2), atol=1e-5)
+        dark = np.full((70, 250, 3), 0.5, np.float32)  # whose tiles, but not the whole, look like shares of 1
+        dark[0, 0] = 200
+        assert tiled(dark).labels.shape == (70, 250)
         small = setup.pixels(30, 40)
         assert np.array_equal(tiled(small).labels, predictor(small).labels)
 
@@ -112,6 +115,17 @@ def test_when_windows_are_used(predictor, monkeypatch):
     assert predictor._window_for(113, 113) is None and predictor._window_for(114, 20) == (113, 113)
     monkeypatch.setattr(predictor, '_options', dataclasses.replace(predictor._options, whole_pixels=10000))
     assert predictor._window_for(114, 20) is None
+
+
+def test_a_closed_predictor(training):
+    closed = Predictor.from_checkpoint(training)
+    kept = closed(setup.pixels(20, 20))
+    closed.close()
+    closed.close()
+    for use in (lambda: closed(setup.pixels(20, 20)), lambda: closed('a.jpg'), lambda: kept.probabilities):
+        with pytest.raises(ValueError, match='closed'):
+            use()
+    assert kept.labels.shape == (20, 20)
 
 
 def test_large_probabilities_are_kept_in_a_file(monkeypatch):
