@@ -84,6 +84,11 @@ def engine_flag() -> list[Flag]:
     return [linked('engine', 'EngineOptions.engine', meaning, choices=choices)]
 
 
+INFERENCE_THREADS = linked(
+    'inference_threads',
+    'EngineOptions.threads',
+    'Number of threads of an engine other than tensorflow. Not set: one a core.',
+)
 ENGINE = Group(
     'Machines and engines',
     (
@@ -96,11 +101,7 @@ ENGINE = Group(
             'share of labels that change is reported.',
             choices=options.PRECISIONS,
         ),
-        linked(
-            'inference_threads',
-            'EngineOptions.threads',
-            'Number of threads of an engine other than tensorflow. Not set: one a core.',
-        ),
+        INFERENCE_THREADS,
     ),
 )
 METRIC_FLAGS = Group('Metrics', (_metrics, parameters('EvalOptions')))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from deeplab.cli.data_flags import RESIZE
+from deeplab.cli.inference_flags import INFERENCE_THREADS, engine_flag
 from deeplab.cli.links import linked
 from deeplab.cli.tool_flags import FETCH
 from deeplab.cli.words import Flag, Group
+from deeplab.options import PRECISIONS
 
 PREDICT_FILES = Group(
     'Images and results',
@@ -110,5 +112,18 @@ PREDICT_SIZES = Group(
             'Consecutive images of the same size, or tiles, per batch.',
         ),
         *RESIZE,
+    ),
+)
+PREDICT_ENGINE = Group(
+    'Engine',
+    (
+        engine_flag,
+        linked(
+            'precision',
+            'EngineOptions.precision',
+            'Data type in which the engine computes. 16-bit types need a processor and an engine that have them.',
+            choices=PRECISIONS,
+        ),
+        INFERENCE_THREADS,
     ),
 )

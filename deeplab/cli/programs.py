@@ -23,7 +23,7 @@ from deeplab.cli.links import linked
 from deeplab.cli.network_flags import HEAD, NETWORK
 from deeplab.cli.panoptic_flags import COCO_FILES, COCO_METRIC, COCO_OUTPUT
 from deeplab.cli.plugin_flags import EVERY_PROGRAM
-from deeplab.cli.predict_flags import PREDICT_FILES, PREDICT_NETWORK, PREDICT_SIZES
+from deeplab.cli.predict_flags import PREDICT_ENGINE, PREDICT_FILES, PREDICT_NETWORK, PREDICT_SIZES
 from deeplab.cli.program import Program
 from deeplab.cli.repeat import with_repeated
 from deeplab.cli.report_flags import compare_options, report_groups, report_options
@@ -188,6 +188,7 @@ _PREDICT = Program(
         PREDICT_NETWORK,
         PREDICT_SIZES,
         PREDICTION,
+        PREDICT_ENGINE,
         NETWORK,
         HEAD,
         *EVERY_PROGRAM,

@@ -218,6 +218,7 @@ def predict_options(values: Values) -> options.PredictOptions:
         values,
         resize=filled(options.ResizeOptions, values) if resizes else None,
         prediction=filled(options.PredictionOptions, values),
+        execution=filled(options.EngineOptions, values),
         dataset=values.path('dataset'),
     )
     fetch = filled(options.FetchOptions, values)

@@ -5,11 +5,13 @@ JPEG, PNG and NumPy files are decoded as those in records are, so that a network
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import stat
 import threading
 import warnings
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -80,7 +82,8 @@ class Reader:
             kind = images.content_format(content)
         except DataError:
             return self._with_pillow(content)
-        header = images.read_header(content)
+        with _without_warnings():
+            header = images.read_header(content)
         _require_sensible(header.width, header.height)
         if kind == 'npy':
             return self.of_array(images.read_array(content))
@@ -182,12 +185,19 @@ def _opened(content: bytes) -> Image.Image:
     """Opens a file of any format that Pillow decodes itself; reads only its header."""
     Image.init()
     formats = [name for name in Image.ID if name not in _REFUSED]
-    with _opening, warnings.catch_warnings():  # which is not safe for threads
-        warnings.simplefilter('ignore', Image.DecompressionBombWarning)
+    with _without_warnings():
         try:
             return Image.open(io.BytesIO(content), formats=formats)
         except Image.UnidentifiedImageError:
             raise DataError('it is not an image in a known format') from None
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Lets Pillow open large images without a warning; what is too large is an error."""
+    with _opening, warnings.catch_warnings():  # which is not safe for threads
+        warnings.simplefilter('ignore', Image.DecompressionBombWarning)
+        yield
 
 
 def _require_sensible(width: int, height: int) -> None:

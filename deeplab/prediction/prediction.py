@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from PIL import Image
@@ -106,16 +106,20 @@ class Prediction:
         Args:
           alpha: opacity of the colors, 0 to 1. Pixels whose class is not kept show the image.
         """
-        height, width = self.labels.shape
+        mixed = np.empty((*self.labels.shape, 3), np.uint8)
+        for rows, part in self._overlay_parts(alpha):
+            mixed[rows] = part
+        return mixed
+
+    def _overlay_parts(self, alpha: float) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yields rows of the overlay, [rows, w, 3] uint8, so that a large image needs little memory."""
         opacity = np.where(self._is_kept, np.float32(alpha), np.float32(0))[:, np.newaxis]  # [256, 1]
         paint = self._table() * opacity
         shown = self.image[..., :3] if self.image.shape[2] >= 3 else self.image[..., :1]
-        mixed = np.empty((height, width, 3), np.uint8)
-        for rows in _bands(height, width):
+        for rows in _bands(*self.labels.shape):
             ids = self.labels[rows]
             values = shown[rows].astype(np.float32) * (1 - opacity)[ids] + paint[ids]
-            mixed[rows] = np.clip(np.rint(values), 0, 255)
-        return mixed
+            yield rows, np.clip(np.rint(values), 0, 255).astype(np.uint8)
 
     def save(self, path: str | os.PathLike[str], kind: str = 'mask', alpha: float = 0.5) -> None:
         """Writes the prediction to a file, which is replaced as a whole.
@@ -148,10 +152,17 @@ class Prediction:
 
     def _picture(self, kind: str, alpha: float) -> Image.Image:
         """Returns the picture of a kind."""
+        height, width = self.labels.shape
         if kind == 'overlay':
-            return Image.fromarray(self.overlay(alpha))
+            mixed = Image.new('RGB', (width, height))
+            for rows, part in self._overlay_parts(alpha):
+                mixed.paste(Image.fromarray(part), (0, rows.start))
+            return mixed
         if kind == 'confidence':
-            return Image.fromarray(np.rint(self.confidence * 255).astype(np.uint8))
+            gray = np.empty((height, width), np.uint8)
+            for rows in _bands(height, width):
+                gray[rows] = np.rint(self.confidence[rows] * 255)
+            return Image.fromarray(gray)
         picture = Image.fromarray(self.labels)
         if kind == 'color':
             picture.putpalette(self._table().tobytes())

@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,11 +23,12 @@ from deeplab.export import tensor_names
 from deeplab.export.formats import saved_model
 from deeplab.inference import opening
 from deeplab.inference.network import InferenceNetwork
-from deeplab.options import ModelOptions, PredictorOptions
+from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, ModelOptions, PredictorOptions
 from deeplab.prediction.held import Held
 from deeplab.registry import BACKBONES, Outputs, Predict
 from deeplab.utils import crop_sizes
 from deeplab.wording import option
+from deeplab.zoo import cache
 
 # Networks for images of one size each that stay open at a time; the one that was used longest ago is closed first.
 MOST_NETWORKS = 4
@@ -72,7 +73,8 @@ class Runner(abc.ABC):
 class CheckpointRunner(Runner):
     """Runs the network of a checkpoint.
 
-    One graph takes images of any size. A network with `image_pooling_crop_size` needs a graph for each size.
+    In TensorFlow, one graph takes images of any size. A network with `image_pooling_crop_size` needs a graph for each
+    size, and so do other engines, which run one image at a time.
     """
 
     def __init__(self, options: ModelOptions, checkpoint: str, predictor: PredictorOptions) -> None:
@@ -82,7 +84,11 @@ class CheckpointRunner(Runner):
           options: the network.
           checkpoint: path of its checkpoint.
           predictor: sizes, scales, flips and engine.
+
+        Raises:
+          OptionError: The engine is not installed.
         """
+        opening.check(predictor.execution)
         self.channels, self.num_classes = options.input_channels, options.num_classes
         self.alignment, self.fixed_size = options.output_stride, predictor.crop_size
         self._options, self._predictor = options, predictor
@@ -90,7 +96,9 @@ class CheckpointRunner(Runner):
         self._mean_pixel = BACKBONES.get(options.model_variant).normalization.mean_pixel_of(self.channels)
         if options.image_pooling_crop_size is not None:
             self.smallest_window = options.image_pooling_crop_size
-        self._takes_any_size = predictor.crop_size is None and options.image_pooling_crop_size is None
+        self._execution = predictor.execution
+        # For converted networks, if they cannot be kept beside the checkpoint.
+        self._cache_dirs = [os.path.join(cache.folder(), 'engines')]
         self._open: collections.OrderedDict[tuple[Size | None, bool], Held[Predict]] = collections.OrderedDict()
         self._lock = threading.Lock()
 
@@ -100,7 +108,9 @@ class CheckpointRunner(Runner):
         padded = self._padded(images)
         with self._lock:
             network = self._network(padded.shape[1:3], with_probabilities)
-            labels, probabilities = network.call(network.value, padded)
+            step = len(padded) if self._execution.engine == DEFAULT_ENGINE else 1
+            found = [network.call(network.value, padded[i : i + step]) for i in range(0, len(padded), step)]
+        labels, probabilities = found[0] if len(found) == 1 else _joined(found)
         if probabilities is not None:
             probabilities = probabilities[:, :height, :width]
         return Outputs(labels[:, :height, :width], probabilities)
@@ -126,7 +136,15 @@ class CheckpointRunner(Runner):
 
     def _network(self, size: Size, with_probabilities: bool) -> Held[Predict]:
         """Returns an open network for images of a size."""
-        key = (None if self._takes_any_size else (int(size[0]), int(size[1])), with_probabilities)
+        if self._execution.engine == AUTO_ENGINE:
+            network = self._described(size, with_probabilities, 1)
+            self._execution = opening.fastest(network, self._weights, self._execution, self._cache_dirs)
+        takes_any_size = (
+            self._execution.engine == DEFAULT_ENGINE
+            and self.fixed_size is None
+            and self._options.image_pooling_crop_size is None
+        )
+        key = (None if takes_any_size else (int(size[0]), int(size[1])), with_probabilities)
         if key not in self._open:
             while len(self._open) >= MOST_NETWORKS:
                 self._open.popitem(last=False)[1].close()
@@ -143,11 +161,24 @@ class CheckpointRunner(Runner):
     @contextlib.contextmanager
     def _opened(self, size: Size | None, with_probabilities: bool) -> Iterator[Predict]:
         """Builds a network and opens it in the engine."""
-        options = dataclasses.replace(self._options, crop_size=size)
-        network = InferenceNetwork(options, self._predictor.prediction, None, with_probabilities)
-        folder = os.path.dirname(self._weights.checkpoint)
-        with opening.opened(network, self._weights, self._predictor.execution, [folder]) as predict:
+        batch_size = None if self._execution.engine == DEFAULT_ENGINE else 1
+        network = self._described(size, with_probabilities, batch_size)
+        with opening.opened(network, self._weights, self._execution, self._cache_dirs) as predict:
             yield predict
+
+    def _described(self, size: Size | None, with_probabilities: bool, batch_size: int | None) -> InferenceNetwork:
+        """Returns the network for images of a size."""
+        crop_size = None if size is None else (int(size[0]), int(size[1]))
+        options = dataclasses.replace(self._options, crop_size=crop_size)
+        return InferenceNetwork(options, self._predictor.prediction, batch_size, with_probabilities)
+
+
+def _joined(found: Sequence[Outputs]) -> Outputs:
+    """Returns the outputs for several batches as those of one."""
+    labels = np.concatenate([outputs.labels for outputs in found])
+    if found[0].probabilities is None:
+        return Outputs(labels)
+    return Outputs(labels, np.concatenate([outputs.probabilities for outputs in found]))
 
 
 class ExportRunner(Runner):

@@ -257,3 +257,17 @@ def test_real_exports_give_the_labels_of_the_checkpoint(training, predictor, tmp
             else:
                 assert exported._runner.fixed_size is None and found.labels.shape == (40, 60)
                 assert exported(setup.pixels(200, 100)).probabilities.shape == (200, 100, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('engine', ['openvino', 'tflite', 'auto'])
+def test_other_engines(training, predictor, engine):
+    if engine == 'openvino':
+        pytest.importorskip('openvino')
+    images = [setup.pixels(20, 30), setup.pixels(20, 30, 1)]
+    with Predictor.from_checkpoint(training, engine=engine, batch_size=2, crop_size=(33, 33)) as other:
+        found = other(images)
+        with Predictor.from_checkpoint(training, crop_size=(33, 33)) as usual:
+            for prediction, image in zip(found, images, strict=True):
+                assert (prediction.labels == usual(image).labels).mean() > 0.999
+        assert found[1].probabilities.shape == (20, 30, 4)
