@@ -28,6 +28,7 @@ setuptools.setup(
         'tqdm>=4.66',
     ],
     extras_require={
+        'cuda': ['tensorflow[and-cuda]>=2.21,<2.22'],
         'openvino': ['openvino>=2025.0,<2027'],
         'onnxruntime': ['onnx>=1.17,<2', 'onnxruntime>=1.20,<2', 'tf2onnx>=1.16,<2'],
         'tflite': ['ai-edge-litert>=1.2,<3'],

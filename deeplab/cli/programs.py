@@ -87,7 +87,7 @@ TRAIN = Program(
         *EVERY_PROGRAM,
     ),
     to_options=train_options,
-    begin=early.check_records,
+    begin=early.prepare_training,
     required=('train_logdir', 'dataset_dir'),
     prepare=with_repeated,
 )
