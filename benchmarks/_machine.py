@@ -7,20 +7,24 @@ import pathlib
 import platform
 import time
 
+INSTRUCTIONS = ('avx2', 'avx512f', 'avx512_bf16', 'amx_bf16')  # that TensorFlow's speed depends on
 RESULTS = pathlib.Path(__file__).resolve().parent / 'results'
 
 
 def describe() -> dict:
     """Processor, cores, memory and versions of this machine, as a JSON-ready dict."""
-    model = platform.processor()
+    model, instructions = platform.processor(), []
     cpuinfo = pathlib.Path('/proc/cpuinfo')
     if cpuinfo.exists():
-        names = [line.split(':', 1)[1].strip() for line in cpuinfo.read_text().splitlines() if 'model name' in line]
-        model = names[0] if names else model
+        lines = [line.partition(':') for line in cpuinfo.read_text().splitlines()]
+        found = {name.strip(): value.strip() for name, _, value in lines}
+        model = found.get('model name', model)
+        instructions = [name for name in INSTRUCTIONS if name in found.get('flags', '').split()]
     memory = os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30
     packages = ('tensorflow', 'tf-slim', 'numpy', 'pillow')
     return {
         'processor': model,
+        'instructions': instructions,
         'cores': os.cpu_count(),
         'memory_gib': round(memory, 1),
         'python': platform.python_version(),

@@ -22,6 +22,7 @@ REFERENCES = (ORIGINAL, OPERATIONS)
 _HERE = pathlib.Path(__file__).resolve().parent
 # The original's name of a program's file, where it differs from ours.
 _IN_DATASETS = ('build_voc2012_data',)
+_WEIGHTS = 'model.ckpt-0'
 _WINDOWS = 1  # of log lines that are timed in a turn
 
 
@@ -180,13 +181,13 @@ def crop_of(row: Row, setting: Setting) -> str:
 
 
 def checkpoint_of(setting: Setting) -> pathlib.Path:
-    """Returns the checkpoint of eval and vis."""
-    return setting.checkpoint or setting.workdir / 'weights_eval' / 'model.ckpt'
+    """Returns the folder of the checkpoint of eval and vis."""
+    return setting.checkpoint or setting.workdir / 'weights_eval'
 
 
 def weights_of(row: Row, setting: Setting) -> pathlib.Path:
     """Returns the checkpoint with random weights of a row's network."""
-    return setting.workdir / f'weights_{row.name}' / 'model.ckpt'
+    return setting.workdir / f'weights_{row.name}' / _WEIGHTS
 
 
 def prepare(row: Row, setting: Setting) -> None:
@@ -202,7 +203,9 @@ def prepare(row: Row, setting: Setting) -> None:
     if row.weights:
         _write_weights(weights_of(row, setting), f'{row.weights} --crop_size={crop_of(row, setting)}')
     if '{checkpoint}' in needs and setting.checkpoint is None:
-        _write_weights(checkpoint_of(setting), f'{rows.CAMVID_NETWORK} --num_classes={_data.CLASSES} --crop_size=65,65')
+        _write_weights(
+            checkpoint_of(setting) / _WEIGHTS, f'{rows.CAMVID_NETWORK} --num_classes={_data.CLASSES} --crop_size=65,65'
+        )
     if row.measures == rows.GRAPH:
         for variant in variants(row, setting):
             _export(row, setting, variant)

@@ -189,7 +189,7 @@ def profile_export(flags: list[str], untraced: int, traced: int, folder: str) ->
 def _checkpoint(path: str, options, folder: str) -> str:
     """Returns the checkpoint at a path; a new one with random weights if none is given."""
     if path == 'none':
-        return random_weights.write(options.model, f'{folder}/model.ckpt')
+        return random_weights.write(options.model, f'{folder}/model.ckpt-0')
     return export_model.find_checkpoint(path)
 
 

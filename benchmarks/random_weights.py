@@ -1,6 +1,6 @@
 """A checkpoint with random weights of a network, for measurements that need no trained one.
 
-python -m benchmarks.random_weights --path=model.ckpt --crop_size=513,513 [network flags of deeplab export_model]
+python -m benchmarks.random_weights --path=DIR/model.ckpt-0 --crop_size=513,513 [network flags of deeplab export_model]
 """
 
 import argparse
@@ -9,16 +9,13 @@ import pathlib
 
 def write(options, path: str) -> str:
     """Writes a checkpoint of the network of `options` (ModelOptions) and returns its path."""
-    import tensorflow as tf
-
     from deeplab.benchmarking import inference
-    from deeplab.export import export_graph
-    from deeplab.options import ExportOptions
+    from deeplab.inference.network import InferenceNetwork
+    from deeplab.options import PredictionOptions
 
-    graph = export_graph.with_variables(ExportOptions(options, '', ''))
-    with graph.as_default():  # a trained checkpoint has it, and the original's export reads it
-        tf.Variable(0, name='global_step', dtype=tf.int64, trainable=False)
-    inference.write_random_weights(graph, path)
+    inference.write_random_weights(InferenceNetwork(options, PredictionOptions(), 1), path)
+    state = pathlib.Path(path).with_name('checkpoint')  # with which the original finds it
+    state.write_text(f'model_checkpoint_path: "{pathlib.Path(path).name}"\n')
     return path
 
 

@@ -10,14 +10,13 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from deeplab import model
 from deeplab.benchmarking import children
 from deeplab.benchmarking.figures import Inference, InferenceRequest, InferenceResult
 from deeplab.core import sessions
 from deeplab.errors import OutOfMemoryError
 from deeplab.inference import opening
 from deeplab.inference.network import InferenceNetwork
-from deeplab.options import ModelOptions, PredictionOptions
+from deeplab.options import PredictionOptions
 from deeplab.wording import option
 
 _SECONDS = 2.0  # of later batches
@@ -55,9 +54,9 @@ def _measured(request: InferenceRequest, threads: int, batch_size: int) -> Infer
     network.check_memory('eval')
     checkpoint = request.checkpoint
     if checkpoint is None:
-        checkpoint = os.path.join(request.folder, 'random', 'model.ckpt')
+        checkpoint = os.path.join(request.folder, 'random', 'model.ckpt-0')
         if not os.path.exists(f'{checkpoint}.index'):
-            write_random_weights(_with_variables(request.model), checkpoint)
+            write_random_weights(network, checkpoint)
             started = time.perf_counter()  # as if they had been there
     shape = (batch_size, *request.model.crop_size, request.model.input_channels)
     images = np.random.default_rng(0).uniform(0, 255, shape).astype(np.float32)
@@ -82,30 +81,22 @@ def _timed(run) -> list[float]:
     return seconds
 
 
-def _with_variables(options: ModelOptions) -> tf.Graph:
-    """Builds the network with its variables."""
-    with tf.Graph().as_default() as graph:
-        model.multi_scale_logits(tf.zeros([1, *options.crop_size, options.input_channels]), options)
-    return graph
-
-
-def write_random_weights(graph: tf.Graph, path: str) -> None:
-    """Writes a checkpoint with random weights of all variables of a graph.
+def write_random_weights(network: InferenceNetwork, path: str) -> None:
+    """Writes a checkpoint at step 0 with random weights of a network.
 
     Batch norms and biases are random too, as those of a trained network are not 0 and 1: TensorFlow omits what adds 0.
     """
     os.makedirs(os.path.dirname(path), exist_ok=True)
     rng = np.random.default_rng(0)
-    with graph.as_default(), sessions.open_session(graph) as session:
-        variables = tf.compat.v1.global_variables()
-        values = {}
-        for variable in variables:
-            center = _CENTERS.get(variable.op.name.rpartition('/')[2])
-            if center is not None:
-                value = rng.normal(center, 0.1, variable.shape.as_list())
-                values[variable.initializer.inputs[1]] = value.astype(np.float32)
-        session.run(tf.compat.v1.variables_initializer(variables), values)
-        tf.compat.v1.train.Saver(variables).save(session, path, write_meta_graph=False)
-
-
-__all__ = ['measure', 'write_random_weights']
+    values: dict[str, np.ndarray] = {'global_step': np.array(0, np.int64)}
+    for weights in network.built.weights:
+        shape = weights.shape.as_list()
+        center = _CENTERS.get(weights.op.name.rpartition('/')[2])
+        deviation = 0.1 if center is not None else np.sqrt(2.0 / max(np.prod(shape[:-1]), 1))  # arXiv:1502.01852
+        values[weights.op.name] = rng.normal(center or 0.0, deviation, shape).astype(weights.dtype.as_numpy_dtype)
+    with tf.Graph().as_default() as graph, sessions.open_session(graph) as session:
+        tensors = [tf.compat.v1.placeholder(value.dtype, value.shape) for value in values.values()]
+        write = tf.raw_ops.SaveV2(
+            prefix=path, tensor_names=list(values), shape_and_slices=[''] * len(values), tensors=tensors
+        )
+        session.run(write, dict(zip(tensors, values.values(), strict=True)))
