@@ -227,6 +227,7 @@ def test_records_and_network_of_the_run_are_taken(tmp_path):
 def test_the_command_line_takes_precedence_over_the_run(tmp_path):
     path = write_manifest(tmp_path)
     words = [path, '--dataset_dir=other', '--eval_split=val', '--depth_multiplier=1.0', '--eval_crop_size=33,65']
+    words += ['--engine=onnxruntime', '--inference_threads=3']
     (run,) = cli.options_of('report', words).runs
     evaluation = run.evaluation
     assert (evaluation.dataset.directory, evaluation.dataset.split, evaluation.dataset.name) == (
@@ -235,6 +236,7 @@ def test_the_command_line_takes_precedence_over_the_run(tmp_path):
         'camvid',
     )
     assert (evaluation.model.depth_multiplier, evaluation.model.crop_size) == (1.0, (33, 65))
+    assert (evaluation.engine.engine, evaluation.engine.threads) == ('onnxruntime', 3)
 
 
 def test_a_run_whose_records_are_elsewhere_has_no_evaluation(tmp_path):

@@ -9,13 +9,14 @@ from typing import Any
 
 from deeplab import options
 from deeplab.cli.data_flags import data_group
-from deeplab.cli.inference_flags import PREDICTION, USE_MOVING_AVERAGE
+from deeplab.cli.inference_flags import ENGINE, PREDICTION, USE_MOVING_AVERAGE
 from deeplab.cli.links import filled, linked
 from deeplab.cli.network_flags import HEAD, NETWORK
 from deeplab.cli.parse import parse_flags
 from deeplab.cli.plugin_flags import EVERY_PROGRAM
 from deeplab.cli.program import find_program
 from deeplab.cli.repeat import seen_from_here
+from deeplab.cli.training_flags import MASTER
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, Group, UsageError, normalized
 from deeplab.utils import run_manifests
@@ -60,6 +61,7 @@ def report_groups(runs: str, output: str) -> tuple[Group, ...]:
         Group('Network; if not given, that of the run.json of each run', (USE_MOVING_AVERAGE,)),
         NETWORK,
         HEAD,
+        Group('Engine', tuple(entry for entry in ENGINE.entries if entry is not MASTER)),
         *EVERY_PROGRAM,
     )
 

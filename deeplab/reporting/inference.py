@@ -17,9 +17,10 @@ from deeplab.core import checkpoints
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import CheckpointError, DataError
 from deeplab.evaluation import engine_run, runner, scoring
+from deeplab.inference import opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
-from deeplab.options import EvalOptions
+from deeplab.options import EngineOptions, EvalOptions
 from deeplab.prediction.predictor import Predictor
 from deeplab.reporting import split_images
 from deeplab.reporting.image_results import ImageResults
@@ -42,6 +43,7 @@ class Pass(NamedTuple):
       results: metrics of all images, with calibration and intervals.
       images: results of each image.
       source: where the images come from.
+      engine: a sentence about what ran the network; empty for TensorFlow in float32.
     """
 
     checkpoint: str
@@ -50,6 +52,7 @@ class Pass(NamedTuple):
     results: scoring.Results
     images: ImageResults
     source: split_images.Source
+    engine: str = ''
 
     @property
     def descriptor(self) -> DatasetDescriptor:
@@ -110,17 +113,18 @@ def run(path: str, options: EvalOptions, cache_dir: str | None) -> Pass:
 
         started = time.monotonic()
         with scoring.in_background(handle) as submit:
-            source = predict_all(path, options, split, (*scores.keys, *_OF_IMAGES), submit)
+            source, engine = predict_all(path, options, split, (*scores.keys, *_OF_IMAGES), submit)
         seconds = time.monotonic() - started
         stack.pop_all()
     step = None if is_export(path) else checkpoints.step_of(path)
-    return Pass(path, step, seconds, scores.results(), images, source)
+    return Pass(path, step, seconds, scores.results(), images, source, engine)
 
 
 def _of_checkpoint(
     path: str, options: EvalOptions, split: runner.Split, keys: Sequence[str], handle: Handle
-) -> split_images.Source:
-    """Predicts the images with a checkpoint; returns how they were read."""
+) -> tuple[split_images.Source, str]:
+    """Predicts the images with a checkpoint; returns how they were read, and what ran the network."""
+    opening.check(options.engine)
     runner.warn_of_flips(options.prediction)
     network = InferenceNetwork(
         dataclasses.replace(options.model, crop_size=split.crop_size),
@@ -129,18 +133,19 @@ def _of_checkpoint(
         with_probabilities=True,
         of_labels_only=True,
     )
-    network.check_memory('report')
+    if options.engine == EngineOptions():
+        network.check_memory('report')
     ignore_label = split.descriptor.ignore_label
     steps = input_preprocess.eval_steps(split.crop_size, options.resize, network.mean_pixel, ignore_label)
     reading = runner.Reading(split, steps, options.batch_size, tuple(dict.fromkeys(keys)))
     with engine_run.prepared(network, Weights(path, options.use_moving_average), options.engine) as ready:
         runner.run_batches(ready, reading, handle, os.path.basename(path))
-    return split_images.Source(split, steps)
+    return split_images.Source(split, steps), '' if ready.report.is_default else ready.report.text()
 
 
 def _of_export(
     path: str, options: EvalOptions, split: runner.Split, keys: Sequence[str], handle: Handle
-) -> split_images.Source:
+) -> tuple[split_images.Source, str]:
     """Predicts the images with an export, which takes one image at a time and resizes it itself."""
     source = split_images.unchanged(split)
     with Predictor.from_export(path, dataset=options.dataset.name) as predictor:
@@ -161,7 +166,7 @@ def _of_export(
                     runner.PREDICTION: labels[np.newaxis].astype(np.int32),
                 }
             )
-    return source
+    return source, ''
 
 
 def _add(images: ImageResults, batch: runner.Batch) -> None:
