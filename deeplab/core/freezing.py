@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from deeplab.core import folding
 
+_LARGE = 1 << 14  # bytes
+
 
 def frozen(
     graph_def: tf.compat.v1.GraphDef, outputs: Iterable[str], values: dict[str, np.ndarray]
@@ -33,6 +35,24 @@ def frozen(
         elif node.name in needed:
             smaller.node.append(node)
     return smaller
+
+
+def thawed(graph_def: tf.compat.v1.GraphDef) -> dict[str, np.ndarray]:
+    """Makes placeholders of the large constants of a graph, and returns their values by name.
+
+    TensorFlow copies constants several times until a graph runs, and what is fed once.
+    """
+    values = {}
+    for node in graph_def.node:
+        if node.op == 'Const' and len(node.attr['value'].tensor.tensor_content) >= _LARGE:
+            name, tensor = node.name, node.attr['value'].tensor
+            kind, shape = tensor.dtype, tensor.tensor_shape
+            values[name] = tf.make_ndarray(tensor)
+            placeholder = tf.compat.v1.NodeDef(name=name, op='Placeholder')
+            placeholder.attr['dtype'].type = kind
+            placeholder.attr['shape'].shape.CopyFrom(shape)
+            node.CopyFrom(placeholder)
+    return values
 
 
 def constant(name: str, value: np.ndarray) -> tf.compat.v1.NodeDef:

@@ -94,3 +94,19 @@ def test_folding_keeps_the_values(build, remaining):
     assert not [node for node in folded.node if node.op == 'Placeholder' and node.name != 'images']
     assert sum(node.op == 'FusedBatchNormV3' for node in folded.node) == remaining
     np.testing.assert_allclose(run(folded), expected, atol=1e-5)
+
+
+def test_large_constants_become_placeholders_again(monkeypatch):
+    monkeypatch.setattr(freezing, '_LARGE', 3 * 3 * 4 * 6 * 4)  # the kernel, not the offset
+    with tf.Graph().as_default() as graph:
+        tf.identity(dense(tf.compat.v1.placeholder(tf.float32, IMAGES.shape, name='images')), name='values')
+    frozen = freezing.frozen(*with_placeholders(graph.as_graph_def()))
+    expected = run(frozen)
+    values = freezing.thawed(frozen)
+    assert [value.shape for value in values.values()] == [(3, 3, 4, 6)]
+    kinds = {node.name: node.op for node in frozen.node}
+    assert [kinds[name] for name in values] == ['Placeholder']
+    frozen.node.extend(freezing.constant(f'{name}_', value) for name, value in values.items())
+    for node in frozen.node:
+        node.input[:] = [f'{name}_' if name in values else name for name in node.input]
+    np.testing.assert_array_equal(run(frozen), expected)

@@ -13,19 +13,27 @@ _NAMES = {IMAGE, PREDICTIONS}  # that all frozen graphs of DeepLab have
 
 def write(network: FrozenNetwork, path: str) -> None:
     """Writes the graph as one binary file."""
+    graph_def = network.graph_def
     with open(path, 'wb') as file:
-        file.write(network.graph_def.SerializeToString(deterministic=True))
+        # A graph is its nodes, one after the other, and the rest: the whole is never held as bytes.
+        for node in graph_def.node:
+            file.write(tf.compat.v1.GraphDef(node=[node]).SerializeToString(deterministic=True))
+        rest = tf.compat.v1.GraphDef(library=graph_def.library, versions=graph_def.versions)
+        file.write(rest.SerializeToString(deterministic=True))
 
 
 def run(path: str, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Loads a frozen graph and runs it, see `ExportFormat.run`."""
-    from deeplab.core import sessions  # imports TensorFlow
+    from deeplab.core import freezing, sessions  # import TensorFlow
 
+    with open(path, 'rb') as file:
+        graph_def = tf.compat.v1.GraphDef.FromString(file.read())
+    weights = freezing.thawed(graph_def)
     with tf.Graph().as_default() as graph, sessions.open_session(graph, runs_once=True) as running:
-        with open(path, 'rb') as file:
-            tf.graph_util.import_graph_def(tf.compat.v1.GraphDef.FromString(file.read()), name='')
-        fetches = [f'{PREDICTIONS}:0', f'{PROBABILITIES}:0']
-        labels, probabilities = running.run(fetches, {f'{IMAGE}:0': image[np.newaxis]})
+        tf.graph_util.import_graph_def(graph_def, name='')
+        del graph_def
+        fed = {f'{IMAGE}:0': image[np.newaxis]} | {f'{name}:0': value for name, value in weights.items()}
+        labels, probabilities = running.run([f'{PREDICTIONS}:0', f'{PROBABILITIES}:0'], fed)
     return labels[0], probabilities[0]
 
 
