@@ -114,11 +114,11 @@ def label_to_color_image(label: np.ndarray, colormap: np.ndarray | str = PASCAL)
     if len(colors) < 256:
         known = len(colors)
         colors = np.pad(colors, ((0, 256 - known), (0, 0)))
-        bad = label[((label >= known) & (label != 255)) | (label < 0)]
     else:
-        bad = label[(label >= len(colors)) | (label < 0)]
         known = len(colors)
-    if bad.size:
-        raise DataError(f'The label image has the id {bad.flat[0]}; the color map has colors for 0 to {known - 1}.')
-    painted: np.ndarray = colors[label]  # [h, w, 3]
+    if label.size and (label.min() < 0 or label.max() >= known):
+        bad = label[(label < 0) | (label >= known) & ((label != 255) | (known > 255))]
+        if bad.size:
+            raise DataError(f'The label image has the id {bad[0]}; the color map has colors for 0 to {known - 1}.')
+    painted: np.ndarray = np.take(colors, label, axis=0, mode='clip')  # [h, w, 3]
     return painted.astype(np.uint8, copy=False)
