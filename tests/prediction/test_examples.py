@@ -38,7 +38,10 @@ def prepared(tmp_path_factory, tiny_network):
     return folder
 
 
-@pytest.mark.parametrize('number', range(len(PYTHON)))
+# Several scales and flips take long to build.
+@pytest.mark.parametrize(
+    'number', [pytest.param(i, marks=[pytest.mark.slow] * ('scales' in PYTHON[i])) for i in range(len(PYTHON))]
+)
 def test_python(prepared, monkeypatch, capsys, number):
     monkeypatch.chdir(prepared)
     exec(compile(PYTHON[number], 'docs/predict.md', 'exec'), {})
