@@ -48,7 +48,8 @@ class Prediction:
           labels: classes, [h, w] uint8, as predicted.
           classes: names and colors.
           is_kept: whether each of 256 ids is kept.
-          scores: confidence [h, w] float32 and probabilities [h, w, classes] float32; None for what was not computed.
+          scores: confidence [h, w] float32 (float16 of a large image) and probabilities [h, w, classes] float32; None
+            for what was not computed.
           compute: computes the probabilities.
         """
         self.image = image
@@ -74,7 +75,7 @@ class Prediction:
         """Probability of the most probable class at each pixel, [h, w] float32."""
         if self._confidence is None:
             self._confidence = self.probabilities.max(axis=2)
-        return self._confidence
+        return self._confidence.astype(np.float32, copy=False)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -160,8 +161,9 @@ class Prediction:
             return mixed
         if kind == 'confidence':
             gray = np.empty((height, width), np.uint8)
+            shares = self.confidence if self._confidence is None else self._confidence
             for rows in _bands(height, width):
-                gray[rows] = np.rint(self.confidence[rows] * 255)
+                gray[rows] = np.rint(shares[rows].astype(np.float32) * 255)
             return Image.fromarray(gray)
         picture = Image.fromarray(self.labels)
         if kind == 'color':
