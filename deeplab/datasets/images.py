@@ -240,13 +240,14 @@ def read_mask(content: bytes) -> Mask:
         return Mask(image.mode, image.height, image.width, counts, orientation.read(content))
 
 
-def mask_as_gray_png(content: bytes, turn: int = orientation.UPRIGHT) -> bytes:
+def mask_as_gray_png(content: bytes, turn: int = orientation.UPRIGHT, mask: Mask | None = None) -> bytes:
     """Returns the ids of a mask as a PNG of one channel with 8 bits, without an EXIF orientation.
 
     Args:
       content: a PNG with one channel or a palette. The indices into a palette are the ids, and so are the samples of a
         gray file of 1, 2 or 4 bits. 16 bits are taken where each id is below 256.
       turn: EXIF orientation to apply to the pixels.
+      mask: result of `read_mask`, if the caller has it.
 
     Returns:
       `content` itself where nothing needs to change.
@@ -254,11 +255,11 @@ def mask_as_gray_png(content: bytes, turn: int = orientation.UPRIGHT) -> bytes:
     Raises:
       DataError: The file has several channels, holds ids above 255 or is broken.
     """
-    mask = read_mask(content)
+    mask = mask or read_mask(content)
+    step = _gray_step(content)
+    if mask.mode == 'L' and step == 1 and turn == orientation.UPRIGHT:
+        return orientation.reset(content)
     with _opened(content) as image:
-        step = _gray_step(content)
-        if image.mode == 'L' and step == 1 and turn == orientation.UPRIGHT:
-            return orientation.reset(content)
         if image.mode in _SIXTEEN_BIT_MODES:
             wide = np.asarray(image)
             if wide.max(initial=0) > 255:

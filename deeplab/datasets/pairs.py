@@ -69,11 +69,13 @@ def read(item: Item, allowed: MaskIds | None) -> Pair:
         return _pair(item, image, header, orientation.Decision(True, False, False) if has_orientation else None)
     label = _contents(item.label)
     with _naming(item.label):
-        gray = images.mask_as_gray_png(label)
-        turns = _decide(item.image, header, images.read_mask(label))
+        mask = images.read_mask(label)
+        gray = images.mask_as_gray_png(label, mask=mask)
+        turns = _decide(item.image, header, mask)
         if turns is not None and turns.turn_mask:
-            gray = images.mask_as_gray_png(label, orientation.read(label))
-        counts = images.read_mask(gray).counts
+            gray = images.mask_as_gray_png(label, mask.orientation, mask)
+        # Masks of 16 bits are counted when they have 8.
+        counts = images.read_mask(gray).counts if mask.counts is None else mask.counts
         _check_ids(counts, allowed)
     return _pair(item, image, header, turns, gray, counts)
 
