@@ -260,13 +260,15 @@ def _identified(checkpoint: str, changes: Changes) -> Known:
     deduced = checkpoint_network.deduce({name: shape for name, shape in held.items() if name not in aside})
     if deduced is not None and deduced.fit.is_complete and not deduced.is_backbone:
         options = deduced.options
+        rates = f' and atrous rates {", ".join(map(str, options.aspp.rates))}' if deduced.branches else ''
         logging.info(
-            "There is no run.json beside '%s'. Its variables are those of this network: %s.%s Output stride%s cannot "
-            'be identified; set those of the training if they are others.',
+            "There is no run.json beside '%s'. Its variables are those of a network with %d classes and %s. They do "
+            'not show these values, which are assumed: output stride %d%s. Set them if the training had others.',
             checkpoint,
+            options.num_classes,
             ' '.join(checkpoint_network.settings_of(options)),
-            f' Number of classes: {options.num_classes}.',
-            ' and atrous rates' if deduced.branches else '',
+            options.output_stride,
+            rates,
         )
         return Known(options, None)
     outputs = checkpoint_network.outputs_of(held)

@@ -76,11 +76,13 @@ def test_a_run_json_of_a_plugin_s_network_or_without_sense(training, tmp_path):
     assert known.options.aspp == setup.ASPP
 
 
-def test_a_checkpoint_without_run_json_is_identified(training, tmp_path, monkeypatch):
+def test_a_checkpoint_without_run_json_is_identified(training, monkeypatch, caplog):
     checkpoint_files.remember_networks(monkeypatch)
+    caplog.set_level('INFO', 'absl')
     result = model_source.find(str(training), {})
     assert result.options.model_variant == 'tiny' and result.options.num_classes == 4
     assert result.options.aspp.filters == 8 and not result.options.aspp.image_level_feature
+    assert '4 classes' in caplog.text and 'tiny' in caplog.text and 'output stride 16.' in caplog.text
     assert result.classes.names == ('0', '1', '2', '3')
 
 
