@@ -129,8 +129,8 @@ def _evaluation(path: str, flags: Mapping[str, str], values: Values) -> options.
 
 def _from_manifest(run: Mapping[str, Any]) -> dict[str, str]:
     """Returns the flags of eval for the records that a training validated on, as far as it names them."""
-    trained, folder = run.get('options') or {}, run.get('folder') or ''
-    dataset, validation, resize = (trained.get(name) or {} for name in ('dataset', 'validation', 'resize'))
+    folder, trained = str(run.get('folder') or ''), _mapping(run.get('options'))
+    dataset, validation, resize = (_mapping(trained.get(name)) for name in ('dataset', 'validation', 'resize'))
     found: dict[str, Any] = {
         'dataset_dir': dataset.get('directory'),
         'dataset': dataset.get('name'),
@@ -140,3 +140,8 @@ def _from_manifest(run: Mapping[str, Any]) -> dict[str, str]:
     }
     texts = {name: str(value) for name, value in found.items() if value not in (None, '')}
     return {name: seen_from_here(name, value, folder) for name, value in texts.items()}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """Returns an object of a run manifest; empty for anything else, as the file may come from anywhere."""
+    return value if isinstance(value, Mapping) else {}

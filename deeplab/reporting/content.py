@@ -120,7 +120,7 @@ def _of_pass(result: Pass) -> dict[str, Any]:
             *([['Step', str(result.step)]] if result.step is not None else []),
             ['Images', f'{len(result.images)} ({len(result.images) / max(result.seconds, 1e-9):.1f} images/s)'],
             *_accuracies(matrix),
-            *([['Engine', result.engine]] if result.engine else []),
+            *([['Engine', result.engine.removeprefix('Engine: ')]] if result.engine else []),
         ],
         'classes': _class_rows(matrix, ious),
         'confusion': matrix.tolist(),

@@ -122,7 +122,8 @@ def facts(files: RunFiles) -> list[tuple[str, str]]:
     run = files.manifest
     if not run:
         return []
-    machine, git = run.get('machine') or {}, run.get('git') or {}
+    machine, git, versions = (_mapping(run.get(key)) for key in ('machine', 'git', 'versions'))
+    gpus = machine.get('gpus') if isinstance(machine.get('gpus'), list) else []
     found = [
         ('Started', run.get('started')),
         ('Command line', run.get('command_line')),
@@ -132,14 +133,14 @@ def facts(files: RunFiles) -> list[tuple[str, str]]:
         ('Training records', _records(run.get('records'))),
         ('Validation records', _records(run.get(run_manifest.VALIDATION_RECORDS))),
         ('Initial checkpoint', _with_digest(run.get(run_manifest.INITIAL_CHECKPOINT), 'path')),
-        ('Versions', ', '.join(f'{name} {version}' for name, version in (run.get('versions') or {}).items())),
+        ('Versions', ', '.join(f'{name} {version}' for name, version in versions.items())),
         (
             'Git revision',
             git.get('revision') and f'{git["revision"]}{" with changes" if git.get("is_changed") else ""}',
         ),
         ('Processor', machine.get('processor') and f'{machine["processor"]}, {machine.get("cores")} cores'),
         ('Memory', machine.get('memory_gb') and f'{machine["memory_gb"]} GB'),
-        ('GPUs', ', '.join(str(gpu) for gpu in machine.get('gpus') or ()) or ('none' if machine else None)),
+        ('GPUs', ', '.join(str(gpu) for gpu in gpus if gpu) or ('none' if machine else None)),
         ('System', machine.get('system')),
     ]
     return [(label, str(value)) for label, value in found if value not in (None, '')]
@@ -151,6 +152,11 @@ def repeat_line(files: RunFiles) -> str:
         return ''
     manifest = os.path.join(files.folder, run_manifests.FILE)
     return shlex.join(['deeplab', 'train', f'--from={manifest}', f'--train_logdir={files.folder.rstrip("/")}_again'])
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """Returns an object of a manifest; empty for anything else."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _records(records: Any) -> str:

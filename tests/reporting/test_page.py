@@ -156,3 +156,9 @@ def test_pictures_leave_room_for_the_rest_of_the_page():
     assert pictures.share(10, 10**6) == 1_700_000
     assert 500 * pictures.share(500, 20_000_000) + 20_000_000 <= pictures.MOST_BYTES
     assert pictures.share(500, 30_000_000) == 0
+
+
+def test_a_run_manifest_of_other_types_is_no_error(tmp_path):
+    run = {'command': ['a'], 'machine': ['x'], 'git': 'y', 'versions': 3, 'records': [], 'started': {'a': 1}}
+    (tmp_path / 'run.json').write_text(json.dumps({'runs': [run]}))
+    assert dict(run_files.facts(run_files.read(str(tmp_path)))) == {'Started': "{'a': 1}"}
