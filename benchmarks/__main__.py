@@ -55,6 +55,8 @@ def main(words: Sequence[str] | None = None) -> int:
         workdir.mkdir(parents=True, exist_ok=True)
         setting = _setting(arguments, workdir.resolve())
         results, document = _measure_all(chosen, setting, arguments.output)
+    if arguments.quick:
+        _say('--quick: sizes are tiny, and the figures mean nothing.')
     print('\n'.join(report.table(results)))
     if stored:
         _warn_of_differences(document['machine'], stored.get('machine', {}))
