@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 
-class _KerasLater:
-    """An import finder that refuses the modules of Keras."""
+class _NotNow:
+    """An import finder that refuses the modules of Keras, and scikit-learn."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> None:
-        """Raises `ModuleNotFoundError` for a module inside Keras; leaves all others to the finders that follow."""
-        if name.startswith('keras.'):
+        """Raises `ModuleNotFoundError` for what is refused; leaves all others to the finders that follow."""
+        if name.startswith('keras.') or name == 'sklearn':
             raise ModuleNotFoundError(f'{name} is imported later', name=name)
 
 
@@ -23,7 +23,8 @@ def shortened() -> Iterator[None]:
     """Makes an import of TensorFlow inside take about two thirds of its time; does nothing if it is imported already.
 
     TensorFlow imports Keras, and Keras imports scikit-learn if it is installed. TensorFlow continues without Keras if
-    it cannot be imported, and imports it when `tf.keras` is first used, which no program of this package does.
+    it cannot be imported, and imports it when `tf.keras` is first used, which no program of this package does. tf-slim
+    imports scikit-learn for one loss, which no program uses either, and continues without.
 
     Python's garbage collector is paused, and then disregards what has been imported: it finds nothing there, and would
     look through all of it again and again while the graph is built.
@@ -31,7 +32,7 @@ def shortened() -> Iterator[None]:
     if 'tensorflow' in sys.modules or 'keras' in sys.modules:
         yield
         return
-    finder = _KerasLater()
+    finder = _NotNow()
     was_enabled = gc.isenabled()
     sys.meta_path.insert(0, finder)  # type: ignore[arg-type]
     gc.disable()

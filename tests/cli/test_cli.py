@@ -667,8 +667,9 @@ def test_keras_waits_until_it_is_used(monkeypatch):
     finders = list(sys.meta_path)
     with first_import.shortened():
         assert importlib.util.find_spec('keras') is not None  # TensorFlow looks for its folder
-        with pytest.raises(ImportError):
-            sys.meta_path[0].find_spec('keras.src')
+        for name in ('keras.src', 'sklearn'):
+            with pytest.raises(ImportError):
+                sys.meta_path[0].find_spec(name)
         assert importlib.util.find_spec('deeplab') is not None
         assert not gc.isenabled()
     assert gc.isenabled() and sys.meta_path == finders
