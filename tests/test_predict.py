@@ -97,9 +97,11 @@ def test_files_of_others_are_kept(training, photos, monkeypatch):
         os.remove(name)
     (photos / 'out/mask/a.png.png').write_text('mine')
     assert predict.run(options(training, output_dir='out', overwrite=True)).images == 2
+    (photos / 'out/mask/a.png.png.1234567890.partial').write_text('of a killed run')
     # What predict has written itself, it replaces; what was changed since, it does not.
     assert predict.run(options(training, output_dir='out')).images == 2
     assert predict.run(options(training, 'photos/a.bmp', output_dir='out')).images == 1
+    assert not os.path.exists('out/mask/a.png.png.1234567890.partial')
     assert os.path.exists('out/mask/a.png.png') and os.path.exists('out/mask/a.png')
     (photos / 'out/mask/a.png').write_text('edited')
     with pytest.raises(OptionError, match='overwrite'):

@@ -17,6 +17,7 @@ from deeplab.wording import option
 SUMMARY = 'predictions.json'
 FORMAT = 1
 _FIELD = 'PredictOptions.output_dir'
+_OWN_NAMES = r'.+\.(png|jpg|npy)'
 _SUFFIXES = {'mask': '.png', 'color': '.png', 'confidence': '.png', 'probabilities': '.npy'}
 
 
@@ -46,6 +47,7 @@ class OutputFolder:
         self._written = written_files.WrittenFiles(folder, 'predict')
         self._lock = threading.Lock()
         self._entries: dict[str, dict[str, Any]] = {}
+        self._prepared: set[str] = set()
 
     def check(self, items: Sequence[Item]) -> None:
         """Raises `OptionError` if a result would replace a file that predict has not written."""
@@ -79,7 +81,7 @@ class OutputFolder:
             path = self._path(kind, name, _SUFFIXES.get(kind) or overlay_suffix(height, width))
             if self._is_foreign(path):
                 raise DataError(f"'{path}' exists, and predict has not written it")
-            output_files.make_folder(os.path.dirname(path))
+            self._prepare(os.path.dirname(path))
             prediction.save(path, kind, self._alpha)
             self._written.add(path)
             paths[kind] = os.path.relpath(path, self._folder).replace(os.sep, '/')
@@ -90,6 +92,14 @@ class OutputFolder:
             else:
                 entry = self._entries.setdefault(item.path, {'path': item.path, 'frames': {}})
                 entry['frames'][number] = facts
+
+    def _prepare(self, folder: str) -> None:
+        """Creates a folder, and removes what a killed run has left in it, before the first file is written there."""
+        with self._lock:
+            if folder not in self._prepared:
+                output_files.make_folder(folder)
+                files.remove_leftovers(folder, _OWN_NAMES)
+                self._prepared.add(folder)
 
     def finish(self, items: Iterable[Item], failures: Sequence[Failure], facts: dict[str, Any]) -> str:
         """Writes the summary; returns its path.
