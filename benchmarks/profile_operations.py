@@ -15,6 +15,7 @@ import argparse
 import collections
 import dataclasses
 import json
+import os
 import pathlib
 import re
 import statistics
@@ -23,10 +24,12 @@ import tempfile
 import time
 
 import numpy as np
-import tensorflow as tf
 
 if not __package__:  # run as a file
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+    os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '1')  # as the programs do
+
+import tensorflow as tf
 
 from benchmarks import _data, random_weights
 from deeplab import cli, export_model

@@ -126,6 +126,7 @@ _BENCHMARK = Program(
     example='--model_variant=mobilenet_v2 --train_crop_size=513,513 --train_batch_size=8',
     groups=(BENCHMARK, *TRAIN.groups),
     to_options=benchmark_options,
+    begin=early.use_one_dnn,  # the processes that measure inherit it
     prepare=TRAIN.prepare,
 )
 _EVAL = Program(
