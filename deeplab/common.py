@@ -11,6 +11,7 @@ IMAGE_NAME = 'image_name'  # string, value of image/filename
 HEIGHT = 'height'  # int32, rows of the image before padding
 WIDTH = 'width'  # int32, columns of the image before padding
 ORIGINAL_IMAGE = 'original_image'  # [h, w, channels], as it was decoded (visualization only)
+ORIGINAL_LABEL = 'original_label'  # [h, w, 1], the label as it was decoded (visualization only)
 ORIGINAL_HEIGHT = 'original_height'  # int32, rows of that image
 ORIGINAL_WIDTH = 'original_width'  # int32, columns of that image
 RECORD = 'record'  # int64, the record's number in its split (shards in name order)

@@ -74,7 +74,7 @@ def eval_steps(
       resize: range of the sides after resizing.
       mean_pixel: RGB, 0 to 255; the pixel that the network normalizes to zero.
       ignore_label: label of padded pixels.
-      keep_original: whether the sample also contains the image as decoded, with its size.
+      keep_original: whether the sample also contains image and label as decoded, with their size.
     """
     return [
         *([note_original] if keep_original else []),
@@ -100,11 +100,12 @@ def to_numbers(sample: Sample) -> Sample:
 
 
 def note_original(sample: Sample) -> Sample:
-    """Stores the image as decoded, and its size."""
+    """Stores image and label as decoded, and their size."""
     image = sample[common.IMAGE]
     height, width = preprocess_utils.size_of(image)
     return {
         **sample,
+        **({common.ORIGINAL_LABEL: sample[common.LABEL]} if common.LABEL in sample else {}),
         common.ORIGINAL_IMAGE: image,
         common.ORIGINAL_HEIGHT: tf.convert_to_tensor(height, tf.int32),
         common.ORIGINAL_WIDTH: tf.convert_to_tensor(width, tf.int32),

@@ -20,7 +20,7 @@ import concurrent.futures
 import dataclasses
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from absl import logging
@@ -29,7 +29,8 @@ from deeplab import common, input_preprocess
 from deeplab.core import checkpoints
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
-from deeplab.evaluation import engine_run, runner, waiting
+from deeplab.evaluation import engine_run, runner, submission, waiting
+from deeplab.evaluation.further_pictures import Extra, FurtherPictures, Shown
 from deeplab.inference import opening
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.inference.opening import Weights
@@ -78,12 +79,14 @@ class Result:
       rounds: one for each checkpoint, in order; the images of a later one replace those of an earlier one.
       pictures_dir: folder of NUMBER_image.png and NUMBER_prediction.png.
       raw_dir: folder of NAME.png with class ids; None if not requested.
+      submission: path of the archive for an evaluation server; None if not requested.
       report: where the files are, for the user.
     """
 
     rounds: tuple[Round, ...]
     pictures_dir: str
     raw_dir: str | None
+    submission: str | None
     report: str
 
 
@@ -109,8 +112,11 @@ def _run(options: VisOptions) -> Result:
     """Does the work of `run`, in a locked folder."""
     opening.check(options.engine)  # before the records, which may take long
     split = runner.open_split(
-        'vis', options.dataset, options.model, options.resize, needs_labels=False, cache_dir=options.vis_logdir
+        'vis', options.dataset, options.model, options.resize, options.needs_labels, cache_dir=options.vis_logdir
     )
+    if options.submission is not None:
+        corrupt = split.check_result.corrupt
+        submission.check(options.submission, split.descriptor, options.dataset.split, split.num_images, corrupt)
     colormap = choose_colormap(options.colormap_type, split.descriptor)
     runner.warn_of_flips(options.prediction)
     pictures_dir = output_files.make_folder(os.path.join(options.vis_logdir, PICTURES))
@@ -119,15 +125,33 @@ def _run(options: VisOptions) -> Result:
         raw_dir = output_files.make_folder(os.path.join(options.vis_logdir, RAW_PREDICTIONS))
     for folder in (pictures_dir, *([raw_dir] if raw_dir else [])):
         files.remove_leftovers(folder, r'.+\.png')
-    network = InferenceNetwork(options.model, options.prediction, options.batch_size)
+    network = InferenceNetwork(
+        options.model, options.prediction, options.batch_size, 'confidence' in options.save, of_labels_only=True
+    )
     if not options.master and options.engine == EngineOptions():
         network.check_memory('vis')
     rounds = []
+    extras: list[Extra] = []
     for checkpoint in waiting.rounds(options.checkpoint_dir, options.wait):
         written = written_files.WrittenFiles(options.vis_logdir, 'vis')
-        pictures = Pictures(pictures_dir, raw_dir, colormap, split.descriptor, options.resize, written)
+        extras = _extras(options, split, pictures_dir, colormap)
+        pictures = Pictures(pictures_dir, raw_dir, colormap, split.descriptor, options.resize, written, extras)
         rounds.append(_visualize(checkpoint, network, split, pictures, options))
-    return Result(tuple(rounds), pictures_dir, raw_dir, _report(rounds[-1], pictures_dir, raw_dir) if rounds else '')
+    report = '\n'.join([_report(rounds[-1], pictures_dir, raw_dir), *(e.report() for e in extras)]) if rounds else ''
+    archive = next((extra.path for extra in extras if isinstance(extra, submission.Submission)), None)
+    return Result(tuple(rounds), pictures_dir, raw_dir, archive, report)
+
+
+def _extras(options: VisOptions, split: runner.Split, pictures_dir: str, colormap: np.ndarray) -> list[Extra]:
+    """Returns what writes the further files of a round."""
+    extras: list[Extra] = []
+    if options.save:
+        alpha = options.overlay_alpha
+        extras.append(FurtherPictures(pictures_dir, options.save, split.descriptor, colormap, alpha))
+    if options.submission is not None:
+        sizes = split.check_result.sizes
+        extras.append(submission.Submission(options.submission, options.vis_logdir, split.descriptor, sizes))
+    return extras
 
 
 def choose_colormap(colormap_type: str | None, descriptor: DatasetDescriptor) -> np.ndarray:
@@ -166,13 +190,13 @@ def _visualize(
         keep_original=undoes_resize(options.resize),
     )
     weights = Weights(checkpoint, options.use_moving_average)
-    with (
-        engine_run.prepared(network, weights, options.engine, (options.vis_logdir,)) as ready,
-        Writer(pictures.write) as writer,
-    ):
+    keys = (*pictures.keys, *([pictures.truth_key] if options.needs_labels else []))
+    with engine_run.prepared(network, weights, options.engine, (options.vis_logdir,)) as ready:
         started = time.monotonic()
-        reading = runner.Reading(split, steps, options.batch_size, pictures.keys)
-        runner.run_batches(ready, reading, writer.add, f'vis step {step}', options.master)
+        with Writer(pictures.write) as writer:
+            reading = runner.Reading(split, steps, options.batch_size, keys)
+            runner.run_batches(ready, reading, writer.add, f'vis step {step}', options.master)
+        pictures.finish()
     seconds = time.monotonic() - started
     logging.info('%d images in %.1f s (%.1f images/s).', split.num_images, seconds, split.num_images / seconds)
     return Round(checkpoint, step, split.num_images, seconds, None if ready.report.is_default else ready.report)
@@ -205,6 +229,7 @@ class Pictures:
         descriptor: DatasetDescriptor,
         resize: ResizeOptions,
         written: written_files.WrittenFiles,
+        extras: Sequence[Extra] = (),
     ) -> None:
         """Creates the object; writes nothing yet.
 
@@ -215,13 +240,15 @@ class Pictures:
           descriptor: of the data set; raw predictions have its `eval_ids`.
           resize: how the images were resized.
           written: the list of files that vis wrote; those of earlier runs are removed before the first file is written.
+          extras: what writes further files of each image.
         """
-        self._written = written
+        self._written, self._extras = written, extras
         self._pictures_dir, self._raw_dir, self._colormap = pictures_dir, raw_dir, colormap
         self._eval_ids = None if descriptor.eval_ids is None else np.array(descriptor.eval_ids, np.uint8)
         self._undoes_resize = undoes_resize(resize)
         image = common.ORIGINAL_IMAGE if self._undoes_resize else common.IMAGE
         self._image_key = image
+        self.truth_key = common.ORIGINAL_LABEL if self._undoes_resize else common.LABEL
         original_size = (common.ORIGINAL_HEIGHT, common.ORIGINAL_WIDTH) if self._undoes_resize else ()
         self.keys = (image, common.IMAGE_NAME, common.HEIGHT, common.WIDTH, *original_size)
 
@@ -231,16 +258,20 @@ class Pictures:
         Args:
           number: its index in the split, from 0.
           name: name of the raw prediction's file, without extension.
-          sample: arrays by `keys` and `runner.PREDICTION`, without a batch dimension.
+          sample: arrays by `keys` and `runner.PREDICTION`, and for some extras by `truth_key` and
+            `runner.CONFIDENCE`, without a batch dimension.
 
         Raises:
           DataError: A file cannot be written, or one of an earlier run cannot be removed.
         """
         height, width = int(sample[common.HEIGHT]), int(sample[common.WIDTH])
         labels = sample[runner.PREDICTION][:height, :width]
+        confidence = sample[runner.CONFIDENCE][:height, :width] if runner.CONFIDENCE in sample else None
         if self._undoes_resize:
             height, width = int(sample[common.ORIGINAL_HEIGHT]), int(sample[common.ORIGINAL_WIDTH])
             labels = nearest(labels, height, width)
+            confidence = None if confidence is None else nearest(confidence, height, width)
+        truth = sample[self.truth_key][:height, :width, 0] if self.truth_key in sample else None
         image = np.clip(np.rint(sample[self._image_key][:height, :width]), 0, 255).astype(np.uint8)
         self._written.begin()
         paths = [save_annotation.save_image(save_annotation.viewable(image), self._pictures_dir, f'{number:06d}_image')]
@@ -252,8 +283,21 @@ class Pictures:
         if self._raw_dir is not None:
             ids = labels if self._eval_ids is None else self._eval_ids[labels]
             paths.append(save_annotation.save_annotation(ids, self._raw_dir, name, add_colormap=False))
+        shown = Shown(number, sample[common.IMAGE_NAME], name, image, labels, truth, confidence)
+        for extra in self._extras:
+            paths += extra.write(shown)
         for path in paths:
             self._written.add(path)
+
+    def finish(self) -> None:
+        """Writes the further files that belong to all images.
+
+        Raises:
+          DataError: One cannot be written, or an evaluation server would refuse it.
+        """
+        for extra in self._extras:
+            for path in extra.finish():
+                self._written.add(path)
 
 
 class Writer:

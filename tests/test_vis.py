@@ -1,8 +1,10 @@
 import dataclasses
+import io
 import os
 import pathlib
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -13,8 +15,8 @@ from deeplab import vis as vis_program
 from deeplab.core import preprocess_utils
 from deeplab.datasets import descriptor
 from deeplab.errors import DataError, OptionError
-from deeplab.options import ResizeOptions, VisOptions, WaitOptions
-from deeplab.utils import save_annotation
+from deeplab.options import VIS_SAVED, ResizeOptions, VisOptions, WaitOptions
+from deeplab.utils import drawing, save_annotation
 from tests import checkpoint_files
 from tests import evaluation_setup as setup
 
@@ -94,6 +96,59 @@ def test_the_resize_is_undone_where_both_bounds_are_set(options):
     for number, size in enumerate(setup.SIZES):
         assert read(result.raw_dir, f'image_{number}.png').shape == size
         np.testing.assert_array_equal(read(result.pictures_dir, f'{number:06d}_image.png'), setup.image(number))
+
+
+STREETS = [f'berlin_00000{number}_000019' for number in range(5)]
+
+
+def test_further_pictures_and_the_archive_of_a_server_have_the_sizes_of_the_images(options, tmp_path):
+    setup.write_checkpoint(options.checkpoint_dir)
+    changed = dataclasses.replace(
+        options,
+        dataset=setup.write_data(tmp_path / 'streets', names=STREETS),
+        resize=ResizeOptions(min_value=9, max_value=17),
+        save=VIS_SAVED,
+        overlay_alpha=1.0,
+        submission='cityscapes',
+    )
+    result = vis_program.run(changed)
+    colors = descriptor.load(changed.dataset.name).palette
+    for number, size in enumerate(setup.SIZES):
+        seen = {kind: read(result.pictures_dir, f'{number:06d}_{kind}.png') for kind in ('prediction', *VIS_SAVED)}
+        truth, predicted = setup.truth(number), read(result.raw_dir, f'{STREETS[number]}.png')
+        np.testing.assert_array_equal(seen['overlay'], seen['prediction'])
+        np.testing.assert_array_equal(
+            seen['errors'] == drawing.WRONG,
+            np.repeat((predicted != EVAL_IDS[truth % 4]) & (truth < 255), 3).reshape(*size, 3),
+        )
+        assert (seen['errors'][0, 0] == drawing.WITHOUT_TRUTH).all()
+        assert (seen['confidence'] == 255).all() and seen['confidence'].shape == size
+        assert seen['contours'].shape == (*size, 3)
+    legend = read(result.pictures_dir, 'legend.png')
+    assert {tuple(color) for color in colors} <= {tuple(color) for color in np.unique(legend.reshape(-1, 3), axis=0)}
+    with zipfile.ZipFile(result.submission) as archive:
+        for name in STREETS:
+            ids = np.asarray(Image.open(io.BytesIO(archive.read(f'{name}.png'))))
+            np.testing.assert_array_equal(ids, read(result.raw_dir, f'{name}.png'))
+        assert len(archive.namelist()) == 5
+    assert result.submission in result.report and 'legend.png' in result.report
+    # The next run removes all of it; names that the server does not know leave no archive.
+    with pytest.raises(DataError, match='berlin_000000_000019: image_0, image_1, image_2 and 2 more'):
+        vis_program.run(dataclasses.replace(options, submission='cityscapes'))
+    assert not pathlib.Path(result.submission).exists()
+    assert len(os.listdir(result.pictures_dir)) == 10
+
+
+def test_error_maps_need_masks_and_submissions_the_sizes_of_the_images(options, tmp_path):
+    setup.write_checkpoint(options.checkpoint_dir)
+    bare = setup.write_data(tmp_path / 'bare', 'anything', with_labels=False)
+    with pytest.raises(DataError, match='have no mask.*without error maps'):
+        vis_program.run(dataclasses.replace(options, dataset=bare, save=('errors',)))
+    with pytest.raises(OptionError, match='submission.*both bounds'):
+        dataclasses.replace(options, submission='voc', resize=ResizeOptions(max_value=6))
+    for wrong in ({'save': ('mask',)}, {'overlay_alpha': 1.5}, {'submission': 'coco'}):
+        with pytest.raises(OptionError, match=next(iter(wrong))):
+            dataclasses.replace(options, **wrong)
 
 
 def test_one_bound_alone_keeps_the_resized_size(options):

@@ -18,7 +18,7 @@ def check_records(options: TrainOptions | EvalOptions | VisOptions) -> None:
         cache_dir = options.train_logdir if options.clones.is_chief else None
     else:
         cache_dir = options.eval_logdir if isinstance(options, EvalOptions) else options.vis_logdir
-    needs_labels = not isinstance(options, VisOptions)
+    needs_labels = not isinstance(options, VisOptions) or options.needs_labels
     record_check.begin(options.dataset, options.model.num_classes, needs_labels, cache_dir)
 
 

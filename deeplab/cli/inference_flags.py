@@ -148,6 +148,26 @@ VIS_RESULTS = Group(
             'VisOptions.also_save_raw_predictions',
             'Also write the class ids, as grayscale PNG files.',
         ),
+        linked(
+            'save',
+            'VisOptions.save',
+            'Comma-separated kinds of further pictures of each image: overlay (colors over the image), contours '
+            '(outlines of the segments on the image), confidence (probability of the class, gray), errors (wrong '
+            'pixels; needs masks), legend (names and colors of the classes, in all images and in each). Not set: none.',
+            kind='string',
+        ),
+        linked(
+            'overlay_alpha',
+            'VisOptions.overlay_alpha',
+            'Opacity of the colors of overlays, 0 to 1. If given, overlays are written.',
+        ),
+        linked(
+            'submission',
+            'VisOptions.submission',
+            'Also write the archive that this evaluation server asks for: voc (PASCAL VOC 2012, .tar.gz) or '
+            'cityscapes (.zip). It is checked before it is put in place. Not set: none.',
+            choices=options.SUBMISSIONS,
+        ),
         *_wait_flags(
             _rounds('max_number_of_iterations', 'Number of checkpoints to visualize; 0: wait for new ones forever.')
         ),

@@ -129,7 +129,14 @@ def vis_options(values: Values) -> options.VisOptions:
         wait=_wait_options(values, 'max_number_of_iterations'),
         engine=filled(options.EngineOptions, values),
         colormap_type=values.if_given('colormap_type'),
+        save=_saved_by_vis(values),
     )
+
+
+def _saved_by_vis(values: Values) -> tuple[str, ...]:
+    """Returns the kinds of further pictures; an opacity of overlays asks for overlays."""
+    kinds = (*values.names('save'), *(['overlay'] if values.given('overlay_alpha') else []))
+    return tuple(dict.fromkeys(kinds))
 
 
 def export_options(values: Values) -> options.ExportOptions:

@@ -362,7 +362,8 @@ _FIXES = {
     ),
     'missing': (
         'have no mask',
-        'Such a split can be visualized, but neither trained on nor evaluated: build it again with masks.',
+        'Such a split can be visualized (without error maps), but neither trained on nor evaluated: build it again '
+        'with masks.',
     ),
     'palette': (
         'have a mask with a palette, whose colors would be read as gray levels',

@@ -167,7 +167,8 @@ class Reading(NamedTuple):
       split: where the images come from.
       steps: preprocessing of each (`input_preprocess.eval_steps`).
       batch_size: images at a time.
-      keys: which parts of each sample are returned, by the names in `common`; masks are decoded if LABEL is one.
+      keys: which parts of each sample are returned, by the names in `common`; masks are decoded if LABEL or
+        ORIGINAL_LABEL is one.
     """
 
     split: Split
@@ -198,9 +199,8 @@ def run_batches(
     """
     split, steps, batch_size, keys = reading
     with tf.Graph().as_default():
-        pipeline = input_generator.get(
-            split.reader, steps, batch_size, False, split.records, with_label=common.LABEL in keys
-        )
+        with_label = not {common.LABEL, common.ORIGINAL_LABEL}.isdisjoint(keys)
+        pipeline = input_generator.get(split.reader, steps, batch_size, False, split.records, with_label=with_label)
         fetches = {key: pipeline.samples[key] for key in (*keys, common.VALID)}
         if network.frozen is None:
             fetches[common.IMAGE] = pipeline.samples[common.IMAGE]

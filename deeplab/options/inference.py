@@ -14,6 +14,8 @@ from deeplab.registry import CONFUSION_MATRIX, ENGINES, EXPORT_FORMATS, METRICS,
 from deeplab.wording import option
 
 ALL_METRICS = 'all'  # instead of names of metrics
+VIS_SAVED = ('overlay', 'contours', 'confidence', 'errors', 'legend')
+SUBMISSIONS = ('voc', 'cityscapes')
 COLORMAP_TYPES = ('pascal', 'cityscapes', 'ade20k')
 DEFAULT_ENGINE = 'tensorflow'
 AUTO_ENGINE = 'auto'  # the fastest of the installed engines
@@ -172,7 +174,26 @@ class EvalOptions:
 
 @dataclasses.dataclass(frozen=True)
 class VisOptions:
-    """Options of `deeplab vis`."""
+    """Options of `deeplab vis`.
+
+    Attributes:
+      model: the network.
+      dataset: the split to visualize.
+      checkpoint_dir: folder of the checkpoints, or one checkpoint.
+      vis_logdir: folder for the images.
+      resize: resizing of the images before the network.
+      prediction: scales and flips that are averaged.
+      wait: how to wait for checkpoints.
+      batch_size: images per batch.
+      colormap_type: colors of the classes; None for those of the data set.
+      also_save_raw_predictions: whether class ids are written, too.
+      master: address of a TensorFlow server; empty for this process.
+      use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights.
+      engine: what runs the network.
+      save: further pictures of each image, of `VIS_SAVED`.
+      overlay_alpha: opacity of the colors of overlays, 0 to 1.
+      submission: evaluation server for which an archive is written, of `SUBMISSIONS`; None for none.
+    """
 
     model: ModelOptions
     dataset: DatasetOptions
@@ -187,12 +208,33 @@ class VisOptions:
     master: str = ''
     use_moving_average: bool = False
     engine: EngineOptions = EngineOptions()
+    save: tuple[str, ...] = ()
+    overlay_alpha: float = 0.5
+    submission: str | None = None
 
     def __post_init__(self) -> None:
         require_positive('VisOptions.batch_size', self.batch_size)
         _check_engine('VisOptions.master', self.master, self.engine)
         if self.colormap_type is not None:
             require_choice('VisOptions.colormap_type', self.colormap_type, COLORMAP_TYPES)
+        for kind in self.save:
+            require_choice('VisOptions.save', kind, VIS_SAVED)
+        good = 0 <= self.overlay_alpha <= 1
+        require(good, 'VisOptions.overlay_alpha', self.overlay_alpha, 'it must be in the range 0 to 1')
+        if self.submission is not None:
+            require_choice('VisOptions.submission', self.submission, SUBMISSIONS)
+            require(
+                (self.resize.min_value is None) == (self.resize.max_value is None),
+                'VisOptions.submission',
+                self.submission,
+                'predictions must have the sizes of the images, so set both bounds of the resizing '
+                f'({option("ResizeOptions.min_value")}, {option("ResizeOptions.max_value")}) or neither',
+            )
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether each image must have a mask."""
+        return 'errors' in self.save
 
 
 @with_parameters(EXPORT_FORMATS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 from PIL import Image
@@ -12,11 +12,10 @@ from PIL import Image
 from deeplab.errors import DataError, OptionError
 from deeplab.options import SAVED
 from deeplab.prediction.model_source import Classes
-from deeplab.utils import files
+from deeplab.utils import drawing, files
 
 # Label of the pixels whose class is not one of those that are kept.
 NO_CLASS = 255
-_BAND = 1 << 20  # pixels of a large image that are converted at a time
 _PREVIEW_SIDE = 1024
 _LARGEST_JPEG_SIDE = 65500
 _LOSSY = ('.jpg', '.jpeg')
@@ -81,7 +80,7 @@ class Prediction:
     def shares(self) -> dict[str, float]:
         """Share of the pixels of each class that occurs and is kept, 0 to 1, by its name, the largest first."""
         counts = np.zeros(256, np.int64)
-        for rows in _bands(*self.labels.shape):
+        for rows in drawing.bands(*self.labels.shape):
             counts += np.bincount(self.labels[rows].ravel(), minlength=256)
         counts[~self._is_kept] = 0
         found = [number for number in np.argsort(-counts, kind='stable').tolist() if counts[number]]
@@ -107,20 +106,11 @@ class Prediction:
         Args:
           alpha: opacity of the colors, 0 to 1. Pixels whose class is not kept show the image.
         """
-        mixed = np.empty((*self.labels.shape, 3), np.uint8)
-        for rows, part in self._overlay_parts(alpha):
-            mixed[rows] = part
-        return mixed
+        return drawing.overlay(self.image, self.labels, self._table(), self._opacity(alpha))
 
-    def _overlay_parts(self, alpha: float) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yields rows of the overlay, [rows, w, 3] uint8, so that a large image needs little memory."""
-        opacity = np.where(self._is_kept, np.float32(alpha), np.float32(0))[:, np.newaxis]  # [256, 1]
-        paint = self._table() * opacity
-        shown = self.image[..., :3] if self.image.shape[2] >= 3 else self.image[..., :1]
-        for rows in _bands(*self.labels.shape):
-            ids = self.labels[rows]
-            values = shown[rows].astype(np.float32) * (1 - opacity)[ids] + paint[ids]
-            yield rows, np.clip(np.rint(values), 0, 255).astype(np.uint8)
+    def _opacity(self, alpha: float) -> np.ndarray:
+        """Returns the opacity of the color of each id, [256]; 0 for classes that are not kept."""
+        return np.where(self._is_kept, np.float32(alpha), np.float32(0))
 
     def save(self, path: str | os.PathLike[str], kind: str = 'mask', alpha: float = 0.5) -> None:
         """Writes the prediction to a file, which is replaced as a whole.
@@ -156,15 +146,12 @@ class Prediction:
         height, width = self.labels.shape
         if kind == 'overlay':
             mixed = Image.new('RGB', (width, height))
-            for rows, part in self._overlay_parts(alpha):
+            opacity = self._opacity(alpha)
+            for rows, part in drawing.overlay_parts(self.image, self.labels, self._table(), opacity):
                 mixed.paste(Image.fromarray(part), (0, rows.start))
             return mixed
         if kind == 'confidence':
-            gray = np.empty((height, width), np.uint8)
-            shares = self.confidence if self._confidence is None else self._confidence
-            for rows in _bands(height, width):
-                gray[rows] = np.rint(shares[rows].astype(np.float32) * 255)
-            return Image.fromarray(gray)
+            return Image.fromarray(drawing.shades(self.confidence if self._confidence is None else self._confidence))
         picture = Image.fromarray(self.labels)
         if kind == 'color':
             picture.putpalette(self._table().tobytes())
@@ -185,12 +172,6 @@ class Prediction:
 def overlay_suffix(height: int, width: int) -> str:
     """Returns the extension of the file for an overlay: JPEG, or PNG for a picture that is too long for JPEG."""
     return '.jpg' if max(height, width) <= _LARGEST_JPEG_SIDE else '.png'
-
-
-def _bands(height: int, width: int) -> list[slice]:
-    """Returns slices of rows that cover an image, each of a moderate number of pixels."""
-    rows = max(_BAND // width, 1)
-    return [slice(top, top + rows) for top in range(0, height, rows)]
 
 
 def _encoded(picture: Image.Image, kind: str) -> bytes:

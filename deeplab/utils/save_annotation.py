@@ -49,13 +49,14 @@ def save_annotation(
     return save_image(pixels, save_dir, filename)
 
 
-def save_image(pixels: np.ndarray, save_dir: str, filename: str) -> str:
+def save_image(pixels: np.ndarray, save_dir: str, filename: str, palette: np.ndarray | None = None) -> str:
     """Writes pixels as SAVE_DIR/FILENAME.png, atomically.
 
     Args:
       pixels: [h, w] (gray) or [h, w, 3] (RGB) uint8.
       save_dir: existing folder.
       filename: name without extension.
+      palette: [256, 3] uint8, with which [h, w] are stored as indices; None for no palette.
 
     Returns:
       Path of the file.
@@ -66,7 +67,10 @@ def save_image(pixels: np.ndarray, save_dir: str, filename: str) -> str:
     path = os.path.join(save_dir, f'{filename}.png')
     try:
         content = io.BytesIO()  # if Pillow writes the file, it reports a full disk as "encoder error -2"
-        Image.fromarray(pixels).save(content, 'PNG', **_COMPRESSION)
+        picture = Image.fromarray(pixels)
+        if palette is not None:
+            picture.putpalette(palette.tobytes())
+        picture.save(content, 'PNG', **_COMPRESSION)
         with files.written_whole(path, 'wb') as stream:
             stream.write(content.getvalue())
     except OSError as error:

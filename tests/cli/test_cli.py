@@ -309,6 +309,12 @@ def test_colormap_type_counts_only_when_it_is_given():
     assert cli.options_of('vis', [*VIS, '--colormap_type=pascal']).colormap_type == 'pascal'
 
 
+def test_an_opacity_asks_for_overlays():
+    assert cli.options_of('vis', VIS).save == ()
+    given = cli.options_of('vis', [*VIS, '--overlay_alpha=0.3', '--save=errors, legend', '--submission=voc'])
+    assert (given.save, given.overlay_alpha, given.submission) == (('errors', 'legend', 'overlay'), 0.3, 'voc')
+
+
 def test_numbers_of_a_repeated_flag_may_also_stand_in_one():
     assert cli.options_of('train', [*TRAIN, '--atrous_rates=6,12', '--atrous_rates=18']).model.aspp.rates == (6, 12, 18)
 

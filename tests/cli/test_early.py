@@ -18,8 +18,9 @@ def test_each_program_begins_the_check_that_it_needs(monkeypatch):
         'networks': [],
     }.items():
         find_program(name).begin(options_of(name, words))
-    assert [(split.split, split.directory) for split, *_ in begun] == [('val', 'records')] * 3
-    assert [rest for _, *rest in begun] == [[11, True, 't'], [11, True, 'e'], [11, False, 'v']]
+    find_program('vis').begin(options_of('vis', ['--vis_logdir=v', '--save=errors', *NETWORK]))
+    assert [(split.split, split.directory) for split, *_ in begun] == [('val', 'records')] * 4
+    assert [rest for _, *rest in begun] == [[11, True, 't'], [11, True, 'e'], [11, False, 'v'], [11, True, 'v']]
 
 
 def test_one_dnn_is_chosen_before_tensorflow_is_imported_unless_the_user_chooses(monkeypatch):

@@ -82,9 +82,12 @@ NEW = {
     'vis': {
         'engine',
         'inference_threads',
+        'overlay_alpha',
         'precision',
         'preset',
+        'save',
         'skip_corrupt_records',
+        'submission',
         'timeout_secs',
         'use_moving_average',
     },
@@ -240,7 +243,7 @@ OTHER_VALUES = {
     'preset': 'edgetpu_deeplab',
     'preview_path': 'other.png',
     'ps_hosts': 'b:2',
-    'save': 'color',
+    'save': 'overlay',
     'train_batch_size': '4',
     'worker_hosts': 'a:1,b:1',
 }

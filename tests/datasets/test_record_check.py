@@ -129,8 +129,8 @@ def test_a_split_without_masks(tmp_path):
     dataset = dataset_of(tmp_path, [files.record(0, label=None), files.record(1, label=None)])
     assert message(dataset, 3, 255) == (
         "2 of 2 records of split 'train' have no mask: train-00000-of-00001.tfrecord, record 0, image 'image_0'; "
-        "train-00000-of-00001.tfrecord, record 1, image 'image_1'. Such a split can be visualized, but neither trained "
-        'on nor evaluated: build it again with masks.'
+        "train-00000-of-00001.tfrecord, record 1, image 'image_1'. Such a split can be visualized (without error "
+        'maps), but neither trained on nor evaluated: build it again with masks.'
     )
     check_result = record_check.check(dataset, 3, 255, needs_labels=False)
     assert check_result.records.tolist() == [0, 1]

@@ -10,6 +10,7 @@ from deeplab.errors import DataError, OptionError
 from deeplab.prediction import prediction as module
 from deeplab.prediction.model_source import Classes
 from deeplab.prediction.prediction import NO_CLASS, Prediction
+from deeplab.utils import drawing
 
 IMAGE = np.full((2, 4, 3), 100, np.uint8)
 LABELS = np.array([[0, 0, 1, 2], [0, 0, 1, 2]], np.uint8)
@@ -40,7 +41,7 @@ def test_overlay(monkeypatch):
     assert made().overlay(0.25)[1].tolist() == [[75, 75, 75], [75, 75, 75], [125, 75, 75], [75, 88, 139]]
     assert np.array_equal(made().overlay(1.0), made().colored())
     whole = made().overlay()
-    monkeypatch.setattr(module, '_BAND', 4)  # one row
+    monkeypatch.setattr(drawing, '_BAND', 4)  # one row
     assert np.array_equal(made().overlay(), whole) and made().shares['sky'] == 0.5
     gray = made(image=IMAGE[..., :1].astype(np.float32))
     assert np.array_equal(gray.overlay(), whole)

@@ -1,0 +1,131 @@
+"""Further pictures of vis: overlays, contours, confidences, error maps and legends."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.utils import drawing, legend, save_annotation
+
+LEGEND = 'legend'
+
+
+class Shown(NamedTuple):
+    """What vis shows of an image.
+
+    Attributes:
+      number: index of the image in the split, from 0.
+      image_name: its name in the record.
+      name: name for a file, without extension, that no other image has.
+      image: [h, w, channels] uint8.
+      ids: [h, w] predicted class ids.
+      truth: [h, w] true class ids, or the ignore label; None if they were not read.
+      confidence: [h, w] float32, probabilities of the predicted classes; None if they were not computed.
+    """
+
+    number: int
+    image_name: bytes
+    name: str
+    image: np.ndarray
+    ids: np.ndarray
+    truth: np.ndarray | None
+    confidence: np.ndarray | None
+
+
+class Extra(Protocol):
+    """Writes further files of images; several threads may use it at a time."""
+
+    def write(self, shown: Shown) -> list[str]:
+        """Writes the files of an image; returns their paths."""
+
+    def finish(self) -> list[str]:
+        """Writes the files that belong to all images, when these have been written; returns their paths."""
+
+    def report(self) -> str:
+        """Returns one line about the files, for the user."""
+
+
+class FurtherPictures:
+    """Writes NUMBER_KIND.png for each image and kind, and legend.png for all."""
+
+    def __init__(
+        self,
+        folder: str,
+        kinds: Sequence[str],
+        descriptor: DatasetDescriptor,
+        colormap: np.ndarray,
+        overlay_alpha: float,
+    ) -> None:
+        """Creates the object; writes nothing yet.
+
+        Args:
+          folder: existing folder for the pictures.
+          kinds: of `options.VIS_SAVED`.
+          descriptor: of the data set.
+          colormap: [n, 3] uint8, colors of the classes.
+          overlay_alpha: opacity of the colors of overlays, 0 to 1.
+        """
+        self._folder, self._kinds, self._descriptor = folder, tuple(dict.fromkeys(kinds)), descriptor
+        self._colors, self._alpha = colormap, overlay_alpha
+        self._lock = threading.Lock()
+        self._pixels = np.zeros(descriptor.num_classes, np.int64)  # of each class in all images
+
+    def write(self, shown: Shown) -> list[str]:
+        """Writes the pictures of an image; returns their paths.
+
+        Raises:
+          DataError: A file cannot be written.
+        """
+        return [
+            save_annotation.save_image(self._pixels_of(kind, shown), self._folder, f'{shown.number:06d}_{kind}')
+            for kind in self._kinds
+        ]
+
+    def finish(self) -> list[str]:
+        """Writes the legend of all classes, if legends are wanted; returns its path.
+
+        Raises:
+          DataError: The file cannot be written.
+        """
+        if LEGEND not in self._kinds:
+            return []
+        sheet = legend.drawn(self._entries(self._pixels, range(len(self._pixels))))
+        return [save_annotation.save_image(np.asarray(sheet), self._folder, LEGEND)]
+
+    def report(self) -> str:
+        """Returns one line about the files, for the user."""
+        paths = [f'000000_{kind}.png' for kind in self._kinds]
+        if LEGEND in self._kinds:
+            paths.append(f'{LEGEND}.png')
+        return f'Further pictures: {os.path.join(self._folder, paths[0])}{"".join(f", {path}" for path in paths[1:])}'
+
+    def _pixels_of(self, kind: str, shown: Shown) -> np.ndarray:
+        """Returns the picture of a kind, [h, w] or [h, w, 3] uint8."""
+        if kind == 'overlay':
+            return drawing.overlay(shown.image, shown.ids, self._colors, self._alpha)
+        if kind == 'contours':
+            return drawing.contours(shown.image, shown.ids, self._colors)
+        if kind == 'confidence':
+            assert shown.confidence is not None
+            return drawing.shades(shown.confidence)
+        if kind == 'errors':
+            assert shown.truth is not None
+            return drawing.errors(shown.image, shown.ids, shown.truth, self._descriptor.ignore_label)
+        pixels = np.bincount(shown.ids.ravel(), minlength=len(self._pixels))
+        with self._lock:
+            self._pixels += pixels
+        found = np.flatnonzero(pixels)
+        order = found[np.argsort(-pixels[found], kind='stable')]
+        return np.asarray(legend.drawn(self._entries(pixels, order.tolist())))
+
+    def _entries(self, pixels: np.ndarray, classes: Sequence[int]) -> list[legend.Entry]:
+        """Returns the lines of a legend: the given classes with their shares of all pixels."""
+        total = max(int(pixels.sum()), 1)
+        return [
+            legend.Entry(self._descriptor.class_name(i), self._colors[i], f'{pixels[i] / total:.1%}') for i in classes
+        ]

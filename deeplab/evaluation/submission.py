@@ -1,0 +1,279 @@
+"""Archives for the evaluation servers of PASCAL VOC and Cityscapes, checked before they are put in place."""
+
+from __future__ import annotations
+
+import collections
+import io
+import os
+import re
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from absl import logging
+from PIL import Image
+
+from deeplab.datasets import palettes
+from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.errors import DataError, OptionError
+from deeplab.evaluation.further_pictures import Shown
+from deeplab.utils import files, names, output_files, save_annotation
+from deeplab.wording import option
+
+_FIELD = 'VisOptions.submission'
+_MOST_CASES = 3  # that a message names
+
+Size = tuple[int, int]  # height and width
+
+
+class Server(NamedTuple):
+    """What an evaluation server asks for.
+
+    Attributes:
+      archive: name of the file.
+      folder: of the pictures in the archive.
+      ids: the ids that it evaluates.
+      names: matches names of images; the group `image` is what the server identifies an image by.
+      example: of a name.
+      has_palette: whether pictures are indices of a palette, which is that of VOC; otherwise they are gray.
+      dataset: data set with these ids.
+    """
+
+    archive: str
+    folder: str
+    ids: tuple[int, ...]
+    names: re.Pattern[str]
+    example: str
+    has_palette: bool
+    dataset: str
+
+
+SERVERS = {
+    # Source: development kit of VOC 2012, section 5.3: one indexed PNG file a test image, named as the image, in the
+    # folder of the competition; comp6 allows any training data. The server takes .tar, .tgz and .tar.gz.
+    'voc': Server(
+        'voc_submission.tar.gz',
+        'results/VOC2012/Segmentation/comp6_test_cls/',
+        tuple(range(21)),
+        re.compile(r'(?P<image>\d{4}_\d{6})'),
+        '2008_000001',
+        True,
+        'pascal_voc_seg',
+    ),
+    # Source: cityscapesScripts, evalPixelLevelSemanticLabeling: ids of labels.py (not train ids), names
+    # CITY_SEQUENCE_FRAME*.png in any folder, exactly one for each image; uploaded as one ZIP file.
+    'cityscapes': Server(
+        'cityscapes_submission.zip',
+        '',
+        (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33),
+        re.compile(r'(?P<image>[A-Za-z-]+_\d{6}_\d{6}).*'),
+        'berlin_000000_000019',
+        False,
+        'cityscapes',
+    ),
+}
+
+
+class Submission:
+    """Writes the pictures of a split as a server asks for them, and then their archive; see `further_pictures.Extra`.
+
+    Attributes:
+      path: of the archive.
+    """
+
+    def __init__(self, server: str, folder: str, descriptor: DatasetDescriptor, sizes: np.ndarray) -> None:
+        """Creates the object; writes nothing yet.
+
+        Args:
+          server: one of `SERVERS`.
+          folder: for the archive, and for a folder with its content.
+          descriptor: of the data set.
+          sizes: [n, 2], height and width of each image of the split.
+        """
+        self._server = SERVERS[server]
+        self.path = os.path.join(folder, self._server.archive)
+        self._root = os.path.join(folder, f'{server}_submission')
+        self._pictures = os.path.join(self._root, self._server.folder)
+        self._ids = np.array(_submitted_ids(descriptor), np.uint8)
+        self._palette = palettes.bit_shift_palette(256) if self._server.has_palette else None
+        self._sizes = sizes
+        self._lock = threading.Lock()
+        self._found: dict[int, tuple[str, str]] = {}  # name of the image and of the file
+
+    def write(self, shown: Shown) -> list[str]:
+        """Writes the picture of an image; returns its path.
+
+        Raises:
+          DataError: The file cannot be written.
+        """
+        output_files.make_folder(self._pictures)
+        path = save_annotation.save_image(self._ids[shown.ids], self._pictures, shown.name, self._palette)
+        with self._lock:
+            self._found[shown.number] = (names.file_name(shown.image_name)[0], shown.name)
+        return [path]
+
+    def finish(self) -> list[str]:
+        """Writes the archive, checks it and puts it in place; returns its path.
+
+        Raises:
+          DataError: The server would refuse it, or it cannot be written.
+        """
+        files.remove_leftovers(os.path.dirname(self.path), re.escape(self._server.archive))
+        expected = {
+            f'{self._server.folder}{name}.png': (int(self._sizes[number][0]), int(self._sizes[number][1]))
+            for number, (_, name) in self._found.items()
+        }
+        try:
+            with files.written_beside(self.path) as temporary:
+                _write_archive(temporary, self._root, sorted(expected), self._server)
+                wrong = [*self._wrong_names(), *problems(temporary, self._server, expected)]
+                if wrong:
+                    raise DataError(
+                        f"'{self.path}' is not written, because the server would refuse it: {'; '.join(wrong)}. Fix "
+                        f'the records or the data set; the pictures are in {self._root}.'
+                    )
+        except OSError as error:
+            raise DataError(f"Cannot write '{self.path}': {error.strerror or error}.") from None
+        return [self.path]
+
+    def report(self) -> str:
+        """Returns one line about the archive, for the user."""
+        return f'For the evaluation server, checked: {self.path}'
+
+    def _wrong_names(self) -> list[str]:
+        """Returns what is wrong with the names of the images, and with their number."""
+        found = [self._found[number][0] for number in sorted(self._found)]
+        matches = {name: self._server.names.fullmatch(name) for name in found}
+        unknown = [name for name in found if matches[name] is None]
+        keys = collections.Counter(match['image'] for name in found if (match := matches[name]) is not None)
+        twice = [key for key, count in keys.items() if count > 1]
+        wrong = []
+        if len(found) != len(self._sizes):
+            wrong.append(f'{len(self._sizes) - len(found)} of {len(self._sizes)} images are missing')
+        if unknown:
+            shown = [names.shown(name) for name in unknown]
+            wrong.append(f'names that are not like {self._server.example}: {_listed(shown)}')
+        if twice:
+            wrong.append(f'several images of one name: {_listed(twice)}')
+        return wrong
+
+
+def check(server: str, descriptor: DatasetDescriptor, split: str, num_images: int, unreadable: Sequence[str]) -> None:
+    """Checks what can be known before anything is predicted: ids, and the number of images.
+
+    Args:
+      server: one of `SERVERS`.
+      descriptor: of the data set.
+      split: its name.
+      num_images: number of valid records in it.
+      unreadable: records that are skipped, one line each.
+
+    Raises:
+      OptionError: The server does not evaluate the ids of the data set.
+      DataError: A record cannot be read.
+    """
+    allowed = SERVERS[server].ids
+    foreign = sorted(set(_submitted_ids(descriptor)) - set(allowed))
+    if foreign:
+        raise OptionError(
+            f"{option(_FIELD, server)}: the data set '{descriptor.name}' gives the ids {_listed(foreign)}, which the "
+            f'server does not evaluate. Use {option("DatasetOptions.name", SERVERS[server].dataset)}, or set eval_ids '
+            f'in the description of the data set to ids among {", ".join(map(str, allowed))}.'
+        )
+    if unreadable:
+        raise DataError(
+            f'{option(_FIELD, server)} needs every image of the split, but {len(unreadable)} records cannot be read: '
+            f'{_listed(unreadable)}. Build the records again.'
+        )
+    known = descriptor.splits.get(split)
+    if known is not None and known != num_images:
+        logging.warning(
+            "The records of split '%s' have %d images, the split itself has %d: the server refuses an archive in which "
+            'images are missing.',
+            split,
+            num_images,
+            known,
+        )
+
+
+def problems(path: str, server: Server, expected: Mapping[str, Size]) -> list[str]:
+    """Returns what a server would find wrong in an archive; nothing if it is good.
+
+    Args:
+      path: of the archive.
+      server: what is asked for.
+      expected: height and width of each picture, by its name in the archive.
+    """
+    missing = dict.fromkeys(expected)
+    wrong: dict[str, list[str]] = {}
+    for name, content in _members(path, server):
+        shown = names.shown(name.removeprefix(server.folder))
+        if name not in expected:
+            wrong.setdefault('pictures of no image', []).append(shown)
+        elif name not in missing:
+            wrong.setdefault('pictures that are there twice', []).append(shown)
+        elif (kind := _wrong_picture(content, expected[name], server)) is not None:
+            wrong.setdefault(kind[0], []).append(f'{shown}{kind[1]}')
+        missing.pop(name, None)
+    if missing:
+        wrong['missing pictures'] = [names.shown(name.removeprefix(server.folder)) for name in missing]
+    return [f'{kind}: {_listed(cases)}' for kind, cases in wrong.items()]
+
+
+def _wrong_picture(content: bytes, size: Size, server: Server) -> tuple[str, str] | None:
+    """Returns what is wrong with a picture: the kind, and details; None if nothing is."""
+    try:
+        with Image.open(io.BytesIO(content), formats=('PNG',)) as picture:
+            if picture.size != size[::-1]:
+                found = f'{picture.height}x{picture.width} for {size[0]}x{size[1]}'
+                return 'sizes that are not those of the images', f' ({found})'
+            if picture.mode != ('P' if server.has_palette else 'L'):
+                return 'pictures that do not hold ids in 8 bits', ''
+            ids = np.asarray(picture)
+    except (OSError, SyntaxError, ValueError) as error:
+        return 'pictures that cannot be read', f' ({error})'
+    foreign = np.setdiff1d(np.flatnonzero(np.bincount(ids.ravel(), minlength=256)), server.ids)
+    return ('ids that the server does not evaluate', f' ({_listed(foreign.tolist())})') if len(foreign) else None
+
+
+def _submitted_ids(descriptor: DatasetDescriptor) -> Sequence[int]:
+    """Returns the id of each class in the data set's own evaluation."""
+    return range(descriptor.num_classes) if descriptor.eval_ids is None else descriptor.eval_ids
+
+
+def _listed(cases: Sequence[object]) -> str:
+    """Returns the first cases, and the number of the others."""
+    more = f' and {len(cases) - _MOST_CASES} more' if len(cases) > _MOST_CASES else ''
+    return f'{", ".join(map(str, cases[:_MOST_CASES]))}{more}'
+
+
+def _write_archive(path: str, root: str, pictures: Iterable[str], server: Server) -> None:
+    """Writes an archive of the given pictures below `root`; those that do not exist are left out."""
+    found = [name for name in pictures if os.path.isfile(os.path.join(root, name))]
+    if server.archive.endswith('.zip'):
+        with zipfile.ZipFile(path, 'w', zipfile.ZIP_STORED) as archive:  # PNG files are compressed already
+            for name in found:
+                archive.write(os.path.join(root, name), name)
+        return
+    with tarfile.open(path, 'w:gz', compresslevel=1) as tar:
+        for name in found:
+            member = tarfile.TarInfo(name)  # without the user's name
+            member.size = os.path.getsize(os.path.join(root, name))
+            with open(os.path.join(root, name), 'rb') as stream:
+                tar.addfile(member, stream)
+
+
+def _members(path: str, server: Server) -> Iterator[tuple[str, bytes]]:
+    """Yields name and content of each file in an archive."""
+    if server.archive.endswith('.zip'):
+        with zipfile.ZipFile(path) as archive:
+            for info in archive.infolist():
+                yield info.filename, archive.read(info)
+        return
+    with tarfile.open(path, 'r:gz') as tar:
+        for member in tar:
+            stream = tar.extractfile(member)
+            yield member.name, stream.read() if stream is not None else b''
