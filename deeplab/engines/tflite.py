@@ -12,13 +12,20 @@ import numpy as np
 
 from deeplab.core.lazy import tf
 from deeplab.registry import Engine, Execution, FrozenGraph, Outputs, Predict, register
+from deeplab.wording import option
 
 _MODEL = 'model.tflite'
 _RUNTIME = 'ai_edge_litert'
 
 
 def convert(graph: FrozenGraph, folder: str, execution: Execution) -> None:
-    """Writes the network as TensorFlow Lite's model, see `Engine.convert`."""
+    """Writes the network as TensorFlow Lite's model, see `Engine.convert`.
+
+    Raises:
+      ValueError: the network takes images of any size, which the converter cannot express.
+    """
+    if None in graph.shape[1:3]:
+        raise ValueError(f'it needs one size of images; set {option("ModelOptions.crop_size")}')
     from tensorflow.python.util import deprecation
 
     from deeplab.core import sessions  # imports TensorFlow

@@ -3,24 +3,28 @@
 Covers inference/network.py.
 """
 
+import contextlib
 import dataclasses
+import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from deeplab import common, model
+from deeplab.errors import OptionError
 from deeplab.inference import opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.options import EngineOptions, ModelOptions, PredictionOptions
-from deeplab.registry import BACKBONES, register
+from deeplab.registry import BACKBONES, ENGINES, Engine, Outputs, register
+from deeplab.utils import packages
 from tests.toy_network import TOY
 
 MODEL = ModelOptions({common.OUTPUT_TYPE: 3}, crop_size=(33, 49), model_variant='toy')
 
 
 @pytest.fixture(scope='module')
-def weights(tmp_path_factory):
+def checkpoint(tmp_path_factory):
     """A checkpoint of the toy network with its initial weights; the network is known while the tests run."""
     path = str(tmp_path_factory.mktemp('checkpoint') / 'model.ckpt-0')
     with BACKBONES.changes_undone():
@@ -29,7 +33,49 @@ def weights(tmp_path_factory):
             model.multi_scale_logits(tf.zeros([1, *MODEL.crop_size, 3]), MODEL)
             session.run(tf.compat.v1.global_variables_initializer())
             tf.compat.v1.train.Saver().save(session, path, write_meta_graph=False)
-        yield opening.Weights(path)
+        yield path
+
+
+@pytest.fixture
+def weights(checkpoint, tmp_path):
+    """The checkpoint in a folder of its own."""
+    for path in pathlib.Path(checkpoint).parent.glob('model*'):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    return opening.Weights(str(tmp_path / 'model.ckpt-0'))
+
+
+class FakeEngine:
+    """An engine whose format is a file with the labels to return; a test changes how it works."""
+
+    def __init__(self):
+        self.conversions = 0
+        self.error = None
+        self.labels = None
+
+    def convert(self, graph, folder, execution):
+        self.conversions += 1
+        if self.error:
+            raise self.error
+        pathlib.Path(folder, 'graph').write_bytes(graph.graph_def.SerializeToString(deterministic=True))
+        self.graph = graph
+
+    @contextlib.contextmanager
+    def load(self, folder, execution):
+        with ENGINES.get('tensorflow').open(self.graph, execution) as predict:
+            yield (lambda images: Outputs(self.labels)) if self.labels is not None else predict
+
+
+@pytest.fixture
+def fake():
+    """The engine 'fake', as the tests of this file know it."""
+    engine = FakeEngine()
+    with ENGINES.changes_undone():
+        register(Engine(name='fake', convert=engine.convert, load=engine.load))
+        yield engine
+
+
+def _network(**changes):
+    return InferenceNetwork(dataclasses.replace(MODEL, **changes), PredictionOptions(), 1)
 
 
 def _images(n=2, height=33, width=49):
@@ -52,14 +98,101 @@ def test_a_network_of_any_size_predicts_as_one_of_that_size(weights):
     assert larger.labels.shape == (1, 65, 33) and larger.probabilities.shape == (1, 65, 33, 3)
 
 
-@pytest.mark.parametrize('engine', ['openvino', 'onnxruntime', 'tflite'])
-def test_each_engine_gives_the_labels_of_tensorflow(weights, engine):
+@pytest.mark.parametrize(
+    'engine',
+    ['tflite', pytest.param('openvino', marks=pytest.mark.slow), pytest.param('onnxruntime', marks=pytest.mark.slow)],
+)
+def test_a_network_in_each_engine(weights, engine):
+    if packages.missing(ENGINES.get(engine).requires):
+        pytest.skip('it is not installed')
     network = InferenceNetwork(MODEL, PredictionOptions(), 1, with_probabilities=True)
     images = _images(1)
     with opening.opened(network, weights, EngineOptions()) as predict:
         expected = predict(images)
     with opening.opened(network, weights, EngineOptions(engine)) as predict:
         found = predict(images)
-    assert found.labels.dtype == np.int32 and found.probabilities.dtype == np.float32
     assert np.mean(found.labels == expected.labels) >= 0.999
     np.testing.assert_allclose(found.probabilities, expected.probabilities, atol=1e-4)
+
+
+def test_a_checkpoint_is_converted_once_for_each_network(weights, fake):
+    for _ in range(2):
+        with opening.opened(_network(), weights, EngineOptions('fake')) as predict:
+            predict(_images(1))
+    assert fake.conversions == 1
+    with opening.opened(_network(output_stride=8), weights, EngineOptions('fake')):
+        pass
+    assert fake.conversions == 2
+    assert len(list(pathlib.Path(weights.checkpoint).parent.glob('.engines/*'))) == 2
+
+
+@pytest.mark.parametrize(
+    ('message', 'parts'),
+    [
+        (
+            'Model was not converted.\n-- No conversion rule found for operations: ResizeBilinear, Other',
+            'ResizeBilinear',
+        ),
+        ("'tf.ArgMax'\nCustom ops: ArgMax, Conv2D", 'ArgMax, Conv2D'),
+        ('something else: Conv2D\nmore', 'something else: Conv2D.'),
+    ],
+)
+def test_operations_that_an_engine_cannot_convert_are_named(weights, fake, message, parts):
+    fake.error = RuntimeError(message)
+    with pytest.raises(OptionError) as error:
+        with opening.opened(_network(), weights, EngineOptions('fake')):
+            pass
+    assert parts in str(error.value) and "engine='fake'" in str(error.value) and '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize('engine', ['tflite', pytest.param('openvino', marks=pytest.mark.slow)])
+def test_an_engine_names_an_operation_that_it_does_not_know(weights, engine, monkeypatch):
+    if packages.missing(ENGINES.get(engine).requires):
+        pytest.skip('it is not installed')
+    predict_labels = model.predict_labels
+
+    def with_bessel(images, *arguments, **keywords):
+        return predict_labels(tf.raw_ops.BesselI0(x=images), *arguments, **keywords)
+
+    monkeypatch.setattr(model, 'predict_labels', with_bessel)
+    with pytest.raises(OptionError, match='no conversion for the operation BesselI0'):
+        with opening.opened(_network(), weights, EngineOptions(engine)):
+            pass
+
+
+def test_an_engine_with_other_labels_is_refused(weights, fake):
+    fake.labels = np.zeros([1, 33, 49], np.int32)
+    with pytest.raises(OptionError, match=r'labels are those of TensorFlow on only .*99.9%'):
+        with opening.opened(_network(), weights, EngineOptions('fake')):
+            pass
+    assert not list(pathlib.Path(weights.checkpoint).parent.glob('.engines/*'))
+
+
+def test_an_engine_that_is_not_installed():
+    with ENGINES.changes_undone():
+        register(Engine(name='fake', requires=('no_such_package',), install="'deeplab[fake]'"))
+        with pytest.raises(OptionError, match=r"no_such_package, .*pip install 'deeplab\[fake\]'"):
+            opening.check(EngineOptions('fake'))
+
+
+def test_a_type_that_processor_or_engine_do_not_have(fake):
+    with pytest.raises(OptionError, match=r"precision='bfloat16' .*fake computes in float32 only"):
+        opening.check(EngineOptions('fake', 'bfloat16'))
+
+
+def test_auto_takes_the_fastest_and_leaves_out_what_fails(weights, fake, monkeypatch, caplog):
+    broken = FakeEngine()
+    broken.error = RuntimeError('it is broken')
+    register(Engine(name='broken', convert=broken.convert, load=broken.load))
+    register(Engine(name='absent', requires=('no_such_package',)))
+    known = {name: ENGINES.get(name) for name in ('fake', 'broken', 'absent', 'tensorflow')}
+    monkeypatch.setattr(ENGINES, 'records', lambda: tuple(known.values()))
+    times = iter([0.25, 0.5])  # of fake, of tensorflow
+    monkeypatch.setattr(opening, '_time', lambda predict, images: next(times))
+    network = _network()
+    with caplog.at_level('INFO'):
+        assert opening.fastest(network, weights, EngineOptions('auto', threads=2)) == EngineOptions('fake', threads=2)
+    (line,) = [message for message in caplog.messages if 'takes fake' in message]
+    assert 'fake 250 ms, tensorflow 500 ms' in line
+    assert 'it is broken' in line and 'no_such_package not installed' in line
+    assert opening.fastest(network, weights, EngineOptions('auto', threads=2)).engine == 'fake'  # not timed again

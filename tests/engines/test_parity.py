@@ -1,0 +1,47 @@
+"""One small network of each backbone family in each engine: labels and probabilities of TensorFlow."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from deeplab import common, model
+from deeplab.benchmarking.inference import write_random_weights
+from deeplab.inference import opening
+from deeplab.inference.network import InferenceNetwork
+from deeplab.options import AsppOptions, DecoderOptions, EngineOptions, ModelOptions, PredictionOptions
+from deeplab.registry import ENGINES
+from deeplab.utils import packages
+
+CLASSES = {common.OUTPUT_TYPE: 5}
+ASPP = AsppOptions(rates=(1, 2), filters=16)
+DECODER = DecoderOptions(output_strides=(4,), filters=16)
+FAMILIES = {
+    'mobilenet_v2': {'depth_multiplier': 0.25, 'output_stride': 8},
+    'mobilenet_v3_small_seg': {'depth_multiplier': 0.5},
+    'resnet_v1_50_beta': {'aspp': ASPP},
+    'xception_41': {'aspp': ASPP, 'decoder': DECODER},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('variant', FAMILIES)
+def test_networks_in_each_engine(variant, tmp_path):
+    options = ModelOptions(CLASSES, crop_size=(49, 65), model_variant=variant, **FAMILIES[variant])
+    network = InferenceNetwork(options, PredictionOptions(), 1, with_probabilities=True)
+    weights = opening.Weights(str(tmp_path / 'model.ckpt'))
+    with tf.Graph().as_default() as graph:
+        model.multi_scale_logits(tf.zeros([1, *options.crop_size, 3]), options)
+    write_random_weights(graph, weights.checkpoint)
+    images = np.random.default_rng(1).uniform(0, 255, [1, 49, 65, 3]).astype(np.float32)
+    with opening.opened(network, weights, EngineOptions()) as predict:
+        expected = predict(images)
+    logits = np.log(expected.probabilities)
+    tried = ['openvino', 'tflite', *(['onnxruntime'] if variant == 'mobilenet_v2' else [])]  # it converts for long
+    for engine in tried:
+        if packages.missing(ENGINES.get(engine).requires):
+            continue
+        with opening.opened(network, weights, EngineOptions(engine)) as predict:
+            found = predict(images)
+        assert np.mean(found.labels == expected.labels) >= 0.999, engine
+        difference = np.abs(np.log(found.probabilities) - logits).max()
+        assert difference <= 1e-3 * logits.std(), f'{engine}: {difference} of {logits.std()}'
