@@ -20,7 +20,10 @@ from absl import logging
 
 import deeplab
 from deeplab.core import checkpoints
+from deeplab.errors import DataError
+from deeplab.options import DEFAULT_ENGINE
 from deeplab.utils import files
+from deeplab.wording import option
 
 FOLDER = '.engines'
 MOST_KEPT = 8  # converted networks in one folder; those that were not used for longest are removed
@@ -77,7 +80,8 @@ def converted(key: str, folders: Sequence[str], convert: Callable[[str], None]) 
       convert: writes the network to an empty folder.
 
     Raises:
-      Exception: what `convert` raises; then nothing is kept.
+      DataError: it cannot be written.
+      Exception: what else `convert` raises; then nothing is kept.
     """
     for folder in folders:
         path = os.path.join(folder, FOLDER, key)
@@ -119,9 +123,9 @@ def _write(path: str, convert: Callable[[str], None]) -> None:
     folder, name = os.path.split(path)
     files.remove_leftovers(folder, r'[0-9a-f]+')
     temporary = files.temporary_name(path)
-    files.remove(temporary)
-    os.makedirs(temporary)
     try:
+        files.remove(temporary)
+        os.makedirs(temporary)
         convert(temporary)
         with open(os.path.join(temporary, _NOTE), 'w', encoding='utf-8') as file:
             json.dump({'files': _digests(temporary), 'key': name}, file)
@@ -132,6 +136,11 @@ def _write(path: str, convert: Callable[[str], None]) -> None:
         except OSError:
             if not os.path.isdir(path):  # else another process was faster
                 raise
+    except OSError as error:  # such as a full disk
+        raise DataError(
+            f"Cannot write the converted network to '{path}': {error.strerror or error}. Free space there, or use "
+            f'{option("EngineOptions.engine", DEFAULT_ENGINE)}.'
+        ) from error
     finally:
         with contextlib.suppress(OSError):
             files.remove(temporary)

@@ -1,10 +1,12 @@
 """The cache of converted networks: keys, damage, folders that cannot be written, old entries."""
 
+import errno
 import os
 import pathlib
 
 import pytest
 
+from deeplab.errors import DataError
 from deeplab.inference import conversion_cache
 from tests import evaluation_setup
 
@@ -48,6 +50,15 @@ def test_a_conversion_that_fails_leaves_nothing(tmp_path):
         raise ValueError('no')
 
     with pytest.raises(ValueError):
+        _converted(tmp_path, convert)
+    assert os.listdir(tmp_path / '.engines') == []
+
+
+def test_a_full_disk_is_named_and_leaves_nothing(tmp_path):
+    def convert(folder):
+        raise OSError(errno.ENOSPC, 'No space left on device')
+
+    with pytest.raises(DataError, match='No space left on device'):
         _converted(tmp_path, convert)
     assert os.listdir(tmp_path / '.engines') == []
 
