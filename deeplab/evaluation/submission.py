@@ -147,15 +147,14 @@ class Submission:
         """Returns what is wrong with the names of the images, and with their number."""
         found = [self._found[number][0] for number in sorted(self._found)]
         matches = {name: self._server.names.fullmatch(name) for name in found}
-        unknown = [name for name in found if matches[name] is None]
-        keys = collections.Counter(match['image'] for name in found if (match := matches[name]) is not None)
-        twice = [key for key, count in keys.items() if count > 1]
+        unknown = [names.shown(name) for name, match in matches.items() if match is None]
+        keys = collections.Counter(match['image'] if (match := matches[name]) else name for name in found)
+        twice = [names.shown(key) for key, count in keys.items() if count > 1]
         wrong = []
         if len(found) != len(self._sizes):
             wrong.append(f'{len(self._sizes) - len(found)} of {len(self._sizes)} images are missing')
         if unknown:
-            shown = [names.shown(name) for name in unknown]
-            wrong.append(f'names that are not like {self._server.example}: {_listed(shown)}')
+            wrong.append(f'names that are not like {self._server.example}: {_listed(unknown)}')
         if twice:
             wrong.append(f'several images of one name: {_listed(twice)}')
         return wrong

@@ -65,6 +65,7 @@ def test_cityscapes_gets_label_ids(tmp_path):
     ('server', 'names', 'said'),
     [
         ('voc', ['2008_000001', 'photo'], 'not like 2008_000001: photo'),
+        ('voc', ['evil', 'evil'], 'not like 2008_000001: evil; several images of one name: evil'),
         ('voc', ['2008_000001'], '1 of 2 images are missing'),
         ('cityscapes', ['bonn_000001_000019', 'bonn_000001_000019_leftImg8bit'], 'one name: bonn_000001_000019'),
     ],
