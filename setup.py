@@ -36,8 +36,8 @@ setuptools.setup(
         'video': ['imageio[ffmpeg]>=2.31'],
         'tensorboard': ['tensorboard>=2.19'],
         'report': ['vl-convert-python>=1.7,<2'],
-        'test': ['pytest>=8.0', 'pytest-xdist>=3.5', 'pyyaml>=6.0', 'selenium>=4.20', 'vl-convert-python>=1.7,<2'],
-        'dev': ['mypy>=1.11', 'pytest>=8.0', 'pytest-xdist>=3.5', 'pyyaml>=6.0', 'ruff>=0.6'],
+        'test': ['pytest>=8.0', 'pytest-xdist>=3.5', 'pyyaml>=6.0'],
+        'dev': ['mypy>=1.11', 'pytest>=8.0', 'pytest-xdist>=3.5', 'pyyaml>=6.0', 'ruff>=0.6', 'selenium>=4.20'],
     },
     entry_points={'console_scripts': ['deeplab = deeplab.start:main']},
 )

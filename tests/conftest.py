@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import os
 import pathlib
 import resource
 import signal
@@ -23,7 +24,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Handles signals as a shell in the foreground has them: jobs in the background, and nohup, ignore some."""
+    """Chooses the kernels that the programs use, and handles signals as a shell in the foreground has them.
+
+    Jobs in the background, and nohup, ignore some signals.
+    """
+    os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '1')  # read once, when TensorFlow is imported
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
