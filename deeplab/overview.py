@@ -10,6 +10,7 @@ SUMMARIES = {
     'build_voc2012_data': 'Write TFRecords of a data set in the layout of PASCAL VOC: images, masks, lists.',
     'build_cityscapes_data': 'Write TFRecords of Cityscapes.',
     'build_ade20k_data': 'Write TFRecords of ADE20K.',
+    'build_folder_data': 'Write TFRecords, and a description, of any folder of images and folder of masks.',
     'remove_gt_colormap': 'Convert masks with a color palette to masks of class ids.',
     'preview': 'Draw the input of training: records, the effect of each augmentation, augmented samples.',
     'train': 'Train a network on the records of a data set.',

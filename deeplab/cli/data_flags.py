@@ -147,3 +147,68 @@ _FORMATS = (
 def builder_groups(*paths: Flag) -> tuple[Group, ...]:
     """Returns the groups of a builder whose input and output folders are `paths`."""
     return Group('Files', (*paths, *_FORMATS)), _BUILDER, *EVERY_PROGRAM
+
+
+def _folder(name: str, meaning: str, kind: str | None = None) -> Flag:
+    """Returns a flag of build_folder_data."""
+    is_path = name.endswith('_folder') or name in ('output_dir', 'colors', 'dataset')
+    return linked(name, f'BuildFolderOptions.{name}', meaning, kind=kind, is_path=is_path)
+
+
+BUILD_FOLDER = (
+    Group(
+        'Files',
+        (
+            _folder('image_folder', 'Folder of the images (jpg, png, npy), and of folders of them.'),
+            _folder(
+                'mask_folder',
+                'Folder of the masks: PNG files that have the path of their image, relative to its folder.',
+            ),
+            _folder('mask_suffix', 'End of the name of each mask that its image does not have, such as _mask.'),
+            _folder('allow_unmatched', 'Leave out images without a mask and masks without an image.'),
+            _folder('output_dir', 'Folder for the TFRecord shards and the description of the data set, dataset.json.'),
+        ),
+    ),
+    Group(
+        'Splits',
+        (
+            _folder(
+                'list_folder',
+                'Folder with a file SPLIT.txt for each split: one file name per line, with or without folder and '
+                'extension.',
+            ),
+            _folder(
+                'val_fraction',
+                'Share of the images in the split val; the others are train. Not set: the folders train, val and test '
+                'of the images, or 0.1 if there are none.',
+            ),
+            _folder(
+                'group_pattern',
+                'Regular expression that finds the group in the path of an image, such as ^(.*)_[0-9]+$ for the frames '
+                'of videos. All images of a group are in one split.',
+            ),
+        ),
+    ),
+    Group(
+        'Classes',
+        (
+            _folder(
+                'class_names',
+                kind='string',
+                meaning='Names of the classes, separated by commas, or a file with one per line. Not set: those of '
+                '--dataset or --colors, or class_0, class_1, ...',
+            ),
+            _folder(
+                'colors',
+                'File with the color of each class, for masks with colors: one per line, such as 128 64 0 road, or '
+                'JSON. Not set: the colors of --dataset.',
+            ),
+            _folder(
+                'dataset',
+                'Data set with the same classes, whose names, colors and ignore label to use: a known name, a Python '
+                'module, or a JSON or YAML file.',
+            ),
+        ),
+    ),
+    _BUILDER,
+)

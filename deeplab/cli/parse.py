@@ -15,6 +15,7 @@ from deeplab.cli.program import Program, find_program, names_in_messages, owners
 from deeplab.cli.repeat import seen_from_here
 from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError, check_words, with_named, without_undefined
+from deeplab.datasets import description_file
 from deeplab.errors import UserError
 from deeplab.utils import run_manifests
 from deeplab.zoo import catalog
@@ -53,6 +54,7 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
     if 'preset' in values and parsed['preset']:
         _apply_preset(parsed['preset'], program, values)
     _check_required(program, parsed)
+    _apply_description(program, values, parsed)
     _apply_run(program, values, parsed)
     return parsed
 
@@ -111,6 +113,17 @@ def _apply_run(program: Program, values: flags.FlagValues, parsed: Values) -> No
             taken.append(f'--{name}={str(shown).lower() if isinstance(shown, bool) else shown}')
     if taken:
         parsed.notes.append(f'Flags from {file}, as they are not given: {" ".join(taken)}')
+
+
+def _apply_description(program: Program, values: flags.FlagValues, parsed: Values) -> None:
+    """Sets --dataset, unless it is given, to the description that lies beside the records."""
+    if not {'dataset', 'dataset_dir'} <= program.flags.keys() or values['dataset'].present:
+        return
+    folder = parsed.path('dataset_dir')
+    path = description_file.beside(folder) if folder else None
+    if path is not None:
+        values['dataset'].value = path
+        parsed.notes.append(f'Flag from the folder of the records, as it is not given: --dataset={path}')
 
 
 def _apply_preset(name: str, program: Program, values: flags.FlagValues) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 
 from deeplab import options
 from deeplab.cli import early, program
-from deeplab.cli.data_flags import AUGMENTATION, NUM_WORKERS, SEED, builder_groups, data_group
+from deeplab.cli.data_flags import AUGMENTATION, BUILD_FOLDER, NUM_WORKERS, SEED, builder_groups, data_group
 from deeplab.cli.inference_flags import (
     ADD_FLIPPED_IMAGES,
     ENGINE,
@@ -33,6 +33,7 @@ from deeplab.cli.to_options import (
     download_options,
     eval_options,
     export_options,
+    folder_options,
     networks_options,
     plain_options,
     predict_options,
@@ -290,6 +291,14 @@ _BUILD_ADE20K = Program(
     ),
     to_options=plain_options(options.BuildAde20kOptions),
 )
+_BUILD_FOLDER = Program(
+    name='build_folder_data',
+    module='deeplab.datasets.build_folder_data',
+    summary=SUMMARIES['build_folder_data'],
+    example='--image_folder=images --mask_folder=masks --output_dir=tfrecord',
+    groups=(*BUILD_FOLDER, *EVERY_PROGRAM),
+    to_options=folder_options,
+)
 _REMOVE_COLORMAP = Program(
     name='remove_gt_colormap',
     module='deeplab.datasets.remove_gt_colormap',
@@ -523,6 +532,7 @@ program.register(
     _BUILD_VOC,
     _BUILD_CITYSCAPES,
     _BUILD_ADE20K,
+    _BUILD_FOLDER,
     _REMOVE_COLORMAP,
     _PREVIEW,
     TRAIN,

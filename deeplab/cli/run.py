@@ -148,6 +148,8 @@ def _report(result: Any) -> str:
         lines.append(f'  {split}: {facts["images"]} images in {facts["shards"]} shards{masks}')
     if 'masks' in result:
         lines.append(f'  {result["masks"]} masks')
+    if 'description' in result:
+        lines.append(f'  {result["description"]}: {result["num_classes"]} classes')
     return '\n'.join(lines)
 
 

@@ -117,6 +117,14 @@ def eval_options(values: Values) -> options.EvalOptions:
     )
 
 
+def folder_options(values: Values) -> options.BuildFolderOptions:
+    """Returns the options of build_folder_data."""
+    names = values.names('class_names')
+    if len(names) == 1:  # perhaps a file
+        names = (os.path.expanduser(names[0]),)
+    return filled(options.BuildFolderOptions, values, class_names=names)
+
+
 def vis_options(values: Values) -> options.VisOptions:
     """Returns the options of vis."""
     return filled(

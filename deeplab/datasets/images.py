@@ -274,7 +274,7 @@ def several_channels(mask: Mask) -> str:
     """Returns the message for a mask of several channels, with the fix."""
     return (
         f'it has {mask.channels} channels ({mask.mode}), but a mask has one channel of ids; if colors denote classes, '
-        'map each color to its id first'
+        'map each color to its id first, or build the records with build_folder_data --colors=FILE'
     )
 
 

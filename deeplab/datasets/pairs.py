@@ -11,6 +11,7 @@ import numpy as np
 from absl import logging
 
 from deeplab.datasets import example, images, orientation, tfrecord
+from deeplab.datasets.color_tables import ColorTable
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError
 from deeplab.wording import option
@@ -26,11 +27,13 @@ class Item:
       image: path of the image.
       label: path of its mask; None for a split without masks.
       name: value of `image/filename`.
+      colors: what the colors of the mask mean; None for a mask of ids.
     """
 
     image: str
     label: str | None
     name: str
+    colors: ColorTable | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,6 +72,8 @@ def read(item: Item, allowed: MaskIds | None) -> Pair:
         return _pair(item, image, header, orientation.Decision(True, False, False) if has_orientation else None)
     label = _contents(item.label)
     with _naming(item.label):
+        if item.colors is not None:
+            label = item.colors.as_ids(label)
         mask = images.read_mask(label)
         gray = images.mask_as_gray_png(label, mask=mask)
         turns = _decide(item.image, header, mask)

@@ -14,6 +14,7 @@ from deeplab.options.builders import (
     BuildAde20kOptions,
     BuildCityscapesOptions,
     BuilderOptions,
+    BuildFolderOptions,
     BuildVocOptions,
     RemoveColormapOptions,
 )
@@ -71,6 +72,7 @@ __all__ = [
     'BenchmarkOptions',
     'BuildAde20kOptions',
     'BuildCityscapesOptions',
+    'BuildFolderOptions',
     'BuildVocOptions',
     'BuilderOptions',
     'COLORMAP_TYPES',

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
+from deeplab.errors import OptionError
 from deeplab.options.data import IMAGE_FORMATS, LABEL_FORMATS
 from deeplab.options.rules import require, require_choice, require_positive
+from deeplab.wording import option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -85,6 +88,54 @@ class BuildAde20kOptions(BuilderOptions):
     val_image_folder: str = './ADE20K/ADEChallengeData2016/images/validation'
     val_image_label_folder: str = './ADE20K/ADEChallengeData2016/annotations/validation'
     output_dir: str = './ADE20K/tfrecord'
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildFolderOptions(BuilderOptions):
+    """Options of `deeplab build_folder_data`. It takes files of every known format, whatever the formats above.
+
+    Attributes:
+      image_folder: folder of the images, and of folders of them.
+      mask_folder: folder of the masks, whose paths there, without extension, are those of the images.
+      mask_suffix: what the stem of each mask has in addition to that of its image, such as '_mask'.
+      list_folder: folder with a file SPLIT.txt for each split; None for no lists.
+      val_fraction: share of the images in the split val; None for the folders train, val and test of the images if all
+        images are in such folders, or else 0.1.
+      group_pattern: regular expression that finds the group in the path of an image: its first group in parentheses,
+        or else the match. Images of one group are in one split. None for a group for each image.
+      allow_unmatched: whether to leave out images without a mask, and masks without an image.
+      colors: file with the color of each class, for masks with colors; None for none.
+      class_names: names of the classes, or one file that has one in each line; none for class_0, class_1, ...
+      dataset: data set, as for `descriptor.load`, whose classes, names and colors to use; None for none.
+    """
+
+    image_folder: str = './images'
+    mask_folder: str = './masks'
+    mask_suffix: str = ''
+    list_folder: str | None = None
+    val_fraction: float | None = None
+    group_pattern: str | None = None
+    allow_unmatched: bool = False
+    colors: str | None = None
+    class_names: tuple[str, ...] = ()
+    dataset: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.val_fraction is not None:
+            allowed = 'it must be 0 or more, and less than 1'
+            require(0 <= self.val_fraction < 1, 'BuildFolderOptions.val_fraction', self.val_fraction, allowed)
+        by_list = option('BuildFolderOptions.list_folder', self.list_folder)
+        for name in ('val_fraction', 'group_pattern'):
+            if self.list_folder and (value := getattr(self, name)) is not None:
+                other = option(f'BuildFolderOptions.{name}', value)
+                raise OptionError(f'{by_list} and {other} both choose the splits. Omit one of them.')
+        if self.group_pattern is not None:
+            try:
+                re.compile(self.group_pattern)
+            except re.error as error:
+                allowed = f'it is not a regular expression: {error}'
+                require(False, 'BuildFolderOptions.group_pattern', self.group_pattern, allowed)
 
 
 @dataclasses.dataclass(frozen=True)

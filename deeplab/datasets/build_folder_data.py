@@ -1,0 +1,249 @@
+"""Builder of TFRecord files, and of a description, from any folder of images and folder of masks."""
+
+from __future__ import annotations
+
+if __name__ == '__main__':  # first, so that help and errors do not wait for TensorFlow
+    import os
+    import sys
+
+    if not __package__:  # started by its path: put the folder above deeplab/ on the path instead of this file's
+        sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    from deeplab import start
+
+    sys.exit(start.main(['build_folder_data', *sys.argv[1:]]))
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tqdm
+
+from deeplab.datasets import (
+    build_data,
+    color_tables,
+    description_file,
+    descriptor,
+    file_pairs,
+    folder_splits,
+    images,
+    pairs,
+    palettes,
+)
+from deeplab.datasets.mask_ids import MaskIds
+from deeplab.errors import DataError, OptionError
+from deeplab.options import BuildFolderOptions
+from deeplab.wording import option
+
+DEFAULT_NUM_SHARDS = 4
+_SHOWN = 3  # number of files that a message names
+
+
+@dataclasses.dataclass(frozen=True)
+class Classes:
+    """What is known of the classes before the masks are read.
+
+    Attributes:
+      count: number of classes; None if only the masks can tell.
+      ignore_label: id of pixels that are excluded.
+      names: their names; None for none.
+      known: the data set that was given; None for none.
+      table: colors of masks; None for masks of ids alone.
+    """
+
+    count: int | None
+    ignore_label: int
+    names: tuple[str, ...] | None
+    known: descriptor.DatasetDescriptor | None
+    table: color_tables.ColorTable | None
+
+
+def run(options: BuildFolderOptions) -> dict[str, Any]:
+    """Reads and checks all files, and then writes the splits and the description of the data set.
+
+    Args:
+      options: the input and the output.
+
+    Returns:
+      A summary of what was written (`build_data.write_splits`), with the path of the description and num_classes.
+
+    Raises:
+      OptionError: Names, colors and number of classes disagree.
+      DataError: A folder or file is missing, has no partner or is invalid. Nothing is written then.
+    """
+    classes = read_classes(options)
+    splits = find_items(options, classes.table)
+    counts = _check(splits, classes, options.num_workers)
+    count = _inferred(counts, classes.ignore_label) if classes.count is None else classes.count
+    described = _description(options, classes, count, splits)
+    build_data.warn_of_ignored_class(count, classes.ignore_label)
+    exact = dataclasses.replace(options, num_classes=count, ignore_label=classes.ignore_label)
+    summary = build_data.write_splits(splits, exact, DEFAULT_NUM_SHARDS)
+    path = description_file.write(options.output_dir, described)
+    return {**summary, 'description': path, 'num_classes': count}
+
+
+def find_items(
+    options: BuildFolderOptions, table: color_tables.ColorTable | None = None
+) -> dict[str, list[pairs.Item]]:
+    """Finds the records of every split.
+
+    Args:
+      options: the input.
+      table: colors of the masks; None for masks of ids.
+
+    Returns:
+      Records by split.
+
+    Raises:
+      DataError: A folder or list is missing, or a file has no partner.
+    """
+    build_data.require_folder(options.image_folder, 'BuildFolderOptions.image_folder')
+    build_data.require_folder(options.mask_folder, 'BuildFolderOptions.mask_folder')
+    if options.list_folder:
+        build_data.require_folder(options.list_folder, 'BuildFolderOptions.list_folder')
+    found = file_pairs.find(options)
+    splits = folder_splits.split(list(found), options)
+    return {
+        split: [pairs.Item(*found[stem], name=stem, colors=table) for stem in stems] for split, stems in splits.items()
+    }
+
+
+def read_classes(options: BuildFolderOptions) -> Classes:
+    """Collects what the options say of the classes.
+
+    Raises:
+      OptionError: A file cannot be read, or number, names and colors disagree.
+    """
+    known = descriptor.load(options.dataset) if options.dataset else None
+    ignore_label = options.ignore_label
+    if known is not None and ignore_label == BuildFolderOptions().ignore_label:
+        ignore_label = known.ignore_label
+    names = _names(options.class_names)
+    if options.colors:
+        table: color_tables.ColorTable | None = color_tables.load(options.colors, ignore_label)
+    else:
+        table = None if known is None else color_tables.of_palette(known.palette[: known.num_classes])
+    ids = (
+        [entry.class_id for entry in table.entries if entry.class_id != ignore_label]
+        if options.colors and table
+        else []
+    )
+    counts = {
+        'num_classes': options.num_classes,
+        'class_names': len(names) if names else None,
+        'dataset': known.num_classes if known is not None else None,
+        'colors': max(ids) + 1 if ids else None,
+    }
+    given = {name: count for name, count in counts.items() if count is not None}
+    if len(set(given.values())) > 1:
+        text = ', '.join(f'{count} by {option(f"BuildFolderOptions.{name}")}' for name, count in given.items())
+        raise OptionError(f'The numbers of classes disagree: {text}.')
+    return Classes(next(iter(given.values()), None), ignore_label, names, known, table)
+
+
+def _names(given: Sequence[str]) -> tuple[str, ...] | None:
+    """Returns the names of the classes, which a single file may hold; None for none."""
+    if len(given) != 1 or not os.path.isfile(given[0]):
+        return tuple(given) or None
+    try:
+        lines = pathlib.Path(given[0]).read_text('utf-8-sig').splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"The names of the classes, '{given[0]}', cannot be read: {error}.") from None
+    return tuple(line.strip() for line in lines if line.strip()) or None
+
+
+def _check(splits: Mapping[str, Sequence[pairs.Item]], classes: Classes, num_workers: int | None) -> np.ndarray:
+    """Reads every image and mask; returns the number of pixels of each id in all masks.
+
+    Raises:
+      DataError: Files are invalid; the message has the first ones, and how many there are.
+    """
+    items = list({item.name: item for split in splits.values() for item in split}.values())
+    allowed = None if classes.count is None else MaskIds(classes.count, classes.ignore_label)
+
+    def checked(item: pairs.Item) -> np.ndarray | DataError:
+        try:
+            counts = pairs.read(item, allowed).counts
+        except DataError as error:
+            return error
+        return np.zeros(256, np.int64) if counts is None else counts
+
+    total, errors = np.zeros(256, np.int64), []
+    with contextlib.closing(build_data.in_order(checked, items, num_workers)) as results:
+        for result in tqdm.tqdm(results, 'check', len(items), leave=False, disable=not sys.stderr.isatty()):
+            if isinstance(result, DataError):
+                errors.append(str(result))
+            else:
+                total += result
+    if errors:
+        more = f' And {len(errors) - _SHOWN} more.' if len(errors) > _SHOWN else ''
+        count = f'{len(errors)} of {len(items)} pairs are invalid. ' if len(errors) > 1 else ''
+        raise DataError(count + ' '.join(errors[:_SHOWN]) + more)
+    return total
+
+
+def _inferred(counts: np.ndarray, ignore_label: int) -> int:
+    """Returns the number of classes that the ids of all masks suggest.
+
+    Raises:
+      DataError: The ids are probably not those of classes.
+    """
+    ids = [int(i) for i in np.flatnonzero(counts) if i != ignore_label]
+    if not ids:
+        raise DataError(
+            f'All pixels of all masks have the id {ignore_label}, which is ignored. Fix the masks, or set another '
+            f'{option("BuilderOptions.ignore_label")}.'
+        )
+    is_full = ids == list(range(len(ids))) and len(ids) > 1
+    advice = None if is_full else MaskIds(max(len(ids), 2), ignore_label).advice(counts)
+    if advice is not None:
+        override = option('BuilderOptions.num_classes', max(ids) + 1)
+        raise DataError(f'Fix the masks, {advice}. If the ids are right, set {override}.')
+    return ids[-1] + 1
+
+
+def _description(
+    options: BuildFolderOptions, classes: Classes, count: int, splits: Mapping[str, Sequence[pairs.Item]]
+) -> descriptor.DatasetDescriptor:
+    """Returns the description of the records."""
+    is_given = classes.table is not None and bool(options.colors)
+    names, palette = classes.names, None
+    if is_given and classes.table is not None:
+        names, palette = names or classes.table.names(count), classes.table.palette(count)
+    known = classes.known
+    if known is not None:
+        names = names or (known.class_names and tuple(known.class_names))
+        palette = known.palette if palette is None else palette
+    folder = os.path.basename(os.path.abspath(options.output_dir)) or 'dataset'
+    channels, bits = (
+        _image_kind(next(iter(splits.values()))[0].image)
+        if known is None
+        else (
+            known.image_channels,
+            known.image_bits,
+        )
+    )
+    return descriptor.DatasetDescriptor(
+        name=folder if known is None else known.name,
+        num_classes=count,
+        ignore_label=classes.ignore_label,
+        splits={split: len(items) for split, items in splits.items()},
+        class_names=names or [f'class_{number}' for number in range(count)],
+        palette=palettes.bit_shift_palette(count) if palette is None else palette,
+        eval_ids=None if known is None else known.eval_ids,
+        image_channels=channels,
+        image_bits=bits,
+        ignore_label_is_class=known is not None and known.ignore_label_is_class,
+        categories=None if known is None else known.categories,
+    )
+
+
+def _image_kind(path: str) -> tuple[int, int]:
+    """Returns the channels and bits of arrays; those that other images are read with by default."""
+    header = images.read_header(pathlib.Path(path).read_bytes())
+    return (header.channels, header.bits) if header.format == 'npy' else (3, 8)

@@ -1,0 +1,99 @@
+"""Search for image files and mask files that belong together, by their paths in two folders."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from deeplab.datasets import folders
+from deeplab.errors import DataError
+from deeplab.options import IMAGE_FORMATS, BuildFolderOptions
+from deeplab.utils.names import shown
+from deeplab.wording import option
+
+# Files that are certainly meant as masks, although only PNG can be read: the error names them.
+MASK_FORMATS = ('png', 'jpg', 'jpeg')
+_SHOWN = 10  # number of names that a message lists
+
+
+def find(options: BuildFolderOptions) -> dict[str, tuple[str, str]]:
+    """Returns paths of image and mask by their common stem, which is a relative path without extension; sorted.
+
+    Raises:
+      DataError: A folder has no such files, two files have the same stem, or one has no partner.
+    """
+    same = os.path.realpath(options.image_folder) == os.path.realpath(options.mask_folder)
+    formats = ('png',) if same else MASK_FORMATS
+    masks = _by_stem(options.mask_folder, formats, options.mask_suffix, () if same else (options.image_folder,))
+    _require_some(masks, options.mask_folder, f'mask (*{options.mask_suffix}.png)', 'mask_folder')
+    taken = {os.path.realpath(path) for path in masks.values()} if same else set()
+    inner = () if same else (options.mask_folder,)
+    images = _by_stem(options.image_folder, IMAGE_FORMATS, '', inner, lambda path: os.path.realpath(path) not in taken)
+    _require_some(images, options.image_folder, f'image ({", ".join(IMAGE_FORMATS)})', 'image_folder')
+    both = sorted(images.keys() & masks.keys())
+    if not both or not options.allow_unmatched:
+        _require_partners(images, masks, options)
+    return {stem: (images[stem], masks[stem]) for stem in both}
+
+
+def named(stems: Sequence[str]) -> str:
+    """Returns at most ten names, separated by commas, and how many there are beside them."""
+    more = f' and {len(stems) - _SHOWN} more' if len(stems) > _SHOWN else ''
+    return ', '.join(map(shown, stems[:_SHOWN])) + more
+
+
+def _by_stem(
+    folder: str,
+    formats: Sequence[str],
+    suffix: str,
+    without: Sequence[str],
+    is_wanted: Callable[[str], bool] = lambda path: True,
+) -> dict[str, str]:
+    """Returns the files of a folder and the folders in it by stem, without those in the folders `without`."""
+    visited = {os.path.realpath(other) for other in without}
+    found: dict[str, str] = {}
+    for here, inner, names in os.walk(folder, followlinks=True):
+        if (real := os.path.realpath(here)) in visited:
+            inner.clear()
+            continue
+        visited.add(real)
+        inner[:] = sorted(name for name in inner if not name.startswith(('.', '__MACOSX')))
+        for name in sorted(names):
+            stem, extension = os.path.splitext(name)
+            path = os.path.join(here, name)
+            fits = extension[1:].lower() in formats and stem.endswith(suffix) and not name.startswith('.')
+            if not fits or not is_wanted(path):
+                continue
+            key = os.path.relpath(os.path.join(here, stem[: len(stem) - len(suffix)]), folder).replace(os.sep, '/')
+            if key in found:
+                raise DataError(
+                    f"'{found[key]}' and '{path}' have the same name except for the extension. Remove one of them."
+                )
+            found[key] = path
+    return found
+
+
+def _require_some(found: Mapping[str, str], folder: str, what: str, field: str) -> None:
+    """Raises `DataError` if no file was found."""
+    if not found:
+        fix = f'Set {option(f"BuildFolderOptions.{field}")}.'
+        raise DataError(f"There is no {what} in '{folder}' or its folders. {folders.summary(folder)} {fix}")
+
+
+def _require_partners(images: Mapping[str, str], masks: Mapping[str, str], options: BuildFolderOptions) -> None:
+    """Raises `DataError` if a file has no partner."""
+    without_mask, without_image = sorted(images.keys() - masks.keys()), sorted(masks.keys() - images.keys())
+    parts = []
+    if without_mask:
+        parts.append(f'{len(without_mask)} of {len(images)} images have no mask: {named(without_mask)}.')
+    if without_image:
+        parts.append(f'{len(without_image)} of {len(masks)} masks have no image: {named(without_image)}.')
+    if not parts:
+        return
+    fix = f'Leave them out with {option("BuildFolderOptions.allow_unmatched", True)}.'
+    if len(without_mask) == len(images):
+        fix = (
+            'A mask has the path of its image, relative to its folder, apart from the extension. If the names of all '
+            f'masks end in the same text, such as _mask, set {option("BuildFolderOptions.mask_suffix")}.'
+        )
+    raise DataError(' '.join([*parts, fix]))

@@ -1,0 +1,318 @@
+"""The builder of any folder of images and folder of masks, and the description that it writes.
+
+Covers datasets/build_folder_data.py, datasets/color_tables.py, datasets/description_file.py, datasets/file_pairs.py and
+datasets/folder_splits.py.
+"""
+
+import json
+import os
+import pathlib
+
+import numpy as np
+import pytest
+
+from deeplab import cli
+from deeplab.datasets import (
+    build_data,
+    build_folder_data,
+    color_tables,
+    description_file,
+    descriptor,
+    example,
+    folder_splits,
+    images,
+    record_index,
+)
+from deeplab.errors import DataError, OptionError
+from deeplab.options import BuildFolderOptions
+from tests.datasets import files
+
+PALETTE = np.array([[0, 0, 0], [128, 64, 0], [0, 255, 0]], np.uint8)
+
+
+def write(root, stems, mask=files.png, mask_suffix=''):
+    """Images and masks of some stems, with suffixes of every kind; the options."""
+    for seed, stem in enumerate(stems):
+        image, extension = [(files.jpeg, 'jpg'), (files.jpeg, 'JPEG'), (files.png, 'Png')][seed % 3]
+        for folder, name, content in (
+            ('images', f'{stem}.{extension}', image(files.pixels(seed=seed))),
+            ('masks', f'{stem}{mask_suffix}.{["png", "PNG"][seed % 2]}', mask(files.ids(seed=seed))),
+        ):
+            path = root / folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+    return {
+        'image_folder': str(root / 'images'),
+        'mask_folder': str(root / 'masks'),
+        'output_dir': str(root / 'records'),
+        'num_shards': 1,
+    }
+
+
+def records(folder, split):
+    index = record_index.RecordIndex.walk([f'{folder}/{split}-00000-of-00001.tfrecord'])
+    return [example.parse(index.read(record)) for record in range(len(index))]
+
+
+def pixels_of(content):
+    with images.Image.open(images.io.BytesIO(content)) as image:
+        return np.asarray(image)
+
+
+def failure(arguments, kind=DataError, **more):
+    with pytest.raises(kind) as caught:
+        build_folder_data.run(BuildFolderOptions(**{**arguments, **more}))
+    assert '\n' not in str(caught.value)
+    assert not os.path.exists(arguments['output_dir'])
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    'kind',
+    ['ids', 'palette', '16 bits', '4 bits', 'RGB', 'RGBA', 'palette of colors', 'RGB by description'],
+)
+def test_every_kind_of_mask_becomes_ids(tmp_path, kind):
+    table = tmp_path / 'colors.txt'
+    table.write_text('0 0 0 ground\n128,64,0;tree\n# a remark\n#00ff00 house\n')
+    (tmp_path / 'given.json').write_text(json.dumps({'num_classes': 3, 'palette': PALETTE.tolist()}))
+    alpha = np.full((6, 8, 1), 77, np.uint8)
+    encode, more = {
+        'ids': (files.png, {}),
+        'palette': (files.palette_png, {}),
+        '16 bits': (lambda ids: files.deep_png(ids[..., np.newaxis].astype(np.uint16)), {}),
+        '4 bits': (files.four_bit_png, {}),
+        'RGB': (lambda ids: files.png(PALETTE[ids]), {'colors': str(table)}),
+        'RGBA': (lambda ids: files.png(np.concatenate([PALETTE[ids], alpha], 2)), {'colors': str(table)}),
+        'palette of colors': (
+            lambda ids: files.encoded(images.Image.fromarray(PALETTE[ids]).quantize(), 'PNG'),
+            {'colors': str(table)},
+        ),
+        'RGB by description': (lambda ids: files.png(PALETTE[ids]), {'dataset': str(tmp_path / 'given.json')}),
+    }[kind]
+    arguments = write(tmp_path, ['a', 'deep/b', 'deep/er/c.1'], encode)
+    summary = build_folder_data.run(BuildFolderOptions(**arguments, **more, val_fraction=0))
+    assert summary['num_classes'] == 3
+    made = records(arguments['output_dir'], 'train')
+    assert [record.image_name for record in made] == ['a', 'deep/b', 'deep/er/c.1']
+    for seed, record in enumerate(made):
+        assert images.read_mask(record.label_bytes).mode == 'L'
+        np.testing.assert_array_equal(pixels_of(record.label_bytes), files.ids(seed=seed))
+    assert made[0].image_bytes == (tmp_path / 'images/a.jpg').read_bytes()  # copied
+    described = descriptor.load(summary['description'])
+    assert (described.num_classes, described.ignore_label, dict(described.splits)) == (3, 255, {'train': 3})
+    if 'colors' in more:
+        assert described.class_names == ('ground', 'tree', 'house')
+    if more:
+        np.testing.assert_array_equal(described.palette, PALETTE)
+    else:
+        assert described.class_names == ('class_0', 'class_1', 'class_2')
+
+
+def test_files_without_a_partner_are_named_and_counted_unless_allowed(tmp_path):
+    arguments = write(tmp_path, [f'{number:02}' for number in range(15)])
+    for number in range(12):
+        next((tmp_path / 'masks').glob(f'{number:02}.*')).unlink()
+    (tmp_path / 'masks' / 'extra.png').write_bytes(b'')
+    message = failure(arguments)
+    assert '12 of 15 images have no mask: 00, 01' in message and '09 and 2 more' in message
+    assert '1 of 4 masks have no image: extra' in message and 'allow_unmatched' in message
+    summary = build_folder_data.run(BuildFolderOptions(**arguments, allow_unmatched=True, val_fraction=0))
+    assert summary['splits']['train']['images'] == 3
+
+
+def test_masks_with_a_suffix_may_lie_beside_their_images(tmp_path):
+    arguments = write(tmp_path, ['a', 'b', 'c'], mask_suffix='_mask')
+    assert 'mask_suffix' in failure(arguments)
+    for path in (tmp_path / 'masks').iterdir():
+        path.rename(tmp_path / 'images' / path.name)
+    beside = {**arguments, 'mask_folder': arguments['image_folder'], 'mask_suffix': '_mask'}
+    assert build_folder_data.run(BuildFolderOptions(**beside))['splits']['train']['images'] == 2
+
+
+def test_two_images_of_one_stem(tmp_path):
+    arguments = write(tmp_path, ['a', 'b'])
+    (tmp_path / 'images' / 'a.PNG').write_bytes(files.png(files.pixels()))
+    message = failure(arguments)
+    assert 'a.jpg' in message and 'a.PNG' in message and 'same name' in message
+
+
+def test_all_files_are_checked_before_any_is_written(tmp_path):
+    arguments = write(tmp_path, ['train/a', 'train/b', 'train/c', 'train/d', 'val/e', 'val/f'])
+    for name in ('train/d.PNG', 'val/e.png'):
+        (tmp_path / 'masks' / name).write_bytes(files.png(files.ids(5, 5)))
+    (tmp_path / 'images' / 'val' / 'f.Png').write_bytes(b'text')
+    (tmp_path / 'images' / 'train' / 'a.jpg').write_bytes(b'')
+    message = failure(arguments)
+    assert '4 of 6 pairs are invalid' in message and 'a.jpg' in message and 'it is empty' in message
+    assert 'd.PNG' in message and 'And 1 more' in message
+
+
+def test_folders_named_as_splits_are_the_splits(tmp_path):
+    arguments = write(tmp_path, ['Training/a', 'Training/b', 'valid/c'])
+    summary = build_folder_data.run(BuildFolderOptions(**arguments))
+    assert {split: facts['images'] for split, facts in summary['splits'].items()} == {'train': 2, 'val': 1}
+
+
+def by(stems, **more):
+    return folder_splits.split(stems, BuildFolderOptions(**more))
+
+
+def test_a_ratio_is_repeatable_and_changes_with_the_seed():
+    stems = [f'{number:03}' for number in range(200)]
+    first = by(stems)
+    assert len(first['val']) == 20 and sorted(first['train'] + first['val']) == stems
+    assert by(stems) == first
+    assert by(stems, seed=1)['val'] != first['val']
+    assert len(by(stems, val_fraction=0.25)['val']) == 50
+    assert by(stems, val_fraction=0) == {'train': stems}
+    assert len(set(by(stems[:-1])['val']) ^ set(first['val'])) <= 2  # nearly the same without one image
+    assert {split: len(names) for split, names in by(stems[:2], val_fraction=0.9).items()} == {'train': 1, 'val': 1}
+    with pytest.raises(DataError, match='one image only.*val_fraction'):
+        by(['a'])
+
+
+def test_frames_of_a_video_stay_together():
+    stems = [f'{video}_{frame:02}' for video in 'abcdefgh' for frame in range(10)]
+    made = by(stems, group_pattern=r'^(.*)_\d+$', val_fraction=0.25)
+    videos = {split: {stem[0] for stem in names} for split, names in made.items()}
+    assert len(videos['val']) == 2 and not videos['train'] & videos['val']
+    long = [f'long_{frame}' for frame in range(90)] + [f'{video}_{frame}' for video in 'ab' for frame in range(5)]
+    for seed in range(5):  # a video that is larger than the share is not taken
+        assert len(by(long, group_pattern='^[a-z]+', seed=seed)['val']) in (5, 10)
+    assert len(by(long, group_pattern='^[a-z]+', val_fraction=0.01)['val']) == 5
+    with pytest.raises(DataError, match=r'group_pattern.* finds no group in 80 of 80'):
+        by(stems, group_pattern='x')
+    with pytest.raises(OptionError, match='group_pattern.*not a regular expression'):
+        by(stems, group_pattern='(')
+
+
+def test_lists_take_paths_extensions_blank_lines_and_foreign_line_ends(tmp_path):
+    stems = ['city/a', 'city/b c', 'land/a', 'land/d.1', 'land/e']
+    (tmp_path / 'train.txt').write_bytes(
+        b'\xef\xbb\xbfland\\a.JPG\r\n\r\n /data/images/city/a.png \r\nb c\r\nland/a\r\n'
+    )
+    (tmp_path / 'val.TXT').write_text('images/land/d.1.jpg masks/land/d.1.png\ne')
+    made = by(stems, list_folder=str(tmp_path))
+    assert made == {'train': ['land/a', 'city/a', 'city/b c'], 'val': ['land/d.1', 'land/e']}
+    (tmp_path / 'train.txt').write_text('a\nnone\nd.1\n')
+    with pytest.raises(DataError, match=r'2 of 3 names in the list .*train\.txt.*: a, none\. '):
+        by(stems, list_folder=str(tmp_path))
+    with pytest.raises(OptionError, match=r'list_folder=.* and val_fraction=0\.1 both'):
+        by(stems, list_folder=str(tmp_path), val_fraction=0.1)
+
+
+@pytest.mark.parametrize(
+    ('name', 'text'),
+    [
+        ('labelmap.txt', '# label:color_rgb:parts:actions\nroad:128,64,128::\nsky 2:70,130,180::\nignore:0,0,0::\n'),
+        ('class_dict.csv', 'name,r,g,b\nroad,128,64,128\nsky 2,70,130,180\nignore,0,0,0\n'),
+        ('colors.txt', '128 64 128\troad\n\n70 130 180\t\tsky 2\n0 0 0 Ignore\n'),
+        ('ids.txt', '0 128 64 128 road\n1 70 130 180 sky 2\n255 0 0 0\n'),
+        ('colors.json', '{"road": [128, 64, 128], "sky 2": [70, 130, 180], "ignore": [0, 0, 0]}'),
+    ],
+)
+def test_color_tables_of_several_tools(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    table = color_tables.load(str(tmp_path / name), 255)
+    assert [(entry.class_id, entry.color) for entry in table.entries] == [
+        (0, (128, 64, 128)),
+        (1, (70, 130, 180)),
+        (255, (0, 0, 0)),
+    ]
+    assert table.names(2) == ('road', 'sky 2')
+
+
+@pytest.mark.parametrize(
+    ('text', 'said'),
+    [
+        ('128 64 128 road\nsky\n', "Line 2 .*no color: 'sky'"),
+        ('1 2 300 road\n', '300.*from 0 to 255'),
+        ('1 2 3 a\n1 2 3 b\n', 'gives the color .* to the classes 0 and 1'),
+        ('0 1 2 3 a\n4 5 6 b\n', 'four numbers'),
+        ('', 'has no color'),
+    ],
+)
+def test_invalid_color_tables(tmp_path, text, said):
+    (tmp_path / 'colors.txt').write_text(text)
+    with pytest.raises(OptionError, match=said):
+        color_tables.load(str(tmp_path / 'colors.txt'), 255)
+
+
+def test_unknown_colors_and_colors_without_a_table(tmp_path):
+    arguments = write(tmp_path, ['a', 'b'], lambda ids: files.png(PALETTE[ids]))
+    assert '3 channels (RGB)' in failure(arguments) and '--colors' in failure(arguments)
+    (tmp_path / 'colors.txt').write_text('0 0 0 a\n128 64 0 b\n')
+    message = failure(arguments, colors=str(tmp_path / 'colors.txt'))
+    assert '(0, 255, 0) on ' in message and 'not in the color table' in message
+    (tmp_path / 'masks' / 'a.png').write_bytes(files.png(files.pixels()))
+    assert 'smoothed' in failure(arguments, colors=str(tmp_path / 'colors.txt'))
+
+
+@pytest.mark.parametrize(('factor', 'said'), [(255, 'only the ids 0 and 255'), (100, 'a gray level for each class')])
+def test_ids_that_are_not_those_of_classes(tmp_path, factor, said):
+    arguments = write(
+        tmp_path, ['a', 'b'], lambda ids: files.png((ids % (2 if factor == 255 else 3)) * np.uint8(factor))
+    )
+    message = failure(arguments)
+    assert said in message and 'num_classes' in message
+
+
+def test_names_and_numbers_of_classes_that_disagree(tmp_path):
+    arguments = write(tmp_path, ['a', 'b'])
+    assert '4 by num_classes, 2 by class_names' in failure(
+        arguments, OptionError, num_classes=4, class_names=('a', 'b')
+    )
+    assert 'neither classes nor the ignore label' in failure(arguments, class_names=('a', 'b'))
+
+
+def test_the_folder_of_the_records_is_enough(tmp_path, capsys):
+    arguments = write(tmp_path, ['a', 'b', 'c'])
+    (tmp_path / 'names.txt').write_text('wall\nfloor\n\nlamp\n')
+    folder = arguments['output_dir']
+    line = [f'--{name}={value}' for name, value in arguments.items()]
+    assert cli.main(['build_folder_data', *line, f'--class_names={tmp_path / "names.txt"}', '--val_fraction=0.3']) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith('dataset.json: 3 classes')
+    path = f'{folder}/dataset.json'
+    assert descriptor.load(path).class_names == ('wall', 'floor', 'lamp')
+    for program, words in (
+        ('train', ['--train_logdir=logs']),
+        ('eval', ['--checkpoint_dir=logs', '--eval_logdir=eval']),
+        ('vis', ['--checkpoint_dir=logs', '--vis_logdir=vis']),
+        ('preview', []),
+    ):
+        made = cli.options_of(program, [*words, f'--dataset_dir={folder}'])
+        made = getattr(made, 'train', made)
+        assert made.dataset.name == path
+        assert made.model.num_classes == 3
+    given = ['--train_logdir=logs', f'--dataset_dir={folder}', '--dataset=camvid']
+    assert cli.options_of('train', given).dataset.name == 'camvid'
+    os.remove(path)
+    assert cli.options_of('train', given[:2]).dataset.name == 'pascal_voc_seg'
+    pathlib.Path(path).write_text('{"images": []}')  # of another program
+    assert cli.options_of('train', given[:2]).dataset.name == 'pascal_voc_seg'
+    pathlib.Path(path).write_text('{"num_classes": 3')
+    with pytest.raises(OptionError, match=r'dataset\.json is not JSON'):
+        cli.options_of('train', given[:2])
+
+
+def test_a_description_that_was_edited_is_kept(tmp_path, caplog):
+    arguments = write(tmp_path, ['a', 'b'])
+    path = pathlib.Path(build_folder_data.run(BuildFolderOptions(**arguments))['description'])
+    build_folder_data.run(BuildFolderOptions(**arguments, val_fraction=0.5))
+    assert not os.path.exists(f'{path}.old')
+    path.write_text(path.read_text().replace('class_1', 'tree'))
+    build_folder_data.run(BuildFolderOptions(**arguments))
+    assert 'tree' in pathlib.Path(f'{path}.old').read_text() and '.old' in caplog.text
+    assert description_file.beside(arguments['output_dir']) == str(path)
+
+
+def test_a_failure_while_writing_leaves_no_broken_shard(tmp_path, monkeypatch):
+    arguments = write(tmp_path, ['a', 'b'])
+    write_shards = build_data._write_shards
+
+    def full(records, total, paths):
+        write_shards(records, total, paths)
+        raise OSError(28, 'No space left on device', paths[0])
+
+    monkeypatch.setattr(build_data, '_write_shards', full)
+    assert 'No space left' in failure(arguments)
