@@ -260,6 +260,12 @@ def _argmax(scores: tf.Tensor) -> tf.Tensor:
     return tf.argmax(scores, axis=3, output_type=tf.int32)
 
 
+def _largest_probability(logits: tf.Tensor) -> tf.Tensor:
+    """Returns the largest softmax probability of each pixel: [n, h, w] of [n, h, w, classes]."""
+    differences = logits - tf.reduce_max(logits, axis=3, keepdims=True)
+    return 1.0 / tf.reduce_sum(tf.exp(differences), axis=3)
+
+
 def predict_labels(
     images: tf.Tensor,
     options: ModelOptions,
@@ -289,8 +295,10 @@ def predict_labels(
             logits = shapes.resize_bilinear(logits, size)  # [n, h, w, classes]
             predictions[output] = _argmax(logits)
             predictions[probability] = tf.nn.softmax(logits)
-            # Not from the logits: tf2onnx converts the difference to their maximum wrongly.
-            predictions[confidence] = tf.reduce_max(predictions[probability], axis=3)
+            if native_dilation is False:  # for export: tf2onnx converts the difference to the largest logit wrongly
+                predictions[confidence] = tf.reduce_max(predictions[probability], axis=3)
+            else:
+                predictions[confidence] = _largest_probability(logits)
         else:
             labels = shapes.resize_nearest(_argmax(logits)[..., tf.newaxis], size)  # [n, h, w, 1]
             predictions[output] = tf.squeeze(labels, axis=3)  # [n, h, w]

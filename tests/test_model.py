@@ -97,6 +97,7 @@ def test_confidence_is_the_probability_of_the_label():
         image = tf.constant(_image(2))
         predictions = [
             model.predict_labels(image, _TINY),
+            model.predict_labels(image, _TINY, native_dilation=False),
             model.predict_labels(image, _with(prediction_with_upsampled_logits=False)),
             model.predict_labels_multi_scale(image, _TINY, (0.5, 1.0)),
         ]

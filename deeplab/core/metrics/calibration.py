@@ -7,6 +7,7 @@ import json
 import numpy as np
 import numpy.typing as npt
 
+from deeplab.core.metrics import _blocks
 from deeplab.registry import Metric, MetricContext, Parameter, register
 from deeplab.registry.metrics import CONFIDENCE, Ids
 
@@ -28,19 +29,24 @@ class Calibration:
 
     def _add(self, labels: Ids, predictions: Ids, confidence: npt.NDArray[np.float32]) -> None:
         """Adds an image."""
-        counted = labels != self._context.ignore_label
-        right = labels[counted] == predictions[counted]
-        shares = confidence[counted]
         # One place more than bins, for probabilities of 0, which belong to the first bin. Right pixels have places of
-        # their own, so that two passes give all three sums.
-        places = np.ceil(shares * np.float32(self._bins)).astype(np.intp)
+        # their own, so that two passes give all three sums; ignored pixels have the last place.
         length = self._bins + 1
-        total = np.bincount(places, weights=np.rint(shares * np.float32(_ONE)), minlength=length)  # exact: integers
-        number = np.bincount(places + length * right, minlength=2 * length).reshape(2, length)
+        total, number = np.zeros(2 * length + 1), np.zeros(2 * length + 1, np.int64)
+        labels, predictions, confidence = labels.reshape(-1), predictions.reshape(-1), confidence.reshape(-1)
+        for block in _blocks.of(labels.size):
+            shares, ids = confidence[block], labels[block]
+            places = np.ceil(shares * np.float32(self._bins)).astype(np.intp)
+            places += length * (ids == predictions[block])
+            places[ids == self._context.ignore_label] = 2 * length
+            weights = np.rint(shares * np.float32(_ONE))  # sums are exact: integers
+            total += np.bincount(places, weights=weights, minlength=len(total))
+            number += np.bincount(places, minlength=len(number))
+        wrong, right = number[:length], number[length:-1]
         for sums, found in (
-            (self._pixels, number.sum(axis=0)),
-            (self._right, number[1]),
-            (self._confidence, total.astype(np.int64)),
+            (self._pixels, wrong + right),
+            (self._right, right),
+            (self._confidence, (total[:length] + total[length:-1]).astype(np.int64)),
         ):
             sums += found[1:]
             sums[0] += found[0]

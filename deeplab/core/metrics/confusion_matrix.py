@@ -11,6 +11,7 @@ import dataclasses
 import numpy as np
 import numpy.typing as npt
 
+from deeplab.core.metrics import _blocks
 from deeplab.errors import DataError
 from deeplab.registry import Metric, MetricContext, register
 from deeplab.registry.metrics import CONFUSION_MATRIX, MATRICES, Ids
@@ -90,6 +91,13 @@ class ConfusionMatrix:
             raise ValueError(
                 f'There are {label_ids.size} labels and {predicted_ids.size} predictions; the numbers must be equal.'
             )
+        counts = np.zeros_like(self.counts)
+        for block in _blocks.of(label_ids.size):
+            counts += self._counts_of(label_ids[block], predicted_ids[block])
+        self.counts += counts
+
+    def _counts_of(self, label_ids: npt.NDArray[np.integer], predicted_ids: npt.NDArray[np.integer]) -> Counts:
+        """Returns the counts of a row of pixels."""
         if self.ignore_label is not None:
             counted = label_ids != self.ignore_label
             label_ids, predicted_ids = label_ids[counted], predicted_ids[counted]
@@ -97,7 +105,7 @@ class ConfusionMatrix:
         self._check_range('prediction', predicted_ids)
         # One number a pair of ids turns the two-dimensional count into one pass.
         pairs = label_ids.astype(np.int64) * self.num_classes + predicted_ids
-        self.counts += np.bincount(pairs, minlength=self.num_classes**2).reshape(self.counts.shape)
+        return np.bincount(pairs, minlength=self.num_classes**2).reshape(self.counts.shape)
 
     def merge(self, other: ConfusionMatrix) -> None:
         """Adds the pixels that `other` counted.

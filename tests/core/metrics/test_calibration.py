@@ -1,10 +1,11 @@
-"""Expected calibration error against its definition."""
+"""Expected calibration error against its definition. Covers core/metrics/_blocks.py too."""
 
 import json
 
 import numpy as np
 import pytest
 
+from deeplab.core.metrics import _blocks
 from tests.core.metrics import batches
 
 
@@ -23,7 +24,8 @@ def _twin(labels, predictions, confidence, bins):
 
 
 @pytest.mark.parametrize('bins', [1, 10, 15])
-def test_against_the_definition(bins):
+def test_against_the_definition(bins, monkeypatch):
+    monkeypatch.setattr(_blocks, '_PIXELS', 100)  # several for each image, and a shorter one
     labels, predictions, inputs = batches.batch(np.random.default_rng(0), 5, [(9, 14), (16, 3)], (17, 17))
     metric = batches.create('calibration', batches.context(5), calibration_bins=bins)
     batches.update(metric, 'calibration', labels, predictions, inputs)
