@@ -57,13 +57,26 @@ def check(options: EngineOptions) -> None:
         return
     engine = ENGINES.get(options.engine)
     packages.require(engine.requires, option(ENGINES.field, engine.name), engine.install)
-    found = engine.precisions()
+    with _imports_explained(engine):
+        found = engine.precisions()
     if options.precision not in found:
         raise OptionError(
             f'{option("EngineOptions.precision", options.precision)} is not possible: on this processor, '
             f'{engine.name} computes in {" or ".join(found)} only. Set '
             f'{option("EngineOptions.precision", found[0])}, or use another engine or processor.'
         )
+
+
+@contextlib.contextmanager
+def _imports_explained(engine: Engine) -> Iterator[None]:
+    """Raises `OptionError` for a package of the engine that is installed but fails when it is imported."""
+    try:
+        yield
+    except ImportError as error:
+        raise OptionError(
+            f'{option(ENGINES.field, engine.name)} needs a package that cannot be imported: '
+            f'{_first_line(error).rstrip(".")}. Install it again, or use another engine.'
+        ) from error
 
 
 @contextlib.contextmanager
@@ -111,10 +124,14 @@ def opened(
         yield predict
 
 
-def _loaded(engine: Engine, folder: str, execution: Execution) -> contextlib.AbstractContextManager[Predict]:
-    """Returns `engine.load`."""
+@contextlib.contextmanager
+def _loaded(engine: Engine, folder: str, execution: Execution) -> Iterator[Predict]:
+    """Opens `engine.load` for the `with` block."""
     assert engine.load is not None, f'{engine.name} has neither open nor load'
-    return engine.load(folder, execution)
+    with contextlib.ExitStack() as stack:
+        with _imports_explained(engine):
+            predict = stack.enter_context(engine.load(folder, execution))
+        yield predict
 
 
 def _key(engine: Engine, network: InferenceNetwork, weights: Weights, execution: Execution) -> str:
@@ -157,7 +174,8 @@ def _convert(engine: Engine, network: InferenceNetwork, weights: Weights, execut
     exact = execution._replace(precision='float32')
     images = _images(network, 1)[0]
     try:
-        engine.convert(frozen, folder, execution)
+        with _imports_explained(engine):
+            engine.convert(frozen, folder, execution)
         with _loaded(engine, folder, exact) as predict:
             found = predict(images)
     except UserError:
@@ -236,13 +254,17 @@ def fastest(
             reasons.append(f'{engine.name}: {" and ".join(absent)} not installed')
             continue
         try:
+            if options.precision not in (found := engine.precisions()):
+                reasons.append(f'{engine.name}: computes in {" or ".join(found)} only on this processor')
+                continue
             with opened(network, weights, _of_engine(options, engine.name), cache_dirs) as predict:
                 seconds[engine.name] = _time(predict, images)
         except Exception as error:  # of an engine: another one can run the network
             reasons.append(f'{engine.name}: {_first_line(error)}')
     if not seconds:
         raise OptionError(
-            f'{option(ENGINES.field, options.engine)}: no engine can run the network. {"; ".join(reasons)}'
+            f'{option(ENGINES.field, options.engine)}: no engine can run the network with '
+            f'{option("EngineOptions.precision", options.precision)}. {"; ".join(reasons)}.'
         )
     taken, *_ = by_time = sorted(seconds, key=lambda name: seconds[name])
     times = ', '.join(f'{name} {1000 * seconds[name]:.0f} ms' for name in by_time)

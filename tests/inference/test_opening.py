@@ -175,9 +175,26 @@ def test_an_engine_that_is_not_installed():
             opening.check(EngineOptions('fake'))
 
 
-def test_a_type_that_processor_or_engine_do_not_have(fake):
+def test_an_engine_whose_package_is_broken(weights, fake):
+    def precisions():
+        raise ImportError('libfake.so: no such file')
+
+    register(Engine(name='broken', precisions=precisions))
+    with pytest.raises(OptionError, match=r"engine='broken' .*cannot be imported: libfake.so"):
+        opening.check(EngineOptions('broken'))
+    fake.error = ImportError('libfake.so: no such file')
+    with pytest.raises(OptionError, match=r"engine='fake' .*cannot be imported: libfake.so"):
+        with opening.opened(_network(), weights, EngineOptions('fake')):
+            pass
+
+
+def test_a_type_that_processor_or_engine_do_not_have(weights, fake, monkeypatch):
     with pytest.raises(OptionError, match=r"precision='bfloat16' .*fake computes in float32 only"):
         opening.check(EngineOptions('fake', 'bfloat16'))
+    known = (ENGINES.get('fake'),)
+    monkeypatch.setattr(ENGINES, 'records', lambda: known)
+    with pytest.raises(OptionError, match=r"no engine .*precision='bfloat16'\. fake: computes in float32 only"):
+        opening.fastest(_network(), weights, EngineOptions('auto', 'bfloat16'))
 
 
 def test_auto_takes_the_fastest_and_leaves_out_what_fails(weights, fake, monkeypatch, caplog):
