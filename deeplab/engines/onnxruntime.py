@@ -41,18 +41,13 @@ def convert(graph: FrozenGraph, folder: str, execution: Execution) -> None:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Silences the loggers of tf2onnx within the `with` block."""
-    logger = logging.getLogger('tf2onnx')
-    before = logger.disabled, logger.propagate, logger.level
-    names = [name for name in logging.root.manager.loggerDict if name.startswith('tf2onnx')]
-    filters = [(logging.getLogger(name), lambda record: False) for name in names]
-    for each, none in filters:
-        each.addFilter(none)
+    logger = logging.getLogger('tf2onnx')  # its modules, some of which are imported later, inherit the level
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        for each, none in filters:
-            each.removeFilter(none)
-        logger.disabled, logger.propagate, logger.level = before
+        logger.setLevel(before)
 
 
 @contextlib.contextmanager

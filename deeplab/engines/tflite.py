@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from absl import logging
 
 from deeplab.core.lazy import tf
 from deeplab.registry import Engine, Execution, FrozenGraph, Outputs, Predict, register
@@ -35,9 +36,25 @@ def convert(graph: FrozenGraph, folder: str, execution: Execution) -> None:
         image = own.get_tensor_by_name(graph.image)
         outputs = [own.get_tensor_by_name(name) for name in graph.outputs]
         converter = tf.compat.v1.lite.TFLiteConverter.from_session(running, [image], outputs)
-        content = converter.convert()
+        with _quiet():
+            content = converter.convert()
     with open(os.path.join(folder, _MODEL), 'wb') as file:
         file.write(content)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Silences what TensorFlow's converter logs for its developers within the `with` block."""
+    logger = logging.get_absl_logger()
+
+    def is_ours(record: Any) -> bool:
+        return bool(record.module != 'lite')
+
+    logger.addFilter(is_ours)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_ours)
 
 
 @contextlib.contextmanager
