@@ -158,6 +158,7 @@ _VERIFY = Program(
     example='--preset=mobilenetv2_coco_voc_trainaug --dataset_dir=tfrecord',
     groups=(VERIFICATION, data_group('eval', 'val', VERIFY_BATCH_SIZE), NETWORK, HEAD, *EVERY_PROGRAM),
     to_options=verify_options,
+    begin=early.use_one_dnn,
     required=('dataset_dir',),
 )
 _VIS = Program(
@@ -218,6 +219,7 @@ _REPORT = Program(
         'Log folder of a training, checkpoint or export; several are compared with the first', 'report.html'
     ),
     to_options=report_options,
+    begin=early.use_one_dnn,
     required=('run',),
     positional='run',
 )
@@ -230,6 +232,7 @@ _COMPARE = Program(
         'Checkpoint, export, or log folder of a training; the others are compared with the first', 'compare.html'
     ),
     to_options=compare_options,
+    begin=early.use_one_dnn,
     required=('run',),
     positional='run',
 )

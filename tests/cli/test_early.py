@@ -26,6 +26,7 @@ def test_each_program_begins_the_check_that_it_needs(monkeypatch):
 def test_one_dnn_is_chosen_before_tensorflow_is_imported_unless_the_user_chooses(monkeypatch):
     monkeypatch.setattr(os, 'environ', {})
     begin = find_program('export_model').begin
+    assert {find_program(name).begin for name in ('predict', 'verify', 'report', 'compare', 'benchmark')} == {begin}
     monkeypatch.setitem(sys.modules, 'tensorflow', None)
     begin(None)
     assert not os.environ  # it is imported already
