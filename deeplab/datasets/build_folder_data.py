@@ -40,6 +40,7 @@ from deeplab.options import BuildFolderOptions
 from deeplab.wording import option
 
 DEFAULT_NUM_SHARDS = 4
+_LIST_SUFFIXES = ('.txt', '.names', '.csv')  # a single class name that ends so is certainly meant as a file
 _SHOWN = 3  # number of files that a message names
 
 
@@ -148,12 +149,14 @@ def read_classes(options: BuildFolderOptions) -> Classes:
 
 def _names(given: Sequence[str]) -> tuple[str, ...] | None:
     """Returns the names of the classes, which a single file may hold; None for none."""
-    if len(given) != 1 or not os.path.isfile(given[0]):
+    is_file = len(given) == 1 and (os.path.isfile(given[0]) or given[0].endswith(_LIST_SUFFIXES))
+    if not is_file:
         return tuple(given) or None
     try:
         lines = pathlib.Path(given[0]).read_text('utf-8-sig').splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"The names of the classes, '{given[0]}', cannot be read: {error}.") from None
+        reason = error.strerror if isinstance(error, OSError) else 'it is not text in UTF-8'
+        raise OptionError(f"The file of class names '{given[0]}' cannot be read: {reason}.") from None
     return tuple(line.strip() for line in lines if line.strip()) or None
 
 

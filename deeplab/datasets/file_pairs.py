@@ -25,7 +25,12 @@ def find(options: BuildFolderOptions) -> dict[str, tuple[str, str]]:
     same = os.path.realpath(options.image_folder) == os.path.realpath(options.mask_folder)
     formats = ('png',) if same else MASK_FORMATS
     masks = _by_stem(options.mask_folder, formats, options.mask_suffix, () if same else (options.image_folder,))
-    _require_some(masks, options.mask_folder, f'mask (*{options.mask_suffix}.png)', 'mask_folder')
+    _require_some(
+        masks,
+        options.mask_folder,
+        f'mask (*{options.mask_suffix}.png)',
+        'mask_suffix' if options.mask_suffix else 'mask_folder',
+    )
     taken = {os.path.realpath(path) for path in masks.values()} if same else set()
     inner = () if same else (options.mask_folder,)
     images = _by_stem(options.image_folder, IMAGE_FORMATS, '', inner, lambda path: os.path.realpath(path) not in taken)

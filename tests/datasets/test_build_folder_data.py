@@ -123,6 +123,7 @@ def test_files_without_a_partner_are_named_and_counted_unless_allowed(tmp_path):
 def test_masks_with_a_suffix_may_lie_beside_their_images(tmp_path):
     arguments = write(tmp_path, ['a', 'b', 'c'], mask_suffix='_mask')
     assert 'mask_suffix' in failure(arguments)
+    assert 'no mask (*_no.png)' in failure(arguments, mask_suffix='_no')
     for path in (tmp_path / 'masks').iterdir():
         path.rename(tmp_path / 'images' / path.name)
     beside = {**arguments, 'mask_folder': arguments['image_folder'], 'mask_suffix': '_mask'}
@@ -263,6 +264,7 @@ def test_names_and_numbers_of_classes_that_disagree(tmp_path):
         arguments, OptionError, num_classes=4, class_names=('a', 'b')
     )
     assert 'neither classes nor the ignore label' in failure(arguments, class_names=('a', 'b'))
+    assert "names.txt' cannot be read" in failure(arguments, OptionError, class_names=('names.txt',))
 
 
 def test_the_folder_of_the_records_is_enough(tmp_path, capsys):
