@@ -14,12 +14,24 @@ HELP_WIDTH = 100
 def program_help(program: Program) -> str:
     """Returns the text of `deeplab PROGRAM --help`."""
     lines = [f'deeplab {program.name}: {lower_first(program.summary)}', '']
-    lines += [f'Usage: deeplab {program.name} --flag=value ...', f'Example: deeplab {program.name} {program.example}']
+    lines += [
+        f'Usage: deeplab {program.name}{_positional(program)} --flag=value ...',
+        f'Example: deeplab {program.name} {program.example}',
+    ]
     for group in program.groups:
         lines += ['', f'{group.title}:']
         for flag in group.flags:
             lines += _flag_help(flag, flag.name in program.required)
     return '\n'.join(lines)
+
+
+def _positional(program: Program) -> str:
+    """Returns the positional argument of a program as its usage shows it: ` FILE`, ` RUN ...` or ` [NAME]`."""
+    if not program.positional:
+        return ''
+    flag = program.flags[program.positional]
+    text = flag.name.removesuffix('s').upper() + (' ...' if flag.kind.startswith('repeated') else '')
+    return f' {text}' if flag.name in program.required else f' [{text}]'
 
 
 def _flag_help(flag: Flag, is_required: bool) -> list[str]:

@@ -56,7 +56,7 @@ def report_groups(runs: str, output: str) -> tuple[Group, ...]:
                 ),
             ),
         ),
-        data_group('eval', 'val', linked('eval_batch_size', 'EvalOptions.batch_size', 'Images per batch.')),
+        _data(),
         PREDICTION,
         Group('Network; if not given, that of the run.json of each run', (USE_MOVING_AVERAGE,)),
         NETWORK,
@@ -64,6 +64,22 @@ def report_groups(runs: str, output: str) -> tuple[Group, ...]:
         Group('Engine', tuple(entry for entry in ENGINE.entries if entry is not MASTER)),
         *EVERY_PROGRAM,
     )
+
+
+def _data() -> Group:
+    """Returns the flags of the data of eval; here, the crop size follows from the images unless it is given."""
+    group = data_group('eval', 'val', linked('eval_batch_size', 'EvalOptions.batch_size', 'Images per batch.'))
+    meaning = (
+        'Height and width, in pixels, of the input of the network: 513,513, or one flag for each. Not set: the '
+        'smallest suitable size into which every image fits.'
+    )
+    entries = (
+        dataclasses.replace(entry, default=None, meaning=meaning)
+        if isinstance(entry, Flag) and entry.name == 'eval_crop_size'
+        else entry
+        for entry in group.entries
+    )
+    return dataclasses.replace(group, entries=tuple(entries))
 
 
 def report_options(values: Values) -> options.ReportOptions:

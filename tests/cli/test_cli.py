@@ -727,6 +727,15 @@ def test_help_and_version(capsys):
     assert capsys.readouterr().out == f'deeplab {deeplab.__version__}\n'
 
 
+def test_usage_shows_positional_arguments_and_report_no_crop_size_that_it_does_not_use():
+    usage = {name: cli.program_help(cli.find_program(name)) for name in ('train', 'report', 'checkpoint', 'presets')}
+    assert 'deeplab train --flag=' in usage['train']
+    assert 'deeplab report RUN ... --flag=' in usage['report']
+    assert 'deeplab checkpoint FILE --flag=' in usage['checkpoint']
+    assert 'deeplab presets [NAME] --flag=' in usage['presets']
+    assert '513,513.' in usage['train'] and 'Default: 513,513.' not in usage['report']
+
+
 def test_examples_in_the_help_are_lines_that_work():
     for program in cli.PROGRAMS:
         cli.options_of(program.name, program.example.split())
