@@ -12,6 +12,7 @@ SUMMARIES = {
     'build_ade20k_data': 'Write TFRecords of ADE20K.',
     'build_folder_data': 'Write TFRecords, and a description, of any folder of images and folder of masks.',
     'remove_gt_colormap': 'Convert masks with a color palette to masks of class ids.',
+    'doctor': 'Look for faults in records, or in images and masks, before training; suggest sizes and flags.',
     'preview': 'Draw the input of training: records, the effect of each augmentation, augmented samples.',
     'train': 'Train a network on the records of a data set.',
     'eval': 'Evaluate checkpoints: mean IoU, and the IoU of each class.',

@@ -56,6 +56,7 @@ LAYERS = {
     'deeplab.training': 5,
     'deeplab.evaluation': 5,
     'deeplab.reporting': 5,
+    'deeplab.diagnosis': 5,
     'deeplab.export': 5,
     'deeplab.prediction': 5,
     'deeplab.train': 6,
@@ -72,6 +73,7 @@ LAYERS = {
     'deeplab.benchmark': 6,
     'deeplab.benchmarking': 6,
     'deeplab.verify': 6,
+    'deeplab.doctor': 6,
     'deeplab.networks': 6,
     'deeplab.inspect_checkpoint': 6,
     'deeplab.demo': 6,
@@ -103,6 +105,8 @@ NOT_SEEN = (
     ('deeplab.export', 'deeplab.reporting'),
     ('deeplab.prediction', 'deeplab.reporting'),
     ('deeplab.reporting', 'deeplab.export'),
+    ('deeplab.training', 'deeplab.diagnosis'),
+    ('deeplab.evaluation', 'deeplab.diagnosis'),
 )
 
 

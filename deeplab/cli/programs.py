@@ -42,7 +42,7 @@ from deeplab.cli.to_options import (
     train_options,
     vis_options,
 )
-from deeplab.cli.tool_flags import BENCHMARK, CLASSES, FETCH, JSON, VERIFICATION, VERIFY_BATCH_SIZE
+from deeplab.cli.tool_flags import BENCHMARK, CLASSES, DOCTOR, FETCH, JSON, VERIFICATION, VERIFY_BATCH_SIZE
 from deeplab.cli.training_flags import (
     CHECKPOINT_EXCLUDE_SCOPES,
     CHECKPOINT_RENAME_MAP,
@@ -119,6 +119,16 @@ _PREVIEW = Program(
     to_options=preview_options,
     required=('dataset_dir',),
     prepare=TRAIN.prepare,
+)
+_DOCTOR = Program(
+    name='doctor',
+    module='deeplab.doctor',
+    summary=SUMMARIES['doctor'],
+    example='tfrecord --dataset=camvid',
+    groups=(DOCTOR, *EVERY_PROGRAM),
+    to_options=plain_options(options.DoctorOptions),
+    required=('data',),
+    positional='data',
 )
 _BENCHMARK = Program(
     name='benchmark',
@@ -537,6 +547,7 @@ program.register(
     _BUILD_ADE20K,
     _BUILD_FOLDER,
     _REMOVE_COLORMAP,
+    _DOCTOR,
     _PREVIEW,
     TRAIN,
     _EVAL,

@@ -84,6 +84,53 @@ CLASSES = Group(
         ),
     ),
 )
+# None is "not given" here, too; the flags of train and eval have other defaults.
+DOCTOR = Group(
+    'Data',
+    (
+        linked(
+            'data',
+            'DoctorOptions.data',
+            'Folder of TFRecord shards, or of images and masks (images and masks, or JPEGImages and SegmentationClass, '
+            'with lists of names); --data= may be omitted.',
+            is_path=True,
+        ),
+        linked(
+            'dataset',
+            'DoctorOptions.dataset',
+            'The data set, as for train: its classes, their names and its ignore label. Not set: the ids in the masks '
+            'are taken as the classes.',
+            is_path=True,
+        ),
+        linked('num_classes', 'DoctorOptions.num_classes', 'Number of classes; overrides --dataset.'),
+        linked(
+            'ignore_label',
+            'DoctorOptions.ignore_label',
+            'Id of the pixels that are excluded; overrides --dataset. Not set: that of --dataset, or 255.',
+        ),
+        linked('train_split', 'DoctorOptions.train_split', 'The split to train on.'),
+        linked('eval_split', 'DoctorOptions.eval_split', 'The split to evaluate on.'),
+        linked(
+            'image_folder', 'DoctorOptions.image_folder', 'Folder of the images, if it has another name.', is_path=True
+        ),
+        linked(
+            'mask_folder', 'DoctorOptions.mask_folder', 'Folder of the masks, if it has another name.', is_path=True
+        ),
+        linked(
+            'list_folder',
+            'DoctorOptions.list_folder',
+            'Folder with a file SPLIT.txt for each split. Not set: ImageSets/Segmentation, ImageSets, lists, splits or '
+            'the folder itself.',
+            is_path=True,
+        ),
+        linked(
+            'output_stride',
+            'DoctorOptions.output_stride',
+            'Output stride of the network: narrower parts of masks are reported.',
+        ),
+        linked('output', 'DoctorOptions.output', 'JSON file for the findings, or its folder.', is_path=True),
+    ),
+)
 BENCHMARK = Group(
     'Benchmark; all flags of train are accepted, too',
     (

@@ -68,6 +68,15 @@ def get_dataset(name: str, split: str, directory: str) -> SegmentationDataset:
     return SegmentationDataset(dataset, split, str(directory), tuple(str(folder / shard) for shard in shards))
 
 
+def split_names(directory: str) -> list[str]:
+    """Returns the names of the splits whose shards are in a folder, sorted.
+
+    Raises:
+      OSError: The folder cannot be read.
+    """
+    return _splits(path.name for path in pathlib.Path(directory).iterdir() if _may_be_shard(path))
+
+
 def _may_be_shard(path: pathlib.Path) -> bool:
     return not path.name.startswith('.') and not path.name.endswith(_UNFINISHED) and path.is_file()
 

@@ -19,6 +19,7 @@ from deeplab.options.builders import (
     RemoveColormapOptions,
 )
 from deeplab.options.data import IMAGE_BITS, IMAGE_FORMATS, LABEL_FORMATS, AugmentOptions, DatasetOptions, ResizeOptions
+from deeplab.options.doctor import DoctorOptions
 from deeplab.options.inference import (
     AUTO_ENGINE,
     COLORMAP_TYPES,
@@ -84,6 +85,7 @@ __all__ = [
     'DatasetOptions',
     'DecoderOptions',
     'DemoOptions',
+    'DoctorOptions',
     'DownloadOptions',
     'EngineOptions',
     'EvalOptions',

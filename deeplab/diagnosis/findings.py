@@ -1,0 +1,72 @@
+"""Findings about a data set, and what the rules see of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.diagnosis.measurement import Measured
+from deeplab.diagnosis.sources import Source
+
+HARMFUL = 'error'  # training fails, learns something else than the labels, or metrics are wrong
+WARNING = 'warning'  # results are probably worse than they could be
+NOTE = 'note'  # usually intended
+SEVERITIES = (HARMFUL, WARNING, NOTE)
+SHOWN = 3  # cases that a text names
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One finding.
+
+    Attributes:
+      severity: one of `SEVERITIES`.
+      rule: short name of the rule that found it.
+      split: name of the split; two for a pair; empty for the data set.
+      what: what was found, one or two sentences.
+      fix: what to do, with the command or flag; empty if `what` says it.
+      count: samples that it is about; 0 for the whole split.
+      cases: the first of them.
+    """
+
+    severity: str
+    rule: str
+    split: str
+    what: str
+    fix: str = ''
+    count: int = 0
+    cases: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """What is known about a data set.
+
+    Attributes:
+      descriptor: classes and ignore label, given or assumed.
+      is_assumed: whether the number of classes follows from the ids in the masks.
+      splits: the facts of each split, by name.
+      train: name of the split to train on; it may be missing.
+      evaluated: name of the split to evaluate on; it may be missing.
+      source: where the samples are.
+      output_stride: of the network.
+    """
+
+    descriptor: DatasetDescriptor
+    is_assumed: bool
+    splits: Mapping[str, Measured]
+    train: str
+    evaluated: str
+    source: Source
+    output_stride: int
+
+    def class_text(self, class_id: int) -> str:
+        """Returns a class as messages name it."""
+        name = self.descriptor.class_name(class_id)
+        return f"'{name}' (id {class_id})" if self.descriptor.class_names is not None else f'id {class_id}'
+
+
+def build_again(data: Data, what: str) -> str:
+    """Returns the advice to change files, and to build the records again if there are any."""
+    return f'{what}, then build the records again.' if data.source.is_records else f'{what}.'

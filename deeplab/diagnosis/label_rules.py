@@ -1,0 +1,189 @@
+"""Rules about the ids in the masks: wrong ids, interpolated edges, missing, rare and thin classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from deeplab.datasets import label_checks
+from deeplab.datasets.mask_ids import MaskIds
+from deeplab.diagnosis.findings import HARMFUL, NOTE, SHOWN, WARNING, Data, Finding, build_again
+from deeplab.diagnosis.measurement import Measured
+from deeplab.wording import option
+
+_FEWEST_BETWEEN = 3  # ids that interpolation has made
+_BETWEEN_SHARE = 0.9
+_THIN_SHARE = 0.9
+
+
+def check(data: Data) -> Iterator[Finding]:
+    """Yields the findings about labels."""
+    for split, facts in data.splits.items():
+        if facts.counts.any():
+            wrong = list(_wrong_ids(data, split, facts))
+            yield from wrong or _histogram(data, split, facts)
+    yield from label_checks_of_description(data)
+    yield from _only_evaluated(data)
+    yield from _thin(data)
+
+
+def label_checks_of_description(data: Data) -> Iterator[Finding]:
+    """Yields the findings about the ignore label in the description of the data set."""
+    for line in label_checks.ignored_class(data.descriptor):
+        yield Finding(WARNING, 'ignored_class', '', line)
+
+
+def _wrong_ids(data: Data, split: str, facts: Measured) -> Iterator[Finding]:
+    """Yields findings about ids that are not classes; at most one, the most specific."""
+    descriptor = data.descriptor
+    counts = facts.counts
+    present = np.flatnonzero(counts).tolist()
+    where = f"split '{split}'"
+    if present == [0, 255]:
+        what = f'The masks of {where} contain only 0 and 255, and 255 is not the id of the object.'
+        fix = build_again(data, 'Write 1 for the object (mask // 255)')
+        yield Finding(HARMFUL, 'zero_and_255', split, what, fix)
+        return
+    interpolated = _interpolated(facts, descriptor.ignore_label)
+    if len(interpolated) >= _FEWEST_BETWEEN:
+        shown = ', '.join(map(str, interpolated[:SHOWN]))
+        yield Finding(
+            HARMFUL,
+            'interpolated',
+            split,
+            f'{len(interpolated)} ids of {where} ({shown}, ...) occur almost only between two other ids: the masks '
+            'were drawn with smooth (anti-aliased) edges, or resized by interpolation.',
+            build_again(data, 'Export the masks without anti-aliasing, and resize them by nearest neighbor'),
+        )
+        return
+    allowed = MaskIds(descriptor.num_classes, descriptor.ignore_label)
+    outside = allowed.outside(counts)
+    # An assumed number of classes allows every id: do as many ids as there are look like class ids?
+    levels = sum(value != descriptor.ignore_label for value in present)
+    tried = MaskIds(max(levels, 1), descriptor.ignore_label) if data.is_assumed else allowed
+    advice = tried.advice(counts) if len(outside) or data.is_assumed else None
+    if len(outside) or advice:
+        number = option('DoctorOptions.num_classes', descriptor.num_classes)
+        shown = ', '.join(f'id {value} on {counts[value]} pixels' for value in outside[:SHOWN])
+        more = f' and {len(outside) - SHOWN} more' if len(outside) > SHOWN else ''
+        what = f'The masks of {where} contain ids that are neither one of the {descriptor.num_classes} classes nor '
+        what += f'ignore_label {descriptor.ignore_label}: {shown}{more}.'
+        if not len(outside):
+            what = f'The ids of {where} are not class ids 0, 1, 2, ....'
+        fix = f'fix the masks, {advice}' if advice else f'fix the masks, or set the right {number.partition("=")[0]}'
+        yield Finding(HARMFUL, 'ids', split, what, build_again(data, fix[0].upper() + fix[1:]))
+
+
+def _interpolated(facts: Measured, ignore_label: int) -> list[int]:
+    """Returns the ids that interpolation has probably made."""
+    is_between = (facts.counts > 0) & (facts.between >= _BETWEEN_SHARE * facts.counts)
+    return [int(i) for i in np.flatnonzero(is_between) if i != ignore_label]
+
+
+def _histogram(data: Data, split: str, facts: Measured) -> Iterator[Finding]:
+    """Yields the findings of the checks that training and evaluation make, and of an ignore label that is nowhere."""
+    descriptor = data.descriptor
+    pixels = facts.class_pixels(descriptor.num_classes, descriptor.ignore_label)
+    histogram = label_checks.Counts(pixels, facts.ignored(descriptor.ignore_label))
+    is_harmful = np.count_nonzero(pixels) < 2
+    for line in label_checks.validation_labels(descriptor, histogram, split):
+        yield Finding(HARMFUL if is_harmful else WARNING, 'histogram', split, line)
+    if descriptor.num_classes == 1:
+        yield Finding(HARMFUL, 'one_class', split, label_checks.ONE_CLASS)
+        return
+    if split != data.train or is_harmful:
+        return
+    only = _only_evaluated_ids(data)
+    absent = [i for i in np.flatnonzero(pixels == 0).tolist() if i != descriptor.ignore_label and i not in only]
+    if missing := _names(data, absent):
+        yield Finding(
+            WARNING,
+            'missing_classes',
+            split,
+            f"{len(missing)} of {descriptor.num_classes} classes have no pixel in split '{split}': "
+            f'{_list(missing)}. The network cannot learn them.',
+            'Add images with these classes, or check num_classes in the description of the data set.',
+        )
+    if not histogram.ignored_pixels:
+        yield Finding(
+            NOTE,
+            'nothing_ignored',
+            split,
+            f"No pixel of split '{split}' has the ignore label {descriptor.ignore_label}.",
+            'This is fine if every pixel is labeled with certainty; else give it to borders and unclear objects.',
+        )
+    yield from _uneven(data, split, pixels)
+
+
+def _uneven(data: Data, split: str, pixels: np.ndarray) -> Iterator[Finding]:
+    """Yields a note about rare classes and dominant ones."""
+    shares = pixels / pixels.sum()
+    rare = _names(data, np.flatnonzero((shares > 0) & (shares < 0.01)).tolist())
+    if rare or shares.max() > label_checks.DOMINANT_SHARE:
+        most = int(np.argmax(shares))
+        text = f' Rarer than 1%: {_list(rare)}.' if rare else ''
+        yield Finding(
+            NOTE,
+            'uneven',
+            split,
+            f"The classes of split '{split}' are uneven: {data.class_text(most)} has {shares[most]:.1%} of "
+            f'the pixels.{text}',
+            f'To give rare classes more weight, train with {label_weights()}: the weights are in the table.',
+        )
+
+
+def label_weights() -> str:
+    """Returns the flag for weights that follow from the labels, of the program train."""
+    return '--label_weights=auto'
+
+
+def _only_evaluated(data: Data) -> Iterator[Finding]:
+    """Yields a finding about classes that are evaluated, but not trained."""
+    if names := _names(data, _only_evaluated_ids(data)):
+        yield Finding(
+            HARMFUL,
+            'only_evaluated',
+            f'{data.train}, {data.evaluated}',
+            f"{len(names)} classes occur in split '{data.evaluated}', but not in split '{data.train}': {_list(names)}. "
+            'Their IoU will be 0, which lowers the mean IoU.',
+            build_again(data, f"Move images with these classes to '{data.train}'"),
+        )
+
+
+def _only_evaluated_ids(data: Data) -> list[int]:
+    """Returns the classes in the split to evaluate on that are not in the split to train on."""
+    train, evaluated = data.splits.get(data.train), data.splits.get(data.evaluated)
+    if train is None or evaluated is None or not train.counts.any():
+        return []
+    allowed = (data.descriptor.num_classes, data.descriptor.ignore_label)
+    only = (train.class_pixels(*allowed) == 0) & (evaluated.class_pixels(*allowed) > 0)
+    found: list[int] = np.flatnonzero(only).tolist()
+    return found
+
+
+def _thin(data: Data) -> Iterator[Finding]:
+    """Yields a note about classes that consist of parts narrower than the output stride."""
+    facts = data.splits.get(data.train)
+    if facts is None:
+        return
+    pixels = facts.class_pixels(data.descriptor.num_classes, data.descriptor.ignore_label)
+    thin = facts.thin[: len(pixels)]
+    is_thin = (pixels > 0) & (thin >= _THIN_SHARE * pixels)
+    if names := _names(data, np.flatnonzero(is_thin).tolist()):
+        yield Finding(
+            NOTE,
+            'thin',
+            data.train,
+            f"Of {_list(names)}, at least {_THIN_SHARE:.0%} of the pixels in split '{data.train}' are in parts "
+            f'narrower than the output stride of {data.output_stride}, which the network hardly separates.',
+            'Train with --decoder_output_stride=4, or --output_stride=8; do not shrink the images.',
+        )
+
+
+def _names(data: Data, ids: list[int]) -> list[str]:
+    return [data.class_text(int(i)) for i in ids]
+
+
+def _list(names: list[str], most: int = 8) -> str:
+    return ', '.join(names[:most]) + (f' and {len(names) - most} more' if len(names) > most else '')

@@ -1,0 +1,220 @@
+"""Images and masks of a data set, from records or from folders, split by split."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from deeplab.datasets import example, folders, record_index, segmentation_dataset
+from deeplab.errors import DataError, OptionError
+from deeplab.options import DatasetOptions, DoctorOptions
+from deeplab.utils import names
+from deeplab.wording import option
+
+_IMAGE_FOLDERS = ('images', 'image', 'imgs', 'img', 'jpegimages')
+_MASK_FOLDERS = ('segmentationclassraw', 'segmentationclass', 'masks', 'mask', 'labels', 'annotations', 'gt')
+_LIST_FOLDERS = ('ImageSets/Segmentation', 'ImageSets', 'lists', 'splits', '.')
+_IMAGE_SUFFIXES = ('.jpg', '.jpeg', '.png', '.npy')
+_MASK_SUFFIXES = ('.png', '.jpg', '.jpeg', '.bmp', '.tif', '.tiff')  # those that are not PNG are a finding
+WHOLE = 'all'  # name of the only split of folders without lists
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """An image with its mask, still encoded.
+
+    Attributes:
+      name: how messages name it.
+      image: the image's file.
+      mask: the mask's file; None if there is none.
+    """
+
+    name: str
+    image: bytes
+    mask: bytes | None
+
+
+class Split(Protocol):
+    """A split; reading it is safe from several threads at once."""
+
+    name: str
+    missing: list[tuple[str, str]]  # (rule, what) of everything that cannot be read as a sample
+
+    def __len__(self) -> int: ...
+
+    def read(self, number: int) -> Sample:
+        """Returns sample `number`; raises `DataError` if it cannot be read."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """The splits of a data set.
+
+    Attributes:
+      splits: the splits.
+      is_records: whether they are TFRecord shards; otherwise files.
+      image_folder: of files, else None.
+      mask_folder: of files, else None.
+      list_folder: of files that are split by lists, else None.
+    """
+
+    splits: Sequence[Split]
+    is_records: bool
+    image_folder: str | None = None
+    mask_folder: str | None = None
+    list_folder: str | None = None
+
+
+def open_source(options: DoctorOptions) -> Source:
+    """Finds the splits of a data set.
+
+    Raises:
+      DataError: There are neither records nor images with masks.
+      OptionError: Only one of the folders of images and of masks is given.
+    """
+    for given, other in (('image_folder', 'mask_folder'), ('mask_folder', 'image_folder')):
+        if getattr(options, given) is not None and getattr(options, other) is None:
+            here = option(f'DoctorOptions.{given}', getattr(options, given))
+            raise OptionError(f'{here} needs {option(f"DoctorOptions.{other}")}. Give both folders, or neither.')
+    if options.image_folder is not None and options.mask_folder is not None:
+        return _from_files(options, pathlib.Path(options.image_folder), pathlib.Path(options.mask_folder))
+    folder = pathlib.Path(options.data)
+    try:
+        splits = segmentation_dataset.split_names(options.data)
+        inner = {path.name.lower(): path for path in sorted(folder.iterdir()) if path.is_dir()}
+    except OSError as error:
+        raise DataError(f"The folder '{options.data}' cannot be read: {error.strerror}.") from None
+    if splits:
+        return Source([_Records(options.data, split) for split in splits], True)
+    if pair := _pair(inner):
+        return _from_files(options, *pair)
+    split_pairs = {path.name: pair for path in inner.values() if (pair := _pair(_folders_in(path)))}
+    if split_pairs:
+        return Source([_Files(name, _stems(pair[0]), *pair) for name, pair in split_pairs.items()], False)
+    raise DataError(
+        f"'{options.data}' holds neither shards (SPLIT-00000-of-00004.tfrecord) nor a folder of images with one of "
+        f'masks (images and masks, JPEGImages and SegmentationClass). {folders.summary(folder)} Set '
+        f'{option("DoctorOptions.image_folder")} and {option("DoctorOptions.mask_folder")} if they have other names.'
+    )
+
+
+def _folders_in(folder: pathlib.Path) -> dict[str, pathlib.Path]:
+    """Returns the folders in a folder by their names in lower case."""
+    try:
+        return {path.name.lower(): path for path in sorted(folder.iterdir()) if path.is_dir()}
+    except OSError:
+        return {}
+
+
+def _pair(found: dict[str, pathlib.Path]) -> tuple[pathlib.Path, pathlib.Path] | None:
+    """Returns the folder of images and that of masks among folders by name; None if one is not there."""
+    images = next((found[name] for name in _IMAGE_FOLDERS if name in found), None)
+    masks = next((found[name] for name in _MASK_FOLDERS if name in found), None)
+    return None if images is None or masks is None else (images, masks)
+
+
+def _from_files(options: DoctorOptions, images: pathlib.Path, masks: pathlib.Path) -> Source:
+    """Returns the splits of a folder of images and one of masks: by lists, by folders of equal names, or only one."""
+    for folder in (images, masks):
+        if not folder.is_dir():
+            raise DataError(f"The folder '{folder}' does not exist.")
+    candidates = [options.list_folder] if options.list_folder else [f'{options.data}/{name}' for name in _LIST_FOLDERS]
+    for list_folder in map(pathlib.Path, candidates):
+        lists = folders.of_extension(list_folder.iterdir(), 'txt') if list_folder.is_dir() else []
+        if found := [(path, stems) for path in lists if (stems := _listed(path))]:
+            files = [_Files(path.stem, stems, images, masks) for path, stems in found]
+            return Source(files, False, str(images), str(masks), os.path.normpath(list_folder))
+    inner = _folders_in(images)
+    other = _folders_in(masks)
+    if both := [name for name in inner if name in other]:
+        return Source([_Files(name, _stems(inner[name]), inner[name], other[name]) for name in both], False)
+    return Source([_Files(WHOLE, _stems(images), images, masks)], False, str(images), str(masks))
+
+
+def _listed(path: pathlib.Path) -> list[str]:
+    """Returns the names in a list, without folders and extensions of images; none if it is not a list of names."""
+    try:
+        lines = path.read_text('utf-8-sig').splitlines()
+    except (OSError, ValueError):
+        return []
+    words = [line.split()[0].rpartition('/')[2] for line in lines if line.strip()]
+    return [_stem(word) for word in words]
+
+
+def _stem(name: str) -> str:
+    stem, suffix = os.path.splitext(name)
+    return stem if suffix.lower() in _IMAGE_SUFFIXES else name
+
+
+def _stems(folder: pathlib.Path) -> list[str]:
+    """Returns the names of the images in a folder, without extensions."""
+    return sorted(_by_stem(folder, _IMAGE_SUFFIXES))
+
+
+def _by_stem(folder: pathlib.Path, suffixes: Iterable[str]) -> dict[str, pathlib.Path]:
+    """Returns the files of a folder by name without extension; of several the one whose suffix comes first."""
+    found: dict[str, pathlib.Path] = {}
+    paths = sorted(folder.iterdir())
+    for suffix in suffixes:
+        for path in paths:
+            if path.suffix.lower() == suffix and not path.name.startswith('.'):
+                found.setdefault(path.stem, path)
+    return found
+
+
+class _Records:
+    """A split in TFRecord shards."""
+
+    def __init__(self, directory: str, name: str) -> None:
+        self.name = name
+        self.missing: list[tuple[str, str]] = []
+        shards: tuple[str, ...] = ()
+        try:
+            # Of the data set only the shards are used here.
+            shards = segmentation_dataset.get_dataset(DatasetOptions.name, name, directory).shards
+        except DataError as error:
+            self.missing.append(('shards', str(error)))
+        self._index = record_index.RecordIndex.walk(shards, skip_corrupt=True)
+        self.missing += [('corrupt', text) for text in self._index.damaged]
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def read(self, number: int) -> Sample:
+        """Returns a record."""
+        where = self._index.name_of(number)
+        content = self._index.read(number)
+        try:
+            parsed = example.parse(content)
+        except DataError as error:
+            raise DataError(f'{where}: {error}') from None
+        return Sample(f"'{names.shown(parsed.image_name)}' ({where})", parsed.image_bytes, parsed.label_bytes)
+
+
+class _Files:
+    """A split in files: an image and the mask of the same name without extension."""
+
+    def __init__(self, name: str, stems: Iterable[str], image_folder: pathlib.Path, mask_folder: pathlib.Path) -> None:
+        self.name = name
+        self.missing: list[tuple[str, str]] = []
+        images, masks = _by_stem(image_folder, _IMAGE_SUFFIXES), _by_stem(mask_folder, _MASK_SUFFIXES)
+        self._pairs: list[tuple[pathlib.Path, pathlib.Path | None]] = []
+        for stem in stems:
+            if stem in images:
+                self._pairs.append((images[stem], masks.get(stem)))
+            else:
+                self.missing.append(('no_image', names.shown(stem)))
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def read(self, number: int) -> Sample:
+        """Returns an image with its mask."""
+        image, mask = self._pairs[number]
+        try:
+            return Sample(names.shown(image.name), image.read_bytes(), None if mask is None else mask.read_bytes())
+        except OSError as error:
+            raise DataError(f'{names.shown(image.name)}: {error.strerror}') from None

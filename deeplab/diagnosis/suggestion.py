@@ -1,0 +1,128 @@
+"""The command lines that suit a data set and the memory of this machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shlex
+
+import numpy as np
+
+from deeplab.diagnosis.findings import Data
+from deeplab.diagnosis.label_rules import label_weights
+from deeplab.utils import crop_sizes, memory
+from deeplab.zoo import catalog
+
+# Of a training of mobilenet_v2 with output stride 16: `memory.Need` of a graph of 513 x 513, batch 100.
+_BYTES_PER_PIXEL = 1600
+_BYTES_ANYWAY = 500 << 20
+_MEMORY_SHARE = 0.8
+_BATCH_SIZES = (16, 12, 8, 6, 4, 2, 1)
+_LARGEST_CROP = 513
+# Linear scaling of the published rate: 0.007 for 16 images, with momentum and the poly policy (arXiv:1802.02611).
+_RATE, _OF_BATCH = 0.007, 16
+_EPOCHS, _FEWEST_STEPS, _MOST_STEPS = 100, 2000, 30000
+_FEWEST_FOR_STATISTICS = 12  # images in a batch whose statistics batch norm can be trained with
+_INITIAL = 'mobilenetv2_coco_voc_trainaug'
+_CHECKPOINTS = 'checkpoints'
+
+
+@dataclasses.dataclass(frozen=True)
+class Suggestion:
+    """Suggested sizes and command lines.
+
+    Attributes:
+      crop_size: height and width of training.
+      batch_size: images of a step.
+      learning_rate: base learning rate for the optimizer momentum.
+      steps: number of training steps.
+      eval_crop_size: height and width into which every image fits.
+      free: free memory, in bytes; None if unknown.
+      lines: commands, in order.
+    """
+
+    crop_size: tuple[int, int]
+    batch_size: int
+    learning_rate: float
+    steps: int
+    eval_crop_size: tuple[int, int]
+    free: int | None
+    lines: tuple[str, ...]
+
+
+def suggest(data: Data, directory: str, dataset: str, is_uneven: bool) -> Suggestion | None:
+    """Returns what suits the data set; None without an image to train on.
+
+    Args:
+      data: the facts of its splits.
+      directory: folder of the data set.
+      dataset: value for --dataset.
+      is_uneven: whether rare classes should weigh more.
+    """
+    facts = data.splits.get(data.train)
+    if facts is None or not facts.images:
+        return None
+    stride = data.output_stride
+    sizes = np.array(list(facts.sizes))
+    common = np.array(facts.sizes.most_common(1)[0][0])
+    crop = tuple(min(side, *crop_sizes.below([_LARGEST_CROP], stride)) for side in crop_sizes.above(common, stride))
+    every = [sizes.max(axis=0)]
+    if (evaluated := data.splits.get(data.evaluated)) is not None and evaluated.sizes:
+        every = [np.array(list(evaluated.sizes)).max(axis=0)]
+    eval_crop = crop_sizes.above(every[0], stride)
+    free = memory.free()
+    batch = _batch_size(crop[0] * crop[1], facts.images, free)
+    rate = float(f'{_RATE * batch / _OF_BATCH:.2g}')
+    steps = int(min(max(-(-facts.images * _EPOCHS // batch), _FEWEST_STEPS), _MOST_STEPS))
+    train = {
+        'dataset': dataset,
+        'dataset_dir': directory if data.source.is_records else 'records',
+        'train_split': data.train,
+        'train_logdir': 'logs/train',
+        'preset': _INITIAL,
+        'tf_initial_checkpoint': f'{_CHECKPOINTS}/{catalog.get(_INITIAL).folder}',
+        'initialize_last_layer': 'false',
+        'output_stride': str(stride),
+        'train_crop_size': f'{crop[0]},{crop[1]}',
+        'train_batch_size': str(batch),
+        'base_learning_rate': f'{rate:g}',
+        'training_number_of_steps': str(steps),
+        'fine_tune_batch_norm': str(batch >= _FEWEST_FOR_STATISTICS).lower(),
+    }
+    lines = [*_building(data), f'deeplab download {_INITIAL} --cache_dir={_CHECKPOINTS}']
+    lines.append(_line('train', train) + (f' {label_weights()}' if is_uneven else ''))
+    if evaluated is not None:
+        kept = {key: train[key] for key in ('dataset', 'dataset_dir')}
+        kept |= {'eval_split': data.evaluated, 'checkpoint_dir': 'logs/train', 'eval_logdir': 'logs/eval'}
+        kept |= {'eval_crop_size': f'{eval_crop[0]},{eval_crop[1]}', 'max_number_of_evaluations': '1'}
+        lines.append(_line('eval', kept))
+    return Suggestion((crop[0], crop[1]), batch, rate, steps, (eval_crop[0], eval_crop[1]), free, tuple(lines))
+
+
+def _batch_size(pixels: int, images: int, free: int | None) -> int:
+    """Returns the largest usual batch size that fits; 8 at most if the memory is unknown."""
+    usable = 8 * _BYTES_PER_PIXEL * pixels if free is None else free * _MEMORY_SHARE - _BYTES_ANYWAY
+    fitting = (size for size in _BATCH_SIZES if size <= images and size * pixels * _BYTES_PER_PIXEL <= usable)
+    return next(fitting, 1)
+
+
+def _building(data: Data) -> list[str]:
+    """Returns the command that builds records of files that are split by lists."""
+    source = data.source
+    if source.is_records or not (source.image_folder and source.mask_folder and source.list_folder):
+        return []
+    suffixes = {os.path.splitext(name)[1].lower() for facts in data.splits.values() for name in facts.names}
+    flags = {
+        'image_folder': source.image_folder,
+        'image_format': suffixes.pop()[1:] if len(suffixes) == 1 else 'jpg',
+        'semantic_segmentation_folder': source.mask_folder,
+        'list_folder': source.list_folder,
+        'output_dir': 'records',
+        'num_classes': str(data.descriptor.num_classes),
+    }
+    return [_line('build_voc2012_data', flags)]
+
+
+def _line(program: str, flags: dict[str, str]) -> str:
+    """Returns a command line."""
+    return ' '.join(['deeplab', program, *(f'--{name}={shlex.quote(value)}' for name, value in flags.items())])

@@ -1,0 +1,45 @@
+"""Options of `deeplab doctor`."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from deeplab.options.rules import require, require_positive
+
+
+@dataclasses.dataclass(frozen=True)
+class DoctorOptions:
+    """Options of `deeplab doctor`.
+
+    Attributes:
+      data: folder of records, or of images and masks.
+      dataset: the data set, as for training; None if it has no description yet.
+      num_classes: number of classes; None for that of the data set, or else the largest id plus 1.
+      ignore_label: id of the pixels that are excluded; None for that of the data set, or else 255.
+      train_split: the split to train on.
+      eval_split: the split to evaluate on.
+      image_folder: folder of the images; None to find it in `data`.
+      mask_folder: folder of the masks; None to find it in `data`.
+      list_folder: folder with a list of names for each split; None to find it in `data`.
+      output_stride: of the network.
+      output: JSON file of the findings.
+    """
+
+    data: str
+    dataset: str | None = None
+    num_classes: int | None = None
+    ignore_label: int | None = None
+    train_split: str = 'train'
+    eval_split: str = 'val'
+    image_folder: str | None = None
+    mask_folder: str | None = None
+    list_folder: str | None = None
+    output_stride: int = 16
+    output: str = 'deeplab_doctor.json'
+
+    def __post_init__(self) -> None:
+        for name, least in (('num_classes', 1), ('ignore_label', 0)):
+            value = getattr(self, name)
+            is_id = value is None or least <= value <= least + 255
+            require(is_id, f'DoctorOptions.{name}', value, f'it must be {least} to {least + 255}')
+        require_positive('DoctorOptions.output_stride', self.output_stride)
