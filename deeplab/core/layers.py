@@ -24,7 +24,7 @@ import numpy as np
 import tensorflow as tf
 import tf_slim as slim
 
-from deeplab.core import batch_statistics, compute_types, dropout, initializers, tf_compat
+from deeplab.core import batch_statistics, compute_types, dropout, initializers, pointwise, tf_compat
 from deeplab.options import ModelOptions
 
 MOVING_UPDATES = 'moving_updates'  # graph collection of MovingUpdate
@@ -170,7 +170,10 @@ def conv2d(
         if dilations > 1 and stride == 1 and not native_dilation:
             outputs = tf.nn.atrous_conv2d(inputs, weights, dilations, padding, name='Conv2D')
         else:
-            outputs = tf.nn.conv2d(inputs, weights, stride, padding, dilations=dilations, name='Conv2D')
+            # A network that predicts, whose atrous convolutions are native ones, has no gradients.
+            is_product = kernel_size == 1 and stride == 1 and not native_dilation
+            with pointwise.gradients_as_products(inputs) if is_product else contextlib.nullcontext():
+                outputs = tf.nn.conv2d(inputs, weights, stride, padding, dilations=dilations, name='Conv2D')
         expansion = None
         if batch_statistics.pays(inputs, filters, kernel_size, stride):
             expansion = batch_statistics.Expansion(inputs, weights)
@@ -339,7 +342,8 @@ def batch_norm(
             outputs, mean, variance = tf.compat.v1.nn.fused_batch_norm(inputs, gamma, beta, epsilon=epsilon)
         else:
             scale, shift, mean, variance = batch_statistics.fold(expansion, gamma, beta, epsilon)
-            outputs = tf.nn.conv2d(expansion.inputs, expansion.weights * scale, 1, 'SAME')
+            with pointwise.gradients_as_products(expansion.inputs):
+                outputs = tf.nn.conv2d(expansion.inputs, expansion.weights * scale, 1, 'SAME')
             outputs = tf.nn.bias_add(outputs, shift)
         decay = decay if forced_decay is None else forced_decay
         for variable, value in ((moving_mean, mean), (moving_variance, variance)):

@@ -1,6 +1,6 @@
 """Convolutions and batch norms against NumPy and TensorFlow.
 
-Covers core/batch_statistics.py, core/dropout.py, core/initializers.py and core/tf_compat.py.
+Covers core/batch_statistics.py, core/dropout.py, core/initializers.py, core/pointwise.py and core/tf_compat.py.
 """
 
 import contextlib
@@ -267,6 +267,18 @@ def test_arg_scope_reaches_layers(graph):
     with slim.arg_scope([layers.conv2d], activation=None, initializer=initializers.ones):
         outputs = layers.conv2d(-tf.ones([1, 1, 1, 2]), 1, 1, normalize=False, scope='a')
     assert _run(outputs)[0].item() == -2
+
+
+def test_gradients_of_1x1_convolutions_are_products(graph):
+    inputs = tf.constant(_random(2, 3, 4, 5))
+    wanted = tf.constant(_random(2, 3, 4, 6))
+    outputs = layers.conv2d(inputs, 6, 1, normalize=False, activation=None, scope='a')
+    weights = tf.compat.v1.trainable_variables()[0]
+    plain = tf.nn.conv2d(inputs, weights, 1, 'SAME')
+    found, expected = (tf.gradients(tf.reduce_sum(y * wanted), [inputs, weights]) for y in (outputs, plain))
+    assert {gradient.op.inputs[0].op.type for gradient in found} == {'MatMul'}  # behind a reshape
+    for first, second in zip(_run(*found), _run(*expected), strict=True):
+        np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-5)
 
 
 def test_statistics_of_an_expansion_come_from_its_input(graph, monkeypatch):
