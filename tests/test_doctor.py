@@ -6,12 +6,13 @@ diagnosis/label_rules.py, diagnosis/split_rules.py, diagnosis/suggestion.py and 
 
 import io
 import json
+import shlex
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from deeplab import doctor
+from deeplab import cli, doctor
 from deeplab.datasets import example
 from deeplab.diagnosis import measurement, suggestion
 from deeplab.errors import DataError, OptionError
@@ -264,5 +265,8 @@ def test_suggestion_follows_the_memory(tmp_path, monkeypatch):
     assert '--list_folder=' in large.lines[0]
     assert '{"num_classes": 3, "ignore_label": 255} to dataset.json' in _examine(folder).report
     assert '--fine_tune_batch_norm=false' in large.lines[2]
+    for line in large.lines:
+        _, program, *words = shlex.split(line)
+        cli.options_of(program, [word for word in words if 'dataset.json' not in word])  # the flags exist
     monkeypatch.setattr(suggestion.memory, 'free', lambda: 0)
     assert _examine(folder).suggestion.batch_size == 1

@@ -79,14 +79,20 @@ def open_source(options: DoctorOptions) -> Source:
         if getattr(options, given) is not None and getattr(options, other) is None:
             here = option(f'DoctorOptions.{given}', getattr(options, given))
             raise OptionError(f'{here} needs {option(f"DoctorOptions.{other}")}. Give both folders, or neither.')
+    try:
+        return _found(options)
+    except OSError as error:
+        where = error.filename or options.data
+        raise DataError(f"The folder '{where}' cannot be read: {error.strerror}.") from None
+
+
+def _found(options: DoctorOptions) -> Source:
+    """Returns the splits in the folders that are given, in shards, or in folders of usual names."""
     if options.image_folder is not None and options.mask_folder is not None:
         return _from_files(options, pathlib.Path(options.image_folder), pathlib.Path(options.mask_folder))
     folder = pathlib.Path(options.data)
-    try:
-        splits = segmentation_dataset.split_names(options.data)
-        inner = {path.name.lower(): path for path in sorted(folder.iterdir()) if path.is_dir()}
-    except OSError as error:
-        raise DataError(f"The folder '{options.data}' cannot be read: {error.strerror}.") from None
+    splits = segmentation_dataset.split_names(options.data)
+    inner = _folders_in(folder)
     if splits:
         return Source([_Records(options.data, split) for split in splits], True)
     if pair := _pair(inner):
@@ -103,10 +109,7 @@ def open_source(options: DoctorOptions) -> Source:
 
 def _folders_in(folder: pathlib.Path) -> dict[str, pathlib.Path]:
     """Returns the folders in a folder by their names in lower case."""
-    try:
-        return {path.name.lower(): path for path in sorted(folder.iterdir()) if path.is_dir()}
-    except OSError:
-        return {}
+    return {path.name.lower(): path for path in sorted(folder.iterdir()) if path.is_dir()}
 
 
 def _pair(found: dict[str, pathlib.Path]) -> tuple[pathlib.Path, pathlib.Path] | None:
