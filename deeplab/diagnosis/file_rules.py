@@ -48,6 +48,7 @@ _RULES = {
         False,
     ),
     'sixteen_bit_mask': _Rule(HARMFUL, 'have a mask of 16 bits', 'Save the masks with 8 bits', None),
+    'large_ids': _Rule(HARMFUL, 'have a mask of 16 bits with ids above 255', 'Write class ids, 0, 1, 2, ..., instead'),
     'size': _Rule(
         HARMFUL,
         'have a mask of another size than the image',

@@ -161,12 +161,18 @@ def _add_sample(found: Measured, sample: Sample, ignore_label: int, output_strid
         found.note('corrupt', f'mask of {sample.name}: {error}')
         return
     _add_turns(found, sample.name, header, mask)
-    if mask.counts is None:
-        _add_unusable(found, sample, mask)
+    if mask.channels > 1:
+        _add_colors(found, sample, mask)
         return
-    if mask.is_palette:
-        found.note('palette', sample.name)
-    _add_ids(found, images.mask_as_gray_png(sample.mask, mask=mask), mask.counts, ignore_label, output_stride)
+    try:
+        gray = images.mask_as_gray_png(sample.mask, mask=mask)
+    except DataError as error:  # an id above 255
+        found.note('large_ids', f'{sample.name}: {error}')
+        return
+    if mask.is_palette or mask.counts is None:
+        found.note('palette' if mask.is_palette else 'sixteen_bit_mask', sample.name)
+    counts = images.read_mask(gray).counts if mask.counts is None else mask.counts
+    _add_ids(found, gray, counts, ignore_label, output_stride)
 
 
 def _kind_of_image(header: images.Header, mode: str) -> str:
@@ -204,11 +210,8 @@ def _add_turns(found: Measured, name: str, header: images.Header, mask: images.M
         found.note('oriented', f'{name}: EXIF orientation {header.orientation}, its mask {mask.orientation}')
 
 
-def _add_unusable(found: Measured, sample: Sample, mask: images.Mask) -> None:
-    """Adds the problem of a mask that is not one channel of 8 bits."""
-    if mask.channels == 1:
-        found.note('sixteen_bit_mask', sample.name)
-        return
+def _add_colors(found: Measured, sample: Sample, mask: images.Mask) -> None:
+    """Adds the problem of a mask of several channels."""
     with Image.open(io.BytesIO(sample.mask or b'')) as image:
         colors = image.convert('RGB').getcolors(_MOST_COLORS)
     if colors is None:
