@@ -15,8 +15,11 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
 
     sys.exit(start.main(['compare', *sys.argv[1:]]))
 
+import os
+
 from deeplab import report
 from deeplab.options import ReportOptions
+from deeplab.reporting import inference
 
 
 def run(options: ReportOptions) -> report.Result:
@@ -25,4 +28,7 @@ def run(options: ReportOptions) -> report.Result:
     Raises:
       UserError: Data set, network or checkpoint are missing or do not match, or the file cannot be written.
     """
+    for each in options.runs:
+        if os.path.exists(each.path):  # else report says so
+            inference.checkpoint_of(each.path)  # each must have one: a page about one of two compares nothing
     return report.run(options)

@@ -15,7 +15,7 @@ import pytest
 
 from deeplab import cli, compare, report
 from deeplab.core.metrics import ConfusionMatrix
-from deeplab.errors import DataError, OptionError
+from deeplab.errors import CheckpointError, DataError, OptionError
 from deeplab.options import ReportOptions
 from deeplab.reporting import content, inference
 from tests import evaluation_setup as setup
@@ -150,6 +150,12 @@ def test_nothing_to_report_is_an_error(options, tmp_path):
     )
     with pytest.raises(OptionError, match=r'nothing to report.*None given'):
         report.run(dataclasses.replace(options, runs=(run,)))
+
+
+def test_a_run_without_checkpoint_is_not_compared(tmp_path):
+    runs = tuple(types.SimpleNamespace(path=str(tmp_path)) for _ in range(2))
+    with pytest.raises(CheckpointError, match='no checkpoint in'):
+        compare.run(types.SimpleNamespace(runs=runs))
 
 
 def test_runs_on_other_images_are_not_compared():
