@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from deeplab.cli.parse import lower_first
 from deeplab.cli.program import Program
-from deeplab.cli.words import Flag
+from deeplab.cli.words import Flag, lower_first
 
 HELP_WIDTH = 100
 

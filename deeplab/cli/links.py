@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from deeplab import options
 from deeplab.cli.values import Values
-from deeplab.cli.words import Flag
+from deeplab.cli.words import Flag, lower_first
 from deeplab.options.parameters import parameters_of, registries_of
 from deeplab.registry import Parameter, Registry
 
@@ -76,9 +76,7 @@ def _flag_of(parameter: Parameter, kind: str, meaning: str) -> Flag:
 def each_with_summary(registry: Registry[Any]) -> str:
     """Returns all records of a registry with their summaries, as a sentence of the help."""
     texts = [
-        f'{record.name}: {record.summary[:1].lower()}{record.summary[1:].rstrip(".")}'
-        if record.summary
-        else record.name
+        f'{record.name}: {lower_first(record.summary).rstrip(".")}' if record.summary else record.name
         for record in registry.records()
     ]
     return f'{"; ".join(texts)}.'

@@ -14,7 +14,7 @@ from deeplab.cli.network_flags import HEAD, NETWORK
 from deeplab.cli.program import Program, find_program, names_in_messages, owners_of
 from deeplab.cli.repeat import seen_from_here
 from deeplab.cli.values import Values
-from deeplab.cli.words import UsageError, check_words, with_named, without_undefined
+from deeplab.cli.words import UsageError, check_words, lower_first, with_named, without_undefined
 from deeplab.datasets import description_file
 from deeplab.errors import UserError
 from deeplab.utils import run_manifests
@@ -142,11 +142,6 @@ def _check_required(program: Program, values: Values) -> None:
             f'--{flag.name} ({lower_first(flag.meaning.partition(". ")[0]).rstrip(".")})' for flag in missing
         )
         raise UsageError(f'{program.name} requires {shown}.')
-
-
-def lower_first(text: str) -> str:
-    """Returns `text` with its first letter in lower case."""
-    return text[:1].lower() + text[1:]
 
 
 def options_of(name: str, words: Sequence[str]) -> Any:

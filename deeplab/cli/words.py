@@ -125,6 +125,12 @@ def check_words(
     _refuse_mixed(read, known)
 
 
+def lower_first(text: str) -> str:
+    """Returns `text` with its first letter in lower case, unless it begins with a name such as JSON or OpenVINO."""
+    word = text.partition(' ')[0]
+    return text if word[1:] != word[1:].lower() else text[:1].lower() + text[1:]
+
+
 def with_named(words: Sequence[str], known: Mapping[str, Flag], name: str) -> list[str]:
     """Returns the words with the first positional one, such as FILE in `deeplab checkpoint FILE`, as --NAME=FILE.
 

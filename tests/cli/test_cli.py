@@ -24,7 +24,7 @@ from deeplab import cli, options, start
 from deeplab.cli import first_import, log_flags
 from deeplab.cli.flag_types import define
 from deeplab.cli.values import Values
-from deeplab.cli.words import Flag, with_named
+from deeplab.cli.words import Flag, lower_first, with_named
 from deeplab.errors import DataError, OptionError, OutputError
 from deeplab.overview import SUMMARIES
 
@@ -734,6 +734,15 @@ def test_usage_shows_positional_arguments_and_report_no_crop_size_that_it_does_n
     assert 'deeplab checkpoint FILE --flag=' in usage['checkpoint']
     assert 'deeplab presets [NAME] --flag=' in usage['presets']
     assert '513,513.' in usage['train'] and 'Default: 513,513.' not in usage['report']
+
+
+def test_names_keep_their_capitals_in_the_middle_of_a_sentence():
+    assert [lower_first(text) for text in ('OpenVINO on', 'JSON file', 'A file', 'Names.')] == [
+        'OpenVINO on',
+        'JSON file',
+        'a file',
+        'names.',
+    ]
 
 
 def test_examples_in_the_help_are_lines_that_work():
