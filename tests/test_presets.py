@@ -153,7 +153,7 @@ def test_a_backbone_trains_and_does_nothing_else():
 def test_unknown_name(name, meant):
     with pytest.raises(OptionError) as error:
         _options('eval', f'--preset={name}')
-    assert str(error.value).startswith(f'--preset={name} is unknown. Did you mean ')
+    assert str(error.value).startswith(f"There is no published checkpoint '{name}'. Did you mean ")
     assert meant in str(error.value)
     assert str(error.value).endswith('lists all 22.')
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from deeplab.errors import OptionError
-from deeplab.utils import documents
+from deeplab.utils import documents, names
 
 _FACTS = pathlib.Path(__file__).with_name('presets.json')
 
@@ -130,7 +130,9 @@ def get(name: str) -> Preset:
     near = [by_archive[plain]] if plain in by_archive else [other for other in known if plain.lower() in other][:3]
     near = near or difflib.get_close_matches(plain.lower(), known, 3, 0.4)
     hint = f'Did you mean {" or ".join(near)}? ' if near else ''
-    raise OptionError(f'--preset={name} is unknown. {hint}`deeplab presets` lists all {len(known)}.')
+    raise OptionError(
+        f"There is no published checkpoint '{names.shown(name)}'. {hint}`deeplab presets` lists all {len(known)}."
+    )
 
 
 def split_of(preset: Preset, split: str) -> str:
@@ -152,8 +154,8 @@ def read_published(path: str) -> tuple[Published, ...]:
         raise OptionError(f'There is no file {path} with published figures.') from None
     except documents.DocumentError as error:
         raise OptionError(f'{path} {error}.') from None
-    except (TypeError, KeyError, AttributeError) as error:
-        good, reason = False, str(error)
+    except (TypeError, KeyError, AttributeError):
+        good, reason = False, 'it is no list of objects with these keys and values'
     if not good:
         example = '[{"output_stride": 16, "scales": [1.0], "flips": false, "split": "val", "miou": 75.32}]'
         raise OptionError(f'{path} does not hold published figures ({reason}). Write them like {example}.')

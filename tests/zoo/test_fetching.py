@@ -159,7 +159,7 @@ def test_settings_of_the_environment(monkeypatch, tmp_path):
 
 
 def test_an_unknown_name():
-    with pytest.raises(OptionError, match='is unknown. Did you mean'):
+    with pytest.raises(OptionError, match='no published checkpoint .* Did you mean'):
         fetching.fetch('mobilenetv2_voc_trainaug')
 
 
