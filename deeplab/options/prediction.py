@@ -53,6 +53,7 @@ class PredictorOptions:
     execution: EngineOptions = EngineOptions()
 
     def __post_init__(self) -> None:
+        require(not isinstance(self.classes, str), 'PredictorOptions.classes', self.classes, 'give a tuple of names')
         check_size('PredictorOptions.crop_size', self.crop_size)
         check_size('PredictorOptions.window', self.window)
         check_size('PredictorOptions.window_stride', self.window_stride)

@@ -54,5 +54,5 @@ def check_size(field: str, size: Sequence[int] | None) -> None:
     """Raises `OptionError` unless `size` is None or two positive integers, height and width."""
     if size is None:
         return
-    good = len(size) == 2 and all(isinstance(side, int) and side > 0 for side in size)
+    good = isinstance(size, Sequence) and len(size) == 2 and all(isinstance(side, int) and side > 0 for side in size)
     require(good, field, size, 'a size is two positive integers, height and width, such as 513,513')

@@ -116,7 +116,9 @@ class Reader:
         if found.dtype == np.uint16:
             return self._of_sixteen_bits(found)
         low, high = float(found.min()), float(found.max())
-        if not (low >= 0 and high <= 255) or (found.dtype.kind == 'f' and 0 < high <= 1):
+        if found.dtype.kind == 'f' and low >= 0 and 0 < high <= 1:
+            raise DataError(f'its values are {low:g} to {high:g}; white is 255. Multiply them by 255')
+        if not (low >= 0 and high <= 255):
             raise DataError(f'its values are {low:g} to {high:g}; they must be in the range 0 to 255')
         return found.astype(np.uint8 if found.dtype.kind != 'f' else np.float32)
 

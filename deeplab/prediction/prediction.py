@@ -105,11 +105,16 @@ class Prediction:
 
         Args:
           alpha: opacity of the colors, 0 to 1. Pixels whose class is not kept show the image.
+
+        Raises:
+          OptionError: `alpha` is not in this range.
         """
         return drawing.overlay(self.image, self.labels, self._table(), self._opacity(alpha))
 
     def _opacity(self, alpha: float) -> np.ndarray:
         """Returns the opacity of the color of each id, [256]; 0 for classes that are not kept."""
+        if not 0 <= alpha <= 1:
+            raise OptionError(f'alpha={alpha!r} is not allowed: it must be in the range 0 to 1.')
         return np.where(self._is_kept, np.float32(alpha), np.float32(0))
 
     def save(self, path: str | os.PathLike[str], kind: str = 'mask', alpha: float = 0.5) -> None:
@@ -122,7 +127,7 @@ class Prediction:
           alpha: see `overlay`.
 
         Raises:
-          OptionError: There is no such kind, or it cannot be stored in such a file.
+          OptionError: There is no such kind, it cannot be stored in such a file, or `alpha` is not 0 to 1.
           DataError: The file cannot be written.
         """
         suffix = os.path.splitext(os.fspath(path))[1].lower()

@@ -206,7 +206,7 @@ class Predictor:
         Raises:
           DataError: An image cannot be read; the message names its file.
         """
-        if isinstance(images, (np.ndarray, str, os.PathLike, Image.Image)):
+        if isinstance(images, (np.ndarray, str, os.PathLike, Image.Image)) or not isinstance(images, Iterable):
             return self.predict([self.read(images)])[0]
         found: list[Prediction] = []
         for batch in self._batches(self._read_ahead(images)):
@@ -223,6 +223,10 @@ class Predictor:
             return self._named('The image', self._reader.of_array, image)
         if isinstance(image, Image.Image):
             return self._named('The image', self._reader.of_picture, image)
+        if not isinstance(image, (str, os.PathLike)):
+            raise TypeError(
+                f'an image is an array, the path of a file or an image of Pillow, not {type(image).__name__}'
+            )
         return self._named(f"'{os.fspath(image)}'", self._reader.read, image)
 
     def read_file(self, path: str) -> np.ndarray:
@@ -418,9 +422,10 @@ def _kept(wanted: Sequence[str], names: Sequence[str]) -> np.ndarray:
         elif name.isdecimal() and int(name) < len(names):
             is_kept[int(name)] = True
         else:
+            hint = f'. Names need {option("PredictorOptions.dataset")}' if names[0] == '0' else ''
             raise OptionError(
                 f'{option("PredictorOptions.classes", tuple(wanted))}: there is no class {name!r}. Known: '
-                f'{", ".join(names)}'
+                f'{", ".join(names)}{hint}'
             )
     return is_kept
 

@@ -45,6 +45,8 @@ def test_overlay(monkeypatch):
     assert np.array_equal(made().overlay(), whole) and made().shares['sky'] == 0.5
     gray = made(image=IMAGE[..., :1].astype(np.float32))
     assert np.array_equal(gray.overlay(), whole)
+    with pytest.raises(OptionError, match='alpha=7.*0 to 1'):
+        gray.overlay(7)
 
 
 def test_probabilities_are_computed_once_when_they_are_read():

@@ -75,6 +75,9 @@ def test_all_kinds_of_images(predictor, tmp_path):
         predictor(tmp_path / 'missing.png')
     with pytest.raises(DataError, match='The image.*uint8'):
         predictor(np.zeros(3))
+    for wrong in (None, [3]):
+        with pytest.raises(TypeError, match='an image is .* not (NoneType|int)'):
+            predictor(wrong)
 
 
 def test_a_list_gives_its_predictions_in_order_and_in_batches(training):
@@ -167,6 +170,12 @@ def test_wrong_options(training):
         Predictor.from_checkpoint(training, window_size=(5, 5))
     with pytest.raises(OptionError, match=r'window=\(97, 97\).*65 x 65'):
         Predictor.from_checkpoint(training, crop_size=(65, 65), window=(97, 97))
+    with pytest.raises(OptionError, match='window=5 .*two positive integers'):
+        Predictor.from_checkpoint(training, window=5)
+    with pytest.raises(OptionError, match="classes='road' .*tuple"):
+        Predictor.from_checkpoint(training, classes='road')
+    with pytest.raises(OptionError, match="no class 'road'.*Names need dataset"):
+        module._kept(('road',), ('0', '1'))
     with pytest.raises(CheckpointError, match='filters|aspp'):
         with Predictor.from_checkpoint(training, aspp=dataclasses.replace(setup.ASPP, filters=16)) as other:
             other(setup.pixels(20, 20))
