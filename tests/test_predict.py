@@ -118,10 +118,18 @@ def test_only_some_classes(training, photos):
 
 def test_nothing_to_predict(training, photos):
     os.mkdir('empty')
-    for text, reason in (('empty', 'no image'), ('missing.jpg', 'missing.jpg.*does not exist'), ('*.gif', 'no file')):
+    (photos / 'list.txt').write_text('\n')
+    for text, reason in (
+        ('empty', "'empty'.*no image"),
+        ('list.txt', 'list is empty'),
+        ('missing.jpg', 'missing.jpg.*does not exist'),
+        ('*.gif', 'no file'),
+    ):
         with pytest.raises(DataError, match=reason):
             predict.run(options(training, text))
-    assert not os.path.exists('predictions')
+    with pytest.raises(OptionError, match="no class 'boat'"):
+        predict.run(options(training, predictor=PredictorOptions(classes=('boat',))))
+    assert not os.path.exists('predictions')  # nothing was predicted
 
 
 def test_videos_need_their_packages(training, photos, monkeypatch):

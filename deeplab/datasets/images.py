@@ -324,7 +324,9 @@ def _guarded(action: Callable[[], Any]) -> Any:
         return action()
     except UnidentifiedImageError:
         raise DataError('its header is invalid') from None
-    except (OSError, SyntaxError, ValueError, IndexError, struct.error, Image.DecompressionBombError) as error:
+    except Image.DecompressionBombError as error:
+        raise DataError(f'it is too large ({str(error).partition(", could")[0]})') from None
+    except (OSError, SyntaxError, ValueError, IndexError, struct.error) as error:
         reason = str(error).strip() or type(error).__name__
         raise DataError(f'it cannot be decoded ({reason})') from None
 

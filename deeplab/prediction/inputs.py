@@ -65,7 +65,9 @@ def find(inputs: Sequence[str], output_dir: str) -> tuple[list[Item], list[Failu
     failures: list[Failure] = []
     for text in inputs:
         if os.path.isdir(text):
-            places += _in_folder(text, output_dir)
+            found = list(_in_folder(text, output_dir))
+            places += found
+            failures += [] if found else [Failure(text, 'there is no image or video in this folder')]
         elif os.path.lexists(text):
             if text.lower().endswith(LIST_SUFFIXES):
                 _add_listed(text, places, failures)
@@ -133,6 +135,8 @@ def _add_listed(path: str, places: list[_Place], failures: list[Failure]) -> Non
             failures.append(Failure(line, f'it does not exist (listed in {path})'))
         else:
             found.append(existing)
+    if not any(map(str.strip, lines)):
+        failures.append(Failure(path, 'the list is empty'))
     root = _common([os.path.dirname(each) for each in found])
     places += [_Place(each, root) for each in found]
 

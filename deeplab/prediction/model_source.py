@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import os
 import types
 import typing
@@ -147,7 +148,10 @@ def classes_of(dataset: str | None, count: int, is_required: bool = False) -> Cl
     try:
         found = descriptor.load(dataset)
         if found.num_classes != count:
-            raise OptionError(f"The network has {count} classes, the data set '{found.name}' {found.num_classes}.")
+            raise OptionError(
+                f"The network has {count} classes, the data set '{found.name}' {found.num_classes}. Set "
+                f'{option("PredictorOptions.dataset")} to the one that it was trained on'
+            )
     except UserError as error:
         if is_required:
             raise
@@ -190,6 +194,11 @@ def checkpoint_at(path: str) -> str:
     if path.endswith('.pb') or os.path.exists(os.path.join(path, 'saved_model.pb')):
         raise CheckpointError(f"'{path}' is an exported network, not a checkpoint. Give it as an export")
     if not os.path.isdir(path):
+        if not glob.glob(f'{glob.escape(path)}*'):
+            raise CheckpointError(
+                f"There is no folder and no checkpoint '{path}'. Give the log directory of a training, or the path of "
+                'a checkpoint, such as DIR/model.ckpt-30000'
+            )
         return checkpoints.find(path)
     found = checkpoints.newest_whole(path)
     if found is None:
@@ -262,8 +271,9 @@ def _identified(checkpoint: str, changes: Changes) -> Known:
         options = deduced.options
         rates = f' and atrous rates {", ".join(map(str, options.aspp.rates))}' if deduced.branches else ''
         logging.info(
-            "There is no run.json beside '%s'. Its variables are those of a network with %d classes and %s. They do "
-            'not show these values, which are assumed: output stride %d%s. Set them if the training had others.',
+            "There is no run.json of a training beside '%s'. Its variables are those of a network with %d classes and "
+            '%s. They do not show these values, which are assumed: output stride %d%s. Set them if the '
+            'training had others.',
             checkpoint,
             options.num_classes,
             ' '.join(checkpoint_network.settings_of(options)),

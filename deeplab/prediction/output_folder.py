@@ -29,7 +29,7 @@ class OutputFolder:
     """
 
     def __init__(self, folder: str, kinds: Sequence[str], overlay_alpha: float, overwrite: bool) -> None:
-        """Creates the folder; writes nothing yet.
+        """Checks the folder; creates and writes nothing yet.
 
         Args:
           folder: path of the output folder.
@@ -38,10 +38,10 @@ class OutputFolder:
           overwrite: whether files of others may be replaced.
 
         Raises:
-          OptionError: The folder cannot be created or written.
+          OptionError: The folder cannot be created, or is not writable.
         """
         output_files.require_folder(folder, _FIELD)
-        self._folder = output_files.make_folder(folder)
+        self._folder = folder
         self.kinds = tuple(dict.fromkeys(kinds))
         self._alpha, self._overwrite = overlay_alpha, overwrite
         self._written = written_files.WrittenFiles(folder, 'predict')
@@ -58,9 +58,10 @@ class OutputFolder:
             planned += [self._path(kind, name, suffix) for name in names for suffix in suffixes]
         in_the_way = [path for path in planned if self._is_foreign(path)]
         if in_the_way:
+            others = f' and {len(in_the_way) - 1} more' if len(in_the_way) > 1 else ''
             raise OptionError(
-                f"{option(_FIELD, self._folder)}: {len(in_the_way)} files such as '{in_the_way[0]}' exist that predict "
-                f'has not written. Give another folder, or set {option("PredictOptions.overwrite", True)}'
+                f"{option(_FIELD, self._folder)}: '{in_the_way[0]}'{others} would be replaced, which predict has not "
+                f'written. Give another folder, or set {option("PredictOptions.overwrite", True)}'
             )
 
     def write(self, item: Item, number: int | None, prediction: Prediction) -> None:
@@ -118,7 +119,7 @@ class OutputFolder:
                 entry['frames'] = [{'frame': i, **entry['frames'][i]} for i in sorted(entry['frames'])]
         failed = [failure._asdict() for failure in failures]
         content = {'format': FORMAT, **facts, 'images': entries, 'failed': failed}
-        path = os.path.join(self._folder, SUMMARY)
+        path = os.path.join(output_files.make_folder(self._folder), SUMMARY)
         try:
             with files.written_whole(path) as stream:
                 json.dump(content, stream, indent=1)

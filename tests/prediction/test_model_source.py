@@ -91,7 +91,7 @@ def test_what_cannot_be_identified(tmp_path, monkeypatch):
     checkpoint_files.write(tmp_path / 'model.ckpt-1', {'other': [1.0]})
     with pytest.raises(CheckpointError, match='cannot be identified.*model_variant'):
         found(tmp_path)
-    with pytest.raises(CheckpointError, match='no checkpoint'):
+    with pytest.raises(CheckpointError, match='no folder and no checkpoint'):
         found(tmp_path / 'missing')
     (tmp_path / 'empty').mkdir()
     with pytest.raises(CheckpointError, match='no checkpoint'):
