@@ -29,8 +29,8 @@ def network(monkeypatch):
     from deeplab import model
 
     def only_at_stride_8(predict):
-        def changed(images, network_options, *arguments):
-            found = predict(images, network_options, *arguments)
+        def changed(images, network_options, *arguments, **keywords):
+            found = predict(images, network_options, *arguments, **keywords)
             labels = found[common.OUTPUT_TYPE]
             return found | {common.OUTPUT_TYPE: labels if network_options.output_stride == 8 else labels // 2}
 

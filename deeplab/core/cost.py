@@ -134,12 +134,14 @@ def outline() -> Iterator[Outline]:
     with tf.Graph().as_default() as graph:
         outlined = Outline(graph)
 
-        def getter(name: str, *, shape: Any = None, trainable: bool = True, **others: Any) -> Any:
+        def getter(
+            name: str, *, shape: Any = None, dtype: Any = tf.float32, trainable: bool = True, **others: Any
+        ) -> Any:
             del others
             if name not in outlined.variables:
                 shape = tuple(int(side) for side in shape)
                 # The slash makes this the whole name, whatever the current scope is.
-                outlined.placeholders[name] = tf.compat.v1.placeholder(tf.float32, shape, name=f'{name}/')
+                outlined.placeholders[name] = tf.compat.v1.placeholder(dtype, shape, name=f'{name}/')
                 outlined.variables[name] = OutlinedVariable(shape, trainable)
             return outlined.placeholders[name]
 
