@@ -196,9 +196,14 @@ def _as_written(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _pipeline_options() -> tf.data.Options:
-    """tf.data's defaults, but for joining map and batch: joined, they finish more and more batches ahead."""
+    """Returns tf.data's defaults, but for two: what joins map and batch, and what tunes the parallelism.
+
+    Joined, map and batch finish more and more batches ahead. The thread of the tuning sleeps for up to some seconds,
+    and the end of a session waits for it.
+    """
     options = tf.data.Options()
     options.experimental_optimization.map_and_batch_fusion = False
+    options.autotune.enabled = False
     return options
 
 
