@@ -130,8 +130,7 @@ def _check_writable(path: str) -> None:
     """Creates the folder of the JSON file; raises `OptionError` if the file cannot be written there."""
     try:
         os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
-        with tempfile.TemporaryFile(dir=os.path.dirname(path) or '.'):
-            pass
+        tempfile.TemporaryFile(dir=os.path.dirname(path) or '.').close()
     except OSError as error:
         raise OptionError(
             f'{option("DoctorOptions.output", path)} cannot be written: {error.strerror}. Give another path.'

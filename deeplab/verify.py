@@ -68,7 +68,7 @@ def run(options: VerifyOptions) -> Result:
             raise OutputError(str(error), report) from error
     report = f'{report}\nAll figures: {path}'
     is_reproduced = all(each.is_reproduced for each in verified)
-    return Result(verified, f'{report}\n{_verdict(verified, options)}', 0 if is_reproduced else 1)
+    return Result(verified, f'{report}\n{_conclusion(verified, options)}', 0 if is_reproduced else 1)
 
 
 def _checkpoint(options: VerifyOptions) -> str:
@@ -103,9 +103,9 @@ def _report(verified: tuple[Verified, ...], options: VerifyOptions) -> str:
     lines.append(f'{"mIoU in percent":{width}}  published  measured  difference')
     for each in verified:
         difference = each.miou - each.case.miou
-        verdict = 'reproduced' if each.is_reproduced else 'NOT reproduced'
+        outcome = 'reproduced' if each.is_reproduced else 'NOT reproduced'
         row = f'{_settings(each.case):{width}}  {each.case.miou:9.2f}  {each.miou:8.2f}  {difference:+10.3f}'
-        lines.append(f'{row}  {verdict}')
+        lines.append(f'{row}  {outcome}')
     found = verified[0].round
     lines.append(
         f'{found.images} images of {options.dataset.split} ({options.dataset.name}), checkpoint {found.checkpoint}'
@@ -120,7 +120,7 @@ def _shown(finding: Finding) -> str:
     return f'{"about " if finding.is_estimate else ""}{finding.miou:.2f} %: {finding.setting}'
 
 
-def _verdict(verified: tuple[Verified, ...], options: VerifyOptions) -> str:
+def _conclusion(verified: tuple[Verified, ...], options: VerifyOptions) -> str:
     """Returns whether the figures are reproduced, and otherwise what is most probably different."""
     points = f'{options.tolerance:g} percentage points'
     wrong = [each for each in verified if not each.is_reproduced]

@@ -58,10 +58,10 @@ def test_a_figure_that_is_reproduced(network, tmp_path):
     result = verify.run(dataclasses.replace(made, cases=(dataclasses.replace(made.cases[0], model=small),)))
     assert result.verified[0].case.model.crop_size == (9, 9)
     assert result.status == 0
-    table, images, file, verdict = result.report.splitlines()[-4:]
+    table, images, file, conclusion = result.report.splitlines()[-4:]
     assert table.split()[-4:] == ['99.95', '100.00', '+0.050', 'reproduced']
     assert images.startswith('5 images of val')
-    assert verdict.startswith('Reproduced: ') and '0.1 percentage points' in verdict
+    assert conclusion.startswith('Reproduced: ') and '0.1 percentage points' in conclusion
     content = json.loads((tmp_path / 'verify' / 'verify-checkpoint.json').read_text())
     assert content['reproduced'] and file.endswith('verify-checkpoint.json')
     assert content['evaluations'][0]['class_iou'] == [1, 1, 1, 1]
@@ -87,8 +87,8 @@ def test_the_setting_that_differs_is_found(network, tmp_path):
 def test_no_setting_explains_it(monkeypatch, findings, words):
     metrics = dataclasses.make_dataclass('Round', ['images', 'checkpoint'])(5, 'logs/model.ckpt-1')
     made = VerifyOptions((VerifyCase(50.0, MODEL),), options.DatasetOptions('val', 'x'), checkpoint_dir='logs')
-    verdict = verify._verdict((verification.Verified(made.cases[0], metrics, 40.0, False, findings),), made)
-    assert verdict.startswith('Not reproduced: ') and words in verdict
+    conclusion = verify._conclusion((verification.Verified(made.cases[0], metrics, 40.0, False, findings),), made)
+    assert conclusion.startswith('Not reproduced: ') and words in conclusion
 
 
 def test_a_checkpoint_is_needed():

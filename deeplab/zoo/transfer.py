@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import http.client
 import json
@@ -148,12 +149,10 @@ class _Partial:
 
     def origin(self) -> tuple[str, int | None]:
         """Returns the validator (ETag or date) and the size of the file that the bytes are from; '' to start anew."""
-        try:
+        with contextlib.suppress(FileNotFoundError, documents.DocumentError, KeyError, TypeError):  # then anew
             note = documents.load(self._note)
             if note['address'] == self.address and self.size:
                 return str(note['validator']), note['size']
-        except (FileNotFoundError, documents.DocumentError, KeyError, TypeError):
-            pass
         return '', None
 
     def begin(self, validator: str, size: int | None) -> None:
