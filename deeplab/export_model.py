@@ -125,13 +125,7 @@ def find_checkpoint(path: str) -> str:
     """
     if not os.path.isdir(path):
         return checkpoints.check_path(path)
-    found = checkpoints.newest_whole(path)
-    if found is None:
-        raise CheckpointError(
-            f"There is no checkpoint in the folder '{path}'. Give the log directory of a training that has saved one, "
-            'or the path of a checkpoint, such as DIR/model.ckpt-30000'
-        )
-    return found
+    return checkpoints.require_newest(path)
 
 
 def check_fit(

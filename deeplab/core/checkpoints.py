@@ -242,6 +242,21 @@ def newest_whole(directory: str) -> str | None:
     return first_whole(directory, _newest_first(directory))
 
 
+def require_newest(folder: str) -> str:
+    """Returns the newest complete checkpoint in a folder.
+
+    Raises:
+      CheckpointError: there is none.
+    """
+    found = newest_whole(folder)
+    if found is None:
+        raise CheckpointError(
+            f"There is no checkpoint in the folder '{folder}'. Give the log directory of a training that has saved "
+            'one, or the path of a checkpoint, such as DIR/model.ckpt-30000'
+        )
+    return found
+
+
 def is_own_name(path: str) -> bool:
     """Returns whether a checkpoint has a name that training uses."""
     return _OWN_NAME.fullmatch(os.path.basename(path)) is not None

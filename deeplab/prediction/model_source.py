@@ -200,13 +200,7 @@ def checkpoint_at(path: str) -> str:
                 'a checkpoint, such as DIR/model.ckpt-30000'
             )
         return checkpoints.find(path)
-    found = checkpoints.newest_whole(path)
-    if found is None:
-        raise CheckpointError(
-            f"There is no checkpoint in the folder '{path}'. Give the log directory of a training that has saved one, "
-            'or the path of a checkpoint, such as DIR/model.ckpt-30000'
-        )
-    return found
+    return checkpoints.require_newest(path)
 
 
 def of_run(path: str) -> Known | None:
