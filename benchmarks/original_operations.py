@@ -12,17 +12,22 @@ import pathlib
 
 def write(options, path: pathlib.Path) -> collections.Counter:
     """Writes the graph of `options` (ExportOptions), and returns how often each type of operation occurs."""
+    import tf_slim as slim
+    from tensorflow.python.framework import convert_to_constants
+
     from deeplab import export_model
     from deeplab.core import checkpoints, sessions, tf_compat
     from deeplab.export import export_graph
     from deeplab.export.tensor_names import IMAGE, PREDICTIONS
 
-    export = export_graph.build(options)
-    with sessions.open_session(export.graph) as session:
-        checkpoints.restore_all(
-            session, export_model.find_checkpoint(options.checkpoint_path), export.variables, names=None
+    graph = export_graph.with_variables(options)
+    with sessions.open_session(graph) as session:
+        with graph.as_default():
+            variables = slim.get_model_variables()
+        checkpoints.restore_all(session, export_model.find_checkpoint(options.checkpoint_path), variables)
+        frozen = convert_to_constants.convert_variables_to_constants_from_session_graph(
+            session, graph.as_graph_def(), [PREDICTIONS]
         )
-        frozen = tf_compat.frozen_graph(session, [export.graph.get_tensor_by_name(f'{PREDICTIONS}:0')])
     frozen = tf_compat.folded_graph(frozen, [IMAGE, PREDICTIONS])
     path.write_bytes(frozen.SerializeToString())
     return collections.Counter(node.op for node in frozen.node)

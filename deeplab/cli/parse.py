@@ -8,7 +8,7 @@ from typing import Any
 from absl import flags  # noqa: TID251 (flags are allowed in this package)
 
 from deeplab import wording
-from deeplab.cli import log_files, plugin_flags, run_flags
+from deeplab.cli import log_files, plugin_flags, recipes, run_flags
 from deeplab.cli.flag_types import define
 from deeplab.cli.network_flags import HEAD, NETWORK
 from deeplab.cli.program import Program, find_program, names_in_messages, owners_of
@@ -53,6 +53,8 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
     log_files.level_of(parsed['stderrthreshold'])
     if 'preset' in values and parsed['preset']:
         _apply_preset(parsed['preset'], program, values)
+    if 'recipe' in values and parsed['recipe']:
+        recipes.apply(parsed['recipe'], values, parsed)
     _check_required(program, parsed)
     _apply_description(program, values, parsed)
     _apply_run(program, values, parsed)

@@ -13,7 +13,7 @@ from absl import logging
 
 import deeplab
 from deeplab import overview, start, wording
-from deeplab.cli import first_import, log_files
+from deeplab.cli import first_import, log_files, recipes
 from deeplab.cli.help import program_help
 from deeplab.cli.log_flags import start_logging, without_import_chatter
 from deeplab.cli.parse import load_plugins, options_of, parse_flags
@@ -70,6 +70,9 @@ def _dispatch(words: Sequence[str]) -> int:
         return _fail('deeplab', error, USAGE_STATUS)
     if any(word in overview.HELP_WORDS for word in rest):
         return _help(program, [word for word in rest if word not in overview.HELP_WORDS])
+    if 'recipe' in program.flags and recipes.are_listed_by(rest):
+        _write(recipes.explanation())
+        return 0
     with wording.flag_names(names_in_messages(program)):
         try:
             values = parse_flags(program, rest)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from deeplab import options
 from deeplab.cli.data_flags import SEED
 from deeplab.cli.links import each_with_summary, linked, parameters
+from deeplab.cli.recipes import RECIPE
 from deeplab.cli.words import Flag, Group
 from deeplab.registry import LEARNING_POLICIES, LOSSES, OPTIMIZERS
 
@@ -128,6 +129,7 @@ def _and(names: Sequence[str]) -> str:
 OPTIMIZATION = Group(
     'Optimization',
     (
+        RECIPE,
         linked(
             'training_number_of_steps',
             'TrainOptions.number_of_steps',

@@ -1,0 +1,77 @@
+"""Recipes: what they set, what the command line overrides, and what --recipe=list explains."""
+
+import pytest
+
+from deeplab import cli
+from deeplab.cli import recipes
+from deeplab.cli.parse import parse_flags
+from deeplab.cli.program import find_program
+from deeplab.cli.words import UsageError
+
+TRAIN = ['--train_logdir=log', '--dataset_dir=records']
+
+
+def parsed(*words):
+    return parse_flags(find_program('train'), [*TRAIN, *words])
+
+
+def test_without_a_recipe_the_defaults_stay():
+    values = parsed()
+    assert (values['optimizer'], values['learning_policy'], values['loss']) == ('momentum', 'poly', 'softmax')
+    assert not values.notes
+
+
+@pytest.mark.parametrize('name', recipes.RECIPES)
+def test_every_setting_is_a_valid_flag_that_differs_from_its_default(name):
+    values = parsed(f'--recipe={name}')
+    known = find_program('train').flags
+    for setting in recipes.RECIPES[name].settings:
+        assert values[setting.flag] != known[setting.flag].default, setting.flag
+    options = cli.options_of('train', [*TRAIN, f'--recipe={name}'])
+    assert options.optimizer.name == values['optimizer']
+
+
+def test_the_log_shows_what_a_recipe_sets():
+    (note,) = parsed('--recipe=small_data').notes
+    assert '--recipe=small_data' in note
+    assert '--optimizer=adamw' in note
+    assert '--loss=softmax+lovasz' in note
+
+
+def test_the_command_line_wins():
+    values = parsed('--recipe=small_data', '--loss=focal')
+    assert values['loss'] == 'focal'
+    assert values['optimizer'] == 'adamw'
+    assert '--loss' not in values.notes[0]
+
+
+def test_another_optimizer_leaves_out_what_belongs_to_that_of_the_recipe():
+    values = parsed('--recipe=small_data', '--optimizer=momentum')
+    assert (values['base_learning_rate'], values['weight_decay']) == (1e-4, 4e-5)
+    assert values['learning_policy'] == 'cosine'
+
+
+def test_the_same_optimizer_keeps_what_belongs_to_it():
+    values = parsed('--recipe=small_data', '--optimizer=adamw')
+    assert values['base_learning_rate'] == parsed('--recipe=small_data')['base_learning_rate']
+
+
+@pytest.mark.parametrize(('steps', 'slow_start'), [(30, 2), (1500, 100), (30000, 500)])
+def test_slow_start_follows_the_number_of_steps(steps, slow_start):
+    assert parsed('--recipe=small_data', f'--training_number_of_steps={steps}')['slow_start_step'] == slow_start
+
+
+def test_an_unknown_recipe_is_refused_with_the_known_ones():
+    with pytest.raises(UsageError, match=r'big_data.*small_data'):
+        parsed('--recipe=big_data')
+
+
+@pytest.mark.parametrize('words', [['--recipe=list'], ['--recipe', 'list'], [*TRAIN, '-recipe=list']])
+def test_the_list_explains_each_flag(words, capsys):
+    assert cli.main(['train', *words]) == 0
+    shown = capsys.readouterr().out
+    for recipe in recipes.RECIPES.values():
+        assert recipe.purpose in shown
+        for setting in recipe.settings:
+            assert f'--{setting.flag}=' in shown
+            assert setting.reason in shown
