@@ -157,6 +157,7 @@ def test_the_export_sees_what_eval_sees(tmp_path):
         np.testing.assert_array_equal(np.asarray(raw), labels)
 
 
+@pytest.mark.slow
 def test_a_gray_network_from_one_for_colors(tmp_path, caplog):
     """Before its first step a network for grayscale images has the same loss as the RGB network."""
     contents = [files.png(pixels(1, seed=seed)[..., 0]) for seed in range(3)]

@@ -193,6 +193,7 @@ class TestTraining:
         np.testing.assert_allclose(moved, expected['logits/semantic/weights'], rtol=0, atol=0.02)
         assert (moved != expected['logits/semantic/weights']).any()
 
+    @pytest.mark.slow
     def test_overflow_leaves_steps_out_until_the_scale_fits(self, tiny, monkeypatch, tmp_path, caplog):
         """A step that is left out changes no weight, and a resume from it is exact."""
         monkeypatch.setattr(loss_scaling, 'FIRST_FACTOR', 2.0**24)
@@ -250,6 +251,7 @@ class TestTraining:
         assert [values[f'loss_scale/{name}'] for name in ('factor', 'good_steps')] == [2.0**15, 1]
         assert values['global_step'] == 2
 
+    @pytest.mark.slow
     def test_a_run_may_go_on_in_another_precision(self, tiny):
         tiny.as_before('log')
         tiny('log', 4, precision='float16')

@@ -37,6 +37,7 @@ def values_of(path):
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
+@pytest.mark.slow
 def test_one_server_computes_what_this_process_computes(data, tmp_path):
     """One server without replicas trains, and a resume continues from its checkpoint."""
     (master,) = servers.start(workers=1, parameter_servers=0)

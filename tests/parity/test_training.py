@@ -34,7 +34,8 @@ def pytest_generate_tests(metafunc):
                 cases.append(pytest.param(golden, 2, marks=pytest.mark.slow, id=f'{golden.name}-2 steps'))
                 cases.append(pytest.param(golden, STEPS, marks=pytest.mark.long, id=golden.name))
             else:
-                cases.append(pytest.param(golden, STEPS, id=golden.name))
+                marks = [pytest.mark.slow] if 'resnet' in golden.name and not every else []
+                cases.append(pytest.param(golden, STEPS, marks=marks, id=golden.name))
         metafunc.parametrize(('golden', 'steps'), cases)
 
 

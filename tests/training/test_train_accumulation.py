@@ -43,6 +43,7 @@ def test_micro_batches_make_the_step_of_the_whole_batch(data, tmp_path, monkeypa
         np.testing.assert_allclose(second[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.slow
 def test_moving_statistics_are_the_mean_of_the_micro_batches(data, tmp_path, monkeypatch):
     """With a decay of 0 they equal the statistics of one batch, of the first of two clones."""
     training_setup.without_dropout(monkeypatch)
@@ -68,6 +69,7 @@ def test_moving_statistics_are_the_mean_of_the_micro_batches(data, tmp_path, mon
     assert (np.abs(halves[0][name] - halves[1][name]) > 1e-3).any()
 
 
+@pytest.mark.slow
 def test_resume_is_exact_and_checkpoints_hold_nothing_more(data, tmp_path):
     changes = {'moving_average_decay': 0.5, 'save_interval_secs': 0}
     plain = training_setup.trained(data, tmp_path / 'plain', 3, **changes)

@@ -176,6 +176,7 @@ def validate_saved(chosen, folder, *steps):
     return hook
 
 
+@pytest.mark.slow
 def test_who_takes_the_best_away_begins_anew(data, tmp_path, monkeypatch):
     """Both the best figure and the count of validations without improvement, now and after a resume."""
     use_figures(monkeypatch, {1: 0.2, 2: 0.6, 3: 0.5, 4: 0.4, 5: 0.45, 6: 0.3, 7: 0.2})

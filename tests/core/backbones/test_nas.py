@@ -208,6 +208,7 @@ def test_initial_weights_lie_in_the_fan_in_bound():
     assert weights.var() == pytest.approx(1 / (3 * 36), rel=0.1)
 
 
+@pytest.mark.slow
 def test_training_reaches_every_weight(network):
     images = tf.random.stateless_normal([2, 41, 54, 3], (1, 2))
     features, _ = built(SHORT, options(output_stride=4), images, is_training=True, weight_decay=0.5)
