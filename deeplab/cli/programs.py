@@ -278,8 +278,16 @@ _BUILD_CITYSCAPES = Program(
         linked(
             'cityscapes_root',
             'BuildCityscapesOptions.cityscapes_root',
-            'Folder that contains leftImg8bit and gtFine.',
+            'Folder that contains leftImg8bit and gtFine or gtCoarse. Masks are *_labelTrainIds.png, or made from '
+            '*_labelIds.png or *_polygons.json where these are absent.',
             is_path=True,
+        ),
+        linked(
+            'annotations',
+            'BuildCityscapesOptions.annotations',
+            'fine: splits train_fine, val_fine and test_fine from gtFine; coarse: train_coarse (images of train and '
+            'train_extra) and val_coarse from gtCoarse.',
+            choices=options.CITYSCAPES_ANNOTATIONS,
         ),
         _output_dir('BuildCityscapesOptions'),
     ),

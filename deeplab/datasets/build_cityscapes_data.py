@@ -1,4 +1,4 @@
-"""Builder of TFRecord files from the Cityscapes folders leftImg8bit and gtFine."""
+"""Builder of TFRecord files from the Cityscapes folders leftImg8bit and gtFine or gtCoarse."""
 
 from __future__ import annotations
 
@@ -12,29 +12,53 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
 
     sys.exit(start.main(['build_cityscapes_data', *sys.argv[1:]]))
 
+import dataclasses
 import pathlib
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from absl import logging
 
-from deeplab.datasets import build_data, folders, pairs
+from deeplab.datasets import build_data, cityscapes_labels, folders, mask_sources, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildCityscapesOptions
 from deeplab.wording import option
 
 DEFAULT_NUM_SHARDS = 10
-FOLDERS = ('train', 'val', 'test')
-SPLIT_SUFFIX = '_fine'
 _IMAGE_SUFFIX = '_leftImg8bit'
-_LABEL_SUFFIX = '_gtFine_labelTrainIds'
+# Ends of the names of files from which a mask may be made, after gtFine or gtCoarse; the first that exists is taken.
+_SOURCES: Mapping[str, mask_sources.MaskSource | None] = {
+    '_labelTrainIds.png': None,
+    '_labelIds.png': cityscapes_labels.FromIds(),
+    '_polygons.json': cityscapes_labels.FromPolygons(),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Kind:
+    """A kind of annotations.
+
+    Attributes:
+      folder: their folder.
+      splits: the folders of the images of each split.
+    """
+
+    folder: str
+    splits: Mapping[str, tuple[str, ...]]
+
+
+_KINDS = {
+    'fine': _Kind('gtFine', {'train_fine': ('train',), 'val_fine': ('val',), 'test_fine': ('test',)}),
+    'coarse': _Kind('gtCoarse', {'train_coarse': ('train', 'train_extra'), 'val_coarse': ('val',)}),
+}
 
 
 def run(options: BuildCityscapesOptions) -> dict[str, Any]:
-    """Writes those of the splits train_fine, val_fine and test_fine whose images exist.
+    """Writes those of the splits of the chosen annotations whose images exist.
 
-    The test split may have no masks, because its masks are not public. All files are searched for before anything is
-    written.
+    These are train_fine, val_fine and test_fine, or else train_coarse and val_coarse. The test split may have no masks,
+    because its masks are not public. All files are searched for before anything is written.
 
     Args:
       options: the input and the output.
@@ -51,7 +75,7 @@ def run(options: BuildCityscapesOptions) -> dict[str, Any]:
 
 
 def find_items(options: BuildCityscapesOptions) -> dict[str, list[pairs.Item]]:
-    """Finds the records of every split whose images exist, sorted by city and name.
+    """Finds the records of every split whose images exist, sorted by folder, city and name.
 
     Args:
       options: the input.
@@ -64,52 +88,61 @@ def find_items(options: BuildCityscapesOptions) -> dict[str, list[pairs.Item]]:
     """
     build_data.require_folder(options.cityscapes_root, 'BuildCityscapesOptions.cityscapes_root')
     root = pathlib.Path(options.cityscapes_root)
-    pattern = f'*/*{_IMAGE_SUFFIX}.{options.image_format}'
-    images = {
-        folder: [
-            path
-            for path in folders.of_extension((root / 'leftImg8bit' / folder).glob('*/*'), options.image_format)
-            if path.stem.endswith(_IMAGE_SUFFIX)
-        ]
-        for folder in FOLDERS
-    }
+    kind = _KINDS[options.annotations]
+    images = {folder: _images(root, folder, options) for inner in kind.splits.values() for folder in inner}
     if not any(images.values()):
         hint = ''
         for city in sorted((root / 'leftImg8bit').glob('*/*')):
             hint = hint or build_data.hint_format(str(city), options.image_format)
+        pattern = f'leftImg8bit/{{{",".join(images)}}}/*/*{_IMAGE_SUFFIX}.{options.image_format}'
         raise DataError(
-            f"There is no image in '{root}', searched for as leftImg8bit/{{{','.join(FOLDERS)}}}/{pattern}.{hint} "
-            f'Set {option("BuildCityscapesOptions.cityscapes_root")} to the folder of leftImg8bit and gtFine.'
+            f"There is no image in '{root}', searched for as {pattern}.{hint} "
+            f'Set {option("BuildCityscapesOptions.cityscapes_root")} to the folder of leftImg8bit and {kind.folder}.'
         )
     splits = {}
-    for folder, paths in images.items():
+    for split, inner in kind.splits.items():
+        for folder in inner:
+            if not images[folder]:
+                logging.warning(
+                    "There is no image in '%s': split %s is built without it.", root / 'leftImg8bit' / folder, split
+                )
+        paths = [path for folder in inner for path in images[folder]]
         if paths:
-            splits[folder + SPLIT_SUFFIX] = _items(folder, paths, root, options)
-        else:
-            logging.warning("There is no image in '%s': %s is not built.", root / 'leftImg8bit' / folder, folder)
+            splits[split] = _items(split, paths, root / kind.folder, options)
     return splits
 
 
+def _images(root: pathlib.Path, folder: str, options: BuildCityscapesOptions) -> list[pathlib.Path]:
+    """Returns the images of a folder of leftImg8bit, sorted by city and name."""
+    paths = folders.of_extension((root / 'leftImg8bit' / folder).glob('*/*'), options.image_format)
+    return [path for path in paths if path.stem.endswith(_IMAGE_SUFFIX)]
+
+
 def _items(
-    folder: str, paths: list[pathlib.Path], root: pathlib.Path, options: BuildCityscapesOptions
+    split: str, paths: list[pathlib.Path], masks: pathlib.Path, options: BuildCityscapesOptions
 ) -> list[pairs.Item]:
     """Finds the records of one split."""
-    names = [path.stem.removesuffix(_IMAGE_SUFFIX) for path in paths]
+    is_test = split.startswith('test')  # its other masks hold nothing but ignored pixels
+    endings = [ending for ending in _SOURCES if not is_test or _SOURCES[ending] is None]
     search = folders.Search()
-    labels = [
-        search.find(root / 'gtFine' / folder / path.parent.name / f'{name}{_LABEL_SUFFIX}.{options.label_format}')
-        for path, name in zip(paths, names, strict=True)
-    ]
-    missing = [str(label) for label in labels if not label.is_file()]
-    if folder == 'test' and len(missing) == len(labels):
+    items, missing = [], []
+    for path in paths:
+        name = path.stem.removesuffix(_IMAGE_SUFFIX)
+        city = masks / path.parent.parent.name / path.parent.name
+        found = [(search.find(city / f'{name}_{masks.name}{ending}'), _SOURCES[ending]) for ending in endings]
+        found = [(label, source) for label, source in found if label.is_file()][:1]
+        label, source = found[0] if found else (None, None)
+        items.append(pairs.Item(str(path), None if label is None else str(label), name, source))
+        if not found:
+            missing.append(f'{name}_{masks.name}{endings[-1]}')
+    if is_test and len(missing) == len(items):
         logging.warning('The test split has no masks: its records can be visualized, but not evaluated.')
-        return [pairs.Item(str(path), None, name) for path, name in zip(paths, names, strict=True)]
-    build_data.require_files(
-        folder + SPLIT_SUFFIX,
-        missing,
-        len(labels),
-        str(root / 'gtFine' / folder / '*' / f'*{_LABEL_SUFFIX}.{options.label_format}'),
-        ' Create them with cityscapesscripts: CITYSCAPES_DATASET=ROOT csCreateTrainIdLabelImgs, or its script '
-        'createTrainIdLabelImgs.py.',
-    )
-    return [pairs.Item(str(path), str(label), name) for path, label, name in zip(paths, labels, names, strict=True)]
+        return items
+    pattern = f'{masks}/*/*/*_{masks.name}{{{",".join(endings)}}}'
+    build_data.require_files(split, missing, len(items), pattern)
+    made = sum(item.source is not None for item in items)
+    if made:
+        logging.info(
+            "Split '%s': %d of %d masks are made from *_labelIds.png or *_polygons.json.", split, made, len(items)
+        )
+    return items

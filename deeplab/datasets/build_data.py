@@ -11,9 +11,12 @@ import collections
 import concurrent.futures
 import contextlib
 import dataclasses
+import errno
 import glob
+import itertools
 import os
 import pathlib
+import shutil
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -22,9 +25,11 @@ from typing import Any, TypeVar
 import tqdm
 from absl import logging
 
-from deeplab.datasets import folders, label_checks, pairs, segmentation_dataset
+from deeplab.datasets import build_journal, folders, label_checks, pairs, segmentation_dataset
+from deeplab.datasets.build_journal import Shard
 from deeplab.datasets.mask_ids import MaskIds
-from deeplab.datasets.pairs import Item
+from deeplab.datasets.pairs import Item, Pair
+from deeplab.datasets.tally import Tally
 from deeplab.errors import DataError
 from deeplab.options import BuilderOptions
 from deeplab.utils import files, folder_lock, names
@@ -34,8 +39,8 @@ Given = TypeVar('Given')
 Made = TypeVar('Made')
 
 _AHEAD = 4  # records per worker that may wait to be written; limits the memory
-_SHOWN = 3  # number of files that a message names
-_LONGEST_PATH = 400  # characters of a path in a message
+_SHOWN = 10  # number of files that a message names
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +73,8 @@ def write_split(
 ) -> Summary:
     """Writes the shards `SPLIT-00000-of-0000N.tfrecord` and so on.
 
-    Each shard except the last ones has ceil(items / num_shards) records, in the order of the items.
+    Each shard except the last ones has ceil(items / num_shards) records, in the order of the items. Shards that exist
+    are kept if their source files and the settings have not changed, and so are those that a killed build finished.
 
     Args:
       items: the records, at least one.
@@ -91,21 +97,25 @@ def write_split(
     start = time.monotonic()
     folder = pathlib.Path(output_dir)
     _require_no_other_set(folder, split, num_shards)
-    names = [f'{split}-{shard:05d}-of-{num_shards:05d}.tfrecord' for shard in range(num_shards)]
-    shards = tuple(str(folder / name) for name in names)
+    shards = _planned(items, split, folder, num_shards, (num_classes, ignore_label))
+    finished = build_journal.find(output_dir, split, shards)
+    missing = [shard for shard in shards if shard.path not in finished]
     allowed = None if num_classes is None else MaskIds(num_classes, ignore_label)
-    files.remove_leftovers(output_dir, segmentation_dataset.SHARD_NAME)
-    with _made_folder(folder), _atomic(shards) as temporaries, contextlib.ExitStack() as stack:
-        read = in_order(lambda item: pairs.read(item, allowed), items, num_workers)
+    total = Tally()
+    with _made_folder(folder), _atomic(output_dir, split, shards, finished) as build, contextlib.ExitStack() as stack:
+        wanted = [item for shard in missing for item in shard.items]
+        read = in_order(lambda item: pairs.read(item, allowed), wanted, num_workers)
         read = stack.enter_context(contextlib.closing(read))
-        progress = tqdm.tqdm(read, split, len(items), unit='image', leave=False, disable=not sys.stderr.isatty())
+        progress = tqdm.tqdm(read, split, len(wanted), unit='image', leave=False, disable=not sys.stderr.isatty())
         progress = stack.enter_context(contextlib.closing(progress))
-        tally = pairs.Tally()
-        _write_shards(tally.records(progress), len(items), temporaries)
-    tally.log_turns(split, len(items))
-    for line in label_checks.built(tally.counts, num_classes, ignore_label, split):
+        records = iter(progress)
+        for shard in shards:
+            total.merge(build.add(shard, records))
+    total.log_turns(split, len(items))
+    for line in label_checks.built(total.counts, num_classes, ignore_label, split):
         logging.warning('%s', line)
-    return Summary(split, len(items), items[0].label is not None, shards, time.monotonic() - start)
+    paths = tuple(shard.path for shard in shards)
+    return Summary(split, len(items), items[0].label is not None, paths, time.monotonic() - start)
 
 
 def write_splits(
@@ -238,7 +248,7 @@ def require_files(split: str, missing: Sequence[str], total: int, pattern: str, 
         more = f' and {len(missing) - _SHOWN} more' if len(missing) > _SHOWN else ''
         raise DataError(
             f"Split '{split}': {len(missing)} of {total} files are missing, searched for as {pattern}: "
-            f'{", ".join(names.shown(path, _LONGEST_PATH) for path in missing[:_SHOWN])}{more}.{hint}'
+            f'{", ".join(names.shown(os.path.basename(path)) for path in missing[:_SHOWN])}{more}.{hint}'
         )
 
 
@@ -254,13 +264,46 @@ def _require_no_other_set(folder: pathlib.Path, split: str, num_shards: int) -> 
             )
 
 
-def _write_shards(records: Iterator[bytes], total: int, paths: Sequence[str]) -> None:
-    """Distributes the records over the files."""
-    each = -(-total // len(paths))
-    for shard, path in enumerate(paths):
-        with open(path, 'wb') as file:
-            for _ in range(max(0, min(each, total - shard * each))):
-                file.write(next(records))
+def _planned(
+    items: Sequence[Item], split: str, folder: pathlib.Path, total: int, settings: Sequence[Any]
+) -> list[Shard]:
+    """Returns the shards of a split: which records they hold, and the digest of their source files and the settings."""
+    each = -(-len(items) // total)
+    parts = [items[number * each : (number + 1) * each] for number in range(total)]
+    names = [f'{split}-{number:05d}-of-{total:05d}.tfrecord' for number in range(total)]
+    return [
+        Shard(str(folder / name), part, build_journal.inputs_of(part, settings))
+        for name, part in zip(names, parts, strict=True)
+    ]
+
+
+class _Build:
+    """Writes the shards of a split that are not finished, and the journal of all."""
+
+    def __init__(
+        self, journal: build_journal.Writer, names: Mapping[str, str], finished: Mapping[str, build_journal.Finished]
+    ) -> None:
+        """Keeps where files are written, by their final paths."""
+        self._journal, self._names, self._finished = journal, names, finished
+
+    def add(self, shard: Shard, pairs: Iterator[Pair]) -> Tally:
+        """Writes a shard unless it is finished; returns its totals.
+
+        Args:
+          shard: the shard.
+          pairs: the records of all shards that are not finished, from this one on.
+        """
+        path = self._names.get(shard.path, shard.path)
+        if shard.path in self._finished:
+            tally = self._finished[shard.path].tally
+        else:
+            tally = Tally()
+            with open(path, 'wb') as file:
+                for pair in itertools.islice(pairs, len(shard.items)):
+                    file.write(pair.record)
+                    tally.add(pair)
+        self._journal.add(shard, path, tally)
+        return tally
 
 
 @contextlib.contextmanager
@@ -282,10 +325,39 @@ def _made_folder(folder: pathlib.Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _atomic(paths: Sequence[str]) -> Iterator[list[str]]:
-    """Yields temporary names to write to; the files are renamed at the end, or removed after an error."""
+def _atomic(
+    folder: str, split: str, shards: Sequence[Shard], finished: Mapping[str, build_journal.Finished]
+) -> Iterator[_Build]:
+    """Yields what writes shards under temporary names; they are renamed at the end, or removed after an error."""
+    journal = build_journal.path_of(folder, split)
+    written = [shard.path for shard in shards if shard.path not in finished or finished[shard.path].path != shard.path]
     try:
-        with files.all_written_beside(paths) as temporaries:
-            yield temporaries
+        with files.all_written_beside([*written, journal]) as temporaries:
+            names = dict(zip(written, temporaries, strict=False))
+            for path in finished.keys() & names.keys():
+                os.replace(finished[path].path, names[path])
+            with open(temporaries[-1], 'w', encoding='utf-8') as stream:
+                yield _Build(build_journal.Writer(stream), names, finished)
     except OSError as error:
-        raise DataError(f"Cannot write '{error.filename or paths[0]}': {error.strerror}.") from None
+        text = f"Cannot write '{error.filename or shards[0].path}': {error.strerror}."
+        if error.errno in _FULL:
+            items = [item for shard in shards if shard.path not in finished for item in shard.items]
+            text += _space(folder, split, items)
+        raise DataError(text) from None
+    finally:
+        build_journal.remove_leftovers(folder, split)
+
+
+def _space(folder: str, split: str, items: Sequence[Item]) -> str:
+    """Returns how much space the records of files need, and how much there is."""
+    paths = [item.image for item in items] + [item.label for item in items if item.label and item.source is None]
+    needed = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
+    free = shutil.disk_usage(folder).free
+    return (
+        f" Split '{split}' needs about {_megabytes(needed)}; {_megabytes(free)} are free, now that what was begun is "
+        f'removed. Free space, or set another {option("BuilderOptions.output_dir")}.'
+    )
+
+
+def _megabytes(size: int) -> str:
+    return f'{max(1, round(size / 1e6)):,} MB'

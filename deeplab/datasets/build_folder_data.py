@@ -110,7 +110,7 @@ def find_items(
     found = file_pairs.find(options)
     splits = folder_splits.split(list(found), options)
     return {
-        split: [pairs.Item(*found[stem], name=stem, colors=table) for stem in stems] for split, stems in splits.items()
+        split: [pairs.Item(*found[stem], name=stem, source=table) for stem in stems] for split, stems in splits.items()
     }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from deeplab.datasets import descriptor, images, orientation
+from deeplab.datasets import descriptor, images, mask_sources, orientation
 from deeplab.errors import DataError, OptionError
 from deeplab.utils import documents
 
@@ -59,6 +59,16 @@ class ColorTable:
         order = np.argsort(codes)
         self._codes = codes[order]
         self._ids = np.array([entry.class_id for entry in entries], np.uint8)[order]
+
+    @property
+    def key(self) -> str:
+        """A text that differs for other tables."""
+        content = np.stack([self._codes, self._ids]).tobytes()
+        return f'colors {self.with_palettes} {mask_sources.digest(content)}'
+
+    def mask(self, path: str) -> bytes:
+        """Returns the mask in a file, see `as_ids`."""
+        return self.as_ids(mask_sources.contents(path))
 
     def as_ids(self, content: bytes) -> bytes:
         """Returns a mask as a PNG of ids; a mask that has no colors is returned as it is.

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
-from absl import logging
 
-from deeplab.datasets import example, images, orientation, tfrecord
-from deeplab.datasets.color_tables import ColorTable
+from deeplab.datasets import example, images, mask_sources, orientation, tfrecord
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError
 from deeplab.wording import option
@@ -25,15 +22,15 @@ class Item:
 
     Attributes:
       image: path of the image.
-      label: path of its mask; None for a split without masks.
+      label: path of its mask, or of the file from which `source` makes it; None for a split without masks.
       name: value of `image/filename`.
-      colors: what the colors of the mask mean; None for a mask of ids.
+      source: makes the mask of ids from the file; None for a file that is such a mask.
     """
 
     image: str
     label: str | None
     name: str
-    colors: ColorTable | None = None
+    source: mask_sources.MaskSource | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,16 +61,14 @@ def read(item: Item, allowed: MaskIds | None) -> Pair:
       DataError: a file is missing, invalid or of a wrong kind, or mask and image do not match; the message names the
         file.
     """
-    image = _contents(item.image)
+    image = mask_sources.contents(item.image)
     with _naming(item.image):
         header = images.read_whole(image)
     if item.label is None:
         has_orientation = header.orientation != orientation.UPRIGHT
         return _pair(item, image, header, orientation.Decision(True, False, False) if has_orientation else None)
-    label = _contents(item.label)
     with _naming(item.label):
-        if item.colors is not None:
-            label = item.colors.as_ids(label)
+        label = (mask_sources.contents if item.source is None else item.source.mask)(item.label)
         mask = images.read_mask(label)
         gray = images.mask_as_gray_png(label, mask=mask)
         turns = _decide(item.image, header, mask)
@@ -147,72 +142,12 @@ def _check_ids(counts: np.ndarray, allowed: MaskIds | None) -> None:
     raise DataError(f'it contains ids that are neither classes nor the ignore label: {shown}{more}; {fix}')
 
 
-def _contents(path: str) -> bytes:
-    try:
-        return pathlib.Path(path).read_bytes()
-    except OSError as error:
-        raise DataError(f"Cannot read '{path}': {error.strerror}.") from None
-
-
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
     """Adds the file's name to errors."""
     try:
         yield
+    except mask_sources.UnreadableError:
+        raise
     except DataError as error:
         raise DataError(f"Cannot use '{path}': {error}.") from None
-
-
-class Tally:
-    """Totals over the pairs of a split, for the log.
-
-    Attributes:
-      counts: [256] int64, pixels of each id in all masks.
-    """
-
-    def __init__(self) -> None:
-        self.counts = np.zeros(256, np.int64)
-        self._turned = self._certain = self._kept = self._encoded_again = 0
-
-    def records(self, pairs: Iterable[Pair]) -> Iterator[bytes]:
-        """Yields the records of pairs and updates the totals."""
-        for pair in pairs:
-            if pair.counts is not None:
-                self.counts += pair.counts
-            if pair.turns is not None:
-                self._kept += pair.turns.is_kept
-                self._turned += not pair.turns.is_kept
-                self._certain += pair.turns.is_certain and not pair.turns.is_kept
-            self._encoded_again += pair.encoded_again
-            yield pair.record
-
-    def log_turns(self, split: str, total: int) -> None:
-        """Logs how many images were rotated or mirrored for their EXIF orientation, if any."""
-        if not self._turned + self._kept:
-            return
-        unsure = self._turned - self._certain
-        logging.info(
-            "Split '%s': %d of %d images (or their masks) have an EXIF orientation. %d were turned upright, as image "
-            'viewers display them: for %d this follows from the sizes or from equal orientations of image and mask, '
-            'for %d the mask is assumed to be upright. %d JPEG files were re-encoded with quality %d. %d keep their '
-            'stored pixels, because only these have the size of the mask.',
-            split,
-            self._turned + self._kept,
-            total,
-            self._turned,
-            self._certain,
-            unsure,
-            self._encoded_again,
-            orientation.JPEG_QUALITY,
-            self._kept,
-        )
-        if self._kept and unsure:
-            logging.warning(
-                "Split '%s': %d masks match the stored pixels of images with an EXIF orientation. For %d other images "
-                'with one (upside down, mirrored or square) the sizes do not show whether the mask matches the stored '
-                'or the displayed pixels, and they were turned upright. If their masks are wrong now, save these '
-                'images upright and build the records again.',
-                split,
-                self._kept,
-                unsure,
-            )

@@ -11,6 +11,7 @@ is used.
 
 from deeplab.options.benchmark import BenchmarkOptions
 from deeplab.options.builders import (
+    CITYSCAPES_ANNOTATIONS,
     BuildAde20kOptions,
     BuildCityscapesOptions,
     BuilderOptions,
@@ -76,6 +77,7 @@ __all__ = [
     'BuildFolderOptions',
     'BuildVocOptions',
     'BuilderOptions',
+    'CITYSCAPES_ANNOTATIONS',
     'COLORMAP_TYPES',
     'SUBMISSIONS',
     'VIS_SAVED',

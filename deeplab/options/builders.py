@@ -10,6 +10,8 @@ from deeplab.options.data import IMAGE_FORMATS, LABEL_FORMATS
 from deeplab.options.rules import require, require_choice, require_positive
 from deeplab.wording import option
 
+CITYSCAPES_ANNOTATIONS = ('fine', 'coarse')
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuilderOptions:
@@ -66,10 +68,16 @@ class BuildCityscapesOptions(BuilderOptions):
     """Options of `deeplab build_cityscapes_data`. It sorts images by name, whatever the seed.
 
     Attributes:
-      cityscapes_root: folder that contains leftImg8bit and gtFine.
+      cityscapes_root: folder that contains leftImg8bit and gtFine or gtCoarse.
+      annotations: fine or coarse.
     """
 
     cityscapes_root: str = './cityscapes'
+    annotations: str = 'fine'
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_choice('BuildCityscapesOptions.annotations', self.annotations, CITYSCAPES_ANNOTATIONS)
 
 
 @dataclasses.dataclass(frozen=True)

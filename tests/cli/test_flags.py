@@ -94,7 +94,7 @@ NEW = {
     },
     'export_model': {'export_format', 'preset', 'image_channels', 'image_bits', 'use_moving_average'},
     'build_voc2012_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
-    'build_cityscapes_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
+    'build_cityscapes_data': {'annotations', 'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
     'build_ade20k_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
     'remove_gt_colormap': {'num_workers'},
 }

@@ -36,14 +36,15 @@ def read_all(summary):
 
 
 def contents(folder):
-    return {path.name: path.read_bytes() for path in sorted(pathlib.Path(folder).iterdir())}
+    """The shards in a folder."""
+    return {path.name: path.read_bytes() for path in sorted(pathlib.Path(folder).glob('*.tfrecord'))}
 
 
 def test_records_hold_the_files_in_order(tmp_path):
     items = make_items(tmp_path, 7, 'jpg')
     summary = build_data.write_split(items, 'train', str(tmp_path / 'out'), num_shards=3)
     assert (summary.split, summary.images, summary.labeled) == ('train', 7, True)
-    assert [os.path.basename(shard) for shard in summary.shards] == sorted(os.listdir(tmp_path / 'out'))
+    assert [os.path.basename(shard) for shard in summary.shards] == list(contents(tmp_path / 'out'))
     assert os.path.basename(summary.shards[0]) == 'train-00000-of-00003.tfrecord'
     assert [len(record_index.RecordIndex.walk([shard])) for shard in summary.shards] == [3, 3, 1]
     for item, record in zip(items, read_all(summary), strict=True):
@@ -165,7 +166,7 @@ def test_ids_are_free_without_num_classes_and_ignore_label_is_always_allowed(tmp
     build_data.write_split([item], 'b', str(tmp_path / 'out'), 1, num_classes=3, ignore_label=254)
     with pytest.raises(DataError, match='254 on 48 pixels'):
         build_data.write_split([item], 'c', str(tmp_path / 'out'), 1, num_classes=3)
-    assert sorted(os.listdir(tmp_path / 'out')) == ['a-00000-of-00001.tfrecord', 'b-00000-of-00001.tfrecord']
+    assert list(contents(tmp_path / 'out')) == ['a-00000-of-00001.tfrecord', 'b-00000-of-00001.tfrecord']
 
 
 def test_shards_of_another_number_are_not_mixed_in(tmp_path):

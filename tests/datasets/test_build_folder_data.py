@@ -13,7 +13,6 @@ import pytest
 
 from deeplab import cli
 from deeplab.datasets import (
-    build_data,
     build_folder_data,
     color_tables,
     description_file,
@@ -306,15 +305,3 @@ def test_a_description_that_was_edited_is_kept(tmp_path, caplog):
     build_folder_data.run(BuildFolderOptions(**arguments))
     assert 'tree' in pathlib.Path(f'{path}.old').read_text() and '.old' in caplog.text
     assert description_file.beside(arguments['output_dir']) == str(path)
-
-
-def test_a_failure_while_writing_leaves_no_broken_shard(tmp_path, monkeypatch):
-    arguments = write(tmp_path, ['a', 'b'])
-    write_shards = build_data._write_shards
-
-    def full(records, total, paths):
-        write_shards(records, total, paths)
-        raise OSError(28, 'No space left on device', paths[0])
-
-    monkeypatch.setattr(build_data, '_write_shards', full)
-    assert 'No space left' in failure(arguments)

@@ -6,9 +6,9 @@ datasets/remove_gt_colormap.py.
 
 import dataclasses
 import io
+import json
 import os
 import pathlib
-import re
 import signal
 import time
 
@@ -21,8 +21,10 @@ from deeplab.datasets import (
     build_ade20k_data,
     build_cityscapes_data,
     build_voc2012_data,
+    cityscapes_labels,
     example,
     images,
+    mask_sources,
     record_check,
     record_index,
     remove_gt_colormap,
@@ -37,6 +39,11 @@ from tests.datasets import files
 def records(folder, split):
     index = record_index.RecordIndex.walk(sorted(str(path) for path in pathlib.Path(folder).glob(f'{split}-0*')))
     return [example.parse(index.read(record)) for record in range(len(index))]
+
+
+def shards(folder):
+    """The names of the shards in a folder."""
+    return sorted(path.name for path in pathlib.Path(folder).glob('*.tfrecord'))
 
 
 def failure(call):
@@ -79,7 +86,7 @@ def test_voc_builds_a_split_for_each_list(tmp_path):
         'trainval': (5, 4, True),
         'val': (2, 4, True),
     }
-    assert len(os.listdir(options.output_dir)) == 12
+    assert len(shards(options.output_dir)) == 12
     for split, names in LISTS.items():
         assert [record.image_name for record in records(options.output_dir, split)] == names
 
@@ -97,8 +104,8 @@ def test_voc_missing_images_hint_at_the_format(tmp_path):
     forgotten = dataclasses.replace(options, image_format='png')
     folder = options.image_folder
     assert failure(lambda: build_voc2012_data.run(forgotten)) == (
-        f"Split 'train': 3 of 3 files are missing, searched for as {folder}/NAME.png: {folder}/b.png, {folder}/a.png, "
-        f"{folder}/c.png. There are .jpg files; did you mean image_format='jpg'?"
+        f"Split 'train': 3 of 3 files are missing, searched for as {folder}/NAME.png: b.png, a.png, "
+        f"c.png. There are .jpg files; did you mean image_format='jpg'?"
     )
     assert not os.path.exists(options.output_dir)
 
@@ -108,7 +115,7 @@ def test_voc_missing_files_are_found_before_anything_is_written(tmp_path):
     masks = options.semantic_segmentation_folder
     os.remove(f'{masks}/e.png')
     assert failure(lambda: build_voc2012_data.run(options)) == (
-        f"Split 'trainval': 1 of 5 files are missing, searched for as {masks}/NAME.png: {masks}/e.png."
+        f"Split 'trainval': 1 of 5 files are missing, searched for as {masks}/NAME.png: e.png."
     )
     pathlib.Path(options.list_folder, 'train.txt').write_text('a.jpg\n')
     assert 'a.jpg.jpg. Write the names in a list without extension.' in failure(lambda: build_voc2012_data.run(options))
@@ -269,15 +276,61 @@ def test_cityscapes_test_may_be_without_masks_or_absent(tmp_path):
     assert list(summary['splits']) == ['train_fine']
 
 
-def test_cityscapes_says_how_train_ids_are_made(tmp_path):
-    message = failure(lambda: build_cityscapes_data.run(write_cityscapes(tmp_path, labels=('train',))))
-    assert re.search(
-        r"^Split 'val_fine': 3 of 3 files are missing, searched for as .*_gtFine_labelTrainIds.png: ", message
-    )
-    assert message.endswith(
-        'Create them with cityscapesscripts: CITYSCAPES_DATASET=ROOT csCreateTrainIdLabelImgs, or its script '
-        'createTrainIdLabelImgs.py.'
-    )
+def city_annotation(seed=0):
+    """A file *_polygons.json, and the mask of train ids that it stands for."""
+    person = [[1, 1 + seed], [3, 1 + seed], [3, 3 + seed], [1, 3 + seed]]
+    ground = [[0, 0], [7, 0], [7, 5], [0, 5]]
+    objects = [{'label': 'sidewalk', 'polygon': ground}, {'label': 'persongroup', 'polygon': person}]
+    wanted = np.ones((6, 8), np.uint8)
+    wanted[1 + seed : 4 + seed, 1:4] = 11
+    return json.dumps({'imgHeight': 6, 'imgWidth': 8, 'objects': objects}), wanted
+
+
+def test_cityscapes_makes_train_ids_where_they_are_absent(tmp_path):
+    """From ids, or else from polygons; nothing is written into the folder of the data set."""
+    options = write_cityscapes(tmp_path, splits=('train',))
+    masks = tmp_path / 'gtFine' / 'train'
+    (masks / 'ulm' / 'ulm_000001_000019_gtFine_labelTrainIds.png').unlink()
+    for path in masks.glob('aachen/*'):
+        path.unlink()
+    text, wanted = city_annotation()
+    for name in ('aachen_000000_000019', 'aachen_000002_000019'):
+        (masks / 'aachen' / f'{name}_gtFine_polygons.json').write_text(text)
+    before = sorted((tmp_path / 'gtFine').rglob('*'))
+    build_cityscapes_data.run(options)
+    assert sorted((tmp_path / 'gtFine').rglob('*')) == before
+    made = [mask_sources.ids_of(record.label_bytes) for record in records(options.output_dir, 'train_fine')]
+    np.testing.assert_array_equal(made[0], wanted)
+    np.testing.assert_array_equal(made[1], wanted)
+    ids = files.ids(classes=33)
+    np.testing.assert_array_equal(made[2], np.vectorize(cityscapes_labels.train_id)(ids))
+
+
+def test_cityscapes_coarse(tmp_path):
+    for folder, city in (('train', 'ulm'), ('train_extra', 'bad-honnef'), ('val', 'munster')):
+        name = f'{city}_000000_000003'
+        for path, content in (
+            (f'leftImg8bit/{folder}/{city}/{name}_leftImg8bit.png', files.png(files.pixels())),
+            (f'gtCoarse/{folder}/{city}/{name}_gtCoarse_polygons.json', city_annotation(1)[0].encode()),
+        ):
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_bytes(content)
+    options = BuildCityscapesOptions(str(tmp_path), output_dir=str(tmp_path / 'r'), annotations='coarse', num_shards=1)
+    summary = build_cityscapes_data.run(options)
+    assert {split: part['images'] for split, part in summary['splits'].items()} == {'train_coarse': 2, 'val_coarse': 1}
+    names = [record.image_name for record in records(options.output_dir, 'train_coarse')]
+    assert names == ['ulm_000000_000003', 'bad-honnef_000000_000003']
+    for record in records(options.output_dir, 'train_coarse'):
+        np.testing.assert_array_equal(mask_sources.ids_of(record.label_bytes), city_annotation(1)[1])
+
+
+def test_cityscapes_says_which_masks_are_missing(tmp_path):
+    options = write_cityscapes(tmp_path)
+    for path in tmp_path.glob('gtFine/val/aachen/*'):
+        path.unlink()
+    message = failure(lambda: build_cityscapes_data.run(options))
+    assert "Split 'val_fine': 2 of 3 files are missing" in message
+    assert '_gtFine{_labelTrainIds.png,_labelIds.png,_polygons.json}: aachen_000000_000019' in message
     assert not (tmp_path / 'records').exists()
 
 
@@ -320,7 +373,7 @@ def test_ade20k_is_shuffled_by_the_seed_and_reads_jpg_unasked(tmp_path):
     for record in records(options.output_dir, 'val'):
         seed = int(pathlib.Path(record.image_name).stem)
         assert record.label_bytes == files.png(files.ids(classes=151, seed=seed))
-    assert len(os.listdir(options.output_dir)) == 8
+    assert len(shards(options.output_dir)) == 8
 
 
 def test_ade20k_missing_things(tmp_path):
@@ -412,7 +465,7 @@ def test_camvid_is_built_and_found_good(tmp_path):
                 num_classes=11,
             )
         )
-        digests.append({path.name: path.read_bytes() for path in output.iterdir()})
+        digests.append({name: (output / name).read_bytes() for name in shards(output)})
     assert {split: part['images'] for split, part in summary['splits'].items()} == {'train': 30, 'val': 30}
     assert digests[0] == digests[1]
     check_result = record_check.check(segmentation_dataset.get_dataset('camvid', 'val', str(output)), 11, 255)

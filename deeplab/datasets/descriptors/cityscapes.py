@@ -16,6 +16,7 @@ register(
             'trainval_fine': 3475,
             'trainval_coarse': 23473,
             'val_fine': 500,
+            'val_coarse': 500,
             'test_fine': 1525,
             # What records of 2018 call train_fine and val_fine.
             'train': 2975,

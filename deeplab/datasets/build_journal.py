@@ -1,0 +1,189 @@
+"""Journals of builders: which shards are finished, and from which inputs, so that they need not be built again.
+
+The journal of a split lies beside its shards as `.SPLIT.shards.jsonl`. A line is written when a shard is finished,
+while the shard and the journal have temporary names; a build that is killed thus leaves finished shards that the next
+one of the same inputs takes over. Shards of an earlier build whose inputs have not changed are kept as they are.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import IO, Any
+
+from absl import logging
+
+from deeplab.datasets.pairs import Item
+from deeplab.datasets.tally import Tally
+from deeplab.utils import documents, files
+
+_FORMAT = 1  # to be raised when the same inputs become other bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """A shard of a split that is to be built.
+
+    Attributes:
+      path: its path.
+      items: the source files of its records.
+      inputs: digest of the names, sizes and times of these files, and of the settings.
+    """
+
+    path: str
+    items: Sequence[Item]
+    inputs: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Finished:
+    """A shard that exists.
+
+    Attributes:
+      path: where it is: its final path, or a temporary one.
+      tally: totals over its records.
+    """
+
+    path: str
+    tally: Tally
+
+
+def path_of(folder: str | os.PathLike[str], split: str) -> str:
+    """Returns the path of the journal of a split."""
+    return os.path.join(folder, f'.{split}.shards.jsonl')
+
+
+def inputs_of(items: Sequence[Item], settings: Sequence[Any]) -> str:
+    """Returns the digest of the inputs of a shard: names, sizes and times of change of the files, and settings."""
+    found = hashlib.sha256(repr((_FORMAT, *settings)).encode())
+    state = functools.lru_cache(16)(_state)  # the masks of many items may be made from one file
+    for item in items:
+        label = None if item.label is None else (item.label, state(item.label))
+        key = None if item.source is None else item.source.key
+        found.update(repr((item.name, item.image, _state(item.image), label, key)).encode('utf-8', 'surrogateescape'))
+    return found.hexdigest()
+
+
+def _state(path: str) -> tuple[int, int] | None:
+    """Returns size and time of change of a file; None if it does not exist."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+def find(folder: str, split: str, shards: Sequence[Shard]) -> dict[str, Finished]:
+    """Finds shards that need not be built; removes other unfinished shards of builds that were killed.
+
+    Args:
+      folder: folder of the shards; need not exist.
+      split: name of the split.
+      shards: the shards to be built.
+
+    Returns:
+      The finished ones by their (final) path.
+    """
+    own = rf'{re.escape(split)}-\d+-of-\d+\.tfrecord|{re.escape(os.path.basename(path_of(folder, split)))}'
+    left = set(files.leftovers(folder, own))
+    entries = collections.defaultdict(list)
+    journal = path_of(folder, split)
+    for path in [*sorted(path for path in left if path.startswith(journal)), journal]:
+        for entry in _entries(path):
+            entries[entry['shard']].append(entry)
+    found, reasons = {}, collections.Counter[str]()
+    for shard in shards:
+        finished = _finished(shard, entries[os.path.basename(shard.path)], left)
+        if isinstance(finished, Finished):
+            found[shard.path] = finished
+        elif os.path.exists(shard.path):
+            reasons[finished] += 1
+    kept = {finished.path for finished in found.values()}
+    for path in {path for path in left if not path.startswith(journal)} - kept:
+        files.remove(path)
+    _log(split, len(shards), len(found), reasons)
+    return found
+
+
+def _entries(path: str) -> list[Mapping[str, Any]]:
+    """Returns the lines of a journal; none if it does not exist."""
+    try:
+        lines = documents.load_lines(path)
+    except OSError:
+        return []
+    return [line for line in lines if isinstance(line, Mapping) and isinstance(line.get('shard'), str)]
+
+
+def _finished(shard: Shard, entries: Sequence[Mapping[str, Any]], left: set[str]) -> Finished | str:
+    """Returns where a shard is, or why it has to be built."""
+    fitting = [entry for entry in entries if entry.get('inputs') == shard.inputs]
+    if not fitting:
+        return (
+            'their source files or the settings have changed' if entries else 'nothing is known of their source files'
+        )
+    folder = os.path.dirname(shard.path)
+    for entry in fitting:
+        for path in (shard.path, os.path.join(folder, os.path.basename(str(entry.get('file'))))):
+            is_own = path == files.temporary_name(shard.path)  # it would be removed before it could be taken over
+            if (path == shard.path or (path in left and not is_own)) and _state(path) == _state_in(entry):
+                try:
+                    return Finished(path, Tally.from_dict(entry['tally']))
+                except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+                    continue
+    return 'they have been changed'
+
+
+def _state_in(entry: Mapping[str, Any]) -> tuple[Any, Any]:
+    return entry.get('size'), entry.get('modified')
+
+
+def _log(split: str, total: int, kept: int, reasons: Mapping[str, int]) -> None:
+    """Logs which shards are kept, and why others are not."""
+    if kept:
+        logging.info(
+            "Split '%s': %d of %d shards exist already and are kept, because their source files and the settings have "
+            'not changed.',
+            split,
+            kept,
+            total,
+        )
+    for reason, number in reasons.items():
+        logging.info("Split '%s': %d existing shards are built again: %s.", split, number, reason)
+
+
+class Writer:
+    """Writes the journal of a build."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def add(self, shard: Shard, file: str, tally: Tally) -> None:
+        """Adds a line for a shard.
+
+        Args:
+          shard: the shard.
+          file: where it is at the moment.
+          tally: totals over its records.
+        """
+        found = os.stat(file)
+        entry = {
+            'shard': os.path.basename(shard.path),
+            'inputs': shard.inputs,
+            'file': os.path.basename(file),
+            'size': found.st_size,
+            'modified': found.st_mtime_ns,
+            'tally': tally.as_dict(),
+        }
+        self._stream.write(json.dumps(entry) + '\n')
+        self._stream.flush()
+
+
+def remove_leftovers(folder: str, split: str) -> None:
+    """Removes the journals of builds that were killed."""
+    files.remove_leftovers(folder, re.escape(os.path.basename(path_of(folder, split))))

@@ -1,0 +1,109 @@
+"""Mask sources: what makes a mask of class ids from a file that holds something else, such as other ids or polygons."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pathlib
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+from PIL import Image
+
+from deeplab.datasets import images, orientation
+from deeplab.errors import DataError
+
+_SHOWN = 5  # number of ids that a message names
+
+
+class UnreadableError(DataError):
+    """A file cannot be read; unlike other errors about the content of a file, the message names it."""
+
+
+class MaskSource(Protocol):
+    """Makes masks of class ids."""
+
+    @property
+    def key(self) -> str:
+        """A text that differs if the same files would become other masks."""
+
+    def mask(self, path: str) -> bytes:
+        """Returns the mask that a file becomes, as a PNG.
+
+        Raises:
+          DataError: The file cannot be used; the message does not name it.
+        """
+
+
+class IdTable:
+    """Gives the pixels of masks other ids."""
+
+    def __init__(self, ids: Mapping[int, int], other: int | None = None) -> None:
+        """Keeps the table.
+
+        Args:
+          ids: the new id of each id, 0 to 255 each.
+          other: new id of all other ids; None if there must not be others.
+        """
+        self._table = np.full(256, -1 if other is None else other, np.int16)
+        for old, new in ids.items():
+            self._table[old] = new
+
+    @property
+    def key(self) -> str:
+        """A text that differs for other tables."""
+        return f'ids {digest(self._table.tobytes())}'
+
+    def mask(self, path: str) -> bytes:
+        """Returns the mask in a PNG (gray of up to 16 bits, or with a palette) with the new ids, upright."""
+        return self.as_ids(contents(path))
+
+    def as_ids(self, content: bytes) -> bytes:
+        """Returns the mask with the new ids, upright.
+
+        Args:
+          content: a PNG of one channel of up to 16 bits, or with a palette.
+
+        Raises:
+          DataError: It is no such PNG, is broken, or has an id that the table lacks.
+        """
+        new = self._table[ids_of(content)]
+        if new.min(initial=0) < 0:
+            counts = np.bincount(ids_of(content)[new < 0])
+            found = np.flatnonzero(counts)
+            shown = ', '.join(f'{value} on {counts[value]} pixels' for value in found[:_SHOWN])
+            more = f' and {len(found) - _SHOWN} more' if len(found) > _SHOWN else ''
+            raise DataError(f'it contains ids that this data set does not have: {shown}{more}')
+        return images.encode_png(new.astype(np.uint8))
+
+
+def ids_of(content: bytes) -> np.ndarray:
+    """Returns the ids of a mask, upright: [h, w] uint8.
+
+    Args:
+      content: a PNG of one channel of up to 16 bits, or with a palette.
+
+    Raises:
+      DataError: It is no such PNG, or is broken.
+    """
+    gray = images.mask_as_gray_png(content, orientation.read(content))
+    with Image.open(io.BytesIO(gray)) as image:
+        return np.asarray(image)
+
+
+def contents(path: str) -> bytes:
+    """Returns the content of a file.
+
+    Raises:
+      UnreadableError: It cannot be read.
+    """
+    try:
+        return pathlib.Path(path).read_bytes()
+    except OSError as error:
+        raise UnreadableError(f"Cannot read '{path}': {error.strerror}.") from None
+
+
+def digest(content: bytes) -> str:
+    """Returns a short digest of a content, for keys."""
+    return hashlib.sha256(content).hexdigest()[:16]

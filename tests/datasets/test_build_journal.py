@@ -1,0 +1,155 @@
+"""Builds that were killed, or whose inputs have partly changed.
+
+Covers datasets/tally.py, too.
+"""
+
+import dataclasses
+import errno
+import os
+import pathlib
+import random
+import signal
+import time
+
+import pytest
+
+from deeplab.datasets import build_data, build_journal, build_voc2012_data, pairs
+from deeplab.datasets.mask_sources import IdTable
+from deeplab.errors import DataError
+from deeplab.options import BuildVocOptions
+from tests.datasets import files
+from tests.datasets.test_build_data import contents, make_items
+
+
+def killed_build(items, folder, shards):
+    """Builds in a child process that ends at once, as if killed, when it has finished a number of shards."""
+    child = os.fork()
+    if not child:
+        add = build_data._Build.add
+        build_data._Build.add = lambda self, shard, records: (
+            os._exit(9) if f'-0000{shards}-' in shard.path else add(self, shard, records)
+        )
+        build(items, folder)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
+
+def count_reads(monkeypatch):
+    """The names of the items that are read from now on."""
+    names, read = [], pairs.read
+    monkeypatch.setattr(pairs, 'read', lambda item, allowed: (names.append(item.name), read(item, allowed))[1])
+    return names
+
+
+def build(items, folder, **settings):
+    return build_data.write_split(items, 'train', str(folder), 4, **settings)
+
+
+def visible(folder):
+    return sorted(path.name for path in pathlib.Path(folder).iterdir() if path.name[0] != '.')
+
+
+def test_a_build_that_was_killed_is_completed_and_has_the_same_bytes(tmp_path, monkeypatch, caplog):
+    items = make_items(tmp_path, 12)
+    build(items, tmp_path / 'whole')
+    killed_build(items, tmp_path / 'out', shards=2)
+    assert not list((tmp_path / 'out').glob('*.tfrecord')) and len(visible(tmp_path / 'out')) == 2
+    names = count_reads(monkeypatch)
+    caplog.set_level('INFO')
+    build(items, tmp_path / 'out')
+    assert contents(tmp_path / 'out') == contents(tmp_path / 'whole')
+    assert set(names) == {item.name for item in items[6:]}
+    assert '2 of 4 shards exist already and are kept' in caplog.text
+    assert visible(tmp_path / 'out') == list(contents(tmp_path / 'whole'))
+
+
+def test_shards_are_kept_while_their_inputs_and_the_settings_are_the_same(tmp_path, monkeypatch, caplog):
+    items = make_items(tmp_path, 8)
+    build(items, tmp_path / 'out')
+    names = count_reads(monkeypatch)
+    build(items, tmp_path / 'out')
+    assert not names
+    image = pathlib.Path(items[2].image)
+    image.write_bytes(files.png(files.pixels(8, 8, 99)))
+    caplog.set_level('INFO')
+    build(items, tmp_path / 'out')
+    assert names == ['name_2', 'name_3']  # the records of its shard
+    assert '1 existing shards are built again: their source files' in caplog.text
+    build(items, tmp_path / 'new')
+    assert contents(tmp_path / 'out') == contents(tmp_path / 'new')
+    del names[:]
+    build(items, tmp_path / 'out', num_classes=3)
+    table = IdTable({i: i for i in range(256)})
+    build([pairs.Item(item.image, item.label, item.name, table) for item in items], tmp_path / 'out', num_classes=3)
+    assert len(names) == 16
+
+
+def test_shards_that_were_changed_or_are_not_known_are_built_again(tmp_path, caplog):
+    items = make_items(tmp_path, 8)
+    build(items, tmp_path / 'out')
+    before = contents(tmp_path / 'out')
+    caplog.set_level('INFO')
+    (tmp_path / 'out' / 'train-00001-of-00004.tfrecord').write_bytes(b'broken')
+    os.remove(tmp_path / 'out' / 'train-00002-of-00004.tfrecord')
+    build(items, tmp_path / 'out')
+    assert contents(tmp_path / 'out') == before
+    assert '2 of 4 shards exist already' in caplog.text
+    assert '1 existing shards are built again: they have been changed' in caplog.text
+    journal = pathlib.Path(build_journal.path_of(tmp_path / 'out', 'train'))
+    for text in ('', '{"shard": "train-00000-of-00004.tfrecord"}\n[]\n3\n{"sha', None):
+        journal.unlink() if text is None else journal.write_text(text)
+        build(items, tmp_path / 'out')
+        assert contents(tmp_path / 'out') == before
+    assert 'nothing is known of their source files' in caplog.text
+
+
+def test_warnings_of_masks_do_not_depend_on_what_was_kept(tmp_path, caplog):
+    items = make_items(tmp_path, 4)
+    for item in items:
+        pathlib.Path(item.label).write_bytes(files.png(files.ids(*[6, 8], classes=2) * 255))
+        pathlib.Path(item.image).write_bytes(files.png(files.pixels()))
+    for _ in range(2):
+        caplog.clear()
+        build(items, tmp_path / 'out', num_classes=2)
+        assert 'contain only the ids 0 and 255' in caplog.text
+
+
+def test_a_full_disk_says_what_is_needed_and_nothing_is_left(tmp_path, monkeypatch):
+    items = make_items(tmp_path, 4)
+    add = build_data._Build.add
+
+    def full(self, shard, records):
+        add(self, shard, records)
+        raise OSError(errno.ENOSPC, 'No space left on device')
+
+    monkeypatch.setattr(build_data._Build, 'add', full)
+    with pytest.raises(DataError, match=r"No space left.* 'train' needs about 1 MB; [\d,]+ MB are free.*output_dir"):
+        build(items, tmp_path / 'out')
+    assert not (tmp_path / 'out').exists()
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments(tmp_path):
+    """No final name ever holds a broken shard, and the last run gives the bytes of an undisturbed one."""
+    lists = {'train': [f't{i}' for i in range(150)], 'val': [f'v{i}' for i in range(90)]}
+    options = BuildVocOptions(
+        **files.write_voc(tmp_path, lists) | {'output_dir': str(tmp_path / 'whole')}, num_shards=9
+    )
+    begin = time.monotonic()
+    build_voc2012_data.run(options)
+    duration = time.monotonic() - begin
+    whole, moments = contents(tmp_path / 'whole'), random.Random(0)
+    interrupted = dataclasses.replace(options, output_dir=str(tmp_path / 'out'))
+    for _ in range(20):
+        child = os.fork()
+        if not child:
+            build_voc2012_data.run(interrupted)
+            os._exit(0)
+        time.sleep(moments.uniform(0, duration / 4))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        there = contents(tmp_path / 'out') if (tmp_path / 'out').exists() else {}
+        assert all(whole[name] == content for name, content in there.items())
+    build_voc2012_data.run(interrupted)
+    assert contents(tmp_path / 'out') == whole
+    assert visible(tmp_path / 'out') == list(whole)
