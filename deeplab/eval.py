@@ -70,7 +70,9 @@ def _run(options: EvalOptions) -> Result:
     """Does the work of `run`, in a locked folder."""
     opening.check(options.engine)  # before the records, which may take long
     split = _open_split(options)
-    options = dataclasses.replace(options, model=dataclasses.replace(options.model, crop_size=split.crop_size))
+    options = dataclasses.replace(
+        options, model=dataclasses.replace(options.model, crop_size=_network_size(options, split))
+    )
     runner.warn_of_flips(options.prediction)
     found = label_checks.validation_labels(split.descriptor, split.check_result, options.dataset.split)
     for line in (*label_checks.ignored_class(split.descriptor), *found):
@@ -94,6 +96,7 @@ def _run(options: EvalOptions) -> Result:
         options.use_moving_average,
         options.engine,
         (options.eval_logdir,),
+        options.windows,
     )
     if options.further_checkpoint_dirs or options.all_checkpoints:
         return _of_several(options, task)
@@ -106,16 +109,24 @@ def _run(options: EvalOptions) -> Result:
 def _open_split(options: EvalOptions) -> runner.Split:
     """Opens the split, with the crop size of the options or one that is chosen for its images."""
     model = options.model
-    asked = dataclasses.replace(model, crop_size=None) if options.fits_crop_size else model
+    is_chosen = options.fits_crop_size or options.windows is not None
+    asked = dataclasses.replace(model, crop_size=None) if is_chosen else model
     split = runner.open_split(
         'eval', options.dataset, asked, options.resize, True, options.eval_logdir, chooses_crop=True
     )
-    if asked.crop_size is not None:
+    if asked.crop_size is not None or options.windows is not None:
         return split
     if model.crop_size is not None and all(np.less_equal(split.crop_size, model.crop_size)):
         return dataclasses.replace(split, crop_size=model.crop_size)
     logging.info('The crop size is %d,%d, into which every image fits.', *split.crop_size)
     return split
+
+
+def _network_size(options: EvalOptions, split: runner.Split) -> tuple[int, int] | None:
+    """Returns the size to which all images are padded; None for windows without such a size."""
+    if options.windows is None:
+        return split.crop_size
+    return None if options.fits_crop_size else options.model.crop_size
 
 
 def _evaluate(checkpoint: str, options: EvalOptions, task: evaluation_rounds.Task) -> evaluation_rounds.Round:
@@ -207,6 +218,7 @@ def flags_of_figures(options: EvalOptions) -> dict[str, object]:
         'max_resize_value': options.resize.max_value,
         'resize_factor': options.resize.factor,
         **({'metrics': options.metric_parameters} if options.metrics else {}),
+        **_windows(options),
         **_changed_engine(options.engine),
     }
 
@@ -215,6 +227,12 @@ def _changed_engine(engine: EngineOptions) -> dict[str, object]:
     """Returns the fields of the engine that are not at their defaults, by name."""
     values = dataclasses.asdict(engine)
     return {name: value for name, value in values.items() if value != getattr(EngineOptions(), name)}
+
+
+def _windows(options: EvalOptions) -> dict[str, object]:
+    """Returns the options of windows that are set, by name."""
+    found = {} if options.windows is None else dataclasses.asdict(options.windows)
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def figures_file(step: int, options: EvalOptions) -> str:
@@ -237,6 +255,8 @@ def _variant(options: EvalOptions) -> str:
         parts.append('flipped')
     if options.use_moving_average:
         parts.append('moving_average')
+    for name, value in _windows(options).items():
+        parts.append('_'.join([name, *map(str, value if isinstance(value, tuple) else (value,))]))
     changed = _changed_engine(options.engine)
     parts += [str(changed[name]) for name in ('engine', 'precision') if name in changed]
     resize = (options.resize.min_value, options.resize.max_value, options.resize.factor)

@@ -61,7 +61,7 @@ def train_steps(
 
 
 def eval_steps(
-    crop_size: tuple[int, int],
+    crop_size: tuple[int, int] | None,
     resize: ResizeOptions,
     mean_pixel: Sequence[float],
     ignore_label: int,
@@ -70,7 +70,8 @@ def eval_steps(
     """Returns the steps of evaluation and visualization: resize, note the size, pad, without a crop.
 
     Args:
-      crop_size: rows and columns of the network's input; no image may be larger (after resizing).
+      crop_size: rows and columns of the network's input; no image may be larger (after resizing). None leaves
+        images in their size, and in the type of small numbers in which they were decoded.
       resize: range of the sides after resizing.
       mean_pixel: RGB, 0 to 255; the pixel that the network normalizes to zero.
       ignore_label: label of padded pixels.
@@ -80,8 +81,7 @@ def eval_steps(
         *([note_original] if keep_original else []),
         resize_to_range(resize),
         note_size,
-        to_numbers,
-        pad_to(crop_size, mean_pixel, ignore_label),
+        *([] if crop_size is None else [to_numbers, pad_to(crop_size, mean_pixel, ignore_label)]),
     ]
 
 

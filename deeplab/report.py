@@ -24,7 +24,6 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from absl import logging
 
 import deeplab
@@ -161,7 +160,7 @@ def _pictures(passes: Sequence[inference.Pass], groups: Groups, most_bytes: int)
         return
     images = list(groups)
     for image, sample in zip(images, split_images.samples(passes[0].source, images), strict=True):
-        photo = save_annotation.viewable(np.clip(np.rint(sample.image), 0, 255).astype(np.uint8))
+        photo = save_annotation.viewable(save_annotation.rounded(sample.image))
         predicted = [each.images.predictions.read(image) for each in passes]
         yield pictures.encoded(pictures.Picture(photo, sample.truth, predicted), most_bytes)
 

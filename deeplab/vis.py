@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from absl import logging
 
-from deeplab import common, input_preprocess
+from deeplab import common
 from deeplab.core import checkpoints
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
@@ -50,6 +50,7 @@ from deeplab.wording import option
 PICTURES = 'segmentation_results'
 RAW_PREDICTIONS = 'raw_segmentation_results'
 _WAITING_PER_THREAD = 4  # images that may wait to be written
+_MOST_WAITING_BYTES = 1 << 29  # of these; one image may be larger
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +113,13 @@ def _run(options: VisOptions) -> Result:
     """Does the work of `run`, in a locked folder."""
     opening.check(options.engine)  # before the records, which may take long
     split = runner.open_split(
-        'vis', options.dataset, options.model, options.resize, options.needs_labels, cache_dir=options.vis_logdir
+        'vis',
+        options.dataset,
+        options.model if options.windows is None else dataclasses.replace(options.model, crop_size=None),
+        options.resize,
+        options.needs_labels,
+        cache_dir=options.vis_logdir,
+        chooses_crop=options.windows is not None,
     )
     if options.submission is not None:
         corrupt = split.check_result.corrupt
@@ -182,19 +189,12 @@ def _visualize(
     """Runs one checkpoint over the split."""
     step = checkpoints.step_of(checkpoint)
     logging.info("Visualizing '%s' (step %d) on %d images.", checkpoint, step, split.num_images)
-    steps = input_preprocess.eval_steps(
-        options.model.crop_size,
-        options.resize,
-        network.mean_pixel,
-        split.descriptor.ignore_label,
-        keep_original=undoes_resize(options.resize),
-    )
     weights = Weights(checkpoint, options.use_moving_average)
     keys = (*pictures.keys, *([pictures.truth_key] if options.needs_labels else []))
-    with engine_run.prepared(network, weights, options.engine, (options.vis_logdir,)) as ready:
+    reading = runner.reading_of(split, network, options.resize, keys, options.windows, undoes_resize(options.resize))
+    with engine_run.prepared(network, weights, options.engine, (options.vis_logdir,), options.windows) as ready:
         started = time.monotonic()
         with Writer(pictures.write) as writer:
-            reading = runner.Reading(split, steps, options.batch_size, keys)
             runner.run_batches(ready, reading, writer.add, f'vis step {step}', options.master)
         pictures.finish()
     seconds = time.monotonic() - started
@@ -272,7 +272,7 @@ class Pictures:
             labels = nearest(labels, height, width)
             confidence = None if confidence is None else nearest(confidence, height, width)
         truth = sample[self.truth_key][:height, :width, 0] if self.truth_key in sample else None
-        image = np.clip(np.rint(sample[self._image_key][:height, :width]), 0, 255).astype(np.uint8)
+        image = save_annotation.rounded(sample[self._image_key][:height, :width])
         self._written.begin()
         paths = [save_annotation.save_image(save_annotation.viewable(image), self._pictures_dir, f'{number:06d}_image')]
         paths.append(
@@ -309,7 +309,7 @@ class Writer:
         threads = min(os.cpu_count() or 1, 8)
         self._pool = concurrent.futures.ThreadPoolExecutor(threads)
         self._most_waiting = threads * _WAITING_PER_THREAD
-        self._waiting: collections.deque[concurrent.futures.Future[None]] = collections.deque()
+        self._waiting: collections.deque[tuple[concurrent.futures.Future[None], int]] = collections.deque()
         self._count = 0
         self._names: set[str] = set()
 
@@ -321,16 +321,17 @@ class Writer:
         self._pool.shutdown(cancel_futures=kind is not None)
         if kind is None:
             while self._waiting:
-                self._waiting.popleft().result()
+                self._waiting.popleft()[0].result()
 
     def add(self, batch: runner.Batch) -> None:
         """Adds a batch, arrays [n, ...] by key; raises the error of an earlier image, if any."""
         for i, name in enumerate(batch[common.IMAGE_NAME]):
             sample = {key: values[i] for key, values in batch.items()}
-            self._waiting.append(self._pool.submit(self._write, self._count, self._free_name(name), sample))
+            size = sum(getattr(value, 'nbytes', 0) for value in sample.values())
+            self._waiting.append((self._pool.submit(self._write, self._count, self._free_name(name), sample), size))
             self._count += 1
-        while len(self._waiting) > self._most_waiting:
-            self._waiting.popleft().result()
+        while len(self._waiting) > self._most_waiting or sum(size for _, size in self._waiting) > _MOST_WAITING_BYTES:
+            self._waiting.popleft()[0].result()
 
     def _free_name(self, image_name: bytes) -> str:
         """Returns a file name for the image that no other image of this round has."""

@@ -151,7 +151,7 @@ def test_the_command_line():
     found = words(
         '--export_path=x.pb', '--window=65,97', '--eval_scales=0.5', '--classes=sky, 3', '--min_resize_value=9'
     )
-    assert (found.predictor.window, found.predictor.classes) == ((65, 97), ('sky', '3'))
+    assert (found.predictor.windows.window, found.predictor.classes) == ((65, 97), ('sky', '3'))
     assert found.predictor.prediction.scales == (0.5,) and found.predictor.resize.min_value == 9
     found = words('--preset=mobilenetv2_coco_voc_trainaug')
     assert found.preset == 'mobilenetv2_coco_voc_trainaug' and found.predictor.dataset == 'pascal_voc_seg'

@@ -128,7 +128,7 @@ class FakeExport:
 def test_an_export_is_compared_with_a_checkpoint(options, tmp_path, monkeypatch):
     export = tmp_path / 'frozen.pb'
     export.write_bytes(b'')
-    monkeypatch.setattr(inference.Predictor, 'from_export', lambda path, dataset: FakeExport())
+    monkeypatch.setattr(inference.Predictor, 'of_export', lambda path, options, changes: FakeExport())
     second = dataclasses.replace(options.runs[1], path=str(export))
     result = compare.run(dataclasses.replace(options, runs=(options.runs[1], second)))
     two, exported = data_of(result.path)['runs']

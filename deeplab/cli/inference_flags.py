@@ -25,6 +25,33 @@ ADD_FLIPPED_IMAGES = linked(
     'Also average over left-right flipped images; it has no effect if 1.0 is the only scale.',
 )
 PREDICTION = Group('Scales and flips', (_EVAL_SCALES, ADD_FLIPPED_IMAGES))
+
+
+def windows(if_not_set: str) -> tuple[Flag, ...]:
+    """Returns the flags of windows; `if_not_set` says what happens without --window."""
+    return (
+        linked(
+            'window',
+            'WindowOptions.window',
+            'Height and width of the overlapping tiles in which a larger image is predicted, such as 513,513. Not set: '
+            f'{if_not_set}.',
+            kind='list',
+        ),
+        linked(
+            'window_stride',
+            'WindowOptions.window_stride',
+            'Vertical and horizontal distance of the tiles. Not set: three quarters of their size.',
+            kind='list',
+        ),
+        linked(
+            'whole_pixels',
+            'WindowOptions.whole_pixels',
+            'Predict images of up to this many pixels without tiles. Not set: 4194304; 0 with --window.',
+        ),
+    )
+
+
+WINDOWS = Group('Large images', windows('no tiles'))
 _CHECKPOINT_DIR = linked(
     'checkpoint_dir',
     'EvalOptions.checkpoint_dir',

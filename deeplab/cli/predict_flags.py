@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deeplab.cli.data_flags import RESIZE
-from deeplab.cli.inference_flags import INFERENCE_THREADS, engine_flag
+from deeplab.cli.inference_flags import INFERENCE_THREADS, engine_flag, windows
 from deeplab.cli.links import linked
 from deeplab.cli.tool_flags import FETCH
 from deeplab.cli.words import Flag, Group
@@ -88,24 +88,7 @@ PREDICT_SIZES = Group(
             '--output_stride plus 1.',
             kind='list',
         ),
-        linked(
-            'window',
-            'PredictorOptions.window',
-            'Height and width of the overlapping tiles in which a larger image is predicted. Not set: 513,513, or '
-            '--eval_crop_size, for images of more than 4,194,304 pixels.',
-            kind='list',
-        ),
-        linked(
-            'window_stride',
-            'PredictorOptions.window_stride',
-            'Vertical and horizontal distance of the tiles. Not set: three quarters of their size.',
-            kind='list',
-        ),
-        linked(
-            'whole_pixels',
-            'PredictorOptions.whole_pixels',
-            'Predict images of up to this many pixels without tiles. Not set: 4194304; 0 with --window.',
-        ),
+        *windows('513,513, or --eval_crop_size, for images of more than 4,194,304 pixels'),
         linked(
             'predict_batch_size',
             'PredictorOptions.batch_size',

@@ -17,6 +17,7 @@ from deeplab.cli.inference_flags import (
     METRIC_FLAGS,
     PREDICTION,
     VIS_RESULTS,
+    WINDOWS,
     with_default,
 )
 from deeplab.cli.links import linked
@@ -150,6 +151,7 @@ _EVAL = Program(
         EVAL_RESULTS,
         METRIC_FLAGS,
         PREDICTION,
+        WINDOWS,
         NETWORK,
         HEAD,
         ENGINE,
@@ -180,6 +182,7 @@ _VIS = Program(
         data_group('vis', 'val', linked('vis_batch_size', 'VisOptions.batch_size', 'Images per batch.')),
         VIS_RESULTS,
         PREDICTION,
+        WINDOWS,
         NETWORK,
         HEAD,
         ENGINE,

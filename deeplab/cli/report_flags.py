@@ -9,7 +9,7 @@ from typing import Any
 
 from deeplab import options
 from deeplab.cli.data_flags import data_group
-from deeplab.cli.inference_flags import ENGINE, PREDICTION, USE_MOVING_AVERAGE
+from deeplab.cli.inference_flags import ENGINE, PREDICTION, USE_MOVING_AVERAGE, WINDOWS
 from deeplab.cli.links import filled, linked
 from deeplab.cli.network_flags import HEAD, NETWORK
 from deeplab.cli.parse import parse_flags
@@ -58,6 +58,7 @@ def report_groups(runs: str, output: str) -> tuple[Group, ...]:
         ),
         _data(),
         PREDICTION,
+        WINDOWS,
         Group('Network; if not given, that of the run.json of each run', (USE_MOVING_AVERAGE,)),
         NETWORK,
         HEAD,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import shlex
@@ -44,6 +45,12 @@ def _model_options(values: Values, num_classes: int, **given: Any) -> options.Mo
         nas=filled(options.NasOptions, values),
         **given,
     )
+
+
+def _window_options(values: Values) -> options.WindowOptions | None:
+    """Returns the windows of large images; None if no flag of them is given."""
+    found = filled(options.WindowOptions, values)
+    return None if found == options.WindowOptions() else found
 
 
 def _wait_options(values: Values, rounds_flag: str) -> options.WaitOptions:
@@ -114,6 +121,7 @@ def eval_options(values: Values) -> options.EvalOptions:
         further_checkpoint_dirs=tuple(map(os.path.expanduser, values.occurrences('checkpoint_dir')[:-1])),
         fits_crop_size=not values.given('eval_crop_size'),
         engine=filled(options.EngineOptions, values),
+        windows=_window_options(values),
     )
 
 
@@ -127,10 +135,14 @@ def folder_options(values: Values) -> options.BuildFolderOptions:
 
 def vis_options(values: Values) -> options.VisOptions:
     """Returns the options of vis."""
+    model, windows = model_of_dataset(values), _window_options(values)
+    if windows is not None and not values.given('vis_crop_size'):
+        model = dataclasses.replace(model, crop_size=None)  # images then keep their sizes
     return filled(
         options.VisOptions,
         values,
-        model=model_of_dataset(values),
+        model=model,
+        windows=windows,
         dataset=filled(options.DatasetOptions, values),
         resize=filled(options.ResizeOptions, values),
         prediction=filled(options.PredictionOptions, values),
@@ -234,6 +246,7 @@ def predict_options(values: Values) -> options.PredictOptions:
         resize=filled(options.ResizeOptions, values) if resizes else None,
         prediction=filled(options.PredictionOptions, values),
         execution=filled(options.EngineOptions, values),
+        windows=filled(options.WindowOptions, values),
         dataset=values.path('dataset'),
     )
     fetch = filled(options.FetchOptions, values)

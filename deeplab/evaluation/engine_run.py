@@ -13,14 +13,16 @@ import numpy as np
 from absl import logging
 
 from deeplab.inference import opening
+from deeplab.inference.any_size import WINDOW, AnySize
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
-from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions
+from deeplab.inference.runners import CheckpointRunner
+from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions, WindowOptions
 from deeplab.registry import FrozenGraph, Outputs, Predict
+from deeplab.utils import crop_sizes
 from deeplab.wording import option
 
 COMPARED_IMAGES = 3  # at least so many; whole batches
-_READ_AHEAD = 2  # batches
 
 
 @dataclasses.dataclass
@@ -85,20 +87,23 @@ class Prepared:
         self._predict, self._exact = predict, exact
         self._changed = self._pixels = 0
 
-    def predictions(self, read: Callable[[], Any], batches: int, images: str) -> Iterator[tuple[Any, Outputs]]:
+    def predictions(
+        self, read: Callable[[], Any], batches: int, images: str, most_ahead: int = 2
+    ) -> Iterator[tuple[Any, Outputs]]:
         """Yields each batch with its predictions; a thread reads the next ones meanwhile.
 
         Args:
           read: returns the next batch, arrays by key.
           batches: number of batches.
           images: key of the images.
+          most_ahead: batches that are read before they are needed.
         """
         assert self._predict is not None
         ahead: deque[concurrent.futures.Future[Any]] = deque()
         with concurrent.futures.ThreadPoolExecutor(1) as thread:
             try:
                 for i in range(batches):
-                    while len(ahead) < min(_READ_AHEAD, batches - i):
+                    while len(ahead) < min(most_ahead, batches - i):
                         ahead.append(thread.submit(read))
                     batch = ahead.popleft().result()
                     outputs = self._predict(batch[images])
@@ -123,21 +128,60 @@ class Prepared:
 
 @contextlib.contextmanager
 def prepared(
-    network: InferenceNetwork, weights: Weights, options: EngineOptions, cache_dirs: Sequence[str] = ()
+    network: InferenceNetwork,
+    weights: Weights,
+    options: EngineOptions,
+    cache_dirs: Sequence[str] = (),
+    windows: WindowOptions | None = None,
 ) -> Iterator[Prepared]:
-    """Opens a network for the `with` block; arguments and errors are those of `opening.opened`."""
+    """Opens a network for the `with` block.
+
+    Args:
+      network: the network; with windows, its crop size is that to which all images are padded, None for none.
+      weights: see `opening.opened`, also for its errors.
+      options: see there.
+      cache_dirs: see there.
+      windows: sizes of windows for images of any size, one at a time; None for images of the crop size.
+    """
     is_chosen = options.engine == AUTO_ENGINE
     if is_chosen:
-        options = opening.fastest(network, weights, options, cache_dirs)
+        timed = network if windows is None else _of_tiles(network, windows)
+        options = opening.fastest(timed, weights, options, cache_dirs)
     opening.check(options)
     report = EngineReport(options, is_chosen)
-    if options.engine == DEFAULT_ENGINE and options.precision == 'float32':
+    if windows is None and options.engine == DEFAULT_ENGINE and options.precision == 'float32':
         yield Prepared(report, network.frozen(weights.checkpoint, weights.use_moving_average), None, None)
         return
     with contextlib.ExitStack() as stack:
-        exact = None
-        if options.precision != 'float32':
-            in_float32 = dataclasses.replace(options, precision='float32')
-            exact = stack.enter_context(opening.opened(network, weights, in_float32, cache_dirs))
-        predict = stack.enter_context(opening.opened(network, weights, options, cache_dirs))
-        yield Prepared(report, None, predict, exact)
+
+        def opened(engine: EngineOptions) -> Predict:
+            if windows is None:
+                return stack.enter_context(opening.opened(network, weights, engine, cache_dirs))
+            runner = CheckpointRunner(network.options, weights, network.prediction, engine, cache_dirs)
+            stack.callback(runner.close)
+            return _in_any_size(network, AnySize(runner, windows, network.batch_size or 1))
+
+        exact = opened(dataclasses.replace(options, precision='float32')) if options.precision != 'float32' else None
+        yield Prepared(report, None, opened(options), exact)
+
+
+def _in_any_size(network: InferenceNetwork, any_size: AnySize) -> Predict:
+    """Returns a function that predicts one image of any size, with the probabilities that the network has."""
+
+    def predict(images: np.ndarray) -> Outputs:
+        (scores,) = any_size.predict(images, network.with_probabilities)
+        confidence = scores.confidence
+        return Outputs(
+            scores.labels[np.newaxis], None if confidence is None else confidence[np.newaxis, ..., np.newaxis]
+        )
+
+    return predict
+
+
+def _of_tiles(network: InferenceNetwork, windows: WindowOptions) -> InferenceNetwork:
+    """Returns the network of the windows, to compare engines with."""
+    height, width = network.crop_size or crop_sizes.above(windows.window or WINDOW, network.options.output_stride)
+    options = dataclasses.replace(network.options, crop_size=(height, width))
+    found = InferenceNetwork(options, network.prediction, 1, with_probabilities=True)
+    found.chosen_engines = network.chosen_engines
+    return found

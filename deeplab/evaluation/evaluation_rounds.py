@@ -15,7 +15,6 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from deeplab import input_preprocess
 from deeplab.core import checkpoints
 from deeplab.core.metrics import Metrics
 from deeplab.datasets.descriptor import DatasetDescriptor
@@ -23,7 +22,7 @@ from deeplab.evaluation import engine_run, runner, scoring
 from deeplab.evaluation.engine_run import EngineReport
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
-from deeplab.options import EngineOptions, PredictionOptions, ResizeOptions
+from deeplab.options import EngineOptions, PredictionOptions, ResizeOptions, WindowOptions
 from deeplab.utils import documents, files
 
 
@@ -40,6 +39,7 @@ class Task:
       use_moving_average: whether to evaluate the moving averages (EMA) of the weights instead.
       engine: what runs the network.
       cache_dirs: folders for converted networks if that of the checkpoint cannot be written.
+      windows: sizes of windows for images of any size; None for images of the crop size.
     """
 
     network: InferenceNetwork
@@ -50,6 +50,7 @@ class Task:
     use_moving_average: bool = False
     engine: EngineOptions = EngineOptions()
     cache_dirs: tuple[str, ...] = ()
+    windows: WindowOptions | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,14 +98,10 @@ def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lamb
     step = checkpoints.step_of(checkpoint)
     logging.info("Evaluating '%s' (step %d) on %d images.", checkpoint, step, split.num_images)
     scores = scoring.Scores(split.descriptor, task.metrics)
-    steps = input_preprocess.eval_steps(
-        network.crop_size, task.resize, network.mean_pixel, split.descriptor.ignore_label
-    )
-
-    reading = runner.Reading(split, steps, network.batch_size, scores.keys)
+    reading = runner.reading_of(split, network, task.resize, scores.keys, task.windows)
     weights = Weights(checkpoint, task.use_moving_average)
     with (
-        engine_run.prepared(network, weights, task.engine, task.cache_dirs) as ready,
+        engine_run.prepared(network, weights, task.engine, task.cache_dirs, task.windows) as ready,
         scoring.in_background(scores.update) as update,
     ):
         started = time.monotonic()

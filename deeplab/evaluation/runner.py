@@ -20,8 +20,8 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import OptionError
 from deeplab.evaluation.engine_run import Prepared
-from deeplab.inference.network import in_graph
-from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, ResizeOptions
+from deeplab.inference.network import InferenceNetwork, in_graph
+from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, ResizeOptions, WindowOptions
 from deeplab.utils import crop_sizes, input_generator, train_utils
 from deeplab.wording import option
 
@@ -169,12 +169,42 @@ class Reading(NamedTuple):
       batch_size: images at a time.
       keys: which parts of each sample are returned, by the names in `common`; masks are decoded if LABEL or
         ORIGINAL_LABEL is one.
+      ahead: batches that are read before they are needed.
     """
 
     split: Split
     steps: Sequence[input_preprocess.Step]
     batch_size: int
     keys: Sequence[str]
+    ahead: int = input_generator.PREFETCHED_BATCHES
+
+
+def reading_of(
+    split: Split,
+    network: InferenceNetwork,
+    resize: ResizeOptions,
+    keys: Sequence[str],
+    windows: WindowOptions | None = None,
+    keep_original: bool = False,
+) -> Reading:
+    """Returns how the images of a split are read for a network.
+
+    Args:
+      split: where they come from.
+      network: its crop size and batch size are those of the batches, unless there are windows.
+      resize: how images are resized.
+      keys: see `Reading`.
+      windows: sizes of windows, for which images are read one at a time in their own size; None for no windows.
+      keep_original: see `input_preprocess.eval_steps`.
+    """
+    crop_size, batch_size, ahead = network.crop_size, network.batch_size, input_generator.PREFETCHED_BATCHES
+    if windows is not None:
+        crop_size, batch_size, ahead = None, 1, 1  # images may be large
+    assert batch_size is not None
+    steps = input_preprocess.eval_steps(
+        crop_size, resize, network.mean_pixel, split.descriptor.ignore_label, keep_original
+    )
+    return Reading(split, steps, batch_size, tuple(dict.fromkeys(keys)), ahead)
 
 
 def run_batches(
@@ -197,10 +227,19 @@ def run_batches(
     Raises:
       DataError: An image cannot be decoded; the message names file, record and image.
     """
-    split, steps, batch_size, keys = reading
+    split, steps, batch_size, keys, ahead = reading
     with tf.Graph().as_default():
         with_label = not {common.LABEL, common.ORIGINAL_LABEL}.isdisjoint(keys)
-        pipeline = input_generator.get(split.reader, steps, batch_size, False, split.records, with_label=with_label)
+        pipeline = input_generator.get(
+            split.reader,
+            steps,
+            batch_size,
+            False,
+            split.records,
+            with_label=with_label,
+            num_parallel=ahead if ahead == 1 else None,
+            prefetch_batches=ahead,
+        )
         fetches = {key: pipeline.samples[key] for key in (*keys, common.VALID)}
         if network.frozen is None:
             fetches[common.IMAGE] = pipeline.samples[common.IMAGE]
@@ -216,18 +255,20 @@ def run_batches(
         ):
             running.run(pipeline.initializer)
             read = functools.partial(running.run, fetches)
-            for fetched in _predicted(network, read, pipeline.batches, keys):
+            for fetched in _predicted(network, read, pipeline.batches, keys, ahead):
                 valid = fetched.pop(common.VALID)
-                handle({key: values[valid] for key, values in fetched.items()})
+                handle(fetched if valid.all() else {key: values[valid] for key, values in fetched.items()})
                 bar.update(int(valid.sum()))
 
 
-def _predicted(network: Prepared, read: Callable[[], Batch], batches: int, keys: Sequence[str]) -> Iterator[Batch]:
+def _predicted(
+    network: Prepared, read: Callable[[], Batch], batches: int, keys: Sequence[str], ahead: int
+) -> Iterator[Batch]:
     """Yields each batch, by `keys`, with its predictions."""
     if network.frozen is not None:
         yield from (read() for _ in range(batches))
         return
-    for batch, outputs in network.predictions(read, batches, common.IMAGE):
+    for batch, outputs in network.predictions(read, batches, common.IMAGE, ahead):
         found = {key: batch[key] for key in (*keys, common.VALID)} | {PREDICTION: outputs.labels}
         if outputs.probabilities is not None:
             found[CONFIDENCE] = outputs.probabilities[..., 0]

@@ -33,6 +33,7 @@ from deeplab.options.inference import (
     PredictionOptions,
     VisOptions,
     WaitOptions,
+    WindowOptions,
 )
 from deeplab.options.loss import LossOptions, LossTerm, parse_loss
 from deeplab.options.machines import JOBS, CloneOptions, ServerOptions
@@ -128,6 +129,7 @@ __all__ = [
     'VerifyOptions',
     'VisOptions',
     'WaitOptions',
+    'WindowOptions',
     'check_size',
     'parse_loss',
     'require',

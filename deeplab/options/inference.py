@@ -9,7 +9,7 @@ from typing import Any
 from deeplab.options.data import IMAGE_BITS, DatasetOptions, ResizeOptions
 from deeplab.options.network import ModelOptions
 from deeplab.options.parameters import Settings, require_applicable, with_parameters
-from deeplab.options.rules import require, require_choice, require_not_negative, require_positive
+from deeplab.options.rules import check_size, require, require_choice, require_not_negative, require_positive
 from deeplab.registry import CONFUSION_MATRIX, ENGINES, EXPORT_FORMATS, METRICS, PRECISIONS, values_of
 from deeplab.wording import option
 
@@ -44,6 +44,35 @@ class PredictionOptions:
 
 
 @dataclasses.dataclass(frozen=True)
+class WindowOptions:
+    """Windows: overlapping tiles in which large images are predicted.
+
+    Attributes:
+      window: height and width of the tiles; None for the crop size, or 513 by 513.
+      window_stride: vertical and horizontal distance of the tiles; None for three quarters of the window.
+      whole_pixels: largest number of pixels of an image that is predicted without tiles, even if it is larger than a
+        window; None for 4,194,304, or 0 if a window is given.
+    """
+
+    window: tuple[int, int] | None = None
+    window_stride: tuple[int, int] | None = None
+    whole_pixels: int | None = None
+
+    def __post_init__(self) -> None:
+        check_size('WindowOptions.window', self.window)
+        check_size('WindowOptions.window_stride', self.window_stride)
+        if self.whole_pixels is not None:
+            require_not_negative('WindowOptions.whole_pixels', self.whole_pixels)
+        if self.window is not None and self.window_stride is not None:
+            require(
+                all(step <= side for step, side in zip(self.window_stride, self.window, strict=True)),
+                'WindowOptions.window_stride',
+                self.window_stride,
+                f'windows would leave gaps; give at most {option("WindowOptions.window", self.window)}',
+            )
+
+
+@dataclasses.dataclass(frozen=True)
 class EngineOptions:
     """What runs a network that predicts, and how.
 
@@ -65,7 +94,7 @@ class EngineOptions:
             require_positive('EngineOptions.threads', self.threads)
 
 
-def _check_engine(field: str, master: str, engine: EngineOptions) -> None:
+def _check_engine(field: str, master: str, engine: EngineOptions, windows: WindowOptions | None) -> None:
     """Raises `OptionError` if a server of TensorFlow is to run another engine, or if threads are set for TensorFlow.
 
     In eval and vis, TensorFlow shares its threads with the input pipeline.
@@ -81,6 +110,12 @@ def _check_engine(field: str, master: str, engine: EngineOptions) -> None:
         'EngineOptions.engine' if engine.engine != DEFAULT_ENGINE else 'EngineOptions.precision',
         engine.engine if engine.engine != DEFAULT_ENGINE else engine.precision,
         f'a server of TensorFlow ({option(field, master)}) computes with TensorFlow in float32. Omit one of the two',
+    )
+    require(
+        not master or windows is None,
+        'WindowOptions.window',
+        None if windows is None else windows.window,
+        f'a server of TensorFlow ({option(field, master)}) takes images of one size. Omit one of the two',
     )
 
 
@@ -129,6 +164,8 @@ class EvalOptions:
         each that the data set allows.
       engine: what runs the network.
       settings: parameters of the metrics that differ from their defaults.
+      windows: sizes of the windows in which large images are predicted; None for no windows. Images are then padded to
+        the crop size only if it is set and `fits_crop_size` is not.
     """
 
     model: ModelOptions
@@ -147,10 +184,11 @@ class EvalOptions:
     fits_crop_size: bool = False
     settings: Settings = ()
     engine: EngineOptions = EngineOptions()
+    windows: WindowOptions | None = None
 
     def __post_init__(self) -> None:
         require_positive('EvalOptions.batch_size', self.batch_size)
-        _check_engine('EvalOptions.master', self.master, self.engine)
+        _check_engine('EvalOptions.master', self.master, self.engine, self.windows)
         require_applicable(self, METRICS, self._chosen_metrics)
 
     @property
@@ -193,6 +231,8 @@ class VisOptions:
       save: further pictures of each image, of `VIS_SAVED`.
       overlay_alpha: opacity of the colors of overlays, 0 to 1.
       submission: evaluation server for which an archive is written, of `SUBMISSIONS`; None for none.
+      windows: sizes of the windows in which large images are predicted; None for no windows. Images are then padded to
+        the crop size only if it is set.
     """
 
     model: ModelOptions
@@ -211,10 +251,11 @@ class VisOptions:
     save: tuple[str, ...] = ()
     overlay_alpha: float = 0.5
     submission: str | None = None
+    windows: WindowOptions | None = None
 
     def __post_init__(self) -> None:
         require_positive('VisOptions.batch_size', self.batch_size)
-        _check_engine('VisOptions.master', self.master, self.engine)
+        _check_engine('VisOptions.master', self.master, self.engine, self.windows)
         if self.colormap_type is not None:
             require_choice('VisOptions.colormap_type', self.colormap_type, COLORMAP_TYPES)
         for kind in self.save:

@@ -8,8 +8,8 @@ from typing import Any
 
 from deeplab.errors import OptionError
 from deeplab.options.data import ResizeOptions
-from deeplab.options.inference import EngineOptions, PredictionOptions
-from deeplab.options.rules import check_size, require, require_choice, require_not_negative, require_positive
+from deeplab.options.inference import EngineOptions, PredictionOptions, WindowOptions
+from deeplab.options.rules import check_size, require, require_choice, require_positive
 from deeplab.options.tools import FetchOptions
 from deeplab.wording import option
 
@@ -26,10 +26,6 @@ class PredictorOptions:
       dataset: data set whose names and colors the classes have; None for that of the training, if it is known.
       classes: names or numbers of the classes that are kept; empty for all.
       crop_size: height and width to which every image is padded; None for the next `output_stride * k + 1`.
-      window: height and width of the tiles of a large image; None for `crop_size`, or 513 by 513.
-      window_stride: vertical and horizontal distance of the tiles; None for three quarters of the window.
-      whole_pixels: largest number of pixels of an image that is predicted without tiles, even if it is larger than a
-        window; None for 4,194,304, or 0 if a window is given.
       batch_size: images of the same size, or tiles, that are predicted at a time.
       use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights.
       probabilities: whether predictions have probabilities from the beginning; otherwise, they are computed when they
@@ -37,36 +33,24 @@ class PredictorOptions:
       resize: resizing of images before the network; None for that of the training.
       prediction: scales and flips that are averaged.
       execution: engine and precision.
+      windows: sizes of the windows in which large images are predicted.
     """
 
     dataset: str | None = None
     classes: tuple[str, ...] = ()
     crop_size: tuple[int, int] | None = None
-    window: tuple[int, int] | None = None
-    window_stride: tuple[int, int] | None = None
-    whole_pixels: int | None = None
     batch_size: int = 1
     use_moving_average: bool = False
     probabilities: bool = False
     resize: ResizeOptions | None = None
     prediction: PredictionOptions = PredictionOptions()
     execution: EngineOptions = EngineOptions()
+    windows: WindowOptions = WindowOptions()
 
     def __post_init__(self) -> None:
         require(not isinstance(self.classes, str), 'PredictorOptions.classes', self.classes, 'give a tuple of names')
         check_size('PredictorOptions.crop_size', self.crop_size)
-        check_size('PredictorOptions.window', self.window)
-        check_size('PredictorOptions.window_stride', self.window_stride)
         require_positive('PredictorOptions.batch_size', self.batch_size)
-        if self.whole_pixels is not None:
-            require_not_negative('PredictorOptions.whole_pixels', self.whole_pixels)
-        if self.window is not None and self.window_stride is not None:
-            require(
-                all(step <= side for step, side in zip(self.window_stride, self.window, strict=True)),
-                'PredictorOptions.window_stride',
-                self.window_stride,
-                f'windows would leave gaps; give at most {option("PredictorOptions.window", self.window)}',
-            )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,7 @@ from deeplab.core import sessions
 from deeplab.core.reasons import reason_of
 from deeplab.datasets import example, images, orientation
 from deeplab.errors import DataError
-from deeplab.prediction import held
+from deeplab.inference import held
 
 # Pillow refuses more, too. It is three bytes a pixel in memory, or more while an image is decoded.
 MOST_PIXELS = 178_956_970

@@ -14,14 +14,16 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from deeplab.errors import DataError, OptionError
+from deeplab.inference import any_size, opening
+from deeplab.inference.any_size import Scores
+from deeplab.inference.runners import CheckpointRunner, Runner
 from deeplab.options import (
     EngineOptions,
     FetchOptions,
@@ -29,31 +31,20 @@ from deeplab.options import (
     PredictionOptions,
     PredictorOptions,
     ResizeOptions,
+    WindowOptions,
 )
 from deeplab.options.parameters import parameters_of
-from deeplab.prediction import image_files, model_source, windows
+from deeplab.prediction import image_files, model_source
 from deeplab.prediction.model_source import Classes
 from deeplab.prediction.prediction import Prediction
 from deeplab.prediction.resizing import Resizer
-from deeplab.prediction.runners import CheckpointRunner, ExportRunner, Runner
-from deeplab.utils import crop_sizes
+from deeplab.prediction.runners import ExportRunner
 from deeplab.wording import option
-from deeplab.zoo import fetching
+from deeplab.zoo import cache, fetching
 
-WHOLE_PIXELS = 1 << 22  # images of more pixels are predicted in windows
-WINDOW = (513, 513)
-_LARGEST_IN_MEMORY = 1 << 30  # bytes of probabilities; more are kept in a temporary file
 _AHEAD = 2  # images of a list that are read before they are needed
 
 Source = np.ndarray | str | os.PathLike[str] | Image.Image
-
-
-class _Scores(NamedTuple):
-    """What is computed for an image beside its labels."""
-
-    labels: np.ndarray
-    confidence: np.ndarray | None = None
-    probabilities: np.ndarray | None = None
 
 
 class Predictor:
@@ -86,7 +77,7 @@ class Predictor:
         self._closing.callback(runner.close)
         with contextlib.ExitStack() as failed:
             failed.callback(self._closing.close)
-            self._window_sizes()  # raises what is wrong with them
+            self._any_size = any_size.AnySize(runner, options.windows, options.batch_size)
             self._reader = image_files.Reader(runner.channels, classes.image_bits)
             self._closing.callback(self._reader.close)
             resizes = resize is not None and (resize.min_value is not None or resize.max_value is not None)
@@ -157,7 +148,13 @@ class Predictor:
         known = known or model_source.of_run(path)
         found = model_source.find(path, changes, options.dataset, known)
         resize = options.resize or (known.resize if known is not None else None)
-        runner = CheckpointRunner(found.options, found.checkpoint, options)
+        runner = CheckpointRunner(
+            dataclasses.replace(found.options, crop_size=options.crop_size),
+            opening.Weights(found.checkpoint, options.use_moving_average),
+            options.prediction,
+            options.execution,
+            [os.path.join(cache.folder(), 'engines')],
+        )
         return cls(found.checkpoint, runner, found.classes, options, resize)
 
     @classmethod
@@ -209,7 +206,7 @@ class Predictor:
         if isinstance(images, (np.ndarray, str, os.PathLike, Image.Image)) or not isinstance(images, Iterable):
             return self.predict([self.read(images)])[0]
         found: list[Prediction] = []
-        for batch in self._batches(self._read_ahead(images)):
+        for batch in any_size.batches(self._read_ahead(images), self._options.batch_size):
             found += self.predict(batch)
         return found
 
@@ -277,17 +274,6 @@ class Predictor:
         except DataError as error:
             raise DataError(f'{name}: {error}') from None
 
-    def _batches(self, images: Iterable[np.ndarray]) -> Iterator[list[np.ndarray]]:
-        """Yields consecutive images of the same shape."""
-        batch: list[np.ndarray] = []
-        for image in images:
-            if batch and (image.shape != batch[0].shape or len(batch) == self._options.batch_size):
-                yield batch
-                batch = []
-            batch.append(image)
-        if batch:
-            yield batch
-
     def _read_ahead(self, images: Iterable[Source]) -> Iterator[np.ndarray]:
         """Yields images while the next ones are read."""
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -309,105 +295,21 @@ class Predictor:
         assert scores.probabilities is not None
         return scores.probabilities
 
-    def _scores(self, images: Sequence[np.ndarray], confidence: bool, probabilities: bool) -> list[_Scores]:
+    def _scores(self, images: Sequence[np.ndarray], confidence: bool, probabilities: bool) -> list[Scores]:
         """Predicts images of one size."""
         self._require_open()
         if self._resizer is None:
-            return self._of_network_size(images, confidence, probabilities)
+            return self._any_size.predict(images, confidence, probabilities)
         size = images[0].shape[:2]
         resized = [self._resizer.resized(image) for image in images]
         result = []
-        for found in self._of_network_size(resized, False, confidence or probabilities):
+        for found in self._any_size.predict(resized, False, confidence or probabilities):
             labels, scores = self._resizer.labels(found.labels, size), None
             if found.probabilities is not None:
                 scores = self._resizer.scores(found.probabilities, size)  # [h, w, classes]
             most = scores.max(axis=2) if confidence and scores is not None else None
-            result.append(_Scores(labels, most, scores if probabilities else None))
+            result.append(Scores(labels, most, scores if probabilities else None))
         return result
-
-    def _of_network_size(self, images: Sequence[np.ndarray], confidence: bool, probabilities: bool) -> list[_Scores]:
-        """Predicts images of one size that are not resized: whole, or in windows."""
-        height, width = images[0].shape[:2]
-        window = self._window_for(height, width)
-        if window is not None:
-            return [self._in_windows(image, window, confidence, probabilities) for image in images]
-        labels, scores = self._runner.run(np.stack(images), confidence or probabilities)
-        labels = labels.astype(np.uint8)
-        return [
-            _Scores(
-                np.ascontiguousarray(labels[i]),
-                scores[i].max(axis=2) if confidence else None,
-                scores[i] if probabilities else None,
-            )
-            for i in range(len(images))
-        ]
-
-    def _in_windows(self, image: np.ndarray, window: tuple[int, int], confidence: bool, probabilities: bool) -> _Scores:
-        """Predicts an image in windows."""
-        height, width = image.shape[:2]
-        labels = np.empty((height, width), np.uint8)
-        most = np.empty((height, width), np.float16) if confidence else None  # half the memory of float32
-        scores = _room((height, width, self._runner.num_classes)) if probabilities else None
-
-        def handle(top: int, left: int, part: np.ndarray) -> None:
-            place = (slice(top, top + part.shape[0]), slice(left, left + part.shape[1]))
-            labels[place] = part.argmax(axis=2)
-            if most is not None:
-                most[place] = part.max(axis=2)
-            if scores is not None:
-                scores[place] = part
-
-        def tiles(places: Sequence[windows.Box]) -> Iterator[np.ndarray]:
-            for batch in self._batches(image[place] for place in places):
-                yield from self._runner.run(np.stack(batch), True).probabilities
-
-        _, stride = self._window_sizes()
-        alignment = self._runner.alignment if crop_sizes.are_aligned(window, self._runner.alignment) else 1
-        axes = [
-            windows.axis(*sides, alignment)
-            for sides in zip((height, width), window, stride, strict=True)
-        ]  # fmt: skip
-        windows.blend(tiles, axes[0], axes[1], handle)
-        return _Scores(labels, most, scores)
-
-    def _window_sizes(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Returns height and width of a window, and their strides.
-
-        Raises:
-          OptionError: The window is larger than the size to which images are padded.
-        """
-        fixed, given = self._runner.fixed_size, self._options.window
-        if given is None and fixed is not None:
-            window = fixed
-        else:
-            least = zip(given or WINDOW, self._runner.smallest_window, strict=True)
-            window = crop_sizes.above([max(pair) for pair in least], self._runner.alignment)
-            if fixed is not None and (window[0] > fixed[0] or window[1] > fixed[1]):
-                raise OptionError(
-                    f'{option("PredictorOptions.window", given)} is larger than the {fixed[0]} x {fixed[1]} pixels of '
-                    'the input of the network. Give at most that'
-                )
-        stride = self._options.window_stride or tuple(max(side * 3 // 4, 1) for side in window)
-        return (window[0], window[1]), (min(stride[0], window[0]), min(stride[1], window[1]))
-
-    def _window_for(self, height: int, width: int) -> tuple[int, int] | None:
-        """Returns the window for images of a size; None to predict them whole."""
-        (window, _), fixed = self._window_sizes(), self._runner.fixed_size
-        if fixed is not None and (height > fixed[0] or width > fixed[1]):
-            return window
-        most = self._options.whole_pixels
-        if most is None:
-            most = WHOLE_PIXELS if self._options.window is None else 0
-        is_larger = height > window[0] or width > window[1]
-        return window if is_larger and height * width > most else None
-
-
-def _room(shape: tuple[int, ...]) -> np.ndarray:
-    """Returns an array for probabilities; a large one is a temporary file, which is removed with it."""
-    if 4 * int(np.prod(shape)) <= _LARGEST_IN_MEMORY:
-        return np.empty(shape, np.float32)
-    with tempfile.TemporaryFile() as file:  # whose content the array keeps
-        return np.memmap(file, np.float32, 'w+', shape=shape)
 
 
 def _kept(wanted: Sequence[str], names: Sequence[str]) -> np.ndarray:
@@ -432,7 +334,7 @@ def _kept(wanted: Sequence[str], names: Sequence[str]) -> np.ndarray:
 
 def _sorted_out(options: dict[str, Any]) -> tuple[PredictorOptions, model_source.Changes]:
     """Returns the options object of keywords, and the changes of the network; raises `TypeError` for unknown ones."""
-    kinds = {PredictorOptions: {}, PredictionOptions: {}, EngineOptions: {}}
+    kinds = {PredictorOptions: {}, PredictionOptions: {}, EngineOptions: {}, WindowOptions: {}}
     changes: dict[str, Any] = {}
     for name, value in options.items():
         for kind, found in kinds.items():
@@ -448,4 +350,6 @@ def _sorted_out(options: dict[str, Any]) -> tuple[PredictorOptions, model_source
         own['prediction'] = PredictionOptions(**kinds[PredictionOptions])
     if kinds[EngineOptions]:
         own['execution'] = EngineOptions(**kinds[EngineOptions])
+    if kinds[WindowOptions]:
+        own['windows'] = WindowOptions(**kinds[WindowOptions])
     return PredictorOptions(**own), changes

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from deeplab import common, input_preprocess
 from deeplab.core import sessions, shapes
+from deeplab.inference.held import Held
 from deeplab.options import ResizeOptions
-from deeplab.prediction.held import Held
 
 
 class Resizer:

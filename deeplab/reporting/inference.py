@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from absl import logging
 
-from deeplab import common, input_preprocess
+from deeplab import common
 from deeplab.core import checkpoints
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import CheckpointError, DataError
@@ -20,7 +20,7 @@ from deeplab.evaluation import engine_run, runner, scoring
 from deeplab.inference import opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
-from deeplab.options import EngineOptions, EvalOptions
+from deeplab.options import EngineOptions, EvalOptions, PredictorOptions, WindowOptions
 from deeplab.prediction.predictor import Predictor
 from deeplab.reporting import split_images
 from deeplab.reporting.image_results import ImageResults
@@ -98,9 +98,8 @@ def run(path: str, options: EvalOptions, cache_dir: str | None) -> Pass:
     Raises:
       UserError: Data set, network or checkpoint are missing or do not match.
     """
-    split = runner.open_split(
-        'report', options.dataset, options.model, options.resize, True, cache_dir, chooses_crop=True
-    )
+    model = dataclasses.replace(options.model, crop_size=None) if options.windows else options.model
+    split = runner.open_split('report', options.dataset, model, options.resize, True, cache_dir, chooses_crop=True)
     logging.info("Predicting %d images with '%s'.", split.num_images, path)
     predict_all, of_path = (_of_export, _EXPORT_METRICS) if is_export(path) else (_of_checkpoint, _METRICS)
     scores = scoring.Scores(split.descriptor, dataclasses.replace(options, metrics=of_path).metric_parameters)
@@ -127,7 +126,7 @@ def _of_checkpoint(
     opening.check(options.engine)
     runner.warn_of_flips(options.prediction)
     network = InferenceNetwork(
-        dataclasses.replace(options.model, crop_size=split.crop_size),
+        options.model if options.windows else dataclasses.replace(options.model, crop_size=split.crop_size),
         options.prediction,
         options.batch_size,
         with_probabilities=True,
@@ -135,12 +134,11 @@ def _of_checkpoint(
     )
     if options.engine == EngineOptions():
         network.check_memory('report')
-    ignore_label = split.descriptor.ignore_label
-    steps = input_preprocess.eval_steps(split.crop_size, options.resize, network.mean_pixel, ignore_label)
-    reading = runner.Reading(split, steps, options.batch_size, tuple(dict.fromkeys(keys)))
-    with engine_run.prepared(network, Weights(path, options.use_moving_average), options.engine) as ready:
+    reading = runner.reading_of(split, network, options.resize, keys, options.windows)
+    weights = Weights(path, options.use_moving_average)
+    with engine_run.prepared(network, weights, options.engine, windows=options.windows) as ready:
         runner.run_batches(ready, reading, handle, os.path.basename(path))
-    return split_images.Source(split, steps), '' if ready.report.is_default else ready.report.text()
+    return split_images.Source(split, reading.steps), '' if ready.report.is_default else ready.report.text()
 
 
 def _of_export(
@@ -148,7 +146,8 @@ def _of_export(
 ) -> tuple[split_images.Source, str]:
     """Predicts the images with an export, which takes one image at a time and resizes it itself."""
     source = split_images.unchanged(split)
-    with Predictor.from_export(path, dataset=options.dataset.name) as predictor:
+    predictor_options = PredictorOptions(dataset=options.dataset.name, windows=options.windows or WindowOptions())
+    with Predictor.of_export(path, predictor_options, {}) as predictor:
         for sample in split_images.samples(source, range(split.num_images)):
             labels = predictor(sample.image).labels
             if labels.max(initial=0) >= split.descriptor.num_classes:

@@ -63,8 +63,11 @@ def advice(program: str) -> str:
     if program == 'verify':  # the other sizes are published
         return f'Reduce {option(_BATCH_SIZES[program])}, {_CLOSE_OTHERS}'
     if program in _BATCH_SIZES:
-        return f'Reduce {option(_BATCH_SIZES[program])}, {crop_size} or the largest of {scales}'
-    window = f'{option("PredictorOptions.window")} and {option("PredictorOptions.whole_pixels")}'
+        return (
+            f'Reduce {option(_BATCH_SIZES[program])}, {crop_size} or the largest of {scales}, or predict in windows: '
+            f'{option("WindowOptions.window", (513, 513))} or smaller'
+        )
+    window = f'{option("WindowOptions.window")} and {option("WindowOptions.whole_pixels")}'
     return {
         'predict': f'Predict in smaller windows: reduce {window}, or save no probabilities',
         'export_model': f'Reduce {crop_size} or the largest of {scales}',

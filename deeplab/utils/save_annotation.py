@@ -83,6 +83,11 @@ def viewable(pixels: np.ndarray) -> np.ndarray:
     return pixels[..., :3] if pixels.shape[-1] >= 3 else pixels[..., 0]
 
 
+def rounded(pixels: np.ndarray) -> np.ndarray:
+    """Returns pixels as uint8: rounded and limited to 0 to 255, unless they are of that type."""
+    return pixels if pixels.dtype == np.uint8 else np.clip(np.rint(pixels), 0, 255).astype(np.uint8)
+
+
 def _as_bytes(label: np.ndarray, normalize_to_unit_values: bool, scale_values: bool) -> np.ndarray:
     """Converts values to uint8; raises `DataError` for those that would overflow."""
     values = np.asarray(label)

@@ -65,6 +65,9 @@ NEW = {
     },
     'eval': {
         'engine',
+        'window',
+        'window_stride',
+        'whole_pixels',
         'inference_threads',
         'precision',
         'boundary_f_width',
@@ -82,6 +85,9 @@ NEW = {
     },
     'vis': {
         'engine',
+        'window',
+        'window_stride',
+        'whole_pixels',
         'inference_threads',
         'overlay_alpha',
         'precision',

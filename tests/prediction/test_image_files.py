@@ -1,4 +1,4 @@
-"""Image files of every kind become the pixels that the network takes. Covers prediction/held.py."""
+"""Image files of every kind become the pixels that the network takes. Covers inference/held.py."""
 
 import contextlib
 import os
@@ -12,7 +12,8 @@ import pytest
 import tensorflow as tf
 
 from deeplab.errors import DataError
-from deeplab.prediction import held, image_files
+from deeplab.inference import held
+from deeplab.prediction import image_files
 from tests.prediction import image_samples
 from tests.prediction.setup import pixels
 

@@ -12,11 +12,11 @@ import deeplab
 from deeplab import export_model
 from deeplab.errors import CheckpointError, DataError, OptionError
 from deeplab.export import tensor_names
-from deeplab.inference import opening
+from deeplab.inference import any_size, opening, runners
+from deeplab.inference.any_size import AnySize
 from deeplab.inference.network import InferenceNetwork
-from deeplab.options import EngineOptions, ExportOptions, PredictionOptions, ResizeOptions
+from deeplab.options import EngineOptions, ExportOptions, PredictionOptions, ResizeOptions, WindowOptions
 from deeplab.prediction import predictor as module
-from deeplab.prediction import runners
 from deeplab.prediction.predictor import Predictor
 from tests.prediction import setup
 
@@ -111,14 +111,16 @@ def test_windows_give_the_result_of_the_whole_image(predictor, training):
         assert np.array_equal(tiled(small).labels, predictor(small).labels)
 
 
-def test_when_windows_are_used(predictor, monkeypatch):
-    assert predictor._window_for(513, 513) is None and predictor._window_for(2048, 2048) is None
-    assert predictor._window_for(2049, 2048) == (513, 513)
-    monkeypatch.setattr(predictor, '_options', dataclasses.replace(predictor._options, window=(100, 100)))
-    assert predictor._window_sizes()[0] == (113, 113)
-    assert predictor._window_for(113, 113) is None and predictor._window_for(114, 20) == (113, 113)
-    monkeypatch.setattr(predictor, '_options', dataclasses.replace(predictor._options, whole_pixels=10000))
-    assert predictor._window_for(114, 20) is None
+def test_when_windows_are_used(predictor):
+    def window_for(size, **options):
+        return AnySize(predictor._runner, WindowOptions(**options)).window_for(*size)
+
+    assert window_for((513, 513)) is None and window_for((2048, 2048)) is None
+    assert window_for((2049, 2048)) == (513, 513)
+    assert AnySize(predictor._runner, WindowOptions((100, 100))).window == (113, 113)
+    assert window_for((113, 113), window=(100, 100)) is None
+    assert window_for((114, 20), window=(100, 100)) == (113, 113)
+    assert window_for((114, 20), window=(100, 100), whole_pixels=10000) is None
 
 
 def test_a_closed_predictor(training):
@@ -133,8 +135,8 @@ def test_a_closed_predictor(training):
 
 
 def test_large_probabilities_are_kept_in_a_file(monkeypatch):
-    monkeypatch.setattr(module, '_LARGEST_IN_MEMORY', 100)
-    assert isinstance(module._room((3, 3, 3)), np.memmap) and not isinstance(module._room((5, 5, 1)), np.memmap)
+    monkeypatch.setattr(any_size, '_LARGEST_IN_MEMORY', 100)
+    assert isinstance(any_size.room((3, 3, 3)), np.memmap) and not isinstance(any_size.room((5, 5, 1)), np.memmap)
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from deeplab.prediction import windows
+from deeplab.inference import windows
 
 CASES = [
     (2000, 513, 384, 16),

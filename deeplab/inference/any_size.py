@@ -1,0 +1,151 @@
+"""Images of any size: predicted whole, or in overlapping windows. For eval, vis and predict."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from deeplab.errors import OptionError
+from deeplab.inference import windows
+from deeplab.inference.runners import Runner, Size
+from deeplab.options import WindowOptions
+from deeplab.utils import crop_sizes
+from deeplab.wording import option
+
+WHOLE_PIXELS = 1 << 22  # images of more pixels are predicted in windows
+WINDOW = (513, 513)
+_LARGEST_IN_MEMORY = 1 << 30  # bytes of probabilities; more are kept in a temporary file
+
+
+class Scores(NamedTuple):
+    """What is computed for an image.
+
+    Attributes:
+      labels: [h, w] uint8.
+      confidence: [h, w], probabilities of the labels; None if they were not asked for.
+      probabilities: [h, w, classes] float32; None if they were not asked for.
+    """
+
+    labels: np.ndarray
+    confidence: np.ndarray | None = None
+    probabilities: np.ndarray | None = None
+
+
+class AnySize:
+    """Predicts images of any size with a runner of networks."""
+
+    def __init__(self, runner: Runner, options: WindowOptions, batch_size: int = 1) -> None:
+        """Creates it.
+
+        Args:
+          runner: runs the network; the caller closes it.
+          options: sizes of the windows, and which images are predicted in them.
+          batch_size: largest number of tiles that are predicted at a time.
+
+        Raises:
+          OptionError: The window is larger than the size to which images are padded.
+        """
+        self._runner, self._options, self._batch_size = runner, options, batch_size
+        self.window, self._stride = _sizes(runner, options)
+
+    def window_for(self, height: int, width: int) -> Size | None:
+        """Returns the window for images of a size; None to predict them whole."""
+        fixed = self._runner.fixed_size
+        if fixed is not None and (height > fixed[0] or width > fixed[1]):
+            return self.window
+        most = self._options.whole_pixels
+        if most is None:
+            most = WHOLE_PIXELS if self._options.window is None else 0
+        is_larger = height > self.window[0] or width > self.window[1]
+        return self.window if is_larger and height * width > most else None
+
+    def predict(
+        self, images: Sequence[np.ndarray], with_confidence: bool = False, with_probabilities: bool = False
+    ) -> list[Scores]:
+        """Predicts images of one size.
+
+        Args:
+          images: each [h, w, channels], 0 to 255, all of the same shape.
+          with_confidence: whether the confidence is computed.
+          with_probabilities: whether the probabilities are computed.
+        """
+        window = self.window_for(*images[0].shape[:2])
+        if window is not None:
+            return [self._in_windows(image, with_confidence, with_probabilities) for image in images]
+        labels, scores = self._runner.run(np.stack(images), with_confidence or with_probabilities)
+        labels = labels.astype(np.uint8)
+        return [
+            Scores(
+                np.ascontiguousarray(labels[i]),
+                scores[i].max(axis=2) if with_confidence else None,
+                scores[i] if with_probabilities else None,
+            )
+            for i in range(len(images))
+        ]
+
+    def _in_windows(self, image: np.ndarray, with_confidence: bool, with_probabilities: bool) -> Scores:
+        """Predicts an image in windows."""
+        height, width = image.shape[:2]
+        labels = np.empty((height, width), np.uint8)
+        most = np.empty((height, width), np.float16) if with_confidence else None  # half the memory of float32
+        scores = room((height, width, self._runner.num_classes)) if with_probabilities else None
+
+        def handle(top: int, left: int, part: np.ndarray) -> None:
+            place = (slice(top, top + part.shape[0]), slice(left, left + part.shape[1]))
+            labels[place] = part.argmax(axis=2)
+            if most is not None:
+                most[place] = part.max(axis=2)
+            if scores is not None:
+                scores[place] = part
+
+        def tiles(places: Sequence[windows.Box]) -> Iterator[np.ndarray]:
+            for batch in batches((image[place] for place in places), self._batch_size):
+                yield from self._runner.run(np.stack(batch), True).probabilities
+
+        alignment = self._runner.alignment if crop_sizes.are_aligned(self.window, self._runner.alignment) else 1
+        rows, columns = (
+            windows.axis(*sides, alignment) for sides in zip((height, width), self.window, self._stride, strict=True)
+        )
+        windows.blend(tiles, rows, columns, handle)
+        return Scores(labels, most, scores)
+
+
+def _sizes(runner: Runner, options: WindowOptions) -> tuple[Size, Size]:
+    """Returns height and width of a window, and their strides; raises `OptionError` if it is too large."""
+    fixed, given = runner.fixed_size, options.window
+    if given is None and fixed is not None:
+        window = fixed
+    else:
+        least = zip(given or WINDOW, runner.smallest_window, strict=True)
+        height, width = crop_sizes.above([max(pair) for pair in least], runner.alignment)
+        window = (height, width)
+        if fixed is not None and (height > fixed[0] or width > fixed[1]):
+            raise OptionError(
+                f'{option("WindowOptions.window", given)} is larger than the {fixed[0]} x {fixed[1]} pixels of the '
+                'input of the network. Give at most that.'
+            )
+    stride = options.window_stride or tuple(max(side * 3 // 4, 1) for side in window)
+    return window, (min(stride[0], window[0]), min(stride[1], window[1]))
+
+
+def batches(images: Iterator[np.ndarray], most: int) -> Iterator[list[np.ndarray]]:
+    """Yields consecutive images of the same shape, at most `most` at a time."""
+    batch: list[np.ndarray] = []
+    for image in images:
+        if batch and (image.shape != batch[0].shape or len(batch) == most):
+            yield batch
+            batch = []
+        batch.append(image)
+    if batch:
+        yield batch
+
+
+def room(shape: tuple[int, ...]) -> np.ndarray:
+    """Returns an array for probabilities; a large one is a temporary file, which is removed with it."""
+    if 4 * int(np.prod(shape)) <= _LARGEST_IN_MEMORY:
+        return np.empty(shape, np.float32)
+    with tempfile.TemporaryFile() as file:  # whose content the array keeps
+        return np.memmap(file, np.float32, 'w+', shape=shape)

@@ -1,0 +1,179 @@
+"""What runs the network of a checkpoint on images of one size after another, in the engine that the options name."""
+
+from __future__ import annotations
+
+import abc
+import collections
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from absl import logging
+
+from deeplab.inference import opening
+from deeplab.inference.held import Held
+from deeplab.inference.network import InferenceNetwork
+from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions, ModelOptions, PredictionOptions
+from deeplab.registry import BACKBONES, Outputs, Predict
+from deeplab.utils import crop_sizes
+from deeplab.wording import option
+
+# Networks for images of one size each that stay open at a time; the one that was used longest ago is closed first.
+MOST_NETWORKS = 4
+
+Size = tuple[int, int]
+
+
+class Runner(abc.ABC):
+    """Runs a network on images of one size.
+
+    Attributes:
+      channels: channels of the images.
+      num_classes: number of classes.
+      alignment: windows begin at multiples of it.
+      fixed_size: height and width to which all images are padded, and which none may exceed; None for no limit.
+      smallest_window: height and width that a window must have at least.
+    """
+
+    channels: int
+    num_classes: int
+    alignment: int = 1
+    fixed_size: Size | None = None
+    smallest_window: Size = (1, 1)
+
+    @abc.abstractmethod
+    def run(self, images: np.ndarray, with_probabilities: bool) -> Outputs:
+        """Predicts images.
+
+        Args:
+          images: [n, h, w, channels], 0 to 255.
+          with_probabilities: whether the probabilities are computed, too.
+
+        Returns:
+          Class ids [n, h, w], and probabilities [n, h, w, classes] float32 or None.
+        """
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Releases the network."""
+
+
+class CheckpointRunner(Runner):
+    """Runs the network of a checkpoint.
+
+    In TensorFlow, one graph takes images of any size. A network with `image_pooling_crop_size` needs a graph for each
+    size, and so do other engines, which run one image at a time.
+    """
+
+    def __init__(
+        self,
+        options: ModelOptions,
+        weights: opening.Weights,
+        prediction: PredictionOptions,
+        execution: EngineOptions,
+        cache_dirs: Sequence[str] = (),
+    ) -> None:
+        """Creates the runner; networks are built when they are first needed.
+
+        Args:
+          options: the network; its crop size is that to which all images are padded, None for none.
+          weights: its weights.
+          prediction: scales and flips that are averaged.
+          execution: the engine, and how it computes.
+          cache_dirs: folders for converted networks, if they cannot be kept beside the checkpoint.
+
+        Raises:
+          OptionError: The engine is not installed.
+        """
+        opening.check(execution)
+        self.channels, self.num_classes = options.input_channels, options.num_classes
+        self.alignment, self.fixed_size = options.output_stride, options.crop_size
+        self._options, self._prediction = options, prediction
+        self._weights = weights
+        self._mean_pixel = BACKBONES.get(options.model_variant).normalization.mean_pixel_of(self.channels)
+        if options.image_pooling_crop_size is not None:
+            self.smallest_window = options.image_pooling_crop_size
+        self._execution = execution
+        self._cache_dirs = cache_dirs
+        self._open: collections.OrderedDict[tuple[Size | None, bool], Held[Predict]] = collections.OrderedDict()
+        self._lock = threading.Lock()
+
+    def run(self, images: np.ndarray, with_probabilities: bool) -> Outputs:
+        """See `Runner.run`; images are padded with the mean pixel at the bottom and right, as in eval."""
+        height, width = images.shape[1:3]
+        padded = self._padded(images)
+        with self._lock:
+            network = self._network(padded.shape[1:3], with_probabilities)
+            step = len(padded) if self._execution.engine == DEFAULT_ENGINE else 1
+            found = [network.call(network.value, padded[i : i + step]) for i in range(0, len(padded), step)]
+        labels, probabilities = found[0] if len(found) == 1 else _joined(found)
+        if probabilities is not None:
+            probabilities = probabilities[:, :height, :width]
+        return Outputs(labels[:, :height, :width], probabilities)
+
+    def close(self) -> None:
+        """See `Runner.close`."""
+        with self._lock:
+            while self._open:
+                self._open.popitem()[1].close()
+
+    def _padded(self, images: np.ndarray) -> np.ndarray:
+        """Returns the images as float32, padded to the size of the network's input."""
+        count, height, width, channels = images.shape
+        sides = [max(side, least) for side, least in zip((height, width), self.smallest_window, strict=True)]
+        size = self.fixed_size or crop_sizes.above(sides, self.alignment)
+        if (height, width) == size:
+            return images.astype(np.float32, copy=False)
+        padded = np.empty((count, *size, channels), np.float32)
+        padded[:, height:] = self._mean_pixel
+        padded[:, :, width:] = self._mean_pixel
+        padded[:, :height, :width] = images
+        return padded
+
+    def _network(self, size: Size, with_probabilities: bool) -> Held[Predict]:
+        """Returns an open network for images of a size."""
+        if self._execution.engine == AUTO_ENGINE:
+            network = self._described(size, with_probabilities, 1)
+            self._execution = opening.fastest(network, self._weights, self._execution, self._cache_dirs)
+        takes_any_size = (
+            self._execution.engine == DEFAULT_ENGINE
+            and self.fixed_size is None
+            and self._options.image_pooling_crop_size is None
+        )
+        key = (None if takes_any_size else (int(size[0]), int(size[1])), with_probabilities)
+        if key not in self._open:
+            while len(self._open) >= MOST_NETWORKS:
+                self._open.popitem(last=False)[1].close()
+                logging.log_first_n(
+                    logging.WARNING,
+                    'The images have many sizes, and this network is built anew for each. Set %s to pad all to one.',
+                    1,
+                    option('ModelOptions.crop_size'),
+                )
+            self._open[key] = Held(lambda: self._opened(*key))
+        self._open.move_to_end(key)
+        return self._open[key]
+
+    @contextlib.contextmanager
+    def _opened(self, size: Size | None, with_probabilities: bool) -> Iterator[Predict]:
+        """Builds a network and opens it in the engine."""
+        batch_size = None if self._execution.engine == DEFAULT_ENGINE else 1
+        network = self._described(size, with_probabilities, batch_size)
+        with opening.opened(network, self._weights, self._execution, self._cache_dirs) as predict:
+            yield predict
+
+    def _described(self, size: Size | None, with_probabilities: bool, batch_size: int | None) -> InferenceNetwork:
+        """Returns the network for images of a size."""
+        crop_size = None if size is None else (int(size[0]), int(size[1]))
+        options = dataclasses.replace(self._options, crop_size=crop_size)
+        return InferenceNetwork(options, self._prediction, batch_size, with_probabilities)
+
+
+def _joined(found: Sequence[Outputs]) -> Outputs:
+    """Returns the outputs for several batches as those of one."""
+    labels = np.concatenate([outputs.labels for outputs in found])
+    if found[0].probabilities is None:
+        return Outputs(labels)
+    return Outputs(labels, np.concatenate([outputs.probabilities for outputs in found]))
