@@ -35,7 +35,8 @@ class Calibration:
         total, number = np.zeros(2 * length + 1), np.zeros(2 * length + 1, np.int64)
         labels, predictions, confidence = labels.reshape(-1), predictions.reshape(-1), confidence.reshape(-1)
         for block in _blocks.of(labels.size):
-            shares, ids = confidence[block], labels[block]
+            # Some engines round a probability, or the mean of several, to a little more than 1.
+            shares, ids = np.minimum(confidence[block], np.float32(1)), labels[block]
             places = np.ceil(shares * np.float32(self._bins)).astype(np.intp)
             places += length * (ids == predictions[block])
             places[ids == self._context.ignore_label] = 2 * length

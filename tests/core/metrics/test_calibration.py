@@ -34,10 +34,13 @@ def test_against_the_definition(bins, monkeypatch):
 
 
 def test_by_hand():
-    """Two bins: three pixels of 0.5, one of them right, in the lower one; one of 1.0, right, in the upper one."""
+    """Two bins: three pixels of 0.5, one of them right, in the lower one; one of 1.0, right, in the upper one.
+
+    That 1.0 is rounded up, as in some engines.
+    """
     metric = batches.create('calibration', batches.context(2), calibration_bins=2)
     labels = np.array([[[0, 1, 1, 0, 255]]])
-    confidence = np.array([[[0.5, 0.5, 0.5, 1.0, 0.9]]], np.float32)
+    confidence = np.array([[[0.5, 0.5, 0.5, np.nextafter(np.float32(1), np.float32(2)), 0.9]]], np.float32)
     metric.update(labels, np.zeros_like(labels), confidence=confidence)
     gap = 0.5 - 1 / 3
     assert metric.result() == {'ece': pytest.approx(0.75 * gap), 'largest': pytest.approx(gap), 'confidence': 0.625}
