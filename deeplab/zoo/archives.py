@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import gzip
 import os
 import pathlib
@@ -49,7 +51,10 @@ def unpack(archive: str, folder: str) -> None:
                 pass
     except _TooLargeError:
         raise _refused(archive, f'it has more than {_LARGEST_HEADER:,} bytes that belong to no file') from None
-    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+    except DownloadError:
+        raise
+    # ValueError: tarfile does not check all numbers in headers.
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError) as error:
         raise DownloadError(f'{archive} is damaged or no .tar.gz archive ({_reason(error)}). Get it again.') from None
 
 
@@ -71,7 +76,8 @@ def _unpack_all(members: tarfile.TarFile, reader: _Reader, folder: str, limit: i
             raise _refused(archive, f'its {os.path.getsize(archive):,} bytes unpack to at least {size:,}')
         path = os.path.join(folder, *_parts(archive, member))
         if member.isdir():
-            os.makedirs(path, exist_ok=True)
+            with _as_new(archive, member):
+                os.makedirs(path, exist_ok=True)
             continue
         reader.allow(member.size + _LARGEST_HEADER)
         content = members.extractfile(member)
@@ -91,14 +97,25 @@ def _members(members: tarfile.TarFile, reader: _Reader) -> Iterator[tarfile.TarI
 
 def _write(content: IO[bytes], path: str, archive: str, member: tarfile.TarInfo) -> None:
     """Writes one file, which must be new."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    try:
+    with _as_new(archive, member):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         file = open(path, 'xb')
-    except (FileExistsError, IsADirectoryError):
-        raise _refused(archive, f"it has '{names.shown(member.name)}' twice") from None
     with file:
         while chunk := content.read(_CHUNK):
             file.write(chunk)
+
+
+@contextlib.contextmanager
+def _as_new(archive: str, member: tarfile.TarInfo) -> Iterator[None]:
+    """Raises `DownloadError` if an entry cannot be made because of its name."""
+    try:
+        yield
+    except (FileExistsError, IsADirectoryError, NotADirectoryError):
+        raise _refused(archive, f"it has '{names.shown(member.name)}' twice, or as file and as folder") from None
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        raise _refused(archive, f"the name '{names.shown(member.name)}' is too long") from None
 
 
 def _parts(archive: str, member: tarfile.TarInfo) -> tuple[str, ...]:

@@ -49,6 +49,9 @@ def test_files_and_folders(tmp_path):
         (('a\nb', b'x'), r"'a\\nb' is not a path"),
         (('.', b'x'), 'not a path inside'),
         (('model', b'x'), "has 'model' twice"),
+        (('model/x', b'x'), "has 'model/x' twice, or as file and as folder"),
+        (_special(tarfile.DIRTYPE, 'model'), "has 'model' twice, or as file and as folder"),
+        (('n' * 300, b'x'), 'the name .* is too long'),
         (_special(tarfile.SYMTYPE), 'a link, device'),
         (_special(tarfile.LNKTYPE), 'a link, device'),
         (_special(tarfile.FIFOTYPE), 'a link, device'),
@@ -91,10 +94,12 @@ def test_a_bomb_outside_of_files(tmp_path, where):
         archives.unpack(str(path), str(tmp_path / 'out'))
 
 
-@pytest.mark.parametrize('damage', ['cut', 'flipped', 'no tar', 'no gzip', 'empty'])
+@pytest.mark.parametrize('damage', ['cut', 'flipped', 'no tar', 'no gzip', 'empty', 'header'])
 def test_a_damaged_archive(tmp_path, damage):
     path = tmp_path / 'a.tar.gz'
-    packed(path, ('model', os.urandom(5000)))
+    info = tarfile.TarInfo('header')
+    info.pax_headers = {'GNU.sparse.map': 'no,numbers', 'GNU.sparse.size': '1'} if damage == 'header' else {}
+    packed(path, ('model', os.urandom(5000)), info)
     content = bytearray(path.read_bytes())
     if damage == 'cut':
         content = content[:-2000]
@@ -102,7 +107,7 @@ def test_a_damaged_archive(tmp_path, damage):
         content[-6] ^= 1  # of the checksum
     elif damage == 'no tar':
         content = gzip.compress(b'text' * 1000)
-    else:
+    elif damage != 'header':
         content = b'text' if damage == 'no gzip' else b''
     path.write_bytes(content)
     with pytest.raises(DownloadError, match=r'is damaged or no .tar.gz archive \(.+\)'):
