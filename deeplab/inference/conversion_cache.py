@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ FOLDER = '.engines'
 MOST_KEPT = 8  # converted networks in one folder; those that were not used for longest are removed
 _NOTE = 'note.json'
 _KEY_DIGITS = 24
+_writing = threading.Lock()  # what this process has begun to write looks like what an earlier one has left
 # Where the code is that makes a network.
 _CODE = ('core', 'engines', 'inference', 'options', 'registry', 'common.py', 'model.py')
 
@@ -120,6 +122,13 @@ def _is_writable(folder: str) -> bool:
 
 def _write(path: str, convert: Callable[[str], None]) -> None:
     """Writes a converted network and its note beside `path`, and renames them; a damaged one is removed first."""
+    with _writing:
+        if not os.path.isdir(path) or not _is_intact(path, is_silent=True):  # else another thread was faster
+            _write_alone(path, convert)
+
+
+def _write_alone(path: str, convert: Callable[[str], None]) -> None:
+    """Does what `_write` does, while no other thread writes one."""
     folder, name = os.path.split(path)
     files.remove_leftovers(folder, r'[0-9a-f]+')
     temporary = files.temporary_name(path)

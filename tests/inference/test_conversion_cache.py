@@ -3,6 +3,7 @@
 import errno
 import os
 import pathlib
+import threading
 
 import pytest
 
@@ -52,6 +53,24 @@ def test_a_conversion_that_fails_leaves_nothing(tmp_path):
     with pytest.raises(ValueError):
         _converted(tmp_path, convert)
     assert os.listdir(tmp_path / '.engines') == []
+
+
+def test_two_threads_do_not_take_each_others_work_for_a_leftover(tmp_path):
+    begun, found = threading.Event(), []
+
+    def convert(folder):
+        begun.set()
+        threading.Event().wait(0.2)  # time to remove it
+        _write('first')(folder)
+
+    first = threading.Thread(target=lambda: found.append(_converted(tmp_path, convert)))
+    second = threading.Thread(target=lambda: found.append(_converted(tmp_path, _write('second'), 'b' * 24)))
+    first.start()
+    begun.wait()
+    second.start()
+    first.join()
+    second.join()
+    assert sorted(content for _, content in found) == ['first', 'second']
 
 
 def test_a_full_disk_is_named_and_leaves_nothing(tmp_path):
