@@ -74,9 +74,7 @@ def find(inputs: Sequence[str], output_dir: str) -> tuple[list[Item], list[Failu
             else:
                 places.append(_Place(text, os.path.dirname(text)))
         elif _MAGIC.search(text):
-            found = list(_matching(text, output_dir))
-            places += found
-            failures += [] if found else [Failure(text, 'no file matches this pattern')]
+            _add_matching(text, output_dir, places, failures)
         else:
             failures.append(Failure(text, 'it does not exist'))
     unique = {os.path.abspath(place.path): place for place in reversed(places)}
@@ -102,6 +100,17 @@ def _in_folder(folder: str, output_dir: str) -> Iterator[_Place]:
         for name in sorted(files):
             if name[0] != '.' and os.path.splitext(name)[1].lower() in known:
                 yield _Place(os.path.join(parent, name), folder)
+
+
+def _add_matching(pattern: str, output_dir: str, places: list[_Place], failures: list[Failure]) -> None:
+    """Adds the files that match a pattern."""
+    try:
+        found = list(_matching(pattern, output_dir))
+    except ValueError:  # of `Path.glob`
+        failures.append(Failure(pattern, 'it is not a pattern: ** stands for folders, as in photos/**/*.jpg'))
+        return
+    places += found
+    failures += [] if found else [Failure(pattern, 'no file matches this pattern')]
 
 
 def _matching(pattern: str, output_dir: str) -> Iterator[_Place]:

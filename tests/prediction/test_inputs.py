@@ -65,6 +65,7 @@ def test_a_list_of_paths(photos):
 
 def test_what_does_not_exist_is_a_failure(photos):
     assert found('nowhere', 'photos/*.bmp') == ({}, ['nowhere', 'photos/*.bmp'])
+    assert found('photos/**.bmp') == ({}, ['photos/**.bmp'])  # no pattern, or one without files: Python decides
 
 
 def test_results_of_an_earlier_run_are_not_inputs(photos):
