@@ -7,7 +7,7 @@ import collections
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from absl import logging
@@ -156,13 +156,14 @@ class CheckpointRunner(Runner):
         self._open.move_to_end(key)
         return self._open[key]
 
-    @contextlib.contextmanager
-    def _opened(self, size: Size | None, with_probabilities: bool) -> Iterator[Predict]:
-        """Builds a network and opens it in the engine."""
+    def _opened(self, size: Size | None, with_probabilities: bool) -> contextlib.AbstractContextManager[Predict]:
+        """Returns a context manager that builds a network and opens it in the engine.
+
+        It holds no reference to the runner: the runner could not be collected, nor the network closed with it.
+        """
         batch_size = None if self._execution.engine == DEFAULT_ENGINE else 1
         network = self._described(size, with_probabilities, batch_size)
-        with opening.opened(network, self._weights, self._execution, self._cache_dirs) as predict:
-            yield predict
+        return opening.opened(network, self._weights, self._execution, self._cache_dirs)
 
     def _described(self, size: Size | None, with_probabilities: bool, batch_size: int | None) -> InferenceNetwork:
         """Returns the network for images of a size."""

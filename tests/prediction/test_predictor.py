@@ -1,7 +1,10 @@
 """The Predictor: from Python to labels. Covers prediction/runners.py and prediction/resizing.py."""
 
 import concurrent.futures
+import contextlib
 import dataclasses
+import gc
+import threading
 
 import numpy as np
 import pytest
@@ -18,6 +21,7 @@ from deeplab.inference.network import InferenceNetwork
 from deeplab.options import EngineOptions, ExportOptions, PredictionOptions, ResizeOptions, WindowOptions
 from deeplab.prediction import predictor as module
 from deeplab.prediction.predictor import Predictor
+from deeplab.registry import Outputs
 from tests.prediction import setup
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
@@ -91,6 +95,23 @@ def test_a_list_gives_its_predictions_in_order_and_in_batches(training):
         for image, prediction in zip(images, found, strict=True):
             assert np.array_equal(prediction.labels, batched(image).labels)
             assert prediction.image is not None
+
+
+def test_a_runner_that_nobody_refers_to_releases_its_networks(monkeypatch):
+    released = threading.Event()
+
+    @contextlib.contextmanager
+    def opened(*_):
+        yield lambda images: Outputs(images[..., 0])
+        released.set()
+
+    monkeypatch.setattr(opening, 'opened', opened)
+    lost = runners.CheckpointRunner(setup.MODEL, opening.Weights('none'), PredictionOptions(), EngineOptions())
+    lost.run(np.zeros((1, 33, 33, 3)), False)
+    assert not released.is_set()
+    del lost
+    gc.collect()
+    assert released.wait(10)
 
 
 def test_windows_give_the_result_of_the_whole_image(predictor, training):
