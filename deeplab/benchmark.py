@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 
 from absl import logging
 
-from deeplab.benchmarking import children, synthetic, training
+from deeplab.benchmarking import children, machine, synthetic, training
 from deeplab.benchmarking.figures import Inference, InferenceRequest, InferenceResult, Parts, PartsRequest, Training
 from deeplab.datasets import descriptor
 from deeplab.errors import OptionError
@@ -185,24 +185,16 @@ def _as_json(result: Result, options: BenchmarkOptions) -> dict:
         'flags': options.train.command,
         'engine': options.engine.engine,
         'precision': options.engine.precision,
-        'machine': {'processor': _processor(), 'cores': os.cpu_count(), 'python': platform.python_version()},
+        'machine': {'processor': machine.processor(), 'cores': os.cpu_count(), 'python': platform.python_version()},
         **found,
     }
-
-
-def _processor() -> str:
-    """Returns the name of the processor; what Python knows without /proc."""
-    with contextlib.suppress(OSError), open('/proc/cpuinfo', encoding='utf-8') as file:
-        for line in file:
-            if line.startswith('model name'):
-                return line.partition(':')[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def _report(result: Result, options: BenchmarkOptions) -> Iterator[str]:
     """Yields the lines of the report."""
     height, width = _predicting(options).crop_size or (0, 0)
-    yield f'{options.train.model.model_variant} on {_processor()}; {result.import_seconds:.1f} s to load TensorFlow.'
+    network = options.train.model.model_variant
+    yield f'{network} on {machine.processor()}; {result.import_seconds:.1f} s to load TensorFlow.'
     yield ''
     lines = [('threads', 'batch', 'load', 'first batch', 'batch', 'images/s', 'peak memory')]
     for row in result.inference:

@@ -22,7 +22,7 @@ SUMMARIES = {
     'eval_coco_format': 'Evaluate predictions in the COCO panoptic format: panoptic quality or parsing covering.',
     'report': 'Write an HTML page about one or more trainings: curves, metrics, confusion matrix, images.',
     'compare': 'Write an HTML page that compares checkpoints or exports on the same images.',
-    'export_model': 'Export a checkpoint as a frozen graph or SavedModel, which run without this package.',
+    'export_model': 'Export a checkpoint as frozen graph, SavedModel, tflite, ONNX or OpenVINO, and prove it.',
     'networks': 'List all networks with their numbers of parameters and multiply-adds.',
     'checkpoint': 'Show the variables of a checkpoint, the network it fits, and what a given network would restore.',
     'presets': 'List the published checkpoints, or show the flags for one of them.',

@@ -72,6 +72,7 @@ LAYERS = {
     'deeplab.download': 6,
     'deeplab.benchmark': 6,
     'deeplab.benchmarking': 6,
+    'deeplab.exporting': 6,
     'deeplab.verify': 6,
     'deeplab.doctor': 6,
     'deeplab.networks': 6,

@@ -2,8 +2,8 @@
 
 The network here is small enough to follow by hand: one weight, class = round(red / 10 * weight), at the pixel itself.
 
-Covers export/export_graph.py, export/tensor_names.py, export/formats/frozen_graph.py and
-export/formats/saved_model.py.
+Covers export/export_graph.py, export/tensor_names.py, export/formats/frozen_graph.py, export/formats/saved_model.py,
+export/formats/_sessions.py, exporting/plain.py, exporting/fit.py and options/export.py.
 """
 
 import dataclasses
@@ -21,6 +21,7 @@ from deeplab.core import preprocess_utils, sessions
 from deeplab.datasets import example
 from deeplab.errors import CheckpointError, DataError, OptionError, UserError
 from deeplab.export import export_files, export_graph
+from deeplab.exporting import plain
 from deeplab.options import DecoderOptions, ExportOptions, ModelOptions, PredictionOptions, ResizeOptions
 from deeplab.registry import EXPORT_FORMATS
 from tests import checkpoint_files
@@ -305,7 +306,7 @@ def test_the_report_s_lines_decode_as_records_do(tmp_path, monkeypatch):
     for image_format in ('JPEG', 'PNG'):
         Image.fromarray(noise).save('image.jpg', image_format)
         record = example.encode(pathlib.Path('image.jpg').read_bytes(), 'jpeg', 'noise', 64, 64)
-        ours = eval(export_model._RGB_IMAGE, {'np': np, 'tf': tf})
+        ours = eval(plain._RGB_IMAGE, {'np': np, 'tf': tf})
         np.testing.assert_array_equal(ours, example.decode(record, with_label=False)[common.IMAGE])
 
 
@@ -550,12 +551,17 @@ def test_an_old_line():
         ('--crop_size=513', 'write --crop_size=513,513'),
         ('--crop_size=0,513', '--crop_size=0,513 is not allowed'),
         ('--num_classes=0', '--num_classes=0 is not allowed'),
-        ('--export_format=tflite', 'export_format'),
+        ('--export_format=caffe', 'export_format'),
+        ('--format=caffe', '--format'),
+        ('--format=tflite:int4', 'float32, float16, dynamic_int8, int8'),
+        ('--format=tflite:int8', '--dataset_dir'),
+        ('--format=onnx --min_resize_value=33', '--min_resize_value'),
+        ('--max_miou_loss=0.1', '--verify_split'),
     ],
 )
 def test_values_that_are_refused(word, message):
     with pytest.raises(UserError) as caught:
-        cli.options_of('export_model', [*LINE, word])
+        cli.options_of('export_model', [*LINE, *word.split()])
     assert message in str(caught.value)
 
 

@@ -119,3 +119,56 @@ class PartsRequest:
     dataset: DatasetOptions
     size: tuple[int, int]
     folder: str
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportRequest:
+    """An export that a process is to measure.
+
+    Attributes:
+      path: of the export.
+      format: name of its format.
+      threads: number of threads; None for all cores.
+      batch_size: images at a time.
+      size: height and width of the images; None for those of the export.
+      seconds: time for which images are predicted after the first one.
+    """
+
+    path: str
+    format: str
+    threads: int | None = None
+    batch_size: int = 1
+    size: tuple[int, int] | None = None
+    seconds: float = 2.0
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportFigures:
+    """How fast and with how much memory an export runs; times in seconds.
+
+    Attributes:
+      threads: number of threads; None for all cores.
+      batch_size: images at a time.
+      size: height and width of the images.
+      bytes: of its files.
+      import_seconds: to load the runtime.
+      load_seconds: to open the export.
+      first_seconds: of the first batch.
+      seconds: of a later batch, median.
+      peak_bytes: peak resident memory of the process.
+    """
+
+    threads: int | None
+    batch_size: int
+    size: tuple[int, int]
+    bytes: int
+    import_seconds: float
+    load_seconds: float
+    first_seconds: float
+    seconds: float
+    peak_bytes: int | None
+
+    @property
+    def images_per_second(self) -> float:
+        """Images per second of later batches."""
+        return self.batch_size / self.seconds

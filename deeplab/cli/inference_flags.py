@@ -202,6 +202,20 @@ VIS_RESULTS = Group(
 )
 
 
+def _formats() -> list[Flag]:
+    """Returns --format, which names all registered formats with their variants."""
+    known = '; '.join(
+        f'{record.name} ({", ".join(record.variants)})' if len(record.variants) > 1 else record.name
+        for record in EXPORT_FORMATS.records()
+    )
+    meaning = (
+        f'Formats to write, each FORMAT or FORMAT:VARIANT, comma-separated or repeated: {known}. Each export gets '
+        'metadata, is compared with the checkpoint and measured; several are written to the folder --export_path. Not '
+        'set: --export_format alone.'
+    )
+    return [linked('format', 'ExportOptions.formats', meaning, kind='repeated string')]
+
+
 def _export_format() -> list[Flag]:
     """Returns --export_format, which names all registered formats."""
     meaning = each_with_summary(EXPORT_FORMATS)
@@ -225,6 +239,7 @@ EXPORT_FILES = Group(
             'File to write; folder to write for a format that is a folder, such as saved_model.',
             is_path=True,
         ),
+        _formats,
         _export_format,
         parameters('ExportOptions'),
         linked(
@@ -262,6 +277,91 @@ EXPORT_SIZES = Group(
             fields=('ModelOptions.crop_size',),
         ),
         *RESIZE,
+    ),
+)
+
+
+EXPORT_CONVERSION = Group(
+    'Conversion to tflite, onnx and openvino; layout of saved_model',
+    (
+        linked(
+            'input_type',
+            'ConversionOptions.input_type',
+            'Type of the images, 0 to 255, that tflite, onnx and openvino take.',
+            choices=options.INPUT_TYPES,
+        ),
+        linked(
+            'outputs',
+            'ConversionOptions.outputs',
+            'What tflite, onnx and openvino give: labels alone, which is faster, or labels and probabilities.',
+            choices=options.OUTPUTS,
+        ),
+        linked(
+            'resizable',
+            'ConversionOptions.is_resizable',
+            'Images may have any size, instead of that of --crop_size alone.',
+        ),
+        linked(
+            'dynamic_batch',
+            'ConversionOptions.has_dynamic_batch',
+            'The number of images is known only when the network runs, instead of 1.',
+        ),
+        linked(
+            'calibration_split',
+            'ConversionOptions.calibration_split',
+            'Split whose images determine the ranges of 8-bit activations, for the variant int8.',
+        ),
+        linked(
+            'calibration_images',
+            'ConversionOptions.calibration_images',
+            'Number of its images that are used, evenly spaced.',
+        ),
+        linked(
+            'serving_version',
+            'ConversionOptions.serving_version',
+            'Write saved_model in the layout of TensorFlow Serving, to --export_path/VERSION. Not set: to '
+            '--export_path itself.',
+        ),
+        linked(
+            'serving_warmup',
+            'ConversionOptions.has_warmup',
+            'Add a request to saved_model with which TensorFlow Serving warms up.',
+        ),
+    ),
+)
+EXPORT_PROOF = Group(
+    'Comparison with the checkpoint',
+    (
+        Flag(
+            'dataset',
+            'string',
+            None,  # None in the options, too, which other programs do not have
+            'Data set with the names and colors of the classes. Not set: that of the training, if it is known.',
+            fields=('ProofOptions.dataset', 'PredictorOptions.dataset'),
+            is_path=True,
+        ),
+        linked(
+            'dataset_dir',
+            'ProofOptions.dataset_dir',
+            'Folder of the records, for samples, calibration and verification. Not set: samples are made.',
+            is_path=True,
+        ),
+        linked(
+            'verify_split',
+            'ProofOptions.verify_split',
+            'Split on which mean IoU of checkpoint and export are measured. Not set: none.',
+        ),
+        linked(
+            'sample_images',
+            'ProofOptions.sample_images',
+            'Number of images on which labels and probabilities are compared.',
+        ),
+        linked(
+            'max_miou_loss',
+            'ProofOptions.max_miou_loss',
+            'Largest loss of mean IoU, 0 to 1, on --verify_split; an export that loses more is not written. Not set: '
+            'any.',
+        ),
     ),
 )
 

@@ -11,7 +11,9 @@ from deeplab.cli.inference_flags import (
     ADD_FLIPPED_IMAGES,
     ENGINE,
     EVAL_RESULTS,
+    EXPORT_CONVERSION,
     EXPORT_FILES,
+    EXPORT_PROOF,
     EXPORT_SIZES,
     INFERENCE_SCALES,
     METRIC_FLAGS,
@@ -497,6 +499,8 @@ _EXPORT = Program(
     groups=(
         EXPORT_FILES,
         EXPORT_SIZES,
+        EXPORT_CONVERSION,
+        EXPORT_PROOF,
         Group('Scales and flips', (INFERENCE_SCALES, ADD_FLIPPED_IMAGES)),
         Group('Network', (_network_of_export,)),
         HEAD,

@@ -167,6 +167,9 @@ def export_options(values: Values) -> options.ExportOptions:
         model=_model_options(values, values['num_classes']),
         resize=filled(options.ResizeOptions, values),
         prediction=filled(options.PredictionOptions, values),
+        formats=tuple(part.strip() for text in values.texts('format') for part in text.split(',') if part.strip()),
+        conversion=filled(options.ConversionOptions, values),
+        proof=filled(options.ProofOptions, values, dataset=values.path('dataset')),
     )
 
 

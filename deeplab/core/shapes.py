@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -21,6 +22,9 @@ def scaled_size(side: Side, scale: float) -> Side:
     """
     if isinstance(side, int):
         return int((side - 1) * scale + 1)
+    mantissa, _ = math.frexp(scale)
+    if mantissa == 0.5 and scale <= 1:  # a power of two: the same in integers, which other runtimes have, too
+        return (side - 1) // round(1 / scale) + 1
     return tf.cast((tf.cast(side, tf.float64) - 1.0) * scale + 1.0, tf.int32)  # as Python computes it
 
 

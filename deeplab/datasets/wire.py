@@ -31,11 +31,11 @@ def write_features(features: Mapping[str, Value]) -> bytes:
     for key in sorted(features):
         value = features[key]
         if isinstance(value, bytes):
-            feature = _message(_BYTES_LIST, _message(1, value))
+            feature = message(_BYTES_LIST, message(1, value))
         else:
-            feature = _message(_INT64_LIST, _message(1, _varint(value)))
-        entries.append(_message(1, _message(1, key.encode()) + _message(2, feature)))
-    return _message(1, b''.join(entries))
+            feature = message(_INT64_LIST, message(1, _varint(value)))
+        entries.append(message(1, message(1, key.encode()) + message(2, feature)))
+    return message(1, b''.join(entries))
 
 
 def read_features(serialized: bytes) -> dict[str, Value]:
@@ -76,7 +76,7 @@ def _first_value(feature: memoryview) -> Value | None:
     return None
 
 
-def _message(number: int, content: bytes) -> bytes:
+def message(number: int, content: bytes) -> bytes:
     """Returns a field that carries its length."""
     return _varint(number << 3 | _LENGTH) + _varint(len(content)) + content
 

@@ -20,6 +20,16 @@ _ERRORS_ONLY = 3  # of ONNX Runtime's levels
 
 def convert(graph: FrozenGraph, folder: str, execution: Execution) -> None:
     """Writes the network as ONNX model, see `Engine.convert`."""
+    with open(os.path.join(folder, _MODEL), 'wb') as file:
+        file.write(converted(graph).SerializeToString())
+
+
+def converted(graph: FrozenGraph, opset: int = _OPSET) -> Any:
+    """Returns the network as ONNX model (`onnx.ModelProto`).
+
+    Raises:
+      ValueError: ONNX has no conversion for an operation of the network.
+    """
     import onnx
     import tf2onnx
     from tensorflow.python.util import deprecation
@@ -27,15 +37,36 @@ def convert(graph: FrozenGraph, folder: str, execution: Execution) -> None:
     # What tf2onnx logs are notes on its attempts; TensorFlow's functions that it calls are deprecated.
     with _quiet(), deprecation.silence():
         model, _ = tf2onnx.convert.from_graph_def(
-            graph.graph_def, input_names=[graph.image], output_names=list(graph.outputs), opset=_OPSET
+            graph.graph_def, input_names=[graph.image], output_names=list(graph.outputs), opset=opset
         )
     # Operations that tf2onnx does not know stay in the model under TensorFlow's names.
     unknown = {node.op_type for node in model.graph.node if not onnx.defs.has(node.op_type, node.domain)}
     if unknown:
         raise ValueError(f'no conversion for {", ".join(sorted(unknown))}')
     del model.graph.value_info[:]
-    with open(os.path.join(folder, _MODEL), 'wb') as file:
-        file.write(model.SerializeToString())
+    _state_sizes(model)
+    return model
+
+
+def _state_sizes(model: Any) -> None:
+    """Gives resizes their sizes instead of factors, from which some tools compute a size of one pixel less."""
+    import onnx
+
+    factors = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type != 'Resize' or len(node.input) != 3 or node.input[2] not in factors:
+            continue
+        inferred = onnx.shape_inference.infer_shapes(model).graph
+        shapes = {value.name: value.type.tensor_type.shape for value in (*inferred.value_info, *inferred.input)}
+        sides = [side.dim_value for side in shapes[node.input[0]].dim] if node.input[0] in shapes else [0]
+        if min(sides) < 1:  # known only when the network runs
+            continue
+        sizes = np.rint(np.float64(sides) * factors[node.input[2]]).astype(np.int64)
+        name = f'{node.output[0]}_sizes'
+        model.graph.initializer.append(onnx.numpy_helper.from_array(sizes, name))
+        inputs = [node.input[0], node.input[1], '', name]
+        del node.input[:]
+        node.input.extend(inputs)
 
 
 @contextlib.contextmanager
@@ -53,12 +84,7 @@ def _quiet() -> Iterator[None]:
 @contextlib.contextmanager
 def load(folder: str, execution: Execution) -> Iterator[Predict]:
     """Opens a session of ONNX Runtime, see `Engine.load`."""
-    import onnxruntime
-
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = execution.threads
-    settings.log_severity_level = _ERRORS_ONLY
-    session = onnxruntime.InferenceSession(os.path.join(folder, _MODEL), settings, providers=['CPUExecutionProvider'])
+    session = session_of(os.path.join(folder, _MODEL), execution.threads)
     image = session.get_inputs()[0].name
     outputs = [each.name for each in sorted(session.get_outputs(), key=_rank)]  # labels first
 
@@ -67,6 +93,16 @@ def load(folder: str, execution: Execution) -> Iterator[Predict]:
         return Outputs(labels.astype(np.int32, copy=False), *probabilities)
 
     yield predict
+
+
+def session_of(model: str | bytes, threads: int) -> Any:
+    """Returns a session of ONNX Runtime on the CPU, of the path or the content of a model."""
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = threads
+    settings.log_severity_level = _ERRORS_ONLY
+    return onnxruntime.InferenceSession(model, settings, providers=['CPUExecutionProvider'])
 
 
 def _rank(output: Any) -> int:

@@ -21,7 +21,7 @@ _CAPABILITIES = {'bfloat16': 'BF16', 'float16': 'FP16'}
 _HINTS = {'float32': 'f32', 'bfloat16': 'bf16', 'float16': 'f16'}
 
 
-def _package() -> Any:
+def package() -> Any:
     """Imports OpenVINO, which then neither reports its use nor changes what is logged.
 
     It takes a stub of its own where the package that reports is missing. `openvino.convert_model`, which reports, is
@@ -45,7 +45,17 @@ def _package() -> Any:
 
 def convert(graph: FrozenGraph, folder: str, execution: Execution) -> None:
     """Writes the network as OpenVINO's model, see `Engine.convert`."""
-    openvino = _package()
+    package().save_model(converted(graph, folder), os.path.join(folder, _MODEL), compress_to_fp16=False)
+
+
+def converted(graph: FrozenGraph, folder: str) -> Any:
+    """Returns the network as OpenVINO's model.
+
+    Args:
+      graph: the network.
+      folder: for a file that is removed again.
+    """
+    openvino = package()
     path = os.path.join(folder, 'graph.pb')
     with open(path, 'wb') as file:
         file.write(graph.graph_def.SerializeToString())
@@ -53,19 +63,15 @@ def convert(graph: FrozenGraph, folder: str, execution: Execution) -> None:
     found = reader.load(path)
     if None not in graph.shape:
         found.set_partial_shape(found.get_place_by_tensor_name(graph.image), openvino.PartialShape(list(graph.shape)))
-    openvino.save_model(reader.convert(found), os.path.join(folder, _MODEL), compress_to_fp16=False)
+    model = reader.convert(found)
     os.remove(path)
+    return model
 
 
 @contextlib.contextmanager
 def load(folder: str, execution: Execution) -> Iterator[Predict]:
     """Compiles the model for this processor, see `Engine.load`."""
-    settings = {
-        'INFERENCE_NUM_THREADS': execution.threads,
-        'PERFORMANCE_HINT': 'LATENCY',
-        'INFERENCE_PRECISION_HINT': _HINTS[execution.precision],
-    }
-    compiled = _package().Core().compile_model(os.path.join(folder, _MODEL), 'CPU', settings)
+    compiled = package().Core().compile_model(os.path.join(folder, _MODEL), 'CPU', settings(*execution))
     outputs = sorted(compiled.outputs, key=lambda output: len(output.partial_shape))  # labels first
     request = compiled.create_infer_request()
 
@@ -78,15 +84,24 @@ def load(folder: str, execution: Execution) -> Iterator[Predict]:
     yield predict
 
 
+def settings(precision: str, threads: int) -> dict[str, Any]:
+    """Returns how the CPU computes, see `Execution`."""
+    return {
+        'INFERENCE_NUM_THREADS': threads,
+        'PERFORMANCE_HINT': 'LATENCY',
+        'INFERENCE_PRECISION_HINT': _HINTS[precision],
+    }
+
+
 def precisions() -> tuple[str, ...]:
     """Returns the types in which this processor computes, see `Engine.precisions`."""
-    found = _package().Core().get_property('CPU', 'OPTIMIZATION_CAPABILITIES')
+    found = package().Core().get_property('CPU', 'OPTIMIZATION_CAPABILITIES')
     return ('float32', *(name for name, capability in _CAPABILITIES.items() if capability in found))
 
 
 def version() -> str:
     """Returns the version of OpenVINO."""
-    return str(_package().get_version())
+    return str(package().get_version())
 
 
 register(

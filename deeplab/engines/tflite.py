@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,21 @@ def convert(graph: FrozenGraph, folder: str, execution: Execution) -> None:
     """Writes the network as TensorFlow Lite's model, see `Engine.convert`.
 
     Raises:
-      ValueError: the network takes images of any size, which the converter cannot express.
+      ValueError: the network takes images of any size, which this engine does not run.
     """
     if None in graph.shape[1:3]:
         raise ValueError(f'it needs one size of images; set {option("ModelOptions.crop_size")}')
+    with open(os.path.join(folder, _MODEL), 'wb') as file:
+        file.write(converted(graph))
+
+
+def converted(graph: FrozenGraph, configure: Callable[[Any], None] = lambda converter: None) -> bytes:
+    """Returns the network as TensorFlow Lite's model.
+
+    Args:
+      graph: the network.
+      configure: sets attributes of the converter, such as its optimizations.
+    """
     from tensorflow.python.util import deprecation
 
     from deeplab.core import sessions  # imports TensorFlow
@@ -36,10 +47,10 @@ def convert(graph: FrozenGraph, folder: str, execution: Execution) -> None:
         image = own.get_tensor_by_name(graph.image)
         outputs = [own.get_tensor_by_name(name) for name in graph.outputs]
         converter = tf.compat.v1.lite.TFLiteConverter.from_session(running, [image], outputs)
+        configure(converter)
         with _quiet():
-            content = converter.convert()
-    with open(os.path.join(folder, _MODEL), 'wb') as file:
-        file.write(content)
+            content: bytes = converter.convert()
+    return content
 
 
 @contextlib.contextmanager
@@ -60,7 +71,7 @@ def _quiet() -> Iterator[None]:
 @contextlib.contextmanager
 def load(folder: str, execution: Execution) -> Iterator[Predict]:
     """Opens an interpreter, see `Engine.load`."""
-    interpreter = _interpreter()(model_path=os.path.join(folder, _MODEL), num_threads=execution.threads)
+    interpreter = interpreter_class()(model_path=os.path.join(folder, _MODEL), num_threads=execution.threads)
     image = interpreter.get_input_details()[0]['index']
     outputs = [each['index'] for each in interpreter.get_output_details()]
     shape: tuple[int, ...] = ()
@@ -78,7 +89,7 @@ def load(folder: str, execution: Execution) -> Iterator[Predict]:
     yield predict
 
 
-def _interpreter() -> Any:
+def interpreter_class() -> Any:
     """Returns the interpreter's class: of the package ai-edge-litert if it is installed, else TensorFlow's."""
     if importlib.util.find_spec(_RUNTIME) is None:
         return tf.lite.Interpreter

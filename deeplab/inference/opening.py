@@ -184,7 +184,7 @@ def _convert(engine: Engine, network: InferenceNetwork, weights: Weights, execut
         if isinstance(error, OSError) and error.errno is not None:  # such as a full disk
             raise
         raise OptionError(
-            f'{option(ENGINES.field, engine.name)} cannot run this network: {_reason(error, frozen)}. '
+            f'{option(ENGINES.field, engine.name)} cannot run this network: {reason_of_failure(error, frozen)}. '
             f'Use {option(ENGINES.field, DEFAULT_ENGINE)} or another engine.'
         ) from error
     with ENGINES.get(DEFAULT_ENGINE).open(frozen, exact) as predict:
@@ -203,7 +203,7 @@ def _require_agreement(engine: Engine, found: Outputs, expected: Outputs) -> Non
         )
 
 
-def _reason(error: Exception, frozen: FrozenGraph) -> str:
+def reason_of_failure(error: Exception, frozen: FrozenGraph) -> str:
     """Returns why a conversion failed: the operations that the error names, or its first line."""
     text = str(error)
     kinds = {node.op for node in frozen.graph_def.node}

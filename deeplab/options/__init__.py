@@ -21,6 +21,7 @@ from deeplab.options.builders import (
 )
 from deeplab.options.data import IMAGE_BITS, IMAGE_FORMATS, LABEL_FORMATS, AugmentOptions, DatasetOptions, ResizeOptions
 from deeplab.options.doctor import DoctorOptions
+from deeplab.options.export import INPUT_TYPES, OUTPUTS, ConversionOptions, ExportOptions, ProofOptions, Target
 from deeplab.options.inference import (
     AUTO_ENGINE,
     COLORMAP_TYPES,
@@ -29,7 +30,6 @@ from deeplab.options.inference import (
     VIS_SAVED,
     EngineOptions,
     EvalOptions,
-    ExportOptions,
     PredictionOptions,
     VisOptions,
     WaitOptions,
@@ -85,6 +85,7 @@ __all__ = [
     'CheckpointOptions',
     'CloneOptions',
     'CocoFormatOptions',
+    'ConversionOptions',
     'DatasetOptions',
     'DecoderOptions',
     'DemoOptions',
@@ -96,6 +97,7 @@ __all__ = [
     'FetchOptions',
     'IMAGE_BITS',
     'IMAGE_FORMATS',
+    'INPUT_TYPES',
     'JOBS',
     'LABEL_FORMATS',
     'LearningRateOptions',
@@ -106,6 +108,7 @@ __all__ = [
     'NasOptions',
     'NetworksOptions',
     'ON_NAN',
+    'OUTPUTS',
     'OUTPUT_STRIDES',
     'OptimizerOptions',
     'PANOPTIC_METRICS',
@@ -115,6 +118,7 @@ __all__ = [
     'PredictorOptions',
     'PresetsOptions',
     'PreviewOptions',
+    'ProofOptions',
     'RemoveColormapOptions',
     'ReportOptions',
     'ReportedRun',
@@ -123,6 +127,7 @@ __all__ = [
     'SAVED',
     'SLOW_START_BURNIN_TYPES',
     'ServerOptions',
+    'Target',
     'TrainOptions',
     'ValidationOptions',
     'VerifyCase',

@@ -6,11 +6,11 @@ import dataclasses
 import functools
 from typing import Any
 
-from deeplab.options.data import IMAGE_BITS, DatasetOptions, ResizeOptions
+from deeplab.options.data import DatasetOptions, ResizeOptions
 from deeplab.options.network import ModelOptions
 from deeplab.options.parameters import Settings, require_applicable, with_parameters
 from deeplab.options.rules import check_size, require, require_choice, require_not_negative, require_positive
-from deeplab.registry import CONFUSION_MATRIX, ENGINES, EXPORT_FORMATS, METRICS, PRECISIONS, values_of
+from deeplab.registry import CONFUSION_MATRIX, ENGINES, METRICS, PRECISIONS, values_of
 from deeplab.wording import option
 
 ALL_METRICS = 'all'  # instead of names of metrics
@@ -276,50 +276,3 @@ class VisOptions:
     def needs_labels(self) -> bool:
         """Whether each image must have a mask."""
         return 'errors' in self.save
-
-
-@with_parameters(EXPORT_FORMATS)
-@dataclasses.dataclass(frozen=True)
-class ExportOptions:
-    """Options of `deeplab export_model`.
-
-    The parameters of all export formats are keywords and attributes as well.
-
-    Attributes:
-      model: the network; its crop size is the largest image that the export accepts.
-      checkpoint_path: a checkpoint, or a folder, whose newest complete checkpoint is used.
-      export_path: file or folder to write, as the format requires.
-      resize: resizing of the image before the network; predictions have the size of the original image.
-      prediction: scales and flips that are averaged.
-      export_format: name of a registered export format.
-      save_inference_graph: whether the graph with variables is written as text, too.
-      use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights.
-      image_bits: 8 for images of uint8, 16 for uint16, as in the data set of training.
-      settings: parameters of the formats that differ from their defaults.
-    """
-
-    model: ModelOptions
-    checkpoint_path: str
-    export_path: str
-    resize: ResizeOptions = ResizeOptions()
-    prediction: PredictionOptions = PredictionOptions()
-    export_format: str = 'frozen_graph'
-    save_inference_graph: bool = False
-    use_moving_average: bool = False
-    image_bits: int = 8
-    settings: Settings = ()
-
-    def __post_init__(self) -> None:
-        require_applicable(self, EXPORT_FORMATS, self.export_format)
-        require(self.image_bits in IMAGE_BITS, 'ExportOptions.image_bits', self.image_bits, 'it must be 8 or 16')
-        require(
-            self.model.crop_size is not None,
-            'ModelOptions.crop_size',
-            None,
-            'an export needs height and width, such as 513,513',
-        )
-
-    @property
-    def format_parameters(self) -> dict[str, Any]:
-        """Values of the parameters of the format, by name."""
-        return values_of(EXPORT_FORMATS.get(self.export_format), functools.partial(getattr, self))

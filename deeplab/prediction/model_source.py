@@ -10,18 +10,16 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
 from absl import logging
 
 from deeplab import common
 from deeplab.core import checkpoints
-from deeplab.datasets import descriptor, palettes
-from deeplab.errors import CheckpointError, OptionError, UserError
+from deeplab.datasets.class_names import Classes, classes_of
+from deeplab.errors import CheckpointError, OptionError
 from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, ResizeOptions
 from deeplab.options.parameters import parameters_of
 from deeplab.registry import BACKBONES
-from deeplab.registry.datasets import DATASETS
-from deeplab.utils import checkpoint_network, run_manifests
+from deeplab.utils import checkpoint_network, run_datasets, run_manifests
 from deeplab.wording import option
 from deeplab.zoo import catalog
 
@@ -51,26 +49,6 @@ _PRESET_FIELDS = {
     'max_resize_value': 'ResizeOptions.max_value',
     'resize_factor': 'ResizeOptions.factor',
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Classes:
-    """What the classes of a network mean.
-
-    Attributes:
-      names: one for each class.
-      colors: [n, 3] uint8, at least one for each class.
-      image_bits: bits of the images that the network was trained on, 8 or 16.
-    """
-
-    names: tuple[str, ...]
-    colors: np.ndarray
-    image_bits: int = 8
-
-    @classmethod
-    def numbered(cls, count: int) -> Classes:
-        """Returns classes without names."""
-        return cls(tuple(str(number) for number in range(count)), palettes.bit_shift_palette(count))
 
 
 class Found(NamedTuple):
@@ -133,31 +111,6 @@ def changed(options: ModelOptions, changes: Changes) -> ModelOptions:
         if kind in by_kind
     }
     return dataclasses.replace(options, **parts, **by_kind.get('ModelOptions', {}))
-
-
-def classes_of(dataset: str | None, count: int, is_required: bool = False) -> Classes:
-    """Returns what `count` classes mean in a data set; numbers and default colors without one.
-
-    Args:
-      dataset: name, module or file of the data set; None for none.
-      count: number of classes.
-      is_required: whether to raise an `OptionError` if the data set cannot be used, instead of logging a warning.
-    """
-    if dataset is None:
-        return Classes.numbered(count)
-    try:
-        found = descriptor.load(dataset)
-        if found.num_classes != count:
-            raise OptionError(
-                f"The network has {count} classes, the data set '{found.name}' {found.num_classes}. Set "
-                f'{option("PredictorOptions.dataset")} to the one that it was trained on'
-            )
-    except UserError as error:
-        if is_required:
-            raise
-        logging.warning('The names of the classes are unknown: %s', error)
-        return Classes.numbered(count)
-    return Classes(tuple(map(found.class_name, range(count))), found.palette, found.image_bits)
 
 
 def of_preset(name: str) -> Known:
@@ -225,21 +178,7 @@ def of_run(path: str) -> Known | None:
             'first (--plugins=FILE on a command line)'
         )
     logging.info('The network is the one that %s describes.', file)
-    dataset = found.get('dataset') or {}
-    return Known(options, _trusted(dataset.get('name'), file, run), _of_json(ResizeOptions, found.get('resize') or {}))
-
-
-def _trusted(dataset: Any, file: str, run: run_manifests.Run) -> str | None:
-    """Returns the data set that a run.json, which may be from anywhere, names; None for one that would run code."""
-    if not isinstance(dataset, str):
-        return None
-    if dataset in DATASETS.names():
-        return dataset
-    if dataset.endswith(descriptor.FILE_SUFFIXES):
-        folders = (os.path.dirname(file), str(run.get('folder') or ''), '')
-        candidates = [os.path.join(folder, dataset) for folder in folders]
-        return next((path for path in candidates if os.path.isfile(path)), None)
-    return None
+    return Known(options, run_datasets.dataset_of(file, run), _of_json(ResizeOptions, found.get('resize') or {}))
 
 
 def _of_json(kind: type[T], values: Mapping[str, Any]) -> T:

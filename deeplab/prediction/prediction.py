@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image
 
+from deeplab.datasets.class_names import Classes
 from deeplab.errors import DataError, OptionError
 from deeplab.options import SAVED
-from deeplab.prediction.model_source import Classes
 from deeplab.utils import drawing, files
 
 # Label of the pixels whose class is not one of those that are kept.

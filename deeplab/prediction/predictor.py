@@ -20,7 +20,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from deeplab.datasets.class_names import Classes, classes_of
 from deeplab.errors import DataError, OptionError
+from deeplab.export import metadata
 from deeplab.inference import any_size, opening
 from deeplab.inference.any_size import Scores
 from deeplab.inference.runners import CheckpointRunner, Runner
@@ -35,7 +37,6 @@ from deeplab.options import (
 )
 from deeplab.options.parameters import parameters_of
 from deeplab.prediction import image_files, model_source
-from deeplab.prediction.model_source import Classes
 from deeplab.prediction.prediction import Prediction
 from deeplab.prediction.resizing import Resizer
 from deeplab.prediction.runners import ExportRunner
@@ -107,13 +108,15 @@ class Predictor:
 
     @classmethod
     def from_export(cls, path: str | os.PathLike[str], **options: Any) -> Predictor:
-        """Opens an export of `deeplab export_model`: a frozen graph (.pb) or the folder of a SavedModel.
+        """Opens an export of `deeplab export_model` in any format, such as frozen graph, SavedModel, tflite or onnx.
 
-        An export is a program: open only files that you trust. The names of its classes are unknown without `dataset`.
+        An export is a program: open only files that you trust. Names and colors of its classes are those that were
+        written with it, or those of `dataset`.
 
         Args:
           path: the file or folder.
-          **options: fields of `PredictorOptions`. Scales, flips, resizing and sizes are those of the export.
+          **options: fields of `PredictorOptions`, and `threads`. Scales, flips, resizing and sizes are those of the
+            export.
 
         Raises:
           CheckpointError: It is not an export of DeepLab.
@@ -175,16 +178,17 @@ class Predictor:
         unused = [option(field) for field in changes]
         if options.prediction != PredictionOptions():
             unused.append(option('PredictionOptions.scales'))
-        if options.execution != EngineOptions():
+        if dataclasses.replace(options.execution, threads=None) != EngineOptions():
             unused.append(option('EngineOptions.engine'))
         unused += [option(f'PredictorOptions.{name}') for name in ('crop_size', 'resize') if getattr(options, name)]
         if unused:
             raise OptionError(
                 f'An export has its own network and sizes: {", ".join(unused)} cannot be changed. Omit it'
             )
-        runner = ExportRunner(path)
+        runner = ExportRunner(path, options.execution.threads)
         try:
-            classes = model_source.classes_of(options.dataset, runner.num_classes, True)
+            stored = metadata.classes_in(runner.metadata) if options.dataset is None else None
+            classes = stored or classes_of(options.dataset, runner.num_classes, True)
         except BaseException:
             runner.close()
             raise

@@ -18,7 +18,7 @@ from deeplab.registry.augmentations import (
 )
 from deeplab.registry.datasets import DATASETS, Dataset
 from deeplab.registry.engines import ENGINES, PRECISIONS, Engine, Execution, FrozenGraph, Outputs, Predict
-from deeplab.registry.export_formats import EXPORT_FORMATS, ExportFormat, FrozenNetwork
+from deeplab.registry.export_formats import EXPORT_FORMATS, Exported, ExportFormat, FrozenNetwork, PortableNetwork
 from deeplab.registry.learning_policies import LEARNING_POLICIES, LearningPolicy
 from deeplab.registry.losses import BATCH, LOSSES, PIXELS, REGIONS, Loss
 from deeplab.registry.metrics import CONFUSION_MATRIX, METRICS, Metric, MetricContext
@@ -71,6 +71,7 @@ __all__ = [
     'Dataset',
     'ENGINES',
     'EXPORT_FORMATS',
+    'Exported',
     'Engine',
     'Execution',
     'ExportFormat',
@@ -91,6 +92,7 @@ __all__ = [
     'Outputs',
     'PIXELS',
     'PRECISIONS',
+    'PortableNetwork',
     'Parameter',
     'Predict',
     'REGIONS',

@@ -1,12 +1,16 @@
-"""Registry of export formats."""
+"""Registry of export formats, and what a format gets and gives."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from deeplab.registry.engines import FrozenGraph, Outputs
 from deeplab.registry.records import Record, Registry
+
+FLOAT32, FLOAT16, DYNAMIC_INT8, INT8 = 'float32', 'float16', 'dynamic_int8', 'int8'
 
 
 class FrozenNetwork(NamedTuple):
@@ -19,6 +23,9 @@ class FrozenNetwork(NamedTuple):
       channels: number of channels of the images; three are RGB.
       bits: bits per channel, 8 or 16.
       num_classes: number of classes.
+      metadata: what is written to the export for those who run it, see `deeplab.export.metadata`; empty for nothing.
+      has_signatures: whether a format with signatures has further ones than that for images.
+      has_warmup: whether a format for a server has a request with which the server warms up.
     """
 
     graph_def: Any
@@ -26,11 +33,61 @@ class FrozenNetwork(NamedTuple):
     channels: int
     bits: int
     num_classes: int
+    metadata: Mapping[str, Any] = {}
+    has_signatures: bool = False
+    has_warmup: bool = False
+
+
+class PortableNetwork(NamedTuple):
+    """A network for another runtime, which takes images of its own size: what a format is converted from.
+
+    Attributes:
+      graph: the network.
+      variant: one of the format's variants.
+      input_type: type of the images of the export, 'float32' or 'uint8'; values are 0 to 255.
+      metadata: see `FrozenNetwork.metadata`.
+      calibration: yields images [1, h, w, channels] of float32 from which the ranges of activations are measured.
+      conversions: what a format has converted from the same network before, by keys of its own, for further variants.
+    """
+
+    graph: FrozenGraph
+    variant: str
+    input_type: str
+    metadata: Mapping[str, Any]
+    calibration: Callable[[], Iterator[Any]]
+    conversions: dict[str, Any]
+
+
+class Exported(NamedTuple):
+    """An export that is open.
+
+    Attributes:
+      predict: runs it; takes images [n, h, w, channels], 0 to 255, as NumPy array of any type, and whether
+        probabilities are wanted; returns `Outputs` of NumPy arrays.
+      size: height and width of the images; None for any.
+      takes_smaller: whether images may also be smaller than `size`.
+      channels: channels of the images.
+      num_classes: number of classes; None if it is unknown.
+      has_probabilities: whether it gives probabilities.
+      bits: bits of the images on which the network was trained, 8 or 16.
+      metadata: what was written with it; empty for an export without.
+    """
+
+    predict: Callable[[Any, bool], Outputs]
+    size: tuple[int, int] | None
+    takes_smaller: bool
+    channels: int
+    num_classes: int | None
+    has_probabilities: bool
+    bits: int = 8
+    metadata: Mapping[str, Any] = {}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportFormat(Record):
-    """A format of exported networks, a value of --export_format.
+    """A format of exported networks, a value of --export_format and --format.
+
+    A format has `write` and `run`, or `convert` and `open`.
 
     Attributes:
       noun: what an export of it is called, with its article, such as 'a frozen graph'.
@@ -38,6 +95,14 @@ class ExportFormat(Record):
         keywords.
       run: loads an export from its path and runs it; takes path and image [h, w, channels] uint8 or uint16, returns
         labels [h, w] int32 and probabilities [h, w, classes] float32. Each export is compared with its network.
+      convert: as `write`, of a format for another runtime, whose images have the size of the network: takes a
+        `PortableNetwork` instead. What it raises is reported as the reason why the format cannot hold the network.
+      open: opens an export; takes path and number of threads (None for all cores), returns a context manager that
+        gives an `Exported`.
+      activations: runs an export on images [1, h, w, channels]; takes path and images, returns the activations by the
+        name of their operation, in the order in which they are computed. None for a format that does not show them.
+      recognizes: returns whether the file or folder at a path, which exists, has this format.
+      variants: names of the numeric types in which it can hold a network, the usual one first.
       is_own: returns whether the file at a path (of a folder: the first of `contents`) is an export of DeepLab in this
         format, which another one may replace. By default none is, and existing files are never overwritten.
       example_path: name of an export in messages, such as 'frozen_inference_graph.pb'; empty for the format's name.
@@ -46,21 +111,28 @@ class ExportFormat(Record):
         '{image}' by an expression that reads an image [h, w, channels]; they set `labels`, [h, w].
       contents: names of the files in the folder that it writes, the first of which is always present; empty if it
         writes one file.
-      requires: names of the modules that it imports beside TensorFlow.
+      requires: names of the modules that it imports beside TensorFlow to write and run an export.
+      runs_with: names of those among them that run an export.
       install: what `pip install` needs for them.
       least_agreement: share of the pixels whose label must be that of the network.
       most_difference: largest allowed difference of probabilities.
     """
 
     noun: str
-    write: Callable[..., None]
-    run: Callable[[str, Any], tuple[Any, Any]]
+    write: Callable[..., None] | None = None
+    run: Callable[[str, Any], tuple[Any, Any]] | None = None
+    convert: Callable[..., None] | None = None
+    open: Callable[[str, int | None], contextlib.AbstractContextManager[Exported]] | None = None
+    activations: Callable[[str, Any], Mapping[str, Any]] | None = None
+    recognizes: Callable[[str], bool] = lambda path: False
+    variants: tuple[str, ...] = (FLOAT32,)
     is_own: Callable[[str], bool] = lambda path: False
     example_path: str = ''
     tensors: tuple[str, str, str] = ('image', 'labels', 'probabilities')
     example: str = ''
     contents: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
+    runs_with: tuple[str, ...] = ()
     install: str = ''
     least_agreement: float = 0.999
     most_difference: float = 2e-3
@@ -69,6 +141,11 @@ class ExportFormat(Record):
     def is_folder(self) -> bool:
         """Whether an export is a folder rather than a file."""
         return bool(self.contents)
+
+    @property
+    def is_portable(self) -> bool:
+        """Whether it is for another runtime, and takes images of the size of the network."""
+        return self.convert is not None
 
     @property
     def title(self) -> str:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from deeplab.datasets.class_names import Classes
 from deeplab.errors import DataError, OptionError
 from deeplab.prediction import prediction as module
-from deeplab.prediction.model_source import Classes
 from deeplab.prediction.prediction import NO_CLASS, Prediction
 from deeplab.utils import drawing
 

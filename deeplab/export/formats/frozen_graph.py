@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 
 from deeplab.core.lazy import tf
-from deeplab.export.tensor_names import IMAGE, PREDICTIONS, PROBABILITIES
-from deeplab.registry import ExportFormat, FrozenNetwork, register
+from deeplab.export import metadata
+from deeplab.export.formats import _sessions
+from deeplab.export.tensor_names import IMAGE, METADATA, PREDICTIONS, PROBABILITIES
+from deeplab.registry import Exported, ExportFormat, FrozenNetwork, register
 
 _NAMES = {IMAGE, PREDICTIONS}  # that all frozen graphs of DeepLab have
 
@@ -18,6 +25,12 @@ def write(network: FrozenNetwork, path: str) -> None:
         # A graph is its nodes, one after the other, and the rest: the whole is never held as bytes.
         for node in graph_def.node:
             file.write(tf.compat.v1.GraphDef(node=[node]).SerializeToString(deterministic=True))
+        if network.metadata:
+            from deeplab.core import freezing
+
+            text = np.array(metadata.dumped(network.metadata).encode())
+            noted = tf.compat.v1.GraphDef(node=[freezing.constant(METADATA, text)])
+            file.write(noted.SerializeToString(deterministic=True))
         rest = tf.compat.v1.GraphDef(library=graph_def.library, versions=graph_def.versions)
         file.write(rest.SerializeToString(deterministic=True))
 
@@ -50,6 +63,32 @@ def is_own(path: str) -> bool:
     return _NAMES <= {node.name for node in graph_def.node}
 
 
+def recognizes(path: str) -> bool:
+    """Returns whether a file is a frozen graph; only its name shows that."""
+    return path.endswith('.pb') and not os.path.isdir(path)
+
+
+@contextlib.contextmanager
+def opened(path: str, threads: int | None) -> Iterator[Exported]:
+    """Opens a frozen graph, see `ExportFormat.open`. The number of threads is that of TensorFlow in this process."""
+    with _sessions.opened(path, _load) as exported:
+        yield exported
+
+
+def _load(session: Any, path: str) -> _sessions.Tensors:
+    """Adds a frozen graph to the graph of a session."""
+    with open(path, 'rb') as file:
+        graph_def = tf.compat.v1.GraphDef.FromString(file.read())
+    text = next((node.attr['value'].tensor.string_val[0] for node in graph_def.node if node.name == METADATA), b'')
+    tf.graph_util.import_graph_def(graph_def, name='')
+    image, labels, probabilities = (
+        _sessions.tensor(session.graph, name) for name in (IMAGE, PREDICTIONS, PROBABILITIES)
+    )
+    if image is None or labels is None:
+        raise _sessions.not_ours(path)
+    return _sessions.Tensors(image, labels, probabilities, text)
+
+
 _EXAMPLE = """\
 import numpy as np
 import tensorflow as tf
@@ -67,6 +106,8 @@ register(
         noun='a frozen graph',
         write=write,
         run=run,
+        open=opened,
+        recognizes=recognizes,
         is_own=is_own,
         example_path='frozen_inference_graph.pb',
         tensors=(f'{IMAGE}:0', f'{PREDICTIONS}:0', f'{PROBABILITIES}:0'),

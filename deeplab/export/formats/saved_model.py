@@ -1,40 +1,91 @@
-"""SavedModel: a folder with the frozen graph and a serving signature."""
+"""SavedModel: a folder with the frozen graph and signatures for images, probabilities, and encoded images."""
 
 from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from deeplab.core.lazy import tf
-from deeplab.export import tensor_names
-from deeplab.registry import ExportFormat, FrozenNetwork, register
+from deeplab.export import metadata, serving, tensor_names
+from deeplab.export.formats import _sessions
+from deeplab.registry import Exported, ExportFormat, FrozenNetwork, register
 
 SIGNATURE = 'serving_default'
 IMAGE = 'image'
+ENCODED = 'image_bytes'
 PREDICTIONS = 'predictions'
 PROBABILITIES = 'probabilities'
 SERVING_TAG = 'serve'
+_ASSETS = 'assets.extra'  # files beside the graph, which TensorFlow does not load
+_METADATA = 'deeplab.json'
 
 
 def write(network: FrozenNetwork, folder: str) -> None:
-    """Writes the frozen graph as a SavedModel with one signature: image to labels and probabilities."""
+    """Writes the frozen graph as a SavedModel.
+
+    Its signature `serving_default` takes an image and gives labels and probabilities. Further ones (`has_signatures`):
+    `labels` and `probabilities` give one of these, `encoded` and `encoded_probabilities` take the bytes of a JPEG or
+    PNG file.
+    """
     from deeplab.core import sessions  # imports TensorFlow
 
     with tf.Graph().as_default() as graph:
-        names = (tensor_names.IMAGE, tensor_names.PREDICTIONS, tensor_names.PROBABILITIES)
-        image, predictions, probabilities = tf.graph_util.import_graph_def(
-            network.graph_def, return_elements=[f'{name}:0' for name in names], name=''
+        image, encoded = _inputs(network)
+        nodes = [node for node in network.graph_def.node if node.name != tensor_names.IMAGE]
+        graph_def = tf.compat.v1.GraphDef(
+            node=nodes, library=network.graph_def.library, versions=network.graph_def.versions
         )
-        # Height and width are known only at run time, the number of channels before.
-        image.set_shape([1, None, None, network.channels])
-        signature = tf.compat.v1.saved_model.predict_signature_def(
-            {IMAGE: image}, {PREDICTIONS: predictions, PROBABILITIES: probabilities}
+        outputs = [f'{name}:0' for name in (tensor_names.PREDICTIONS, tensor_names.PROBABILITIES)]
+        predictions, probabilities = tf.graph_util.import_graph_def(
+            graph_def, {f'{tensor_names.IMAGE}:0': image}, outputs, name=''
         )
+        labels, scores = {PREDICTIONS: predictions}, {PROBABILITIES: probabilities}
+        signatures = {SIGNATURE: _signature({IMAGE: image}, labels | scores)}
+        if network.has_signatures:
+            signatures['labels'] = _signature({IMAGE: image}, labels)
+            signatures['probabilities'] = _signature({IMAGE: image}, scores)
+        if encoded is not None:
+            signatures['encoded'] = _signature({ENCODED: encoded}, labels)
+            signatures['encoded_probabilities'] = _signature({ENCODED: encoded}, labels | scores)
         with sessions.open_session(graph) as running:
             builder = tf.compat.v1.saved_model.Builder(folder)
-            builder.add_meta_graph_and_variables(
-                running, [SERVING_TAG], {SIGNATURE: signature}, strip_default_attrs=True
-            )
+            builder.add_meta_graph_and_variables(running, [SERVING_TAG], signatures, strip_default_attrs=True)
             builder.save()
+    assets = os.path.join(folder, _ASSETS)
+    if network.metadata or network.has_warmup:
+        os.makedirs(assets)
+    if network.metadata:
+        with open(os.path.join(assets, _METADATA), 'w', encoding='utf-8') as file:
+            file.write(metadata.dumped(network.metadata))
+    if network.has_warmup:
+        shape = (1, *network.crop_size, network.channels)
+        serving.write_warmup(assets, IMAGE, np.zeros(shape, np.uint8 if network.bits == 8 else np.uint16))
+
+
+def _signature(inputs: dict[str, Any], outputs: dict[str, Any]) -> Any:
+    return tf.compat.v1.saved_model.predict_signature_def(inputs, outputs)
+
+
+def _inputs(network: FrozenNetwork) -> tuple[Any, Any]:
+    """Adds the inputs to the current graph: the image, which is decoded unless it is fed, and the bytes of its file.
+
+    Images whose channels neither JPEG nor PNG has are not decoded; their bytes are None.
+    """
+    shape = [1, None, None, network.channels]  # height and width are known only at run time
+    kind = tf.uint8 if network.bits == 8 else tf.uint16
+    if network.channels not in (1, 3) or not network.has_signatures:
+        return tf.compat.v1.placeholder(kind, shape, name=tensor_names.IMAGE), None
+    encoded = tf.compat.v1.placeholder(tf.string, [None], name=ENCODED)
+    if network.bits == 8:
+        pixels = tf.io.decode_jpeg(encoded[0], channels=network.channels)  # PNG too; as records are decoded
+    else:
+        pixels = tf.io.decode_png(encoded[0], channels=network.channels, dtype=tf.uint16)
+    image = tf.compat.v1.placeholder_with_default(pixels[tf.newaxis], shape, name=tensor_names.IMAGE)
+    return image, encoded
 
 
 def run(folder: str, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -64,6 +115,44 @@ def is_own(path: str) -> bool:
     return any(IMAGE in each.inputs and PREDICTIONS in each.outputs for each in signatures)
 
 
+def recognizes(path: str) -> bool:
+    """Returns whether a path is the folder of a SavedModel, or one in the layout of TensorFlow Serving."""
+    return _folder_of(path) is not None
+
+
+def _folder_of(path: str) -> str | None:
+    """Returns the folder with saved_model.pb: `path`, or its subfolder of the highest version; None without one."""
+    versions = [name for name in os.listdir(path) if name.isdecimal()] if os.path.isdir(path) else []
+    for name in ('', *sorted(versions, key=int, reverse=True)):
+        folder = os.path.join(path, name) if name else path
+        if os.path.isfile(os.path.join(folder, 'saved_model.pb')):
+            return folder
+    return None
+
+
+@contextlib.contextmanager
+def opened(path: str, threads: int | None) -> Iterator[Exported]:
+    """Opens a SavedModel, see `ExportFormat.open`. The number of threads is that of TensorFlow in this process."""
+    with _sessions.opened(path, _load) as exported:
+        yield exported
+
+
+def _load(session: Any, path: str) -> _sessions.Tensors:
+    """Adds a SavedModel to the graph of a session."""
+    folder = _folder_of(path) or path
+    signatures = tf.compat.v1.saved_model.load(session, [SERVING_TAG], folder).signature_def
+    signature = signatures[SIGNATURE] if SIGNATURE in signatures else None
+    if signature is None or IMAGE not in signature.inputs or PREDICTIONS not in signature.outputs:
+        raise _sessions.not_ours(path)
+    names = {**signature.inputs, **signature.outputs}
+    wanted = (IMAGE, PREDICTIONS, PROBABILITIES)
+    tensors = [session.graph.get_tensor_by_name(names[key].name) if key in names else None for key in wanted]
+    text = ''
+    with contextlib.suppress(OSError), open(os.path.join(folder, _ASSETS, _METADATA), encoding='utf-8') as file:
+        text = file.read()
+    return _sessions.Tensors(*tensors, text)
+
+
 _EXAMPLE = """\
 import numpy as np
 import tensorflow as tf
@@ -80,10 +169,12 @@ register(
         noun='a SavedModel',
         write=write,
         run=run,
+        open=opened,
+        recognizes=recognizes,
         is_own=is_own,
         example_path='saved_model',
         tensors=(IMAGE, PREDICTIONS, PROBABILITIES),
         example=_EXAMPLE,
-        contents=('saved_model.pb', 'fingerprint.pb', 'variables'),
+        contents=('saved_model.pb', 'fingerprint.pb', 'variables', _ASSETS),
     )
 )

@@ -1,0 +1,94 @@
+"""Speed and memory of an export, measured in a process that loads nothing but its runtime."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import statistics
+import time
+
+import numpy as np
+
+from deeplab.benchmarking import children
+from deeplab.benchmarking.figures import ExportFigures, ExportRequest
+from deeplab.errors import OptionError
+from deeplab.prediction import exports
+from deeplab.registry import EXPORT_FORMATS
+from deeplab.utils import crop_sizes
+from deeplab.wording import option
+
+_LEAST_RUNS = 3
+_USUAL_SIZE = (513, 513)  # for an export that takes any size
+
+
+def measured(request: ExportRequest, plugins: tuple[str, ...] = ()) -> ExportFigures:
+    """Measures an export in a process of its own.
+
+    Raises:
+      UserError: it cannot be opened, or takes no images of this size.
+    """
+    threads = request.threads
+    pool = {} if threads is None else {'TF_NUM_INTRAOP_THREADS': str(threads), 'OMP_NUM_THREADS': str(threads)}
+    figures: ExportFigures = children.call('deeplab.benchmarking.exports:measure', request, plugins, pool)
+    return figures
+
+
+def measure(request: ExportRequest) -> ExportFigures:
+    """Measures an export; the function that the new process runs."""
+    record = EXPORT_FORMATS.get(request.format)
+    started = time.perf_counter()
+    for name in record.runs_with if record.is_portable else ('tensorflow',):
+        importlib.import_module(name)
+    imported = time.perf_counter()
+    with exports.opened(request.path, request.threads, record) as exported:
+        load = time.perf_counter() - imported
+        size = _size(request, exported.size, exported.takes_smaller, exported.metadata.get('output_stride', 1))
+        shape = (request.batch_size, *size, exported.channels)
+        images = np.random.default_rng(0).integers(0, 256, shape).astype(np.float32)
+        first, *later = _timed(lambda: exported.predict(images, False), request.seconds)
+    return ExportFigures(
+        threads=request.threads,
+        batch_size=request.batch_size,
+        size=size,
+        bytes=size_of(request.path),
+        import_seconds=imported - started,
+        load_seconds=load,
+        first_seconds=first,
+        seconds=statistics.median(later),
+        peak_bytes=children.peak_bytes_of(os.getpid()),
+    )
+
+
+def _size(request: ExportRequest, own: tuple[int, int] | None, takes_smaller: bool, alignment: int) -> tuple[int, int]:
+    """Returns the size of the images."""
+    size = request.size
+    if own is None:
+        return crop_sizes.above(size or _USUAL_SIZE, alignment)
+    if size is None or size == own:
+        return own
+    if takes_smaller and size[0] <= own[0] and size[1] <= own[1]:
+        return size
+    raise OptionError(
+        f"{option('BenchmarkOptions.image_size', size)}: '{request.path}' takes images of {own[0]} x {own[1]} pixels "
+        f'{"or less " if takes_smaller else ""}only. Omit it, or export the network with another '
+        f'{option("ModelOptions.crop_size")}'
+    )
+
+
+def _timed(run, seconds: float) -> list[float]:
+    """Returns the seconds of each run."""
+    found: list[float] = []
+    until = None
+    while len(found) <= _LEAST_RUNS or time.perf_counter() < until:
+        started = time.perf_counter()
+        run()
+        found.append(time.perf_counter() - started)
+        until = until or time.perf_counter() + seconds
+    return found
+
+
+def size_of(path: str) -> int:
+    """Returns the size in bytes of a file, or of all files in a folder."""
+    if os.path.isfile(path):
+        return os.path.getsize(path)
+    return sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(path) for name in names)

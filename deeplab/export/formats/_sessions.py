@@ -1,0 +1,116 @@
+"""Exports that TensorFlow itself runs: a frozen graph or a SavedModel, of this package or the original."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from deeplab.core.lazy import tf
+from deeplab.errors import CheckpointError, DataError, OptionError
+from deeplab.export import metadata, tensor_names
+from deeplab.registry import Exported, Outputs
+
+
+class Tensors(NamedTuple):
+    """Tensors of an export, and its metadata; None for what it does not have."""
+
+    image: Any
+    labels: Any
+    probabilities: Any
+    metadata: str | bytes = b''
+
+
+@contextlib.contextmanager
+def opened(path: str, load: Callable[[Any, str], Tensors]) -> Iterator[Exported]:
+    """Opens an export.
+
+    Args:
+      path: of the export.
+      load: adds it to the graph of a session.
+
+    Raises:
+      CheckpointError: it is damaged, or not one of DeepLab.
+    """
+    from google.protobuf import message
+
+    from deeplab.core import sessions
+    from deeplab.core.reasons import reason_of
+
+    with tf.Graph().as_default() as graph, sessions.open_session(graph) as session:
+        try:
+            tensors = load(session, path)
+        except (OSError, ValueError, tf.errors.OpError, message.DecodeError) as error:
+            if isinstance(error, CheckpointError):
+                raise
+            raise CheckpointError(f"The export '{path}' cannot be loaded ({reason_of(error)})") from None
+        yield _exported(path, session, tensors)
+
+
+def _exported(path: str, session: Any, tensors: Tensors) -> Exported:
+    """Describes an export in a session."""
+    image, labels, probabilities, text = tensors
+    kind = image.dtype.as_numpy_dtype
+    raw = tensor(session.graph, tensor_names.RAW_PREDICTIONS)
+    size = None
+    if raw is not None and raw.shape.rank == 3 and None not in raw.shape.as_list()[1:] and not _resizes(labels):
+        size = (int(raw.shape[1]), int(raw.shape[2]))
+    classes = probabilities.shape[-1] if probabilities is not None else None
+
+    def predict(images: np.ndarray, with_probabilities: bool) -> Outputs:
+        from deeplab.core.reasons import reason_of
+
+        if with_probabilities and probabilities is None:
+            raise OptionError(f"'{path}' has no output of probabilities. Export the network again")
+        fetches = [labels, probabilities][: 1 + with_probabilities]
+        found = []
+        try:
+            for each in images:
+                found.append(session.run(fetches, {image: _in_type(each, kind)[np.newaxis]}))
+        except tf.errors.InvalidArgumentError as error:
+            raise DataError(f'the exported network cannot predict it ({reason_of(error)})') from None
+        return Outputs(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
+
+    return Exported(
+        predict=predict,
+        size=size,
+        takes_smaller=True,
+        channels=int(image.shape[-1] or 3),
+        num_classes=int(classes) if classes else None,
+        has_probabilities=probabilities is not None,
+        bits=16 if kind == np.uint16 else 8,
+        metadata=metadata.loaded(text),
+    )
+
+
+def not_ours(path: str) -> CheckpointError:
+    """Returns the error for a graph that is not an export of DeepLab."""
+    return CheckpointError(
+        f"'{path}' is not an export of DeepLab: it lacks the tensors {tensor_names.IMAGE} and "
+        f'{tensor_names.PREDICTIONS}, or a signature with image and predictions. Give what deeplab export_model writes'
+    )
+
+
+def _in_type(image: np.ndarray, kind: Any) -> np.ndarray:
+    """Returns an image, 0 to 255, in the type of the network's input."""
+    if kind == np.uint16:
+        return np.rint(image.astype(np.float32) * 257).astype(np.uint16)
+    return np.rint(image).astype(kind) if image.dtype.kind == 'f' else image.astype(kind, copy=False)
+
+
+def tensor(graph: Any, name: str) -> Any:
+    """Returns the first output of an operation; None if there is no such operation."""
+    try:
+        return graph.get_tensor_by_name(f'{name}:0')
+    except KeyError:
+        return None
+
+
+def _resizes(predictions: Any) -> bool:
+    """Returns whether an exported network resizes images, and its predictions back to their own size."""
+    op = predictions.op
+    while op.type in ('Identity', 'Squeeze', 'Cast') and op.inputs:
+        op = op.inputs[0].op
+    return bool(op.type == 'ResizeNearestNeighbor')

@@ -1,0 +1,217 @@
+"""ONNX: one file for ONNX Runtime and other runtimes, in float32, float16 or 8 bits (QDQ)."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from deeplab.engines import onnxruntime as engine
+from deeplab.export import metadata, portable
+from deeplab.registry import Exported, ExportFormat, Outputs, Parameter, PortableNetwork, register
+from deeplab.utils import processors
+
+_NAMES = ('labels', 'probabilities')
+_QUANTIZED = ('Conv', 'MatMul', 'Gemm', 'Add', 'Mul', 'Concat', 'Clip', 'Relu', 'GlobalAveragePool', 'ReduceMean')
+
+
+def convert(network: PortableNetwork, path: str, onnx_opset: int) -> None:
+    """Writes the network, see `ExportFormat.convert`."""
+    import onnx
+
+    key = f'onnx {onnx_opset} {network.input_type}'  # it takes long
+    if key not in network.conversions:
+        converted = engine.converted(portable.with_input_type(network.graph, network.input_type), onnx_opset)
+        _rename(converted, network.graph.outputs)
+        network.conversions[key] = converted
+    model = copy.deepcopy(network.conversions[key])
+    if network.variant == 'float16':
+        model = _in_float16(model)
+    elif network.variant == 'int8':
+        model = _in_int8(model, network)
+    onnx.helper.set_model_props(
+        model,
+        {
+            metadata.KEY: metadata.dumped(network.metadata),
+            'class_names': ','.join(network.metadata.get('class_names', ())),
+        },
+    )
+    onnx.checker.check_model(model, full_check=True)
+    with open(path, 'wb') as file:
+        file.write(model.SerializeToString())
+
+
+def _rename(model: Any, outputs: tuple[str, ...]) -> None:
+    """Names input and outputs without the suffix of tensors of TensorFlow."""
+    names = dict(zip(outputs, _NAMES, strict=False)) | {model.graph.input[0].name: portable.IMAGES}
+    for value in (*model.graph.input, *model.graph.output):
+        value.name = names.get(value.name, value.name)
+    for node in model.graph.node:
+        for tensors in (node.input, node.output):
+            for i, name in enumerate(tensors):
+                tensors[i] = names.get(name, name)
+
+
+def _in_float16(model: Any) -> Any:
+    """Returns the model with weights and activations of float16; input and outputs keep their types."""
+    from onnxruntime.transformers import float16
+
+    converted = float16.convert_float_to_float16(model, keep_io_types=True)
+    _sort(converted)
+    return converted
+
+
+def _sort(model: Any) -> None:
+    """Orders the operations so that each comes after those that it reads."""
+    known = {each.name for each in (*model.graph.input, *model.graph.initializer)} | {''}
+    waiting, found = [*model.graph.node], []
+    while waiting:
+        ready = [node for node in waiting if known.issuperset(node.input)]
+        if not ready:
+            raise ValueError('the operations of the network form a circle')
+        waiting = [node for node in waiting if not known.issuperset(node.input)]
+        known.update(name for node in ready for name in node.output)
+        found += ready
+    del model.graph.node[:]
+    model.graph.node.extend(found)
+
+
+def _in_int8(model: Any, network: PortableNetwork) -> Any:
+    """Returns the model with 8-bit weights and activations, between operations that quantize and dequantize (QDQ)."""
+    import onnx
+    from onnxruntime import quantization
+
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = (os.path.join(folder, name) for name in ('float.onnx', 'int8.onnx'))
+        onnx.save(model, source)
+        quantization.quantize_static(
+            source,
+            target,
+            _Reader(network),
+            quant_format=quantization.QuantFormat.QDQ,
+            op_types_to_quantize=list(_QUANTIZED),
+            per_channel=True,
+            activation_type=quantization.QuantType.QUInt8,
+            weight_type=quantization.QuantType.QInt8,
+        )
+        return onnx.load(target)
+
+
+class _Reader:
+    """Images for calibration, as ONNX Runtime reads them."""
+
+    def __init__(self, network: PortableNetwork) -> None:
+        self._images = portable.full_range(network)
+        self._type = network.input_type
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        """Returns the next image by the name of the input; None at the end."""
+        image = next(self._images, None)
+        return None if image is None else {portable.IMAGES: image.astype(self._type)}
+
+
+def recognizes(path: str) -> bool:
+    """Returns whether a file is an ONNX model; only its name shows that."""
+    return path.endswith('.onnx')
+
+
+def is_own(path: str) -> bool:
+    """Returns whether a file was written by `convert`."""
+    with open(path, 'rb') as file:
+        return b'metadata_version' in file.read()
+
+
+@contextlib.contextmanager
+def opened(path: str, threads: int | None) -> Iterator[Exported]:
+    """Opens a model, see `ExportFormat.open`."""
+    session = engine.session_of(path, threads or processors.available_cores())
+    facts = metadata.loaded(session.get_modelmeta().custom_metadata_map.get(metadata.KEY, ''))
+    image, *_ = session.get_inputs()
+    outputs = sorted(session.get_outputs(), key=lambda output: len(output.shape))  # labels first
+    names = [output.name for output in outputs]
+    kind = np.uint8 if 'uint8' in image.type else np.float32
+    batch, height, width, channels = image.shape
+
+    def predict(images: np.ndarray, with_probabilities: bool) -> Outputs:
+        step = 1 if isinstance(batch, int) else max(len(images), 1)
+        parts = [np.rint(images).astype(kind) if kind == np.uint8 else images.astype(kind, copy=False)]
+        parts = [parts[0][i : i + step] for i in range(0, len(images), step)]
+        found = [session.run(names[: 1 + with_probabilities], {image.name: part}) for part in parts]
+        labels, *scores = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        return Outputs(labels.astype(np.int32, copy=False), *(each.astype(np.float32, copy=False) for each in scores))
+
+    has_size = isinstance(height, int) and isinstance(width, int)
+    yield Exported(
+        predict=predict,
+        size=(height, width) if has_size else None,
+        takes_smaller=False,
+        channels=channels,
+        num_classes=_count(facts, outputs),
+        has_probabilities=len(outputs) > 1,
+        bits=int(facts.get('image_bits', 8)),
+        metadata=facts,
+    )
+
+
+def _count(facts: Mapping[str, Any], outputs: list[Any]) -> int | None:
+    """Returns the number of classes, if metadata or probabilities show it."""
+    if facts.get('class_names'):
+        return len(facts['class_names'])
+    return int(outputs[1].shape[-1]) if len(outputs) > 1 and isinstance(outputs[1].shape[-1], int) else None
+
+
+def activations(path: str, images: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns all activations for images, see `ExportFormat.activations`."""
+    import onnx
+
+    model = onnx.load(path)
+    names = [
+        name for node in model.graph.node if node.op_type not in ('QuantizeLinear', 'Cast') for name in node.output
+    ]
+    known = {output.name for output in model.graph.output}
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in known)
+    session = engine.session_of(model.SerializeToString(), processors.available_cores())
+    image, *_ = session.get_inputs()
+    values = session.run(names, {image.name: images.astype(np.uint8 if 'uint8' in image.type else np.float32)})
+    found: dict[str, np.ndarray] = {}
+    for name, value in zip(names, values, strict=True):
+        if np.issubdtype(value.dtype, np.floating):
+            plain = name.removesuffix('_DequantizeLinear_Output').removesuffix('_QuantizeLinear_Input')
+            found[plain] = value.astype(np.float32)
+    return found
+
+
+_EXAMPLE = """\
+import numpy as np
+import onnxruntime  # pip install onnxruntime
+
+session = onnxruntime.InferenceSession({path!r})
+image = {image}  # resized or padded to the size of the network
+kind = np.uint8 if 'uint8' in session.get_inputs()[0].type else np.float32
+labels = session.run(['labels'], {{'images': image[np.newaxis].astype(kind)}})[0][0]"""
+
+register(
+    ExportFormat(
+        name='onnx',
+        summary='One file for ONNX Runtime and other runtimes.',
+        noun='an ONNX model',
+        convert=convert,
+        open=opened,
+        activations=activations,
+        recognizes=recognizes,
+        variants=('float32', 'float16', 'int8'),
+        is_own=is_own,
+        example_path='model.onnx',
+        tensors=('images', 'labels', 'probabilities'),
+        example=_EXAMPLE,
+        parameters=(Parameter('onnx_opset', 18, 'Version of the operations of onnx.', range='[13, 23]'),),
+        requires=('onnxruntime', 'tf2onnx', 'onnx'),
+        runs_with=('onnxruntime',),
+        install="'deeplab[onnx]'",
+    )
+)

@@ -1,0 +1,130 @@
+"""OpenVINO: a folder with model.xml and model.bin, in float32, with float16 weights, or in 8 bits (NNCF)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from deeplab.engines import openvino as engine
+from deeplab.export import metadata, portable
+from deeplab.registry import Exported, ExportFormat, Outputs, PortableNetwork, register
+from deeplab.utils import packages, processors
+from deeplab.wording import option
+
+MODEL = 'model.xml'
+WEIGHTS = 'model.bin'
+_NAMES = ('labels', 'probabilities')
+
+
+def convert(network: PortableNetwork, folder: str) -> None:
+    """Writes the network, see `ExportFormat.convert`."""
+    if network.variant == 'int8':
+        packages.require(['nncf'], option('ExportOptions.formats', 'openvino:int8'), "'deeplab[nncf]'")
+    os.makedirs(folder)
+    model = engine.converted(portable.with_input_type(network.graph, network.input_type), folder)
+    model.inputs[0].get_tensor().set_names({portable.IMAGES})
+    for output, name in zip(_ranked(model), _NAMES, strict=False):
+        output.get_tensor().set_names({name})
+    if network.variant == 'int8':
+        model = _in_int8(model, network)
+    model.set_rt_info(metadata.dumped(network.metadata), [metadata.KEY, 'metadata'])
+    engine.package().save_model(model, os.path.join(folder, MODEL), compress_to_fp16=network.variant == 'float16')
+
+
+def _ranked(model: Any) -> list[Any]:
+    """Returns the outputs, labels first."""
+    return sorted(model.outputs, key=lambda output: len(output.partial_shape))
+
+
+def _in_int8(model: Any, network: PortableNetwork) -> Any:
+    """Returns the model with 8-bit weights and activations."""
+    import nncf
+
+    images = [image.astype(network.input_type) for image in portable.full_range(network)]
+    return nncf.quantize(model, nncf.Dataset(images), subset_size=len(images))
+
+
+def recognizes(path: str) -> bool:
+    """Returns whether a path is a model, or a folder with one."""
+    return path.endswith('.xml') or os.path.isfile(os.path.join(path, MODEL))
+
+
+def is_own(path: str) -> bool:
+    """Returns whether a file model.xml was written by `convert`."""
+    with open(path, 'rb') as file:
+        return b'metadata_version' in file.read()
+
+
+@contextlib.contextmanager
+def opened(path: str, threads: int | None) -> Iterator[Exported]:
+    """Opens a model, see `ExportFormat.open`."""
+    core = engine.package().Core()
+    model = core.read_model(os.path.join(path, MODEL) if os.path.isdir(path) else path)
+    facts = {}
+    if model.has_rt_info([metadata.KEY, 'metadata']):
+        facts = metadata.loaded(str(model.get_rt_info([metadata.KEY, 'metadata']).astype(str)))
+    compiled = core.compile_model(model, 'CPU', engine.settings('float32', threads or processors.available_cores()))
+    image = compiled.inputs[0]
+    batch, height, width, channels = image.partial_shape
+    outputs = _ranked(compiled)
+    request = compiled.create_infer_request()
+    kind = image.element_type.to_dtype().type
+
+    def run(images: np.ndarray, with_probabilities: bool) -> list[np.ndarray]:
+        request.infer([np.ascontiguousarray(images)], share_inputs=True)
+        return [request.get_tensor(output).data.copy() for output in outputs[: 1 + with_probabilities]]
+
+    def predict(images: np.ndarray, with_probabilities: bool) -> Outputs:
+        images = np.rint(images).astype(kind) if kind == np.uint8 else images.astype(kind, copy=False)
+        step = max(len(images), 1) if batch.is_dynamic else 1
+        found = [run(images[i : i + step], with_probabilities) for i in range(0, len(images), step)]
+        labels, *scores = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        return Outputs(labels.astype(np.int32), *scores)
+
+    has_size = not (height.is_dynamic or width.is_dynamic)
+    classes = outputs[1].partial_shape[3] if len(outputs) > 1 else None
+    known = None if classes is None or classes.is_dynamic else classes.get_length()
+    yield Exported(
+        predict=predict,
+        size=(height.get_length(), width.get_length()) if has_size else None,
+        takes_smaller=False,
+        channels=channels.get_length(),
+        num_classes=len(facts['class_names']) if facts.get('class_names') else known,
+        has_probabilities=len(outputs) > 1,
+        bits=int(facts.get('image_bits', 8)),
+        metadata=facts,
+    )
+
+
+_EXAMPLE = """\
+import numpy as np
+import openvino  # pip install openvino
+
+compiled = openvino.Core().compile_model({path!r} + '/model.xml', 'CPU')
+image = {image}  # resized or padded to the size of the network
+kind = compiled.input('images').element_type.to_dtype()
+labels = compiled(image[np.newaxis].astype(kind))['labels'][0]"""
+
+register(
+    ExportFormat(
+        name='openvino',
+        summary='A folder with a model of OpenVINO.',
+        noun='an OpenVINO model',
+        convert=convert,
+        open=opened,
+        recognizes=recognizes,
+        variants=('float32', 'float16', 'int8'),
+        is_own=is_own,
+        example_path='openvino',
+        tensors=('images', 'labels', 'probabilities'),
+        example=_EXAMPLE,
+        contents=(MODEL, WEIGHTS),
+        requires=('openvino',),
+        runs_with=('openvino',),
+        install="'deeplab[openvino]'",
+    )
+)

@@ -1,0 +1,199 @@
+"""TensorFlow Lite: one file for phones and boards, in float32, with float16 weights, or in 8 bits.
+
+Class names and metadata are files in a ZIP archive at the end of the model, where tools for TensorFlow Lite keep such
+files: interpreters ignore them, and every program that reads ZIP archives shows them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import warnings
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from deeplab.core.lazy import tf
+from deeplab.engines import tflite as engine
+from deeplab.export import metadata, portable
+from deeplab.registry import Exported, ExportFormat, Outputs, PortableNetwork, register
+from deeplab.utils import processors
+
+_METADATA, _LABELS = 'deeplab.json', 'labels.txt'
+_MARK = b'TFL3'  # bytes 4 to 7 of every model
+
+
+def convert(network: PortableNetwork, path: str) -> None:
+    """Writes the network, see `ExportFormat.convert`."""
+    kind = network.input_type
+
+    def configure(converter: Any) -> None:
+        if network.variant != 'float32':
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        if network.variant == 'float16':
+            converter.target_spec.supported_types = [tf.float16]
+        if network.variant == 'int8':
+            converter.representative_dataset = lambda: ([image] for image in portable.full_range(network))
+            converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
+            converter.inference_input_type = tf.as_dtype(kind)
+
+    is_int8 = network.variant == 'int8'  # the converter changes the type of the input
+    graph = network.graph if is_int8 else portable.with_input_type(network.graph, kind)
+    content = engine.converted(graph, configure)
+    with open(path, 'wb') as file:
+        file.write(content)
+    with zipfile.ZipFile(path, 'a') as archive:
+        archive.writestr(_LABELS, '\n'.join(network.metadata.get('class_names', ())) + '\n')
+        archive.writestr(_METADATA, metadata.dumped(network.metadata))
+
+
+def is_model(path: str) -> bool:
+    """Returns whether a file is a model of TensorFlow Lite."""
+    with contextlib.suppress(OSError), open(path, 'rb') as file:
+        return file.read(8)[4:] == _MARK
+    return False
+
+
+def is_own(path: str) -> bool:
+    """Returns whether a file was written by `convert`."""
+    return is_model(path) and bool(_metadata(path))
+
+
+def _metadata(path: str) -> dict[str, Any]:
+    """Returns the metadata of a model; empty if it has none."""
+    with contextlib.suppress(OSError, KeyError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        return metadata.loaded(archive.read(_METADATA))
+    return {}
+
+
+@contextlib.contextmanager
+def opened(path: str, threads: int | None) -> Iterator[Exported]:
+    """Opens a model, see `ExportFormat.open`."""
+    facts = _metadata(path)
+    interpreter = _interpreter(path, threads)
+    image, *_ = interpreter.get_input_details()
+    outputs = sorted(interpreter.get_output_details(), key=lambda each: len(each['shape']))
+    sides = [int(side) for side in image.get('shape_signature', image['shape'])]
+    shape: tuple[int, ...] = ()
+
+    def predict(images: np.ndarray, with_probabilities: bool) -> Outputs:
+        nonlocal shape
+        found = []
+        for batch in (images[i : i + 1] for i in range(len(images))):
+            if batch.shape != shape:
+                interpreter.resize_tensor_input(image['index'], batch.shape)
+                interpreter.allocate_tensors()
+                shape = batch.shape
+            interpreter.set_tensor(image['index'], _quantized(batch, image))
+            interpreter.invoke()
+            wanted = outputs[: 1 + with_probabilities]
+            found.append([interpreter.get_tensor(each['index']).astype(_type(i)) for i, each in enumerate(wanted)])
+        return Outputs(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
+
+    yield Exported(
+        predict=predict,
+        size=None if min(sides[1:3]) < 1 else (sides[1], sides[2]),
+        takes_smaller=False,
+        channels=sides[3],
+        num_classes=_count(facts, outputs),
+        has_probabilities=len(outputs) > 1,
+        bits=int(facts.get('image_bits', 8)),
+        metadata=facts,
+    )
+
+
+def _type(number: int) -> type:
+    """Returns the type of an output: of labels, or of probabilities."""
+    return np.float32 if number else np.int32
+
+
+def _count(facts: Mapping[str, Any], outputs: list[Any]) -> int | None:
+    """Returns the number of classes, if metadata or probabilities show it."""
+    if facts.get('class_names'):
+        return len(facts['class_names'])
+    return int(outputs[1]['shape'][-1]) if len(outputs) > 1 else None
+
+
+def _interpreter(path: str, threads: int | None, **more: Any) -> Any:
+    """Returns an interpreter of a model."""
+    return engine.interpreter_class()(model_path=path, num_threads=threads or processors.available_cores(), **more)
+
+
+def _quantized(images: np.ndarray, details: Mapping[str, Any]) -> np.ndarray:
+    """Returns images, 0 to 255, as an input takes them."""
+    kind = details['dtype']
+    if kind == np.float32:
+        return images.astype(np.float32, copy=False)
+    scale, zero = details['quantization']
+    values = images / scale + zero if scale else images
+    limits = np.iinfo(kind)
+    return np.clip(np.rint(values), limits.min, limits.max).astype(kind)
+
+
+def activations(path: str, images: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns all activations for images, see `ExportFormat.activations`."""
+    resolvers = sys.modules[engine.interpreter_class().__module__].OpResolverType
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', UserWarning)  # that keeping all tensors is for debugging
+        interpreter = _interpreter(
+            path,
+            None,
+            experimental_preserve_all_tensors=True,
+            experimental_op_resolver_type=resolvers.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        )
+    image, *_ = interpreter.get_input_details()
+    interpreter.resize_tensor_input(image['index'], images.shape)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(image['index'], _quantized(images, image))
+    interpreter.invoke()
+    found = {}
+    for step in interpreter._get_ops_details():
+        for index in step['outputs']:
+            details = interpreter._get_tensor_details(index, 0)
+            try:
+                values = interpreter.get_tensor(index)
+            except ValueError:  # of an operation that another one has taken over
+                continue
+            scale, zero = details['quantization']
+            if np.issubdtype(values.dtype, np.floating) or scale:
+                values = values.astype(np.float32)
+                found[_layer(details['name'])] = (values - zero) * scale if scale else values
+    return found
+
+
+def _layer(name: str) -> str:
+    """Returns the name of the layer in that of a tensor, which lists all operations that were merged to one."""
+    return name.partition(';')[0]
+
+
+_EXAMPLE = """\
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter  # pip install ai-edge-litert; tf.lite.Interpreter is the same
+
+interpreter = Interpreter({path!r})
+interpreter.allocate_tensors()
+image = {image}  # resized or padded to the size of the network
+details = interpreter.get_input_details()[0]
+interpreter.set_tensor(details['index'], image[np.newaxis].astype(details['dtype']))
+interpreter.invoke()
+labels = interpreter.get_tensor(interpreter.get_output_details()[0]['index'])[0]"""
+
+register(
+    ExportFormat(
+        name='tflite',
+        summary='One file for TensorFlow Lite on phones and boards.',
+        noun='a TensorFlow Lite model',
+        convert=convert,
+        open=opened,
+        activations=activations,
+        recognizes=is_model,
+        variants=('float32', 'float16', 'dynamic_int8', 'int8'),
+        is_own=is_own,
+        example_path='model.tflite',
+        tensors=('images', 'labels', 'probabilities'),
+        example=_EXAMPLE,
+        install="'deeplab[tflite]'",
+    )
+)

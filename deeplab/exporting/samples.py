@@ -1,0 +1,91 @@
+"""Images on which an export is calibrated, or compared with its checkpoint: of a split, or made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from deeplab import common, input_preprocess
+from deeplab.core import sessions
+from deeplab.datasets import segmentation_dataset
+from deeplab.datasets.record_index import RecordIndex
+from deeplab.errors import DataError
+from deeplab.options import ExportOptions
+from deeplab.prediction.runners import padded
+from deeplab.utils import input_generator
+from deeplab.wording import option
+
+
+def calibration(options: ExportOptions, dataset: str, mean_pixel: np.ndarray) -> Iterator[np.ndarray]:
+    """Yields images of the calibration split, padded or cut to the crop: [1, h, w, channels] float32, 0 to 255.
+
+    Raises:
+      DataError: the split does not exist, or has no image.
+    """
+    split, number = options.conversion.calibration_split, options.conversion.calibration_images
+    crop_size = options.model.crop_size
+    assert crop_size is not None
+    for image in of_split(options, dataset, split, number, 'ConversionOptions.calibration_split'):
+        yield padded(image[np.newaxis, : crop_size[0], : crop_size[1]], crop_size, mean_pixel)
+
+
+def of_split(options: ExportOptions, dataset: str, split: str, number: int, field: str) -> Iterator[np.ndarray]:
+    """Yields images of a split, evenly spaced over its records: [h, w, channels] float32, 0 to 255.
+
+    Args:
+      options: the folder of the records, and the channels of the network.
+      dataset: name or file of the data set.
+      split: its name.
+      number: the most images that are needed.
+      field: option that names the split, for messages.
+
+    Raises:
+      DataError: the split does not exist, has no image, or images of other channels.
+    """
+    directory = options.proof.dataset_dir
+    assert directory is not None  # the options have checked it
+    found = segmentation_dataset.get_dataset(dataset, split, directory)
+    index = RecordIndex.walk(found.shards, False)
+    count = len(index)
+    if not count:
+        raise DataError(
+            f"{option(field, split)}: the split has no image in '{directory}'. Give another split, or build its records"
+        )
+    descriptor = found.descriptor
+    if descriptor.image_channels != options.model.input_channels:
+        raise DataError(
+            f'{option(field, split)}: its images have {descriptor.image_channels} channels, those of the network '
+            f'{options.model.input_channels}. Give the data set of the training'
+        )
+    reader = input_generator.RecordReader(index, descriptor.image_channels, descriptor.image_bits)
+    records = np.unique(np.linspace(0, count - 1, min(number, count)).astype(np.int64))
+    steps = [
+        input_preprocess.resize_to_range(options.resize),
+        input_preprocess.note_size,
+        input_preprocess.to_numbers,
+    ]
+    with tf.Graph().as_default():
+        pipeline = input_generator.get(reader, steps, 1, False, records, with_label=False)
+        with sessions.open_session() as running, input_generator.explain_input_errors(reader):
+            running.run(pipeline.initializer)
+            for _ in records:
+                sample = running.run(pipeline.samples)
+                height, width = int(sample[common.HEIGHT][0]), int(sample[common.WIDTH][0])
+                yield sample[common.IMAGE][0, :height, :width]
+
+
+def made(options: ExportOptions) -> list[np.ndarray]:
+    """Returns images that are the same in each run: colored areas with noise, [h, w, channels] float32, 0 to 255."""
+    crop_size = options.model.crop_size
+    assert crop_size is not None
+    found = []
+    for number in range(options.proof.sample_images):
+        rng = np.random.default_rng(number)
+        height, width = crop_size
+        rows, columns = (np.sort(rng.integers(0, 4 + number, side)) for side in (height, width))
+        areas = rng.integers(0, 256, (4 + number, 4 + number, options.model.input_channels))
+        noise = rng.normal(0, 15, (height, width, areas.shape[2]))
+        found.append(np.clip(np.rint(areas[rows][:, columns] + noise), 0, 255).astype(np.float32))
+    return found

@@ -1,0 +1,244 @@
+"""Exports to the formats of other runtimes: proof, metadata, and that `Predictor` runs them.
+
+The network is the tiny one of the tests of prediction, with a made data set.
+
+Covers exporting/destinations.py, exporting/proof.py, exporting/reference.py, exporting/results.py,
+exporting/samples.py, exporting/work.py, export/metadata.py, export/portable.py, export/formats/tflite.py,
+export/formats/onnx.py, export/formats/openvino.py, prediction/exports.py, datasets/class_names.py,
+utils/run_datasets.py, benchmarking/exports.py and benchmarking/machine.py.
+"""
+
+import dataclasses
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from deeplab import Predictor, export_model
+from deeplab.benchmarking import exports as export_figures
+from deeplab.benchmarking.figures import ExportFigures
+from deeplab.errors import CheckpointError, OptionError, UserError
+from deeplab.export import metadata
+from deeplab.exporting import proof, work
+from deeplab.options import ConversionOptions, ExportOptions, ProofOptions
+from deeplab.prediction import exports
+from deeplab.registry import EXPORT_FORMATS
+from deeplab.utils import packages
+from tests.datasets import files
+from tests.prediction import setup
+
+pytestmark = pytest.mark.usefixtures('tiny_network')
+MODEL = dataclasses.replace(setup.MODEL, crop_size=(33, 49))
+FIGURES = ExportFigures(None, 1, (33, 49), 1000, 0.1, 0.1, 0.01, 0.01, 10**8)
+
+
+@pytest.fixture(scope='module')
+def training(tmp_path_factory):
+    """A checkpoint with its run.json, and records of its data set."""
+    folder = setup.write_training(tmp_path_factory.mktemp('exports') / 'log', MODEL)
+    records = [files.record(seed, 33 - seed, 49 - seed) for seed in range(3)]
+    files.write_split(folder, 'train', [records])
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def no_process(monkeypatch):
+    """Speed and memory are measured in a process of its own, which one test alone starts."""
+    monkeypatch.setattr(work.exports, 'measured', lambda request: FIGURES)
+
+
+def _options(training, path, *formats, proof_options=None, **conversion):
+    return ExportOptions(
+        MODEL,
+        str(training / 'model.ckpt-7'),
+        str(path),
+        formats=formats,
+        conversion=ConversionOptions(**conversion),
+        proof=proof_options or ProofOptions(),
+    )
+
+
+def _with_records(training, **changes):
+    return ProofOptions(dataset_dir=str(training), sample_images=2, **changes)
+
+
+def _skip_without(name):
+    if missing := packages.missing(EXPORT_FORMATS.get(name).requires):
+        pytest.skip(f'{missing} are not installed')
+
+
+def test_tflite_is_proven_described_and_predicts(training, tmp_path):
+    path = tmp_path / 'out' / 'm.tflite'
+    options = _options(
+        training, path, 'tflite', outputs='probabilities', proof_options=_with_records(training, verify_split='train')
+    )
+    result = export_model.run(options)
+    (found,) = result.proofs
+    assert found.comparison.agreement > 0.999 and found.comparison.difference < 1e-4
+    assert found.verified.images == 3
+    assert found.verified.miou == pytest.approx(found.verified.checkpoint_miou, abs=1e-3)
+    assert found.verified.difference[1] <= found.verified.difference[0] <= found.verified.difference[2]
+    written = json.loads((tmp_path / 'out' / 'export.json').read_text())
+    assert written['exports']['m.tflite']['verified']['split'] == 'train'
+    assert {'figures', 'comparison', 'checkpoint'} <= written['exports']['m.tflite'].keys()
+    assert f'All figures: {tmp_path}/out/export.json' in result.report
+    with zipfile.ZipFile(path) as archive:
+        assert archive.read('labels.txt').decode().split() == setup.CLASSES
+    image = setup.pixels(20, 40)
+    with Predictor.from_checkpoint(training, crop_size=(33, 49)) as predictor, Predictor.from_export(path) as exported:
+        assert exported.class_names == tuple(setup.CLASSES)
+        assert exported.colors.tolist() == setup.COLORS
+        np.testing.assert_array_equal(exported(image).labels, predictor(image).labels)
+        np.testing.assert_allclose(exported(image).probabilities, predictor(image).probabilities, atol=1e-4)
+        assert exported(setup.pixels(50, 60)).labels.shape == (50, 60)  # in windows
+
+
+def test_int8_is_calibrated_and_a_loss_names_its_layers(training, tmp_path):
+    path = tmp_path / 'm.tflite'
+    options = _options(training, path, 'tflite:int8', input_type='uint8', proof_options=_with_records(training))
+    (found,) = export_model.run(options).proofs
+    assert found.comparison.agreement > 0.8
+    with exports.opened(str(path)) as exported:
+        assert exported.metadata['variant'] == 'int8' and not exported.has_probabilities
+    lost = proof.Verified('train', 3, 0.5, 0.3, (-0.2, -0.3, -0.1))
+    limit = dataclasses.replace(options.proof, verify_split='train', max_miou_loss=0.1)
+    refused = dataclasses.replace(options, proof=limit, export_path=str(tmp_path / 'refused' / 'm.tflite'))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proof.Verification, 'of', lambda self, export: lost)
+        with pytest.raises(OptionError, match=r'0\.3000.*0\.5000.*max_miou_loss=0\.1.*of the deviation'):
+            export_model.run(refused)
+    assert not list((tmp_path / 'refused').iterdir())
+
+
+def test_layers_by_error_finds_the_one_that_is_wrong():
+    exact = {name: np.random.default_rng(0).normal(size=(4, 5)) for name in 'abc'}
+    wrong = {**exact, 'b': exact['b'] + 1.0, 'c': exact['c'] + 1.0}
+    activations = {'exact': exact, 'wrong': wrong}
+    record = dataclasses.replace(EXPORT_FORMATS.get('tflite'), activations=lambda path, image: activations[path])
+    (name, error), *_ = proof.layers_by_error(record, 'wrong', 'exact', None)
+    assert name == 'b' and error == pytest.approx(1.0 / exact['b'].std(), rel=0.01)
+
+
+def test_several_formats_in_a_folder(training, tmp_path):
+    _skip_without('openvino')
+    result = export_model.run(
+        _options(training, tmp_path / 'all', 'openvino', 'openvino:float16', 'frozen', 'saved_model')
+    )
+    assert {each.path.rpartition('/')[2] for each in result.proofs} == {
+        'openvino',
+        'openvino_float16',
+        'frozen_inference_graph.pb',
+        'saved_model',
+    }
+    image = setup.pixels(33, 49)
+    with Predictor.from_checkpoint(training, crop_size=(33, 49)) as predictor:
+        expected = predictor(image).labels
+    for each in result.proofs:
+        with Predictor.from_export(each.path) as exported:
+            assert exported.class_names == tuple(setup.CLASSES), each.path
+            assert np.mean(exported(image).labels == expected) > 0.99
+
+
+@pytest.mark.slow
+def test_onnx_in_each_variant(training, tmp_path):
+    _skip_without('onnx')
+    formats = ('onnx', 'onnx:float16', 'onnx:int8')
+    result = export_model.run(_options(training, tmp_path, *formats, proof_options=_with_records(training)))
+    least = {'float32': 0.9999, 'float16': 0.99, 'int8': 0.8}
+    for each in result.proofs:
+        assert each.comparison.agreement > least[each.variant], each.variant
+        with Predictor.from_export(each.path) as exported:
+            assert exported.class_names == tuple(setup.CLASSES)
+
+
+@pytest.mark.parametrize('name', ['tflite', 'openvino'])
+def test_any_size_and_number_of_images(name, training, tmp_path):
+    _skip_without(name)
+    path = str(tmp_path / 'model')
+    export_model.run(_options(training, path, name, is_resizable=True, has_dynamic_batch=name != 'tflite'))
+    images = np.stack([setup.pixels(40, 70, seed) for seed in range(2)])
+    with Predictor.from_checkpoint(training) as predictor, exports.opened(path) as exported:
+        assert exported.size is None
+        for image in images:
+            assert predictor(image).labels.shape == (40, 70)
+    with Predictor.from_export(path) as found, Predictor.from_checkpoint(training) as predictor:
+        for image in images:
+            np.testing.assert_array_equal(found(image).labels, predictor(image).labels)
+
+
+def test_figures_are_measured_in_a_process(training, tmp_path, monkeypatch):
+    monkeypatch.undo()
+    path = tmp_path / 'm.tflite'
+    request = export_figures.ExportRequest(str(path), 'tflite', 1, 2, seconds=0.01)
+    with pytest.raises(CheckpointError, match=r'm\.tflite.*cannot be loaded'):
+        export_figures.measure(request)
+    monkeypatch.setattr(work.exports, 'measured', export_figures.measure)
+    (found,) = export_model.run(_options(training, path, 'tflite')).proofs
+    assert found.figures.size == (33, 49) and found.figures.bytes == path.stat().st_size
+    assert export_figures.measure(request).batch_size == 2
+    with pytest.raises(OptionError, match='33 x 49'):
+        export_figures.measure(dataclasses.replace(request, size=(65, 65)))
+
+
+# --- What is refused -------------------------------------------------------------------------------------------------
+
+
+def _refused(options, *parts):
+    with pytest.raises(UserError) as caught:
+        export_model.run(options)
+    for part in parts:
+        assert part in str(caught.value)
+    assert '\n' not in str(caught.value)
+
+
+def test_records_that_are_not_there(training, tmp_path):
+    files.write_split(training, 'empty', [[]])
+    proof_options = _with_records(training)
+    for split, reason in (('none', "'none-*'"), ('empty', 'no image')):
+        _refused(
+            _options(training, tmp_path / 'out', 'tflite:int8', calibration_split=split, proof_options=proof_options),
+            reason,
+        )
+    other = dataclasses.replace(proof_options, dataset='pascal_voc_seg')
+    _refused(_options(training, tmp_path / 'out', 'tflite:int8', proof_options=other), '4 classes', '21')
+    assert not (tmp_path / 'out').exists()
+
+
+def test_an_operation_that_a_format_lacks(training, tmp_path, monkeypatch):
+    def fail(graph, configure):
+        raise ValueError('Error: the following ops need custom ops:\n\tcustom ops: MatMul, Softmax\nDetails:')
+
+    monkeypatch.setattr('deeplab.engines.tflite.converted', fail)
+    options = _options(training, tmp_path / 'm.tflite', 'tflite', outputs='probabilities', is_resizable=True)
+    _refused(options, 'tflite:float32', 'Softmax', 'is_resizable')
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_extra_and_a_full_disk(training, tmp_path, monkeypatch, full_disk):
+    monkeypatch.setattr(packages, 'missing', lambda names: list(names))
+    _refused(_options(training, tmp_path / 'm.onnx', 'onnx'), "pip install 'deeplab[onnx]'")
+    monkeypatch.undo()
+    with full_disk(1000):
+        _refused(_options(training, tmp_path / 'm.tflite', 'tflite'), 'export_path', 'File too large')
+    assert not list(tmp_path.iterdir())
+
+
+def test_exports_that_cannot_be_opened(tmp_path):
+    damaged = tmp_path / 'damaged.tflite'
+    damaged.write_bytes(b'\x1c\0\0\0TFL3' + b'\xff' * 64)
+    (tmp_path / 'model.onnx').write_bytes(b'no model')
+    (tmp_path / 'ov').mkdir()
+    (tmp_path / 'ov' / 'model.xml').write_text('<net>')
+    for name in ('damaged.tflite', 'model.onnx', 'ov', 'missing.tflite'):
+        record = exports.format_of(str(tmp_path / name))
+        if record is not None and packages.missing(record.runs_with):
+            continue
+        with pytest.raises(CheckpointError, match=f'{name}.*cannot be loaded') as caught:
+            Predictor.from_export(tmp_path / name)
+        assert '\n' not in str(caught.value)
+
+
+def test_metadata_that_is_none():
+    assert metadata.loaded('') == metadata.loaded('[1]') == metadata.loaded('{"a": 1}') == {}
+    assert metadata.classes_in({}) is None
