@@ -30,6 +30,8 @@ setuptools.setup(
     extras_require={
         'cuda': ['tensorflow[and-cuda]>=2.21,<2.22'],
         'openvino': ['openvino>=2025.0,<2027'],
+        'nncf': ['nncf>=2.14,<4', 'openvino>=2025.0,<2027'],
+        'onnx': ['onnx>=1.17,<2', 'onnxruntime>=1.20,<2', 'tf2onnx>=1.16,<2'],
         'onnxruntime': ['onnx>=1.17,<2', 'onnxruntime>=1.20,<2', 'tf2onnx>=1.16,<2'],
         'tflite': ['ai-edge-litert>=1.2,<3'],
         'yaml': ['pyyaml>=6.0'],

@@ -11,6 +11,7 @@ from deeplab.errors import DataError
 from deeplab.registry import FrozenGraph, PortableNetwork
 
 IMAGES = 'images'
+PREFIX = 'network/'  # of the names of layers, if the type of the images was changed
 
 
 def with_input_type(graph: FrozenGraph, kind: str) -> FrozenGraph:
@@ -20,7 +21,7 @@ def with_input_type(graph: FrozenGraph, kind: str) -> FrozenGraph:
     with tf.Graph().as_default() as own:
         images = tf.compat.v1.placeholder(tf.as_dtype(kind), graph.shape, name=IMAGES)
         inputs = {graph.image.partition(':')[0]: tf.cast(images, tf.float32, name='float_images')}
-        found = tf.graph_util.import_graph_def(graph.graph_def, inputs, graph.outputs, name='network')
+        found = tf.graph_util.import_graph_def(graph.graph_def, inputs, graph.outputs, name=PREFIX.rstrip('/'))
         names = ('labels', 'probabilities')
         outputs = [tf.identity(tensor, name=name).name for tensor, name in zip(found, names, strict=False)]
     labels, *probabilities = outputs

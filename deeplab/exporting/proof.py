@@ -11,6 +11,7 @@ from absl import logging
 from deeplab import input_preprocess
 from deeplab.core import metrics
 from deeplab.evaluation import runner
+from deeplab.export import portable
 from deeplab.exporting.reference import Reference
 from deeplab.options import DatasetOptions, ExportOptions
 from deeplab.prediction.runners import ExportRunner
@@ -130,7 +131,10 @@ def layers_by_error(record: ExportFormat, path: str, exact_path: str, image: np.
       image: [1, h, w, channels].
     """
     assert record.activations is not None
-    found, expected = record.activations(path, image), record.activations(exact_path, image)
+    found, expected = (
+        {name.removeprefix(portable.PREFIX): values for name, values in record.activations(each, image).items()}
+        for each in (path, exact_path)
+    )
     added = []
     before = 0.0
     for name, values in expected.items():

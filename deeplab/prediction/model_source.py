@@ -18,6 +18,7 @@ from deeplab.datasets.class_names import Classes, classes_of
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, ResizeOptions
 from deeplab.options.parameters import parameters_of
+from deeplab.prediction import exports
 from deeplab.registry import BACKBONES
 from deeplab.utils import checkpoint_network, run_datasets, run_manifests
 from deeplab.wording import option
@@ -144,7 +145,7 @@ def _value(field: str, texts: Sequence[str]) -> Any:
 
 def checkpoint_at(path: str) -> str:
     """Returns the checkpoint at `path`, or the newest complete one in a folder."""
-    if path.endswith('.pb') or os.path.exists(os.path.join(path, 'saved_model.pb')):
+    if exports.is_export(path):
         raise CheckpointError(f"'{path}' is an exported network, not a checkpoint. Give it as an export")
     if not os.path.isdir(path):
         if not glob.glob(f'{glob.escape(path)}*'):

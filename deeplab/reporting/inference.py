@@ -21,6 +21,7 @@ from deeplab.inference import opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.options import EngineOptions, EvalOptions, PredictorOptions, WindowOptions
+from deeplab.prediction import exports
 from deeplab.prediction.predictor import Predictor
 from deeplab.reporting import split_images
 from deeplab.reporting.image_results import ImageResults
@@ -83,8 +84,8 @@ def folder_of(path: str) -> str:
 
 
 def is_export(path: str) -> bool:
-    """Returns whether a path is an export: a frozen graph, or the folder of a SavedModel."""
-    return path.endswith('.pb') or os.path.isfile(os.path.join(path, 'saved_model.pb'))
+    """Returns whether a path is an export of any format."""
+    return exports.is_export(path)
 
 
 def run(path: str, options: EvalOptions, cache_dir: str | None) -> Pass:

@@ -3,23 +3,28 @@
 The network is the tiny one of the tests of prediction, with a made data set.
 
 Covers exporting/destinations.py, exporting/proof.py, exporting/reference.py, exporting/results.py,
-exporting/samples.py, exporting/work.py, export/metadata.py, export/portable.py, export/formats/tflite.py,
-export/formats/onnx.py, export/formats/openvino.py, prediction/exports.py, datasets/class_names.py,
-utils/run_datasets.py, benchmarking/exports.py and benchmarking/machine.py.
+exporting/samples.py, exporting/work.py, export/metadata.py, export/portable.py, export/serving.py,
+export/formats/tflite.py, export/formats/onnx.py, export/formats/openvino.py, prediction/exports.py,
+datasets/class_names.py, utils/run_datasets.py, benchmarking/exports.py and benchmarking/machine.py.
 """
 
 import dataclasses
+import io
 import json
 import zipfile
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from PIL import Image
+from tensorflow.core.framework.tensor_pb2 import TensorProto
 
 from deeplab import Predictor, export_model
 from deeplab.benchmarking import exports as export_figures
 from deeplab.benchmarking.figures import ExportFigures
+from deeplab.datasets import wire
 from deeplab.errors import CheckpointError, OptionError, UserError
-from deeplab.export import metadata
+from deeplab.export import metadata, serving
 from deeplab.exporting import proof, work
 from deeplab.options import ConversionOptions, ExportOptions, ProofOptions
 from deeplab.prediction import exports
@@ -138,6 +143,36 @@ def test_several_formats_in_a_folder(training, tmp_path):
         with Predictor.from_export(each.path) as exported:
             assert exported.class_names == tuple(setup.CLASSES), each.path
             assert np.mean(exported(image).labels == expected) > 0.99
+
+
+def _field(message, number):
+    """The content of a field of a message."""
+    (content,) = wire._messages(memoryview(message), number)
+    return bytes(content)
+
+
+def test_a_saved_model_for_a_server(training, tmp_path):
+    path = tmp_path / 'served'
+    export_model.run(_options(training, path, 'saved_model', serving_version=3, has_warmup=True))
+    assert {'saved_model.pb', 'assets.extra'} <= {each.name for each in (path / '3').iterdir()}
+    image = setup.pixels(20, 40)
+    encoded = io.BytesIO()
+    Image.fromarray(image).save(encoded, 'PNG')
+    signatures = tf.saved_model.load(str(path / '3')).signatures
+    whole = signatures['serving_default'](image=tf.constant(image[np.newaxis]))
+    found = signatures['encoded_probabilities'](image_bytes=tf.constant([encoded.getvalue()]))
+    for name in ('predictions', 'probabilities'):
+        np.testing.assert_array_equal(found[name], whole[name])
+    assert set(signatures['encoded'].structured_outputs) == set(signatures['labels'].structured_outputs)
+    with Predictor.from_export(path) as exported:  # the folder of the versions
+        np.testing.assert_array_equal(exported(image).labels, whole['predictions'][0])
+        assert exported.class_names == tuple(setup.CLASSES)
+    (request,) = tf.data.TFRecordDataset(str(path / '3' / 'assets.extra' / serving.FILE)).as_numpy_iterator()
+    request = _field(_field(request, 6), 1)
+    assert _field(_field(request, 1), 3) == b'serving_default'
+    name, tensor = (_field(_field(request, 2), number) for number in (1, 2))
+    warmup = tf.make_ndarray(TensorProto.FromString(tensor))
+    assert (name, warmup.shape, warmup.dtype) == (b'image', (1, 33, 49, 3), np.uint8)
 
 
 @pytest.mark.slow
