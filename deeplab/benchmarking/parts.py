@@ -14,7 +14,7 @@ from deeplab.benchmarking.figures import Parts, PartsRequest
 from deeplab.core import sessions
 from deeplab.datasets import segmentation_dataset
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.datasets.record_index import RecordIndex
+from deeplab.datasets.record_index import Records
 from deeplab.evaluation import runner
 from deeplab.options import ResizeOptions
 from deeplab.utils import input_generator, written_files
@@ -31,11 +31,11 @@ def measure(request: PartsRequest) -> Parts:
       UserError: there is no such split, or a record cannot be read.
     """
     found = segmentation_dataset.get_dataset(request.dataset.name, request.dataset.split, request.dataset.directory)
-    index = RecordIndex.walk(found.shards, request.dataset.skip_corrupt_records)
+    index = found.open_records(request.dataset.skip_corrupt_records)
     return Parts(_reading(found.descriptor, index), _writing(found.descriptor, request))
 
 
-def _reading(descriptor: DatasetDescriptor, index: RecordIndex) -> float:
+def _reading(descriptor: DatasetDescriptor, index: Records) -> float:
     """Returns images per second of reading and decoding, with all cores."""
     reader = input_generator.RecordReader(index, descriptor.image_channels, descriptor.image_bits)
     records = np.arange(min(len(index), _MOST_RECORDS))

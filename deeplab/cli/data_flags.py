@@ -166,7 +166,7 @@ BUILD_FOLDER = (
             ),
             _folder('mask_suffix', 'End of the name of each mask that its image does not have, such as _mask.'),
             _folder('allow_unmatched', 'Leave out images without a mask and masks without an image.'),
-            _folder('output_dir', 'Folder for the TFRecord shards and the description of the data set, dataset.json.'),
+            _folder('output_dir', 'Folder for the TFRecord shards and the description of the data set, dataset.yaml.'),
         ),
     ),
     Group(

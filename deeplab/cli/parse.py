@@ -8,16 +8,16 @@ from typing import Any
 from absl import flags  # noqa: TID251 (flags are allowed in this package)
 
 from deeplab import wording
-from deeplab.cli import log_files, plugin_flags, recipes, run_flags
+from deeplab.cli import early, log_files, plugin_flags, recipes, run_flags
 from deeplab.cli.flag_types import define
 from deeplab.cli.network_flags import HEAD, NETWORK
 from deeplab.cli.program import Program, find_program, names_in_messages, owners_of
 from deeplab.cli.repeat import seen_from_here
 from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError, check_words, lower_first, with_named, without_undefined
-from deeplab.datasets import description_file
+from deeplab.datasets import description_file, descriptor
 from deeplab.errors import UserError
-from deeplab.utils import run_manifests
+from deeplab.utils import run_manifests, storage
 from deeplab.zoo import catalog
 
 
@@ -118,14 +118,31 @@ def _apply_run(program: Program, values: flags.FlagValues, parsed: Values) -> No
 
 
 def _apply_description(program: Program, values: flags.FlagValues, parsed: Values) -> None:
-    """Sets --dataset, unless it is given, to the description that lies beside the records."""
-    if not {'dataset', 'dataset_dir'} <= program.flags.keys() or values['dataset'].present:
+    """Sets --dataset, unless it is given, to the description that lies beside the records; compares one that is."""
+    if not {'dataset', 'dataset_dir'} <= program.flags.keys():
         return
     folder = parsed.path('dataset_dir')
+    if folder and storage.is_remote(folder):
+        early.use_one_dnn()  # before TensorFlow, which reads the folder, is imported
     path = description_file.beside(folder) if folder else None
-    if path is not None:
+    if path is None:
+        return
+    if not values['dataset'].present:
         values['dataset'].value = path
         parsed.notes.append(f'Flag from the folder of the records, as it is not given: --dataset={path}')
+    elif parsed.path('dataset') != path and (found := _differences(path, parsed.path('dataset'))):
+        parsed.warnings.append(
+            f'--dataset={parsed["dataset"]} contradicts the description beside the records, {path}: there, '
+            f'{"; ".join(found)}. --dataset is used.'
+        )
+
+
+def _differences(path: str, name: str) -> list[str]:
+    """Returns in what a description differs from a data set; nothing if one of them is invalid or of a plugin."""
+    try:
+        return description_file.differences(path, descriptor.load(name))
+    except UserError:  # the data set is loaded, and the error reported, later
+        return []
 
 
 def _apply_preset(name: str, program: Program, values: flags.FlagValues) -> None:

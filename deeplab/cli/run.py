@@ -89,6 +89,8 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
         log_files.start(program.name, values.path('log_dir'), values['stderrthreshold'])
         for note in values.notes:
             logging.info('%s', note)
+        for warning in values.warnings:
+            logging.warning('%s', warning)
         program.begin(program_options)
         run = _imported(program)
         start.begin_to_run()

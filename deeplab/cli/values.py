@@ -20,6 +20,7 @@ class Values:
       known: the program's flags by name.
       flag_names: the names of those flags by the option fields that they set.
       notes: messages to log once logging has started.
+      warnings: warnings to log then.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class Values:
         self.known = known
         self.flag_names = flag_names
         self.notes: list[str] = []
+        self.warnings: list[str] = []
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name].value

@@ -17,7 +17,7 @@ import random
 import sys
 from typing import Any
 
-from deeplab.datasets import build_data, folders, pairs
+from deeplab.datasets import build_data, descriptor, folders, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildAde20kOptions
 
@@ -41,7 +41,7 @@ def run(options: BuildAde20kOptions) -> dict[str, Any]:
     splits = find_items(options)
     if options.ignore_label:  # in ADE20K, 0 is the id of pixels that belong to no class
         build_data.warn_of_ignored_class(options.num_classes, options.ignore_label)
-    return build_data.write_splits(splits, options, DEFAULT_NUM_SHARDS)
+    return build_data.write_splits(splits, options, DEFAULT_NUM_SHARDS, descriptor.load('ade20k'))
 
 
 def find_items(options: BuildAde20kOptions) -> dict[str, list[pairs.Item]]:

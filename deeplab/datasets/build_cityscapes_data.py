@@ -20,7 +20,7 @@ from typing import Any
 
 from absl import logging
 
-from deeplab.datasets import build_data, cityscapes_labels, folders, mask_sources, pairs
+from deeplab.datasets import build_data, cityscapes_labels, descriptor, folders, mask_sources, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildCityscapesOptions
 from deeplab.wording import option
@@ -71,7 +71,7 @@ def run(options: BuildCityscapesOptions) -> dict[str, Any]:
     """
     splits = find_items(options)
     build_data.warn_of_ignored_class(options.num_classes, options.ignore_label)
-    return build_data.write_splits(splits, options, DEFAULT_NUM_SHARDS)
+    return build_data.write_splits(splits, options, DEFAULT_NUM_SHARDS, descriptor.load('cityscapes'))
 
 
 def find_items(options: BuildCityscapesOptions) -> dict[str, list[pairs.Item]]:

@@ -22,13 +22,24 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 import tqdm
 from absl import logging
 
-from deeplab.datasets import build_journal, folders, label_checks, pairs, segmentation_dataset
+from deeplab.datasets import (
+    build_journal,
+    description_file,
+    folders,
+    index_file,
+    label_checks,
+    pairs,
+    segmentation_dataset,
+)
 from deeplab.datasets.build_journal import Shard
+from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.pairs import Item, Pair
+from deeplab.datasets.record_index import RecordIndex
 from deeplab.datasets.tally import Tally
 from deeplab.errors import DataError
 from deeplab.options import BuilderOptions
@@ -53,6 +64,8 @@ class Summary:
       labeled: whether they have masks.
       shards: paths of the shards.
       seconds: duration.
+      counts: [256] int64, pixels of each id in all masks.
+      digest: of the records, see `RecordIndex.digest`.
     """
 
     split: str
@@ -60,6 +73,8 @@ class Summary:
     labeled: bool
     shards: tuple[str, ...]
     seconds: float
+    counts: np.ndarray
+    digest: str
 
 
 def write_split(
@@ -71,7 +86,7 @@ def write_split(
     num_classes: int | None = None,
     ignore_label: int = 255,
 ) -> Summary:
-    """Writes the shards `SPLIT-00000-of-0000N.tfrecord` and so on.
+    """Writes the shards `SPLIT-00000-of-0000N.tfrecord` and so on, and their index.
 
     Each shard except the last ones has ceil(items / num_shards) records, in the order of the items. Shards that exist
     are kept if their source files and the settings have not changed, and so are those that a killed build finished.
@@ -115,21 +130,29 @@ def write_split(
     for line in label_checks.built(total.counts, num_classes, ignore_label, split):
         logging.warning('%s', line)
     paths = tuple(shard.path for shard in shards)
-    return Summary(split, len(items), items[0].label is not None, paths, time.monotonic() - start)
+    index = RecordIndex.walk(paths)
+    index_file.write(output_dir, split, index)
+    seconds = time.monotonic() - start
+    return Summary(split, len(items), items[0].label is not None, paths, seconds, total.counts, index.digest())
 
 
 def write_splits(
-    splits: Mapping[str, Sequence[Item]], options: BuilderOptions, usual_num_shards: int
+    splits: Mapping[str, Sequence[Item]],
+    options: BuilderOptions,
+    usual_num_shards: int,
+    dataset: DatasetDescriptor | None = None,
 ) -> dict[str, Any]:
-    """Writes all splits of a data set; locks the output folder against other builders.
+    """Writes all splits of a data set and their description; locks the output folder against other builders.
 
     Args:
       splits: the records of each split.
       options: options of the builder.
       usual_num_shards: number of shards of each split if the options do not set it.
+      dataset: the data set that the records probably are of; the description has its classes if the masks fit them.
 
     Returns:
-      output_dir, and by split the number of images and shards, whether there are masks, and the seconds taken.
+      output_dir, and by split the number of images and shards, whether there are masks, and the seconds taken;
+      description and num_classes, if the classes are known.
 
     Raises:
       DataError: see `write_split`.
@@ -147,6 +170,9 @@ def write_splits(
             )
             for split, items in splits.items()
         ]
+        described = _described(options, dataset, summaries)
+        facts = {s.split: description_file.SplitFacts(s.images, len(s.shards), s.digest) for s in summaries}
+        path = description_file.write(options.output_dir, described, facts)
     return {
         'output_dir': options.output_dir,
         'splits': {
@@ -158,7 +184,26 @@ def write_splits(
             }
             for summary in summaries
         },
+        **({} if described is None else {'description': path, 'num_classes': described.num_classes}),
     }
+
+
+def _described(
+    options: BuilderOptions, dataset: DatasetDescriptor | None, summaries: Sequence[Summary]
+) -> DatasetDescriptor | None:
+    """Returns the description of the records; None if their classes are not known."""
+    usual = BuilderOptions().ignore_label
+    if dataset is not None:
+        counts = sum((summary.counts for summary in summaries), np.zeros(256, np.int64))
+        fits = not len(MaskIds(dataset.num_classes, dataset.ignore_label).outside(counts))
+        has_classes = options.num_classes in (None, dataset.num_classes)
+        if fits and has_classes and options.ignore_label in (usual, dataset.ignore_label):
+            return dataset
+    if options.num_classes is None:
+        return None
+    name = os.path.basename(os.path.abspath(options.output_dir)) or 'dataset'
+    names = [f'class_{number}' for number in range(options.num_classes)]
+    return DatasetDescriptor(name, options.num_classes, options.ignore_label, class_names=names)
 
 
 def warn_of_ignored_class(num_classes: int | None, ignore_label: int) -> None:

@@ -26,7 +26,6 @@ import tqdm
 from deeplab.datasets import (
     build_data,
     color_tables,
-    description_file,
     descriptor,
     file_pairs,
     folder_splits,
@@ -83,9 +82,7 @@ def run(options: BuildFolderOptions) -> dict[str, Any]:
     described = _description(options, classes, count, splits)
     build_data.warn_of_ignored_class(count, classes.ignore_label)
     exact = dataclasses.replace(options, num_classes=count, ignore_label=classes.ignore_label)
-    summary = build_data.write_splits(splits, exact, DEFAULT_NUM_SHARDS)
-    path = description_file.write(options.output_dir, described)
-    return {**summary, 'description': path, 'num_classes': count}
+    return build_data.write_splits(splits, exact, DEFAULT_NUM_SHARDS, described)
 
 
 def find_items(

@@ -19,7 +19,7 @@ from typing import Any
 
 from absl import logging
 
-from deeplab.datasets import build_data, folders, pairs
+from deeplab.datasets import build_data, descriptor, folders, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildVocOptions
 from deeplab.utils.names import shown
@@ -45,7 +45,8 @@ def run(options: BuildVocOptions) -> dict[str, Any]:
     """
     splits = find_items(options)
     build_data.warn_of_ignored_class(options.num_classes, options.ignore_label)
-    return build_data.write_splits(splits, options, DEFAULT_NUM_SHARDS)
+    sizes = {split: len(items) for split, items in splits.items()}
+    return build_data.write_splits(splits, options, DEFAULT_NUM_SHARDS, descriptor.of_sizes(sizes))
 
 
 def find_items(options: BuildVocOptions) -> dict[str, list[pairs.Item]]:

@@ -1,51 +1,113 @@
-"""The description of a data set that lies beside its records, so that their folder alone is enough to use them."""
+"""The description of a data set that lies beside its records, so that their folder alone is enough to use them.
+
+It is a YAML file that is read without pyyaml: each key is followed by a JSON value. JSON files and all other YAML files
+are read, too.
+"""
 
 from __future__ import annotations
 
-import json
 import os
-import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from absl import logging
 
+from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import DataError
-from deeplab.utils import documents, files
+from deeplab.utils import documents, files, storage
 
-FILE_NAME = 'dataset.json'
-_FILE_NAMES = (FILE_NAME, 'dataset.yaml', 'dataset.yml')
+FILE_NAME = 'dataset.yaml'
+_FILE_NAMES = (FILE_NAME, 'dataset.yml', 'dataset.json')
 _REQUIRED = 'num_classes'
+_REMARK = '# The records in this folder. Programs read this file if --dataset is not given.\n'
+
+
+class SplitFacts(NamedTuple):
+    """What a description says of the records of a split.
+
+    Attributes:
+      images: their number; None if unknown.
+      shards: number of their files; None if unknown.
+      digest: `RecordIndex.digest`; None if unknown.
+    """
+
+    images: int | None = None
+    shards: int | None = None
+    digest: str | None = None
 
 
 def beside(directory: str) -> str | None:
-    """Returns the path of the description in a folder of records; None if there is none.
+    """Returns the path of the description in a folder of records or images; None if there is none.
 
     A file of that name that is not a description, because it has no `num_classes`, does not count.
 
     Args:
-      directory: the folder; need not exist.
+      directory: the folder, which need not exist; or the path of a description itself.
     """
+    if directory.endswith(descriptor_lib.FILE_SUFFIXES) and storage.is_file(directory):
+        return directory
     for name in _FILE_NAMES:
         path = os.path.join(directory, name)
-        if not os.path.isfile(path):
-            continue
         try:
             content = documents.load(path)
         except (documents.DocumentError, OSError):
-            return path if _may_be_description(path) else None
+            if _may_be_description(path):
+                return path
+            continue
         if isinstance(content, Mapping) and _REQUIRED in content:
             return path
     return None
 
 
-def write(directory: str, description: DatasetDescriptor) -> str:
+def folder_of(directory: str) -> str:
+    """Returns the folder of a data set that is given by its folder, or by the path of its description."""
+    is_file = directory.endswith(descriptor_lib.FILE_SUFFIXES) and storage.is_file(directory)
+    return (os.path.dirname(directory) or '.') if is_file else directory
+
+
+def split_facts(path: str) -> dict[str, SplitFacts]:
+    """Returns what a description says of the records of each split; nothing if it is broken."""
+    try:
+        splits = documents.load(path).get('splits')
+    except (documents.DocumentError, OSError, AttributeError):
+        return {}
+    found = {}
+    for name, facts in splits.items() if isinstance(splits, Mapping) else ():
+        if isinstance(facts, Mapping):
+            found[name] = SplitFacts(**{key: facts.get(key) for key in SplitFacts._fields})
+        else:
+            found[name] = SplitFacts(facts)
+    return found
+
+
+def differences(path: str, other: DatasetDescriptor) -> list[str]:
+    """Returns in which of its classes a description differs from a data set that is used instead of it.
+
+    Raises:
+      OptionError: The description is invalid.
+    """
+    mine = descriptor_lib.load(path)
+    found = []
+    for field in ('num_classes', 'ignore_label', 'image_channels', 'image_bits'):
+        here, there = getattr(mine, field), getattr(other, field)
+        if here != there:
+            found.append(f'{field} {here}, not {there}')
+    names, others = mine.class_names, other.class_names
+    if not found and names is not None and others is not None and names != others:
+        number = next(i for i, name in enumerate(names) if name != others[i])
+        found.append(f"class {number} is '{names[number]}', not '{others[number]}'")
+    return found
+
+
+def write(directory: str, description: DatasetDescriptor | None, splits: Mapping[str, SplitFacts]) -> str:
     """Writes a description beside the records; an older one that says something else about the classes is kept.
 
     Args:
       directory: folder of the records.
-      description: the description.
+      description: the description; None if the classes are not known: those that a builder wrote are kept then, and a
+        file that a user wrote is not touched.
+      splits: what is known of the records of each split; other splits of an older description are kept.
 
     Returns:
       The path of the file.
@@ -54,46 +116,77 @@ def write(directory: str, description: DatasetDescriptor) -> str:
       DataError: It cannot be written.
     """
     path = os.path.join(directory, FILE_NAME)
+    if description is None:
+        return _update(directory, path, splits)
     content = _content(description)
     try:
-        if _differs(path, content):
-            os.replace(path, f'{path}.old')
-            logging.warning("'%s' described other classes; it is '%s.old' now.", path, path)
-        with files.written_whole(path) as stream:
-            stream.write(_text(content))
+        for older in (os.path.join(directory, name) for name in _FILE_NAMES):
+            if _differs(older, content):
+                os.replace(older, f'{older}.old')
+                logging.warning("'%s' described other classes; it is '%s.old' now.", older, older)
+            elif older != path and os.path.exists(older):
+                os.replace(older, f'{older}.old')  # of an earlier version, and of the same content
+        _write(path, content, {**_kept(path, directory), **splits})
     except OSError as error:
         raise DataError(f"Cannot write '{path}': {error.strerror}.") from None
     return path
 
 
+def _update(directory: str, path: str, splits: Mapping[str, SplitFacts]) -> str:
+    """Writes what is known of splits to a file that is no description, or that a builder wrote; returns its path."""
+    try:
+        if (there := beside(directory)) not in (None, path):
+            return str(there)
+        content = {}
+        if os.path.exists(path):
+            if not storage.read(path).startswith(_REMARK.encode()):
+                return path
+            content = documents.load(path)
+        _write(path, content, {**_kept(path, directory), **splits})
+    except (OSError, documents.DocumentError) as error:
+        raise DataError(f"Cannot write '{path}': {error}.") from None
+    return path
+
+
+def _write(path: str, content: Mapping[str, Any], splits: Mapping[str, SplitFacts]) -> None:
+    """Writes the file."""
+    table = {name: _known(facts) for name, facts in splits.items()}
+    with files.written_whole(path) as stream:
+        stream.write(_REMARK + documents.yaml_text({**content, 'splits': table}))
+
+
+def _kept(path: str, directory: str) -> dict[str, SplitFacts]:
+    """Returns what an older description says of splits that are still there."""
+    there = set(storage.file_names(directory))
+    return {name: facts for name, facts in split_facts(path).items() if any(f.startswith(f'{name}-') for f in there)}
+
+
+def _known(facts: SplitFacts) -> dict[str, Any]:
+    return {key: value for key, value in facts._asdict().items() if value is not None}
+
+
 def _content(description: DatasetDescriptor) -> dict[str, Any]:
-    """Returns the fields of a description that have a value, as a JSON file has them."""
+    """Returns the fields of a description that have a value, without the splits."""
     found: dict[str, Any] = {
         'name': description.name,
         'num_classes': description.num_classes,
         'ignore_label': description.ignore_label,
         'class_names': list(map(description.class_name, range(description.num_classes))),
         'palette': description.palette[: description.num_classes].tolist(),
-        'splits': dict(description.splits),
+        'image_channels': description.image_channels,
+        'image_bits': description.image_bits,
     }
-    if (description.image_channels, description.image_bits) != (3, 8):
-        found |= {'image_channels': description.image_channels, 'image_bits': description.image_bits}
     if description.ignore_label_is_class:
         found['ignore_label_is_class'] = True
     for key in ('eval_ids', 'categories'):
         if getattr(description, key) is not None:
             found[key] = list(getattr(description, key))
+    found |= {key: value for key in ('source', 'license') if (value := getattr(description, key))}
     return found
 
 
-def _text(content: Mapping[str, Any]) -> str:
-    """Returns a JSON text with one line for each key."""
-    lines = (f'  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}' for key, value in content.items())
-    return '{\n' + ',\n'.join(lines) + '\n}\n'
-
-
 def _differs(path: str, content: Mapping[str, Any]) -> bool:
-    """Returns whether a file exists that is not the same description, apart from the numbers of images."""
+    """Returns whether a file exists that is not the same description, apart from the splits."""
     if not os.path.exists(path):
         return False
     try:
@@ -102,12 +195,13 @@ def _differs(path: str, content: Mapping[str, Any]) -> bool:
         return True
     if not isinstance(there, Mapping):
         return True
-    return {**there, 'splits': None} != {**content, 'splits': None}
+    usual = {'image_channels': 3, 'image_bits': 8}
+    return {**usual, **there, 'splits': None} != {**usual, **content, 'splits': None}
 
 
 def _may_be_description(path: str) -> bool:
     """Returns whether a broken file mentions the one key that every description has."""
     try:
-        return _REQUIRED in pathlib.Path(path).read_text('utf-8', 'replace')
+        return _REQUIRED in storage.read(path).decode('utf-8', 'replace')
     except OSError:
         return False

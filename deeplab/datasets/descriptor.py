@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
+import os
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +19,11 @@ FILE_SUFFIXES = ('.json', '.yaml', '.yml')
 PATH_SUFFIXES = (*FILE_SUFFIXES, user_modules.SUFFIX)  # of names that are paths
 IMAGE_BITS = (8, 16)
 MOST_CHANNELS = 1000
-_OF_RECORDS = ('summary', 'parameters', 'source')  # fields that files cannot set
+_OF_RECORDS = ('summary', 'parameters', 'source')  # fields that files cannot set, or that follow the others there
+# Further keys of files, for a data set that is read from images and masks (`folder_source`).
+FOLDER_KEYS = (
+    'images', 'masks', 'mask_suffix', 'lists', 'val_fraction', 'group_pattern', 'seed', 'allow_unmatched', 'colors'
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -38,6 +42,7 @@ class DatasetDescriptor(Dataset):
       image_bits: 16 to keep all bits of 16-bit images, else 8.
       ignore_label_is_class: whether ignore_label is intentionally one of the classes; disables the warning.
       categories: name of the category of each class, for the metric category_iou; None for no categories.
+      license: under which the images may be used; None if unknown.
     """
 
     name: str
@@ -51,6 +56,7 @@ class DatasetDescriptor(Dataset):
     image_bits: int = 8
     ignore_label_is_class: bool = False
     categories: Sequence[str] | None = None
+    license: str | None = None
 
     def __post_init__(self) -> None:
         self._require(_is_int(self.image_channels, 1, MOST_CHANNELS), 'image_channels', f'1 to {MOST_CHANNELS}')
@@ -58,6 +64,8 @@ class DatasetDescriptor(Dataset):
         self._require(_is_int(self.num_classes, 1, 256), 'num_classes', 'a whole number from 1 to 256')
         self._require(_is_int(self.ignore_label, 0, 255), 'ignore_label', 'a whole number from 0 to 255')
         self._require(isinstance(self.ignore_label_is_class, bool), 'ignore_label_is_class', 'true or false')
+        self._require(self.license is None or _is_text(self.license), 'license', 'a text')
+        self._require(_is_text(self.source), 'source', 'a text')
         self._require(_are_splits(self.splits), 'splits', 'a number of images (or null) for each name of a split')
         for key, kind, check in (
             ('class_names', 'names', _is_text),
@@ -160,7 +168,7 @@ def load(name: str) -> DatasetDescriptor:
       OptionError: There is no such data set, or its description is invalid.
     """
     if name.endswith(FILE_SUFFIXES):
-        return _from_file(pathlib.Path(name))
+        return _from_file(name)
     known = DATASETS.names()
     if name in known:
         return DATASETS.get(name)
@@ -178,6 +186,21 @@ def load(name: str) -> DatasetDescriptor:
     )
 
 
+def of_sizes(sizes: Mapping[str, int]) -> DatasetDescriptor | None:
+    """Returns the registered data set whose splits have these numbers of images; None if there is none, or several.
+
+    Args:
+      sizes: number of images by split; splits that the data set does not list do not matter.
+    """
+    found = []
+    for name in DATASETS.names():
+        dataset = load(name)
+        shared = [split for split in sizes if dataset.splits.get(split) is not None]
+        if shared and all(dataset.splits[split] == sizes[split] for split in shared):
+            found.append(dataset)
+    return found[0] if len(found) == 1 else None
+
+
 def _of_module(module: types.ModuleType, name: str) -> DatasetDescriptor:
     dataset = getattr(module, 'DATASET', None)
     if not isinstance(dataset, DatasetDescriptor):
@@ -188,7 +211,7 @@ def _of_module(module: types.ModuleType, name: str) -> DatasetDescriptor:
     return dataset
 
 
-def _from_file(path: pathlib.Path) -> DatasetDescriptor:
+def _from_file(path: str) -> DatasetDescriptor:
     try:
         content = documents.load(path)
     except FileNotFoundError:
@@ -196,18 +219,25 @@ def _from_file(path: pathlib.Path) -> DatasetDescriptor:
     except documents.DocumentError as error:
         raise OptionError(f'{path} {error}.') from None
     fields = [field.name for field in dataclasses.fields(DatasetDescriptor) if field.name not in _OF_RECORDS]
+    fields.append('source')
     if not isinstance(content, Mapping):
         raise OptionError(f'{path}: the file must contain one object with the keys {", ".join(fields)}.')
     for key in content:
-        if key not in fields:
-            raise OptionError(f"{path}: unknown key '{key}'. Allowed: {', '.join(fields)}.")
+        if key not in (*fields, *FOLDER_KEYS):
+            raise OptionError(f"{path}: unknown key '{key}'. Allowed: {', '.join((*fields, *FOLDER_KEYS))}.")
     if 'num_classes' not in content:
         raise OptionError(f"{path}: the key 'num_classes' is missing.")
-    values = {'name': path.stem, **content}
+    stem = os.path.splitext(os.path.basename(path))[0]
+    values = {'name': stem, **{key: value for key, value in content.items() if key in fields}}
     if not isinstance(values['name'], str):
         raise OptionError(f"{path}: 'name' is {values['name']!r}, but must be a string.")
     if _is_list(values.get('splits')):  # names alone
         values['splits'] = {split: None for split in values['splits'] if isinstance(split, str)}
+    elif isinstance(values.get('splits'), Mapping):  # numbers of images, or what builders write of each split
+        values['splits'] = {
+            split: facts.get('images') if isinstance(facts, Mapping) else facts
+            for split, facts in values['splits'].items()
+        }
     if isinstance(values.get('palette'), str):
         values['palette'] = _palette_of(values['palette'], path)
     try:
@@ -216,7 +246,7 @@ def _from_file(path: pathlib.Path) -> DatasetDescriptor:
         raise OptionError(f'{path}: {error}') from None
 
 
-def _palette_of(name: str, path: pathlib.Path) -> np.ndarray:
+def _palette_of(name: str, path: str) -> np.ndarray:
     """Returns the colors of a known data set, black behind its classes."""
     if name in ('pascal', 'pascal_voc_seg'):
         return palettes.bit_shift_palette(256)

@@ -62,12 +62,12 @@ def read(item: Item, allowed: MaskIds | None) -> Pair:
         file.
     """
     image = mask_sources.contents(item.image)
-    with _naming(item.image):
+    with naming(item.image):
         header = images.read_whole(image)
     if item.label is None:
         has_orientation = header.orientation != orientation.UPRIGHT
         return _pair(item, image, header, orientation.Decision(True, False, False) if has_orientation else None)
-    with _naming(item.label):
+    with naming(item.label):
         label = (mask_sources.contents if item.source is None else item.source.mask)(item.label)
         mask = images.read_mask(label)
         gray = images.mask_as_gray_png(label, mask=mask)
@@ -89,7 +89,7 @@ def _pair(
     counts: np.ndarray | None = None,
 ) -> Pair:
     """Returns the record of valid files."""
-    with _naming(item.image):
+    with naming(item.image):
         content, header = _image_content(image, header, turns)
     # For JPEG and PNG, the record states the channels after decoding.
     channels = header.channels if header.format == 'npy' else 3
@@ -143,7 +143,7 @@ def _check_ids(counts: np.ndarray, allowed: MaskIds | None) -> None:
 
 
 @contextlib.contextmanager
-def _naming(path: str) -> Iterator[None]:
+def naming(path: str) -> Iterator[None]:
     """Adds the file's name to errors."""
     try:
         yield

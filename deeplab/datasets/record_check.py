@@ -1,17 +1,14 @@
 """Check of the records of a split before anything is computed from them.
 
 Every record is read once, in threads: its checksum, and the size and the ids of its mask against the size of the image
-and the classes. The check result can be cached in a folder; it is reused while the shards do not change.
+and the classes. The findings can be cached in a folder; those of shards that do not change are reused.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
-import hashlib
-import json
 import os
-import pathlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
@@ -19,17 +16,19 @@ import numpy as np
 import tqdm
 from absl import logging
 
-from deeplab.datasets import example, images, orientation, record_index, segmentation_dataset
+from deeplab.datasets import check_cache, example, images, orientation, segmentation_dataset, tfrecord
+from deeplab.datasets.check_cache import CheckCache, Found, Part
 from deeplab.datasets.mask_ids import MaskIds
+from deeplab.datasets.pair_records import PairRecords
+from deeplab.datasets.record_index import Records
 from deeplab.datasets.segmentation_dataset import SegmentationDataset
 from deeplab.errors import DataError
 from deeplab.options import DatasetOptions
-from deeplab.utils import child_process, crop_sizes, documents, files, names
+from deeplab.utils import child_process, crop_sizes, names, storage
 from deeplab.wording import is_set_by_flag, option
 
 _CHUNK = 32  # number of records that a thread processes at a time
 _SHOWN = 3  # number of problems that a message names
-_VERSION = 3  # format of cached check results; increase it when their content changes
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -54,39 +53,6 @@ class CheckResult:
     corrupt: tuple[str, ...] = ()
 
 
-@dataclasses.dataclass
-class _Found:
-    """Findings in a chunk of records.
-
-    `all_counts` are the pixels of each id in every readable mask, `counts` those in the valid masks, and
-    `pixels_beside` all labeled pixels of the valid masks that contain the id. `wrong` has (key of `_FIXES`, text) of
-    invalid images and masks, `corrupt` the unreadable records, `cut_to_8_bits` is the number of images that lose bits,
-    `oriented` of those with an EXIF orientation.
-    """
-
-    records: list[int] = dataclasses.field(default_factory=list)
-    sizes: list[tuple[int, int]] = dataclasses.field(default_factory=list)
-    all_counts: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(256, np.int64))
-    counts: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(256, np.int64))
-    pixels_beside: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(256, np.int64))
-    wrong: list[tuple[str, str]] = dataclasses.field(default_factory=list)
-    corrupt: list[str] = dataclasses.field(default_factory=list)
-    cut_to_8_bits: int = 0
-    oriented: int = 0
-
-    def add(self, other: _Found) -> None:
-        """Adds the findings of `other`."""
-        self.records += other.records
-        self.sizes += other.sizes
-        self.all_counts += other.all_counts
-        self.counts += other.counts
-        self.pixels_beside += other.pixels_beside
-        self.wrong += other.wrong
-        self.corrupt += other.corrupt
-        self.cut_to_8_bits += other.cut_to_8_bits
-        self.oriented += other.oriented
-
-
 def check(
     dataset: SegmentationDataset,
     num_classes: int,
@@ -94,7 +60,7 @@ def check(
     skip_corrupt_records: bool = False,
     needs_labels: bool = True,
     cache_dir: str | None = None,
-    index: record_index.RecordIndex | None = None,
+    index: Records | None = None,
 ) -> CheckResult:
     """Checks every record of a split.
 
@@ -105,8 +71,8 @@ def check(
       skip_corrupt_records: whether records that cannot be read or decoded are skipped and counted. Images are then
         decoded completely, otherwise only their headers and ends are read.
       needs_labels: whether there must be masks; if not, they are not checked.
-      cache_dir: folder in which the check result is cached; None for no cache.
-      index: index of the split's shards, if the caller has it.
+      cache_dir: folder in which the findings are cached; None for no cache.
+      index: the records of the split, if the caller has opened them.
 
     Returns:
       The check result.
@@ -115,30 +81,33 @@ def check(
       DataError: A record cannot be read (unless skip_corrupt_records), an image has other channels than the data set,
         a mask does not match its image or the classes or is not a single channel of ids, or there is no record.
     """
-    channels, bits = dataset.descriptor.image_channels, dataset.descriptor.image_bits
-    kept = _CachedResult(cache_dir, dataset, num_classes, ignore_label, skip_corrupt_records, needs_labels)
-    if (check_result := kept.load()) is not None:
-        _report_corrupt(dataset, check_result)
-        return check_result
-    index = index or record_index.RecordIndex.walk(dataset.shards, skip_corrupt_records)
-    if not len(index):
-        raise DataError(f"The shards of split '{dataset.split}' in '{dataset.directory}' contain no records.")
-    found = _begun_inspection(dataset, kept)
-    if found is None:
-        inspector = _Inspector(index, num_classes, ignore_label, skip_corrupt_records, needs_labels, channels, bits)
-        found = _inspect_all(inspector, len(index), f'checking {dataset.split}')
+    cache = CheckCache(cache_dir, dataset, [num_classes, ignore_label, skip_corrupt_records, needs_labels])
+    known = cache.load()
+    is_known = None not in known
+    if not is_known:
+        index = index or dataset.open_records(skip_corrupt_records)
+        if not len(index):
+            raise DataError(f"The shards of split '{dataset.split}' in '{dataset.directory}' contain no records.")
+        inspector = _Inspector(dataset, index, num_classes, ignore_label, skip_corrupt_records, needs_labels)
+        known = _begun_inspection(dataset, cache) or inspector.parts(known)
+        cache.save(known)
+    parts = [part for part in known if part is not None]
+    found, damaged = check_cache.joined(parts)
+    total = sum(part.total for part in parts)
     if found.wrong:
-        raise DataError(_message(dataset, found, len(index), MaskIds(num_classes, ignore_label)))
-    _report_lost_bits(dataset, found.cut_to_8_bits, len(index))
-    _report_orientations(dataset, found.oriented, len(index))
-    corrupt = (*index.damaged, *found.corrupt)
+        raise DataError(_message(dataset, found, total, MaskIds(num_classes, ignore_label)))
+    if not is_known:
+        _report_lost_bits(dataset, found.cut_to_8_bits, total)
+        _report_orientations(dataset, found.oriented, total)
+    corrupt = (*damaged, *found.corrupt)
     if not found.records:
         raise DataError(
             f"No record of split '{dataset.split}' in '{dataset.directory}' can be read. First: {corrupt[0]}."
         )
+    if isinstance(index, PairRecords):
+        index.note_sums(found.sums[::2], found.sums[1::2])
     check_result = _result(found, num_classes, ignore_label, corrupt)
     _report_corrupt(dataset, check_result)
-    kept.save(check_result)
     return check_result
 
 
@@ -154,26 +123,25 @@ def begin(options: DatasetOptions, num_classes: int, needs_labels: bool, cache_d
       cache_dir: as for `check`.
     """
 
-    def inspect() -> tuple[str, _Found] | None:
+    def inspect() -> tuple[str, list[Part | None]] | None:
         dataset = segmentation_dataset.get_dataset(options.name, options.split, options.directory)
-        descriptor, skips = dataset.descriptor, options.skip_corrupt_records
-        kept = _CachedResult(cache_dir, dataset, num_classes, descriptor.ignore_label, skips, needs_labels)
-        if kept.load() is not None:
+        ignore_label, skips = dataset.descriptor.ignore_label, options.skip_corrupt_records
+        cache = CheckCache(cache_dir, dataset, [num_classes, ignore_label, skips, needs_labels])
+        known = cache.load()
+        if None not in known:
             return None
-        index = record_index.RecordIndex.walk(dataset.shards, skips)
-        inspector = _Inspector(
-            index, num_classes, descriptor.ignore_label, skips, needs_labels, descriptor.image_channels,
-            descriptor.image_bits,
-        )  # fmt: skip
-        return kept.key, _inspect_all(inspector, len(index), f'checking {dataset.split}')
+        records = dataset.open_records(skips)
+        inspector = _Inspector(dataset, records, num_classes, ignore_label, skips, needs_labels)
+        return cache.key, inspector.parts(known)
 
-    child_process.begin(_work_name(options.split, options.directory), inspect)
+    if not storage.is_remote(options.directory):  # TensorFlow, which would be imported twice, reads it
+        child_process.begin(_work_name(options.split, options.directory), inspect)
 
 
-def _begun_inspection(dataset: SegmentationDataset, kept: _CachedResult) -> _Found | None:
+def _begun_inspection(dataset: SegmentationDataset, cache: CheckCache) -> list[Part | None] | None:
     """Returns the findings of an inspection that `begin` began; None if there are none of this check."""
     key, found = child_process.result(_work_name(dataset.split, dataset.directory)) or ('', None)
-    return found if key == kept.key else None
+    return found if key == cache.key else None
 
 
 def _work_name(split: str, directory: str) -> str:
@@ -183,7 +151,7 @@ def _work_name(split: str, directory: str) -> str:
 
 def require_fit(
     check_result: CheckResult,
-    index: record_index.RecordIndex,
+    index: Records,
     crop_size: Sequence[int],
     output_stride: int = 16,
     resized: Callable[[int, int], tuple[int, int]] | None = None,
@@ -221,9 +189,9 @@ def require_fit(
 
 
 def _read(
-    index: record_index.RecordIndex, record: int, decode_image: bool, needs_labels: bool
-) -> tuple[example.Example, images.Header, images.Mask | None]:
-    """Reads a record, the header of its image and its mask.
+    index: Records, record: int, decode_image: bool, needs_labels: bool
+) -> tuple[bytes, example.Example, images.Header, images.Mask | None]:
+    """Reads a record, the files in it, the header of its image and its mask.
 
     Raises:
       DataError: It cannot be read; the message names it.
@@ -237,43 +205,79 @@ def _read(
         header = (images.read_whole if decode_image else images.read_ends)(parsed.image_bytes)
         what = 'the mask'
         mask = images.read_mask(parsed.label_bytes) if needs_labels and parsed.label_bytes is not None else None
-        return parsed, header, mask
+        return content, parsed, header, mask
     except DataError as error:
         image = f" (image '{names.shown(parsed.image_name)}')" if parsed else ''
         raise DataError(f'Cannot use {what} of {index.name_of(record)}{image}: {error}.') from None
 
 
 class _Inspector:
-    """Checks records one at a time."""
+    """Checks the records of a split."""
 
     def __init__(
         self,
-        index: record_index.RecordIndex,
+        dataset: SegmentationDataset,
+        index: Records,
         num_classes: int,
         ignore_label: int,
         skip_corrupt: bool,
         needs_labels: bool,
-        channels: int,
-        bits: int,
     ) -> None:
+        self._dataset = dataset
         self._index = index
-        self._channels = channels
-        self._bits = bits
+        self._channels = dataset.descriptor.image_channels
+        self._bits = dataset.descriptor.image_bits
         self._skip_corrupt = skip_corrupt
         self._needs_labels = needs_labels
         self._ignore_label = ignore_label
         self._allowed = MaskIds(num_classes, ignore_label)
+        self._sums_up = isinstance(index, PairRecords)
 
-    def inspect(self, records: Iterable[int]) -> _Found:
-        """Returns the findings in the records.
+    def parts(self, known: Sequence[Part | None]) -> list[Part | None]:
+        """Returns the findings in all parts of the split; only those that are not known are inspected, in threads.
 
         Raises:
           DataError: A record cannot be read, and corrupt records are not skipped.
         """
-        found = _Found()
+        parts, chunks, first = list(known), [], 0
+        for place, total in enumerate(self._index.parts()):
+            if parts[place] is None:
+                parts[place] = Part(total, Found(), self._damaged(place))
+                starts = range(first, first + total, _CHUNK)
+                chunks += [(place, range(start, min(start + _CHUNK, first + total)), first) for start in starts]
+            first += total
+        pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1)  # Pillow releases the interpreter lock
+        # The progress bar appears only in a terminal, and only if the check takes long.
+        bar = tqdm.tqdm(
+            total=sum(len(records) for _, records, _ in chunks),
+            desc=f'checking {self._dataset.split}', unit='record', delay=2, disable=not sys.stderr.isatty(),
+            leave=False,
+        )  # fmt: skip
+        try:
+            for (place, records, _), found in zip(chunks, pool.map(self._inspect, chunks), strict=True):
+                part = parts[place]
+                assert part is not None
+                part.found.add(found)
+                bar.update(len(records))
+        finally:
+            pool.shutdown(cancel_futures=True)
+            bar.close()
+        return parts
+
+    def _damaged(self, place: int) -> tuple[str, ...]:
+        """Returns what cannot be read of a shard."""
+        if not self._index.damaged:
+            return ()
+        shard = self._dataset.shards[place]
+        return tuple(line for line in self._index.damaged if line.startswith((f'{shard}: ', f'{shard}, record ')))
+
+    def _inspect(self, chunk: tuple[int, Iterable[int], int]) -> Found:
+        """Returns the findings in the records of a chunk, whose numbers count from the start of its part."""
+        _, records, first = chunk
+        found = Found()
         for record in records:
             try:
-                parsed, header, mask = _read(self._index, record, self._skip_corrupt, self._needs_labels)
+                content, parsed, header, mask = _read(self._index, record, self._skip_corrupt, self._needs_labels)
             except DataError as error:
                 if not self._skip_corrupt:
                     raise
@@ -289,8 +293,10 @@ class _Inspector:
                 name = names.shown(parsed.image_name)
                 found.wrong.append((kind, f"{self._index.name_of(record)}, image '{name}'{detail}"))
                 continue
-            found.records.append(record)
-            found.sizes.append((header.height, header.width))
+            found.records.append(record - first)
+            found.sizes.extend((header.height, header.width))
+            if self._sums_up:
+                found.sums.extend((len(content), tfrecord.masked_crc(content)))
             found.cut_to_8_bits += header.bits > self._bits
             found.oriented += header.orientation != orientation.UPRIGHT
             if mask is not None and mask.counts is not None:
@@ -328,23 +334,6 @@ class _Inspector:
             shown = ', '.join(f'id {value} on {mask.counts[value]} pixels' for value in outside[:_SHOWN])
             return 'ids', f': {shown}' + (f' and {len(outside) - _SHOWN} more' if len(outside) > _SHOWN else '')
         return None
-
-
-def _inspect_all(inspector: _Inspector, total: int, title: str) -> _Found:
-    """Inspects the records 0 to `total` - 1 in threads; Pillow releases the global interpreter lock."""
-    found = _Found()
-    chunks = [range(start, min(start + _CHUNK, total)) for start in range(0, total, _CHUNK)]
-    pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1)
-    # The progress bar appears only in a terminal, and only if the check takes long.
-    bar = tqdm.tqdm(total=total, desc=title, unit='record', delay=2, disable=not sys.stderr.isatty(), leave=False)
-    try:
-        for chunk, part in zip(chunks, pool.map(inspector.inspect, chunks), strict=True):
-            found.add(part)
-            bar.update(len(chunk))
-    finally:
-        pool.shutdown(cancel_futures=True)
-        bar.close()
-    return found
 
 
 _FIXES = {
@@ -386,7 +375,7 @@ _FIXES = {
 }
 
 
-def _message(dataset: SegmentationDataset, found: _Found, total: int, allowed: MaskIds) -> str:
+def _message(dataset: SegmentationDataset, found: Found, total: int, allowed: MaskIds) -> str:
     """Returns one message about all invalid records: each kind with its first cases and its fix."""
     parts = []
     for kind, (sentence, fix) in _FIXES.items():
@@ -417,7 +406,7 @@ def _description() -> str:
     return f'the description of the data set ({option("DatasetOptions.name")})'
 
 
-def _result(found: _Found, num_classes: int, ignore_label: int, corrupt: tuple[str, ...]) -> CheckResult:
+def _result(found: Found, num_classes: int, ignore_label: int, corrupt: tuple[str, ...]) -> CheckResult:
     counts = found.counts.copy()
     ignored = int(counts[ignore_label])
     counts[ignore_label] = 0
@@ -465,60 +454,3 @@ def _report_corrupt(dataset: SegmentationDataset, check_result: CheckResult) -> 
             len(check_result.records),
             '; '.join(check_result.corrupt[:_SHOWN]),
         )
-
-
-class _CachedResult:
-    """A check result cached in a file, valid while the shards and the arguments of the check do not change."""
-
-    def __init__(self, cache_dir: str | None, dataset: SegmentationDataset, *options: object) -> None:
-        """Finds the name of the file; `options` are those of the check from `num_classes` to `needs_labels`."""
-        self._folder = None if cache_dir is None else pathlib.Path(cache_dir)
-        arguments = list(options)
-        channels, bits = dataset.descriptor.image_channels, dataset.descriptor.image_bits
-        if (channels, bits) != (3, 8):
-            arguments += [channels, bits]
-        stats = [(os.path.abspath(shard), os.stat(shard)) for shard in dataset.shards if os.path.exists(shard)]
-        shards = [(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats]
-        key = json.dumps([_VERSION, arguments, shards])
-        self.key = hashlib.sha256(key.encode()).hexdigest()
-        self._name = f'record_check-{dataset.split}-{self.key[:12]}.json'
-
-    def load(self) -> CheckResult | None:
-        """Returns the cached check result; None if there is no valid one."""
-        if self._folder is None:
-            return None
-        try:
-            content = documents.load(self._folder / self._name)
-            if content['key'] != self.key:
-                return None
-            return CheckResult(
-                np.array(content['records'], np.int64),
-                np.array(content['sizes'], np.int32).reshape(-1, 2),
-                np.array(content['class_pixels'], np.int64),
-                np.array(content['class_image_pixels'], np.int64),
-                int(content['ignored_pixels']),
-                tuple(content['corrupt']),
-            )
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-
-    def save(self, check_result: CheckResult) -> None:
-        """Caches the check result; if that fails, the next run checks again."""
-        if self._folder is None:
-            return
-        content = {
-            'key': self.key,
-            'records': check_result.records.tolist(),
-            'sizes': check_result.sizes.tolist(),
-            'class_pixels': check_result.class_pixels.tolist(),
-            'class_image_pixels': check_result.class_image_pixels.tolist(),
-            'ignored_pixels': check_result.ignored_pixels,
-            'corrupt': list(check_result.corrupt),
-        }
-        files.remove_leftovers(str(self._folder), r'record_check-.+\.json')
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with files.written_whole(self._folder / self._name) as stream:
-                json.dump(content, stream)
-        except OSError as error:
-            logging.warning('The check result of the records could not be cached in %s: %s', self._folder, error)

@@ -2,19 +2,75 @@
 
 from __future__ import annotations
 
+import array
+import hashlib
 import os
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from deeplab.datasets import tfrecord
 from deeplab.errors import DataError
+from deeplab.utils import storage
 from deeplab.wording import option
 
 # Number of files that stay open; those of further shards are opened for each read.
 MAX_OPEN_FILES = 128
+
+_IN_DIGEST = np.dtype([('length', '<i8'), ('checksum', '<u4')])
+
+
+class Records(Protocol):
+    """The records of a split by number: those in shards (`RecordIndex`), or made from files when they are read.
+
+    Attributes:
+      damaged: one line for each part of the split that is left out because it cannot be read.
+      where: what the records are read from, for messages.
+    """
+
+    damaged: tuple[str, ...]
+    where: str
+
+    def __len__(self) -> int: ...
+
+    def read(self, record: int) -> bytes:
+        """Returns the serialized record; raises `DataError`. Several threads may read at once."""
+
+    def name_of(self, record: int) -> str:
+        """Returns how messages name a record."""
+
+    def facts(self) -> dict[str, Any]:
+        """Returns what identifies the records: their digest, and where they are."""
+
+    def parts(self) -> list[int]:
+        """Returns the numbers of records in the parts of `SegmentationDataset.signatures`."""
+
+    def close(self) -> None:
+        """Closes files; the next read opens them again."""
+
+
+class Columns(NamedTuple):
+    """The records of one shard.
+
+    Attributes:
+      offset: [n] int64, offset of each record's data, in bytes.
+      length: [n] int64, its length, in bytes.
+      checksum: [n] uint32, the checksum that the shard stores with it.
+    """
+
+    offset: np.ndarray
+    length: np.ndarray
+    checksum: np.ndarray
+
+    @classmethod
+    def of_lengths(cls, length: np.ndarray, checksum: np.ndarray) -> Columns:
+        """Returns the columns of records that follow each other without gaps."""
+        framing = tfrecord.HEADER_BYTES + tfrecord.FOOTER_BYTES
+        ends = np.cumsum(length.astype(np.int64) + framing)
+        return cls(ends - length - tfrecord.FOOTER_BYTES, length.astype(np.int64), checksum.astype(np.uint32))
 
 
 class RecordIndex:
@@ -27,33 +83,32 @@ class RecordIndex:
       shard: [n] int32, the shard of each record, as a position in `shards`.
       offset: [n] int64, offset of the record's data in its shard, in bytes.
       length: [n] int64, length of its data, in bytes.
+      checksum: [n] uint32, the checksum that the shard stores with it.
       damaged: one line for each shard whose remainder could not be indexed (empty unless `skip_corrupt`).
     """
 
-    def __init__(
-        self,
-        shards: Sequence[str],
-        shard: np.ndarray,
-        offset: np.ndarray,
-        length: np.ndarray,
-        damaged: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, shards: Sequence[str], columns: Sequence[Columns], damaged: Sequence[str] = ()) -> None:
+        """Joins the records of each shard."""
         self.shards = tuple(shards)
-        self.shard = shard
-        self.offset = offset
-        self.length = length
+        counts = [len(part.offset) for part in columns]
+        self.shard = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        none = Columns(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint32))
+        self.offset, self.length, self.checksum = map(np.concatenate, zip(none, *columns, strict=True))
         self.damaged = tuple(damaged)
-        self._first = np.searchsorted(shard, np.arange(len(self.shards)))  # number of each shard's first record
-        self._files: dict[int, int] = {}
+        self._first = np.cumsum([0, *counts])  # number of each shard's first record
+        self._files: dict[int, storage.File] = {}
         self._lock = threading.Lock()
 
     @classmethod
-    def walk(cls, shards: Sequence[str], skip_corrupt: bool = False) -> RecordIndex:
+    def walk(
+        cls, shards: Sequence[str], skip_corrupt: bool = False, known: Mapping[str, Columns] | None = None
+    ) -> RecordIndex:
         """Finds all records from the framing; their data is not read.
 
         Args:
           shards: paths of TFRecord files.
           skip_corrupt: whether to continue with the next shard if one is damaged (see `damaged`).
+          known: records of shards that need not be read, by path (`index_file.load`).
 
         Returns:
           The index.
@@ -61,28 +116,33 @@ class RecordIndex:
         Raises:
           DataError: A shard cannot be read, ends inside a record or has a damaged header.
         """
-        columns: list[tuple[int, int, int]] = []
+        columns: list[Columns] = []
         damaged = []
-        for number, path in enumerate(shards):
-            before = len(columns)
-            try:
-                with open(path, 'rb') as file:
-                    columns.extend((number, offset, length) for offset, length in tfrecord.spans(file.fileno()))
-            except (tfrecord.FramingError, OSError) as error:
-                where = f'{path}, record {len(columns) - before}'
-                if isinstance(error, OSError):
-                    where, error = path, OSError(error.strerror)
+        for path in shards:
+            if known and path in known:
+                columns.append(known[path])
+                continue
+            found, error = _walked(path)
+            columns.append(found)
+            if error is not None:
+                is_missing = isinstance(error, OSError)
+                where = path if is_missing else f'{path}, record {len(found.offset)}'
+                reason = error.strerror if isinstance(error, OSError) else str(error)
                 if not skip_corrupt:
                     raise DataError(
-                        f'Cannot read {where}: {error}. Copy or build the file again, or skip unreadable records with '
+                        f'Cannot read {where}: {reason}. Copy or build the file again, or skip unreadable records with '
                         f'{option("DatasetOptions.skip_corrupt_records", True)}.'
                     ) from None
-                damaged.append(f'{where}: {error}')
-        table = np.array(columns, np.int64).reshape(-1, 3)
-        return cls(shards, table[:, 0].astype(np.int32), table[:, 1].copy(), table[:, 2].copy(), damaged)
+                damaged.append(f'{where}: {reason}')
+        return cls(shards, columns, damaged)
 
     def __len__(self) -> int:
         return len(self.offset)
+
+    @property
+    def where(self) -> str:
+        """The paths of the shards."""
+        return ', '.join(self.shards)
 
     def read(self, record: int) -> bytes:
         """Reads the data of a record and verifies its checksum.
@@ -98,7 +158,7 @@ class RecordIndex:
         """
         wanted = int(self.length[record]) + tfrecord.FOOTER_BYTES
         try:
-            content = self._pread(int(self.shard[record]), wanted, int(self.offset[record]))
+            content = self._read_at(int(self.shard[record]), wanted, int(self.offset[record]))
         except OSError as error:
             raise DataError(f'Cannot read {self.name_of(record)}: {error.strerror}.') from None
         if len(content) < wanted:
@@ -116,27 +176,81 @@ class RecordIndex:
         shard = self.shard[record]
         return f'{os.path.basename(self.shards[shard])}, record {int(record) - int(self._first[shard])}'
 
+    def parts(self) -> list[int]:
+        """Returns the number of records in each shard."""
+        return np.diff(self._first).tolist()
+
+    def columns(self, shard: int) -> Columns:
+        """Returns the records of a shard."""
+        here = slice(self._first[shard], self._first[shard + 1])
+        return Columns(self.offset[here], self.length[here], self.checksum[here])
+
+    def digest(self) -> str:
+        """Returns the SHA-256 of each record's length and stored checksum, in order, as 'sha256:...'.
+
+        It changes with any byte of any record; it does not depend on the shards' names, nor on how the records are
+        distributed over them.
+        """
+        return digest(self.length, self.checksum)
+
+    def facts(self) -> dict[str, Any]:
+        """Returns `digest`, and the shards by name with their sizes."""
+        sizes = {os.path.basename(path): storage.stat(path).size for path in self.shards}
+        return {'digest': self.digest(), 'shards': sizes}
+
     def close(self) -> None:
         """Closes the files; the next read opens them again."""
         with self._lock:
             for file in self._files.values():
-                os.close(file)
+                file.close()
             self._files.clear()
 
     def __del__(self) -> None:
         self.close()
 
-    def _pread(self, shard: int, size: int, offset: int) -> bytes:
+    def _read_at(self, shard: int, size: int, offset: int) -> bytes:
         file = self._files.get(shard)
         if file is not None:
-            return os.pread(file, size, offset)
-        file = os.open(self.shards[shard], os.O_RDONLY | os.O_CLOEXEC)
+            return file.read_at(size, offset)
+        file = storage.opened(self.shards[shard])
         try:
-            return os.pread(file, size, offset)
+            return file.read_at(size, offset)
         finally:
             with self._lock:
                 keep = shard not in self._files and len(self._files) < MAX_OPEN_FILES
                 if keep:
                     self._files[shard] = file
             if not keep:
-                os.close(file)
+                file.close()
+
+
+def digest(length: np.ndarray, checksum: np.ndarray) -> str:
+    """Returns the digest of records, see `RecordIndex.digest`.
+
+    Args:
+      length: [n], lengths of the records in bytes.
+      checksum: [n], their masked CRC32C.
+    """
+    both = np.empty(len(length), _IN_DIGEST)
+    both['length'], both['checksum'] = length, checksum
+    return f'sha256:{hashlib.sha256(both.tobytes()).hexdigest()}'
+
+
+def _walked(path: str) -> tuple[Columns, tfrecord.FramingError | OSError | None]:
+    """Returns the records of a shard, and why its remainder cannot be read; None if it can."""
+    # Arrays take 20 bytes for each record, lists of tuples ten times as much.
+    offset, length, checksum = array.array('q'), array.array('q'), array.array('I')
+    failure: tfrecord.FramingError | OSError | None = None
+    try:
+        size = storage.stat(path).size
+        file = storage.opened(path)
+        try:
+            for span in tfrecord.spans(file.read_at, size):
+                offset.append(span[0])
+                length.append(span[1])
+                checksum.append(span[2])
+        finally:
+            file.close()
+    except (tfrecord.FramingError, OSError) as error:
+        failure = error
+    return Columns(np.array(offset, np.int64), np.array(length, np.int64), np.array(checksum, np.uint32)), failure

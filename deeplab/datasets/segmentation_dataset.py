@@ -1,4 +1,4 @@
-"""Splits of data sets: the descriptor and the TFRecord shards of a split."""
+"""Splits of data sets: the descriptor, and the TFRecord shards of a split or its images and masks."""
 
 from __future__ import annotations
 
@@ -9,63 +9,144 @@ import pathlib
 import re
 from collections.abc import Iterable
 
+from absl import logging
+
+from deeplab.datasets import description_file, folder_source, folders, index_file, pairs
 from deeplab.datasets import descriptor as descriptor_lib
-from deeplab.datasets import folders
+from deeplab.datasets.pair_records import PairRecords
+from deeplab.datasets.record_index import RecordIndex, Records
 from deeplab.errors import DataError
+from deeplab.utils import storage
 from deeplab.wording import option
 
 # SPLIT-00000-of-00004.tfrecord, with any extension.
 SHARD_NAME = re.compile(r'(?P<split>.+)-(?P<number>\d+)-of-(?P<total>\d+)(?P<suffix>\..*)?')
 _UNFINISHED = ('.partial', '.tmp', '.temp', '.part')
+_GROUP = 64  # pairs of files that are checked again together
+
+Signature = tuple[tuple[str, int, int], ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class SegmentationDataset:
-    """A split whose shards exist.
+    """A split whose shards, or images and masks, exist.
 
     Attributes:
       descriptor: description of the data set.
       split: name of the split.
       directory: folder of the shards.
       shards: their paths, sorted by name.
+      items: the images and masks of a split without shards, in order.
     """
 
     descriptor: descriptor_lib.DatasetDescriptor
     split: str
     directory: str
     shards: tuple[str, ...]
+    items: tuple[pairs.Item, ...] = ()
+
+    def open_records(self, skip_corrupt: bool = False) -> Records:
+        """Opens the records of the split, by the index beside the shards as far as it is valid.
+
+        Args:
+          skip_corrupt: whether to continue with the next shard if one is damaged.
+
+        Raises:
+          DataError: A shard cannot be read, ends inside a record or has a damaged header.
+        """
+        if self.items:
+            return PairRecords(self.items, _GROUP)
+        known = index_file.load(self.directory, self.split, self.shards)
+        index = RecordIndex.walk(self.shards, skip_corrupt, known)
+        if len(known) < len(self.shards) and len(index) >= index_file.WORTH_AN_INDEX:
+            logging.info(
+                "An index would open split '%s' faster: deeplab datasets %s --index", self.split, self.directory
+            )
+        return index
+
+    def signatures(self) -> list[Signature]:
+        """Returns (path, size, time of modification) of the files of each part: a shard, or some images and masks.
+
+        Records of parts with equal signatures are equal.
+        """
+        if not self.items:
+            return [_signature([shard]) for shard in self.shards]
+        return [
+            _signature([path for item in group for path in (item.image, item.label) if path is not None])
+            for group in (self.items[start : start + _GROUP] for start in range(0, len(self.items), _GROUP))
+        ]
+
+    def warn_of_changed_records(self, records: Records) -> None:
+        """Warns if the description beside the records was written for others."""
+        path = None if self.items else description_file.beside(self.directory)
+        if path is None or not isinstance(records, RecordIndex):
+            return
+        digest = description_file.split_facts(path).get(self.split, description_file.SplitFacts()).digest
+        if digest is not None and digest != records.digest():
+            logging.warning(
+                "The records of split '%s' have changed since '%s' was written. If that is intended, write their "
+                'digest anew: deeplab datasets %s --index', self.split, path, self.directory,
+            )  # fmt: skip
+
+
+def _signature(paths: Iterable[str]) -> Signature:
+    """Returns what tells whether files have changed; a missing file has no size."""
+    found = []
+    for path in paths:
+        try:
+            stat = storage.stat(path)
+        except OSError:
+            stat = storage.Stat(-1, 0)
+        found.append((storage.absolute(path), stat.size, stat.modified))
+    return tuple(found)
 
 
 def get_dataset(name: str, split: str, directory: str) -> SegmentationDataset:
-    """Finds the shards of a split.
+    """Finds the shards of a split, or the images and masks if a description names their folders.
 
     Args:
       name: data set, as for `descriptor.load`.
       split: name of the split. It need not be listed in the descriptor, but its shards must exist.
-      directory: folder of the shards, `SPLIT-*`.
+      directory: folder of the shards, `SPLIT-*`, or of the description; the path of the description is taken, too.
 
     Returns:
       The split.
 
     Raises:
       OptionError: The data set is unknown.
-      DataError: The folder is missing or empty, it has no shard of the split, or the shards are not complete.
+      DataError: The folder is missing or empty, it has no shard of the split, or the shards are not complete; or a
+        folder that the description names has no such split, or a file without a partner.
     """
     dataset = descriptor_lib.load(name)
-    folder = pathlib.Path(directory)
-    if not os.path.isdir(folder):
-        what = 'is not a folder' if os.path.exists(folder) else 'does not exist'
+    if (source := folder_source.of_data(name, directory)) is not None:
+        return _of_folders(source, dataset, split, directory)
+    folder = description_file.folder_of(str(directory))
+    if not storage.is_folder(folder):
+        what = 'is not a folder' if storage.is_file(folder) else 'does not exist'
         fix = f'Set {option("DatasetOptions.directory")} to the folder of the records.'
         raise DataError(f"The data set's folder '{directory}' {what}. {fix}")
     try:
-        files = sorted(path.name for path in folder.iterdir() if _may_be_shard(path))
+        files = [name for name in storage.file_names(folder) if _may_be_shard(name)]
     except OSError as error:
         raise DataError(f"The data set's folder '{directory}' cannot be read: {error.strerror}.") from None
     shards = [file for file in files if _is_of_split(file, split)]
     if not shards:
-        raise DataError(_no_shard_message(dataset, split, directory, files))
-    _check_complete(shards, split, directory)
-    return SegmentationDataset(dataset, split, str(directory), tuple(str(folder / shard) for shard in shards))
+        raise DataError(_no_shard_message(dataset, split, folder, files))
+    _check_complete(shards, split, folder)
+    return SegmentationDataset(dataset, split, folder, tuple(os.path.join(folder, shard) for shard in shards))
+
+
+def _of_folders(
+    source: folder_source.FolderSource, dataset: descriptor_lib.DatasetDescriptor, split: str, directory: str
+) -> SegmentationDataset:
+    """Returns a split of images and masks."""
+    splits = folder_source.items(source, dataset)
+    if split not in splits:
+        raise DataError(
+            f"There is no split '{split}' in '{source.options.image_folder}', which '{source.description}' names. "
+            f'Splits there: {", ".join(splits)}.'
+        )
+    return SegmentationDataset(dataset, split, str(directory), (), tuple(splits[split]))
 
 
 def split_names(directory: str) -> list[str]:
@@ -74,11 +155,11 @@ def split_names(directory: str) -> list[str]:
     Raises:
       OSError: The folder cannot be read.
     """
-    return _splits(path.name for path in pathlib.Path(directory).iterdir() if _may_be_shard(path))
+    return _splits(filter(_may_be_shard, storage.file_names(directory)))
 
 
-def _may_be_shard(path: pathlib.Path) -> bool:
-    return not path.name.startswith('.') and not path.name.endswith(_UNFINISHED) and path.is_file()
+def _may_be_shard(name: str) -> bool:
+    return not name.startswith('.') and not name.endswith(_UNFINISHED)
 
 
 def _is_of_split(file: str, split: str) -> bool:
@@ -93,7 +174,7 @@ def _no_shard_message(dataset: descriptor_lib.DatasetDescriptor, split: str, dir
     if there:
         message += f'Splits with shards there: {", ".join(there)}.'
     else:
-        message += _what_is_there(pathlib.Path(directory))
+        message += 'It holds no shards.' if storage.is_remote(directory) else _what_is_there(pathlib.Path(directory))
     if dataset.splits:
         message += f" Splits of '{dataset.name}': {', '.join(dataset.splits)}."
     return message
@@ -110,7 +191,7 @@ def _what_is_there(folder: pathlib.Path) -> str:
     entries = sorted(folder.iterdir())
     for inner in (path for path in entries if path.is_dir()):
         with contextlib.suppress(OSError):
-            if splits := _splits(path.name for path in inner.iterdir() if _may_be_shard(path)):
+            if splits := split_names(str(inner)):
                 fix = option('DatasetOptions.directory', str(inner))
                 return f'{content} Its folder {inner.name} contains shards of {", ".join(splits)}: set {fix}.'
     if left := [path.name for path in entries if path.name.endswith(_UNFINISHED) and path.is_file()]:

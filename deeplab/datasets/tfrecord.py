@@ -6,9 +6,8 @@ masked CRC32C of the data (4 bytes). Source: TensorFlow's documentation of the f
 
 from __future__ import annotations
 
-import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import google_crc32c
 
@@ -33,31 +32,45 @@ def framed(content: bytes) -> bytes:
     return length + struct.pack('<I', masked_crc(length)) + content + struct.pack('<I', masked_crc(content))
 
 
-def spans(descriptor: int) -> Iterator[tuple[int, int]]:
-    """Finds the records of a file by reading only their headers.
+def content_of(framed_record: bytes) -> bytes:
+    """Returns the data of a record that `framed` made."""
+    return framed_record[HEADER_BYTES:-FOOTER_BYTES]
+
+
+def spans(read_at: Callable[[int, int], bytes], size: int) -> Iterator[tuple[int, int, int]]:
+    """Finds the records of a file by reading only what stands between their data.
 
     Args:
-      descriptor: an open file.
+      read_at: reads up to a number of bytes at an offset.
+      size: of the file, in bytes.
 
     Yields:
-      (offset, length) of each record's data in bytes.
+      (offset, length, checksum) of each record's data; offset and length are in bytes.
 
     Raises:
       FramingError: The file ends inside a record, or a header is damaged. Spans yielded before are valid.
     """
-    size = os.fstat(descriptor).st_size
     position = 0
+    header = read_at(HEADER_BYTES, 0)
+    if header.startswith(_GZIP_MAGIC):
+        raise FramingError('the file is compressed with gzip; unpack it')
     while position < size:
-        header = os.pread(descriptor, HEADER_BYTES, position)
-        if position == 0 and header.startswith(_GZIP_MAGIC):
-            raise FramingError('the file is compressed with gzip; unpack it')
         if len(header) < HEADER_BYTES:
             raise FramingError(f'the file ends after {len(header)} of the 12 bytes of the header')
         length, crc = struct.unpack('<QI', header)
         if masked_crc(header[:8]) != crc:
             raise FramingError('the checksum of the header does not match')
-        end = position + HEADER_BYTES + length + FOOTER_BYTES
+        start, end = position + HEADER_BYTES, position + HEADER_BYTES + length + FOOTER_BYTES
         if end > size:
             raise FramingError(f'the file ends {end - size} bytes before the end of the record')
-        yield position + HEADER_BYTES, length
-        position = end
+        between = read_at(FOOTER_BYTES + HEADER_BYTES, end - FOOTER_BYTES)  # the checksum, and the next header
+        if len(between) < FOOTER_BYTES:
+            raise FramingError('the file has been truncated while it was read')
+        yield start, length, struct.unpack_from('<I', between)[0]
+        position, header = end, between[FOOTER_BYTES:]
+
+
+def is_record_at(read_at: Callable[[int, int], bytes], offset: int, length: int) -> bool:
+    """Returns whether the header before `offset` is one of `length` bytes of data."""
+    wanted = struct.pack('<Q', length)
+    return read_at(HEADER_BYTES, offset - HEADER_BYTES) == wanted + struct.pack('<I', masked_crc(wanted))

@@ -17,7 +17,6 @@ from deeplab import common, input_preprocess, model
 from deeplab.core import preprocess_utils, sessions
 from deeplab.datasets import record_check, segmentation_dataset
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import OptionError
 from deeplab.evaluation.engine_run import Prepared
 from deeplab.inference.network import InferenceNetwork, in_graph
@@ -98,7 +97,8 @@ def open_split(
     elif not chooses_crop:
         field = 'ModelOptions.crop_size'
         raise OptionError(f'{option(field)} is not set. Give height and width, such as {option(field, (513, 513))}.')
-    index = RecordIndex.walk(found.shards, dataset.skip_corrupt_records)
+    index = found.open_records(dataset.skip_corrupt_records)
+    found.warn_of_changed_records(index)
     check_result = record_check.check(
         found,
         descriptor.num_classes,

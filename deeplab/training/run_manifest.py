@@ -15,7 +15,6 @@ import os
 import pathlib
 import platform
 import shlex
-import struct
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -24,7 +23,7 @@ from typing import Any
 from absl import logging
 
 import deeplab
-from deeplab.datasets.record_index import RecordIndex
+from deeplab.datasets.record_index import Records
 from deeplab.errors import OptionError
 from deeplab.options import TrainOptions, parameters
 from deeplab.utils import files, run_manifests
@@ -73,10 +72,10 @@ def _began(run: Run) -> bool:
 
 def describe(
     options: TrainOptions,
-    index: RecordIndex,
+    index: Records,
     images: int,
     first_step: int,
-    validated: tuple[RecordIndex, int] | None = None,
+    validated: tuple[Records, int] | None = None,
     initial_checkpoint: str | None = None,
 ) -> Run:
     """Describes a run, before its first step.
@@ -168,35 +167,16 @@ def git_revision(folder: pathlib.Path) -> dict[str, Any] | None:
         return None
 
 
-def records(index: RecordIndex) -> dict[str, Any]:
-    """Returns the shards with their sizes, and a digest of the records.
+def records(index: Records) -> dict[str, Any]:
+    """Returns the shards with their sizes, or the folders of the images, and a digest of the records.
 
-    The digest is the SHA-256 of each record's length and of the checksum that its shard stores with it, in order. It
-    changes with any byte of any record but reads only four bytes of each; it does not depend on the shards' names, nor
-    on how the records are distributed over them.
+    The digest changes with any byte of any record but reads none of them (`RecordIndex.digest`); it does not depend on
+    the shards' names, nor on how the records are distributed over them, nor on whether they were built.
 
     Args:
       index: of the records.
     """
-    digest = hashlib.sha256()
-    shard = -1
-    file: int | None = None
-    try:
-        for number, offset, length in zip(
-            index.shard.tolist(), index.offset.tolist(), index.length.tolist(), strict=True
-        ):
-            if number != shard:
-                if file is not None:
-                    os.close(file)
-                    file = None
-                file, shard = os.open(index.shards[number], os.O_RDONLY | os.O_CLOEXEC), number
-            assert file is not None
-            digest.update(struct.pack('<q', length) + os.pread(file, 4, offset + length))
-    finally:
-        if file is not None:
-            os.close(file)
-    sizes = {os.path.basename(path): os.path.getsize(path) for path in index.shards}
-    return {'digest': f'sha256:{digest.hexdigest()}', 'shards': sizes}
+    return index.facts()
 
 
 def checkpoint(path: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from deeplab import input_preprocess
 from deeplab.core import (
     feature_extractor,
 )
-from deeplab.datasets import descriptor, record_check, record_index, segmentation_dataset
+from deeplab.datasets import descriptor, record_check, segmentation_dataset
 from deeplab.errors import DataError
 from deeplab.evaluation import runner
 from deeplab.options import TrainOptions
@@ -57,7 +57,8 @@ def open_data(options: TrainOptions) -> Data:
     dataset = segmentation_dataset.get_dataset(options.dataset.name, options.dataset.split, options.dataset.directory)
     runner.require_channels(options.model, dataset.descriptor)
     ignore_label = dataset.descriptor.ignore_label
-    index = record_index.RecordIndex.walk(dataset.shards, options.dataset.skip_corrupt_records)
+    index = dataset.open_records(options.dataset.skip_corrupt_records)
+    dataset.warn_of_changed_records(index)
     check_result = record_check.check(
         dataset,
         options.model.num_classes,

@@ -8,34 +8,38 @@ from __future__ import annotations
 import codecs
 import contextlib
 import json
-import pathlib
+import os
+import re
 from collections.abc import Mapping
 from typing import Any
+
+from deeplab.utils import storage
 
 DEEPEST = 100  # limit on nested lists and objects; valid files have fewer than ten levels
 _TOO_DEEP = f'it is nested more than {DEEPEST} levels deep'
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 YAML_SUFFIXES = ('.yaml', '.yml')
+_KEY_LINE = re.compile(r'([A-Za-z_]\w*):(?: (.*))?')
 
 
 class DocumentError(ValueError):
     """A file cannot be read or parsed; the message continues a sentence that names the file: "is not JSON: ..."."""
 
 
-def load(path: str | pathlib.Path, keeps_pairs: bool = False) -> Any:
+def load(path: str | os.PathLike[str], keeps_pairs: bool = False) -> Any:
     """Reads a YAML file (by its extension), or else a JSON file.
 
     Args:
-      path: path of the file.
+      path: path of the file, which TensorFlow reads if it begins with a scheme such as gs://.
       keeps_pairs: returns JSON objects as lists of (key, value), so that duplicate keys are kept.
 
     Raises:
       FileNotFoundError: there is no such file.
       DocumentError: it cannot be read or parsed.
     """
-    path = pathlib.Path(path)
+    path = os.fspath(path)
     try:
-        content = path.read_bytes()
+        content = storage.read(path)
         text = content.decode('utf-16' if content.startswith(_UTF_16) else 'utf-8-sig')
     except FileNotFoundError:
         raise
@@ -43,10 +47,10 @@ def load(path: str | pathlib.Path, keeps_pairs: bool = False) -> Any:
         raise DocumentError(f'cannot be read: {error.strerror}') from None
     except UnicodeDecodeError:
         raise DocumentError('cannot be read: it is not text in UTF-8') from None
-    return parse_yaml(text) if path.suffix in YAML_SUFFIXES else parse_json(text, keeps_pairs)
+    return parse_yaml(text) if path.endswith(YAML_SUFFIXES) else parse_json(text, keeps_pairs)
 
 
-def load_lines(path: str | pathlib.Path) -> list[Any]:
+def load_lines(path: str | os.PathLike[str]) -> list[Any]:
     """Reads a JSON Lines file: one value per line; lines that are incomplete or not JSON are skipped.
 
     Raises:
@@ -85,9 +89,14 @@ def parse_json(text: str, keeps_pairs: bool = False) -> Any:
 def parse_yaml(text: str) -> Any:
     """Parses a YAML text.
 
+    What `yaml_text` writes is read without pyyaml.
+
     Raises:
-      DocumentError: it is not YAML, or pyyaml is not installed.
+      DocumentError: it is not YAML, or pyyaml is needed and not installed.
     """
+    plain = _key_lines(text.removeprefix('\ufeff'))
+    if plain is not None:
+        return _of_sensible_depth(plain)
     try:
         import yaml
     except ModuleNotFoundError:
@@ -103,6 +112,54 @@ def parse_yaml(text: str) -> Any:
     except ValueError as error:  # a date that does not exist, an integer of thousands of digits
         raise DocumentError(f'is not usable: {error}') from None
     return _of_sensible_depth(content)
+
+
+def yaml_text(content: Mapping[str, Any]) -> str:
+    """Returns a YAML text with a line for each key, followed by a JSON value; of a mapping each entry has a line.
+
+    Args:
+      content: keys are identifiers, values what JSON has.
+    """
+    lines = []
+    for key, value in content.items():
+        if isinstance(value, Mapping) and value:
+            entries = (f'{_json(str(name))}: {_json(inner)}' for name, inner in value.items())
+            lines += [f'{key}:', '  {' + ',\n   '.join(entries) + '}']
+        else:
+            lines.append(f'{key}: {_json(value)}')
+    return '\n'.join(lines) + '\n'
+
+
+def _json(value: Any) -> str:
+    """Returns a JSON text that is the same in YAML, which reads some characters otherwise if they are not escaped."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return ''.join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+
+
+def _key_lines(text: str) -> dict[str, Any] | None:
+    """Reads lines of a key and a JSON value, which may go on in lines that are indented; None for any other text."""
+    parts: dict[str, str] = {}
+    key = None
+    for line in text.splitlines():
+        if not line.strip() or line.startswith('#'):
+            continue
+        found = _KEY_LINE.fullmatch(line)
+        if found and found[1] not in parts:
+            key = found[1]
+            parts[key] = found[2] or ''
+        elif key is not None and line.startswith(' '):
+            parts[key] += f' {line}'
+        else:
+            return None
+    try:
+        return {key: json.loads(value, parse_constant=_refused) for key, value in parts.items()} or None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refused(constant: str) -> None:
+    """Refuses NaN and Infinity, which YAML writes differently."""
+    raise ValueError(constant)
 
 
 def _of_sensible_depth(content: Any) -> Any:

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from deeplab import common, input_preprocess
 from deeplab.datasets import example
-from deeplab.datasets.record_index import RecordIndex
+from deeplab.datasets.record_index import Records
 from deeplab.errors import DataError
 from deeplab.utils import names
 from deeplab.wording import option
@@ -58,7 +58,7 @@ class RecordReader:
       failure: the first error of reading; None for none.
     """
 
-    def __init__(self, index: RecordIndex, channels: int = 3, bits: int = 8) -> None:
+    def __init__(self, index: Records, channels: int = 3, bits: int = 8) -> None:
         self.index = index
         self.channels = channels
         self.bits = bits
@@ -168,7 +168,7 @@ def get(
     """
     chosen = np.arange(len(reader.index)) if records is None else np.asarray(records, np.int64)
     if not len(chosen):
-        raise DataError(f'There is no record to read in {", ".join(reader.index.shards)}.')
+        raise DataError(f'There is no record to read in {reader.index.where}.')
     batches = None if is_training else -(-len(chosen) // batch_size)
     last = np.iinfo(np.int64).max if batches is None else batches * batch_size
     data = tf.data.Dataset.range(first_position if is_training else 0, last)

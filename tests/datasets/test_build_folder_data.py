@@ -272,8 +272,8 @@ def test_the_folder_of_the_records_is_enough(tmp_path, capsys):
     folder = arguments['output_dir']
     line = [f'--{name}={value}' for name, value in arguments.items()]
     assert cli.main(['build_folder_data', *line, f'--class_names={tmp_path / "names.txt"}', '--val_fraction=0.3']) == 0
-    assert capsys.readouterr().out.splitlines()[-1].endswith('dataset.json: 3 classes')
-    path = f'{folder}/dataset.json'
+    assert capsys.readouterr().out.splitlines()[-1].endswith('dataset.yaml: 3 classes')
+    path = f'{folder}/dataset.yaml'
     assert descriptor.load(path).class_names == ('wall', 'floor', 'lamp')
     for program, words in (
         ('train', ['--train_logdir=logs']),
@@ -292,7 +292,7 @@ def test_the_folder_of_the_records_is_enough(tmp_path, capsys):
     pathlib.Path(path).write_text('{"images": []}')  # of another program
     assert cli.options_of('train', given[:2]).dataset.name == 'pascal_voc_seg'
     pathlib.Path(path).write_text('{"num_classes": 3')
-    with pytest.raises(OptionError, match=r'dataset\.json is not JSON'):
+    with pytest.raises(OptionError, match=r'dataset\.yaml is not YAML'):
         cli.options_of('train', given[:2])
 
 

@@ -223,7 +223,8 @@ def test_yaml_without_pyyaml(tmp_path, monkeypatch):
     with pytest.raises(
         OptionError, match=r"reading YAML needs pyyaml. Run: pip install 'deeplab\[yaml\]'. Or use JSON."
     ):
-        descriptor.load(write(tmp_path, 'num_classes: 2\n', 'b.yml'))
+        descriptor.load(write(tmp_path, 'num_classes: 2\nname: birds\n', 'b.yml'))
+    assert descriptor.load(write(tmp_path, 'num_classes: 2\nname: "birds"\n', 'b.yml')).name == 'birds'
 
 
 @pytest.mark.parametrize(

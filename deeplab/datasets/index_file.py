@@ -1,0 +1,126 @@
+"""Index files beside shards, with which a split of a million records opens without reading its shards.
+
+`index_SPLIT.npz` has the lengths and checksums of all records. It is only believed of a shard whose size and time of
+modification are those that it was written for, and whose last record is where it says.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections.abc import Sequence
+
+import numpy as np
+from absl import logging
+
+from deeplab.datasets import tfrecord
+from deeplab.datasets.record_index import Columns, RecordIndex
+from deeplab.errors import DataError
+from deeplab.utils import files, storage
+
+_FORMAT = 1
+# From here on, opening without an index takes so long that it is worth a line in the log.
+WORTH_AN_INDEX = 100_000
+
+
+def path_of(directory: str, split: str) -> str:
+    """Returns the path of the index of a split, which no pattern `SPLIT-*` matches."""
+    return os.path.join(directory, f'index_{split}.npz')
+
+
+def write(directory: str, split: str, index: RecordIndex) -> str:
+    """Writes the index of a split.
+
+    Args:
+      directory: the folder of the shards.
+      split: name of the split.
+      index: of all its records, without damage.
+
+    Returns:
+      Path of the file.
+
+    Raises:
+      DataError: It cannot be written.
+    """
+    path = path_of(directory, split)
+    if storage.is_remote(path):
+        raise DataError(f"'{path}' cannot be written: indexes are written to local folders. Copy it there.")
+    stats = [storage.stat(shard) for shard in index.shards]
+    try:
+        with files.written_whole(path, 'wb') as stream:
+            np.savez(
+                stream,
+                format=np.int64(_FORMAT),
+                shards=np.array([os.path.basename(shard) for shard in index.shards]),
+                sizes=np.array([stat.size for stat in stats], np.int64),
+                modified=np.array([stat.modified for stat in stats], np.int64),
+                records=np.array(index.parts(), np.int64),
+                length=index.length.astype(np.min_scalar_type(index.length.max(initial=0))),
+                checksum=index.checksum,
+            )
+    except OSError as error:
+        raise DataError(f"Cannot write '{path}': {error.strerror}.") from None
+    return path
+
+
+def load(directory: str, split: str, shards: Sequence[str]) -> dict[str, Columns]:
+    """Reads the index of a split.
+
+    Args:
+      directory: the folder of the shards.
+      split: name of the split.
+      shards: paths of the shards.
+
+    Returns:
+      The records of each shard that has not changed since the index was written, by path. A file that is missing or
+      damaged has none.
+    """
+    path = path_of(directory, split)
+    try:
+        with np.load(io.BytesIO(storage.read(path))) as content:
+            if int(content['format']) != _FORMAT:
+                return {}
+            names = content['shards'].tolist()
+            numbers = np.stack([content['sizes'], content['modified'], content['records']], 1).tolist()
+            length, checksum = content['length'], content['checksum']
+        first = np.cumsum([0, *(number[2] for number in numbers)])
+        if not len(length) == len(checksum) == first[-1] or len(names) != len(numbers):
+            return {}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        logging.warning("The index '%s' cannot be read (%s); the shards are read instead.", path, error)
+        return {}
+    by_name = {os.path.basename(shard): shard for shard in shards}
+    found = {}
+    for number, (name, (size, modified, _)) in enumerate(zip(names, numbers, strict=True)):
+        here = slice(first[number], first[number + 1])
+        columns = Columns.of_lengths(length[here], checksum[here])
+        if name in by_name and _is_true(by_name[name], storage.Stat(size, modified), columns):
+            found[by_name[name]] = columns
+    if len(found) < len(shards):
+        logging.info(
+            "%d of %d shards of split '%s' have changed since '%s' was written; they are read instead.",
+            len(shards) - len(found), len(shards), split, path,
+        )  # fmt: skip
+    return found
+
+
+def _is_true(path: str, stat: storage.Stat, columns: Columns) -> bool:
+    """Returns whether a shard has not changed, and its last record is where the index says."""
+    try:
+        if storage.stat(path) != stat:
+            return False
+        if not len(columns.offset):
+            return stat.size == 0
+        offset, length = int(columns.offset[-1]), int(columns.length[-1])
+        if offset + length + tfrecord.FOOTER_BYTES != stat.size:
+            return False
+        file = storage.opened(path)
+        try:
+            return tfrecord.is_record_at(file.read_at, offset, length)
+        finally:
+            file.close()
+    except OSError:
+        return False

@@ -1,0 +1,160 @@
+"""Data sets that are read from images and masks. Covers datasets/pair_records.py."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from deeplab.datasets import (
+    build_folder_data,
+    description_file,
+    folder_source,
+    pair_records,
+    record_check,
+    record_index,
+    segmentation_dataset,
+)
+from deeplab.errors import DataError, OptionError
+from deeplab.options import BuildFolderOptions
+from tests.datasets import files
+
+PALETTE = [[0, 0, 0], [128, 64, 0], [0, 255, 0]]
+ALPHA = np.full((6, 8, 1), 77, np.uint8)
+
+
+def _mask(kind, ids):
+    colors = np.array(PALETTE, np.uint8)[ids]
+    return {
+        'ids': files.png(ids),
+        'palette': files.palette_png(ids),
+        '16 bits': files.deep_png(ids[..., np.newaxis].astype(np.uint16)),
+        '4 bits': files.four_bit_png(ids),
+        'RGB': files.png(colors),
+        'RGBA': files.png(np.concatenate([colors, ALPHA], 2)),
+        'turned': files.with_exif(files.png(ids), files.exif(3)),
+    }[kind]
+
+
+_IMAGES = {
+    'jpg': files.jpeg,
+    'PNG': files.png,
+    'jpeg': lambda pixels: files.with_exif(files.jpeg(pixels), files.exif(3)),
+    'npy': files.npy,
+}
+
+
+def write(root, **more):
+    """Every kind of mask and image in pairs, and a description of their folders."""
+    images, masks = root / 'pictures', root / 'gt'
+    images.mkdir(parents=True)
+    masks.mkdir()
+    kinds = ['ids', 'palette', '16 bits', '4 bits', 'RGB', 'RGBA', 'turned']
+    for seed, (kind, (extension, encode)) in enumerate((k, i) for k in kinds for i in _IMAGES.items()):
+        (images / f'{seed:02}.{extension}').write_bytes(encode(files.pixels(seed=seed)))
+        (masks / f'{seed:02}.png').write_bytes(_mask(kind, files.ids(seed=seed)))
+    content = {'num_classes': 3, 'palette': PALETTE, 'images': 'pictures', 'masks': 'gt', 'val_fraction': 0.3, **more}
+    (root / 'dataset.json').write_text(json.dumps(content))
+    return str(root / 'dataset.json')
+
+
+def test_a_pair_of_files_is_the_record_that_the_builder_writes(tmp_path, monkeypatch):
+    path = write(tmp_path / 'data')
+    build_folder_data.run(
+        BuildFolderOptions(
+            image_folder=str(tmp_path / 'data/pictures'), mask_folder=str(tmp_path / 'data/gt'), dataset=path,
+            val_fraction=0.3, num_shards=2, output_dir=str(tmp_path / 'records'),
+        )
+    )  # fmt: skip
+    for split in ('train', 'val'):
+        built = segmentation_dataset.get_dataset(path, split, str(tmp_path / 'records')).open_records()
+        direct = segmentation_dataset.get_dataset(path, split, str(tmp_path / 'data')).open_records()
+        assert isinstance(built, record_index.RecordIndex) and isinstance(direct, pair_records.PairRecords)
+        for _ in range(2):  # the second time with the masks that it has kept
+            assert [direct.read(i) for i in range(len(direct))] == [built.read(i) for i in range(len(built))]
+        assert direct._masks
+        assert direct.facts()['digest'] == built.facts()['digest']
+        assert sum(direct.parts()) == len(direct)
+        assert direct.name_of(0).endswith(tuple(_IMAGES))
+    monkeypatch.setattr(pair_records, 'LARGEST_CACHE', 0)
+    direct.close()
+    assert direct.read(0) == built.read(0) and not direct._masks
+
+
+def test_only_changed_files_are_checked_again_and_their_sums_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(segmentation_dataset, '_GROUP', 4)
+    path = write(tmp_path / 'data')
+    reads, read = [], pair_records.PairRecords.read
+    monkeypatch.setattr(pair_records.PairRecords, 'read', lambda self, n: reads.append(n) or read(self, n))
+
+    def check():
+        reads.clear()
+        dataset = segmentation_dataset.get_dataset(path, 'train', str(tmp_path / 'data'))
+        records = dataset.open_records()
+        found = record_check.check(dataset, 3, 255, cache_dir=str(tmp_path / 'log'), index=records)
+        count = len(reads)
+        return found, records.facts()['digest'], count, len(reads) - count
+
+    first, digest, count, more = check()
+    assert (count, more) == (len(first.records), 0)
+    again, same, count, more = check()
+    assert (count, more, same) == (0, 0, digest)
+    np.testing.assert_array_equal(again.class_pixels, first.class_pixels)
+    item = segmentation_dataset.get_dataset(path, 'train', str(tmp_path / 'data')).items[5]
+    pathlib.Path(item.label).write_bytes(files.png(np.ones((6, 8), np.uint8)))
+    changed, other, count, more = check()
+    assert (count, more) == (4, 0) and other != digest
+    assert changed.class_pixels[1] > first.class_pixels[1]
+    np.testing.assert_array_equal(changed.records, first.records)
+
+
+def test_what_the_description_says_decides(tmp_path):
+    path = write(tmp_path / 'data')
+    files.write_split(tmp_path / 'data', 'train', [[files.record()]])
+    assert segmentation_dataset.get_dataset('camvid', 'train', str(tmp_path / 'data')).items
+    assert segmentation_dataset.get_dataset('camvid', 'train', path).items  # the file instead of its folder
+    files.write_split(tmp_path / 'records', 'train', [[files.record()]])
+    assert segmentation_dataset.get_dataset(path, 'train', str(tmp_path / 'records')).shards
+    (tmp_path / 'empty').mkdir()
+    assert segmentation_dataset.get_dataset(path, 'train', str(tmp_path / 'empty')).items
+
+
+@pytest.mark.parametrize(
+    ('more', 'parts'),
+    [
+        ({'images': 'no'}, ['names a folder that does not exist', 'images', 'no']),
+        ({'lists': 'no', 'val_fraction': None}, ['names a folder that does not exist', 'lists']),
+        ({'masks': None}, ["'images' needs 'masks'"]),
+        ({'seed': 'one'}, ["'seed' is 'one'", 'whole number']),
+        ({'val_fraction': True}, ["'val_fraction' is True", 'a number']),
+        ({'val_fraction': 2}, ['val_fraction=2', 'less than 1']),
+        ({'mask_suffix': '_m'}, ['no mask (*_m.png)']),
+        ({'val_fraction': 0}, ["no split 'val'", 'Splits there: train']),
+    ],
+)
+def test_wrong_values_are_named(tmp_path, more, parts):
+    path = write(tmp_path / 'data', **more)
+    if more.get('masks', '') is None:
+        content = json.loads(pathlib.Path(path).read_text())
+        pathlib.Path(path).write_text(json.dumps({k: v for k, v in content.items() if v is not None}))
+    with pytest.raises((DataError, OptionError)) as caught:
+        segmentation_dataset.get_dataset(path, 'val', str(tmp_path / 'data'))
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_a_file_that_is_missing_later_is_named(tmp_path):
+    path = write(tmp_path / 'data')
+    dataset = segmentation_dataset.get_dataset(path, 'val', str(tmp_path / 'data'))
+    pathlib.Path(dataset.items[1].label).unlink()
+    with pytest.raises(DataError, match=f"Cannot read '{dataset.items[1].label}'"):
+        record_check.check(dataset, 3, 255)
+    found = record_check.check(dataset, 3, 255, skip_corrupt_records=True)
+    assert len(found.corrupt) == 1 and 1 not in found.records
+
+
+def test_a_description_without_folders_is_one_of_records(tmp_path):
+    description = folder_source.descriptor_lib.load('camvid')
+    path = description_file.write(str(tmp_path), description, {'train': description_file.SplitFacts(2, 1, 'sha256:0')})
+    assert folder_source.of_description(path) is None
+    assert folder_source.of_data('camvid', str(tmp_path)) is None
