@@ -72,8 +72,7 @@ def run(options: ReportOptions) -> Result:
         runs = _runs(options, stack)
         data, groups = _content(options, runs)
         used = len(library) + len(page.as_json(data))
-        passes = [each.result for each in runs if each.result is not None]
-        shown = _pictures(passes, groups, pictures.share(len(groups), used))
+        shown = _pictures(runs, groups, pictures.share(len(groups), used))
         _write(options.path, page.render(data, shown, library))
     return _result(options, data, groups)
 
@@ -154,14 +153,15 @@ def _content(options: ReportOptions, runs: Sequence[content.Run]) -> tuple[dict[
     return data, groups
 
 
-def _pictures(passes: Sequence[inference.Pass], groups: Groups, most_bytes: int) -> Iterator[Mapping[str, Any]]:
+def _pictures(runs: Sequence[content.Run], groups: Groups, most_bytes: int) -> Iterator[Mapping[str, Any]]:
     """Yields the data of each picture, which takes at most `most_bytes`."""
-    if not groups:
+    source = next((each.result.source for each in runs if each.result is not None), None)
+    if not groups or source is None:
         return
     images = list(groups)
-    for image, sample in zip(images, split_images.samples(passes[0].source, images), strict=True):
+    for image, sample in zip(images, split_images.samples(source, images), strict=True):
         photo = save_annotation.viewable(save_annotation.rounded(sample.image))
-        predicted = [each.images.predictions.read(image) for each in passes]
+        predicted = [None if each.result is None else each.result.images.predictions.read(image) for each in runs]
         yield pictures.encoded(pictures.Picture(photo, sample.truth, predicted), most_bytes)
 
 
@@ -183,10 +183,8 @@ def _result(options: ReportOptions, data: Mapping[str, Any], groups: Groups) -> 
     for difference in data['differences']:
         value, low, high = (None if part is None else 100 * part for part in difference['miou'])
         if value is not None and low is not None:
-            name = data['runs'][difference['run']]['name']
-            lines.append(
-                f'{name} - {data["runs"][0]["name"]}: {value:+.2f} ({low:+.2f} to {high:+.2f}) percentage points'
-            )
+            name, first = (data['runs'][difference[key]]['name'] for key in ('run', 'first'))
+            lines.append(f'{name} - {first}: {value:+.2f} ({low:+.2f} to {high:+.2f}) percentage points')
     lines.append(f'{options.path} ({len(groups)} images, {megabytes:.1f} MB)')
     miou = tuple(each['miou'][0] if each['miou'] else None for each in data['runs'])
     return Result(options.path, len(groups), megabytes, miou, '\n'.join(lines))

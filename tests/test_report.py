@@ -125,17 +125,22 @@ class FakeExport:
         return types.SimpleNamespace(labels=np.rint(image[..., 0] / 10).astype(np.uint8))
 
 
-def test_an_export_is_compared_with_a_checkpoint(options, tmp_path, monkeypatch):
+def test_an_export_and_a_checkpoint_after_a_run_without_predictions(options, tmp_path, monkeypatch):
     export = tmp_path / 'frozen.pb'
     export.write_bytes(b'')
     monkeypatch.setattr(inference.Predictor, 'of_export', lambda path, options, changes: FakeExport())
     second = dataclasses.replace(options.runs[1], path=str(export))
-    result = compare.run(dataclasses.replace(options, runs=(options.runs[1], second)))
-    two, exported = data_of(result.path)['runs']
+    without_records = dataclasses.replace(options.runs[0], evaluation=None)
+    result = report.run(dataclasses.replace(options, runs=(without_records, options.runs[1], second)))
+    _, two, exported = data_of(result.path)['runs']
     assert exported['miou'][0] == 1.0 > two['miou'][0]
     assert exported['calibration'] is None and two['calibration'] is not None
     assert exported['name'] == 'frozen.pb' and 'Step' not in dict(exported['figures'])
-    assert data_of(result.path)['differences'][0]['better'] == 5
+    (difference,) = data_of(result.path)['differences']
+    assert (difference['run'], difference['first'], difference['better']) == (2, 1, 5)
+    assert f'{exported["name"]} - {two["name"]}: +' in result.report
+    empty, *others = data_of(result.path, 'picture-0')['predictions']
+    assert empty is None and all(others) and others[0] != others[1]
 
 
 def test_a_run_that_does_not_exist(options, tmp_path):

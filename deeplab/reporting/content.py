@@ -181,14 +181,14 @@ def _examples(images: ImageResults, matrix: np.ndarray) -> dict[str, list[list[i
 
 
 def differences(passes: Mapping[int, Pass]) -> list[dict[str, Any]]:
-    """Returns the paired differences of each run from the first one.
+    """Returns the paired differences of each run from the first one that has a pass.
 
     Args:
       passes: of the runs that have one, by their number.
     """
     if len(passes) < 2:
         return []
-    (_, first), *others = passes.items()
+    (first_number, first), *others = passes.items()
     first_counts, first_scores = first.images.counts(), first.images.scores()
     found = []
     for number, other in others:
@@ -197,6 +197,7 @@ def differences(passes: Mapping[int, Pass]) -> list[dict[str, Any]]:
         found.append(
             {
                 'run': number,
+                'first': first_number,
                 'miou': list(miou),
                 'classes': [list(each) for each in ious],
                 'better': int((change > 0).sum()),

@@ -23,12 +23,12 @@ class Picture(NamedTuple):
     Attributes:
       photo: [h, w, 3] or [h, w] uint8.
       truth: [h, w] ids.
-      predictions: [h, w] ids, one for each network.
+      predictions: [h, w] ids, one for each run; None for a run without predictions.
     """
 
     photo: np.ndarray
     truth: np.ndarray
-    predictions: list[np.ndarray]
+    predictions: list[np.ndarray | None]
 
 
 def encoded(picture: Picture, most_bytes: int) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def encoded(picture: Picture, most_bytes: int) -> dict[str, Any]:
     side = min(LONGEST_SIDE, max(height, width))
     while True:
         found = _at(picture, side / max(height, width))
-        size = len(found['photo']) + len(found['truth']) + sum(map(len, found['predictions']))
+        size = len(found['photo']) + len(found['truth']) + sum(map(len, filter(None, found['predictions'])))
         if size <= most_bytes or side <= _SHORTEST_SIDE:
             return found
         side = max(int(side * min(0.9, (most_bytes / size) ** 0.5)), _SHORTEST_SIDE)
@@ -63,7 +63,7 @@ def _at(picture: Picture, factor: float) -> dict[str, Any]:
         'image_height': height,
         'photo': _text(content.getvalue()),
         'truth': _ids(picture.truth, size),
-        'predictions': [_ids(ids, size) for ids in picture.predictions],
+        'predictions': [None if ids is None else _ids(ids, size) for ids in picture.predictions],
     }
 
 

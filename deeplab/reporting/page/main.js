@@ -31,7 +31,7 @@ function drawDifferences() {
       redraw();
     });
     byId('differences-body').append(
-      element('h3', {}, `${runs[difference.run].name} compared with ${runs[0].name}`),
+      element('h3', {}, `${runs[difference.run].name} compared with ${runs[difference.first].name}`),
       element('p', {}, `Mean IoU ${withInterval(difference.miou, points)} percentage points. `
         + `${count(difference.better)} images are better, ${count(difference.worse)} worse, ${count(difference.equal)} equal.`),
       place, element('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Table of differences'}, table));

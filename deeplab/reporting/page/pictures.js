@@ -19,7 +19,7 @@ async function idsOf(text) {
 async function decode(number) {
   const found = JSON.parse(byId(`picture-${number}`).textContent);
   const photo = await createImageBitmap(new Blob([bytesOf(found.photo)], {type: 'image/webp'}));
-  const [truth, ...predictions] = await Promise.all([found.truth, ...found.predictions].map(idsOf));
+  const [truth, ...predictions] = await Promise.all([found.truth, ...found.predictions].map((ids) => ids && idsOf(ids)));
   return {...found, photo, truth, predictions};
 }
 
@@ -113,7 +113,8 @@ async function drawThumbnail(canvas, number) {
   context.drawImage(layerOf(found, idsOfSide(found, side), kind, allClasses), 0, 0, width, height);
 }
 
-const galleryState = {group: 'all', order: 'page', layer: 'prediction', run: 0};
+const predicted = runs.map((_, i) => i).filter((i) => runs[i].scores.length); // numbers of the runs with predictions
+const galleryState = {group: 'all', order: 'page', layer: 'prediction', run: predicted[0]};
 const groupNames = {
   worst: 'worst', median: 'median', best: 'best', confusion: 'frequent confusion',
   better: 'better than the first run', worse: 'worse than the first run',
@@ -133,7 +134,8 @@ function pictureCard(number, details, sequence) {
 }
 
 function change(image) {
-  return runs.length < 2 ? 0 : Math.max(...runs.slice(1).map((run) => Math.abs(run.scores[image] - runs[0].scores[image])));
+  const [first, ...others] = predicted.map((i) => runs[i].scores[image]);
+  return Math.max(...others.map((score) => Math.abs(score - first)));
 }
 
 function fillGallery() {
@@ -162,9 +164,9 @@ function drawImages() {
   const groups = Object.keys(groupNames).filter((group) => data.pictures.some((each) => each.groups.includes(group)));
   byId('images-controls').append(
     choice('Show', [['all', 'all'], ...groups.map((group) => [group, groupNames[group]])], 'all', change('group')),
-    choice('Order', [['page', 'as chosen'], ['worst', 'worst first'], ['best', 'best first'], ...(runs.length > 1 ? [['change', 'most changed first']] : []), ['name', 'name']], 'page', change('order')),
+    choice('Order', [['page', 'as chosen'], ['worst', 'worst first'], ['best', 'best first'], ...(predicted.length > 1 ? [['change', 'most changed first']] : []), ['name', 'name']], 'page', change('order')),
     choice('Colors', [['prediction', 'prediction'], ['truth', 'truth'], ['errors', 'errors'], ['photo', 'none']], 'prediction', change('layer')),
-    ...(runs.length > 1 ? [choice('Run', runs.map((run, i) => [i, run.name]), 0, change('run', true))] : []),
+    ...(predicted.length > 1 ? [choice('Run', predicted.map((i) => [i, runs[i].name]), predicted[0], change('run', true))] : []),
   );
   drawImageScores();
   fillGallery();

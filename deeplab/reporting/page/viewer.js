@@ -67,7 +67,7 @@ function buildViewer() {
 }
 
 function viewerControls() {
-  const sides = [['truth', 'Truth'], ...runs.map((run, i) => [i, sideName(i)]).filter(([i]) => runs[i].scores.length)];
+  const sides = [['truth', 'Truth'], ...predicted.map((i) => [i, sideName(i)])];
   const set = (key) => (value) => {
     view[key] = value === 'truth' || key === 'kind' ? value : Number(value);
     view.layers.clear();
@@ -115,7 +115,7 @@ function keyInViewer(event) {
 // The classes in the picture, with their IoU in it for the right layer.
 function fillLegend(number) {
   const cells = data.pictures[number].cells;
-  const run = view.right !== 'truth' ? view.right : view.left !== 'truth' ? view.left : runs.findIndex((each) => each.scores.length);
+  const run = view.right !== 'truth' ? view.right : view.left !== 'truth' ? view.left : predicted[0];
   parts.legendTitle.textContent = runs.length > 1 ? `Classes, IoU of ${runs[run].name} in this image` : 'Classes, IoU in this image';
   const [labels, predictions, right] = [new Map(), new Map(), new Map()];
   const add = (map, key, pixels) => map.set(key, (map.get(key) || 0) + pixels);
