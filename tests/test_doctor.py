@@ -1,21 +1,19 @@
 """Tests for doctor.py on small data sets with one fault each.
 
-Covers diagnosis/sources.py, diagnosis/measurement.py, diagnosis/findings.py, diagnosis/file_rules.py,
+Covers diagnosis/sources.py, diagnosis/pairing.py, diagnosis/measurement.py, diagnosis/facts.py,
+diagnosis/sample_facts.py, diagnosis/mask_pixels.py, diagnosis/findings.py, diagnosis/file_rules.py,
 diagnosis/label_rules.py, diagnosis/split_rules.py, diagnosis/suggestion.py and options/doctor.py.
 """
 
-import io
 import json
 import shlex
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from deeplab import cli, doctor
 from deeplab.datasets import example
-from deeplab.diagnosis import measurement, suggestion
-from deeplab.diagnosis.findings import SEVERITIES
+from deeplab.diagnosis import mask_pixels, suggestion
 from deeplab.errors import DataError, OptionError
 from deeplab.options import DoctorOptions
 from tests.datasets import files
@@ -48,32 +46,6 @@ def _masks(data, change, splits=SPLITS):
     for split in splits:
         for sample in data[split]:
             sample[1] = change(_mask())
-
-
-def _mode(mode, image_format):
-    image = Image.fromarray(files.pixels(*SIZE, seed=99)).convert(mode)
-    return files.encoded(image, image_format)
-
-
-def _smooth(ids):
-    """As a program saves a mask that it has scaled up smoothly."""
-    small = Image.fromarray(np.where(ids == 255, 0, ids * 60).astype(np.uint8)).resize((12, 10))
-    return files.png(np.asarray(small.resize((48, 40), Image.Resampling.BILINEAR)))
-
-
-def _replace(split, number, place, content):
-    def change(data):
-        data[split][number][place] = content
-
-    return change
-
-
-def _near_copy(data):
-    """An image of train, darker and compressed again."""
-    image = Image.open(io.BytesIO(data['train'][0][0]))
-    stream = io.BytesIO()
-    image.point([value * 3 // 4 for value in range(256)] * 3).save(stream, 'JPEG', quality=60)
-    data['val'][0][0] = stream.getvalue()
 
 
 def _write(folder, data, kind):
@@ -117,68 +89,10 @@ def test_clean_data_set(tmp_path, kind):
     assert [row['label_weight'] for row in content['classes']] == pytest.approx([1, 1, 0.45])
 
 
-FAULTS = {
-    'corrupt': ('error', _replace('train', 1, 0, files.jpeg(files.pixels(*SIZE))[:-200])),
-    'no_mask': ('error', _replace('val', 0, 1, None)),
-    'color_mask': ('error', lambda data: _masks(data, lambda ids: files.png(np.stack([ids] * 3, axis=2)))),
-    'jpeg_mask': ('error', _replace('train', 0, 1, files.jpeg(_mask()))),
-    'palette': ('error', lambda data: _masks(data, files.palette_png)),
-    'sixteen_bit_mask': ('error', _replace('train', 0, 1, files.deep_png(_mask().astype(np.uint16)[..., np.newaxis]))),
-    'large_ids': ('error', _replace('train', 0, 1, files.deep_png(np.full((*SIZE, 1), 300, np.uint16)))),
-    'size': ('error', _replace('train', 0, 1, files.png(_mask()[:-1]))),
-    'turned': (
-        'error',
-        _replace('train', 0, 0, files.with_exif(files.jpeg(files.pixels(48, 40, seed=77)), files.exif(6))),
-    ),
-    'oriented': (
-        'warning',
-        _replace('train', 0, 0, files.with_exif(files.jpeg(files.pixels(*SIZE, seed=77)), files.exif(3))),
-    ),
-    'all_ignored': ('warning', _replace('train', 0, 1, files.png(np.full(SIZE, 255, np.uint8)))),
-    'cmyk': ('warning', _replace('train', 0, 0, _mode('CMYK', 'JPEG'))),
-    'alpha': ('note', _replace('train', 0, 0, _mode('RGBA', 'PNG'))),
-    'gray': ('note', _replace('train', 0, 0, _mode('L', 'JPEG'))),
-    'sixteen_bits': ('note', _replace('train', 0, 0, files.deep_png(np.ones((*SIZE, 3), np.uint16)))),
-    'zero_and_255': ('error', lambda data: _masks(data, lambda ids: files.png(np.uint8(255) * (ids == 2)))),
-    'interpolated': ('error', lambda data: _masks(data, _smooth)),
-    'ids': ('error', _replace('train', 0, 1, files.png(np.where(_mask() == 2, 7, _mask()).astype(np.uint8)))),
-    'histogram': ('error', lambda data: _masks(data, lambda ids: files.png(np.full(SIZE, 255, np.uint8)))),
-    'missing_classes': (
-        'warning',
-        lambda data: _masks(data, lambda ids: files.png(np.where(ids == 1, 255, ids).astype(np.uint8))),
-    ),
-    'only_evaluated': (
-        'error',
-        lambda data: _masks(data, lambda ids: files.png(np.where(ids == 1, 0, ids).astype(np.uint8)), ['train']),
-    ),
-    'nothing_ignored': ('note', lambda data: _masks(data, lambda ids: files.png(np.where(ids == 255, 0, ids)))),
-    'overlap': ('error', lambda data: data['val'].append(data['train'][2])),
-    'similar': ('warning', _near_copy),
-    'repeated': ('warning', lambda data: data['train'].append(data['train'][0])),
-    'no_evaluation': ('warning', lambda data: data.pop('val')),
-    'empty': ('error', lambda data: data['val'].clear()),
-}
-
-
-@pytest.mark.parametrize('rule', FAULTS)
-def test_names_the_fault_and_no_other(tmp_path, rule):
-    severity, change = FAULTS[rule]
-    data = _clean()
-    change(data)
-    result = _examine(_write(tmp_path, data, IN_RECORDS))
-    assert rule in _rules(result, severity)
-    # Pixels that are ignored everywhere are also ignored in each image.
-    also = {'histogram': {'all_ignored'}}.get(rule, set())
-    others = {f.rule for f in result.findings if f.severity != 'note'} - {rule}
-    assert others == also
-    assert result.status == (severity == 'error')
-    assert result.findings == tuple(sorted(result.findings, key=lambda f: SEVERITIES.index(f.severity)))
-
-
 def test_builders_take_palettes_and_rotate_so_files_are_no_fault(tmp_path):
     data = _clean()
     _masks(data, files.palette_png)
-    FAULTS['turned'][1](data)
+    data['train'][0][0] = files.with_exif(files.jpeg(files.pixels(48, 40, seed=77)), files.exif(6))
     assert not _rules(_examine(_write(tmp_path, data, IN_FILES)), 'error', 'warning')
 
 
@@ -252,8 +166,8 @@ def test_bad_input(tmp_path):
 
 def test_thin_and_between_pixels():
     ids = np.array([[0, 1, 2, 2], [0, 0, 2, 2], [0, 0, 2, 2]], np.uint8)
-    assert measurement.thin_pixels(ids, 2)[:3].tolist() == [1, 1, 0]
-    assert measurement.between_pixels(ids)[:3].tolist() == [0, 1, 0]
+    assert mask_pixels.thin_pixels(ids, 2)[:3].tolist() == [1, 1, 0]
+    assert mask_pixels.between_pixels(ids)[:3].tolist() == [0, 1, 0]
 
 
 def test_suggestion_follows_the_memory(tmp_path, monkeypatch):
@@ -264,7 +178,7 @@ def test_suggestion_follows_the_memory(tmp_path, monkeypatch):
     assert large.batch_size == 4  # images in train
     assert large.learning_rate == pytest.approx(0.0018)
     assert '--list_folder=' in large.lines[0]
-    assert '{"num_classes": 3, "ignore_label": 255} to dataset.json' in _examine(folder).report
+    assert large.lines[0].startswith('deeplab build_folder_data') and '--dataset=' not in large.lines[2]
     assert '--fine_tune_batch_norm=false' in large.lines[2]
     for line in large.lines:
         _, program, *words = shlex.split(line)

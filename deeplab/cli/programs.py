@@ -45,7 +45,7 @@ from deeplab.cli.to_options import (
     train_options,
     vis_options,
 )
-from deeplab.cli.tool_flags import BENCHMARK, CLASSES, DOCTOR, FETCH, JSON, VERIFICATION, VERIFY_BATCH_SIZE
+from deeplab.cli.tool_flags import BENCHMARK, CLASSES, DOCTOR, FETCH, JSON, REPAIR, VERIFICATION, VERIFY_BATCH_SIZE
 from deeplab.cli.training_flags import (
     CHECKPOINT_EXCLUDE_SCOPES,
     CHECKPOINT_RENAME_MAP,
@@ -128,7 +128,7 @@ _DOCTOR = Program(
     module='deeplab.doctor',
     summary=SUMMARIES['doctor'],
     example='tfrecord --dataset=camvid',
-    groups=(DOCTOR, *EVERY_PROGRAM),
+    groups=(DOCTOR, REPAIR, *EVERY_PROGRAM),
     to_options=plain_options(options.DoctorOptions),
     required=('data',),
     positional='data',

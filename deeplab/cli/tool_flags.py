@@ -129,6 +129,35 @@ DOCTOR = Group(
             'Output stride of the network: narrower parts of masks are reported.',
         ),
         linked('output', 'DoctorOptions.output', 'JSON file for the findings, or its folder.', is_path=True),
+        linked(
+            'html',
+            'DoctorOptions.html',
+            'HTML file for the findings, with the classes and pictures of the worst cases. Not set: none is written.',
+            is_path=True,
+        ),
+    ),
+)
+REPAIR = Group(
+    'Repaired copy',
+    (
+        linked(
+            'fix',
+            'DoctorOptions.fix',
+            'New folder for a copy of the data set, as images, masks and lists, with what can be repaired without a '
+            'guess; images that cannot be repaired are left out and listed. The data set itself never changes.',
+            is_path=True,
+        ),
+        linked(
+            'colors',
+            'DoctorOptions.colors',
+            'Color table of masks in color, as for build_folder_data. Not set: the palette of --dataset, if given.',
+            is_path=True,
+        ),
+        linked(
+            'ignore_other_ids',
+            'DoctorOptions.ignore_other_ids',
+            'Give ids that are neither a class nor the ignore label the ignore label in the copy.',
+        ),
     ),
 )
 BENCHMARK = Group(

@@ -136,6 +136,19 @@ def read_header(content: bytes) -> Header:
         return Header(image_format, image.height, image.width, channels, bits, turn)
 
 
+def wrong_kind(header: Header, channels: int, bits: int) -> str:
+    """Returns the rule (`data_rules`) that an image breaks in a data set of so many channels and bits; '' for none."""
+    if not header.reads_as(channels):
+        return 'image_channels'
+    is_plain = (channels, bits) == (3, 8)
+    if header.format == 'npy' and is_plain and header.bits == 8:
+        return 'array'
+    # PNG images of three channels are converted to 8 bits, as the original does.
+    if header.bits > bits and not (is_plain and header.format == 'png'):
+        return 'image_bits'
+    return ''
+
+
 def read_ends(content: bytes) -> Header:
     """Reads size and format of an image without decoding it, and checks that its last bytes exist.
 

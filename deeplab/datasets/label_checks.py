@@ -29,8 +29,13 @@ ONE_CLASS = (
 class Histogram(Protocol):
     """Pixels of the masks of a split: what `record_check.CheckResult` and `Counts` have in common."""
 
-    class_pixels: Any  # [num_classes], without those of ignore_label
-    ignored_pixels: int
+    @property
+    def class_pixels(self) -> Any:
+        """[num_classes], without those of ignore_label."""
+
+    @property
+    def ignored_pixels(self) -> int:
+        """Pixels of ignore_label."""
 
 
 class Counts(NamedTuple):
@@ -84,7 +89,7 @@ def labels(descriptor: DatasetDescriptor, check_result: CheckResult, split: str,
     if not pixels.sum():
         return _nothing(descriptor, where, _OF_TRAINING)
     found = _one_class(descriptor, check_result, where, _OF_TRAINING)
-    found = found or _missing(descriptor, pixels, len(check_result.records), where)
+    found = found or missing(descriptor, pixels, len(check_result.records), where)
     found += _ignored(descriptor, check_result, where, _OF_TRAINING)
     if not _is_said_to_be_ignored(descriptor, found):
         found += ignored_class(descriptor)
@@ -240,7 +245,7 @@ def _one_class(
     ]
 
 
-def _missing(descriptor: DatasetDescriptor, pixels: np.ndarray, images: int, where: str) -> list[str]:
+def missing(descriptor: DatasetDescriptor, pixels: np.ndarray, images: int, where: str) -> list[str]:
     """Returns a warning about classes that never occur, except an ignored one."""
     missing = [int(i) for i in np.flatnonzero(pixels == 0) if i != descriptor.ignore_label]
     if not missing:

@@ -64,6 +64,23 @@ class MaskIds:
             )
         return None
 
+    def correct_ids(self, counts: np.ndarray) -> dict[int, int]:
+        """Returns the right id for each wrong one, where a known pattern leaves no doubt; empty otherwise.
+
+        Args:
+          counts: [256], pixels of each id in all masks together.
+        """
+        ids = [int(i) for i in np.flatnonzero(counts)]
+        if ids == [0, 255]:
+            return {255: 1} if self.ignore_label == 255 else {}
+        classes = [i for i in ids if i != self.ignore_label]
+        if self._begin_with_1(ids):
+            return {i: i - 1 for i in classes}
+        for levels in (ids, classes):
+            if len(levels) == self.num_classes and _are_gray_levels(levels):
+                return {level: place for place, level in enumerate(levels) if level != place}
+        return {}
+
     def _begin_with_1(self, ids: list[int]) -> bool:
         """Returns whether these are the ids 1 to num_classes, some of which may be missing."""
         classes = [i for i in ids if i != self.ignore_label]

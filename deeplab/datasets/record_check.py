@@ -18,6 +18,7 @@ from absl import logging
 
 from deeplab.datasets import check_cache, example, images, orientation, segmentation_dataset, tfrecord
 from deeplab.datasets.check_cache import CheckCache, Found, Part
+from deeplab.datasets.data_rules import RULES
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.pair_records import PairRecords
 from deeplab.datasets.record_index import Records
@@ -285,7 +286,8 @@ class _Inspector:
                 continue
             if mask is not None and mask.counts is not None:
                 found.all_counts += mask.counts
-            wrong = self._what_is_wrong_with_image(header)
+            kind = images.wrong_kind(header, self._channels, self._bits)
+            wrong = (kind, f': {header.channels}' if kind == 'image_channels' else '') if kind else None
             if wrong is None and self._needs_labels:
                 wrong = self._what_is_wrong(header, mask)
             if wrong is not None:
@@ -304,29 +306,17 @@ class _Inspector:
                 found.pixels_beside[mask.counts > 0] += mask.counts.sum() - mask.counts[self._ignore_label]
         return found
 
-    def _what_is_wrong_with_image(self, header: images.Header) -> tuple[str, str] | None:
-        """Returns kind (a key of `_FIXES`) and details of the first problem of an image; None if it is valid."""
-        if not header.reads_as(self._channels):
-            return 'image_channels', f': {header.channels}'
-        is_plain = (self._channels, self._bits) == (3, 8)
-        if header.format == 'npy' and is_plain and header.bits == 8:
-            return 'array', ''
-        # PNG images of three channels are converted to 8 bits, as the original does.
-        if header.bits > self._bits and not (is_plain and header.format == 'png'):
-            return 'image_bits', ''
-        return None
-
     def _what_is_wrong(self, header: images.Header, mask: images.Mask | None) -> tuple[str, str] | None:
-        """Returns kind (a key of `_FIXES`) and details of the first problem of a mask; None if it is valid."""
+        """Returns the rule (`data_rules`) and details of the first problem of a mask; None if it is valid."""
         if mask is None:
-            return 'missing', ''
+            return 'no_mask', ''
         if mask.is_palette:
             return 'palette', ''
         if mask.counts is None:
-            return 'channels', f': {mask.mode}'
+            return 'color_mask' if mask.channels > 1 else 'sixteen_bit_mask', f': {mask.mode}'
         if mask.size != header.size:
             turns = (header.size, header.orientation, mask.size, mask.orientation)
-            explained = 'orientation' if orientation.decide(*turns) else 'size'
+            explained = 'turned' if orientation.decide(*turns) else 'size'
             sizes = f': image {header.height} x {header.width}, mask {mask.height} x {mask.width}'
             return explained, sizes + orientation.explanation(*turns)
         outside = self._allowed.outside(mask.counts)
@@ -336,69 +326,38 @@ class _Inspector:
         return None
 
 
-_FIXES = {
-    'image_channels': (
-        'have an image without the {channels} channels of the data set',
-        'Set image_channels in {description}, or fix these images.',
-    ),
-    'image_bits': (
-        'have an image of 16 bits, but the data set has 8',
-        'Set "image_bits": 16 in {description}.',
-    ),
-    'array': (
-        "have an image in NumPy's format that PNG can represent",
-        'Build the records again: the builders convert such arrays to PNG files.',
-    ),
-    'missing': (
-        'have no mask',
-        'Such a split can be visualized (without error maps), but neither trained on nor evaluated: build it again '
-        'with masks.',
-    ),
-    'palette': (
-        'have a mask with a palette, whose colors would be read as gray levels',
-        'Build the records again: the builders use the indices as ids. Or run remove_gt_colormap on the masks first.',
-    ),
-    'channels': (
-        'have a mask that is not one channel of 8 bits',
-        'Convert the masks to single-channel ids (if colors denote classes, map each color to its id) and build the '
-        'records again.',
-    ),
-    'orientation': (
-        'have an EXIF orientation, which is not applied to records, and a mask that does not match without it',
-        'Build the records again: the builders turn such images and masks upright.',
-    ),
-    'size': ('have a mask of another size than the image', 'Fix these masks and build the records again.'),
-    'ids': (
-        'have a mask with ids that are neither among the {num_classes} classes (0 to {last}) nor ignore_label {ignore}',
-        'Set num_classes or ignore_label in {description}, or fix the masks.',
-    ),
-}
-
-
 def _message(dataset: SegmentationDataset, found: Found, total: int, allowed: MaskIds) -> str:
     """Returns one message about all invalid records: each kind with its first cases and its fix."""
+    values = {
+        'num_classes': allowed.num_classes,
+        'last': allowed.num_classes - 1,
+        'ignore': allowed.ignore_label,
+        'channels': dataset.descriptor.image_channels,
+    }
     parts = []
-    for kind, (sentence, fix) in _FIXES.items():
+    for kind, rule in RULES.items():
         cases = [text for wrong, text in found.wrong if wrong == kind]
         if not cases:
             continue
-        what = sentence.format(
-            num_classes=allowed.num_classes,
-            last=allowed.num_classes - 1,
-            ignore=allowed.ignore_label,
-            channels=dataset.descriptor.image_channels,
-        )
-        if kind == 'ids' and (pattern := allowed.advice(found.all_counts)):
-            fix = (
-                f'Fix the masks, {pattern}; then build the records again. Only if all these ids are intended, set '
-                'num_classes or ignore_label in {description}.'
-            )
+        fix = rule.fix_text(in_records=True, description=_description())
+        if kind == 'ids':
+            fix = _fix_of_ids(allowed.advice(found.all_counts))
         more = f'; and {len(cases) - _SHOWN} more' if len(cases) > _SHOWN else ''
         parts.append(
-            f"{len(cases)} of {total} records of split '{dataset.split}' {what}: "
-            f'{"; ".join(cases[:_SHOWN])}{more}. {fix.format(description=_description())}'
+            f"{len(cases)} of {total} records of split '{dataset.split}' {rule.what.format(**values)}: "
+            f'{"; ".join(cases[:_SHOWN])}{more}. {fix}'
         )
     return ' '.join(parts)
+
+
+def _fix_of_ids(pattern: str | None) -> str:
+    """Returns what to do about ids outside the classes; `pattern` is the advice of `MaskIds`."""
+    if pattern is None:
+        return f'Set num_classes or ignore_label in {_description()}, or fix the masks.'
+    return (
+        f'Fix the masks, {pattern}; then build the records again. Only if all these ids are intended, set num_classes '
+        f'or ignore_label in {_description()}.'
+    )
 
 
 def _description() -> str:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from deeplab.datasets.data_rules import RULES
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.diagnosis.measurement import Measured
+from deeplab.diagnosis.facts import KEPT, Case, Measured
 from deeplab.diagnosis.sources import Source
 
-HARMFUL = 'error'  # training fails, learns something else than the labels, or metrics are wrong
-WARNING = 'warning'  # results are probably worse than they could be
-NOTE = 'note'  # usually intended
-SEVERITIES = (HARMFUL, WARNING, NOTE)
 SHOWN = 3  # cases that a text names
 
 
@@ -21,13 +18,15 @@ class Finding:
     """One finding.
 
     Attributes:
-      severity: one of `SEVERITIES`.
-      rule: short name of the rule that found it.
+      severity: one of `data_rules.SEVERITIES`.
+      rule: name of the rule that found it.
       split: name of the split; two for a pair; empty for the data set.
       what: what was found, one or two sentences.
       fix: what to do, with the command or flag; empty if `what` says it.
       count: samples that it is about; 0 for the whole split.
       cases: the first of them.
+      samples: split and number of those of the cases that are samples.
+      repair: what a repaired copy does about it; empty if nothing.
     """
 
     severity: str
@@ -37,6 +36,8 @@ class Finding:
     fix: str = ''
     count: int = 0
     cases: tuple[str, ...] = ()
+    samples: tuple[tuple[str, int], ...] = ()
+    repair: str = ''
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +66,32 @@ class Data:
         """Returns a class as messages name it."""
         name = self.descriptor.class_name(class_id)
         return f"'{name}' (id {class_id})" if self.descriptor.class_names is not None else f'id {class_id}'
+
+    def found(
+        self,
+        rule: str,
+        split: str,
+        what: str,
+        fix: str | None = None,
+        cases: Sequence[tuple[str, Case]] = (),
+        severity: str | None = None,
+    ) -> Finding:
+        """Returns a finding.
+
+        Args:
+          rule: name of its rule, which gives severity, fix and repair.
+          split: what it is about.
+          what: what was found.
+          fix: what to do, in place of the fix of the rule.
+          cases: split and case of all samples that it is about.
+          severity: in place of the severity of the rule.
+        """
+        entry = RULES[rule]
+        if fix is None:
+            fix = entry.fix_text(self.source.is_records) if entry.fix else ''
+        texts = tuple(case.text for _, case in cases[:KEPT])
+        places = tuple((name, case.number) for name, case in cases[:KEPT] if case.number is not None)
+        return Finding(severity or entry.severity, rule, split, what, fix, len(cases), texts, places, entry.repair)
 
 
 def build_again(data: Data, what: str) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
 
 from deeplab.datasets import label_checks
+from deeplab.datasets.data_rules import HARMFUL, WARNING
 from deeplab.datasets.mask_ids import MaskIds
-from deeplab.diagnosis.findings import HARMFUL, NOTE, SHOWN, WARNING, Data, Finding, build_again
-from deeplab.diagnosis.measurement import Measured
+from deeplab.diagnosis.facts import Measured
+from deeplab.diagnosis.findings import SHOWN, Data, Finding, build_again
 from deeplab.wording import option
 
 _FEWEST_BETWEEN = 3  # ids that interpolation has made
@@ -31,7 +33,7 @@ def check(data: Data) -> Iterator[Finding]:
 def label_checks_of_description(data: Data) -> Iterator[Finding]:
     """Yields the findings about the ignore label in the description of the data set."""
     for line in label_checks.ignored_class(data.descriptor):
-        yield Finding(WARNING, 'ignored_class', '', line)
+        yield data.found('ignored_class', '', line)
 
 
 def _wrong_ids(data: Data, split: str, facts: Measured) -> Iterator[Finding]:
@@ -42,19 +44,16 @@ def _wrong_ids(data: Data, split: str, facts: Measured) -> Iterator[Finding]:
     where = f"split '{split}'"
     if present == [0, 255]:
         what = f'The masks of {where} contain only 0 and 255, and 255 is not the id of the object.'
-        fix = build_again(data, 'Write 1 for the object (mask // 255)')
-        yield Finding(HARMFUL, 'zero_and_255', split, what, fix)
+        yield data.found('zero_and_255', split, what)
         return
-    interpolated = _interpolated(facts, descriptor.ignore_label)
-    if len(interpolated) >= _FEWEST_BETWEEN:
-        shown = ', '.join(map(str, interpolated[:SHOWN]))
-        yield Finding(
-            HARMFUL,
+    between = interpolated(facts.counts, facts.between, descriptor.ignore_label)
+    if between:
+        shown = ', '.join(map(str, between[:SHOWN]))
+        yield data.found(
             'interpolated',
             split,
-            f'{len(interpolated)} ids of {where} ({shown}, ...) occur almost only between two other ids: the masks '
+            f'{len(between)} ids of {where} ({shown}, ...) occur almost only between two other ids: the masks '
             'were drawn with smooth (anti-aliased) edges, or resized by interpolation.',
-            build_again(data, 'Export the masks without anti-aliasing, and resize them by nearest neighbor'),
         )
         return
     allowed = MaskIds(descriptor.num_classes, descriptor.ignore_label)
@@ -72,13 +71,22 @@ def _wrong_ids(data: Data, split: str, facts: Measured) -> Iterator[Finding]:
         if not len(outside):
             what = f'The ids of {where} are not class ids 0, 1, 2, ....'
         fix = f'fix the masks, {advice}' if advice else f'fix the masks, or set the right {number.partition("=")[0]}'
-        yield Finding(HARMFUL, 'ids', split, what, build_again(data, fix[0].upper() + fix[1:]))
+        cases = [(split, case) for case in facts.cases.get('ids', [])]
+        found = data.found('ids', split, what, build_again(data, fix[0].upper() + fix[1:]), cases)
+        yield dataclasses.replace(found, count=facts.problems['ids'])
 
 
-def _interpolated(facts: Measured, ignore_label: int) -> list[int]:
-    """Returns the ids that interpolation has probably made."""
-    is_between = (facts.counts > 0) & (facts.between >= _BETWEEN_SHARE * facts.counts)
-    return [int(i) for i in np.flatnonzero(is_between) if i != ignore_label]
+def interpolated(counts: np.ndarray, between: np.ndarray, ignore_label: int) -> list[int]:
+    """Returns the ids that interpolation has probably made; none if they are few.
+
+    Args:
+      counts: [256] pixels of each id.
+      between: [256] those of them that lie between the ids of two opposite neighbors.
+      ignore_label: id of the pixels that are excluded.
+    """
+    is_between = (counts > 0) & (between >= _BETWEEN_SHARE * counts)
+    found = [int(i) for i in np.flatnonzero(is_between) if i != ignore_label]
+    return found if len(found) >= _FEWEST_BETWEEN else []
 
 
 def _histogram(data: Data, split: str, facts: Measured) -> Iterator[Finding]:
@@ -88,26 +96,18 @@ def _histogram(data: Data, split: str, facts: Measured) -> Iterator[Finding]:
     histogram = label_checks.Counts(pixels, facts.ignored(descriptor.ignore_label))
     is_harmful = np.count_nonzero(pixels) < 2
     for line in label_checks.validation_labels(descriptor, histogram, split):
-        yield Finding(HARMFUL if is_harmful else WARNING, 'histogram', split, line)
+        yield data.found('histogram', split, line, severity=HARMFUL if is_harmful else WARNING)
     if descriptor.num_classes == 1:
-        yield Finding(HARMFUL, 'one_class', split, label_checks.ONE_CLASS)
+        yield data.found('one_class', split, label_checks.ONE_CLASS)
         return
     if split != data.train or is_harmful:
         return
     only = _only_evaluated_ids(data)
-    absent = [i for i in np.flatnonzero(pixels == 0).tolist() if i != descriptor.ignore_label and i not in only]
-    if missing := _names(data, absent):
-        yield Finding(
-            WARNING,
-            'missing_classes',
-            split,
-            f"{len(missing)} of {descriptor.num_classes} classes have no pixel in split '{split}': "
-            f'{_list(missing)}. The network cannot learn them.',
-            'Add images with these classes, or check num_classes in the description of the data set.',
-        )
+    present = np.where(np.isin(np.arange(len(pixels)), only), 1, pixels)  # those are a finding of their own
+    for line in label_checks.missing(descriptor, present, facts.images, f"split '{split}'"):
+        yield data.found('missing_classes', split, line)
     if not histogram.ignored_pixels:
-        yield Finding(
-            NOTE,
+        yield data.found(
             'nothing_ignored',
             split,
             f"No pixel of split '{split}' has the ignore label {descriptor.ignore_label}.",
@@ -123,8 +123,7 @@ def _uneven(data: Data, split: str, pixels: np.ndarray) -> Iterator[Finding]:
     if rare or shares.max() > label_checks.DOMINANT_SHARE:
         most = int(np.argmax(shares))
         text = f' Rarer than 1%: {_list(rare)}.' if rare else ''
-        yield Finding(
-            NOTE,
+        yield data.found(
             'uneven',
             split,
             f"The classes of split '{split}' are uneven: {data.class_text(most)} has {shares[most]:.1%} of "
@@ -141,8 +140,7 @@ def label_weights() -> str:
 def _only_evaluated(data: Data) -> Iterator[Finding]:
     """Yields a finding about classes that are evaluated, but not trained."""
     if names := _names(data, _only_evaluated_ids(data)):
-        yield Finding(
-            HARMFUL,
+        yield data.found(
             'only_evaluated',
             f'{data.train}, {data.evaluated}',
             f"{len(names)} classes occur in split '{data.evaluated}', but not in split '{data.train}': {_list(names)}. "
@@ -171,8 +169,7 @@ def _thin(data: Data) -> Iterator[Finding]:
     thin = facts.thin[: len(pixels)]
     is_thin = (pixels > 0) & (thin >= _THIN_SHARE * pixels)
     if names := _names(data, np.flatnonzero(is_thin).tolist()):
-        yield Finding(
-            NOTE,
+        yield data.found(
             'thin',
             data.train,
             f"Of {_list(names)}, at least {_THIN_SHARE:.0%} of the pixels in split '{data.train}' are in parts "

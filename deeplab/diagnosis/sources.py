@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from deeplab.datasets import example, folders, record_index, segmentation_dataset
+from deeplab.diagnosis import pairing
 from deeplab.errors import DataError, OptionError
 from deeplab.options import DatasetOptions, DoctorOptions
 from deeplab.utils import names
@@ -18,7 +19,9 @@ _IMAGE_FOLDERS = ('images', 'image', 'imgs', 'img', 'jpegimages')
 _MASK_FOLDERS = ('segmentationclassraw', 'segmentationclass', 'masks', 'mask', 'labels', 'annotations', 'gt')
 _LIST_FOLDERS = ('ImageSets/Segmentation', 'ImageSets', 'lists', 'splits', '.')
 _IMAGE_SUFFIXES = ('.jpg', '.jpeg', '.png', '.npy')
-_MASK_SUFFIXES = ('.png', '.jpg', '.jpeg', '.bmp', '.tif', '.tiff')  # those that are not PNG are a finding
+# Files of other formats are found, too, and are a finding.
+_OTHER_SUFFIXES = ('.bmp', '.tif', '.tiff', '.webp', '.gif', '.ppm', '.pgm')
+_MASK_SUFFIXES = ('.png', '.jpg', '.jpeg', *_OTHER_SUFFIXES)
 WHOLE = 'all'  # name of the only split of folders without lists
 
 
@@ -30,11 +33,19 @@ class Sample:
       name: how messages name it.
       image: the image's file.
       mask: the mask's file; None if there is none.
+      stem: name of the image without extension.
+      mask_name: how messages name the mask; '' in records.
+      is_misnamed: whether the mask has not exactly the name of the image.
+      other_images: further images of this name.
     """
 
     name: str
     image: bytes
     mask: bytes | None
+    stem: str
+    mask_name: str = ''
+    is_misnamed: bool = False
+    other_images: tuple[str, ...] = ()
 
 
 class Split(Protocol):
@@ -59,6 +70,8 @@ class Source:
       image_folder: of files, else None.
       mask_folder: of files, else None.
       list_folder: of files that are split by lists, else None.
+      unused_masks: names of masks without an image.
+      unlisted: names of images with masks that are in no list.
     """
 
     splits: Sequence[Split]
@@ -66,6 +79,8 @@ class Source:
     image_folder: str | None = None
     mask_folder: str | None = None
     list_folder: str | None = None
+    unused_masks: tuple[str, ...] = ()
+    unlisted: tuple[str, ...] = ()
 
 
 def open_source(options: DoctorOptions) -> Source:
@@ -127,14 +142,36 @@ def _from_files(options: DoctorOptions, images: pathlib.Path, masks: pathlib.Pat
     candidates = [options.list_folder] if options.list_folder else [f'{options.data}/{name}' for name in _LIST_FOLDERS]
     for list_folder in map(pathlib.Path, candidates):
         lists = folders.of_extension(list_folder.iterdir(), 'txt') if list_folder.is_dir() else []
-        if found := [(path, stems) for path in lists if (stems := _listed(path))]:
-            files = [_Files(path.stem, stems, images, masks) for path, stems in found]
-            return Source(files, False, str(images), str(masks), os.path.normpath(list_folder))
+        found = [(path, stems) for path in lists if (stems := _listed(path))]
+        if options.list_folder is None:  # other texts, such as names of classes, may lie there
+            known = set(_stems(images))
+            found = found if any(known.intersection(stems) for _, stems in found) else []
+        if found:
+            splits = [_Files(path.stem, stems, images, masks) for path, stems in found]
+            listed = {stem for _, stems in found for stem in stems}
+            return _of_files(splits, images, masks, os.path.normpath(list_folder), listed)
     inner = _folders_in(images)
     other = _folders_in(masks)
     if both := [name for name in inner if name in other]:
-        return Source([_Files(name, _stems(inner[name]), inner[name], other[name]) for name in both], False)
-    return Source([_Files(WHOLE, _stems(images), images, masks)], False, str(images), str(masks))
+        splits = [_Files(name, _stems(inner[name]), inner[name], other[name]) for name in both]
+        return Source(splits, False, str(images), str(masks))
+    return _of_files([_Files(WHOLE, _stems(images), images, masks)], images, masks)
+
+
+def _of_files(
+    splits: Sequence[_Files],
+    images: pathlib.Path,
+    masks: pathlib.Path,
+    list_folder: str | None = None,
+    listed: set[str] | None = None,
+) -> Source:
+    """Returns the splits of one folder of images and one of masks, with the files that no split uses."""
+    stems = _stems(images)
+    found = pairing.partners(stems, _by_stem(masks, _MASK_SUFFIXES))
+    unused = set(_by_stem(masks, _MASK_SUFFIXES)) - set(found.values())
+    unlisted = [] if listed is None else [stem for stem in found if stem not in listed]
+    shown = [tuple(map(names.shown, sorted(group))) for group in (unused, unlisted)]
+    return Source(splits, False, str(images), str(masks), list_folder, *shown)
 
 
 def _listed(path: pathlib.Path) -> list[str]:
@@ -154,17 +191,17 @@ def _stem(name: str) -> str:
 
 def _stems(folder: pathlib.Path) -> list[str]:
     """Returns the names of the images in a folder, without extensions."""
-    return sorted(_by_stem(folder, _IMAGE_SUFFIXES))
+    return sorted(_by_stem(folder, (*_IMAGE_SUFFIXES, *_OTHER_SUFFIXES)))
 
 
-def _by_stem(folder: pathlib.Path, suffixes: Iterable[str]) -> dict[str, pathlib.Path]:
-    """Returns the files of a folder by name without extension; of several the one whose suffix comes first."""
-    found: dict[str, pathlib.Path] = {}
-    paths = sorted(folder.iterdir())
-    for suffix in suffixes:
-        for path in paths:
-            if path.suffix.lower() == suffix and not path.name.startswith('.'):
-                found.setdefault(path.stem, path)
+def _by_stem(folder: pathlib.Path, suffixes: Sequence[str]) -> dict[str, list[pathlib.Path]]:
+    """Returns the files of a folder by name without extension, those whose suffix comes first before others."""
+    found: dict[str, list[pathlib.Path]] = {}
+    for path in sorted(folder.iterdir()):
+        if path.suffix.lower() in suffixes and not path.name.startswith('.'):
+            found.setdefault(path.stem, []).append(path)
+    for same in found.values():
+        same.sort(key=lambda path: suffixes.index(path.suffix.lower()))
     return found
 
 
@@ -194,7 +231,8 @@ class _Records:
             parsed = example.parse(content)
         except DataError as error:
             raise DataError(f'{where}: {error}') from None
-        return Sample(f"'{names.shown(parsed.image_name)}' ({where})", parsed.image_bytes, parsed.label_bytes)
+        name = f"'{names.shown(parsed.image_name)}' ({where})"
+        return Sample(name, parsed.image_bytes, parsed.label_bytes, parsed.image_name)
 
 
 class _Files:
@@ -203,21 +241,34 @@ class _Files:
     def __init__(self, name: str, stems: Iterable[str], image_folder: pathlib.Path, mask_folder: pathlib.Path) -> None:
         self.name = name
         self.missing: list[tuple[str, str]] = []
-        images, masks = _by_stem(image_folder, _IMAGE_SUFFIXES), _by_stem(mask_folder, _MASK_SUFFIXES)
-        self._pairs: list[tuple[pathlib.Path, pathlib.Path | None]] = []
+        self._images = _by_stem(image_folder, (*_IMAGE_SUFFIXES, *_OTHER_SUFFIXES))
+        self._masks = _by_stem(mask_folder, _MASK_SUFFIXES)
+        self._partners = pairing.partners(self._images, self._masks)
+        self._stems: list[str] = []
         for stem in stems:
-            if stem in images:
-                self._pairs.append((images[stem], masks.get(stem)))
+            if stem in self._images:
+                self._stems.append(stem)
             else:
                 self.missing.append(('no_image', names.shown(stem)))
 
     def __len__(self) -> int:
-        return len(self._pairs)
+        return len(self._stems)
 
     def read(self, number: int) -> Sample:
         """Returns an image with its mask."""
-        image, mask = self._pairs[number]
+        stem = self._stems[number]
+        image, *others = self._images[stem]
+        partner = self._partners.get(stem)
+        mask = None if partner is None else self._masks[partner][0]
         try:
-            return Sample(names.shown(image.name), image.read_bytes(), None if mask is None else mask.read_bytes())
+            return Sample(
+                names.shown(image.name),
+                image.read_bytes(),
+                None if mask is None else mask.read_bytes(),
+                stem,
+                '' if mask is None else names.shown(mask.name),
+                partner not in (None, stem),
+                tuple(names.shown(path.name) for path in others),
+            )
         except OSError as error:
             raise DataError(f'{names.shown(image.name)}: {error.strerror}') from None

@@ -3,38 +3,46 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from deeplab.diagnosis.findings import HARMFUL, WARNING, Data, Finding, build_again
-from deeplab.diagnosis.measurement import KEPT, Measured
+from deeplab.diagnosis.facts import Case, Look
+from deeplab.diagnosis.findings import Data, Finding, build_again
+from deeplab.utils import crop_sizes
 
 _SIMILAR = 0.97  # correlation of the gradients of two thumbnails
 _BLOCK = 2048
 _MOST_COMPARISONS = 4e9  # about a minute on one core
 _FLATTEST = 2.0  # standard deviation of a gradient below which a picture shows too little
+_DEFAULT_CROP = 513  # of train and eval
+_LEAST_AGREEMENT = 0.6  # share of the cells in which the masks of two similar images agree
 
 
 def check(data: Data) -> Iterator[Finding]:
     """Yields the findings about splits."""
     yield from _missing(data)
     for name, facts in data.splits.items():
-        yield from _repeated(data, name, facts)
+        yield from _repeated(data, name, facts.looks)
     for one, other in itertools.combinations(data.splits, 2):
-        if one not in other and other not in one:  # trainval consists of train and val
+        if not is_part(one, other):
             yield from _shared(data, one, other)
+    yield from _inconsistent(data)
+    yield from _large_images(data)
+
+
+def is_part(one: str, other: str) -> bool:
+    """Returns whether a split may consist of the other one and more, as trainval of train and val."""
+    return one in other or other in one
 
 
 def _missing(data: Data) -> Iterator[Finding]:
     """Yields a finding about splits without images, and about a missing split to evaluate on."""
     for name, facts in data.splits.items():
         if not facts.images:
-            what = f"Split '{name}' has no image that can be read."
-            yield Finding(HARMFUL, 'empty', name, what, 'Build it again, or remove it.')
+            yield data.found('empty', name, f"Split '{name}' has no image that can be read.")
     if data.evaluated not in data.splits:
-        yield Finding(
-            WARNING,
+        yield data.found(
             'no_evaluation',
             data.evaluated,
             f"There is no split '{data.evaluated}', so nothing shows how well the network does on other images.",
@@ -42,59 +50,120 @@ def _missing(data: Data) -> Iterator[Finding]:
         )
 
 
-def _repeated(data: Data, name: str, facts: Measured) -> Iterator[Finding]:
+def _repeated(data: Data, name: str, looks: Sequence[Look]) -> Iterator[Finding]:
     """Yields a finding about images that a split holds more than once."""
-    first: dict[bytes, str] = {}
+    first: dict[bytes, Look] = {}
     cases = []
-    for digest, image in zip(facts.digests, facts.names, strict=True):
-        if digest in first:
-            cases.append(f'{image} is {first[digest]}')
-        first.setdefault(digest, image)
+    for look in looks:
+        if look.digest in first:
+            cases.append((name, Case(f'{look.name} is {first[look.digest].name}', look.number)))
+        first.setdefault(look.digest, look)
     if cases:
         what = f"{len(cases)} images of split '{name}' are in it more than once, with the same bytes."
-        fix = build_again(data, 'Remove the copies, and check that their masks agree')
-        yield Finding(WARNING, 'repeated', name, what, fix, len(cases), tuple(cases[:KEPT]))
+        yield data.found('repeated', name, what, cases=cases)
 
 
 def _shared(data: Data, one: str, other: str) -> Iterator[Finding]:
     """Yields findings about images of one split that are, exactly or nearly, in another."""
-    first, second = data.splits[one], data.splits[other]
-    known = dict(zip(first.digests, first.names, strict=True))
-    pairs = [(known[d], name) for d, name in zip(second.digests, second.names, strict=True) if d in known]
+    first, second = data.splits[one].looks, data.splits[other].looks
+    known = {look.digest: look for look in first}
+    exact = [(known[look.digest], look) for look in second if look.digest in known]
     where = f'{one}, {other}'
-    if pairs:
-        yield Finding(
-            HARMFUL,
+    if exact:
+        yield data.found(
             'overlap',
             where,
-            f"{len(pairs)} images of split '{other}' are also in split '{one}', with the same bytes: metrics on them "
+            f"{len(exact)} images of split '{other}' are also in split '{one}', with the same bytes: metrics on them "
             'do not show how well the network does on other images.',
-            build_again(data, 'Remove them from one of the lists'),
-            len(pairs),
-            tuple(f'{a} is {b}' for a, b in pairs[:KEPT]),
+            cases=[(other, Case(f'{b.name} is {a.name}', b.number)) for a, b in exact],
         )
-    exact = {i for i, digest in enumerate(second.digests) if digest in known}
-    similar = [pair for pair in similar_pairs(first.thumbnails, second.thumbnails) if pair[1] not in exact]
-    if similar:
-        yield Finding(
-            WARNING,
+    pairs = [(first[i], second[j]) for i, j in _similar_looks(first, second) if second[j].digest not in known]
+    if pairs:
+        yield data.found(
             'similar',
             where,
-            f"{len(similar)} images of split '{other}' look almost like one in split '{one}', such as frames of one "
+            f"{len(pairs)} images of split '{other}' look almost like one in split '{one}', such as frames of one "
             'video: metrics on them are too optimistic.',
-            build_again(data, 'Keep the frames of a video, or the photos of a scene, in one split'),
-            len(similar),
-            tuple(f'{first.names[i]} and {second.names[j]}' for i, j in similar[:KEPT]),
+            cases=[(other, Case(f'{b.name} looks like {a.name}', b.number)) for a, b in pairs],
         )
 
 
-def similar_pairs(first: list[np.ndarray | None], second: list[np.ndarray | None]) -> list[tuple[int, int]]:
+def _inconsistent(data: Data) -> Iterator[Finding]:
+    """Yields a finding about images that are equal or look almost alike and have different masks."""
+    cases = []
+    seen: dict[bytes, Look] = {}
+    splits = [(name, facts.looks) for name, facts in data.splits.items()]
+    for name, looks in splits:
+        for look in looks:
+            other = seen.setdefault(look.digest, look)
+            if other.mask_digest and look.mask_digest and _differ(other, look, 1):
+                cases.append((name, Case(f'{look.name} is {other.name}', look.number)))
+        followed = [(looks[i], looks[i + 1]) for i, is_alike in enumerate(_alike_in_order(looks)) if is_alike]
+        cases += [
+            (name, Case(f'{b.name} looks like {a.name}', b.number))
+            for a, b in followed
+            if a.digest != b.digest and _differ(a, b, _LEAST_AGREEMENT)
+        ]
+    if cases:
+        what = f'{len(cases)} images have a mask that differs from that of the same or almost the same image.'
+        yield data.found('inconsistent', '', what, cases=cases)
+
+
+def _differ(one: Look, other: Look, least: float) -> bool:
+    """Returns whether the labels of two images agree in less than a share of the cells."""
+    if one.mask_digest == other.mask_digest or one.cells is None or other.cells is None:
+        return False
+    return bool((one.cells[1] == other.cells[1]).mean() < least)
+
+
+def _alike_in_order(looks: Sequence[Look]) -> np.ndarray:
+    """Returns whether each image looks almost like the one behind it, as frames of a video do: [n - 1] bool."""
+    if len(looks) < 2:
+        return np.zeros(0, bool)
+    described = np.concatenate(
+        [_descriptions([look.thumbnail for look in looks[low : low + _BLOCK]]) for low in range(0, len(looks), _BLOCK)]
+    )
+    alike: np.ndarray = (described[1:] * described[:-1]).sum(axis=1) >= _SIMILAR
+    return alike
+
+
+def _large_images(data: Data) -> Iterator[Finding]:
+    """Yields a note about images that are larger than the default crop size."""
+    for name in dict.fromkeys((data.train, data.evaluated)):
+        sizes = data.splits[name].sizes if name in data.splits else {}
+        if not sizes:
+            continue
+        largest = np.max(list(sizes), axis=0)
+        count = sum(number for size, number in sizes.items() if max(size) > _DEFAULT_CROP)
+        if not count:
+            continue
+        crop = crop_sizes.above(largest, data.output_stride)
+        text = f'{largest[0]} x {largest[1]} (height x width)'
+        is_evaluated = name == data.evaluated
+        yield data.found(
+            'large_images',
+            name,
+            f"{count} images of split '{name}' are larger than the default crop size {_DEFAULT_CROP},{_DEFAULT_CROP}: "
+            f'the largest sides are {text}.',
+            f'Evaluate with --eval_crop_size={crop[0]},{crop[1]}, since evaluation does not crop, or with smaller '
+            'images.'
+            if is_evaluated
+            else 'Training cuts a random crop from each image. If objects are larger than a crop, make the images '
+            'smaller, or set --max_resize_value.',
+        )
+
+
+def _similar_looks(first: Sequence[Look], second: Sequence[Look]) -> list[tuple[int, int]]:
+    return similar_pairs([look.thumbnail for look in first], [look.thumbnail for look in second])
+
+
+def similar_pairs(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[tuple[int, int]]:
     """Returns for each thumbnail of `second` that has a similar one in `first` the positions of both.
 
     Two are similar if their gradients correlate. It does not depend on brightness, contrast, size or compression.
 
     Args:
-      first: [17, 17] uint8 thumbnails; None for images without one.
+      first: [17, 17] uint8 thumbnails.
       second: those of other images.
     """
     if not first or not second or len(first) * len(second) > _MOST_COMPARISONS:
@@ -114,10 +183,9 @@ def similar_pairs(first: list[np.ndarray | None], second: list[np.ndarray | None
     return found
 
 
-def _descriptions(thumbnails: list[np.ndarray | None]) -> np.ndarray:
-    """Returns the gradients of thumbnails with length 1, or 0 for those that are flat or missing: [n, 544] float32."""
-    blank = np.zeros((17, 17), np.uint8)
-    pixels = np.stack([blank if one is None else one for one in thumbnails]).astype(np.float32)
+def _descriptions(thumbnails: Sequence[np.ndarray]) -> np.ndarray:
+    """Returns the gradients of thumbnails with length 1, or 0 for those that are flat: [n, 544] float32."""
+    pixels = np.stack(thumbnails).astype(np.float32)
     across, down = np.diff(pixels, axis=2), np.diff(pixels, axis=1)
     gradients = np.concatenate([across.reshape(len(pixels), -1), down.reshape(len(pixels), -1)], axis=1)
     lengths = np.linalg.norm(gradients, axis=1, keepdims=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import shlex
 
 import numpy as np
@@ -25,6 +24,7 @@ _EPOCHS, _FEWEST_STEPS, _MOST_STEPS = 100, 2000, 30000
 _FEWEST_FOR_STATISTICS = 12  # images in a batch whose statistics batch norm can be trained with
 _INITIAL = 'mobilenetv2_coco_voc_trainaug'
 _CHECKPOINTS = 'checkpoints'
+_RECORDS = 'records'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,13 +50,13 @@ class Suggestion:
     lines: tuple[str, ...]
 
 
-def suggest(data: Data, directory: str, dataset: str, is_uneven: bool) -> Suggestion | None:
+def suggest(data: Data, directory: str, dataset: str | None, is_uneven: bool) -> Suggestion | None:
     """Returns what suits the data set; None without an image to train on.
 
     Args:
       data: the facts of its splits.
       directory: folder of the data set.
-      dataset: value for --dataset.
+      dataset: value for --dataset; None if the description lies beside the records.
       is_uneven: whether rare classes should weigh more.
     """
     facts = data.splits.get(data.train)
@@ -75,8 +75,8 @@ def suggest(data: Data, directory: str, dataset: str, is_uneven: bool) -> Sugges
     rate = float(f'{_RATE * batch / _OF_BATCH:.2g}')
     steps = int(min(max(-(-facts.images * _EPOCHS // batch), _FEWEST_STEPS), _MOST_STEPS))
     train = {
-        'dataset': dataset,
-        'dataset_dir': directory if data.source.is_records else 'records',
+        **({'dataset': dataset} if dataset else {}),
+        'dataset_dir': directory if data.source.is_records else _RECORDS,
         'train_split': data.train,
         'train_logdir': 'logs/train',
         'preset': _INITIAL,
@@ -89,10 +89,10 @@ def suggest(data: Data, directory: str, dataset: str, is_uneven: bool) -> Sugges
         'training_number_of_steps': str(steps),
         'fine_tune_batch_norm': str(batch >= _FEWEST_FOR_STATISTICS).lower(),
     }
-    lines = [*_building(data), f'deeplab download {_INITIAL} --cache_dir={_CHECKPOINTS}']
+    lines = [*_building(data, dataset), f'deeplab download {_INITIAL} --cache_dir={_CHECKPOINTS}']
     lines.append(_line('train', train) + (f' {label_weights()}' if is_uneven else ''))
     if evaluated is not None:
-        kept = {key: train[key] for key in ('dataset', 'dataset_dir')}
+        kept: dict[str, str] = {key: value for key, value in train.items() if key in ('dataset', 'dataset_dir')}
         kept |= {'eval_split': data.evaluated, 'checkpoint_dir': 'logs/train', 'eval_logdir': 'logs/eval'}
         kept |= {'eval_crop_size': f'{eval_crop[0]},{eval_crop[1]}', 'max_number_of_evaluations': '1'}
         lines.append(_line('eval', kept))
@@ -106,21 +106,16 @@ def _batch_size(pixels: int, images: int, free: int | None) -> int:
     return next(fitting, 1)
 
 
-def _building(data: Data) -> list[str]:
-    """Returns the command that builds records of files that are split by lists."""
+def _building(data: Data, dataset: str | None) -> list[str]:
+    """Returns the command that builds records of files, with the description of the data set."""
     source = data.source
-    if source.is_records or not (source.image_folder and source.mask_folder and source.list_folder):
+    if source.is_records or not (source.image_folder and source.mask_folder):
         return []
-    suffixes = {os.path.splitext(name)[1].lower() for facts in data.splits.values() for name in facts.names}
-    flags = {
-        'image_folder': source.image_folder,
-        'image_format': suffixes.pop()[1:] if len(suffixes) == 1 else 'jpg',
-        'semantic_segmentation_folder': source.mask_folder,
-        'list_folder': source.list_folder,
-        'output_dir': 'records',
-        'num_classes': str(data.descriptor.num_classes),
-    }
-    return [_line('build_voc2012_data', flags)]
+    flags = {'image_folder': source.image_folder, 'mask_folder': source.mask_folder}
+    if source.list_folder:
+        flags['list_folder'] = source.list_folder
+    flags |= {'dataset': dataset} if dataset else {'num_classes': str(data.descriptor.num_classes)}
+    return [_line('build_folder_data', {**flags, 'output_dir': _RECORDS})]
 
 
 def _line(program: str, flags: dict[str, str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from deeplab.options.rules import require, require_positive
+from deeplab.wording import option
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +24,10 @@ class DoctorOptions:
       list_folder: folder with a list of names for each split; None to find it in `data`.
       output_stride: of the network.
       output: JSON file of the findings.
+      html: HTML file of the findings with pictures; None for none.
+      fix: new folder for a repaired copy; None for none.
+      colors: color table of masks in color, for the repaired copy.
+      ignore_other_ids: whether the copy gives the ignore label to ids that are not classes.
     """
 
     data: str
@@ -36,10 +41,25 @@ class DoctorOptions:
     list_folder: str | None = None
     output_stride: int = 16
     output: str = 'deeplab_doctor.json'
+    html: str | None = None
+    fix: str | None = None
+    colors: str | None = None
+    ignore_other_ids: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (('num_classes', 1), ('ignore_label', 0)):
             value = getattr(self, name)
             is_id = value is None or least <= value <= least + 255
             require(is_id, f'DoctorOptions.{name}', value, f'it must be {least} to {least + 255}')
+        for name in ('colors', 'ignore_other_ids'):
+            value = getattr(self, name)
+            require(
+                not value or self.fix is not None,
+                f'DoctorOptions.{name}',
+                value,
+                f'it needs {option("DoctorOptions.fix")}',
+            )
+        knows = self.dataset is not None or self.num_classes is not None
+        needed = f'it needs {option("DoctorOptions.num_classes")} or {option("DoctorOptions.dataset")}'
+        require(not self.ignore_other_ids or knows, 'DoctorOptions.ignore_other_ids', True, needed)
         require_positive('DoctorOptions.output_stride', self.output_stride)

@@ -244,6 +244,7 @@ NEEDS = {
     'tversky_alpha': '--loss=tversky',
     'tversky_beta': '--loss=tversky',
 }
+NEEDS_IN_DOCTOR = {'colors': '--fix=copy', 'ignore_other_ids': '--fix=copy --num_classes=3'}
 WITH_THOSE_OF_TRAIN = ('preview', 'benchmark')
 WITH_THOSE_OF_ANOTHER = {'report': 'eval', 'compare': 'report'}  # tests/test_report.py: they are passed on
 # Of train and preview: what is about the initial checkpoint is refused without one.
@@ -311,7 +312,7 @@ def test_every_flag_reaches_the_options(program):
     for flag in cli.find_program(program).flags.values():
         if flag.name in UNREAD or (program, flag.name) in UNREAD_HERE or flag.name in shared:
             continue
-        needed = NEEDS | (NEEDS_IN_TRAIN if program == 'train' else {})
+        needed = NEEDS | {'train': NEEDS_IN_TRAIN, 'doctor': NEEDS_IN_DOCTOR}.get(program, {})
         words = [*REQUIRED.get(program, ()), *needed.get(flag.name, '').split()]
         changed = cli.options_of(program, [*words, f'--{flag.name}={_other_value(flag)}'])
         assert changed != cli.options_of(program, words), flag.name

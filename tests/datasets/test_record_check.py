@@ -108,7 +108,7 @@ def test_many_problems_are_counted_and_the_first_shown(tmp_path):
     small = files.record(5, label=files.png(files.ids(3, 8)))
     text = message(dataset_of(tmp_path, [*bad, small]), 3, 255)
     assert "1 of 6 records of split 'train' have a mask of another size than the image: " in text
-    assert "image 'image_5': image 6 x 8, mask 3 x 8. Fix these masks and build the records again." in text
+    assert "image 'image_5': image 6 x 8, mask 3 x 8. Resize the masks" in text
     assert "5 of 6 records of split 'train' have a mask with ids" in text
     assert "image 'image_2': id 9 on 48 pixels; and 2 more. Set num_classes" in text
     assert "'image_3'" not in text and '\n' not in text
@@ -119,10 +119,9 @@ def test_palette_and_color_masks(tmp_path):
     assert 'have a mask with a palette, whose colors would be read as gray levels: train-0' in text
     assert 'remove_gt_colormap' in text
     text = message(dataset_of(tmp_path, [files.record(0, label=files.png(files.pixels()))]), 3, 255)
-    assert (
-        "have a mask that is not one channel of 8 bits: train-00000-of-00001.tfrecord, record 0, image 'image_0': RGB"
-        in text
-    )
+    assert 'mask in color' in text and "ids: train-00000-of-00001.tfrecord, record 0, image 'image_0': RGB" in text
+    deep = files.deep_png(np.ones((6, 8, 1), np.uint16))
+    assert 'have a mask of 16 bits: train' in message(dataset_of(tmp_path, [files.record(0, label=deep)]), 3, 255)
 
 
 def test_a_split_without_masks(tmp_path):
@@ -130,7 +129,8 @@ def test_a_split_without_masks(tmp_path):
     assert message(dataset, 3, 255) == (
         "2 of 2 records of split 'train' have no mask: train-00000-of-00001.tfrecord, record 0, image 'image_0'; "
         "train-00000-of-00001.tfrecord, record 1, image 'image_1'. Such a split can be visualized (without error "
-        'maps), but neither trained on nor evaluated: build it again with masks.'
+        'maps), but neither trained on nor evaluated: add the masks, which have the names of their images, then build '
+        'the records again.'
     )
     check_result = record_check.check(dataset, 3, 255, needs_labels=False)
     assert check_result.records.tolist() == [0, 1]
@@ -328,7 +328,8 @@ class TestImages:
         assert message(dataset, 3, 255) == (
             "2 of 3 records of split 'train' have an image without the 4 channels of the data set: "
             "train-00000-of-00001.tfrecord, record 1, image 'image_1': 3; train-00000-of-00001.tfrecord, record 2, "
-            "image 'image_2': 5. Set image_channels in the description of the data set (name), or fix these images."
+            "image 'image_2': 5. Set image_channels in the description of the data set (name), or convert "
+            'these images, then build the records again.'
         )
 
     @pytest.mark.parametrize(

@@ -1,0 +1,456 @@
+"""The list of rules about data sets that `deeplab doctor` and the check before the first step have in common.
+
+Each entry has what a rule finds, why and how bad it is, an example, the fix, and what a repaired copy does about it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+HARMFUL = 'error'  # training fails, learns something else than the labels, or metrics are wrong
+WARNING = 'warning'  # results are probably worse than they could be
+NOTE = 'note'  # usually intended
+SEVERITIES = (HARMFUL, WARNING, NOTE)
+LEFT_OUT = 'leaves these images out'
+_DESCRIPTION = 'the description of the data set'
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """A rule.
+
+    Attributes:
+      name: its short name, in reports and files.
+      severity: of its findings, one of `SEVERITIES`; the most severe if it depends.
+      what: what it finds; behind "3 of 40 images" for a rule about samples, else a phrase.
+      example: how data comes to break it.
+      fix: what to do, without a full stop; '' where each finding says it.
+      repair: what a repaired copy does; '' if nothing.
+      of_samples: whether it is about images one by one.
+      builds_again: whether the fix changes files, from which records are then built again.
+      solved_by_builders: whether builders of records deal with it, so that it is a finding in records only.
+    """
+
+    name: str
+    severity: str
+    what: str
+    example: str
+    fix: str = ''
+    repair: str = ''
+    of_samples: bool = True
+    builds_again: bool = True
+    solved_by_builders: bool = False
+
+    def fix_text(self, in_records: bool, **values: object) -> str:
+        """Returns the fix as a sentence; `values` are those of the places in it."""
+        text = self.fix.format(**{'description': _DESCRIPTION, **values})
+        return f'{text}, then build the records again.' if in_records and self.builds_again else f'{text}.'
+
+
+_OF_FILES = (
+    Rule(
+        'shards',
+        HARMFUL,
+        'the shards of a split are not complete',
+        'a copy was interrupted: val-00000-of-00002.tfrecord is there, val-00001-of-00002.tfrecord is not',
+        'Copy or build them again',
+        of_samples=False,
+        builds_again=False,
+    ),
+    Rule(
+        'corrupt',
+        HARMFUL,
+        'cannot be read or decoded',
+        'a download stopped early, a file is empty, or a text file is named a.jpg',
+        'Copy or save these files again; to train without them, set {skip}',
+        LEFT_OUT,
+        builds_again=False,
+    ),
+    Rule(
+        'empty',
+        HARMFUL,
+        'a split without an image that can be read',
+        'a list of names that are those of no file',
+        'Build it again, or remove it',
+        'leaves the split out',
+        of_samples=False,
+        builds_again=False,
+    ),
+    Rule(
+        'no_image',
+        HARMFUL,
+        'are listed, but have no image',
+        'train.txt names 0012, and there is no images/0012.jpg',
+        'Add the images, or remove the names from the list',
+        'leaves these names out',
+    ),
+    Rule(
+        'no_mask',
+        HARMFUL,
+        'have no mask',
+        'images/0012.jpg without masks/0012.png',
+        'Such a split can be visualized (without error maps), but neither trained on nor evaluated: add the masks, '
+        'which have the names of their images',
+        LEFT_OUT,
+    ),
+    Rule(
+        'misnamed',
+        HARMFUL,
+        'have a mask whose name differs from that of the image by letters in another case or by a common ending',
+        'images/IMG_1.jpg with masks/img_1_mask.png',
+        'Rename the masks, or build the records with deeplab build_folder_data and --mask_suffix',
+        'gives the masks the names of their images',
+    ),
+    Rule(
+        'image_format',
+        HARMFUL,
+        'have another format than JPEG, PNG and .npy',
+        'images/0012.tif',
+        'Save the images as PNG',
+        'converts them to PNG',
+    ),
+    Rule(
+        'mask_format',
+        HARMFUL,
+        'have a mask in another format than PNG',
+        'masks/0012.bmp',
+        'Save the masks as PNG',
+        'converts the masks to PNG',
+    ),
+    Rule(
+        'jpeg_mask',
+        HARMFUL,
+        'have a mask that is a JPEG, whose compression changes ids at every edge',
+        'masks/0012.jpg, exported with the default settings of an image editor',
+        'Export the masks as PNG from where they were drawn; converting the JPEG does not restore the ids',
+        LEFT_OUT,
+    ),
+    Rule(
+        'same_name',
+        WARNING,
+        'have the name of another image apart from the extension; the other one is used',
+        'images/0012.jpg beside images/0012.png',
+        'Remove or rename one of them',
+        'copies the one that is used',
+    ),
+    Rule(
+        'unused_masks',
+        NOTE,
+        'masks without an image',
+        'masks/0012.png, whose image was removed',
+        'No change is needed, unless images were lost',
+        'leaves these masks out',
+        of_samples=False,
+    ),
+    Rule(
+        'unlisted',
+        NOTE,
+        'images with masks in no list',
+        'images/0012.jpg with masks/0012.png, and 0012 neither in train.txt nor in val.txt',
+        'Add the names to a list to use these images',
+        of_samples=False,
+    ),
+)
+
+_OF_PIXELS = (
+    Rule(
+        'color_mask',
+        HARMFUL,
+        'have a mask in color (RGB), but a mask is one channel of class ids',
+        'the export of a labeling tool that shows class 1 as (128, 0, 0)',
+        'Map each color to its id, for example by --colors of deeplab build_folder_data, and save the masks as PNG of '
+        'one channel; of equal channels keep one',
+        'maps colors to ids by --colors or by the palette of --dataset; keeps one of equal channels',
+    ),
+    Rule(
+        'palette',
+        HARMFUL,
+        'have a mask with a palette, whose colors would be read as gray levels',
+        'masks of PASCAL VOC in records that another program has written',
+        'Build the records again with deeplab build_voc2012_data or build_folder_data, which take the indices as ids, '
+        'or run deeplab remove_gt_colormap on the masks first',
+        'takes the indices as ids',
+        builds_again=False,
+        solved_by_builders=True,
+    ),
+    Rule(
+        'sixteen_bit_mask',
+        HARMFUL,
+        'have a mask of 16 bits',
+        'ids written as np.uint16',
+        'Save the masks with 8 bits',
+        'saves them with 8 bits',
+        solved_by_builders=True,
+    ),
+    Rule(
+        'large_ids',
+        HARMFUL,
+        'have a mask of 16 bits with ids above 255',
+        'masks of instances, such as 1000 * class + instance',
+        'Write class ids, 0, 1, 2, ..., instead',
+        LEFT_OUT,
+    ),
+    Rule(
+        'size',
+        HARMFUL,
+        'have a mask of another size than the image',
+        'an image of 1024 x 2048 with a mask of 512 x 1024',
+        'Resize the masks by nearest neighbor, or find the right pairs',
+        'resizes masks of the same shape by nearest neighbor; leaves other images out',
+    ),
+    Rule(
+        'turned',
+        HARMFUL,
+        'have an EXIF orientation, and a mask that fits only if one of them is rotated',
+        'a photo of 3000 x 4000 with orientation 6 and a mask of 4000 x 3000, drawn in a viewer',
+        'Build the records again with deeplab build_voc2012_data or build_folder_data, which turn such images and '
+        'masks upright',
+        'rotates them, so that both are upright',
+        builds_again=False,
+        solved_by_builders=True,
+    ),
+    Rule(
+        'oriented',
+        WARNING,
+        'have an EXIF orientation that the mask does not share; their sizes do not show whether the mask was drawn '
+        'on the stored or on the displayed pixels',
+        'a photo taken upside down (orientation 3)',
+        'Look at them with deeplab preview; if masks are rotated against images, save these images upright',
+        'rotates them where the edges in the image show which is right',
+    ),
+    Rule(
+        'image_channels',
+        HARMFUL,
+        'have an image without the {channels} channels of the data set',
+        'an RGB image in a data set of 4 channels',
+        'Set image_channels in {description}, or convert these images',
+    ),
+    Rule(
+        'image_bits',
+        HARMFUL,
+        'have an image of 16 bits, but the data set has 8',
+        'an array of uint16 with a description that has no image_bits',
+        'Set "image_bits": 16 in {description}',
+        builds_again=False,
+    ),
+    Rule(
+        'array',
+        HARMFUL,
+        "have an image in NumPy's format that PNG can represent",
+        'records of RGB arrays (.npy) that another program has written',
+        'Build the records again: the builders convert such arrays to PNG files',
+        builds_again=False,
+        solved_by_builders=True,
+    ),
+    Rule(
+        'cmyk',
+        WARNING,
+        'are CMYK, and their colors differ when they are read as RGB',
+        'a JPEG made for print',
+        'Convert them to RGB',
+        'converts them to RGB, as PNG',
+    ),
+    Rule(
+        'blank',
+        WARNING,
+        'show one color, but have a mask with classes',
+        'a black frame at the start of a video',
+        'Remove them, or find the right images',
+        LEFT_OUT,
+    ),
+    Rule(
+        'sixteen_bits',
+        NOTE,
+        'have 16 bits, of which the 8 lower ones are lost',
+        'a PNG of a microscope',
+        'To keep them, set "image_bits": 16 in the description of the data set',
+        builds_again=False,
+    ),
+    Rule(
+        'alpha',
+        NOTE,
+        'have an alpha channel, which is dropped',
+        'a screenshot, saved as PNG',
+        'No change is needed',
+        builds_again=False,
+    ),
+    Rule(
+        'gray',
+        NOTE,
+        'are gray and become RGB with equal channels',
+        'X-ray images',
+        'If all images are gray, set "image_channels": 1 in the description of the data set',
+        builds_again=False,
+    ),
+)
+
+_OF_LABELS = (
+    Rule(
+        'ids',
+        HARMFUL,
+        'have a mask with ids that are neither among the {num_classes} classes (0 to {last}) nor ignore_label {ignore}',
+        'the id 7 in a data set of 3 classes; ids that begin with 1; a gray level for each class',
+        'Fix the masks, or set num_classes or ignore_label',
+        'writes class ids where all masks begin with 1 or hold a gray level for each class; ignores other ids with '
+        '--ignore_other_ids',
+    ),
+    Rule(
+        'zero_and_255',
+        HARMFUL,
+        'masks of 0 and 255 alone, where 255 is ignored',
+        'a black and white mask: the object is 255',
+        'Write 1 for the object (mask // 255)',
+        'writes 1 for the object',
+        of_samples=False,
+    ),
+    Rule(
+        'interpolated',
+        HARMFUL,
+        'ids that occur almost only between two other ids: smooth (anti-aliased) edges, or interpolation',
+        'masks drawn with a soft brush, or resized with the default of an image library',
+        'Export the masks without anti-aliasing, and resize them by nearest neighbor',
+        'ignores the pixels between',
+        of_samples=False,
+    ),
+    Rule(
+        'histogram',
+        HARMFUL,
+        'a split in which every pixel or most of them are ignored, or only one class occurs',
+        'background has the ignore label, and only one class is drawn',
+        of_samples=False,
+    ),
+    Rule(
+        'one_class',
+        HARMFUL,
+        'a data set of one class',
+        'num_classes: 1 for one kind of objects, without background',
+        of_samples=False,
+    ),
+    Rule(
+        'only_evaluated',
+        HARMFUL,
+        'classes in the split to evaluate on that the split to train on does not have',
+        'the only images of a bus are in val',
+        of_samples=False,
+    ),
+    Rule(
+        'missing_classes',
+        WARNING,
+        'classes without a pixel in the split to train on',
+        'a list of 21 names for masks of 4 classes',
+        of_samples=False,
+    ),
+    Rule(
+        'ignored_class',
+        WARNING,
+        'an ignore label that is the id of a class',
+        'ignore_label: 0 with a class background',
+        of_samples=False,
+    ),
+    Rule(
+        'all_ignored',
+        WARNING,
+        'have a mask in which every pixel is ignored',
+        'images that nobody has labeled yet',
+        'Label these images, or leave them out',
+        LEFT_OUT,
+    ),
+    Rule(
+        'nothing_ignored',
+        NOTE,
+        'a split without a pixel of the ignore label',
+        'every pixel has a class',
+        of_samples=False,
+    ),
+    Rule(
+        'uneven',
+        NOTE,
+        'classes below 1% of the pixels, or one above 95%',
+        'road 96%, sign 0.1%',
+        of_samples=False,
+    ),
+    Rule(
+        'thin',
+        NOTE,
+        'classes with 90% of their pixels in parts narrower than the output stride',
+        'poles and cables of 4 pixels',
+        of_samples=False,
+    ),
+)
+
+_OF_AGREEMENT = (
+    Rule(
+        'shifted',
+        HARMFUL,
+        'masks that lie beside the edges in their images, all by the same distance',
+        'images cropped by 8 pixels, and masks not',
+        'Move the masks back, or crop and resize them exactly as the images',
+        of_samples=False,
+    ),
+    Rule(
+        'misplaced',
+        WARNING,
+        'have a mask whose borders follow the edges in the image better when it is moved or mirrored',
+        'an image that was flipped without its mask',
+        'Look at them, and find the right masks',
+    ),
+    Rule(
+        'exchanged',
+        WARNING,
+        'have a mask in which two classes seem to be exchanged, judging by the colors of other images',
+        'in one image road is labeled as sky, and sky as road',
+        'Look at them, and fix the labels',
+    ),
+    Rule(
+        'inconsistent',
+        WARNING,
+        'have a mask that differs from that of the same image, or of one that looks almost the same',
+        'a frame that two people have labeled differently',
+        'Look at them, and decide on one way to label',
+    ),
+)
+
+_OF_SPLITS = (
+    Rule(
+        'overlap',
+        HARMFUL,
+        'images with the same bytes in two splits',
+        'a name in train.txt and in val.txt',
+        'Remove them from one of the lists',
+        'removes them from the split that is not evaluated on',
+        of_samples=False,
+    ),
+    Rule(
+        'similar',
+        WARNING,
+        'images that look almost like one in another split: gradients of 17 x 17 thumbnails with a correlation of 0.97',
+        'frames of one video in train and in val',
+        'Keep the frames of a video, or the photos of a scene, in one split',
+        of_samples=False,
+    ),
+    Rule(
+        'repeated',
+        WARNING,
+        'the same image twice in a split',
+        'a copy under another name',
+        'Remove the copies, and check that their masks agree',
+        'removes copies whose masks agree',
+        of_samples=False,
+    ),
+    Rule(
+        'no_evaluation',
+        WARNING,
+        'no split to evaluate on',
+        'only train.txt',
+        of_samples=False,
+    ),
+    Rule(
+        'large_images',
+        NOTE,
+        'images larger than the crop size 513 that train and eval use by default',
+        'photos of 3000 x 4000',
+        of_samples=False,
+    ),
+)
+
+RULES = {rule.name: rule for rule in (*_OF_FILES, *_OF_PIXELS, *_OF_LABELS, *_OF_AGREEMENT, *_OF_SPLITS)}

@@ -1,0 +1,182 @@
+"""Agreement of the edges in an image with the borders in its mask, which shows moved, mirrored and foreign masks.
+
+The strength of the edges under the borders is measured for a range of shifts by one correlation, and for the mask
+mirrored and rotated.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from deeplab.datasets.orientation import turned_pixels
+
+SIDE = 320  # longest side at which edges are compared
+RANGE = 16  # largest shift, in pixels of that size
+_MARGIN = 6  # the largest shift is this part of the shorter side
+_FEWEST = 40  # border pixels that show something
+_NEAR = 3  # shifts this close to the best one belong to its peak
+_SURE = 3.0  # standard deviations by which one of two orientations fits better
+_STRONGEST = 95  # percentile of the edges above which all count alike
+
+# EXIF orientations by which a mask is turned for a comparison; those from 5 on need a square.
+TURNS = (2, 3, 4)
+_SQUARE_TURNS = (5, 6, 7, 8)
+
+
+class Agreement(NamedTuple):
+    """How well borders and edges agree, in standard deviations of the edges above their mean.
+
+    Attributes:
+      here: as mask and image lie.
+      best: with the mask moved by `shift`.
+      shift: rows and columns, in pixels of the image, by which the mask is to be moved for that.
+      spread: standard deviation of the agreement over shifts that are not near the best one.
+      level: mean agreement over these shifts.
+      turned: with the mask turned by the EXIF orientation `turn`, the best one.
+      turn: that orientation.
+      step: pixels between two shifts that were tried.
+    """
+
+    here: float
+    best: float
+    shift: tuple[int, int]
+    spread: float
+    level: float
+    turned: float
+    turn: int
+    step: int
+
+
+class Map(NamedTuple):
+    """Agreement for each shift.
+
+    Attributes:
+      scores: [2 * r + 1, 2 * r + 1] float32; the middle is no shift.
+      factor: pixels of the image for each step of a shift.
+    """
+
+    scores: np.ndarray
+    factor: int
+
+
+def factor_of(height: int, width: int) -> int:
+    """Returns by how much sides are divided before edges are compared."""
+    return max(-(-max(height, width) // SIDE), 1)
+
+
+def compare(gray: np.ndarray, ids: np.ndarray, factor: int) -> tuple[Agreement, Map] | None:
+    """Compares edges and borders.
+
+    Args:
+      gray: [h // factor, w // factor] float32, the image made smaller by averaging.
+      ids: [h, w] uint8, its mask.
+      factor: `factor_of` the mask's size.
+
+    Returns:
+      The agreement and that of each shift; None where image or mask have too few edges.
+    """
+    borders = _borders(ids, factor)
+    height, width = min(gray.shape[0], borders.shape[0]), min(gray.shape[1], borders.shape[1])
+    reach = min(RANGE, min(height, width) // _MARGIN)
+    if reach < 2:
+        return None
+    strength = _edges(gray[:height, :width])
+    inner = np.zeros((height, width), np.float32)
+    middle = (slice(reach, height - reach), slice(reach, width - reach))
+    inner[middle] = borders[:height, :width][middle]
+    number = float(inner.sum())
+    if strength is None or number < _FEWEST:
+        return None
+    scores = _correlation(inner, strength, reach) / number
+    agreement = _summary(scores, strength, inner, factor)
+    return agreement, Map(scores, factor)
+
+
+def fits_displayed(gray: np.ndarray, ids: np.ndarray, value: int, factor: int) -> bool | None:
+    """Returns whether a mask fits an image as viewers display it, rather than its stored pixels.
+
+    Args:
+      gray: the stored pixels, made smaller by `factor`.
+      ids: the mask, of the size of the stored pixels.
+      value: EXIF orientation of the image.
+      factor: `factor_of` the mask's size.
+
+    Returns:
+      None where the edges do not show it.
+    """
+    back = {6: 8, 8: 6}.get(value, value)
+    turned = turned_pixels(ids, back)
+    if turned.shape != ids.shape:
+        return None
+    stored, displayed = compare(gray, ids, factor), compare(gray, turned, factor)
+    if stored is None or displayed is None:
+        return None
+    one, other = stored[0], displayed[0]
+    difference = (other.here - one.here) / max(one.spread, other.spread, 1e-6)
+    return None if abs(difference) < _SURE else difference > 0
+
+
+def _edges(gray: np.ndarray) -> np.ndarray | None:
+    """Returns the strength of edges with mean 0 and standard deviation 1; None for a flat image."""
+    down = np.zeros_like(gray)
+    across = np.zeros_like(gray)
+    down[1:-1] = gray[2:] - gray[:-2]
+    across[:, 1:-1] = gray[:, 2:] - gray[:, :-2]
+    strength = np.sqrt(np.hypot(down, across))
+    most = np.percentile(strength, _STRONGEST)
+    strength = np.minimum(strength, most)
+    deviation = float(strength.std())
+    if deviation < 1e-3:
+        return None
+    result: np.ndarray = ((strength - strength.mean()) / deviation).astype(np.float32)
+    return result
+
+
+def _borders(ids: np.ndarray, factor: int) -> np.ndarray:
+    """Returns where ids change, both sides of the border: [h // factor, w // factor] bool."""
+    found = np.zeros(ids.shape, bool)
+    down, across = ids[1:] != ids[:-1], ids[:, 1:] != ids[:, :-1]
+    found[1:] |= down
+    found[:-1] |= down
+    found[:, 1:] |= across
+    found[:, :-1] |= across
+    if factor == 1:
+        return found
+    height, width = ids.shape[0] // factor, ids.shape[1] // factor
+    blocks = found[: height * factor, : width * factor].reshape(height, factor, width, factor)
+    return np.asarray(blocks.any(axis=(1, 3)))
+
+
+def _correlation(borders: np.ndarray, strength: np.ndarray, reach: int) -> np.ndarray:
+    """Returns the sum of edges under borders for each shift up to `reach`: [2 * reach + 1, 2 * reach + 1]."""
+    spectrum = np.conj(np.fft.rfft2(borders)) * np.fft.rfft2(strength)
+    sums = np.fft.irfft2(spectrum, borders.shape)
+    places = np.arange(-reach, reach + 1)
+    window: np.ndarray = sums[np.ix_(places, places)].astype(np.float32)
+    return window
+
+
+def _summary(scores: np.ndarray, strength: np.ndarray, borders: np.ndarray, factor: int) -> Agreement:
+    reach = len(scores) // 2
+    row, column = (int(place) for place in np.unravel_index(scores.argmax(), scores.shape))
+    rows, columns = np.ogrid[: len(scores), : len(scores)]
+    far = np.maximum(abs(rows - row), abs(columns - column)) > _NEAR
+    others = scores[far] if far.any() else scores.reshape(-1)
+    is_square = borders.shape[0] == borders.shape[1]
+    turned = {
+        turn: float((turned_pixels(borders, turn) * strength).sum() / borders.sum())
+        for turn in (*TURNS, *(_SQUARE_TURNS if is_square else ()))
+    }
+    turn = max(turned, key=lambda key: turned[key])
+    return Agreement(
+        float(scores[reach, reach]),
+        float(scores[row, column]),
+        ((row - reach) * factor, (column - reach) * factor),
+        float(others.std()),
+        float(others.mean()),
+        turned[turn],
+        turn,
+        factor,
+    )

@@ -1,0 +1,65 @@
+"""What a run of the doctor has found and done: the content of its text, its JSON file and its HTML page."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from deeplab.diagnosis.facts import Measured
+from deeplab.diagnosis.findings import Data, Finding
+from deeplab.diagnosis.repaired_copy import Repairs
+from deeplab.diagnosis.suggestion import Suggestion
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What was found and done.
+
+    Attributes:
+      name: folder of the data set.
+      data: its facts.
+      findings: in order of harm.
+      table: name, frequencies and weight of each class in the split to train on; [] without it.
+      suggestion: what suits the data; None without a split to train on.
+      has_description: whether the suggested command lines need no further description of the data set.
+      repairs: what was done in the repaired copy; None if none was made.
+      remaining: the findings in that copy.
+    """
+
+    name: str
+    data: Data
+    findings: tuple[Finding, ...]
+    table: list[dict[str, Any]]
+    suggestion: Suggestion | None
+    has_description: bool
+    repairs: Repairs | None = None
+    remaining: tuple[Finding, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns it as JSON values."""
+        content = {
+            'data': self.name,
+            'splits': {name: _facts(facts) for name, facts in self.data.splits.items()},
+            'findings': [dataclasses.asdict(finding) for finding in self.findings],
+            'num_classes': self.data.descriptor.num_classes,
+            'classes': self.table,
+            'suggestion': self.suggestion and dataclasses.asdict(self.suggestion),
+        }
+        if self.repairs is not None:
+            content['repairs'] = {
+                'folder': self.repairs.folder,
+                'images': {split: len(names) for split, names in self.repairs.splits.items()},
+                'repaired': dict(self.repairs.done),
+                'left_out': self.repairs.left_out,
+                'findings': [dataclasses.asdict(finding) for finding in self.remaining],
+            }
+        return content
+
+
+def _facts(facts: Measured) -> dict[str, Any]:
+    """Returns the facts of a split as JSON values."""
+    sizes = [[*size, count] for size, count in facts.sizes.most_common()]
+    ids = {int(i): int(facts.counts[i]) for i in np.flatnonzero(facts.counts)}
+    return {'images': facts.images, 'sizes': sizes, 'pixels_of_ids': ids, 'problems': dict(facts.problems)}

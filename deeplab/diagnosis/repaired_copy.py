@@ -1,0 +1,171 @@
+"""The repaired copy of a data set: folders of images, masks and lists, and a list of all that was done."""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Iterator
+
+from deeplab.datasets import images
+from deeplab.datasets.data_rules import RULES
+from deeplab.diagnosis import repair_plan, sample_facts, sample_repair
+from deeplab.diagnosis.findings import Data
+from deeplab.diagnosis.sources import Split
+from deeplab.errors import DataError, OptionError
+from deeplab.options import DoctorOptions
+from deeplab.utils import files, names
+from deeplab.wording import option
+
+LOG = 'repairs.json'
+_SUFFIXES = {'jpeg': '.jpg', 'png': '.png', 'npy': '.npy'}
+_CHUNK = 32
+
+
+@dataclasses.dataclass
+class Repairs:
+    """What was done.
+
+    Attributes:
+      folder: the copy.
+      splits: names of the images in each split.
+      done: number of samples repaired, by rule.
+      left_out: split, sample, rule and reason of those that are left out.
+    """
+
+    folder: str
+    splits: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    done: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    left_out: list[dict[str, str]] = dataclasses.field(default_factory=list)
+
+
+def require_new(options: DoctorOptions) -> None:
+    """Raises `OptionError` if the folder for the copy exists, or cannot be made."""
+    folder = options.fix
+    if folder is None:
+        return
+    said = option('DoctorOptions.fix', folder)
+    if os.path.isfile(folder) or (os.path.isdir(folder) and os.listdir(folder)):
+        raise OptionError(f'{said} exists already. Give a new folder: a data set is never repaired in place.')
+    try:
+        os.makedirs(os.path.dirname(os.path.abspath(folder)), exist_ok=True)
+    except OSError as error:
+        raise OptionError(f'{said} cannot be written: {error.strerror}. Give another folder.') from None
+
+
+def write(data: Data, options: DoctorOptions, folder: str) -> Repairs:
+    """Writes the copy.
+
+    Args:
+      data: the facts about the data set.
+      options: where it is, and what the colors mean.
+      folder: the copy, which does not exist.
+
+    Raises:
+      DataError: No image can be kept, or the copy cannot be written.
+      OptionError: The color table cannot be read.
+    """
+    plan = repair_plan.make(data, options)
+    repairs = Repairs(folder)
+    try:
+        with files.written_beside(folder) as temporary:
+            for name in ('images', 'masks', 'lists'):
+                os.makedirs(os.path.join(temporary, name))
+            copy = _Copy(pathlib.Path(temporary), repairs, plan)
+            for split in data.source.splits:
+                copy.add(split)
+            if not any(repairs.splits.values()):
+                raise DataError(_nothing(repairs))
+            copy.write_lists()
+            if os.path.isdir(folder):
+                os.rmdir(folder)  # it is empty
+    except OSError as error:
+        raise DataError(f"The copy '{folder}' cannot be written: {error.strerror}.") from None
+    return repairs
+
+
+def _nothing(repairs: Repairs) -> str:
+    """Returns the message that no sample could be repaired."""
+    reasons = collections.Counter(entry['rule'] for entry in repairs.left_out)
+    shown = ', '.join(f'{count} by rule {rule}' for rule, count in reasons.most_common())
+    more = ''
+    if 'color_mask' in reasons:
+        more = f' {option("DoctorOptions.colors")} gives the colors of masks a meaning.'
+    return f'No image can be kept in a repaired copy ({shown}).{more}'
+
+
+class _Copy:
+    """Writes the samples of all splits."""
+
+    def __init__(self, folder: pathlib.Path, repairs: Repairs, plan: repair_plan.Plan) -> None:
+        self._folder = folder
+        self._repairs = repairs
+        self._plan = plan
+        self._digests: dict[str, tuple[bytes, bytes]] = {}
+
+    def add(self, split: Split) -> None:
+        """Repairs and writes the samples of a split."""
+        kept: list[str] = []
+        for rule, what in split.missing:
+            self._leave_out(split.name, what, rule, RULES[rule].what.format(skip=''))
+        for number, (name, result) in enumerate(self._results(split)):
+            dropped = self._plan.dropped.get((split.name, number))
+            if isinstance(result, sample_repair.LeftOutError):
+                self._leave_out(split.name, name, *result.args)
+            elif dropped is not None:
+                self._leave_out(split.name, name, dropped, RULES[dropped].what)
+            else:
+                stem = self._written(split.name, *result)
+                if stem not in kept:
+                    kept.append(stem)
+        if kept:
+            self._repairs.splits[split.name] = kept
+
+    def _leave_out(self, split: str, name: str, rule: str, reason: str) -> None:
+        self._repairs.left_out.append({'split': split, 'sample': name, 'rule': rule, 'reason': reason})
+
+    def _results(
+        self, split: Split
+    ) -> Iterator[tuple[str, tuple[str, sample_repair.Repaired] | sample_repair.LeftOutError]]:
+        """Yields name and result for each sample of a split, in order."""
+
+        def one(number: int) -> tuple[str, tuple[str, sample_repair.Repaired] | sample_repair.LeftOutError]:
+            try:
+                sample = split.read(number)
+            except DataError as error:
+                return f'{split.name} {number}', sample_repair.LeftOutError('corrupt', str(error))
+            try:
+                return sample.name, (sample.stem, sample_repair.repair(sample, self._plan))
+            except sample_repair.LeftOutError as error:
+                return sample.name, error
+
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            for start in range(0, len(split), _CHUNK):
+                yield from pool.map(one, range(start, min(start + _CHUNK, len(split))))
+
+    def _written(self, split: str, stem: str, repaired: sample_repair.Repaired) -> str:
+        """Writes a sample under a name that no other image has; returns the name."""
+        self._repairs.done.update(set(repaired.done))
+        plain = names.file_name(stem)[0] or 'image'
+        content = (repaired.image, repaired.mask)
+        digests = tuple(sample_facts.digest(part) for part in content)
+        name, number = plain, 1
+        while name.lower() in self._digests and self._digests[name.lower()] != digests:
+            number += 1
+            name = f'{plain}_{split}' if number == 2 else f'{plain}_{split}_{number}'
+        if name.lower() not in self._digests:
+            self._digests[name.lower()] = (digests[0], digests[1])
+            suffix = _SUFFIXES[images.content_format(repaired.image)]
+            (self._folder / 'images' / f'{name}{suffix}').write_bytes(repaired.image)
+            (self._folder / 'masks' / f'{name}.png').write_bytes(repaired.mask)
+        return name
+
+    def write_lists(self) -> None:
+        """Writes a list for each split, and what was done."""
+        for split, stems in self._repairs.splits.items():
+            (self._folder / 'lists' / f'{split}.txt').write_text('\n'.join(stems) + '\n', 'utf-8')
+        content = {'repaired': dict(self._repairs.done), 'left_out': self._repairs.left_out}
+        (self._folder / LOG).write_text(json.dumps(content, indent=1) + '\n', 'utf-8')

@@ -1,0 +1,125 @@
+"""Every broken data set of the zoo is named, no good one is, and a repaired copy has no fault any more.
+
+Covers diagnosis/agreement_rules.py, diagnosis/appearance.py, diagnosis/edges.py, diagnosis/repair_plan.py,
+diagnosis/repaired_copy.py, diagnosis/sample_repair.py, diagnosis/outcome.py and diagnosis/text_report.py.
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+from deeplab import doctor
+from deeplab.datasets.data_rules import RULES
+from deeplab.diagnosis import edges, pairing
+from deeplab.errors import DataError, OptionError
+from deeplab.options import DoctorOptions
+from tests.diagnosis import zoo
+
+
+def run(folder, **options):
+    """What the doctor says; relative paths in options are in the folder."""
+    paths = {key: str(folder / options[key]) for key in ('dataset', 'colors') if options.get(key)}
+    given = {'num_classes': zoo.CLASSES, 'output': str(folder.parent / 'found.json'), **options, **paths}
+    return doctor.run(DoctorOptions(str(folder), **given))
+
+
+def serious(findings):
+    return {finding.rule for finding in findings if finding.severity != 'note'}
+
+
+def write(tmp_path, name):
+    broken = zoo.BROKEN[name]
+    made = zoo.Zoo(broken.splits)
+    broken.change(made)
+    made.files['colors.txt'] = zoo.TABLE.encode()
+    return made.write(tmp_path / 'data', broken.kind)
+
+
+@pytest.mark.parametrize('name', zoo.BROKEN)
+def test_names_the_fault_and_repairs_it(tmp_path, name):
+    broken = zoo.BROKEN[name]
+    folder = write(tmp_path, name)
+    before = {path: path.read_bytes() for path in folder.rglob('*') if path.is_file()}
+    copy = tmp_path / 'copy'
+    result = run(folder, **broken.options, **({**broken.fix, 'fix': str(copy)} if broken.heals else {}))
+    assert set(broken.rules) <= {finding.rule for finding in result.findings}
+    assert serious(result.findings) <= {*broken.rules, *broken.also}
+    for finding in result.findings:
+        assert finding.fix or finding.rule in ('ignored_class', 'histogram', 'one_class', 'missing_classes')
+    assert before == {path: path.read_bytes() for path in folder.rglob('*') if path.is_file()}
+    if not broken.heals:
+        assert result.status == any(finding.severity == 'error' for finding in result.findings)
+        return
+    assert not serious(result.remaining) and result.status == 0
+    assert not {finding.rule for finding in result.remaining} & set(broken.rules)
+    log = json.loads((copy / 'repairs.json').read_text())
+    done = {*log['repaired'], *(entry['rule'] for entry in log['left_out'])}
+    assert set(broken.rules) - {'empty', 'unused_masks'} <= done
+
+
+@pytest.mark.parametrize('name', zoo.CLEAN)
+def test_finds_nothing_in_good_data_sets(tmp_path, name):
+    kind, change, options = zoo.CLEAN[name]
+    made = zoo.Zoo()
+    if change is not None:
+        change(made)
+    result = run(made.write(tmp_path / 'data', kind), **options)
+    assert not result.findings and result.status == 0
+
+
+def test_the_zoo_has_an_animal_for_each_rule():
+    assert {rule for broken in zoo.BROKEN.values() for rule in broken.rules} == set(RULES)
+    assert len(zoo.BROKEN) >= 40 and sum(len(broken.rules) > 1 for broken in zoo.BROKEN.values()) >= 2
+
+
+def test_a_copy_needs_a_new_folder_and_something_to_keep(tmp_path):
+    made = zoo.Zoo({'train': 2})
+    zoo.BROKEN['masks in color'].change(made)
+    folder = made.write(tmp_path / 'data', 'files')
+    with pytest.raises(OptionError, match='fix=.*exists already.*never repaired in place'):
+        run(folder, fix=str(folder))
+    with pytest.raises(DataError, match='(?s)No image can be kept.*2 by rule color_mask.*colors'):
+        run(folder, fix=str(tmp_path / 'copy'))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['data']
+    for options, words in (({'colors': 'a'}, 'colors=.*fix'), ({'fix': 'b', 'ignore_other_ids': True}, 'num_classes')):
+        with pytest.raises(OptionError, match=words):
+            DoctorOptions('data', **options)
+
+
+def test_the_report_says_what_was_repaired(tmp_path):
+    folder = write(tmp_path, 'small mask and cut image')
+    text = run(folder, fix=str(tmp_path / 'copy')).report
+    assert '1 repaired by rule size' in text
+    assert 'left out: train_1.jpg (train), corrupt: the image: it cannot be decoded' in text
+    assert text.splitlines()[-1].startswith(f'No faults found in {tmp_path / "copy"} (0 errors, 0 warnings')
+    assert 'fix resizes masks' in run(folder).report
+
+
+@pytest.mark.parametrize(
+    ('stems', 'masks', 'found'),
+    [
+        (['a', 'b'], ['a', 'c'], {'a': 'a'}),
+        (['IMG_1', 'b'], ['img_1', 'b'], {'IMG_1': 'img_1', 'b': 'b'}),
+        (['a', 'b', 'c'], ['a_mask', 'b_mask', 'x_mask'], {'a': 'a_mask', 'b': 'b_mask'}),
+        (['1', '2'], ['10', '20'], {}),  # an ending begins with a sign
+        (['a', 'b', 'c', 'd', 'e'], ['a_x', 'b_y'], {}),  # and is a common one
+        (['a'], ['A', 'a.B', 'A.b'], {'a': 'A'}),
+    ],
+)
+def test_partners_by_name(stems, masks, found):
+    assert pairing.partners(stems, masks) == found
+
+
+def test_edges_show_where_a_mask_belongs():
+    image, ids = zoo.scene(3)
+    gray = image.mean(axis=2).astype('float32')
+    good, _ = edges.compare(gray, ids, 1)
+    assert good.shift == (0, 0) and good.here == good.best > good.turned
+    moved, _ = edges.compare(gray, np.roll(ids, (3, -5), (0, 1)), 1)
+    assert moved.shift == (-3, 5) and moved.best == pytest.approx(good.best, abs=0.2) and moved.here < moved.best
+    mirrored, _ = edges.compare(gray, ids[:, ::-1], 1)
+    assert mirrored.turn == 2 and mirrored.turned == pytest.approx(good.here, abs=0.1)
+    assert edges.compare(gray * 0, ids, 1) is None and edges.compare(gray, ids * 0, 1) is None
+    half = gray.reshape(32, 2, 48, 2).mean(axis=(1, 3))
+    assert edges.compare(half, np.roll(ids, 8, 0), 2)[0].shift == (-8, 0)
