@@ -144,6 +144,12 @@ _FORMATS = (
 )
 
 
+def known_builder_groups(*flags: Flag) -> tuple[Group, ...]:
+    """Returns the groups of a builder of a data set whose classes are known and whose files may have any format."""
+    kept = tuple(flag for flag in _BUILDER.flags if flag.name in ('num_shards', 'num_workers'))
+    return Group('Files', flags), Group(_BUILDER.title, kept), *EVERY_PROGRAM
+
+
 def builder_groups(*paths: Flag) -> tuple[Group, ...]:
     """Returns the groups of a builder whose input and output folders are `paths`."""
     return Group('Files', (*paths, *_FORMATS)), _BUILDER, *EVERY_PROGRAM

@@ -6,7 +6,8 @@ import dataclasses
 
 from deeplab import options
 from deeplab.cli import early, program
-from deeplab.cli.data_flags import AUGMENTATION, BUILD_FOLDER, NUM_WORKERS, SEED, builder_groups, data_group
+from deeplab.cli.builder_programs import BUILDERS
+from deeplab.cli.data_flags import AUGMENTATION, SEED, data_group
 from deeplab.cli.inference_flags import (
     ADD_FLIPPED_IMAGES,
     ENGINE,
@@ -36,7 +37,6 @@ from deeplab.cli.to_options import (
     download_options,
     eval_options,
     export_options,
-    folder_options,
     networks_options,
     plain_options,
     predict_options,
@@ -61,11 +61,6 @@ from deeplab.cli.training_flags import (
 from deeplab.cli.verify_options import verify_options
 from deeplab.cli.words import Flag, Group
 from deeplab.overview import SUMMARIES, TRAIN_EXAMPLE
-
-
-def _output_dir(kind: str) -> Flag:
-    """Returns the flag for the output folder of the builder whose options are `kind`."""
-    return linked('output_dir', f'{kind}.output_dir', 'Folder for the TFRecord shards.', is_path=True)
 
 
 def _network_of_export() -> list[Flag]:
@@ -250,109 +245,6 @@ _COMPARE = Program(
     begin=early.use_one_dnn,
     required=('run',),
     positional='run',
-)
-_BUILD_VOC = Program(
-    name='build_voc2012_data',
-    module='deeplab.datasets.build_voc2012_data',
-    summary=SUMMARIES['build_voc2012_data'],
-    example='--image_folder=JPEGImages --image_format=jpg --list_folder=lists --output_dir=tfrecord',
-    groups=builder_groups(
-        linked('image_folder', 'BuildVocOptions.image_folder', 'Folder of the images.', is_path=True),
-        linked(
-            'semantic_segmentation_folder',
-            'BuildVocOptions.semantic_segmentation_folder',
-            'Folder of the masks: PNG files whose gray value, or palette index, is the class id.',
-            is_path=True,
-        ),
-        linked(
-            'list_folder',
-            'BuildVocOptions.list_folder',
-            'Folder with a file SPLIT.txt for each split: one file name without extension per line.',
-            is_path=True,
-        ),
-        _output_dir('BuildVocOptions'),
-    ),
-    to_options=plain_options(options.BuildVocOptions),
-)
-_BUILD_CITYSCAPES = Program(
-    name='build_cityscapes_data',
-    module='deeplab.datasets.build_cityscapes_data',
-    summary=SUMMARIES['build_cityscapes_data'],
-    example='--cityscapes_root=cityscapes --output_dir=cityscapes/tfrecord',
-    groups=builder_groups(
-        linked(
-            'cityscapes_root',
-            'BuildCityscapesOptions.cityscapes_root',
-            'Folder that contains leftImg8bit and gtFine or gtCoarse. Masks are *_labelTrainIds.png, or made from '
-            '*_labelIds.png or *_polygons.json where these are absent.',
-            is_path=True,
-        ),
-        linked(
-            'annotations',
-            'BuildCityscapesOptions.annotations',
-            'fine: splits train_fine, val_fine and test_fine from gtFine; coarse: train_coarse (images of train and '
-            'train_extra) and val_coarse from gtCoarse.',
-            choices=options.CITYSCAPES_ANNOTATIONS,
-        ),
-        _output_dir('BuildCityscapesOptions'),
-    ),
-    to_options=plain_options(options.BuildCityscapesOptions),
-)
-_BUILD_ADE20K = Program(
-    name='build_ade20k_data',
-    module='deeplab.datasets.build_ade20k_data',
-    summary=SUMMARIES['build_ade20k_data'],
-    example='--image_format=jpg --output_dir=ADE20K/tfrecord',
-    groups=builder_groups(
-        *(
-            linked(name, f'BuildAde20kOptions.{name}', meaning, is_path=True)
-            for name, meaning in (
-                ('train_image_folder', 'Folder of the training images.'),
-                ('train_image_label_folder', 'Folder of the training masks.'),
-                ('val_image_folder', 'Folder of the validation images.'),
-                ('val_image_label_folder', 'Folder of the validation masks.'),
-            )
-        ),
-        _output_dir('BuildAde20kOptions'),
-    ),
-    to_options=plain_options(options.BuildAde20kOptions),
-)
-_BUILD_FOLDER = Program(
-    name='build_folder_data',
-    module='deeplab.datasets.build_folder_data',
-    summary=SUMMARIES['build_folder_data'],
-    example='--image_folder=images --mask_folder=masks --output_dir=tfrecord',
-    groups=(*BUILD_FOLDER, *EVERY_PROGRAM),
-    to_options=folder_options,
-)
-_REMOVE_COLORMAP = Program(
-    name='remove_gt_colormap',
-    module='deeplab.datasets.remove_gt_colormap',
-    summary=SUMMARIES['remove_gt_colormap'],
-    example='--original_gt_folder=SegmentationClass --output_dir=SegmentationClassRaw',
-    groups=(
-        Group(
-            'Files',
-            (
-                linked(
-                    'original_gt_folder',
-                    'RemoveColormapOptions.original_gt_folder',
-                    'Folder of the masks with a palette.',
-                    is_path=True,
-                ),
-                linked('segmentation_format', 'RemoveColormapOptions.segmentation_format', 'Extension of the masks.'),
-                linked(
-                    'output_dir',
-                    'RemoveColormapOptions.output_dir',
-                    'Folder for the converted masks, which keep their names.',
-                    is_path=True,
-                ),
-                NUM_WORKERS,
-            ),
-        ),
-        *EVERY_PROGRAM,
-    ),
-    to_options=plain_options(options.RemoveColormapOptions),
 )
 _PRESETS = Program(
     name='presets',
@@ -557,11 +449,7 @@ _SERVER = Program(
 )
 program.register(
     _DEMO,
-    _BUILD_VOC,
-    _BUILD_CITYSCAPES,
-    _BUILD_ADE20K,
-    _BUILD_FOLDER,
-    _REMOVE_COLORMAP,
+    *BUILDERS,
     _DOCTOR,
     _PREVIEW,
     TRAIN,

@@ -206,6 +206,27 @@ def _described(
     return DatasetDescriptor(name, options.num_classes, options.ignore_label, class_names=names)
 
 
+def write_known(
+    splits: Mapping[str, Sequence[Item]], options: BuilderOptions, known: DatasetDescriptor, usual_num_shards: int
+) -> dict[str, Any]:
+    """Writes all splits of a data set whose classes are known, and its description beside them.
+
+    Args:
+      splits: the records of each split.
+      options: options of the builder; number of classes and ignore label are taken from the description.
+      known: the description of the data set.
+      usual_num_shards: number of shards of each split if the options do not set it.
+
+    Returns:
+      A summary as `write_splits`.
+
+    Raises:
+      DataError: see `write_split`.
+    """
+    exact = dataclasses.replace(options, num_classes=known.num_classes, ignore_label=known.ignore_label)
+    return write_splits(splits, exact, usual_num_shards, known)
+
+
 def warn_of_ignored_class(num_classes: int | None, ignore_label: int) -> None:
     """Warns if the ignore label is one of the classes."""
     for line in label_checks.ignored_class_of_builder(num_classes, ignore_label):

@@ -24,7 +24,7 @@ def find(options: BuildFolderOptions) -> dict[str, tuple[str, str]]:
     """
     same = os.path.realpath(options.image_folder) == os.path.realpath(options.mask_folder)
     formats = ('png',) if same else MASK_FORMATS
-    masks = _by_stem(options.mask_folder, formats, options.mask_suffix, () if same else (options.image_folder,))
+    masks = by_stem(options.mask_folder, formats, options.mask_suffix, () if same else (options.image_folder,))
     _require_some(
         masks,
         options.mask_folder,
@@ -33,12 +33,40 @@ def find(options: BuildFolderOptions) -> dict[str, tuple[str, str]]:
     )
     taken = {os.path.realpath(path) for path in masks.values()} if same else set()
     inner = () if same else (options.mask_folder,)
-    images = _by_stem(options.image_folder, IMAGE_FORMATS, '', inner, lambda path: os.path.realpath(path) not in taken)
+    images = by_stem(options.image_folder, IMAGE_FORMATS, '', inner, lambda path: os.path.realpath(path) not in taken)
     _require_some(images, options.image_folder, f'image ({", ".join(IMAGE_FORMATS)})', 'image_folder')
     both = sorted(images.keys() & masks.keys())
     if not both or not options.allow_unmatched:
         _require_partners(images, masks, options)
     return {stem: (images[stem], masks[stem]) for stem in both}
+
+
+def matched(split: str, image_folder: str, mask_folder: str, mask_suffix: str = '') -> dict[str, tuple[str, str]]:
+    """Returns paths of image and mask of a split by their common stem, sorted.
+
+    Args:
+      split: name of the split, for messages.
+      image_folder: folder of the images.
+      mask_folder: folder of the masks.
+      mask_suffix: what the stem of each mask has in addition to that of its image.
+
+    Raises:
+      DataError: A folder has no such files, or one has no partner.
+    """
+    images, masks = by_stem(image_folder, IMAGE_FORMATS), by_stem(mask_folder, ('png',), mask_suffix)
+    for found, folder, kinds in ((images, image_folder, IMAGE_FORMATS), (masks, mask_folder, (f'{mask_suffix}.png',))):
+        if not found:
+            raise DataError(
+                f"Split '{split}': there is no file ({', '.join(kinds)}) in '{folder}'. {folders.summary(folder)}"
+            )
+    parts = []
+    if lost := sorted(images.keys() - masks.keys()):
+        parts.append(f"{len(lost)} of {len(images)} images in '{image_folder}' have no mask: {named(lost)}.")
+    if lost := sorted(masks.keys() - images.keys()):
+        parts.append(f"{len(lost)} of {len(masks)} masks in '{mask_folder}' have no image: {named(lost)}.")
+    if parts:
+        raise DataError(f"Split '{split}': {' '.join(parts)} Complete the data set, or remove these files.")
+    return {stem: (images[stem], masks[stem]) for stem in sorted(images)}
 
 
 def named(stems: Sequence[str]) -> str:
@@ -47,11 +75,11 @@ def named(stems: Sequence[str]) -> str:
     return ', '.join(map(shown, stems[:_SHOWN])) + more
 
 
-def _by_stem(
+def by_stem(
     folder: str,
     formats: Sequence[str],
-    suffix: str,
-    without: Sequence[str],
+    suffix: str = '',
+    without: Sequence[str] = (),
     is_wanted: Callable[[str], bool] = lambda path: True,
 ) -> dict[str, str]:
     """Returns the files of a folder and the folders in it by stem, without those in the folders `without`."""

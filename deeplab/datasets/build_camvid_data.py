@@ -1,0 +1,151 @@
+"""Builder of TFRecord files from CamVid, in each of its usual layouts."""
+
+from __future__ import annotations
+
+if __name__ == '__main__':  # first, so that help and errors do not wait for TensorFlow
+    import os
+    import sys
+
+    if not __package__:  # started by its path: put the folder above deeplab/ on the path instead of this file's
+        sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    from deeplab import start
+
+    sys.exit(start.main(['build_camvid_data', *sys.argv[1:]]))
+
+import os
+import pathlib
+import sys
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from deeplab.datasets import build_data, camvid_classes, descriptor, file_pairs, folders, images, mask_sources, pairs
+from deeplab.errors import DataError
+from deeplab.options import BuildCamvidOptions
+from deeplab.wording import option
+
+DEFAULT_NUM_SHARDS = 4
+_SPLITS = ('train', 'val', 'test')
+_MASKS_OF_SPLIT = ('{}annot', '{}_labels')  # folders of the masks beside the folders train, val and test
+_FLAT = (('701_StillsRaw_full', 'LabeledApproved_full'), ('images', 'labels'))
+_CODES = 'codes.txt'
+_MASK_SUFFIXES = ('_L', '_P', '')
+_VOID_INDEX = 11  # of masks of 11 classes
+
+
+def run(options: BuildCamvidOptions) -> dict[str, Any]:
+    """Writes the splits train, val and test, and the description of the data set.
+
+    Args:
+      options: the input and the output.
+
+    Returns:
+      A summary of what was written (`build_data.write_known`).
+
+    Raises:
+      DataError: A folder or file is missing, has no partner, or is invalid.
+    """
+    known = descriptor.load('camvid' if options.classes == '11' else 'camvid32')
+    return build_data.write_known(find_items(options, known), options, known, DEFAULT_NUM_SHARDS)
+
+
+def find_items(options: BuildCamvidOptions, known: descriptor.DatasetDescriptor) -> dict[str, list[pairs.Item]]:
+    """Finds the records of every split, sorted by name.
+
+    Args:
+      options: the input.
+      known: the description with the classes.
+
+    Raises:
+      DataError: A folder is missing, or a file has no partner.
+    """
+    build_data.require_folder(options.camvid_root, 'BuildCamvidOptions.camvid_root')
+    splits = _of_folders(options.camvid_root) or _of_frames(options.camvid_root)
+    if not splits:
+        flat = ' and '.join(_FLAT[0])
+        raise DataError(
+            f"'{options.camvid_root}' has neither the folders train and trainannot (or train_labels), nor {flat}, nor "
+            f'images and labels. {folders.summary(options.camvid_root)} Set '
+            f'{option("BuildCamvidOptions.camvid_root")}.'
+        )
+    first = next(mask for split in splits.values() for _, mask in split.values())
+    source = _source(options, known, first)
+    return {
+        split: [pairs.Item(image, mask, stem, source) for stem, (image, mask) in found.items()]
+        for split, found in splits.items()
+    }
+
+
+def _of_folders(root: str) -> dict[str, dict[str, tuple[str, str]]]:
+    """Returns the files of each split if the splits are folders."""
+    found = {}
+    for split in _SPLITS:
+        images_folder = os.path.join(root, split)
+        masks = [os.path.join(root, pattern.format(split)) for pattern in _MASKS_OF_SPLIT]
+        masks = [folder for folder in masks if os.path.isdir(folder)]
+        if os.path.isdir(images_folder) and masks:
+            found[split] = file_pairs.matched(split, images_folder, masks[0], _mask_suffix(masks[0]))
+    return found
+
+
+def _of_frames(root: str) -> dict[str, dict[str, tuple[str, str]]]:
+    """Returns the files of each split if all images are in one folder; the names of the frames tell their split."""
+    for names in _FLAT:
+        image_folder, mask_folder = (os.path.join(root, name) for name in names)
+        if not (os.path.isdir(image_folder) and os.path.isdir(mask_folder)):
+            continue
+        found: dict[str, dict[str, tuple[str, str]]] = {split: {} for split in _SPLITS}
+        lost = []
+        for stem, paths in file_pairs.matched('all', image_folder, mask_folder, _mask_suffix(mask_folder)).items():
+            split = camvid_classes.split_of(stem)
+            if split is None:
+                lost.append(stem)
+            else:
+                found[split][stem] = paths
+        if lost:
+            raise DataError(
+                f"{len(lost)} images in '{image_folder}' have names that are not those of frames of CamVid, such as "
+                f'0016E5_07959: {file_pairs.named(lost)}. Remove them, or use build_folder_data.'
+            )
+        return {split: files for split, files in found.items() if files}
+    return {}
+
+
+def _mask_suffix(folder: str) -> str:
+    """Returns what the names of the masks have in addition to those of the images."""
+    return next(suffix for suffix in _MASK_SUFFIXES if file_pairs.by_stem(folder, ('png',), suffix) or not suffix)
+
+
+def _source(options: BuildCamvidOptions, known: descriptor.DatasetDescriptor, first: str) -> mask_sources.MaskSource:
+    """Returns what converts the masks, judged by the first one."""
+    ids = camvid_classes.new_ids(known.class_names if options.classes == '11' else None)
+    codes = pathlib.Path(options.camvid_root, _CODES)
+    if codes.is_file():
+        try:
+            names = [line.strip() for line in codes.read_text('utf-8-sig').splitlines() if line.strip()]
+            return camvid_classes.of_codes(names, ids)
+        except (OSError, UnicodeDecodeError, DataError) as error:
+            raise DataError(f"Cannot use '{codes}': {error}.") from None
+    content = mask_sources.contents(first)
+    try:
+        mask = images.read_mask(content)
+    except DataError as error:
+        raise DataError(f"Cannot use '{first}': {error}.") from None
+    counts = mask.counts
+    if counts is None or (mask.is_palette and not _are_indices(counts)):
+        logging.info('The masks have colors, which are converted to ids.')
+        return camvid_classes.of_colors(ids)
+    if options.classes != '11':
+        raise DataError(
+            f"The masks in '{options.camvid_root}' hold the ids of 11 classes ('{first}'). Set "
+            f'{option("BuildCamvidOptions.classes", "11")}, or get the masks of 32 colors.'
+        )
+    same = {number: number for number in range(known.num_classes)}
+    return mask_sources.IdTable({**same, _VOID_INDEX: known.ignore_label, known.ignore_label: known.ignore_label})
+
+
+def _are_indices(counts: np.ndarray) -> bool:
+    """Returns whether the ids of a mask can be those of 11 classes."""
+    found = np.flatnonzero(counts)
+    return bool(((found <= _VOID_INDEX) | (found == camvid_classes.IGNORED)).all())

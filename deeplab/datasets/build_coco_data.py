@@ -1,0 +1,129 @@
+"""Builder of TFRecord files from COCO: panoptic segments or instances as semantic masks."""
+
+from __future__ import annotations
+
+if __name__ == '__main__':  # first, so that help and errors do not wait for TensorFlow
+    import os
+    import sys
+
+    if not __package__:  # started by its path: put the folder above deeplab/ on the path instead of this file's
+        sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    from deeplab import start
+
+    sys.exit(start.main(['build_coco_data', *sys.argv[1:]]))
+
+import os
+import pathlib
+import sys
+from typing import Any
+
+from deeplab.datasets import build_data, coco_annotations, coco_folders, coco_regions, file_pairs, folders, pairs
+from deeplab.errors import DataError
+from deeplab.options import BuildCocoOptions
+from deeplab.utils.names import shown
+from deeplab.wording import option
+
+DEFAULT_NUM_SHARDS = 10
+
+
+def run(options: BuildCocoOptions) -> dict[str, Any]:
+    """Writes the splits train and val whose annotations exist, and the description of the data set.
+
+    Args:
+      options: the input and the output.
+
+    Returns:
+      A summary of what was written (`build_data.write_known`).
+
+    Raises:
+      DataError: A folder or file is missing or invalid, or the files of the splits have different categories.
+    """
+    build_data.require_folder(options.coco_root, 'BuildCocoOptions.coco_root')
+    loaded = _load(options)
+    splits = {}
+    for split, found in loaded.items():
+        classes = coco_annotations.classes(found, options.masks, options.classes)
+        splits[split] = find_items(split, found, classes, options)
+    return build_data.write_known(splits, options, classes.known, DEFAULT_NUM_SHARDS)
+
+
+def _load(options: BuildCocoOptions) -> dict[str, coco_annotations.Annotations]:
+    """Reads the annotations of every split that has some."""
+    loaded: dict[str, coco_annotations.Annotations] = {}
+    for split in coco_folders.SPLITS:
+        path = os.path.join(options.coco_root, 'annotations', f'{options.masks}_{split}{options.year}.json')
+        if os.path.isfile(path):
+            loaded[split] = coco_annotations.load(path, options.masks)
+    if not loaded:
+        raise DataError(
+            f"'{options.coco_root}' has no annotations/{options.masks}_train{options.year}.json (or val). "
+            f'{coco_folders.summary(options.coco_root)} Set {option("BuildCocoOptions.coco_root")}, or '
+            f'{option("BuildCocoOptions.year")}.'
+        )
+    first, *others = loaded.values()
+    for other in others:
+        if [each['id'] for each in other.categories] != [each['id'] for each in first.categories]:
+            raise DataError(f"'{first.path}' and '{other.path}' have different categories: build them one by one.")
+    return loaded
+
+
+def find_items(
+    split: str,
+    annotations: coco_annotations.Annotations,
+    classes: coco_annotations.Classes,
+    options: BuildCocoOptions,
+) -> list[pairs.Item]:
+    """Finds the records of a split, sorted by the names of the images.
+
+    Args:
+      split: name of the split.
+      annotations: its annotations.
+      classes: the classes of their categories.
+      options: the input.
+
+    Raises:
+      DataError: An image or a mask is missing.
+    """
+    folder = coco_folders.images(options.coco_root, split, options.year)
+    if folder is None:
+        raise DataError(
+            f"Split '{split}': there is neither images/{split}{options.year} nor {split}{options.year} in "
+            f"'{options.coco_root}'. {folders.summary(options.coco_root)}"
+        )
+    listed = sorted(annotations.images, key=lambda image: image['file_name'])
+    names = [os.path.basename(image['file_name']) for image in listed]
+    images = _found(f"images of split '{split}'", annotations.path, folder, names)
+    stems = [os.path.splitext(name)[0] for name in names]
+    if options.masks == 'panoptic':
+        files = {image_id: os.path.basename(found[0]['file_name']) for image_id, found in annotations.of_image.items()}
+        names = [files.get(image['id'], f'{stem}.png') for image, stem in zip(listed, stems, strict=True)]
+        masks = _found(f"masks of split '{split}'", annotations.path, _panoptic_folder(annotations.path), names)
+        source = coco_annotations.PanopticMasks(annotations, classes)
+        return [pairs.Item(*paths, source) for paths in zip(images, masks, stems, strict=True)]
+    coco_regions.require_pycocotools()
+    sources = [
+        coco_annotations.InstanceMasks(annotations.of_image.get(image['id'], ()), image, classes) for image in listed
+    ]
+    return [
+        pairs.Item(image, annotations.path, stem, source)
+        for image, stem, source in zip(images, stems, sources, strict=True)
+    ]
+
+
+def _panoptic_folder(path: str) -> str:
+    """Returns the folder of the masks of a JSON file: it has the name of the file."""
+    beside = os.path.splitext(path)[0]
+    above = os.path.join(os.path.dirname(os.path.dirname(path)), os.path.basename(beside))
+    return above if os.path.isdir(above) and not os.path.isdir(beside) else beside
+
+
+def _found(what: str, path: str, folder: str, names: list[str]) -> list[str]:
+    """Returns the paths of files that a JSON file names; raises `DataError` if some are missing."""
+    search = folders.Search()
+    paths = [search.find(pathlib.Path(folder, name)) for name in names]
+    missing = [shown(name) for name, found in zip(names, paths, strict=True) if not os.path.isfile(found)]
+    if missing:
+        raise DataError(
+            f"{len(missing)} of {len(names)} {what} in '{path}' are not in '{folder}': {file_pairs.named(missing)}."
+        )
+    return [str(found) for found in paths]

@@ -1,0 +1,85 @@
+"""Builder of TFRecord files from COCO-Stuff: images and pixel maps of things and stuff."""
+
+from __future__ import annotations
+
+if __name__ == '__main__':  # first, so that help and errors do not wait for TensorFlow
+    import os
+    import sys
+
+    if not __package__:  # started by its path: put the folder above deeplab/ on the path instead of this file's
+        sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    from deeplab import start
+
+    sys.exit(start.main(['build_coco_stuff_data', *sys.argv[1:]]))
+
+import sys
+from typing import Any
+
+from deeplab.datasets import build_data, coco_folders, descriptor, file_pairs, mask_sources, pairs
+from deeplab.datasets.descriptors import coco_stuff
+from deeplab.errors import DataError
+from deeplab.options import BuildCocoStuffOptions
+from deeplab.wording import option
+
+DEFAULT_NUM_SHARDS = 10
+IGNORED = 255
+_MASK_FOLDERS = ('annotations', 'stuffthingmaps', 'stuffthingmaps_trainval2017', '')
+_CONTIGUOUS = '_labelTrainIds'  # ends the names of masks of the 171 classes, as some toolkits convert them
+
+
+def run(options: BuildCocoStuffOptions) -> dict[str, Any]:
+    """Writes the splits train and val whose images and masks exist, and the description of the data set.
+
+    Args:
+      options: the input and the output.
+
+    Returns:
+      A summary of what was written (`build_data.write_known`).
+
+    Raises:
+      DataError: A folder or file is missing, has no partner, or is invalid.
+    """
+    known = descriptor.load('coco_stuff')
+    if options.classes == '182':
+        known = descriptor.DatasetDescriptor(
+            name='coco_stuff_182', num_classes=len(coco_stuff.LABELS), class_names=coco_stuff.LABELS
+        )
+    return build_data.write_known(find_items(options), options, known, DEFAULT_NUM_SHARDS)
+
+
+def find_items(options: BuildCocoStuffOptions) -> dict[str, list[pairs.Item]]:
+    """Finds the records of every split whose images and masks exist, sorted by name.
+
+    Args:
+      options: the input.
+
+    Raises:
+      DataError: There is no split, or a file has no partner.
+    """
+    build_data.require_folder(options.coco_root, 'BuildCocoStuffOptions.coco_root')
+    splits = {}
+    for split in coco_folders.SPLITS:
+        images = coco_folders.images(options.coco_root, split, options.year)
+        masks = coco_folders.first(options.coco_root, _MASK_FOLDERS, f'{split}{options.year}', without=images)
+        if images is None or masks is None:
+            continue
+        is_contiguous = bool(file_pairs.by_stem(masks, ('png',), _CONTIGUOUS))
+        source = _source(is_contiguous, options)
+        found = file_pairs.matched(split, images, masks, _CONTIGUOUS if is_contiguous else '')
+        splits[split] = [pairs.Item(*files, stem, source) for stem, files in found.items()]
+    if not splits:
+        year = options.year
+        raise DataError(
+            f"'{options.coco_root}' has no split with images (train{year}, or images/train{year}) and masks "
+            f'(annotations/train{year}, or stuffthingmaps/train{year}). {coco_folders.summary(options.coco_root)} Set '
+            f'{option("BuildCocoStuffOptions.coco_root")}.'
+        )
+    return splits
+
+
+def _source(is_contiguous: bool, options: BuildCocoStuffOptions) -> mask_sources.MaskSource:
+    """Returns what converts the masks to the wanted ids."""
+    present = coco_stuff.PRESENT
+    old = range(len(present)) if is_contiguous else present
+    new = present if options.classes == '182' else range(len(present))
+    return mask_sources.IdTable({**dict(zip(old, new, strict=True)), IGNORED: IGNORED})

@@ -1,0 +1,161 @@
+"""Builder of TFRecord files from Mapillary Vistas, version 1.2 or 2.0."""
+
+from __future__ import annotations
+
+if __name__ == '__main__':  # first, so that help and errors do not wait for TensorFlow
+    import os
+    import sys
+
+    if not __package__:  # started by its path: put the folder above deeplab/ on the path instead of this file's
+        sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    from deeplab import start
+
+    sys.exit(start.main(['build_mapillary_data', *sys.argv[1:]]))
+
+import dataclasses
+import os
+import pathlib
+import sys
+from typing import Any
+
+from absl import logging
+
+from deeplab.datasets import build_data, descriptor, file_pairs, folders, mask_sources, pairs
+from deeplab.errors import DataError
+from deeplab.options import IMAGE_FORMATS, MAPILLARY_VERSIONS, BuildMapillaryOptions
+from deeplab.utils import documents
+from deeplab.wording import option
+
+DEFAULT_NUM_SHARDS = 10
+IGNORED = 255
+_SPLITS = {'train': 'training', 'val': 'validation', 'test': 'testing'}
+_MOST_LABELS = 255
+
+
+@dataclasses.dataclass(frozen=True)
+class _Labels:
+    """What a configuration file says of the labels.
+
+    Attributes:
+      known: the description of the classes: those of the labels that are evaluated, in their order.
+      source: converts masks of labels to masks of classes.
+    """
+
+    known: descriptor.DatasetDescriptor
+    source: mask_sources.MaskSource
+
+
+def run(options: BuildMapillaryOptions) -> dict[str, Any]:
+    """Writes the splits train, val and test whose images exist, and the description of the data set.
+
+    Labels that the configuration file excludes from evaluation are ignored; the others are the classes, in the order of
+    the file. The split test has no masks.
+
+    Args:
+      options: the input and the output.
+
+    Returns:
+      A summary of what was written (`build_data.write_known`).
+
+    Raises:
+      DataError: A folder or file is missing, has no partner, or is invalid.
+    """
+    build_data.require_folder(options.mapillary_root, 'BuildMapillaryOptions.mapillary_root')
+    version, config = _config(options)
+    labels = read_labels(config, version)
+    return build_data.write_known(
+        find_items(options, version, labels.source), options, labels.known, DEFAULT_NUM_SHARDS
+    )
+
+
+def _config(options: BuildMapillaryOptions) -> tuple[str, str]:
+    """Returns the version to build, and the path of its configuration file."""
+    root = options.mapillary_root
+    for version in [options.annotation_version] if options.annotation_version else MAPILLARY_VERSIONS:
+        names = [f'config_{version}.json', *(['config.json'] if version == MAPILLARY_VERSIONS[0] else [])]
+        for path in (os.path.join(root, name) for name in names):
+            if os.path.isfile(path):
+                return version, path
+    wanted = f'config_{options.annotation_version or MAPILLARY_VERSIONS[0]}.json'
+    raise DataError(
+        f"There is no {wanted} (or config.json) in '{root}'. {folders.summary(root)} Set "
+        f'{option("BuildMapillaryOptions.mapillary_root")} to the folder of training and validation.'
+    )
+
+
+def read_labels(path: str, version: str) -> _Labels:
+    """Reads a configuration file.
+
+    Args:
+      path: the file.
+      version: version of the annotations, for the name of the data set.
+
+    Raises:
+      DataError: It cannot be read, or has no list of labels with color, readable name and whether they are evaluated.
+    """
+    try:
+        content = documents.load(path)
+        labels = content['labels']
+        found = [(bool(each['evaluate']), str(each['readable']), str(each['name']), each['color']) for each in labels]
+    except documents.DocumentError as error:
+        raise DataError(f"'{path}' {error}.") from None
+    except (KeyError, TypeError):
+        raise DataError(
+            f"'{path}' is not a configuration of Mapillary Vistas: it needs a list 'labels' of objects with color, "
+            'name, readable and evaluate.'
+        ) from None
+    if not 0 < len(found) <= _MOST_LABELS or not any(is_class for is_class, *_ in found):
+        raise DataError(
+            f"'{path}' has {len(found)} labels; 1 to {_MOST_LABELS}, at least one of them evaluated, are allowed."
+        )
+    classes = [number for number, (is_class, *_) in enumerate(found) if is_class]
+    names = [found[number][1] for number in classes]
+    if len(set(names)) < len(names):
+        names = [found[number][2] for number in classes]
+    ids = {number: classes.index(number) if number in classes else IGNORED for number in range(len(found))}
+    known = descriptor.DatasetDescriptor(
+        name='mapillary_vistas' if version == MAPILLARY_VERSIONS[0] else f'mapillary_vistas_{version}',
+        num_classes=len(classes),
+        class_names=names,
+        palette=[found[number][3] for number in classes],
+    )
+    return _Labels(known, mask_sources.IdTable(ids))
+
+
+def find_items(
+    options: BuildMapillaryOptions, version: str, source: mask_sources.MaskSource
+) -> dict[str, list[pairs.Item]]:
+    """Finds the records of every split whose images exist, sorted by name.
+
+    Args:
+      options: the input.
+      version: version of the annotations.
+      source: converts the masks.
+
+    Raises:
+      DataError: There is no split, or a file has no partner.
+    """
+    root = pathlib.Path(options.mapillary_root)
+    splits = {}
+    for split, folder in _SPLITS.items():
+        images = str(root / folder / 'images')
+        if not os.path.isdir(images):
+            logging.warning("There is no folder '%s': split %s is not built.", images, split)
+        elif split == 'test':
+            splits[split] = [
+                pairs.Item(path, None, stem) for stem, path in sorted(file_pairs.by_stem(images, IMAGE_FORMATS).items())
+            ]
+        else:
+            inner = root / folder / version / 'labels'
+            masks = str(inner if inner.is_dir() else root / folder / 'labels')
+            build_data.require_folder(masks)
+            splits[split] = [
+                pairs.Item(*files, stem, source) for stem, files in file_pairs.matched(split, images, masks).items()
+            ]
+    splits = {split: items for split, items in splits.items() if items}
+    if not splits:
+        raise DataError(
+            f"'{root}' has none of the folders {', '.join(f'{folder}/images' for folder in _SPLITS.values())}. "
+            f'{folders.summary(root)} Set {option("BuildMapillaryOptions.mapillary_root")}.'
+        )
+    return splits

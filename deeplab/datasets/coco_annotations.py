@@ -1,0 +1,207 @@
+"""COCO's JSON files of instances and panoptic segments as masks of class ids."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import io
+import json
+import os
+from array import array
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from deeplab.datasets import coco_regions, descriptor, images, mask_sources
+from deeplab.errors import DataError
+
+IGNORED = 255
+ALL, THINGS, STUFF = 'all', 'things', 'stuff'
+_REST = {'panoptic': 'other', 'instances': 'background'}  # the class of pixels that belong to no category
+_SEGMENT_IDS = 1 << 24
+
+
+@dataclasses.dataclass(frozen=True)
+class Annotations:
+    """What a JSON file has.
+
+    Attributes:
+      path: the file.
+      digest: of its content.
+      categories: the categories, in the order of the file.
+      images: id and file name of each image, and its height and width if given.
+      of_image: the annotations of each image by its id.
+    """
+
+    path: str
+    digest: str
+    categories: tuple[Mapping[str, Any], ...]
+    images: tuple[Mapping[str, Any], ...]
+    of_image: Mapping[Any, Sequence[Mapping[str, Any]]]
+
+
+def load(path: str, kind: str) -> Annotations:
+    """Reads a JSON file.
+
+    Args:
+      path: the file.
+      kind: 'panoptic' or 'instances'.
+
+    Raises:
+      DataError: It cannot be read, or is no such file.
+    """
+    content = mask_sources.contents(path)
+    try:
+        found = json.loads(content, object_hook=_compact)
+        categories = tuple({**each, 'id': int(each['id']), 'name': str(each['name'])} for each in found['categories'])
+        of_image: dict[Any, list[Mapping[str, Any]]] = defaultdict(list)
+        for each in found['annotations']:
+            of_image[each['image_id']].append(each)
+            if kind not in each:
+                raise KeyError(kind)
+        listed = tuple({**each, 'id': each['id'], 'file_name': str(each['file_name'])} for each in found['images'])
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"'{path}' is not JSON: {error}.") from None
+    except (KeyError, TypeError):
+        raise DataError(
+            f"'{path}' is not a file of COCO {kind}: it needs lists of images, annotations and categories, and each "
+            f'annotation {"segments_info" if kind == "panoptic" else "a segmentation"}.'
+        ) from None
+    if not categories or not listed:
+        raise DataError(f"'{path}' has {len(categories)} categories and {len(listed)} images; it needs some of both.")
+    return Annotations(path, mask_sources.digest(content), categories, listed, of_image)
+
+
+def _compact(found: dict[str, Any]) -> dict[str, Any]:
+    """Returns what is needed of an object; files of COCO have a million of them."""
+    if 'segments_info' in found:
+        pairs = [(each['id'], each['category_id']) for each in found['segments_info']]
+        return {'image_id': found['image_id'], 'file_name': str(found['file_name']), 'panoptic': pairs}
+    if 'segmentation' in found and 'category_id' in found:
+        region = found['segmentation']
+        if isinstance(region, list):
+            region = [array('d', polygon) for polygon in region]
+        kept = {name: found.get(name) for name in ('image_id', 'category_id', 'area')}
+        return {**kept, 'instances': region}
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Classes:
+    """The classes that categories become.
+
+    Attributes:
+      ids: the class of each category.
+      rest: the class of pixels with a category that is not among them, or none; None if these are ignored.
+      known: the description of the classes.
+    """
+
+    ids: Mapping[int, int]
+    rest: int | None
+    known: descriptor.DatasetDescriptor
+
+    @functools.cached_property
+    def key(self) -> str:
+        """A text that differs for other classes."""
+        return f'{sorted(self.ids.items())} {self.rest}'
+
+
+def classes(annotations: Annotations, kind: str, wanted: str) -> Classes:
+    """Returns the classes: contiguous ids in the order of the categories.
+
+    Args:
+      annotations: the file.
+      kind: 'panoptic' or 'instances'.
+      wanted: 'all', or only 'things' or 'stuff', with a class 0 for the rest. Instances are things, with a class 0 for
+        the background.
+
+    Raises:
+      DataError: There is no such category, or there are too many.
+    """
+    chosen = [
+        each for each in annotations.categories if wanted == ALL or bool(each.get('isthing', 1)) == (wanted == THINGS)
+    ]
+    first = int(kind == 'instances' or wanted != ALL)
+    count = len(chosen) + first
+    if not chosen or count > IGNORED:
+        raise DataError(
+            f"'{annotations.path}' has {len(chosen)} categories of {wanted}; 1 to {IGNORED - first} are allowed."
+        )
+    names = [_REST[kind]] * first + [each['name'] for each in chosen]
+    if len(set(names)) < count:
+        names = [f'{name} {number}' if names.count(name) > 1 else name for number, name in enumerate(names)]
+    colors = [(0, 0, 0)] * first + [each.get('color') for each in chosen]
+    known = descriptor.DatasetDescriptor(
+        name=f'coco_{kind}' if wanted == ALL else f'coco_{kind}_{wanted}',
+        num_classes=count,
+        class_names=names,
+        palette=None if None in colors else colors,
+    )
+    return Classes({each['id']: number for number, each in enumerate(chosen, first)}, 0 if first else None, known)
+
+
+class PanopticMasks:
+    """Makes masks of the PNG files of panoptic segments: the color of a pixel is the id of its segment."""
+
+    def __init__(self, annotations: Annotations, found: Classes) -> None:
+        """Keeps the classes of the segments of each file."""
+        self.key = f'panoptic {annotations.digest} {found.key}'
+        rest = IGNORED if found.rest is None else found.rest
+        known = {each['id'] for each in annotations.categories}
+        self._segments = {
+            os.path.basename(each['file_name']): {
+                segment: found.ids.get(category, rest) if category in known else -1
+                for segment, category in each['panoptic']
+            }
+            for listed in annotations.of_image.values()
+            for each in listed
+        }
+
+    def mask(self, path: str) -> bytes:
+        """Returns the mask, as a PNG; pixels of segment 0 are ignored."""
+        content = mask_sources.contents(path)
+        header = images.read_whole(content)
+        if (header.format, header.bits) != ('png', 8) or header.channels < 3:
+            raise DataError(f'it is a {header.format} of {header.channels} channels, not an RGB PNG of segment ids')
+        with Image.open(io.BytesIO(content)) as image:
+            colors = np.asarray(image.convert('RGB')).astype(np.int32)
+        ids = colors[..., 0] + (colors[..., 1] << 8) + (colors[..., 2] << 16)
+        segments = {0: IGNORED, **self._segments.get(os.path.basename(path), {})}
+        found, places = np.unique(ids, return_inverse=True)
+        new = [segments.get(int(segment), -1) for segment in found]
+        if -1 in new:
+            raise DataError(
+                f'its segment {found[new.index(-1)]} is not in segments_info of the JSON file, or has no category there'
+            )
+        return images.encode_png(np.array(new, np.uint8)[places].reshape(ids.shape))
+
+
+class InstanceMasks:
+    """Draws the instances of one image: larger ones first, so that smaller ones stay visible where they overlap."""
+
+    def __init__(self, found: Sequence[Mapping[str, Any]], image: Mapping[str, Any], known: Classes) -> None:
+        """Keeps the instances of an image."""
+        self.key = f'instances {image["file_name"]} {known.key}'
+        self._found, self._image, self._classes = found, image, known
+
+    def mask(self, path: str) -> bytes:
+        """Returns the mask, as a PNG; `path`, the JSON file, has been read already."""
+        del path
+        try:
+            height, width = int(self._image['height']), int(self._image['width'])
+        except (KeyError, TypeError, ValueError):
+            raise DataError(f'its image {self._image["file_name"]} has no height and width') from None
+        drawn = np.zeros((height, width), np.uint8)
+        for number, each in sorted(enumerate(self._found), key=lambda pair: -float(pair[1]['area'] or 0)):
+            if (category := each['category_id']) not in self._classes.ids:
+                raise DataError(
+                    f'an annotation of {self._image["file_name"]} has the category {category}, which is not listed'
+                )
+            try:
+                drawn[coco_regions.pixels(each['instances'], height, width)] = self._classes.ids[category]
+            except DataError as error:
+                raise DataError(f'annotation {number} of {self._image["file_name"]}: {error}') from None
+        return images.encode_png(drawn)
