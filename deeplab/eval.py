@@ -27,9 +27,9 @@ from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import CheckpointError, OptionError, OutputError
 from deeplab.evaluation import evaluation_rounds, runner, scoring, several_checkpoints, waiting
-from deeplab.inference import opening
+from deeplab.inference import exports, opening
 from deeplab.inference.network import InferenceNetwork, memory_size
-from deeplab.options import EngineOptions, EvalOptions, ResizeOptions
+from deeplab.options import EngineOptions, EvalOptions, ResizeOptions, WindowOptions
 from deeplab.utils import files, folder_lock, memory, output_files
 
 _DEFAULT_SPLIT = 'val'  # of the command line
@@ -69,6 +69,11 @@ def run(options: EvalOptions) -> Result:
 def _run(options: EvalOptions) -> Result:
     """Does the work of `run`, in a locked folder."""
     opening.check(options.engine)  # before the records, which may take long
+    is_export = exports.is_export(options.checkpoint_dir)
+    if is_export:
+        classes = options.model.num_classes
+        exports.check_evaluation(options.checkpoint_dir, classes, options.prediction, options.engine)
+        options = dataclasses.replace(options, windows=options.windows or WindowOptions())
     split = _open_split(options)
     options = dataclasses.replace(
         options, model=dataclasses.replace(options.model, crop_size=_network_size(options, split))
@@ -85,7 +90,7 @@ def _run(options: EvalOptions) -> Result:
     network = InferenceNetwork(
         options.model, options.prediction, options.batch_size, scores.needs_confidence, of_labels_only=True
     )
-    if not options.master and options.engine == EngineOptions():
+    if not options.master and not is_export and options.engine == EngineOptions():
         network.check_memory('eval')
     task = evaluation_rounds.Task(
         network,
@@ -100,9 +105,8 @@ def _run(options: EvalOptions) -> Result:
     )
     if options.further_checkpoint_dirs or options.all_checkpoints:
         return _of_several(options, task)
-    rounds = [
-        _evaluate(checkpoint, options, task) for checkpoint in waiting.rounds(options.checkpoint_dir, options.wait)
-    ]
+    found = [options.checkpoint_dir] if is_export else waiting.rounds(options.checkpoint_dir, options.wait)
+    rounds = [_evaluate(checkpoint, options, task) for checkpoint in found]
     return Result(tuple(rounds), report(rounds[-1], split.descriptor) if rounds else '')
 
 
@@ -247,6 +251,9 @@ def figures_file(step: int, options: EvalOptions) -> str:
 def _variant(options: EvalOptions) -> str:
     """Returns the part of the names of files that states the options that are not at their defaults."""
     parts = ['']
+    if exports.is_export(options.checkpoint_dir):
+        name = os.path.basename(os.path.normpath(options.checkpoint_dir))
+        parts.append(re.sub(r'[^\w.]', '_', name))
     if options.dataset.split != _DEFAULT_SPLIT:
         parts.append(re.sub(r'[^\w.]', '_', options.dataset.split))
     if not options.prediction.is_single_scale:

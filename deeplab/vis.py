@@ -31,10 +31,10 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
 from deeplab.evaluation import engine_run, runner, submission, waiting
 from deeplab.evaluation.further_pictures import Extra, FurtherPictures, Shown
-from deeplab.inference import opening
+from deeplab.inference import exports, opening
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.inference.opening import Weights
-from deeplab.options import EngineOptions, ResizeOptions, VisOptions
+from deeplab.options import EngineOptions, ResizeOptions, VisOptions, WindowOptions
 from deeplab.utils import (
     files,
     folder_lock,
@@ -112,6 +112,11 @@ def run(options: VisOptions) -> Result:
 def _run(options: VisOptions) -> Result:
     """Does the work of `run`, in a locked folder."""
     opening.check(options.engine)  # before the records, which may take long
+    is_export = exports.is_export(options.checkpoint_dir)
+    if is_export:
+        classes = options.model.num_classes
+        exports.check_evaluation(options.checkpoint_dir, classes, options.prediction, options.engine)
+        options = dataclasses.replace(options, windows=options.windows or WindowOptions())
     split = runner.open_split(
         'vis',
         options.dataset,
@@ -135,11 +140,12 @@ def _run(options: VisOptions) -> Result:
     network = InferenceNetwork(
         options.model, options.prediction, options.batch_size, 'confidence' in options.save, of_labels_only=True
     )
-    if not options.master and options.engine == EngineOptions():
+    if not options.master and not is_export and options.engine == EngineOptions():
         network.check_memory('vis')
     rounds = []
     extras: list[Extra] = []
-    for checkpoint in waiting.rounds(options.checkpoint_dir, options.wait):
+    found = [options.checkpoint_dir] if is_export else waiting.rounds(options.checkpoint_dir, options.wait)
+    for checkpoint in found:
         written = written_files.WrittenFiles(options.vis_logdir, 'vis')
         extras = _extras(options, split, pictures_dir, colormap)
         pictures = Pictures(pictures_dir, raw_dir, colormap, split.descriptor, options.resize, written, extras)
@@ -187,7 +193,7 @@ def _visualize(
     options: VisOptions,
 ) -> Round:
     """Runs one checkpoint over the split."""
-    step = checkpoints.step_of(checkpoint)
+    step = exports.step_of(checkpoint) if exports.is_export(checkpoint) else checkpoints.step_of(checkpoint)
     logging.info("Visualizing '%s' (step %d) on %d images.", checkpoint, step, split.num_images)
     weights = Weights(checkpoint, options.use_moving_average)
     keys = (*pictures.keys, *([pictures.truth_key] if options.needs_labels else []))

@@ -12,7 +12,7 @@ import numpy as np
 from deeplab.benchmarking import children
 from deeplab.benchmarking.figures import ExportFigures, ExportRequest
 from deeplab.errors import OptionError
-from deeplab.prediction import exports
+from deeplab.inference import exports
 from deeplab.registry import EXPORT_FORMATS
 from deeplab.utils import crop_sizes
 from deeplab.wording import option

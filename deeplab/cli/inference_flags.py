@@ -55,7 +55,7 @@ WINDOWS = Group('Large images', windows('no tiles'))
 _CHECKPOINT_DIR = linked(
     'checkpoint_dir',
     'EvalOptions.checkpoint_dir',
-    'Folder of the checkpoints, which is the --train_logdir of training; or one checkpoint.',
+    'Folder of the checkpoints, which is the --train_logdir of training; or one checkpoint, or an export.',
     also=('VisOptions.checkpoint_dir',),
     is_path=True,
 )

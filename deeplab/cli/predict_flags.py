@@ -58,7 +58,7 @@ PREDICT_NETWORK = Group(
         linked(
             'export_path',
             'PredictOptions.export_path',
-            'A frozen graph (.pb) or the folder of a SavedModel, as export_model writes them. Not set: no export.',
+            'An export of any format, such as a frozen graph (.pb), a SavedModel or model.tflite. Not set: no export.',
             is_path=True,
         ),
         *FETCH,

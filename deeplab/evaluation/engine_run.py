@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from deeplab.inference import opening
+from deeplab.inference import exports, opening
 from deeplab.inference.any_size import WINDOW, AnySize
+from deeplab.inference.export_runner import ExportRunner
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.inference.runners import CheckpointRunner
@@ -138,11 +139,17 @@ def prepared(
 
     Args:
       network: the network; with windows, its crop size is that to which all images are padded, None for none.
-      weights: see `opening.opened`, also for its errors.
+      weights: see `opening.opened`, also for its errors. An export in the place of a checkpoint has a network of its
+        own, and needs windows.
       options: see there.
       cache_dirs: see there.
       windows: sizes of windows for images of any size, one at a time; None for images of the crop size.
     """
+    if exports.is_export(weights.checkpoint):
+        with contextlib.closing(ExportRunner(weights.checkpoint, options.threads)) as export:
+            any_size = AnySize(export, windows or WindowOptions(), network.batch_size or 1)
+            yield Prepared(EngineReport(EngineOptions()), None, _in_any_size(network, any_size), None)
+        return
     is_chosen = options.engine == AUTO_ENGINE
     if is_chosen:
         timed = network if windows is None else _of_tiles(network, windows)

@@ -20,6 +20,7 @@ from deeplab.core.metrics import Metrics
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.evaluation import engine_run, runner, scoring
 from deeplab.evaluation.engine_run import EngineReport
+from deeplab.inference import exports
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.options import EngineOptions, PredictionOptions, ResizeOptions, WindowOptions
@@ -86,7 +87,7 @@ def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lamb
     """Evaluates one checkpoint on a split.
 
     Args:
-      checkpoint: its path.
+      checkpoint: its path, or that of an export, whose images are read in their own size (`Task.windows`).
       task: network, split and metrics.
       after_batch: called after each batch; what it raises ends the round.
 
@@ -95,7 +96,7 @@ def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lamb
       DataError: An image cannot be decoded.
     """
     network, split = task.network, task.split
-    step = checkpoints.step_of(checkpoint)
+    step = exports.step_of(checkpoint) if exports.is_export(checkpoint) else checkpoints.step_of(checkpoint)
     logging.info("Evaluating '%s' (step %d) on %d images.", checkpoint, step, split.num_images)
     scores = scoring.Scores(split.descriptor, task.metrics)
     reading = runner.reading_of(split, network, task.resize, scores.keys, task.windows)

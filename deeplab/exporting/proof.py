@@ -13,8 +13,8 @@ from deeplab.core import metrics
 from deeplab.evaluation import runner
 from deeplab.export import portable
 from deeplab.exporting.reference import Reference
+from deeplab.inference.export_runner import ExportRunner
 from deeplab.options import DatasetOptions, ExportOptions
-from deeplab.prediction.runners import ExportRunner
 from deeplab.registry import ExportFormat
 from deeplab.reporting import differences, split_images
 from deeplab.reporting.image_results import ImageResults

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from deeplab.inference.export_runner import padded
 from deeplab.inference.network import InferenceNetwork
 from deeplab.options import DEFAULT_ENGINE, ExportOptions
-from deeplab.prediction.runners import padded
 from deeplab.registry import ENGINES, Execution, Outputs, Predict
 
 

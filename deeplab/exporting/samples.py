@@ -12,8 +12,8 @@ from deeplab.core import sessions
 from deeplab.datasets import segmentation_dataset
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import DataError
+from deeplab.inference.export_runner import padded
 from deeplab.options import ExportOptions
-from deeplab.prediction.runners import padded
 from deeplab.utils import input_generator
 from deeplab.wording import option
 

@@ -23,8 +23,8 @@ from deeplab.exporting import plain, proof, reference, results, samples
 from deeplab.exporting.destinations import Destination
 from deeplab.exporting.fit import check_fit
 from deeplab.inference import opening
+from deeplab.inference.export_runner import ExportRunner, padded
 from deeplab.options import ExportOptions
-from deeplab.prediction.runners import ExportRunner, padded
 from deeplab.registry import EXPORT_FORMATS, FrozenGraph, PortableNetwork
 from deeplab.utils import checkpoint_network, output_files, run_datasets, run_manifests
 from deeplab.wording import option

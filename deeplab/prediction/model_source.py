@@ -16,9 +16,9 @@ from deeplab import common
 from deeplab.core import checkpoints
 from deeplab.datasets.class_names import Classes, classes_of
 from deeplab.errors import CheckpointError, OptionError
+from deeplab.inference import exports
 from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, ResizeOptions
 from deeplab.options.parameters import parameters_of
-from deeplab.prediction import exports
 from deeplab.registry import BACKBONES
 from deeplab.utils import checkpoint_network, run_datasets, run_manifests
 from deeplab.wording import option

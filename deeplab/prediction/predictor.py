@@ -25,6 +25,7 @@ from deeplab.errors import DataError, OptionError
 from deeplab.export import metadata
 from deeplab.inference import any_size, opening
 from deeplab.inference.any_size import Scores
+from deeplab.inference.export_runner import ExportRunner
 from deeplab.inference.runners import CheckpointRunner, Runner
 from deeplab.options import (
     EngineOptions,
@@ -39,7 +40,6 @@ from deeplab.options.parameters import parameters_of
 from deeplab.prediction import image_files, model_source
 from deeplab.prediction.prediction import Prediction
 from deeplab.prediction.resizing import Resizer
-from deeplab.prediction.runners import ExportRunner
 from deeplab.wording import option
 from deeplab.zoo import cache, fetching
 

@@ -17,11 +17,10 @@ from deeplab.core import checkpoints
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import CheckpointError, DataError
 from deeplab.evaluation import engine_run, runner, scoring
-from deeplab.inference import opening
+from deeplab.inference import exports, opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.options import EngineOptions, EvalOptions, PredictorOptions, WindowOptions
-from deeplab.prediction import exports
 from deeplab.prediction.predictor import Predictor
 from deeplab.reporting import split_images
 from deeplab.reporting.image_results import ImageResults

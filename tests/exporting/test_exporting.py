@@ -4,8 +4,8 @@ The network is the tiny one of the tests of prediction, with a made data set.
 
 Covers exporting/destinations.py, exporting/proof.py, exporting/reference.py, exporting/results.py,
 exporting/samples.py, exporting/work.py, export/metadata.py, export/portable.py, export/serving.py,
-export/formats/tflite.py, export/formats/onnx.py, export/formats/openvino.py, prediction/exports.py,
-datasets/class_names.py, utils/run_datasets.py, benchmarking/exports.py and benchmarking/machine.py.
+export/formats/tflite.py, export/formats/onnx.py, export/formats/openvino.py, inference/exports.py,
+inference/export_runner.py, datasets/class_names.py, utils/run_datasets.py, benchmarking/exports.py and benchmarking/machine.py.
 """
 
 import dataclasses
@@ -20,14 +20,25 @@ from PIL import Image
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 
 from deeplab import Predictor, export_model
+from deeplab import eval as evaluation
+from deeplab import vis as visualization
 from deeplab.benchmarking import exports as export_figures
 from deeplab.benchmarking.figures import ExportFigures
 from deeplab.datasets import wire
 from deeplab.errors import CheckpointError, OptionError, UserError
 from deeplab.export import metadata, serving
 from deeplab.exporting import proof, work
-from deeplab.options import ConversionOptions, ExportOptions, ProofOptions
-from deeplab.prediction import exports
+from deeplab.inference import exports
+from deeplab.options import (
+    ConversionOptions,
+    DatasetOptions,
+    EvalOptions,
+    ExportOptions,
+    PredictionOptions,
+    ProofOptions,
+    VisOptions,
+    WaitOptions,
+)
 from deeplab.registry import EXPORT_FORMATS
 from deeplab.utils import packages
 from tests.datasets import files
@@ -97,6 +108,31 @@ def test_tflite_is_proven_described_and_predicts(training, tmp_path):
         np.testing.assert_array_equal(exported(image).labels, predictor(image).labels)
         np.testing.assert_allclose(exported(image).probabilities, predictor(image).probabilities, atol=1e-4)
         assert exported(setup.pixels(50, 60)).labels.shape == (50, 60)  # in windows
+
+
+def test_eval_and_vis_take_an_export_in_the_place_of_a_checkpoint(training, tmp_path):
+    path = str(tmp_path / 'm.tflite')
+    export_model.run(_options(training, path, 'tflite'))
+    data = DatasetOptions('train', str(training), str(training / 'tiny.json'))
+    network = dataclasses.replace(MODEL, crop_size=None)
+    rounds = [
+        evaluation.run(
+            EvalOptions(network, data, source, str(tmp_path / 'eval'), wait=WaitOptions(max_rounds=1))
+        ).rounds[0]
+        for source in (str(training), path)
+    ]
+    assert rounds[0].metrics.confusion_matrix == rounds[1].metrics.confusion_matrix
+    assert rounds[1].global_step == 7 and rounds[1].path.endswith('metrics-7-m.tflite-train.json')
+    logdir = tmp_path / 'vis'
+    wait = WaitOptions(max_rounds=1)
+    visualization.run(VisOptions(network, data, path, str(logdir), wait=wait, also_save_raw_predictions=True))
+    assert len(list((logdir / 'raw_segmentation_results').iterdir())) == 3
+    scales = PredictionOptions((0.5, 1.0))
+    with pytest.raises(OptionError, match='scales'):
+        evaluation.run(EvalOptions(network, data, path, str(tmp_path / 'eval'), prediction=scales))
+    other = dataclasses.replace(network, outputs_to_num_classes={'semantic': 9})
+    with pytest.raises(CheckpointError, match=r'm\.tflite.* 4 classes.* 9'):
+        evaluation.run(EvalOptions(other, data, path, str(tmp_path / 'eval')))
 
 
 def test_int8_is_calibrated_and_a_loss_names_its_layers(training, tmp_path):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from deeplab.errors import OptionError
+from deeplab.inference import exports
 from deeplab.inference.held import Held
 from deeplab.inference.runners import Runner
-from deeplab.prediction import exports
 from deeplab.registry import ExportFormat, Outputs
 from deeplab.utils import crop_sizes
 from deeplab.wording import option

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Iterator
 
-from deeplab.errors import CheckpointError, UserError
+from deeplab.errors import CheckpointError, OptionError, UserError
+from deeplab.options import EngineOptions, PredictionOptions
 from deeplab.registry import EXPORT_FORMATS, Exported, ExportFormat
 from deeplab.utils import names, packages
+from deeplab.wording import option
 
 _LONGEST_REASON = 200  # characters
 
@@ -53,3 +56,32 @@ def opened(path: str, threads: int | None = None, record: ExportFormat | None = 
             text = ' '.join(str(error).split())[:_LONGEST_REASON] or type(error).__name__
             raise CheckpointError(f"The export '{names.shown(path)}' cannot be loaded ({text})") from None
         yield exported
+
+
+def step_of(path: str) -> int:
+    """Returns the step of the checkpoint of an export; 0 if it is not known."""
+    with opened(path) as exported:
+        return int(exported.metadata.get('global_step') or 0)
+
+
+def check_evaluation(path: str, num_classes: int, prediction: PredictionOptions, engine: EngineOptions) -> None:
+    """Checks that an export can be evaluated in the place of a checkpoint.
+
+    Raises:
+      CheckpointError: it cannot be opened, or has other classes.
+      OptionError: an option asks for what the export determines itself.
+    """
+    unused = [option('PredictionOptions.scales')] if prediction != PredictionOptions() else []
+    if dataclasses.replace(engine, threads=None) != EngineOptions():
+        unused.append(option('EngineOptions.engine'))
+    if unused:
+        raise OptionError(
+            f"'{path}' is an export, which has its own network: {', '.join(unused)} cannot be set. Omit it"
+        )
+    with opened(path) as exported:
+        found = exported.num_classes
+        if found is not None and found != num_classes:
+            raise CheckpointError(
+                f"The export '{names.shown(path)}' has {found} classes, the data set {num_classes}. Give the data set on "
+                'which it was trained'
+            )
