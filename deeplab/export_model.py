@@ -59,12 +59,14 @@ def run(options: ExportOptions) -> Result:
     if not options.formats and not targets[0].record.is_portable:
         return plain.write(options, checkpoint, targets[0], {})
     work = Work(options, checkpoint)
+    folder = _common_folder(options, targets)
+    found = []
     with work.proving():
-        found = [work.proven_export(destination) for destination in targets]
+        for destination in targets:
+            found.append(work.proven_export(destination))
+            with output_files.writing_to(folder, 'ExportOptions.export_path'):
+                path = results.write(folder, [found[-1][1]])
     proofs = tuple(proof for _, proof in found)
-    folder = output_files.make_folder(_common_folder(options, targets))
-    with output_files.writing_to(folder, 'ExportOptions.export_path'):
-        path = results.write(folder, proofs)
     lines = [result.report for result, _ in found] if len(found) == 1 else []
     lines += [f'{proof.format}:{proof.variant}: {proof.path}' for proof in proofs] if len(found) > 1 else ['']
     lines += ['', *results.table(proofs), f'All figures: {path}']

@@ -27,6 +27,7 @@ SUMMARIES = {
     'report': 'Write an HTML page about one or more trainings: curves, metrics, confusion matrix, images.',
     'compare': 'Write an HTML page that compares checkpoints or exports on the same images.',
     'export_model': 'Export a checkpoint as frozen graph, SavedModel, tflite, ONNX or OpenVINO, and prove it.',
+    'convert_to_tflite': 'Convert a frozen graph to TensorFlow Lite, with the flags of the original.',
     'networks': 'List all networks with their numbers of parameters and multiply-adds.',
     'checkpoint': 'Show the variables of a checkpoint, the network it fits, and what a given network would restore.',
     'presets': 'List the published checkpoints, or show the flags for one of them.',

@@ -69,6 +69,7 @@ LAYERS = {
     'deeplab.compare': 6,
     'deeplab.predict': 6,
     'deeplab.export_model': 6,
+    'deeplab.convert_to_tflite': 6,
     'deeplab.presets': 6,
     'deeplab.download': 6,
     'deeplab.benchmark': 6,

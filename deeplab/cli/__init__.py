@@ -17,7 +17,7 @@ from deeplab.cli import programs  # noqa: F401 (fills the table of programs)
 from deeplab.cli.help import HELP_WIDTH, program_help
 from deeplab.cli.log_flags import start_logging
 from deeplab.cli.parse import options_of, parse_flags
-from deeplab.cli.program import PLANNED, PROGRAMS, Program, find_program, owners_of
+from deeplab.cli.program import PROGRAMS, Program, find_program, owners_of
 from deeplab.cli.run import ERROR_STATUS, INTERRUPTED_STATUS, USAGE_STATUS, main, run_program
 from deeplab.cli.to_options import PREVIEW_FILE, eval_options, export_options, train_options, vis_options
 from deeplab.cli.values import Values
@@ -28,7 +28,6 @@ __all__ = [
     'HELP_WIDTH',
     'HELP_WORDS',
     'INTERRUPTED_STATUS',
-    'PLANNED',
     'PREVIEW_FILE',
     'PROGRAMS',
     'Program',

@@ -366,6 +366,32 @@ EXPORT_PROOF = Group(
 )
 
 
+CONVERSION_FILES = Group(
+    'Graph and model',
+    (
+        linked(
+            'quantized_graph_def_path',
+            'ConvertOptions.quantized_graph_def_path',
+            'Frozen graph of export_model; one of 8-bit training gives an 8-bit model.',
+            is_path=True,
+        ),
+        linked('output_tflite_path', 'ConvertOptions.output_tflite_path', 'File to write.', is_path=True),
+        linked(
+            'input_tensor_name',
+            'ConvertOptions.input_tensor_name',
+            'Tensor of the normalized image. Not set: SCOPE/SCOPE/input:0, which exports have.',
+        ),
+        linked('output_tensor_name', 'ConvertOptions.output_tensor_name', 'Tensor of the class ids.'),
+        linked(
+            'test_image_path',
+            'ConvertOptions.test_image_path',
+            'Image on which the labels of both are compared. Not set: none.',
+            is_path=True,
+        ),
+    ),
+)
+
+
 def with_default(flag: Flag, name: str, default: Any) -> Flag:
     """Returns `flag`, with another default if its name is `name`."""
     return dataclasses.replace(flag, default=default) if flag.name == name else flag

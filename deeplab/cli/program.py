@@ -68,12 +68,6 @@ class Program:
         return links.flag_names(self.flags.values())
 
 
-# Programs of the original that are not implemented yet, and what they do there.
-PLANNED = {
-    'convert_to_tflite': 'conversion of an exported network to TensorFlow Lite',
-}
-
-
 # All programs, in the order of the help; `programs` fills it.
 PROGRAMS: list[Program] = []
 
@@ -107,8 +101,6 @@ def find_program(name: str) -> Program:
     for program in PROGRAMS:
         if plain == program.name or plain in program.aliases:
             return program
-    if plain in PLANNED:
-        raise UsageError(f'deeplab {plain} ({PLANNED[plain]}) is not implemented yet.')
     names = [program.name for program in PROGRAMS]
     near = difflib.get_close_matches(plain.lower(), names, n=1)
     hint = f'Did you mean {near[0]}? ' if near else ''

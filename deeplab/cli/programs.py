@@ -10,6 +10,7 @@ from deeplab.cli.builder_programs import BUILDERS
 from deeplab.cli.data_flags import AUGMENTATION, SEED, data_group
 from deeplab.cli.inference_flags import (
     ADD_FLIPPED_IMAGES,
+    CONVERSION_FILES,
     ENGINE,
     EVAL_RESULTS,
     EXPORT_CONVERSION,
@@ -404,6 +405,16 @@ _EXPORT = Program(
     required=('checkpoint_path', 'export_path'),
     aliases=('export',),
 )
+_CONVERT = Program(
+    name='convert_to_tflite',
+    module='deeplab.convert_to_tflite',
+    summary=SUMMARIES['convert_to_tflite'],
+    example='--quantized_graph_def_path=frozen_inference_graph.pb --output_tflite_path=model.tflite',
+    groups=(CONVERSION_FILES, *EVERY_PROGRAM),
+    to_options=plain_options(options.ConvertOptions),
+    begin=early.use_one_dnn,
+    required=('quantized_graph_def_path', 'output_tflite_path'),
+)
 _SERVER = Program(
     name='server',
     module='deeplab.server',
@@ -461,6 +472,7 @@ program.register(
     _REPORT,
     _COMPARE,
     _EXPORT,
+    _CONVERT,
     NETWORKS,
     _CHECKPOINT,
     _PRESETS,

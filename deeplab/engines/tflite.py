@@ -71,7 +71,14 @@ def _quiet() -> Iterator[None]:
 @contextlib.contextmanager
 def load(folder: str, execution: Execution) -> Iterator[Predict]:
     """Opens an interpreter, see `Engine.load`."""
-    interpreter = interpreter_class()(model_path=os.path.join(folder, _MODEL), num_threads=execution.threads)
+    with load_file(os.path.join(folder, _MODEL), execution) as predict:
+        yield predict
+
+
+@contextlib.contextmanager
+def load_file(path: str, execution: Execution) -> Iterator[Predict]:
+    """As `load`, of the path of a model."""
+    interpreter = interpreter_class()(model_path=path, num_threads=execution.threads)
     image = interpreter.get_input_details()[0]['index']
     outputs = [each['index'] for each in interpreter.get_output_details()]
     shape: tuple[int, ...] = ()

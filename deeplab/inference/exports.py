@@ -82,6 +82,6 @@ def check_evaluation(path: str, num_classes: int, prediction: PredictionOptions,
         found = exported.num_classes
         if found is not None and found != num_classes:
             raise CheckpointError(
-                f"The export '{names.shown(path)}' has {found} classes, the data set {num_classes}. Give the data set on "
-                'which it was trained'
+                f"The export '{names.shown(path)}' has {found} classes, the data set {num_classes}. Give the "
+                'data set on which it was trained'
             )

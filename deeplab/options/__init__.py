@@ -30,7 +30,15 @@ from deeplab.options.builders import (
 )
 from deeplab.options.data import IMAGE_BITS, IMAGE_FORMATS, LABEL_FORMATS, AugmentOptions, DatasetOptions, ResizeOptions
 from deeplab.options.doctor import DoctorOptions
-from deeplab.options.export import INPUT_TYPES, OUTPUTS, ConversionOptions, ExportOptions, ProofOptions, Target
+from deeplab.options.export import (
+    INPUT_TYPES,
+    OUTPUTS,
+    ConversionOptions,
+    ConvertOptions,
+    ExportOptions,
+    ProofOptions,
+    Target,
+)
 from deeplab.options.inference import (
     AUTO_ENGINE,
     COLORMAP_TYPES,
@@ -104,6 +112,7 @@ __all__ = [
     'CloneOptions',
     'CocoFormatOptions',
     'ConversionOptions',
+    'ConvertOptions',
     'DatasetOptions',
     'DecoderOptions',
     'DemoOptions',

@@ -216,3 +216,22 @@ class ExportOptions:
     def format_parameters(self) -> dict[str, Any]:
         """Values of the parameters of `export_format`, by name."""
         return self.parameters_of(self.export_format)
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvertOptions:
+    """Options of `deeplab convert_to_tflite`.
+
+    Attributes:
+      quantized_graph_def_path: frozen graph, with or without imitated 8-bit rounding.
+      output_tflite_path: file to write.
+      input_tensor_name: tensor of the normalized image; None for the one that exports have.
+      output_tensor_name: tensor of the class ids.
+      test_image_path: image on which both are compared; None for none.
+    """
+
+    quantized_graph_def_path: str
+    output_tflite_path: str
+    input_tensor_name: str | None = None
+    output_tensor_name: str = 'ArgMax:0'
+    test_image_path: str | None = None

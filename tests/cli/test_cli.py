@@ -509,10 +509,6 @@ def test_a_flag_file_that_does_not_exist(capsys):
     [
         ('trian', "Unknown program 'trian'. Did you mean train? Known: "),
         ('xyz', "Unknown program 'xyz'. Known: demo, build_voc2012_data, "),
-        (
-            'convert_to_tflite',
-            'deeplab convert_to_tflite (conversion of an exported network to TensorFlow Lite) is not implemented yet.',
-        ),
     ],
 )
 def test_unknown_programs(name, message, capsys):
@@ -710,7 +706,6 @@ def test_help_and_version(capsys):
     for program in cli.PROGRAMS:
         assert f'  {program.name} ' in overview
         assert program.summary in overview
-    assert not any(name in overview for name in cli.PLANNED)
     assert cli.main([]) == cli.USAGE_STATUS
     assert capsys.readouterr().out == overview
     assert start.main(['--help']) == 0

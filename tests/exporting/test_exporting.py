@@ -5,7 +5,8 @@ The network is the tiny one of the tests of prediction, with a made data set.
 Covers exporting/destinations.py, exporting/proof.py, exporting/reference.py, exporting/results.py,
 exporting/samples.py, exporting/work.py, export/metadata.py, export/portable.py, export/serving.py,
 export/formats/tflite.py, export/formats/onnx.py, export/formats/openvino.py, inference/exports.py,
-inference/export_runner.py, datasets/class_names.py, utils/run_datasets.py, benchmarking/exports.py and benchmarking/machine.py.
+inference/export_runner.py, datasets/class_names.py, utils/run_datasets.py,
+benchmarking/exports.py and benchmarking/machine.py.
 """
 
 import dataclasses

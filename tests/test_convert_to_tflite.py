@@ -1,0 +1,77 @@
+"""The original's conversion of a frozen graph, with and without imitated 8-bit rounding."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from deeplab import cli
+from deeplab.engines import tflite as engine
+from deeplab.errors import CheckpointError, OptionError
+from deeplab.options import ConvertOptions
+from deeplab.registry import Execution
+from tests.prediction import setup
+
+_KERNEL = np.random.default_rng(0).normal(size=(3, 3, 3, 4)).astype(np.float32)
+
+
+def _graph(path, is_quantized=False):
+    """Writes a frozen graph with the names of an export's tensors; returns its path."""
+    with tf.Graph().as_default() as graph:
+        image = tf.compat.v1.placeholder(tf.uint8, [1, None, None, 3], name='ImageTensor')
+        net = tf.reshape(tf.cast(image, tf.float32) * (2 / 255) - 1, [1, 17, 33, 3])
+        with tf.compat.v1.name_scope('MobilenetV2'), tf.compat.v1.name_scope('MobilenetV2'):
+            net = tf.identity(net, name='input')
+        kernel = tf.constant(_KERNEL)
+        if is_quantized:
+            net = tf.quantization.fake_quant_with_min_max_args(net, -1, 1)
+            kernel = tf.quantization.fake_quant_with_min_max_args(kernel, -3, 3, narrow_range=True)
+        net = tf.nn.relu6(tf.nn.conv2d(net, kernel, 1, 'SAME'))
+        if is_quantized:
+            net = tf.quantization.fake_quant_with_min_max_args(net, 0, 6)
+        tf.argmax(net, axis=3, output_type=tf.int32, name='ArgMax')
+    path.write_bytes(graph.as_graph_def().SerializeToString())
+    return str(path)
+
+
+@pytest.mark.parametrize('is_quantized', [False, True])
+def test_an_old_line(is_quantized, tmp_path, capsys):
+    Image.fromarray(setup.pixels(40, 50)).save(tmp_path / 'photo.png')
+    path = str(tmp_path / 'out' / 'model.tflite')
+    words = [
+        f'--quantized_graph_def_path={_graph(tmp_path / "g.pb", is_quantized)}',
+        f'--output_tflite_path={path}',
+        '--input_tensor_name=MobilenetV2/MobilenetV2/input:0',
+        f'--test_image_path={tmp_path}/photo.png',
+    ]
+    assert cli.main(['convert_to_tflite', *words]) == 0
+    said = capsys.readouterr().out
+    assert ('8-bit' in said) == is_quantized and 'of the labels' in said
+    assert cli.main(['convert_to_tflite', *words]) == 0  # its own file is replaced
+    interpreter = engine.interpreter_class()(path)
+    kinds = {details['dtype'] for details in interpreter.get_tensor_details()}
+    assert bool({np.int8, np.uint8} & kinds) == is_quantized
+    with engine.load_file(path, Execution()) as predict:
+        images = np.random.default_rng(1).uniform(-1, 1, (1, 17, 33, 3)).astype(np.float32)
+        expected = tf.argmax(tf.nn.relu6(tf.nn.conv2d(images, _KERNEL, 1, 'SAME')), axis=3)
+        assert np.mean(predict(images).labels == expected) > (0.9 if is_quantized else 0.999)
+
+
+def test_what_is_refused(tmp_path):
+    from deeplab import convert_to_tflite
+
+    path, target = _graph(tmp_path / 'g.pb'), tmp_path / 'model.tflite'
+    for changes, kind, parts in (
+        ({'input_tensor_name': 'nothing:0'}, CheckpointError, ('nothing:0', 'MobilenetV2/MobilenetV2/input:0')),
+        ({'input_tensor_name': 'ImageTensor:0'}, CheckpointError, ('ImageTensor:0', 'shape')),
+        ({'output_tensor_name': 'Nothing'}, CheckpointError, ('Nothing',)),
+        ({'quantized_graph_def_path': __file__}, CheckpointError, ('cannot be read',)),
+    ):
+        options = ConvertOptions(**{'quantized_graph_def_path': path, 'output_tflite_path': str(target)} | changes)
+        with pytest.raises(kind) as caught:
+            convert_to_tflite.run(options)
+        assert all(part in str(caught.value) for part in parts)
+    target.write_text('a letter')
+    with pytest.raises(OptionError, match='is not a TensorFlow Lite model'):
+        convert_to_tflite.run(ConvertOptions(path, str(target)))
+    assert target.read_text() == 'a letter'
