@@ -77,6 +77,16 @@ _BUILD_ADE20K = Program(
                 ('train_image_label_folder', 'Folder of the training masks.'),
                 ('val_image_folder', 'Folder of the validation images.'),
                 ('val_image_label_folder', 'Folder of the validation masks.'),
+                (
+                    'full_release_root',
+                    'Folder of the full release of ADE20K (with *_seg.png), from which masks of the 150 classes are '
+                    'made. Not set: the folders above.',
+                ),
+                (
+                    'class_map',
+                    'For the full release: file with the index of an object and the id or name of its class in each '
+                    'line. Not set: by the names of the objects in the JSON files beside the masks.',
+                ),
             )
         ),
         _output_dir('BuildAde20kOptions'),

@@ -1,4 +1,4 @@
-"""Builder of TFRecord files from the ADE20K scene parsing challenge data set."""
+"""Builder of TFRecord files from ADE20K: the scene parsing challenge data set, or the full release."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ import random
 import sys
 from typing import Any
 
-from deeplab.datasets import build_data, descriptor, folders, pairs
+from deeplab.datasets import ade20k_release, build_data, descriptor, file_pairs, folders, pairs
 from deeplab.errors import DataError
 from deeplab.options import BuildAde20kOptions
+from deeplab.wording import option
 
 DEFAULT_NUM_SHARDS = 4
+_IMAGE_FORMATS = ('jpg', 'jpeg')  # of the full release
+_PROBES = 50  # number of annotations whose names are looked at before anything is written
 
 
 def run(options: BuildAde20kOptions) -> dict[str, Any]:
@@ -38,7 +41,7 @@ def run(options: BuildAde20kOptions) -> dict[str, Any]:
     Raises:
       DataError: A folder or file is missing, or a file is invalid (`build_data.write_split`).
     """
-    splits = find_items(options)
+    splits = find_items(options) if options.full_release_root is None else find_release_items(options)
     if options.ignore_label:  # in ADE20K, 0 is the id of pixels that belong to no class
         build_data.warn_of_ignored_class(options.num_classes, options.ignore_label)
     return build_data.write_splits(splits, options, DEFAULT_NUM_SHARDS, descriptor.load('ade20k'))
@@ -91,3 +94,48 @@ def _images(folder: str, image_format: str) -> list[str]:
             return build_data.list_images(folder, 'jpg')
         except DataError:
             raise DataError(f"There is neither *.png nor *.jpg in '{folder}'. {folders.summary(folder)}") from None
+
+
+def find_release_items(options: BuildAde20kOptions) -> dict[str, list[pairs.Item]]:
+    """Finds the records of both splits in the full release, in their shuffled order.
+
+    Args:
+      options: the input.
+
+    Returns:
+      Records by split.
+
+    Raises:
+      DataError: The folder or an image is missing, or the names of the objects are not those of the classes.
+    """
+    root = options.full_release_root or ''
+    build_data.require_folder(root, 'BuildAde20kOptions.full_release_root')
+    masks = file_pairs.by_stem(root, ('png',), ade20k_release.MASK_SUFFIX)
+    images = file_pairs.by_stem(root, _IMAGE_FORMATS)
+    if not masks:
+        raise DataError(
+            f"There is no mask *{ade20k_release.MASK_SUFFIX}.png in '{root}' or its folders. {folders.summary(root)} "
+            f'Set {option("BuildAde20kOptions.full_release_root")}.'
+        )
+    if lost := sorted(masks.keys() - images.keys()):
+        raise DataError(f"{len(lost)} of {len(masks)} masks in '{root}' have no image: {file_pairs.named(lost)}.")
+    classes = None
+    if options.class_map is not None:
+        classes = ade20k_release.load_map(options.class_map, descriptor.load('ade20k').class_names or ())
+    else:
+        ade20k_release.require_known_names(
+            [ade20k_release.annotation_path(path) for path in list(masks.values())[:_PROBES]]
+        )
+    source = ade20k_release.ReleaseMasks(classes)
+    splits: dict[str, list[pairs.Item]] = {'train': [], 'val': []}
+    for stem in sorted(masks):
+        splits[_split_of(stem)].append(pairs.Item(images[stem], masks[stem], pathlib.PurePosixPath(stem).name, source))
+    for items in splits.values():
+        random.Random(options.seed).shuffle(items)
+    return {split: items for split, items in splits.items() if items}
+
+
+def _split_of(stem: str) -> str:
+    """Returns the split of an image, such as images/ADE/validation/urban/street/ADE_val_00000001."""
+    *above, name = stem.split('/')
+    return 'val' if 'validation' in above or name.startswith('ADE_val_') else 'train'

@@ -94,6 +94,9 @@ class BuildAde20kOptions(BuilderOptions):
       train_image_label_folder: folder of the training masks.
       val_image_folder: folder of the validation images.
       val_image_label_folder: folder of the validation masks.
+      full_release_root: folder of the full release, from which the masks of the challenge are made instead; None for
+        the folders above.
+      class_map: file with the class of each object of the full release; None to go by the names of the objects.
     """
 
     train_image_folder: str = './ADE20K/ADEChallengeData2016/images/training'
@@ -101,6 +104,14 @@ class BuildAde20kOptions(BuilderOptions):
     val_image_folder: str = './ADE20K/ADEChallengeData2016/images/validation'
     val_image_label_folder: str = './ADE20K/ADEChallengeData2016/annotations/validation'
     output_dir: str = './ADE20K/tfrecord'
+    full_release_root: str | None = None
+    class_map: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.class_map is not None and self.full_release_root is None:
+            needed = f'it needs {option("BuildAde20kOptions.full_release_root")}'
+            require(False, 'BuildAde20kOptions.class_map', self.class_map, needed)
 
 
 @dataclasses.dataclass(frozen=True)

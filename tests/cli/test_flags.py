@@ -124,7 +124,15 @@ NEW = {
     'convert_to_tflite': set(),
     'build_voc2012_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
     'build_cityscapes_data': {'annotations', 'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
-    'build_ade20k_data': {'seed', 'num_shards', 'num_workers', 'num_classes', 'ignore_label'},
+    'build_ade20k_data': {
+        'class_map',
+        'full_release_root',
+        'seed',
+        'num_shards',
+        'num_workers',
+        'num_classes',
+        'ignore_label',
+    },
     'remove_gt_colormap': {'num_workers'},
 }
 NEW_CHOICES = {
