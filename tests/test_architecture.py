@@ -70,6 +70,7 @@ LAYERS = {
     'deeplab.predict': 6,
     'deeplab.export_model': 6,
     'deeplab.convert_to_tflite': 6,
+    'deeplab.list_datasets': 6,
     'deeplab.presets': 6,
     'deeplab.download': 6,
     'deeplab.benchmark': 6,
@@ -83,11 +84,16 @@ LAYERS = {
     'deeplab.cli': 7,
     'deeplab.start': 7,
     'deeplab.checkpoint': 7,
+    'deeplab.datasets.__main__': 7,
     'deeplab.demo.__main__': 7,
     'deeplab.__main__': 7,
 }
 # Files that are run by themselves.
-PROGRAMS = {program.module for program in cli.PROGRAMS} | {'deeplab.checkpoint', 'deeplab.demo.__main__'}
+PROGRAMS = {program.module for program in cli.PROGRAMS} | {
+    'deeplab.checkpoint',
+    'deeplab.datasets.__main__',
+    'deeplab.demo.__main__',
+}
 # Rooms of one layer that do not see each other: pairs of (importer, imported). Training validates with evaluation's
 # runner.
 NOT_SEEN = (

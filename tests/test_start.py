@@ -14,7 +14,7 @@ from deeplab import cli, start
 
 ROOT = pathlib.Path(__file__).parent.parent
 MODULES = [(program.name, program.module) for program in cli.PROGRAMS]
-MODULES += [('demo', 'deeplab.demo'), ('checkpoint', 'deeplab.checkpoint')]
+MODULES += [('demo', 'deeplab.demo'), ('checkpoint', 'deeplab.checkpoint'), ('datasets', 'deeplab.datasets')]
 FILES = [(name, ROOT / f'{module.replace(".", "/")}.py') for name, module in MODULES if module != 'deeplab.demo']
 FILES += [('demo', ROOT / 'deeplab' / 'demo')]
 

@@ -119,6 +119,36 @@ _PREVIEW = Program(
     required=('dataset_dir',),
     prepare=TRAIN.prepare,
 )
+_DATASETS = Program(
+    name='datasets',
+    module='deeplab.list_datasets',
+    summary=SUMMARIES['datasets'],
+    example='tfrecord',
+    groups=(
+        Group(
+            'Data sets',
+            (
+                linked(
+                    'directory',
+                    'ListDatasetsOptions.directory',
+                    'Folder of records, or of a description of images and masks, or of such folders; --directory= may '
+                    'be omitted. Not set: the data sets that are known by name.',
+                    is_path=True,
+                ),
+                linked(
+                    'index',
+                    'ListDatasetsOptions.index',
+                    'Write an index beside the shards in --directory, so that large splits open at once, and the '
+                    'digests of the records to their description.',
+                ),
+                JSON,
+            ),
+        ),
+        *EVERY_PROGRAM,
+    ),
+    to_options=plain_options(options.ListDatasetsOptions),
+    positional='directory',
+)
 _DOCTOR = Program(
     name='doctor',
     module='deeplab.doctor',
@@ -461,6 +491,7 @@ _SERVER = Program(
 program.register(
     _DEMO,
     *BUILDERS,
+    _DATASETS,
     _DOCTOR,
     _PREVIEW,
     TRAIN,

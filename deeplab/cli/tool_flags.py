@@ -7,7 +7,12 @@ from deeplab.cli.inference_flags import engine_flag
 from deeplab.cli.links import linked
 from deeplab.cli.words import Flag, Group
 
-JSON = linked('json', 'NetworksOptions.json', 'Print JSON.', also=('CheckpointOptions.json', 'PresetsOptions.json'))
+JSON = linked(
+    'json',
+    'NetworksOptions.json',
+    'Print JSON.',
+    also=('CheckpointOptions.json', 'ListDatasetsOptions.json', 'PresetsOptions.json'),
+)
 # For programs that download the checkpoint of a preset.
 FETCH = (
     linked(

@@ -44,7 +44,7 @@ def run(options: BuildAde20kOptions) -> dict[str, Any]:
     splits = find_items(options) if options.full_release_root is None else find_release_items(options)
     if options.ignore_label:  # in ADE20K, 0 is the id of pixels that belong to no class
         build_data.warn_of_ignored_class(options.num_classes, options.ignore_label)
-    return build_data.write_splits(splits, options, DEFAULT_NUM_SHARDS, descriptor.load('ade20k'))
+    return build_data.write_splits(splits, options, DEFAULT_NUM_SHARDS, [descriptor.load('ade20k')])
 
 
 def find_items(options: BuildAde20kOptions) -> dict[str, list[pairs.Item]]:

@@ -71,7 +71,7 @@ def run(options: BuildCityscapesOptions) -> dict[str, Any]:
     """
     splits = find_items(options)
     build_data.warn_of_ignored_class(options.num_classes, options.ignore_label)
-    return build_data.write_splits(splits, options, DEFAULT_NUM_SHARDS, descriptor.load('cityscapes'))
+    return build_data.write_splits(splits, options, DEFAULT_NUM_SHARDS, [descriptor.load('cityscapes')])
 
 
 def find_items(options: BuildCityscapesOptions) -> dict[str, list[pairs.Item]]:

@@ -140,7 +140,7 @@ def write_splits(
     splits: Mapping[str, Sequence[Item]],
     options: BuilderOptions,
     usual_num_shards: int,
-    dataset: DatasetDescriptor | None = None,
+    candidates: Sequence[DatasetDescriptor] = (),
 ) -> dict[str, Any]:
     """Writes all splits of a data set and their description; locks the output folder against other builders.
 
@@ -148,7 +148,7 @@ def write_splits(
       splits: the records of each split.
       options: options of the builder.
       usual_num_shards: number of shards of each split if the options do not set it.
-      dataset: the data set that the records probably are of; the description has its classes if the masks fit them.
+      candidates: data sets that the records may be of; the description has the classes of the first that the masks fit.
 
     Returns:
       output_dir, and by split the number of images and shards, whether there are masks, and the seconds taken;
@@ -170,7 +170,7 @@ def write_splits(
             )
             for split, items in splits.items()
         ]
-        described = _described(options, dataset, summaries)
+        described = _described(options, candidates, summaries)
         facts = {s.split: description_file.SplitFacts(s.images, len(s.shards), s.digest) for s in summaries}
         path = description_file.write(options.output_dir, described, facts)
     return {
@@ -189,12 +189,12 @@ def write_splits(
 
 
 def _described(
-    options: BuilderOptions, dataset: DatasetDescriptor | None, summaries: Sequence[Summary]
+    options: BuilderOptions, candidates: Sequence[DatasetDescriptor], summaries: Sequence[Summary]
 ) -> DatasetDescriptor | None:
     """Returns the description of the records; None if their classes are not known."""
     usual = BuilderOptions().ignore_label
-    if dataset is not None:
-        counts = sum((summary.counts for summary in summaries), np.zeros(256, np.int64))
+    counts = sum((summary.counts for summary in summaries), np.zeros(256, np.int64))
+    for dataset in candidates:
         fits = not len(MaskIds(dataset.num_classes, dataset.ignore_label).outside(counts))
         has_classes = options.num_classes in (None, dataset.num_classes)
         if fits and has_classes and options.ignore_label in (usual, dataset.ignore_label):
@@ -224,7 +224,7 @@ def write_known(
       DataError: see `write_split`.
     """
     exact = dataclasses.replace(options, num_classes=known.num_classes, ignore_label=known.ignore_label)
-    return write_splits(splits, exact, usual_num_shards, known)
+    return write_splits(splits, exact, usual_num_shards, [known])
 
 
 def warn_of_ignored_class(num_classes: int | None, ignore_label: int) -> None:

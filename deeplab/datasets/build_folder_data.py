@@ -82,7 +82,7 @@ def run(options: BuildFolderOptions) -> dict[str, Any]:
     described = _description(options, classes, count, splits)
     build_data.warn_of_ignored_class(count, classes.ignore_label)
     exact = dataclasses.replace(options, num_classes=count, ignore_label=classes.ignore_label)
-    return build_data.write_splits(splits, exact, DEFAULT_NUM_SHARDS, described)
+    return build_data.write_splits(splits, exact, DEFAULT_NUM_SHARDS, [described])
 
 
 def find_items(

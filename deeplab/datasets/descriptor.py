@@ -186,8 +186,8 @@ def load(name: str) -> DatasetDescriptor:
     )
 
 
-def of_sizes(sizes: Mapping[str, int]) -> DatasetDescriptor | None:
-    """Returns the registered data set whose splits have these numbers of images; None if there is none, or several.
+def of_sizes(sizes: Mapping[str, int]) -> list[DatasetDescriptor]:
+    """Returns the registered data sets whose splits have these numbers of images, those with the fewest classes first.
 
     Args:
       sizes: number of images by split; splits that the data set does not list do not matter.
@@ -198,7 +198,7 @@ def of_sizes(sizes: Mapping[str, int]) -> DatasetDescriptor | None:
         shared = [split for split in sizes if dataset.splits.get(split) is not None]
         if shared and all(dataset.splits[split] == sizes[split] for split in shared):
             found.append(dataset)
-    return found[0] if len(found) == 1 else None
+    return sorted(found, key=lambda dataset: dataset.num_classes)
 
 
 def _of_module(module: types.ModuleType, name: str) -> DatasetDescriptor:

@@ -77,6 +77,7 @@ from deeplab.options.tools import (
     DemoOptions,
     DownloadOptions,
     FetchOptions,
+    ListDatasetsOptions,
     NetworksOptions,
     PresetsOptions,
 )
@@ -128,6 +129,7 @@ __all__ = [
     'JOBS',
     'LABEL_FORMATS',
     'LearningRateOptions',
+    'ListDatasetsOptions',
     'LossOptions',
     'LossTerm',
     'MERGE_METHODS',

@@ -1,4 +1,4 @@
-"""Options of the smaller programs: presets, download, networks, checkpoint, demo."""
+"""Options of the smaller programs: data sets, presets, download, networks, checkpoint, demo."""
 
 from __future__ import annotations
 
@@ -10,6 +10,25 @@ from deeplab.options.inference import PredictionOptions
 from deeplab.options.network import ModelOptions
 from deeplab.options.rules import require, require_positive, require_seed
 from deeplab.options.training import RestoreOptions
+
+
+@dataclasses.dataclass(frozen=True)
+class ListDatasetsOptions:
+    """Options of `deeplab datasets`.
+
+    Attributes:
+      directory: folder to look into; None for the data sets that are known by name.
+      index: whether to write an index of the records in the folder, and their digests to their description.
+      json: whether to print JSON.
+    """
+
+    directory: str | None = None
+    index: bool = False
+    json: bool = False
+
+    def __post_init__(self) -> None:
+        if self.index:
+            require(self.directory is not None, 'ListDatasetsOptions.index', True, 'it needs the folder of the records')
 
 
 @dataclasses.dataclass(frozen=True)

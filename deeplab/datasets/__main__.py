@@ -1,0 +1,11 @@
+"""`python -m deeplab.datasets` is `deeplab datasets`, whose code is in list_datasets.py."""
+
+if __name__ == '__main__':
+    import os
+    import sys
+
+    if __package__ != 'deeplab.datasets':  # started as `python deeplab/datasets`
+        sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    from deeplab import start
+
+    sys.exit(start.main(['datasets', *sys.argv[1:]]))

@@ -1,0 +1,173 @@
+"""What is known of data sets: those registered by name, and those that lie in a folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+
+from deeplab.datasets import description_file, folder_source, index_file, segmentation_dataset
+from deeplab.datasets import descriptor as descriptor_lib
+from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.record_index import RecordIndex
+from deeplab.errors import DataError, UserError
+from deeplab.registry.datasets import DATASETS
+from deeplab.utils import storage
+from deeplab.wording import option
+
+UNCHANGED, CHANGED = 'unchanged', 'changed'
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitFacts:
+    """A split in a folder.
+
+    Attributes:
+      name: name of the split.
+      images: number of its images; None if they cannot be counted.
+      shards: number of its shards; None for images and masks.
+      size: bytes of the shards; None for images and masks.
+      problem: why it cannot be read; None if it is complete.
+      is_indexed: whether an index beside the shards is valid for all of them.
+      since_described: whether the records have changed since the description was written: UNCHANGED or CHANGED; None if
+        the description does not tell.
+    """
+
+    name: str
+    images: int | None = None
+    shards: int | None = None
+    size: int | None = None
+    problem: str | None = None
+    is_indexed: bool = False
+    since_described: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class FolderFacts:
+    """A data set in a folder.
+
+    Attributes:
+      folder: the folder.
+      description: path of its description; None if there is none.
+      dataset: what the description says; None if there is none, or it is invalid.
+      problem: what is wrong with the description; None if nothing is.
+      image_folder: folder of the images, if they are read directly; None for records.
+      splits: its splits.
+    """
+
+    folder: str
+    description: str | None
+    dataset: DatasetDescriptor | None
+    problem: str | None
+    image_folder: str | None
+    splits: tuple[SplitFacts, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that is there can be read."""
+        return self.problem is None and bool(self.splits) and all(split.problem is None for split in self.splits)
+
+
+def registered() -> list[DatasetDescriptor]:
+    """Returns the data sets that are known by name."""
+    return [descriptor_lib.load(name) for name in DATASETS.names()]
+
+
+def in_folder(directory: str) -> list[FolderFacts]:
+    """Returns the data set in a folder, or those in the folders in it.
+
+    Raises:
+      DataError: The folder cannot be read.
+    """
+    if not storage.is_folder(directory):
+        what = 'is not a folder' if storage.is_file(directory) else 'does not exist'
+        raise DataError(f"'{directory}' {what}. Set {option('ListDatasetsOptions.directory')} to a folder.")
+    try:
+        found = _look(directory)
+        inner = [] if storage.is_remote(directory) else sorted(os.scandir(directory), key=lambda entry: entry.name)
+    except OSError as error:
+        raise DataError(f"'{directory}' cannot be read: {error.strerror}.") from None
+    if found is not None:
+        return [found]
+    folders = [entry.path for entry in inner if entry.is_dir() and not entry.name.startswith('.')]
+    return [facts for folder in folders if (facts := _look_if_readable(folder)) is not None]
+
+
+def write_indexes(directory: str) -> list[str]:
+    """Reads the framing of all complete splits in a folder; writes their indexes, and digests to the description.
+
+    Returns:
+      The paths of the files.
+
+    Raises:
+      DataError: A file cannot be written, or a shard cannot be read.
+    """
+    facts, written = {}, []
+    for name in _split_names(directory):
+        shards = segmentation_dataset.get_dataset(_ANY, name, directory).shards
+        if not shards:  # images and masks
+            continue
+        index = RecordIndex.walk(shards)
+        written.append(index_file.write(directory, name, index))
+        facts[name] = description_file.SplitFacts(len(index), len(shards), index.digest())
+    if not facts:
+        raise DataError(f"There are no records in '{directory}', which an index is for.")
+    path = description_file.write(directory, None, facts)
+    is_written = all(description_file.split_facts(path).get(name) == fact for name, fact in facts.items())
+    return [*written, path] if is_written else written  # a description that a user wrote is not touched
+
+
+_ANY = 'pascal_voc_seg'  # only the shards are used
+
+
+def _look_if_readable(folder: str) -> FolderFacts | None:
+    try:
+        return _look(folder)
+    except OSError:
+        return None
+
+
+def _look(folder: str) -> FolderFacts | None:
+    """Returns the data set in a folder; None if there is none."""
+    path = description_file.beside(folder)
+    dataset = problem = image_folder = None
+    splits: Sequence[SplitFacts] = ()
+    try:
+        dataset = None if path is None else descriptor_lib.load(path)
+        source = None if path is None else folder_source.of_description(path)
+        if source is not None and dataset is not None:
+            image_folder = source.options.image_folder
+            splits = [SplitFacts(name, len(items)) for name, items in folder_source.items(source, dataset).items()]
+    except UserError as error:
+        problem = str(error)
+    names = _split_names(folder) if image_folder is None else []
+    if path is None and not names:
+        return None
+    if names:
+        digests = description_file.split_facts(path or os.path.join(folder, description_file.FILE_NAME))
+        splits = [_split(folder, name, digests.get(name)) for name in names]
+    if path is not None and not splits and problem is None:
+        problem = 'there are no records beside it'
+    return FolderFacts(folder, path, dataset, problem, image_folder, tuple(splits))
+
+
+def _split_names(folder: str) -> list[str]:
+    try:
+        return segmentation_dataset.split_names(folder)
+    except OSError:
+        return []
+
+
+def _split(folder: str, name: str, described: description_file.SplitFacts | None) -> SplitFacts:
+    """Returns the facts of a split in shards."""
+    try:
+        shards = segmentation_dataset.get_dataset(_ANY, name, folder).shards
+        known = index_file.load(folder, name, shards)
+        index = RecordIndex.walk(shards, known=known)
+        size = sum(storage.stat(shard).size for shard in shards)
+    except (UserError, OSError) as error:
+        return SplitFacts(name, problem=str(error))
+    state = None
+    if described is not None and described.digest is not None:
+        state = UNCHANGED if described.digest == index.digest() else CHANGED
+    return SplitFacts(name, len(index), len(shards), size, None, len(known) == len(shards), state)
