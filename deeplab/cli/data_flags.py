@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from deeplab import options
 from deeplab.cli.links import linked, parameters
 from deeplab.cli.plugin_flags import EVERY_PROGRAM
@@ -155,10 +157,10 @@ def builder_groups(*paths: Flag) -> tuple[Group, ...]:
     return Group('Files', (*paths, *_FORMATS)), _BUILDER, *EVERY_PROGRAM
 
 
-def _folder(name: str, meaning: str, kind: str | None = None) -> Flag:
+def _folder(name: str, meaning: str, kind: str | None = None, **more: Any) -> Flag:
     """Returns a flag of build_folder_data."""
-    is_path = name.endswith('_folder') or name in ('output_dir', 'colors', 'dataset')
-    return linked(name, f'BuildFolderOptions.{name}', meaning, kind=kind, is_path=is_path)
+    is_path = name.endswith('_folder') or name in ('output_dir', 'colors', 'dataset', 'annotations')
+    return linked(name, f'BuildFolderOptions.{name}', meaning, kind=kind, is_path=is_path, **more)
 
 
 BUILD_FOLDER = (
@@ -171,7 +173,16 @@ BUILD_FOLDER = (
                 'Folder of the masks: PNG files that have the path of their image, relative to its folder.',
             ),
             _folder('mask_suffix', 'End of the name of each mask that its image does not have, such as _mask.'),
-            _folder('allow_unmatched', 'Leave out images without a mask and masks without an image.'),
+            _folder(
+                'allow_unmatched',
+                'Leave out images without a mask, masks without an image, and annotations without an image.',
+            ),
+            _folder(
+                'annotations',
+                'File or folder of annotations of a labeling tool (labelme, CVAT, Label Studio, COCO as of Roboflow, '
+                'Supervisely, SuperAnnotate, Hasty), in place of --mask_folder. The format is recognized by the '
+                'content. Images are found beside the annotations or in --image_folder.',
+            ),
             _folder('output_dir', 'Folder for the TFRecord shards and the description of the data set, dataset.yaml.'),
         ),
     ),
@@ -202,7 +213,7 @@ BUILD_FOLDER = (
                 'class_names',
                 kind='string',
                 meaning='Names of the classes, separated by commas, or a file with one per line. Not set: those of '
-                '--dataset or --colors, or class_0, class_1, ...',
+                '--dataset, --colors or --annotations, or class_0, class_1, ...',
             ),
             _folder(
                 'colors',
@@ -213,6 +224,17 @@ BUILD_FOLDER = (
                 'dataset',
                 'Data set with the same classes, whose names, colors and ignore label to use: a known name, a Python '
                 'module, or a JSON or YAML file.',
+            ),
+            _folder(
+                'unlabeled',
+                'What pixels without an annotation become: the class background, or ignore to exclude them.',
+                choices=options.UNLABELED,
+            ),
+            _folder(
+                'label_map',
+                kind='string',
+                meaning='Labels of annotations that become another class: LABEL=CLASS, separated by commas, or a file '
+                'with one per line. LABEL=ignore excludes pixels, LABEL= leaves out shapes, *=... is for all others.',
             ),
         ),
     ),

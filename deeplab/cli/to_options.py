@@ -130,7 +130,10 @@ def folder_options(values: Values) -> options.BuildFolderOptions:
     names = values.names('class_names')
     if len(names) == 1:  # perhaps a file
         names = (os.path.expanduser(names[0]),)
-    return filled(options.BuildFolderOptions, values, class_names=names)
+    label_map = values.names('label_map')
+    if len(label_map) == 1 and '=' not in label_map[0]:
+        label_map = (os.path.expanduser(label_map[0]),)
+    return filled(options.BuildFolderOptions, values, class_names=names, label_map=label_map)
 
 
 def vis_options(values: Values) -> options.VisOptions:

@@ -1,4 +1,4 @@
-"""Builder of TFRecord files, and of a description, from any folder of images and folder of masks."""
+"""Builder of TFRecord files, and of a description, from any images with masks or annotations."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from deeplab.datasets import (
     pairs,
     palettes,
 )
+from deeplab.datasets.annotations import items as annotated_items
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError, OptionError
 from deeplab.options import BuildFolderOptions
@@ -53,6 +54,7 @@ class Classes:
       names: their names; None for none.
       known: the data set that was given; None for none.
       table: colors of masks; None for masks of ids alone.
+      palette: color of each class in the annotations; None for none.
     """
 
     count: int | None
@@ -60,6 +62,7 @@ class Classes:
     names: tuple[str, ...] | None
     known: descriptor.DatasetDescriptor | None
     table: color_tables.ColorTable | None
+    palette: np.ndarray | None = None
 
 
 def run(options: BuildFolderOptions) -> dict[str, Any]:
@@ -76,8 +79,12 @@ def run(options: BuildFolderOptions) -> dict[str, Any]:
       DataError: A folder or file is missing, has no partner or is invalid. Nothing is written then.
     """
     classes = read_classes(options)
-    splits = find_items(options, classes.table)
+    if options.annotations is None:
+        splits = find_items(options, classes.table)
+    else:
+        classes, splits = _find_annotated(options, classes)
     counts = _check(splits, classes, options.num_workers)
+    annotated_items.log_drawing(splits, counts, options)
     count = _inferred(counts, classes.ignore_label) if classes.count is None else classes.count
     described = _description(options, classes, count, splits)
     build_data.warn_of_ignored_class(count, classes.ignore_label)
@@ -109,6 +116,29 @@ def find_items(
     return {
         split: [pairs.Item(*found[stem], name=stem, source=table) for stem in stems] for split, stems in splits.items()
     }
+
+
+def _find_annotated(options: BuildFolderOptions, given: Classes) -> tuple[Classes, dict[str, list[pairs.Item]]]:
+    """Returns the classes and the records of every split that follow from annotations.
+
+    Args:
+      options: the input.
+      given: what the options say of the classes.
+    """
+    names = given.names
+    if names is None and given.known is not None and given.known.class_names is not None:
+        names = tuple(given.known.class_names)
+    found = annotated_items.find(options, names, given.ignore_label)
+    count = len(found.classes.names)
+    if given.count not in (None, count) and names is None:
+        raise OptionError(
+            f'The numbers of classes disagree: {given.count} by the options, {count} by the annotations '
+            f'({", ".join(found.classes.names)}).'
+        )
+    classes = dataclasses.replace(
+        given, count=count, names=found.classes.names, table=None, palette=found.classes.palette()
+    )
+    return classes, found.splits
 
 
 def read_classes(options: BuildFolderOptions) -> Classes:
@@ -219,9 +249,11 @@ def _description(
     if known is not None:
         names = names or (known.class_names and tuple(known.class_names))
         palette = known.palette if palette is None else palette
+    elif palette is None:
+        palette = classes.palette
     folder = os.path.basename(os.path.abspath(options.output_dir)) or 'dataset'
     channels, bits = (
-        _image_kind(next(iter(splits.values()))[0].image)
+        _image_kind(next(iter(splits.values()))[0])
         if known is None
         else (
             known.image_channels,
@@ -243,7 +275,7 @@ def _description(
     )
 
 
-def _image_kind(path: str) -> tuple[int, int]:
+def _image_kind(item: pairs.Item) -> tuple[int, int]:
     """Returns the channels and bits of arrays; those that other images are read with by default."""
-    header = images.read_header(pathlib.Path(path).read_bytes())
+    header = images.read_header(item.image_contents())
     return (header.channels, header.bits) if header.format == 'npy' else (3, 8)

@@ -50,11 +50,13 @@ class ColorTable:
     Attributes:
       entries: the colors.
       with_palettes: whether the colors of a palette count, rather than the indices into it.
+      others: id of pixels of any other color; None if there must be none.
     """
 
-    def __init__(self, entries: Sequence[Entry], with_palettes: bool = True) -> None:
+    def __init__(self, entries: Sequence[Entry], with_palettes: bool = True, others: int | None = None) -> None:
         self.entries = tuple(entries)
         self.with_palettes = with_palettes
+        self.others = others
         codes = _codes(np.array([entry.color for entry in entries], np.uint8))
         order = np.argsort(codes)
         self._codes = codes[order]
@@ -87,9 +89,12 @@ class ColorTable:
         codes = _codes(colors)  # [h, w]
         places = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
         unknown = self._codes[places] != codes
+        ids = self._ids[places]
         if unknown.any():
-            raise DataError(_unknown_colors(codes[unknown]))
-        return images.encode_png(orientation.turned_pixels(self._ids[places], mask.orientation))
+            if self.others is None:
+                raise DataError(_unknown_colors(codes[unknown]))
+            ids[unknown] = self.others
+        return images.encode_png(orientation.turned_pixels(ids, mask.orientation))
 
     def palette(self, num_classes: int) -> np.ndarray | None:
         """Returns the first color of each class, [num_classes, 3] uint8; None if a class has no color."""

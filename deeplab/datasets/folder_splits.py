@@ -29,12 +29,20 @@ _FOLDERS = {
 }
 
 
-def split(stems: Sequence[str], options: BuildFolderOptions) -> dict[str, list[str]]:
+def known(name: str | None) -> str | None:
+    """Returns the split that a folder or a tool's split of this name is; None for any other name."""
+    return _FOLDERS.get((name or '').lower())
+
+
+def split(
+    stems: Sequence[str], options: BuildFolderOptions, named: Mapping[str, str | None] | None = None
+) -> dict[str, list[str]]:
     """Distributes images over splits.
 
     Args:
       stems: relative paths of the images without extension, sorted.
       options: how.
+      named: a tool's name of the split of each image, which counts before folders; None for none.
 
     Returns:
       Stems by split: in the order of the lists, or else sorted.
@@ -44,17 +52,18 @@ def split(stems: Sequence[str], options: BuildFolderOptions) -> dict[str, list[s
     """
     if options.list_folder:
         return _by_lists(stems, options.list_folder)
-    if options.val_fraction is None and options.group_pattern is None and (found := _by_folders(stems)):
-        return found
+    if options.val_fraction is None and options.group_pattern is None:
+        in_folders = {stem: stem.partition('/')[0] if '/' in stem else None for stem in stems}
+        if found := _by_names(stems, named or {}) or _by_names(stems, in_folders):
+            return found
     return _by_ratio(stems, options)
 
 
-def _by_folders(stems: Sequence[str]) -> dict[str, list[str]] | None:
-    """Returns the splits if every image is in a folder that is named as a split, and some are for training."""
+def _by_names(stems: Sequence[str], names: Mapping[str, str | None]) -> dict[str, list[str]] | None:
+    """Returns the splits if every image has the name of one, and some are for training."""
     found: dict[str, list[str]] = {}
     for stem in stems:
-        folder, slash, _ = stem.partition('/')
-        name = _FOLDERS.get(folder.lower()) if slash else None
+        name = known(names.get(stem))
         if name is None:
             return None
         found.setdefault(name, []).append(stem)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -21,16 +21,25 @@ class Item:
     """The source files of one record.
 
     Attributes:
-      image: path of the image.
+      image: path of the image, or of the file from which `embedded` takes it.
       label: path of its mask, or of the file from which `source` makes it; None for a split without masks.
       name: value of `image/filename`.
       source: makes the mask of ids from the file; None for a file that is such a mask.
+      embedded: returns the image that is in the file; None for a file that is an image.
     """
 
     image: str
     label: str | None
     name: str
     source: mask_sources.MaskSource | None = None
+    embedded: Callable[[str], bytes] | None = None
+
+    def image_contents(self) -> bytes:
+        """Returns the content of the image file; raises `DataError` if it cannot be read."""
+        if self.embedded is None:
+            return mask_sources.contents(self.image)
+        with naming(self.image):
+            return self.embedded(self.image)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +70,7 @@ def read(item: Item, allowed: MaskIds | None) -> Pair:
       DataError: a file is missing, invalid or of a wrong kind, or mask and image do not match; the message names the
         file.
     """
-    image = mask_sources.contents(item.image)
+    image = item.image_contents()
     with naming(item.image):
         header = images.read_whole(image)
     if item.label is None:

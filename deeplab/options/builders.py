@@ -16,6 +16,7 @@ COCO_CLASSES = ('all', 'things', 'stuff')
 COCO_MASKS = ('panoptic', 'instances')
 COCO_STUFF_CLASSES = ('171', '182')
 MAPILLARY_VERSIONS = ('v1.2', 'v2.0')
+UNLABELED = ('background', 'ignore')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -129,8 +130,14 @@ class BuildFolderOptions(BuilderOptions):
         or else the match. Images of one group are in one split. None for a group for each image.
       allow_unmatched: whether to leave out images without a mask, and masks without an image.
       colors: file with the color of each class, for masks with colors; None for none.
-      class_names: names of the classes, or one file that has one in each line; none for class_0, class_1, ...
+      class_names: names of the classes, or one file that has one in each line; none for class_0, class_1, ..., or for
+        those of the annotations.
       dataset: data set, as for `descriptor.load`, whose classes, names and colors to use; None for none.
+      annotations: file or folder of annotations of a labeling tool, instead of a folder of masks; None for none. Images
+        are found beside them or in image_folder.
+      unlabeled: what pixels without an annotation become: the class 'background', or 'ignore' for ignore_label.
+      label_map: 'LABEL=CLASS' for each label of the annotations that becomes another class, 'LABEL=ignore' to exclude
+        its pixels, 'LABEL=' to leave out its shapes, '*=...' for all others; or one file that has one in each line.
     """
 
     image_folder: str = './images'
@@ -143,9 +150,14 @@ class BuildFolderOptions(BuilderOptions):
     colors: str | None = None
     class_names: tuple[str, ...] = ()
     dataset: str | None = None
+    annotations: str | None = None
+    unlabeled: str = 'background'
+    label_map: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_choice('BuildFolderOptions.unlabeled', self.unlabeled, UNLABELED)
+        self._require_one_source()
         if self.val_fraction is not None:
             allowed = 'it must be 0 or more, and less than 1'
             require(0 <= self.val_fraction < 1, 'BuildFolderOptions.val_fraction', self.val_fraction, allowed)
@@ -160,6 +172,17 @@ class BuildFolderOptions(BuilderOptions):
             except re.error as error:
                 allowed = f'it is not a regular expression: {error}'
                 require(False, 'BuildFolderOptions.group_pattern', self.group_pattern, allowed)
+
+    def _require_one_source(self) -> None:
+        """Raises `OptionError` if options of masks and of annotations are mixed."""
+        of_masks, of_annotations = ('mask_folder', 'mask_suffix', 'colors'), ('unlabeled', 'label_map')
+        for name in of_annotations if self.annotations is None else of_masks:
+            if (value := getattr(self, name)) != getattr(BuildFolderOptions, name):
+                given = option(f'BuildFolderOptions.{name}', value)
+                source = option('BuildFolderOptions.annotations', self.annotations or 'PATH')
+                fix = f'add {source}' if self.annotations is None else f'omit it, or {source}'
+                kind = 'annotations of labeling tools' if self.annotations is None else 'folders of masks'
+                raise OptionError(f'{given} is for {kind}: {fix}.')
 
 
 @dataclasses.dataclass(frozen=True)

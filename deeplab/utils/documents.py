@@ -26,12 +26,14 @@ class DocumentError(ValueError):
     """A file cannot be read or parsed; the message continues a sentence that names the file: "is not JSON: ..."."""
 
 
-def load(path: str | os.PathLike[str], keeps_pairs: bool = False) -> Any:
+def load(path: str | os.PathLike[str], keeps_pairs: bool = False, checks_depth: bool = True) -> Any:
     """Reads a YAML file (by its extension), or else a JSON file.
 
     Args:
       path: path of the file, which TensorFlow reads if it begins with a scheme such as gs://.
       keeps_pairs: returns JSON objects as lists of (key, value), so that duplicate keys are kept.
+      checks_depth: whether to reject a JSON document that is nested too deeply; False for large files that no recursive
+        function reads, because the check takes memory.
 
     Raises:
       FileNotFoundError: there is no such file.
@@ -47,7 +49,7 @@ def load(path: str | os.PathLike[str], keeps_pairs: bool = False) -> Any:
         raise DocumentError(f'cannot be read: {error.strerror}') from None
     except UnicodeDecodeError:
         raise DocumentError('cannot be read: it is not text in UTF-8') from None
-    return parse_yaml(text) if path.endswith(YAML_SUFFIXES) else parse_json(text, keeps_pairs)
+    return parse_yaml(text) if path.endswith(YAML_SUFFIXES) else parse_json(text, keeps_pairs, checks_depth)
 
 
 def load_lines(path: str | os.PathLike[str]) -> list[Any]:
@@ -65,12 +67,13 @@ def load_lines(path: str | os.PathLike[str]) -> list[Any]:
     return found
 
 
-def parse_json(text: str, keeps_pairs: bool = False) -> Any:
+def parse_json(text: str, keeps_pairs: bool = False, checks_depth: bool = True) -> Any:
     """Parses a JSON text, which may begin with a byte order mark.
 
     Args:
       text: the text.
       keeps_pairs: see `load`.
+      checks_depth: see `load`.
 
     Raises:
       DocumentError: it is not JSON.
@@ -83,7 +86,7 @@ def parse_json(text: str, keeps_pairs: bool = False) -> Any:
         raise DocumentError(f'is not usable: {_TOO_DEEP}') from None
     except ValueError as error:  # an integer of thousands of digits
         raise DocumentError(f'is not usable: {error}') from None
-    return _of_sensible_depth(content)
+    return _of_sensible_depth(content) if checks_depth else content
 
 
 def parse_yaml(text: str) -> Any:

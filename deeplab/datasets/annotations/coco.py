@@ -1,0 +1,134 @@
+"""COCO instances: one JSON file for all images, or one for each split, as Roboflow and CVAT export them."""
+
+from __future__ import annotations
+
+import collections
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from deeplab.datasets.annotations import reading, run_lengths
+from deeplab.datasets.annotations.reading import Document, Format
+from deeplab.datasets.annotations.shapes import AnnotatedImage, AnnotationSet, Bitmap, Geometry, Label, Polygon, Shape
+from deeplab.errors import DataError
+
+NAME = 'COCO JSON'
+_BENEATH = -1  # order of crowd regions
+_SPLIT = re.compile(r'(?:^|[_-])(train|valid|val|validation|test)(\d{4})?$', re.IGNORECASE)
+_NO_PARENT = 'none'  # what Roboflow writes as the supercategory of its placeholder
+
+
+def _recognizes(document: Document) -> bool:
+    return document.has(images=list, categories=list) and isinstance(document.content.get('annotations', []), list)
+
+
+def _parse(document: Document) -> AnnotationSet:
+    """Reads a file.
+
+    Whole coordinates are corners of pixels. Annotations cover each other in the order of the list, except that crowd
+    regions lie beneath all others, whose outlines are more exact.
+
+    Source: cocodataset.org, "Data format"; the order is that of cocoSegmentationToSegmentationMap in the COCO toolbox
+      for stuff (cocostuffapi), which draws annotations as they are listed.
+    """
+    content = document.content
+    categories = _categories(content)
+    left_out: collections.Counter[str] = collections.Counter()
+    sizes, shapes = {}, collections.defaultdict(list)
+    for number, image in enumerate(content['images'], start=1):
+        with reading.within(f'image {number}'):
+            if image['id'] in sizes:
+                raise DataError(f'its id {image["id"]} is that of an earlier image')
+            sizes[image['id']] = reading.size(image.get('height'), image.get('width'))
+    for number, annotation in enumerate(content.get('annotations', []), start=1):
+        with reading.within(f'annotation {number}'):
+            if (image_id := annotation['image_id']) not in sizes:
+                raise DataError(f'its image_id {image_id} is not that of an image')
+            if (category := annotation['category_id']) not in categories:
+                raise DataError(f'its category_id {category} is not that of a category')
+            geometry = _geometry(annotation.get('segmentation'), sizes[image_id])
+            if geometry is None:
+                left_out['box or keypoints without an outline'] += 1
+                continue
+            order = _BENEATH if annotation.get('iscrowd') else 0
+            shapes[image_id].append(Shape(categories[category], geometry, order))
+    if not shapes and left_out:
+        raise DataError('its annotations are boxes or keypoints without an outline; export them with segmentation')
+    images = [_image(image, document, sizes[image['id']], shapes[image['id']]) for image in content['images']]
+    return AnnotationSet(NAME, images, _labels(content, categories, shapes), left_out)
+
+
+def _categories(content: Mapping[str, Any]) -> dict[Any, str]:
+    """Returns the names of categories by id."""
+    with reading.within('categories'):
+        found = {entry['id']: reading.text(entry['name']) for entry in reading.names(content['categories'])}
+        return {key: found[key] for key in sorted(found)}
+
+
+def _labels(
+    content: Mapping[str, Any], categories: Mapping[Any, str], shapes: Mapping[Any, Sequence[Shape]]
+) -> list[Label]:
+    """Returns the categories by id, without the placeholder that Roboflow puts first: it groups the others."""
+    parents = {entry['id']: entry.get('supercategory') for entry in content['categories']}
+    used = {shape.label for listed in shapes.values() for shape in listed}
+    colors = {entry['id']: reading.color(entry.get('color')) for entry in content['categories']}
+    return [
+        Label(name, colors[key])
+        for key, name in categories.items()
+        if name in used or parents[key] != _NO_PARENT or name not in set(parents.values())
+    ]
+
+
+def _geometry(segmentation: Any, image_size: tuple[int, int] | None) -> Geometry | None:
+    """Returns the area of an annotation; None if it has none.
+
+    Args:
+      segmentation: a list of polygons, or an object with run lengths and their size.
+      image_size: height and width of the image; None if they are not stated.
+    """
+    if not segmentation:
+        return None
+    if isinstance(segmentation, Mapping):
+        height, width = (reading.whole(part) for part in segmentation['size'])
+        if image_size is not None and (height, width) != image_size:
+            raise DataError(
+                f'its run lengths (RLE) are for {height} x {width} pixels (height x width), but its image has '
+                f'{image_size[0]} x {image_size[1]}'
+            )
+        counts = segmentation['counts']
+        return Bitmap(lambda: _mask(counts, height, width))
+    rings = tuple(ring for part in segmentation if reading.has_area(ring := reading.points(part)))
+    return Polygon(rings) if rings else None
+
+
+def _mask(counts: Sequence[int] | str, height: int, width: int) -> np.ndarray:
+    """Returns the pixels of run lengths, compressed or not: [h, w] bool."""
+    numbers = run_lengths.of_coco_text(counts) if isinstance(counts, (str, bytes)) else counts
+    return run_lengths.alternating(numbers, height, width, by_columns=True)
+
+
+def _image(
+    image: Mapping[str, Any], document: Document, size: tuple[int, int] | None, shapes: Sequence[Shape]
+) -> AnnotatedImage:
+    """Returns an image, with the folders where exports have it.
+
+    Roboflow puts the file _annotations.coco.json into the folder of each split, beside its images. Others, such as
+    CVAT, have annotations/instances_SPLIT.json beside images/ or images/SPLIT/.
+    """
+    parent = os.path.dirname(document.folder)
+    stem = os.path.splitext(document.name)[0]
+    match = _SPLIT.search(stem)
+    subset = stem.partition('_')[2]
+    folders = [document.folder, os.path.join(document.folder, 'images')]
+    folders += [os.path.join(parent, 'images', subset)] if subset else []
+    folders += [os.path.join(parent, name) for name in ('images', subset) if name]
+    with reading.within('images'):
+        name = reading.text(image['file_name'])
+    split = match[1] if match else os.path.basename(document.folder)
+    return AnnotatedImage(document.path, f"image '{name}'", (name,), tuple(folders), size, tuple(shapes), split=split)
+
+
+FORMAT = Format(NAME, 'JSON files with "images", "annotations" and "categories"', _recognizes, _parse)

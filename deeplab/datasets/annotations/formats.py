@@ -1,0 +1,102 @@
+"""The formats of annotations that are known, and what recognizes them by the content of files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from deeplab.datasets.annotations import (
+    coco,
+    cvat_masks,
+    cvat_xml,
+    hasty,
+    label_studio,
+    labelme,
+    reading,
+    superannotate,
+    supervisely,
+)
+from deeplab.datasets.annotations.reading import Document, Format
+from deeplab.datasets.annotations.shapes import AnnotationSet
+from deeplab.errors import DataError
+from deeplab.utils.names import shown
+
+# In this order, the first one that fits counts. A new format needs its module, and its line here.
+FORMATS: tuple[Format, ...] = (
+    labelme.FORMAT,
+    cvat_xml.FORMAT,
+    cvat_masks.FORMAT,
+    label_studio.FORMAT,
+    coco.FORMAT,
+    supervisely.FORMAT,
+    superannotate.FORMAT,
+    hasty.FORMAT,
+)
+_SUFFIXES = ('.json', '.xml')
+_TABLES = ('labelmap.txt',)  # text files that may tell a format
+_ARCHIVES = ('.zip', '.tar', '.gz', '.tgz', '.7z', '.rar')
+_SHOWN = 3  # number of files that a message names
+
+
+def read(path: str) -> AnnotationSet:
+    """Reads the annotations in a file, or in a folder and the folders in it.
+
+    Args:
+      path: path of the file or folder.
+
+    Raises:
+      DataError: There are none, they are of several formats, or a file is broken.
+    """
+    found: dict[str, AnnotationSet] = {}
+    broken, unknown = [], []
+    for file in _files(path):
+        try:
+            document = reading.load(file)
+            if (fitting := recognized(document)) is None:
+                unknown.append(file)
+                continue
+            with reading.within(f"'{shown(file)}' ({fitting.name})"):
+                found.setdefault(fitting.name, AnnotationSet(fitting.name)).add(fitting.parse(document))
+        except DataError as error:
+            broken.append(str(error))
+    if broken:
+        more = f' And {len(broken) - _SHOWN} more.' if len(broken) > _SHOWN else ''
+        count = f'{len(broken)} annotation files cannot be used. ' if len(broken) > 1 else ''
+        raise DataError(f'{count}{". ".join(broken[:_SHOWN])}.{more}')
+    found = {name: annotations for name, annotations in found.items() if annotations.images}
+    if not found:
+        raise DataError(_nothing_known(path, unknown))
+    if len(found) > 1:
+        parts = ', '.join(f'{name} ({len(annotations.images)} images)' for name, annotations in found.items())
+        raise DataError(
+            f"'{shown(path)}' contains annotations of several formats: {parts}. Give a file or folder of one."
+        )
+    return next(iter(found.values()))
+
+
+def recognized(document: Document) -> Format | None:
+    """Returns the format of a file; None if it is of no known one."""
+    return next((candidate for candidate in FORMATS if candidate.recognizes(document)), None)
+
+
+def _files(path: str) -> Iterator[str]:
+    """Yields the files that may hold annotations, sorted by path."""
+    if os.path.isfile(path):
+        if path.lower().endswith(_ARCHIVES):
+            raise DataError(f"'{shown(path)}' is an archive. Unpack it first, and give the folder.")
+        yield path
+        return
+    if not os.path.isdir(path):
+        raise DataError(f"The annotations '{shown(path)}' do not exist.")
+    for here, inner, names in os.walk(path):
+        inner[:] = sorted(name for name in inner if not name.startswith(('.', '__MACOSX')))
+        for name in sorted(names):
+            if not name.startswith('.') and (name.lower().endswith(_SUFFIXES) or name in _TABLES):
+                yield os.path.join(here, name)
+
+
+def _nothing_known(path: str, unknown: list[str]) -> str:
+    """Returns the message that no file is of a known format."""
+    seen = f'{len(unknown)} files were read, such as {shown(unknown[0])}. ' if unknown and unknown != [path] else ''
+    tried = '; '.join(f'{candidate.name}: {candidate.looks_for}' for candidate in FORMATS)
+    return f"'{shown(path)}' contains no annotations of a known format. {seen}Known are {tried}."

@@ -1,0 +1,112 @@
+"""Search for the image files of annotations."""
+
+from __future__ import annotations
+
+import collections
+import os
+import re
+from collections.abc import Iterable
+
+from deeplab.datasets.annotations.shapes import AnnotatedImage
+from deeplab.options import IMAGE_FORMATS
+
+_DRIVE = re.compile('^[A-Za-z]:')
+
+
+class ImageSearch:
+    """Finds images by the paths and names that annotations have for them.
+
+    Args:
+      folders: folders that are searched with all folders in them.
+      without: files that are not images, but masks.
+    """
+
+    def __init__(self, folders: Iterable[str], without: Iterable[str] = ()) -> None:
+        self._folders = list(folders)
+        self._without = {os.path.realpath(path) for path in without}
+        self._by_name: dict[str, list[str]] = collections.defaultdict(list)
+        self._by_stem: dict[str, list[str]] = collections.defaultdict(list)
+        for path in self._walk():
+            name = os.path.basename(path)
+            self._by_name[name.lower()].append(path)
+            self._by_stem[os.path.splitext(name)[0]].append(path)
+
+    def find(self, image: AnnotatedImage) -> list[str]:
+        """Returns the path of an image; none if it is nowhere, and all of them if its name fits several files."""
+        several: list[str] = []
+        for stated in image.names:
+            name = _DRIVE.sub('', stated.replace('\\', '/'))
+            for folder in (*image.folders, *self._folders):
+                if path := self._with_extension(os.path.join(folder, name.lstrip('/'))):
+                    return [path]
+            if os.path.isabs(name) and self._is_image(name):
+                return [name]
+            found = self._by_end(name)
+            if len(found) == 1:
+                return found
+            several = several or found
+        return several
+
+    def beside(self, paths: Iterable[str]) -> list[str]:
+        """Returns the other images in the folders of these images, sorted."""
+        given = {os.path.realpath(path) for path in paths}
+        folders = {os.path.dirname(path) for path in given}
+        others = {os.path.realpath(path): path for listed in self._by_name.values() for path in listed}
+        return sorted(path for real, path in others.items() if os.path.dirname(real) in folders and real not in given)
+
+    def _by_end(self, name: str) -> list[str]:
+        """Returns the files whose paths end most like a stated path, with or without its extension."""
+        parts = [part for part in name.split('/') if part not in ('', '.', '..')]
+        if not parts:
+            return []
+        stem, extension = os.path.splitext(parts[-1])
+        plain = stem if extension[1:].lower() in IMAGE_FORMATS else parts[-1]
+        for candidates, last in (
+            (self._by_name.get(parts[-1].lower(), []), True),
+            (self._by_stem.get(plain, []), False),
+        ):
+            if len(candidates) > 1:
+                candidates = _longest_common(candidates, parts if last else parts[:-1], last)
+            if candidates:
+                return list(candidates)
+        return []
+
+    def _with_extension(self, path: str) -> str | None:
+        """Returns the path of an image whose extension may be missing; None if there is none."""
+        if os.path.splitext(path)[1][1:].lower() in IMAGE_FORMATS:
+            return path if self._is_image(path) else None
+        return next((full for kind in IMAGE_FORMATS if self._is_image(full := f'{path}.{kind}')), None)
+
+    def _is_image(self, path: str) -> bool:
+        return os.path.isfile(path) and os.path.realpath(path) not in self._without
+
+    def _walk(self) -> Iterable[str]:
+        """Yields the image files of the folders, each once."""
+        visited: set[str] = set()
+        for folder in self._folders:
+            for here, inner, names in os.walk(folder, followlinks=True):
+                if (real := os.path.realpath(here)) in visited:
+                    inner.clear()
+                    continue
+                visited.add(real)
+                inner[:] = sorted(name for name in inner if not name.startswith(('.', '__MACOSX')))
+                for name in sorted(names):
+                    path = os.path.join(here, name)
+                    is_image = os.path.splitext(name)[1][1:].lower() in IMAGE_FORMATS and not name.startswith('.')
+                    if is_image and os.path.realpath(path) not in self._without:
+                        yield path
+
+
+def _longest_common(paths: list[str], parts: list[str], with_name: bool) -> list[str]:
+    """Returns those paths whose last folders agree with a stated path the furthest."""
+
+    def agreement(path: str) -> int:
+        own = path.replace(os.sep, '/').split('/')
+        own = own if with_name else own[:-1]
+        count = 0
+        while count < min(len(own), len(parts)) and own[-1 - count].lower() == parts[-1 - count].lower():
+            count += 1
+        return count
+
+    best = max(map(agreement, paths))
+    return [path for path in paths if agreement(path) == best]

@@ -1,0 +1,213 @@
+"""Records of annotated images: their files, names, splits and masks, and warnings about the annotations."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from absl import logging
+
+from deeplab.datasets import build_data, file_pairs, folder_splits, pairs
+from deeplab.datasets.annotations import formats, image_search, label_classes, labelme
+from deeplab.datasets.annotations.label_classes import LabelClasses
+from deeplab.datasets.annotations.masks import AnnotationMask
+from deeplab.datasets.annotations.shapes import AnnotatedImage, AnnotationSet
+from deeplab.errors import DataError
+from deeplab.options import BuildFolderOptions
+from deeplab.utils.names import shown
+from deeplab.wording import option
+
+_SHOWN = 3  # number of texts with paths that a message lists
+_LONGEST = 500  # characters of such a text
+_BESIDE_IMAGES = ('annotations', 'ann', 'labels')  # folders that are often beside one of images
+
+
+@dataclasses.dataclass(frozen=True)
+class Annotated:
+    """The records of annotated images.
+
+    Attributes:
+      classes: the classes.
+      splits: the records of each split.
+    """
+
+    classes: LabelClasses
+    splits: dict[str, list[pairs.Item]]
+
+
+def find(options: BuildFolderOptions, names: Sequence[str] | None, ignore_label: int) -> Annotated:
+    """Reads annotations, and finds their images.
+
+    Args:
+      options: the input.
+      names: names of the classes in order; None to take those of the annotations.
+      ignore_label: id of pixels that are excluded from loss and metrics.
+
+    Raises:
+      OptionError: The labels do not fit the options.
+      DataError: Annotations are broken or of no known format, images are missing or annotated twice.
+    """
+    path = options.annotations or ''
+    annotations = formats.read(path)
+    logging.info("'%s' contains %s of %d images.", path, annotations.format, len(annotations.images))
+    classes = label_classes.of(annotations, options, names, ignore_label)
+    if options.image_folder != BuildFolderOptions.image_folder:
+        build_data.require_folder(options.image_folder, 'BuildFolderOptions.image_folder')
+    roots = _roots(path, options)
+    painted = [image.painted.path for image in annotations.images if image.painted is not None]
+    search = image_search.ImageSearch(roots, [*painted, *annotations.not_images])
+    found = _with_images(annotations.images, search, options)
+    files = [file for _, file in found]
+    stems = _stems(files, roots)
+    masks = {
+        stem: AnnotationMask(annotated, file, classes)
+        for stem, (annotated, file) in sorted(zip(stems, found, strict=True), key=lambda pair: pair[0])
+    }
+    items = {stem: _item(stem, mask) for stem, mask in masks.items()}
+    named = {stem: mask.annotated.split for stem, mask in masks.items()}
+    splits = folder_splits.split(list(items), options, named)
+    _log(annotations, [annotated for annotated, _ in found], search.beside(files), options)
+    return Annotated(classes, {split: [items[stem] for stem in listed] for split, listed in splits.items()})
+
+
+def _item(name: str, mask: AnnotationMask) -> pairs.Item:
+    """Returns the record of an annotated image."""
+    embedded = labelme.embedded_image if mask.is_embedded else None
+    return pairs.Item(mask.image, mask.path, name, mask, embedded)
+
+
+def log_drawing(splits: Mapping[str, Sequence[pairs.Item]], counts: np.ndarray, options: BuildFolderOptions) -> None:
+    """Warns of shapes beyond their images, once all masks were read.
+
+    Args:
+      splits: the records.
+      counts: [256], pixels of each id in all masks.
+      options: the input.
+    """
+    masks = {
+        item.name: item.source for items in splits.values() for item in items if isinstance(item.source, AnnotationMask)
+    }
+    for text, numbers in (
+        (
+            '%d shapes reach beyond their images and were clipped, in %d images: %s.',
+            {n: m.clipped for n, m in masks.items()},
+        ),
+        ('%d shapes cover no pixel, in %d images: %s.', {n: m.empty for n, m in masks.items()}),
+    ):
+        affected = [name for name, number in numbers.items() if number]
+        if affected:
+            logging.warning(text, sum(numbers.values()), len(affected), file_pairs.named(affected))
+    fill = next((mask.classes.fill for mask in masks.values()), None)
+    if fill is not None and not counts[fill] and options.unlabeled == label_classes.BACKGROUND:
+        logging.warning(
+            'No pixel is without a label, so that the class %s has none. %s leaves it out.',
+            label_classes.BACKGROUND,
+            option('BuildFolderOptions.unlabeled', label_classes.IGNORED),
+        )
+
+
+def _roots(path: str, options: BuildFolderOptions) -> list[str]:
+    """Returns the folders that are searched for images."""
+    folder = path if os.path.isdir(path) else os.path.dirname(path) or '.'
+    parent, name = os.path.split(os.path.abspath(folder))
+    roots = [options.image_folder, folder]
+    if name.lower() in _BESIDE_IMAGES:
+        roots.append(os.path.join(parent, 'images'))
+    return list(dict.fromkeys(filter(os.path.isdir, roots)))
+
+
+def _with_images(
+    annotated: Iterable[AnnotatedImage], search: image_search.ImageSearch, options: BuildFolderOptions
+) -> list[tuple[AnnotatedImage, str]]:
+    """Returns annotations with the files of their images.
+
+    Raises:
+      DataError: Images are missing, not unique, or annotated twice.
+    """
+    found: list[tuple[AnnotatedImage, str]] = []
+    missing, several, twice = [], [], []
+    earlier: dict[str, AnnotatedImage] = {}
+    for image in annotated:
+        paths = search.find(image)
+        if len(paths) > 1:
+            several.append(f'{image.names[0]} ({" or ".join(paths[:2])})')
+        elif not paths and image.embedded is None:
+            missing.append(image.names[0])
+        elif paths and (other := earlier.setdefault(os.path.realpath(paths[0]), image)) is not image:
+            twice.append(f"{paths[0]} ('{other.path}' and '{image.path}')")
+        else:
+            found.append((image, paths[0] if paths else image.embedded or ''))
+    total = len(found) + len(missing) + len(several) + len(twice)
+    if several:
+        raise DataError(
+            f'The images of {len(several)} of {total} annotations are not unique, since files in several folders have '
+            f'their names: {_listed(several)}. Remove the others, or set '
+            f'{option("BuildFolderOptions.image_folder")} to the folder that is meant.'
+        )
+    if twice:
+        raise DataError(f'{len(twice)} images have two annotations: {_listed(twice)}. Remove one of each.')
+    if missing and (not options.allow_unmatched or not found):
+        raise DataError(
+            f'The images of {len(missing)} of {total} annotations are missing: {file_pairs.named(missing)}. Set '
+            f'{option("BuildFolderOptions.image_folder")}, or leave them out with '
+            f'{option("BuildFolderOptions.allow_unmatched", True)}.'
+        )
+    if missing:
+        logging.warning(
+            '%d of %d annotations were left out, because their images are missing: %s.',
+            len(missing),
+            total,
+            file_pairs.named(missing),
+        )
+    return found
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """Returns at most three texts with paths, and how many there are beside them."""
+    more = f' and {len(texts) - _SHOWN} more' if len(texts) > _SHOWN else ''
+    return ', '.join(shown(text, _LONGEST) for text in texts[:_SHOWN]) + more
+
+
+def _stems(files: Sequence[str], roots: Sequence[str]) -> list[str]:
+    """Returns the paths of images without extension, relative to the first root that has all, or to what they share.
+
+    Raises:
+      DataError: Two are the same except for their extension.
+    """
+    paths = [os.path.abspath(file) for file in files]
+    candidates = [os.path.abspath(root) for root in roots]
+    candidates.append(os.path.commonpath([os.path.dirname(path) for path in paths]))
+    base = next(root for root in candidates if all(os.path.commonpath([root, path]) == root for path in paths))
+    stems = [os.path.splitext(os.path.relpath(path, base))[0].replace(os.sep, '/') for path in paths]
+    if len(set(stems)) < len(stems):
+        stem = collections.Counter(stems).most_common(1)[0][0]
+        first, second = [file for file, own in zip(files, stems, strict=True) if own == stem][:2]
+        raise DataError(f"'{first}' and '{second}' have the same name except for the extension. Rename one of them.")
+    return stems
+
+
+def _log(
+    annotations: AnnotationSet, found: Sequence[AnnotatedImage], others: Sequence[str], options: BuildFolderOptions
+) -> None:
+    """Warns of what was left out, and of images without shapes or annotation."""
+    if annotations.left_out:
+        parts = ', '.join(f'{number} x {reason}' for reason, number in sorted(annotations.left_out.items()))
+        logging.warning('Left out of the annotations: %s.', parts)
+    bare = [image.names[0] for image in found if image.painted is None and not image.shapes]
+    if bare:
+        logging.warning(
+            '%d of %d images have no shape: all of their pixels become %s: %s.',
+            len(bare),
+            len(found),
+            options.unlabeled,
+            file_pairs.named(bare),
+        )
+    if others:
+        logging.warning(
+            '%d images beside the annotated ones have no annotation and are left out: %s.',
+            len(others),
+            file_pairs.named(others),
+        )

@@ -1,0 +1,209 @@
+"""From the labels of a tool to the classes of a data set: their order, names and colors, merged and dropped ones."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from deeplab.datasets import palettes
+from deeplab.datasets.annotations import reading
+from deeplab.datasets.annotations.shapes import AnnotationSet, Color
+from deeplab.errors import DataError, OptionError
+from deeplab.options import BuildFolderOptions
+from deeplab.utils.names import shown
+from deeplab.wording import option
+
+BACKGROUND = 'background'
+IGNORED = 'ignore'
+_ALL_OTHERS = '*'
+_MOST_CLASSES = 256
+_SHOWN = 10  # number of labels that a message names
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelClasses:
+    """The classes that follow from the labels of annotations.
+
+    Attributes:
+      names: name of each class.
+      colors: color of each class; None for those without one.
+      ids: id of each label; None for labels whose shapes are left out.
+      fill: id of pixels without a label.
+    """
+
+    names: tuple[str, ...]
+    colors: tuple[Color | None, ...]
+    ids: Mapping[str, int | None]
+    fill: int
+
+    def palette(self) -> np.ndarray | None:
+        """Returns a color for each class, [n, 3] uint8; None if the tool has no colors."""
+        if not any(self.colors):
+            return None
+        palette = palettes.bit_shift_palette(len(self.names))
+        for number, color in enumerate(self.colors):
+            if color is not None:
+                palette[number] = color
+        return palette
+
+
+def is_background(name: str) -> bool:
+    """Returns whether a label means the background: background, _background_, Background, ..."""
+    return name.strip('_').lower() == BACKGROUND
+
+
+def is_ignored(name: str) -> bool:
+    """Returns whether a label means pixels that are excluded from loss and metrics: ignore, __ignore__, ..."""
+    return name.strip('_').lower() == IGNORED
+
+
+def of(
+    annotations: AnnotationSet, options: BuildFolderOptions, names: Sequence[str] | None, ignore: int
+) -> LabelClasses:
+    """Assigns ids to labels.
+
+    Without names, the classes are: background, if unlabeled pixels are one; the tool's classes in its order; then
+    further labels, sorted. Classes that labels are mapped to take the place of the first of these labels.
+
+    Args:
+      annotations: the annotations.
+      options: the mapping of labels, and what unlabeled pixels become.
+      names: names of the classes in order; None to take those of the annotations.
+      ignore: id of pixels that are excluded from loss and metrics.
+
+    Raises:
+      OptionError: A mapping is wrong.
+      DataError: Labels are not among the names, or there are too many.
+    """
+    mapping = read_map(options.label_map)
+    used: collections.Counter[str] = collections.Counter()
+    for image in annotations.images:
+        used += image.labels()
+    with_background = options.unlabeled == BACKGROUND
+    stated = [
+        label.name
+        for label in annotations.labels
+        if with_background or not is_background(label.name) or label.name in used
+    ]
+    further = sorted(used.keys() - set(stated))
+    _require_known(mapping, {*stated, *further})
+    targets = {label: _target(label, mapping, names) for label in (*stated, *further)}
+    if names is None:
+        ordered = dict.fromkeys(target for target in targets.values() if target and not is_ignored(target))
+        background = next(filter(is_background, ordered), BACKGROUND)
+        classes = tuple(dict.fromkeys([*([background] if with_background else []), *ordered]))
+    else:
+        classes = tuple(name for name in names if not is_ignored(name))
+        _require_among(classes, {label: targets[label] for label in targets if label in used}, used)
+    if not classes or len(classes) > _MOST_CLASSES:
+        raise DataError(f'The annotations have {len(classes)} classes; there must be 1 to {_MOST_CLASSES}.')
+    fill = _background_id(classes) if with_background else ignore
+    ids = {label: _id_of(targets[label], classes, ignore) for label in targets if label in used}
+    return LabelClasses(classes, _colors(classes, annotations, targets), ids, fill)
+
+
+def read_map(entries: Sequence[str]) -> dict[str, str]:
+    """Returns the mapping of labels to classes that 'LABEL=CLASS' states, or one file with such lines.
+
+    Raises:
+      OptionError: An entry has another form, or a label occurs twice.
+    """
+    if len(entries) == 1 and '=' not in entries[0]:
+        try:
+            lines = reading.load(entries[0]).content
+        except DataError as error:
+            raise OptionError(f'{option("BuildFolderOptions.label_map", entries)}: {error}.') from None
+        if isinstance(lines, Mapping):
+            return {str(label): str(target or '') for label, target in lines.items()}
+        entries = [line for line in str(lines).splitlines() if line.strip()]
+    found: dict[str, str] = {}
+    for entry in entries:
+        label, equals, target = entry.rpartition('=')
+        if not equals or not label.strip() or label.strip() in found:
+            reason = 'occurs twice' if label.strip() in found else 'is not LABEL=CLASS'
+            raise OptionError(
+                f"{option('BuildFolderOptions.label_map')}: '{shown(entry)}' {reason}. Write LABEL=CLASS, "
+                f'LABEL={IGNORED} for pixels to exclude, or LABEL= to leave out its shapes.'
+            )
+        found[label.strip()] = target.strip()
+    return found
+
+
+def _target(label: str, mapping: Mapping[str, str], names: Sequence[str] | None) -> str:
+    """Returns the class that a label is mapped to; empty if its shapes are left out."""
+    if label in mapping:
+        return mapping[label]
+    is_class = names is not None and any(_is_same(label, name) for name in names)
+    return label if is_class or is_ignored(label) else mapping.get(_ALL_OTHERS, label)
+
+
+def _is_same(label: str, name: str) -> bool:
+    return label == name or (is_background(label) and is_background(name))
+
+
+def _id_of(target: str, classes: Sequence[str], ignore: int) -> int | None:
+    if not target:
+        return None
+    if is_ignored(target):
+        return ignore
+    return next(number for number, name in enumerate(classes) if _is_same(target, name))
+
+
+def _background_id(classes: Sequence[str]) -> int:
+    """Returns the id of the class of unlabeled pixels."""
+    for number, name in enumerate(classes):
+        if is_background(name):
+            return number
+    more = f'{BACKGROUND},{",".join(classes)}'
+    raise OptionError(
+        f'Pixels without a label become the class {BACKGROUND}, which is not among the classes. Add it, such as '
+        f'{option("BuildFolderOptions.class_names", more)}, or exclude these pixels with '
+        f'{option("BuildFolderOptions.unlabeled", IGNORED)}.'
+    )
+
+
+def _require_known(mapping: Mapping[str, str], labels: set[str]) -> None:
+    """Raises `OptionError` if a mapped label does not occur."""
+    lost = sorted(mapping.keys() - labels - {_ALL_OTHERS})
+    if lost:
+        raise OptionError(
+            f'{option("BuildFolderOptions.label_map")} names labels that the annotations do not have: {_listed(lost)}. '
+            f'They have: {_listed(sorted(labels))}.'
+        )
+
+
+def _require_among(classes: Sequence[str], targets: Mapping[str, str], used: Mapping[str, int]) -> None:
+    """Raises `DataError` if a label is mapped to something that is no class."""
+    wrong = [
+        label
+        for label, target in targets.items()
+        if target and not is_ignored(target) and not any(_is_same(target, name) for name in classes)
+    ]
+    if wrong:
+        parts = [f'{shown(label)} ({used[label]} shapes)' for label in wrong]
+        example = option('BuildFolderOptions.label_map', f'{wrong[0]}={classes[0]}')
+        raise DataError(
+            f'{len(wrong)} labels are not among the classes ({_listed(classes)}): {_listed(parts)}. Add them to '
+            f"{option('BuildFolderOptions.class_names')}, or map them: {example}, '{wrong[0]}={IGNORED}' to "
+            f"exclude their pixels, '{wrong[0]}=' to leave them out, '{_ALL_OTHERS}=' for all others."
+        )
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = f' and {len(texts) - _SHOWN} more' if len(texts) > _SHOWN else ''
+    return ', '.join(texts[:_SHOWN]) + more
+
+
+def _colors(classes: Sequence[str], annotations: AnnotationSet, targets: Mapping[str, str]) -> tuple[Color | None, ...]:
+    """Returns the color of each class: that of the label of its name, or else of the first label that becomes it."""
+    by_label = {label.name: label.color for label in annotations.labels if label.color is not None}
+    found = []
+    for name in classes:
+        own = [label for label, target in targets.items() if target and _is_same(target, name)]
+        own.sort(key=lambda label: label != name)
+        color = next((by_label[label] for label in own if label in by_label), None)
+        found.append((0, 0, 0) if color is None and by_label and is_background(name) else color)
+    return tuple(found)

@@ -1,0 +1,170 @@
+"""Label Studio: one JSON file of all tasks."""
+
+from __future__ import annotations
+
+import collections
+import os
+import re
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from deeplab.datasets.annotations import rasterizer, reading, run_lengths
+from deeplab.datasets.annotations.reading import Document, Format
+from deeplab.datasets.annotations.shapes import AnnotatedImage, AnnotationSet, Bitmap, Ellipse, Geometry, Polygon, Shape
+from deeplab.errors import DataError
+from deeplab.options import IMAGE_FORMATS
+
+NAME = 'Label Studio JSON'
+_AREAS = ('brush', 'polygon', 'rectangle', 'ellipse')
+_NOT_SHAPES = ('labels', 'choices', 'textarea', 'relation', 'rating', 'taxonomy', 'number')
+_UPLOAD = re.compile(r'^[0-9a-f]{8}-(?=.)')  # what Label Studio puts before the name of an uploaded file
+
+
+def _recognizes(document: Document) -> bool:
+    tasks = document.content
+    return (
+        isinstance(tasks, list)
+        and bool(tasks)
+        and all(isinstance(task, Mapping) for task in tasks)
+        and all(isinstance(task.get('data'), Mapping) and _annotations(task) is not None for task in tasks)
+    )
+
+
+def _annotations(task: Mapping[str, Any]) -> list[Any] | None:
+    """Returns the annotations of a task, which older versions call completions; None if it has no such list."""
+    found = task.get('annotations', task.get('completions'))
+    return found if isinstance(found, list) else None
+
+
+def _parse(document: Document) -> AnnotationSet:
+    """Reads a file.
+
+    Coordinates are percentages of original_width and original_height. Later results cover earlier ones. Of several
+    annotations of a task, the one that is marked as ground truth counts, or else the newest; canceled ones do not.
+
+    Source: labelstud.io, "Label Studio JSON format of annotated tasks", and the tags BrushLabels, PolygonLabels,
+      RectangleLabels and EllipseLabels.
+    """
+    images = []
+    left_out: collections.Counter[str] = collections.Counter()
+    for number, task in enumerate(document.content, start=1):
+        with reading.within(f'task {task.get("id", number)}'):
+            valid = [found for found in _annotations(task) or [] if not found.get('was_cancelled')]
+            if not valid:
+                left_out['task without an annotation'] += 1
+                continue
+            if len(valid) > 1:
+                left_out['further annotation of a task'] += len(valid) - 1
+            images.append(_image(task, max(valid, key=_rank), document, left_out))
+    return AnnotationSet(NAME, images, left_out=left_out)
+
+
+def _rank(annotation: Mapping[str, Any]) -> tuple[bool, str]:
+    """Returns what decides which annotation of a task counts."""
+    date = annotation.get('updated_at') or annotation.get('created_at') or ''
+    return bool(annotation.get('ground_truth')), str(date)
+
+
+def _image(
+    task: Mapping[str, Any], annotation: Mapping[str, Any], document: Document, left_out: collections.Counter[str]
+) -> AnnotatedImage:
+    """Reads one task."""
+    results = annotation['result']
+    sizes = {
+        reading.size(result.get('original_height'), result.get('original_width'))
+        for result in results
+        if result.get('original_width')
+    }
+    if len(sizes) > 1:
+        raise DataError(f'its results state different sizes of the image: {sorted(map(str, sizes))}')
+    labels = {result.get('id'): result for result in results if result.get('type') == 'labels'}
+    size, shapes = next(iter(sizes), None), []
+    for number, result in enumerate(results, start=1):
+        kind = str(result.get('type', '')).removesuffix('labels')
+        if result.get('type') in _NOT_SHAPES:
+            continue
+        if kind not in _AREAS:
+            left_out[f'{result.get("type")} without an area'] += 1
+            continue
+        with reading.within(f'result {number}'):
+            if (label := _label(result, labels.get(result.get('id')))) is None:
+                left_out[f'{kind} without a label'] += 1
+            elif (geometry := _geometry(kind, result, size)) is None:
+                left_out[f'{kind} without an area'] += 1
+            else:
+                shapes.append(Shape(label, geometry))
+    names = tuple(dict.fromkeys(_names(task)))
+    if not names:
+        raise DataError("its 'data' does not name an image")
+    return AnnotatedImage(document.path, f"image '{names[0]}'", names, (document.folder,), size, tuple(shapes))
+
+
+def _label(result: Mapping[str, Any], further: Mapping[str, Any] | None) -> str | None:
+    """Returns the label of a result, which may be in another result of the same id; None for none."""
+    for found in (result, further):
+        if found is None:
+            continue
+        for key, value in found['value'].items():
+            if key.endswith('labels') and isinstance(value, list) and value:
+                return reading.text(value[0])
+    return None
+
+
+def _geometry(kind: str, result: Mapping[str, Any], size: tuple[int, int] | None) -> Geometry | None:
+    """Returns the area of a result; None if it has none."""
+    if size is None:
+        raise DataError('original_width and original_height are missing')
+    if result.get('image_rotation'):
+        raise DataError(
+            f'the image was rotated by {result["image_rotation"]} degrees in Label Studio. Rotate the file instead'
+        )
+    height, width = size
+    value = result['value']
+    if kind == 'brush':
+        encoded = value['rle']
+        return Bitmap(lambda: run_lengths.of_label_studio(encoded, height, width))
+    if kind == 'polygon':
+        ring = reading.points(value['points']) * (width / 100, height / 100)
+        return Polygon((ring,)) if reading.has_area(ring) else None
+    x, y = reading.number(value['x']) * width / 100, reading.number(value['y']) * height / 100
+    rotation = reading.number(value.get('rotation') or 0)
+    if kind == 'rectangle':
+        across, down = reading.number(value['width']) * width / 100, reading.number(value['height']) * height / 100
+        return rasterizer.box(x, y, across, down, rotation)
+    radii = reading.number(value['radiusX']) * width / 100, reading.number(value['radiusY']) * height / 100
+    return Ellipse(x, y, *radii, rotation=rotation) if min(radii) > 0 else None
+
+
+def _names(task: Mapping[str, Any]) -> Iterator[str]:
+    """Yields possible names of a task's image: paths, and names without what Label Studio adds to them."""
+    texts = [value for value in task['data'].values() if isinstance(value, str) and value]
+    for text in sorted(texts, key=lambda text: not _is_image(text)):
+        path = _path(text)
+        yield path
+        name = path.replace('\\', '/').rpartition('/')[2]
+        yield _UPLOAD.sub('', name)
+        if _is_image(text):
+            break
+    if isinstance(task.get('file_upload'), str) and task['file_upload']:
+        yield task['file_upload']
+        yield _UPLOAD.sub('', task['file_upload'])
+
+
+def _path(text: str) -> str:
+    """Returns the path in an address: of a file, of /data/local-files/?d=PATH, or of an address in the network."""
+    parts = urllib.parse.urlsplit(text)
+    local = urllib.parse.parse_qs(parts.query).get('d')
+    if local:
+        return local[0]
+    if parts.scheme in ('http', 'https', 's3', 'gs', 'azure-blob', 'file') or parts.path.startswith('/data/'):
+        return urllib.parse.unquote(parts.path).lstrip('/')
+    return text
+
+
+def _is_image(text: str) -> bool:
+    """Returns whether a text ends as the path of an image does."""
+    return os.path.splitext(_path(text))[1][1:].lower() in IMAGE_FORMATS
+
+
+FORMAT = Format(NAME, 'a JSON list of tasks with "data" and "annotations"', _recognizes, _parse)

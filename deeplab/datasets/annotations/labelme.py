@@ -1,0 +1,105 @@
+"""labelme: one JSON file beside each image."""
+
+from __future__ import annotations
+
+import base64
+import collections
+import io
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from deeplab.datasets.annotations import reading
+from deeplab.datasets.annotations.reading import Document, Format
+from deeplab.datasets.annotations.shapes import AnnotatedImage, AnnotationSet, Bitmap, Box, Ellipse, Polygon, Shape
+from deeplab.errors import DataError
+
+NAME = 'labelme JSON'
+_POLYGONS = (None, '', 'polygon', 'rotation', 'quadrilateral', 'oriented_rectangle')  # the last three by its offspring
+
+
+def _recognizes(document: Document) -> bool:
+    return document.has(shapes=list) and 'imagePath' in document.content
+
+
+def _parse(document: Document) -> AnnotationSet:
+    """Reads a file.
+
+    Whole coordinates are the centers of pixels, and areas are drawn with their border by Pillow's ImageDraw; later
+    shapes cover earlier ones. `group_id` joins shapes to one instance, which has no meaning for classes.
+
+    Source: labelme's shape_to_mask and shapes_to_label (labelme/utils/shape.py), which its labelme2voc uses.
+    """
+    content = document.content
+    left_out: collections.Counter[str] = collections.Counter()
+    shapes = []
+    for number, shape in enumerate(content['shapes'], start=1):
+        with reading.within(f'shape {number}'):
+            geometry = _geometry(shape)
+            if geometry is None:
+                left_out[f'{shape.get("shape_type") or "polygon"} without an area'] += 1
+            else:
+                shapes.append(Shape(reading.text(shape['label']), geometry))
+    own_name = os.path.splitext(document.name)[0]
+    stated = content['imagePath']
+    names = (stated, own_name) if isinstance(stated, str) and stated else (own_name,)
+    image = AnnotatedImage(
+        document.path,
+        '',
+        names,
+        (document.folder,),
+        reading.size(content.get('imageHeight'), content.get('imageWidth')),
+        tuple(shapes),
+        embedded=document.path if content.get('imageData') else None,
+    )
+    return AnnotationSet(NAME, [image], left_out=left_out)
+
+
+def _geometry(shape: Mapping[str, Any]) -> Polygon | Box | Ellipse | Bitmap | None:
+    """Returns the area of a shape; None if it has none."""
+    kind = shape.get('shape_type')
+    if kind not in (*_POLYGONS, 'rectangle', 'circle', 'mask'):
+        return None
+    found = reading.points(shape['points'])
+    if kind in _POLYGONS:
+        return Polygon((found,), with_border=True) if reading.has_area(found) else None
+    if len(found) < 2:
+        raise DataError(f'its shape_type is {kind}, which has two points, but it has {len(found)}')
+    (x0, y0), (x1, y1) = found[:2].tolist()
+    if kind == 'rectangle':
+        (left, top), (right, bottom) = found.min(0).tolist(), found.max(0).tolist()
+        return Box(left, top, right, bottom)
+    if kind == 'circle':
+        radius = math.hypot(x1 - x0, y1 - y0)
+        return Ellipse(x0, y0, radius, radius, with_border=True)
+    encoded = shape['mask']
+    return Bitmap(lambda: _mask(encoded), int(x0), int(y0))
+
+
+def _mask(encoded: str) -> np.ndarray:
+    """Returns the pixels of a mask that is stored as a PNG in base64: [h, w] bool."""
+    with reading.within('mask'):
+        content = base64.b64decode(encoded, validate=True)
+        try:
+            with Image.open(io.BytesIO(content), formats=('PNG',)) as image:
+                return np.asarray(image.convert('L') if image.mode != '1' else image) > 0
+        except (UnidentifiedImageError, OSError, SyntaxError) as error:
+            raise DataError(f'it is not a PNG ({error})') from None
+
+
+def embedded_image(path: str) -> bytes:
+    """Returns the image that a file contains.
+
+    Raises:
+      DataError: It contains none.
+    """
+    content = reading.load(path).content
+    with reading.within('imageData'):
+        return base64.b64decode(content['imageData'], validate=True)
+
+
+FORMAT = Format(NAME, 'JSON files with "shapes" and "imagePath", one for each image', _recognizes, _parse)

@@ -1,0 +1,102 @@
+"""Mask sources: the masks of annotated images, drawn when their records are built."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from deeplab.datasets import color_tables, images, mask_sources, orientation
+from deeplab.datasets.annotations import labelme, rasterizer, reading
+from deeplab.datasets.annotations.label_classes import LabelClasses
+from deeplab.datasets.annotations.shapes import AnnotatedImage, PaintedMask
+from deeplab.errors import DataError
+
+_FORMAT = 1  # to be raised when the same annotations become other masks
+_LARGEST = 2**28  # pixels
+
+
+@dataclasses.dataclass
+class AnnotationMask:
+    """The mask of an annotated image, as a `mask_sources.MaskSource`.
+
+    Attributes:
+      annotated: the annotation.
+      image: path of the image, or of the file that contains it.
+      classes: ids of its labels.
+      clipped: number of shapes that reach beyond the image, once the mask was made.
+      empty: number of shapes that cover no pixel, once the mask was made.
+    """
+
+    annotated: AnnotatedImage
+    image: str
+    classes: LabelClasses
+    clipped: int = 0
+    empty: int = 0
+
+    @property
+    def path(self) -> str:
+        """The file from which the mask is made."""
+        return self.annotated.path if self.annotated.painted is None else self.annotated.painted.path
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the image is in the file of the annotation."""
+        return self.image == self.annotated.embedded
+
+    @property
+    def key(self) -> str:
+        """A text that differs if the same files would become other masks."""
+        painted = self.annotated.painted
+        colors = None if painted is None else (sorted(painted.colors.items()), sorted(painted.indices.items()))
+        values = (_FORMAT, self.annotated.place, self.classes.fill, sorted(self.classes.ids.items()), colors)
+        return f'annotation {mask_sources.digest(repr(values).encode("utf-8", "surrogateescape"))}'
+
+    def mask(self, path: str) -> bytes:
+        """Returns the mask as a PNG of ids.
+
+        Args:
+          path: `self.path`.
+
+        Raises:
+          DataError: A part of the annotation is broken.
+        """
+        if self.annotated.painted is not None:
+            return _painted(path, self.annotated.painted, self.classes)
+        if not self.annotated.place:
+            return self._drawn()
+        with reading.within(self.annotated.place):
+            return self._drawn()
+
+    def image_contents(self) -> bytes:
+        """Returns the content of the image file; raises `DataError` if it cannot be read."""
+        return labelme.embedded_image(self.image) if self.is_embedded else mask_sources.contents(self.image)
+
+    def _drawn(self) -> bytes:
+        size = self.annotated.size
+        if size is None:
+            header = images.read_header(self.image_contents())
+            size = orientation.shown_size(header.size, header.orientation)
+        if size[0] * size[1] > _LARGEST:
+            raise DataError(f'it is for an image of {size[0]} x {size[1]} pixels; {_LARGEST} in all are allowed')
+        drawing = rasterizer.draw(self.annotated.shapes, self.classes.ids, size, self.classes.fill)
+        self.clipped, self.empty = drawing.clipped, drawing.empty
+        return images.encode_png(drawing.ids)
+
+
+def _painted(path: str, painted: PaintedMask, classes: LabelClasses) -> bytes:
+    """Returns a painted mask as a PNG of ids."""
+
+    def id_of(label: str | None) -> int:
+        class_id = classes.fill if label is None else classes.ids[label]
+        return classes.fill if class_id is None else class_id
+
+    content = mask_sources.contents(path)
+    mask = images.read_mask(content)
+    others = classes.fill if painted.allows_others else None
+    if mask.mode in ('RGB', 'RGBA') or (mask.is_palette and painted.colors):
+        entries = [
+            color_tables.Entry(id_of(label), (code >> 16, code >> 8 & 255, code & 255))
+            for code, label in painted.colors.items()
+        ]
+        return color_tables.ColorTable(entries, others=others).as_ids(content)
+    ids = {value: id_of(label) for value, label in painted.indices.items()}
+    return mask_sources.IdTable(ids, others).as_ids(content)

@@ -1,0 +1,242 @@
+"""Rasterizer: masks of class ids from shapes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from deeplab.datasets.annotations.shapes import Bitmap, Box, Ellipse, Geometry, Polygon, Shape
+from deeplab.errors import DataError
+from deeplab.utils.names import shown
+
+_FARTHEST = 2**30  # coordinates beyond are moved here, so that products of them can be computed
+_TOLERANCE = 1.0  # pixels that a shape may reach beyond its image without being counted as clipped
+
+
+@dataclasses.dataclass(frozen=True)
+class Region:
+    """A rectangle of an image, and which of its pixels are covered.
+
+    Attributes:
+      top: its first row.
+      left: its first column.
+      covered: [h, w] bool; may be empty.
+    """
+
+    top: int
+    left: int
+    covered: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Drawing:
+    """A mask.
+
+    Attributes:
+      ids: [h, w] uint8.
+      clipped: number of shapes that reach beyond the image.
+      empty: number of shapes that cover no pixel of the image.
+    """
+
+    ids: np.ndarray
+    clipped: int
+    empty: int
+
+
+def draw(shapes: Sequence[Shape], ids: Mapping[str, int | None], size: tuple[int, int], fill: int) -> Drawing:
+    """Draws shapes over each other, by their order and then by their place in the list.
+
+    Args:
+      shapes: the shapes.
+      ids: id of each label; None for labels that are not drawn.
+      size: height and width.
+      fill: id of pixels without a shape.
+
+    Raises:
+      DataError: A bitmap is broken.
+    """
+    canvas = np.full(size, fill, np.uint8)
+    clipped = empty = 0
+    for number, shape in sorted(enumerate(shapes, start=1), key=lambda pair: pair[1].order):
+        class_id = ids[shape.label]
+        if class_id is None:
+            continue
+        try:
+            region, is_clipped = region_of(shape.geometry, size)
+        except DataError as error:
+            raise DataError(f"shape {number} ('{shown(shape.label)}'): {error}") from None
+        clipped += is_clipped
+        empty += not region.covered.any()
+        height, width = region.covered.shape
+        canvas[region.top : region.top + height, region.left : region.left + width][region.covered] = class_id
+    return Drawing(canvas, clipped, empty)
+
+
+def region_of(geometry: Geometry, size: tuple[int, int]) -> tuple[Region, bool]:
+    """Returns the pixels of an image that an area covers, and whether the area reaches beyond the image.
+
+    Args:
+      geometry: the area.
+      size: height and width of the image.
+
+    Raises:
+      DataError: A bitmap is broken.
+    """
+    if isinstance(geometry, Bitmap):
+        return _of_bitmap(geometry, size)
+    bounds = _bounds(geometry)
+    left, top, right, bottom = bounds
+    height, width = size
+    is_clipped = min(left, top) < -_TOLERANCE or right > width + _TOLERANCE or bottom > height + _TOLERANCE
+    window = _window(bounds, size)
+    if isinstance(geometry, Polygon):
+        draw_ring = _with_border if geometry.with_border else _of_centers
+        covered = np.zeros((window[3] - window[1], window[2] - window[0]), bool)
+        for ring in geometry.rings:
+            covered |= draw_ring(ring, window)
+        for hole in geometry.holes:
+            covered &= ~draw_ring(hole, window)
+    elif isinstance(geometry, Box):
+        covered = _drawn('rectangle', np.array(bounds).reshape(2, 2), window)
+    elif geometry.with_border:
+        covered = _drawn('ellipse', np.array(bounds).reshape(2, 2), window)
+    else:
+        covered = _of_ellipse(geometry, window)
+    return Region(window[1], window[0], covered), bool(is_clipped)
+
+
+def box(x: float, y: float, width: float, height: float, rotation: float = 0.0, about_center: bool = False) -> Polygon:
+    """Returns a rectangle, whose corners are those of pixels if they are whole numbers.
+
+    Args:
+      x: left side before the rotation.
+      y: upper side before the rotation.
+      width: its width.
+      height: its height.
+      rotation: clockwise, in degrees.
+      about_center: whether it is rotated about its center, rather than about its upper left corner.
+    """
+    corners = np.array([(x, y), (x + width, y), (x + width, y + height), (x, y + height)], np.float64)
+    if rotation:
+        pivot = corners.mean(0) if about_center else corners[0]
+        angle = math.radians(rotation)
+        turn = np.array([(math.cos(angle), math.sin(angle)), (-math.sin(angle), math.cos(angle))])
+        corners = pivot + (corners - pivot) @ turn
+    return Polygon((corners,))
+
+
+def _bounds(geometry: Polygon | Box | Ellipse) -> tuple[float, float, float, float]:
+    """Returns the first and last x and y: left, top, right, bottom."""
+    if isinstance(geometry, Box):
+        left, right = sorted((geometry.left, geometry.right))
+        top, bottom = sorted((geometry.top, geometry.bottom))
+    elif isinstance(geometry, Ellipse):
+        angle = math.radians(geometry.rotation)
+        half_width = math.hypot(geometry.radius_x * math.cos(angle), geometry.radius_y * math.sin(angle))
+        half_height = math.hypot(geometry.radius_x * math.sin(angle), geometry.radius_y * math.cos(angle))
+        left, right = geometry.x - half_width, geometry.x + half_width
+        top, bottom = geometry.y - half_height, geometry.y + half_height
+    else:
+        points = np.concatenate(geometry.rings)
+        (left, top), (right, bottom) = points.min(0), points.max(0)
+    return float(left), float(top), float(right), float(bottom)
+
+
+def _window(bounds: tuple[float, float, float, float], size: tuple[int, int]) -> tuple[int, int, int, int]:
+    """Returns the part of the image that may be covered: left, top, right, bottom, the last two excluded."""
+    height, width = size
+    left, right = (int(min(max(value, -2), width + 2)) for value in (bounds[0], bounds[2]))
+    top, bottom = (int(min(max(value, -2), height + 2)) for value in (bounds[1], bounds[3]))
+    left, top = min(max(left - 1, 0), width), min(max(top - 1, 0), height)
+    return left, top, max(min(right + 2, width), left), max(min(bottom + 2, height), top)
+
+
+def _of_centers(ring: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarray:
+    """Returns the pixels of a window whose centers are inside a polygon by the even-odd rule.
+
+    A row of centers crosses the polygon's edges; a pixel is inside if the number of crossings left of its center is
+    odd.
+
+    Args:
+      ring: [n, 2] float64, x and y.
+      window: columns and rows: left, top, right, bottom.
+
+    Returns:
+      [h, w] bool.
+    """
+    left, top, right, bottom = window
+    height, width = bottom - top, right - left
+    if not height or not width:
+        return np.zeros((height, width), bool)
+    first = np.clip(ring, -_FARTHEST, _FARTHEST) - (
+        left + 0.5,
+        top + 0.5,
+    )  # the center of the window's first pixel is now (0, 0)
+    second = np.roll(first, -1, axis=0)
+    upper = np.minimum(first[:, 1], second[:, 1])
+    lower = np.maximum(first[:, 1], second[:, 1])
+    begin = np.clip(np.ceil(upper), 0, height).astype(np.int64)
+    end = np.clip(np.ceil(lower), 0, height).astype(np.int64)
+    counts = end - begin  # rows that each edge crosses; an edge on a row crosses none
+    edges = np.repeat(np.arange(len(ring)), counts)
+    rows = np.arange(len(edges)) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(begin, counts)
+    (x0, y0), (x1, y1) = first[edges].T, second[edges].T
+    columns = np.ceil(x0 + (rows - y0) * (x1 - x0) / (y1 - y0))
+    toggled = np.zeros((height, width + 1), bool)
+    np.logical_xor.at(toggled, (rows, np.clip(columns, 0, width).astype(np.int64)), True)
+    return np.logical_xor.accumulate(toggled, axis=1)[:, :width]
+
+
+def _with_border(ring: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarray:
+    """Returns the pixels of a window that Pillow fills for a polygon with its outline: [h, w] bool."""
+    return _drawn('polygon', ring, window)
+
+
+def _drawn(what: str, points: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarray:
+    """Returns the pixels of a window that a method of Pillow's `ImageDraw` fills.
+
+    Pillow cuts coordinates to whole numbers, towards 0. That is done here before they are moved to the window, so that
+    the result is that of drawing on the whole image.
+
+    Args:
+      what: name of the method.
+      points: [n, 2], x and y.
+      window: columns and rows: left, top, right, bottom.
+
+    Returns:
+      [h, w] bool.
+    """
+    left, top, right, bottom = window
+    if right == left or bottom == top:
+        return np.zeros((bottom - top, right - left), bool)
+    whole = np.trunc(np.clip(points, -_FARTHEST, _FARTHEST)).astype(np.int64) - (left, top)
+    image = Image.new('L', (right - left, bottom - top))
+    getattr(ImageDraw.Draw(image), what)([(int(x), int(y)) for x, y in whole], outline=1, fill=1)
+    return np.asarray(image, bool)
+
+
+def _of_ellipse(ellipse: Ellipse, window: tuple[int, int, int, int]) -> np.ndarray:
+    """Returns the pixels of a window whose centers are inside an ellipse: [h, w] bool."""
+    left, top, right, bottom = window
+    x = np.arange(left, right) + 0.5 - ellipse.x  # [w]
+    y = (np.arange(top, bottom) + 0.5 - ellipse.y)[:, np.newaxis]  # [h, 1]
+    angle = math.radians(ellipse.rotation)
+    along = (x * math.cos(angle) + y * math.sin(angle)) / ellipse.radius_x
+    across = (y * math.cos(angle) - x * math.sin(angle)) / ellipse.radius_y
+    return np.asarray(along**2 + across**2 <= 1)
+
+
+def _of_bitmap(bitmap: Bitmap, size: tuple[int, int]) -> tuple[Region, bool]:
+    """Returns the pixels of a bitmap that are in the image, and whether covered ones are not."""
+    covered = bitmap.decode()
+    if covered.ndim != 2:
+        raise DataError(f'its mask has the shape {list(covered.shape)}, not rows and columns')
+    height, width = size
+    top, left = max(bitmap.top, 0), max(bitmap.left, 0)
+    inner = covered[max(-bitmap.top, 0) :, max(-bitmap.left, 0) :][: max(height - top, 0), : max(width - left, 0)]
+    is_clipped = inner.size < covered.size and int(inner.sum()) < int(covered.sum())
+    return Region(min(top, height), min(left, width), inner), is_clipped

@@ -1,0 +1,206 @@
+"""Reading of annotation files: what a format is, and values from files with errors that name their place."""
+
+from __future__ import annotations
+
+import binascii
+import contextlib
+import dataclasses
+import math
+import os
+import pathlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from deeplab.datasets.annotations.shapes import AnnotationSet, Color
+from deeplab.errors import DataError
+from deeplab.utils import documents
+from deeplab.utils.names import shown
+
+_HEX_COLOR = re.compile(r'#?([0-9a-fA-F]{6})([0-9a-fA-F]{2})?')
+_FEWEST_CORNERS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Document:
+    """A file that may hold annotations.
+
+    Attributes:
+      path: its path.
+      content: the value of a JSON file, the root element of an XML file, or the text of another file.
+    """
+
+    path: str
+    content: Any
+
+    @property
+    def folder(self) -> str:
+        """Folder of the file."""
+        return os.path.dirname(self.path)
+
+    @property
+    def name(self) -> str:
+        """Name of the file."""
+        return os.path.basename(self.path)
+
+    def has(self, **kinds: type) -> bool:
+        """Returns whether it is a JSON object with these keys, whose values have these types."""
+        return isinstance(self.content, Mapping) and all(
+            isinstance(self.content.get(key), kind) for key, kind in kinds.items()
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Format:
+    """A format of annotations.
+
+    Attributes:
+      name: its name.
+      looks_for: what it is recognized by, for messages.
+      recognizes: whether a file is one of this format.
+      parse: returns the annotations in such a file; raises `DataError` if it is broken.
+    """
+
+    name: str
+    looks_for: str
+    recognizes: Callable[[Document], bool]
+    parse: Callable[[Document], AnnotationSet]
+
+
+def load(path: str) -> Document:
+    """Reads a JSON, XML or text file.
+
+    Raises:
+      DataError: It cannot be read or parsed.
+    """
+    try:
+        if os.path.getsize(path) == 0:
+            raise DataError(f"'{shown(path)}' is empty")
+        if path.lower().endswith('.xml'):
+            return Document(path, ElementTree.parse(path).getroot())
+        if path.lower().endswith('.json'):
+            return Document(path, documents.load(path, checks_depth=False))
+        return Document(path, pathlib.Path(path).read_text('utf-8-sig'))
+    except ElementTree.ParseError as error:
+        raise DataError(f"'{shown(path)}' is not XML: {error}") from None
+    except documents.DocumentError as error:
+        raise DataError(f"'{shown(path)}' {error}") from None
+    except UnicodeDecodeError:
+        raise DataError(f"'{shown(path)}' is not text in UTF-8") from None
+    except OSError as error:
+        raise DataError(f"'{shown(path)}' cannot be read: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def within(place: str) -> Iterator[None]:
+    """Turns errors about the values of a file to `DataError`, and adds the place to them.
+
+    Args:
+      place: where in the file, such as 'shape 3'.
+    """
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f'{place}: {error}') from None
+    except KeyError as error:
+        raise DataError(f"{place}: '{error.args[0]}' is missing") from None
+    except binascii.Error as error:
+        raise DataError(f'{place}: it is not base64: {error}') from None
+    except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        raise DataError(f'{place}: a value has another form than in this format ({error})') from None
+
+
+def points(values: Any) -> np.ndarray:
+    """Returns coordinates: [[x, y], ...], or [x, y, x, y, ...], to [n, 2] float64.
+
+    Raises:
+      DataError: They are not numbers, or not in pairs.
+    """
+    try:
+        found = np.array(values, np.float64)
+    except (TypeError, ValueError):
+        raise DataError('its coordinates are not all numbers') from None
+    if found.ndim == 1 and found.size % 2 == 0:
+        found = found.reshape(-1, 2)
+    if found.ndim != 2 or found.shape[1] != 2:
+        raise DataError('its coordinates are not pairs of x and y')
+    if not np.isfinite(found).all():
+        raise DataError('its coordinates are not all finite numbers')
+    return found
+
+
+def number(value: Any) -> float:
+    """Returns a finite number.
+
+    Raises:
+      DataError: It is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise DataError(f'{value!r} is not a number')
+    try:
+        found = float(value)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise DataError(f'{value!r} is not a finite number')
+    return found
+
+
+def whole(value: Any) -> int:
+    """Returns a whole number; raises `DataError` if it is none."""
+    found = number(value)
+    if found != int(found):
+        raise DataError(f'{value!r} is not a whole number')
+    return int(found)
+
+
+def size(height: Any, width: Any) -> tuple[int, int] | None:
+    """Returns height and width of an image; None if they are not stated, as null or 0.
+
+    Raises:
+      DataError: They are not numbers from 1 on.
+    """
+    if not height and not width:
+        return None
+    found = whole(height), whole(width)
+    if min(found) < 1:
+        raise DataError(f'the size {found[0]} x {found[1]} (height x width) is not one of an image')
+    return found
+
+
+def text(value: Any) -> str:
+    """Returns a text that is not empty; raises `DataError` for anything else."""
+    if not isinstance(value, str) or not value.strip():
+        raise DataError(f'{value!r} is not a name')
+    return value.strip()
+
+
+def color(value: Any) -> Color | None:
+    """Returns the color of '#rrggbb' or '#rrggbbaa', or of three numbers; None if it is neither."""
+    if isinstance(value, str) and (match := _HEX_COLOR.fullmatch(value.strip())):
+        code = int(match[1], 16)
+        return code >> 16, code >> 8 & 255, code & 255
+    if isinstance(value, Sequence) and not isinstance(value, str) and len(value) in (3, 4):
+        if all(type(part) is int and 0 <= part <= 255 for part in value):
+            return value[0], value[1], value[2]
+    return None
+
+
+def code_of(given: Color) -> int:
+    """Returns a color as one number."""
+    return given[0] << 16 | given[1] << 8 | given[2]
+
+
+def has_area(ring: np.ndarray) -> bool:
+    """Returns whether a polygon has enough corners."""
+    return len(ring) >= _FEWEST_CORNERS
+
+
+def names(value: Any) -> list[Mapping[str, Any]]:
+    """Returns the JSON objects of a list, for lists of classes; raises `DataError` for anything else."""
+    if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
+        raise DataError('it is not a list of objects')
+    return value

@@ -1,0 +1,157 @@
+"""Decoders of the run lengths in which tools store masks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from deeplab.errors import DataError
+
+_LABEL_STUDIO_CHANNELS = 4  # brush masks are stored as red, green, blue and alpha
+_HALF_COVERED = 128  # alpha from which on a pixel belongs to a brush mask
+_LONGEST_FIELD = 32  # bits
+_LARGEST = 2**28  # pixels
+
+
+def alternating(counts: Sequence[int], height: int, width: int, by_columns: bool = False) -> np.ndarray:
+    """Returns the mask of run lengths that begin with the pixels that are not covered, and alternate.
+
+    CVAT stores a mask so, row by row; COCO calls it uncompressed, and goes column by column.
+
+    Args:
+      counts: the run lengths.
+      height: rows.
+      width: columns.
+      by_columns: whether the runs go down the columns.
+
+    Returns:
+      [h, w] bool.
+
+    Raises:
+      DataError: The runs do not have height * width pixels.
+    """
+    if height * width > _LARGEST:
+        raise DataError(f'its size {height} x {width} is too large; {_LARGEST} pixels are allowed')
+    try:
+        lengths = np.asarray(counts if len(counts) else [0])
+    except (TypeError, ValueError):  # lists of different lengths, or no list
+        lengths = np.array([-1])
+    if lengths.dtype.kind not in 'iu' or lengths.min() < 0:
+        raise DataError('its run lengths are not all whole numbers from 0 on')
+    total = int(lengths.sum())
+    if total != height * width or lengths.ndim != 1:
+        raise DataError(
+            f'its run lengths (RLE) have {total} pixels, but its size is {height} x {width} = {height * width}'
+        )
+    flat = np.repeat(np.arange(lengths.size) % 2 == 1, lengths)
+    return flat.reshape(width, height).T if by_columns else flat.reshape(height, width)
+
+
+def of_coco_text(text: str | bytes) -> list[int]:
+    """Returns the run lengths in COCO's compressed form.
+
+    Each number is written in groups of five bits, the lowest first, one ASCII character from '0' on for each: 32 is
+    added where more groups follow, and bit 16 of the last group is the sign. From the fourth number on, the difference
+    to the one before the last is written.
+
+    Raises:
+      DataError: It contains other characters, or ends within a number.
+
+    Source: the notes on its LEB128-like code in pycocotools (mask.py, common/maskApi.h).
+    """
+    content = text.encode('ascii', 'replace') if isinstance(text, str) else text
+    numbers: list[int] = []
+    value = shift = 0
+    for byte in content:
+        group = byte - 48
+        if not 0 <= group < 64:
+            raise DataError(f'its compressed run lengths (RLE) contain {chr(byte)!r}, which is not part of that code')
+        value |= (group & 31) << shift
+        shift += 5
+        if group & 32:
+            continue
+        if group & 16:
+            value -= 1 << shift
+        numbers.append(value + (numbers[-2] if len(numbers) > 2 else 0))
+        value = shift = 0
+    if shift:
+        raise DataError('its compressed run lengths (RLE) end within a number')
+    return numbers
+
+
+def of_label_studio(content: Sequence[int], height: int, width: int) -> np.ndarray:
+    """Returns the mask of a Label Studio brush, whose pixels are covered at least by half.
+
+    The bytes are a stream of bits, the highest of each byte first: 32 bits number of words, 5 bits size of a word less
+    1, 4 times 4 bits size of a length less 1. Then runs: 1 bit whether it repeats one word, 2 bits which of the four
+    sizes its length has, the length less 1, and one word or as many as the length states. The words are the bytes of an
+    RGBA image, row by row; alpha is the mask.
+
+    Args:
+      content: the bytes.
+      height: rows of the image.
+      width: columns of the image.
+
+    Returns:
+      [h, w] bool.
+
+    Raises:
+      DataError: It is cut, or of another size.
+
+    Source: README of @thi.ng/rle-pack ("Encoding format"), which Label Studio uses; Label Studio's documentation of the
+      tag BrushLabels.
+    """
+    bits = _Bits(content)
+    number, word_size = bits.number(32), bits.number(5) + 1
+    sizes = [bits.number(4) + 1 for _ in range(4)]
+    expected = height * width * _LABEL_STUDIO_CHANNELS
+    if number != expected or word_size != 8:
+        raise DataError(
+            f'its brush mask (RLE) has {number} values of {word_size} bits, but its size is {height} x {width}, which '
+            f'are {expected} of 8'
+        )
+    words = np.zeros(number, np.uint8)
+    done = 0
+    while done < number:
+        is_repeated = bits.number(1)
+        end = done + bits.number(sizes[bits.number(2)]) + 1
+        if end > number:
+            raise DataError(f'its brush mask (RLE) has more than the {number} values that it states')
+        words[done:end] = bits.number(8) if is_repeated else bits.octets(end - done)
+        done = end
+    return words[3::_LABEL_STUDIO_CHANNELS].reshape(height, width) >= _HALF_COVERED
+
+
+class _Bits:
+    """Reads numbers from a stream of bits."""
+
+    def __init__(self, content: Sequence[int]) -> None:
+        try:
+            self._bytes = bytes(content)
+        except (TypeError, ValueError):
+            raise DataError('its brush mask (RLE) is not a list of numbers from 0 to 255') from None
+        self._position = 0  # in bits
+
+    def number(self, size: int) -> int:
+        """Returns the next number of at most 32 bits."""
+        start, offset = divmod(self._take(size), 8)
+        window = self._bytes[start : start + _LONGEST_FIELD // 8 + 1]
+        value = int.from_bytes(window, 'big') >> max(8 * len(window) - offset - size, 0)
+        return value & ((1 << size) - 1)
+
+    def octets(self, count: int) -> np.ndarray:
+        """Returns the next numbers of 8 bits each: [count] uint8."""
+        start, offset = divmod(self._take(8 * count), 8)
+        window = np.frombuffer(self._bytes, np.uint8, min(count + 1, len(self._bytes) - start), start)
+        if not offset:
+            return window[:count]
+        return np.packbits(np.unpackbits(window)[offset : offset + 8 * count])
+
+    def _take(self, size: int) -> int:
+        """Returns the position, and goes on."""
+        position = self._position
+        self._position += size
+        if self._position > 8 * len(self._bytes):
+            raise DataError('its brush mask (RLE) is cut')
+        return position

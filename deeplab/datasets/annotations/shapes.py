@@ -1,0 +1,192 @@
+"""What the annotations of every tool are read into: images, their shapes, and the labels of a data set."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+Color = tuple[int, int, int]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Polygon:
+    """An area inside of polygons.
+
+    Attributes:
+      rings: polygons, each [n, 2] float64 of x and y; a pixel is covered if one of them covers it.
+      holes: polygons whose pixels are not covered.
+      with_border: how a polygon covers pixels. False: whole numbers are corners of pixels, and a pixel is covered if
+        its center is inside, as in COCO. True: whole numbers are centers of pixels, and pixels that the border passes
+        are covered, too, as Pillow and OpenCV fill polygons.
+    """
+
+    rings: tuple[np.ndarray, ...]
+    holes: tuple[np.ndarray, ...] = ()
+    with_border: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Box:
+    """An upright rectangle of whole pixels, its last row and column included.
+
+    Attributes:
+      left: x of the first column.
+      top: y of the first row.
+      right: x of the last column.
+      bottom: y of the last row.
+    """
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Ellipse:
+    """An ellipse.
+
+    Attributes:
+      x: its center.
+      y: its center.
+      radius_x: half of its width before the rotation.
+      radius_y: half of its height before the rotation.
+      rotation: clockwise, in degrees.
+      with_border: see `Polygon`; only without a rotation.
+    """
+
+    x: float
+    y: float
+    radius_x: float
+    radius_y: float
+    rotation: float = 0.0
+    with_border: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Bitmap:
+    """Single pixels, decoded when they are needed.
+
+    Attributes:
+      decode: returns the covered pixels, [h, w] bool; raises `DataError` if they are not of the stated size.
+      left: column of the image that the first column is.
+      top: row of the image that the first row is.
+    """
+
+    decode: Callable[[], np.ndarray]
+    left: int = 0
+    top: int = 0
+
+
+Geometry = Polygon | Box | Ellipse | Bitmap
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """An area with a label.
+
+    Attributes:
+      label: the tool's name of its class.
+      geometry: the area.
+      order: shapes of a higher number cover those of a lower one; among equals, later ones cover earlier ones.
+    """
+
+    label: str
+    geometry: Geometry
+    order: float = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class PaintedMask:
+    """A mask that the tool has painted.
+
+    Attributes:
+      path: the PNG file.
+      colors: label of each color (red << 16 | green << 8 | blue), for masks with colors or a palette; None for the
+        color of pixels that are not labeled.
+      indices: label of each value of a mask with one channel; None for pixels that are not labeled.
+      allows_others: whether pixels of any other color are not labeled; otherwise they are an error.
+    """
+
+    path: str
+    colors: Mapping[int, str | None] = dataclasses.field(default_factory=dict)
+    indices: Mapping[int, str | None] = dataclasses.field(default_factory=dict)
+    allows_others: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class AnnotatedImage:
+    """The annotation of one image.
+
+    Attributes:
+      path: the file in which it stands.
+      place: where in the file, for messages; empty if it is all of the file.
+      names: paths or names of the image, as the annotation states them, the most exact one first.
+      folders: folders in which these names are looked up before others.
+      size: height and width of the image in pixels; None if the annotation does not state them.
+      shapes: the areas, those that cover others last.
+      painted: a mask instead of shapes.
+      split: the tool's name of the split; None for none.
+      embedded: file that contains the image itself (labelme); None for none.
+    """
+
+    path: str
+    place: str
+    names: tuple[str, ...]
+    folders: tuple[str, ...] = ()
+    size: tuple[int, int] | None = None
+    shapes: tuple[Shape, ...] = ()
+    painted: PaintedMask | None = None
+    split: str | None = None
+    embedded: str | None = None
+
+    def labels(self) -> collections.Counter[str]:
+        """Returns how many shapes have each label; a label of a painted mask counts once."""
+        found = collections.Counter(shape.label for shape in self.shapes)
+        if self.painted is not None:
+            labels = {*self.painted.colors.values(), *self.painted.indices.values()}
+            found.update(label for label in labels if label is not None)
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Label:
+    """A class that the tool knows.
+
+    Attributes:
+      name: its name.
+      color: its color; None for none.
+    """
+
+    name: str
+    color: Color | None = None
+
+
+@dataclasses.dataclass
+class AnnotationSet:
+    """The annotations of a data set.
+
+    Attributes:
+      format: name of the format.
+      images: the images.
+      labels: the classes in the tool's order; those that only shapes name are missing.
+      left_out: number of annotations that were left out, by reason.
+      not_images: paths of masks that could be mistaken for images, beside those of `PaintedMask`.
+    """
+
+    format: str
+    images: list[AnnotatedImage] = dataclasses.field(default_factory=list)
+    labels: list[Label] = dataclasses.field(default_factory=list)
+    left_out: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    not_images: list[str] = dataclasses.field(default_factory=list)
+
+    def add(self, other: AnnotationSet) -> None:
+        """Adds the annotations of another file, and the classes that are not known yet."""
+        self.images += other.images
+        self.left_out += other.left_out
+        self.not_images += other.not_images
+        known = {label.name for label in self.labels}
+        self.labels += [label for label in other.labels if label.name not in known]

@@ -1,0 +1,121 @@
+"""SuperAnnotate: classes.json, and a JSON file for each image, with a painted mask in pixel projects."""
+
+from __future__ import annotations
+
+import collections
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from deeplab.datasets.annotations import rasterizer, reading
+from deeplab.datasets.annotations.reading import Document, Format
+from deeplab.datasets.annotations.shapes import (
+    AnnotatedImage,
+    AnnotationSet,
+    Ellipse,
+    Geometry,
+    Label,
+    PaintedMask,
+    Polygon,
+    Shape,
+)
+from deeplab.errors import DataError
+
+NAME = 'SuperAnnotate JSON'
+_CLASSES = 'classes.json'
+_ENDS = ('___pixel.json', '___objects.json', '.json')  # those of the first two are of older exports
+_MASK_END = '___save.png'
+_BLEND_END = '___fuse.png'
+
+
+def _is_classes(document: Document) -> bool:
+    entries = document.content
+    return (
+        document.name == _CLASSES
+        and isinstance(entries, list)
+        and bool(entries)
+        and all(isinstance(entry, Mapping) and 'name' in entry and 'color' in entry for entry in entries)
+    )
+
+
+def _recognizes(document: Document) -> bool:
+    return _is_classes(document) or document.has(instances=list, metadata=dict)
+
+
+def _parse(document: Document) -> AnnotationSet:
+    """Reads a file.
+
+    In a pixel project, an instance has the colors of its parts in the mask IMAGE___save.png; other colors are not
+    labeled. In a vector project whole coordinates are corners of pixels, and later instances cover earlier ones.
+
+    Source: doc.superannotate.com, "Pixel Project - Export annotation format" and "Vector JSON".
+    """
+    left_out: collections.Counter[str] = collections.Counter()
+    if _is_classes(document):
+        with reading.within('classes'):
+            labels = [
+                Label(reading.text(entry['name']), reading.color(entry['color']))
+                for entry in document.content
+                if entry.get('type', 'object') != 'tag'
+            ]
+        return AnnotationSet(NAME, labels=labels)
+    name = _image_name(document)
+    mask = os.path.join(document.folder, name + _MASK_END)
+    instances = document.content['instances']
+    painted, shapes = None, []
+    if any('parts' in instance for instance in instances) or os.path.isfile(mask):
+        painted = PaintedMask(mask, _part_colors(instances), allows_others=True)
+    else:
+        for number, instance in enumerate(instances, start=1):
+            with reading.within(f'instance {number}'):
+                if (geometry := _geometry(instance)) is None:
+                    left_out[f'{instance.get("type")} without an area'] += 1
+                else:
+                    shapes.append(Shape(reading.text(instance['className']), geometry))
+    metadata = document.content['metadata']
+    size = reading.size(metadata.get('height'), metadata.get('width'))
+    folders = (document.folder, os.path.join(document.folder, 'images'))
+    image = AnnotatedImage(document.path, '', (name,), folders, size, tuple(shapes), painted)
+    others = [os.path.join(document.folder, name + end) for end in (_MASK_END, _BLEND_END)]
+    return AnnotationSet(NAME, [image], left_out=left_out, not_images=others)
+
+
+def _image_name(document: Document) -> str:
+    """Returns the name of the image: that of the file without its end; its folder is not stated anywhere."""
+    end = next((end for end in _ENDS if document.name.endswith(end)), '')
+    return document.name.removesuffix(end)
+
+
+def _part_colors(instances: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+    """Returns the label of each color in a mask."""
+    found: dict[int, str] = {}
+    for number, instance in enumerate(instances, start=1):
+        with reading.within(f'instance {number}'):
+            for part in instance.get('parts', ()):
+                if (color := reading.color(part['color'])) is None:
+                    raise DataError(f'{part["color"]!r} is not a color')
+                found[reading.code_of(color)] = reading.text(instance['className'])
+    return found
+
+
+def _geometry(instance: Mapping[str, Any]) -> Geometry | None:
+    """Returns the area of an instance in a vector project; None if it has none."""
+    kind = instance.get('type')
+    if kind == 'polygon':
+        ring = reading.points(instance['points'])
+        holes = tuple(reading.points(hole) for hole in instance.get('exclude') or ())
+        return Polygon((ring,), holes) if reading.has_area(ring) else None
+    if kind == 'bbox':
+        left, right = sorted(reading.number(instance['points'][key]) for key in ('x1', 'x2'))
+        top, bottom = sorted(reading.number(instance['points'][key]) for key in ('y1', 'y2'))
+        return rasterizer.box(left, top, right - left, bottom - top)
+    if kind == 'ellipse':
+        x, y, radius_x, radius_y = (reading.number(instance[key]) for key in ('cx', 'cy', 'rx', 'ry'))
+        rotation = reading.number(instance.get('angle') or 0)
+        return Ellipse(x, y, radius_x, radius_y, rotation) if min(radius_x, radius_y) > 0 else None
+    return None
+
+
+FORMAT = Format(
+    NAME, 'JSON files with "instances" and "metadata", one for each image, and classes.json', _recognizes, _parse
+)

@@ -1,0 +1,126 @@
+"""Supervisely: meta.json, and a JSON file in ann/ for each image in img/."""
+
+from __future__ import annotations
+
+import base64
+import collections
+import io
+import os
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from deeplab.datasets.annotations import reading
+from deeplab.datasets.annotations.reading import Document, Format
+from deeplab.datasets.annotations.shapes import (
+    AnnotatedImage,
+    AnnotationSet,
+    Bitmap,
+    Box,
+    Geometry,
+    Label,
+    Polygon,
+    Shape,
+)
+from deeplab.errors import DataError
+
+NAME = 'Supervisely JSON'
+_META = 'meta.json'
+_LARGEST_PNG = 2**28  # bytes that a bitmap may unpack to
+
+
+def _is_meta(document: Document) -> bool:
+    return (
+        document.name == _META
+        and document.has(classes=list)
+        and all(isinstance(entry, Mapping) and 'title' in entry for entry in document.content['classes'])
+    )
+
+
+def _recognizes(document: Document) -> bool:
+    return _is_meta(document) or document.has(objects=list, size=dict)
+
+
+def _parse(document: Document) -> AnnotationSet:
+    """Reads a file.
+
+    Whole coordinates are centers of pixels, and areas are drawn with their border; later objects cover earlier ones.
+    The border of a hole belongs to the hole.
+
+    Source: developer.supervisely.com, "Supervisely annotation format"; the SDK draws objects as they are listed
+      (annotation.py), polygons by OpenCV's fillPoly, first the outline, then the holes (geometry/polygon.py).
+    """
+    content = document.content
+    left_out: collections.Counter[str] = collections.Counter()
+    if _is_meta(document):
+        with reading.within('classes'):
+            labels = [
+                Label(reading.text(entry['title']), reading.color(entry.get('color'))) for entry in content['classes']
+            ]
+        return AnnotationSet(NAME, labels=labels)
+    shapes = []
+    for number, found in enumerate(content['objects'], start=1):
+        with reading.within(f'object {number}'):
+            if (geometry := _geometry(found)) is None:
+                left_out[f'{found.get("geometryType")} without an area'] += 1
+            else:
+                shapes.append(Shape(reading.text(found['classTitle']), geometry))
+    name = os.path.splitext(document.name)[0]
+    folder = os.path.dirname(document.folder)
+    image = AnnotatedImage(
+        document.path,
+        '',
+        (name,),
+        (os.path.join(folder, 'img'),),
+        reading.size(content['size'].get('height'), content['size'].get('width')),
+        tuple(shapes),
+        split=os.path.basename(folder),
+    )
+    return AnnotationSet(NAME, [image], left_out=left_out)
+
+
+def _geometry(found: Mapping[str, Any]) -> Geometry | None:
+    """Returns the area of an object; None if it has none."""
+    kind = found.get('geometryType')
+    if kind == 'bitmap':
+        left, top = (reading.whole(part) for part in found['bitmap']['origin'])
+        encoded = found['bitmap']['data']
+        return Bitmap(lambda: _bitmap(encoded), left, top)
+    if kind not in ('polygon', 'rectangle'):
+        return None
+    outline = np.round(reading.points(found['points']['exterior']))
+    if kind == 'rectangle':
+        if len(outline) < 2:
+            return None
+        (left, top), (right, bottom) = outline.min(0).tolist(), outline.max(0).tolist()
+        return Box(left, top, right, bottom)
+    holes = (np.round(reading.points(hole)) for hole in found['points'].get('interior') or [])
+    if not reading.has_area(outline):
+        return None
+    return Polygon((outline,), tuple(hole for hole in holes if reading.has_area(hole)), with_border=True)
+
+
+def _bitmap(encoded: str) -> np.ndarray:
+    """Returns the pixels of a PNG in zlib in base64: [h, w] bool.
+
+    Covered are: with an alpha channel, pixels that are not transparent; otherwise those that are not 0.
+    """
+    with reading.within('bitmap'):
+        packed = base64.b64decode(encoded, validate=True)
+        try:
+            content = zlib.decompressobj().decompress(packed, _LARGEST_PNG)
+        except zlib.error as error:
+            raise DataError(f'it is not compressed with zlib ({error})') from None
+        try:
+            with Image.open(io.BytesIO(content), formats=('PNG',)) as image:
+                has_alpha = image.mode in ('RGBA', 'LA')
+                pixels = np.asarray(image.getchannel('A') if has_alpha else image)
+        except (UnidentifiedImageError, OSError, SyntaxError) as error:
+            raise DataError(f'it is not a PNG ({error})') from None
+        return np.asarray((pixels if pixels.ndim == 2 else pixels.max(2)) > 0)
+
+
+FORMAT = Format(NAME, 'JSON files with "objects" and "size", one for each image, and meta.json', _recognizes, _parse)

@@ -1,0 +1,87 @@
+"""Exports of every tool: recognized by their content, built to records, and read back as the pixels that went in.
+
+Covers datasets/annotations/formats.py, datasets/annotations/items.py, datasets/annotations/masks.py,
+datasets/annotations/labelme.py, datasets/annotations/cvat_xml.py, datasets/annotations/cvat_masks.py,
+datasets/annotations/label_studio.py, datasets/annotations/coco.py, datasets/annotations/supervisely.py,
+datasets/annotations/superannotate.py and datasets/annotations/hasty.py.
+"""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from deeplab.datasets import build_folder_data, descriptor, example, record_index
+from deeplab.datasets.annotations import formats
+from deeplab.options import BuildFolderOptions
+from tests.datasets.annotations import exports
+
+
+def built(tmp_path, write, **more):
+    """Builds an export; returns the records by the names of their images, and the description."""
+    arguments = {'output_dir': str(tmp_path / 'records'), 'num_shards': 1, **write(tmp_path / 'export'), **more}
+    summary = build_folder_data.run(BuildFolderOptions(**arguments))
+    found = {}
+    for split in summary['splits']:
+        index = record_index.RecordIndex.walk([f'{tmp_path}/records/{split}-00000-of-00001.tfrecord'])
+        for number in range(len(index)):
+            record = example.parse(index.read(number))
+            found[record.image_name] = (split, record.image_bytes, pixels_of(record.label_bytes))
+    return found, descriptor.load(summary['description'])
+
+
+def pixels_of(content):
+    with Image.open(io.BytesIO(content)) as image:
+        return np.asarray(image)
+
+
+def expected(number, described, unlabeled='background'):
+    ids = [255 if name == 'ignore' else described.class_names.index(name) for name in (unlabeled, *exports.COLORS)]
+    return np.array(ids, np.uint8)[exports.truth(number)]
+
+
+@pytest.mark.parametrize('tool', exports.ALL)
+def test_every_export_becomes_the_pixels_that_went_in(tmp_path, tool, caplog):
+    found, described = built(tmp_path, exports.ALL[tool])
+    assert len(found) == 3
+    for name, (split, image, ids) in found.items():
+        number = exports.NAMES.index(name.rpartition('/')[2])
+        assert image == exports.image(number)
+        np.testing.assert_array_equal(ids, expected(number, described))
+        has_splits = tool not in ('labelme JSON', 'Label Studio JSON') and 'SuperAnnotate' not in tool
+        if has_splits:
+            assert split == ('val' if number == 2 else 'train')
+    has_order = tool not in ('labelme JSON', 'Label Studio JSON')
+    order = ('road', 'car') if has_order else ('car', 'road')
+    assert described.class_names == ('background', *order)
+    if has_order and 'COCO' not in tool:
+        np.testing.assert_array_equal(described.palette, [(0, 0, 0), *exports.COLORS.values()])
+    assert 'have no annotation' not in caplog.text
+    assert ('Left out' in caplog.text) == (tool in WITH_MORE), caplog.text
+
+
+WITH_MORE = (
+    'labelme JSON',
+    'CVAT for images 1.1',
+    'Label Studio JSON',
+    'Supervisely JSON',
+    'SuperAnnotate JSON, vectors',
+)
+
+
+@pytest.mark.parametrize('tool', exports.ALL)
+def test_unlabeled_pixels_are_ignored_on_demand(tmp_path, tool):
+    found, described = built(tmp_path, exports.ALL[tool], unlabeled='ignore', val_fraction=0.0)
+    assert sorted(described.class_names) == ['car', 'road']
+    for name, (split, _, ids) in found.items():
+        assert split == 'train'
+        number = exports.NAMES.index(name.rpartition('/')[2])
+        np.testing.assert_array_equal(ids, expected(number, described, 'ignore'))
+
+
+@pytest.mark.parametrize('tool', exports.ALL)
+def test_formats_are_recognized(tmp_path, tool):
+    found = formats.read(exports.ALL[tool](tmp_path)['annotations'])
+    assert found.format == tool.partition(',')[0].partition(' of ')[0]
+    assert len(found.images) == 3
