@@ -69,11 +69,24 @@ def find_items(options: BuildAde20kOptions) -> dict[str, list[pairs.Item]]:
 
 def _items(split: str, image_folder: str, label_folder: str, options: BuildAde20kOptions) -> list[pairs.Item]:
     """Finds the records of one split."""
-    paths = _images(image_folder, options.image_format)
-    random.Random(options.seed).shuffle(paths)
-    stems = [pathlib.Path(path).stem for path in paths]
     search = folders.Search()
-    labels = [search.find(pathlib.Path(label_folder) / f'{stem}.{options.label_format}') for stem in stems]
+
+    def label_of(path: str) -> pathlib.Path:
+        return search.find(pathlib.Path(label_folder) / f'{pathlib.Path(path).stem}.{options.label_format}')
+
+    others = build_data.other_formats(options.image_format, image_folder, label_folder)
+    paths = [str(path) for path in folders.of_extensions(_visible(image_folder), options.image_format, others)]
+    ending = f'.{options.image_format}'.lower()
+    if any(path.lower().endswith(ending) for path in paths):  # others without a mask are taken for something else
+        paths = [path for path in paths if path.lower().endswith(ending) or label_of(path).is_file()]
+    if not paths:
+        hint = build_data.hint_format(image_folder, options.image_format)
+        raise DataError(
+            f"There is no image (*{ending}, or another one with a mask) in '{image_folder}'. "
+            f'{folders.summary(image_folder)}{hint}'
+        )
+    random.Random(options.seed).shuffle(paths)
+    labels = [label_of(path) for path in paths]
     build_data.require_files(
         split,
         [str(label) for label in labels if not label.is_file()],
@@ -83,17 +96,8 @@ def _items(split: str, image_folder: str, label_folder: str, options: BuildAde20
     return [pairs.Item(path, str(label), path) for path, label in zip(paths, labels, strict=True)]
 
 
-def _images(folder: str, image_format: str) -> list[str]:
-    """Returns the paths of the images; with the default format, png, also tries jpg, the format of ADE20K."""
-    try:
-        return build_data.list_images(folder, image_format)
-    except DataError:
-        if image_format != 'png':
-            raise
-        try:
-            return build_data.list_images(folder, 'jpg')
-        except DataError:
-            raise DataError(f"There is neither *.png nor *.jpg in '{folder}'. {folders.summary(folder)}") from None
+def _visible(folder: str) -> list[pathlib.Path]:
+    return [path for path in pathlib.Path(folder).iterdir() if not path.name.startswith('.')]
 
 
 def find_release_items(options: BuildAde20kOptions) -> dict[str, list[pairs.Item]]:

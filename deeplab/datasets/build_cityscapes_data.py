@@ -114,7 +114,8 @@ def find_items(options: BuildCityscapesOptions) -> dict[str, list[pairs.Item]]:
 
 def _images(root: pathlib.Path, folder: str, options: BuildCityscapesOptions) -> list[pathlib.Path]:
     """Returns the images of a folder of leftImg8bit, sorted by city and name."""
-    paths = folders.of_extension((root / 'leftImg8bit' / folder).glob('*/*'), options.image_format)
+    others = build_data.other_formats(options.image_format, 'leftImg8bit', 'gtFine')
+    paths = folders.of_extensions((root / 'leftImg8bit' / folder).glob('*/*'), options.image_format, others)
     return [path for path in paths if path.stem.endswith(_IMAGE_SUFFIX)]
 
 

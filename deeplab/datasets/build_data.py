@@ -29,7 +29,6 @@ from absl import logging
 from deeplab.datasets import (
     build_journal,
     description_file,
-    folders,
     index_file,
     label_checks,
     pairs,
@@ -51,6 +50,7 @@ Made = TypeVar('Made')
 
 _AHEAD = 4  # records per worker that may wait to be written; limits the memory
 _SHOWN = 10  # number of files that a message names
+_MIXED = ('jpg', 'jpeg', 'png')  # formats of images that may lie in one folder
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -262,32 +262,22 @@ def in_order(
         pool.shutdown(cancel_futures=True)
 
 
-def list_images(folder: str, extension: str) -> list[str]:
-    """Returns the paths of the images in a folder, sorted by name.
-
-    Args:
-      folder: the folder.
-      extension: without the dot; case is ignored.
-
-    Raises:
-      DataError: The folder is missing or contains no such file.
-    """
-    require_folder(folder)
-    entries = (path for path in pathlib.Path(folder).iterdir() if not path.name.startswith('.'))
-    paths = folders.of_extension(entries, extension)
-    if not paths:
-        raise DataError(
-            f"There is no *.{extension} in '{folder}'. {folders.summary(folder)}{hint_format(folder, extension)}"
-        )
-    return [str(path) for path in paths]
-
-
 def require_folder(folder: str, field: str | None = None) -> None:
     """Raises `DataError` unless `folder` is a folder; `field` is the option that sets it, for the message."""
     if not os.path.isdir(folder):
         what = 'is not a folder' if os.path.exists(folder) else 'does not exist'
         fix = f' Set {option(field)}.' if field else ''
         raise DataError(f"The folder '{folder}' {what}.{fix}")
+    try:
+        os.scandir(folder).close()
+    except OSError as error:
+        raise DataError(f"The folder '{folder}' cannot be read: {error.strerror}.") from None
+
+
+def other_formats(image_format: str, image_folder: str, mask_folder: str) -> list[str]:
+    """Returns the formats of images that a folder may have beside the given one."""
+    is_shared = os.path.realpath(image_folder) == os.path.realpath(mask_folder)  # a PNG there may be a mask
+    return [other for other in _MIXED if other != image_format and not (is_shared and other == 'png')]
 
 
 def hint_format(folder: str, extension: str, stem: str = '*') -> str:

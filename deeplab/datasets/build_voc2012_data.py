@@ -19,7 +19,7 @@ from typing import Any
 
 from absl import logging
 
-from deeplab.datasets import build_data, descriptor, folders, pairs
+from deeplab.datasets import build_data, descriptor, folders, pairs, split_lists
 from deeplab.errors import DataError
 from deeplab.options import BuildVocOptions
 from deeplab.utils.names import shown
@@ -71,7 +71,8 @@ def find_items(options: BuildVocOptions) -> dict[str, list[pairs.Item]]:
             f"There is no list *.txt in '{options.list_folder}'. Each split needs one, with one name without extension "
             f'per line. {folders.summary(options.list_folder)}'
         )
-    splits = {path.stem: _read_list(path) for path in lists}
+    images = _Images(options)
+    splits = {path.stem: [images.name_of(line) for line in split_lists.read(path)] for path in lists}
     search = folders.Search()
     masks = {split: _existing_masks(names, options, search) for split, names in splits.items()}
     if options.semantic_segmentation_folder and not any(masks.values()):
@@ -82,19 +83,32 @@ def find_items(options: BuildVocOptions) -> dict[str, list[pairs.Item]]:
             f'{option("BuildVocOptions.semantic_segmentation_folder")}, or leave it empty to build records without '
             'masks.'
         )
-    return {split: _items(split, names, masks[split], options, search) for split, names in splits.items()}
+    return {split: _items(split, names, masks[split], options, images) for split, names in splits.items()}
 
 
-def _read_list(path: pathlib.Path) -> list[str]:
-    """Returns the names in a list, without blank lines."""
-    try:
-        lines = path.read_text('utf-8-sig').splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"Cannot read the list '{path}': {error}.") from None
-    names = [line.strip() for line in lines if line.strip()]
-    if not names:
-        raise DataError(f"The list '{path}' is empty. Write one name without extension per line, or remove the list.")
-    return names
+class _Images:
+    """Finds images by the lines of lists."""
+
+    def __init__(self, options: BuildVocOptions) -> None:
+        """Keeps where to search: for the given format first, then for others."""
+        self._folder = pathlib.Path(options.image_folder)
+        others = build_data.other_formats(
+            options.image_format, options.image_folder, options.semantic_segmentation_folder
+        )
+        self._formats = [options.image_format, *others]
+        self._search = folders.Search()
+
+    def name_of(self, line: str) -> str:
+        """Returns the name of the image in a line: its path without extension; the line itself if there is none."""
+        return next((name for name in split_lists.names_in(line) if os.path.isfile(self.path(name))), line)
+
+    def path(self, name: str) -> str:
+        """Returns the path of an image, in the given format if there is none."""
+        for image_format in self._formats:
+            path = str(self._search.find(self._folder / f'{name}.{image_format}'))
+            if os.path.isfile(path):
+                return path
+        return str(self._folder / f'{name}.{self._formats[0]}')
 
 
 def _existing_masks(names: list[str], options: BuildVocOptions, search: folders.Search) -> dict[str, str]:
@@ -107,17 +121,15 @@ def _existing_masks(names: list[str], options: BuildVocOptions, search: folders.
 
 
 def _items(
-    split: str, names: list[str], masks: dict[str, str], options: BuildVocOptions, search: folders.Search
+    split: str, names: list[str], masks: dict[str, str], options: BuildVocOptions, images: _Images
 ) -> list[pairs.Item]:
     """Finds the records of one split."""
     image_folder, label_folder = pathlib.Path(options.image_folder), pathlib.Path(options.semantic_segmentation_folder)
-    image_paths = [str(search.find(image_folder / f'{name}.{options.image_format}')) for name in names]
+    image_paths = [images.path(name) for name in names]
     missing = [path for path in image_paths if not os.path.isfile(path)]
     if missing:
         stem = pathlib.Path(missing[0]).name.removesuffix(f'.{options.image_format}')
         hint = build_data.hint_format(options.image_folder, options.image_format, stem)
-        if stem.endswith(('.jpg', '.jpeg', '.png')):
-            hint = ' Write the names in a list without extension.'
         pattern = str(image_folder / f'NAME.{options.image_format}')
         build_data.require_files(split, missing, len(names), pattern, hint)
     if not masks:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import collections
 import hashlib
-import os
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from deeplab.datasets import file_pairs, folders
+from deeplab.datasets import file_pairs, folders, split_lists
 from deeplab.errors import DataError
-from deeplab.options import IMAGE_FORMATS, BuildFolderOptions
+from deeplab.options import BuildFolderOptions
 from deeplab.wording import option
 
 DEFAULT_VAL_FRACTION = 0.1
@@ -140,31 +139,18 @@ class _Search:
 
     def find(self, line: str) -> str | None:
         """Returns the stem of the image in a line of a list; None if there is no such image, or several."""
-        for text in dict.fromkeys([line, *line.split(maxsplit=1)[:1]]):  # some lists also have the masks, behind
-            path = text.replace('\\', '/').removeprefix('./')
-            for name in (path, *_without_extension(path)):
-                parts = name.split('/')
-                for start in range(len(parts)):
-                    if (stem := '/'.join(parts[start:])) in self._stems:
-                        return stem
-                if len(same := self._by_name.get(parts[-1], [])) == 1:
-                    return same[0]
+        for name in split_lists.names_in(line):
+            if name in self._stems:
+                return name
+        for name in split_lists.names_in(line):
+            if '/' not in name and len(same := self._by_name.get(name, [])) == 1:
+                return same[0]
         return None
-
-
-def _without_extension(path: str) -> tuple[str, ...]:
-    stem, extension = os.path.splitext(path)
-    return (stem,) if extension[1:].lower() in IMAGE_FORMATS else ()
 
 
 def _read_list(path: pathlib.Path, search: _Search) -> list[str]:
     """Returns the images of a list, each once."""
-    try:
-        lines = [line.strip() for line in path.read_text('utf-8-sig').splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"Cannot read the list '{path}': {error}.") from None
-    if not lines:
-        raise DataError(f"The list '{path}' is empty. Write one name per line, or remove the list.")
+    lines = split_lists.read(path)
     found = [search.find(line) for line in lines]
     lost = [line for line, stem in zip(lines, found, strict=True) if stem is None]
     if lost:

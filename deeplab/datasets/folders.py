@@ -26,6 +26,18 @@ def _ending_in(path: pathlib.Path, ending: str) -> pathlib.Path:
     return path.with_name(path.name[: -len(ending)] + ending)
 
 
+def of_extensions(paths: Iterable[pathlib.Path], extension: str, others: Iterable[str]) -> list[pathlib.Path]:
+    """Returns the files of an extension, and those of others whose stem none of the former has; sorted."""
+    given = list(paths)
+    found = of_extension(given, extension)
+    stems = {path.with_suffix('') for path in found}
+    for other in others:
+        more = [path for path in of_extension(given, other) if path.with_suffix('') not in stems]
+        stems.update(path.with_suffix('') for path in more)
+        found += more
+    return sorted(found)
+
+
 class Search:
     """Finds files whose extension may have another case; lists each folder at most once."""
 

@@ -61,7 +61,7 @@ class BuildVocOptions(BuilderOptions):
     Attributes:
       image_folder: folder of the images.
       semantic_segmentation_folder: folder of the masks.
-      list_folder: folder with a file SPLIT.txt for each split: one name without extension per line.
+      list_folder: folder with a file SPLIT.txt for each split: one name per line.
     """
 
     image_folder: str = './VOCdevkit/VOC2012/JPEGImages'

@@ -1,7 +1,7 @@
 """The builders of the data sets, each on a tiny folder in its layout.
 
-Covers datasets/build_ade20k_data.py, datasets/build_cityscapes_data.py, datasets/build_voc2012_data.py and
-datasets/remove_gt_colormap.py.
+Covers datasets/build_ade20k_data.py, datasets/build_cityscapes_data.py, datasets/build_voc2012_data.py,
+datasets/remove_gt_colormap.py and datasets/split_lists.py.
 """
 
 import dataclasses
@@ -99,27 +99,56 @@ def test_voc_lists_may_have_blank_lines_and_foreign_line_ends(tmp_path):
     assert os.path.exists(f'{options.output_dir}/val-00000-of-00001.tfrecord')
 
 
-def test_voc_missing_images_hint_at_the_format(tmp_path):
-    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS))
-    forgotten = dataclasses.replace(options, image_format='png')
-    folder = options.image_folder
-    assert failure(lambda: build_voc2012_data.run(forgotten)) == (
-        f"Split 'train': 3 of 3 files are missing, searched for as {folder}/NAME.png: b.png, a.png, "
-        f"c.png. There are .jpg files; did you mean image_format='jpg'?"
-    )
-    assert not os.path.exists(options.output_dir)
+def test_voc_lists_may_have_extensions_and_folders(tmp_path):
+    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS), num_shards=1)
+    path = pathlib.Path(options.list_folder, 'train.txt')
+    path.write_bytes(b'JPEGImages/b.jpg SegmentationClassRaw/b.png\r\n\r\n/data/VOC/a.JPG\n.\\c  1\n')
+    build_voc2012_data.run(options)
+    assert [record.image_name for record in records(options.output_dir, 'train')] == ['b', 'a', 'c']
+
+
+def test_voc_images_of_several_formats(tmp_path):
+    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS), num_shards=1)
+    (tmp_path / 'JPEGImages' / 'b.jpg').unlink()
+    content = files.png(files.pixels())
+    (tmp_path / 'JPEGImages' / 'b.PNG').write_bytes(content)
+    (tmp_path / 'JPEGImages' / 'a.png').write_bytes(b'not the image')
+    build_voc2012_data.run(options)
+    assert [record.image_bytes == content for record in records(options.output_dir, 'train')] == [True, False, False]
+    shared = dataclasses.replace(options, image_folder=options.semantic_segmentation_folder)
+    assert '3 of 3 files are missing' in failure(lambda: build_voc2012_data.run(shared))  # masks are no images
 
 
 def test_voc_missing_files_are_found_before_anything_is_written(tmp_path):
     options = BuildVocOptions(**files.write_voc(tmp_path, LISTS))
-    masks = options.semantic_segmentation_folder
+    masks, images = options.semantic_segmentation_folder, pathlib.Path(options.image_folder)
     os.remove(f'{masks}/e.png')
     assert failure(lambda: build_voc2012_data.run(options)) == (
         f"Split 'trainval': 1 of 5 files are missing, searched for as {masks}/NAME.png: e.png."
     )
-    pathlib.Path(options.list_folder, 'train.txt').write_text('a.jpg\n')
-    assert 'a.jpg.jpg. Write the names in a list without extension.' in failure(lambda: build_voc2012_data.run(options))
+    for name in 'abc':
+        (images / f'{name}.jpg').rename(images / f'{name}.npy')
+    assert failure(lambda: build_voc2012_data.run(options)) == (
+        f"Split 'train': 3 of 3 files are missing, searched for as {images}/NAME.jpg: b.jpg, a.jpg, c.jpg. There are "
+        ".npy files; did you mean image_format='npy'?"
+    )
+    names = [f'lost{i}' for i in range(12)]
+    pathlib.Path(options.list_folder, 'train.txt').write_text('\n'.join(names))
+    message = failure(lambda: build_voc2012_data.run(options))
+    assert '12 of 12 files' in message and 'lost9.jpg and 2 more' in message
     assert not os.path.exists(options.output_dir)
+
+
+def test_folders_that_may_not_be_read(tmp_path, monkeypatch):
+    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS))
+
+    def denied(path):
+        raise PermissionError(13, 'Permission denied', path)
+
+    monkeypatch.setattr(os, 'scandir', denied)
+    assert f"'{options.list_folder}' cannot be read: Permission denied" in failure(
+        lambda: build_voc2012_data.run(options)
+    )
 
 
 def test_voc_names_that_no_file_can_have_are_missing_files(tmp_path):
@@ -183,7 +212,7 @@ def test_voc_empty_lists(tmp_path):
     path = pathlib.Path(options.list_folder, 'val.txt')
     path.write_text('\n \n')
     assert failure(lambda: build_voc2012_data.run(options)) == (
-        f"The list '{path}' is empty. Write one name without extension per line, or remove the list."
+        f"The list '{path}' is empty. Write one name per line, or remove the list."
     )
     for found in pathlib.Path(options.list_folder).iterdir():
         found.unlink()
@@ -343,8 +372,11 @@ def test_cityscapes_missing_and_empty_folders(tmp_path):
         f"There is no image in '{tmp_path}', searched for as leftImg8bit/{{train,val,test}}/*/*_leftImg8bit.png. "
         'Set cityscapes_root to the folder of leftImg8bit and gtFine.'
     )
-    options = dataclasses.replace(write_cityscapes(tmp_path), image_format='jpg')
-    assert "did you mean image_format='png'?" in failure(lambda: build_cityscapes_data.run(options))
+    options = dataclasses.replace(write_cityscapes(tmp_path), image_format='jpg', num_shards=1)
+    assert {split['images'] for split in build_cityscapes_data.run(options)['splits'].values()} == {3}
+    for path in list(tmp_path.rglob('*_leftImg8bit.png')):
+        path.rename(path.with_suffix('.npy'))
+    assert "did you mean image_format='npy'?" in failure(lambda: build_cityscapes_data.run(options))
 
 
 def write_ade20k(root, count=12):
@@ -383,9 +415,12 @@ def test_ade20k_missing_things(tmp_path):
     (tmp_path / 'empty').mkdir()
     lost = dataclasses.replace(options, train_image_folder=str(tmp_path / 'empty'))
     message = failure(lambda: build_ade20k_data.run(lost))
-    assert message == f"There is neither *.png nor *.jpg in '{tmp_path / 'empty'}'. The folder is empty."
-    lost = dataclasses.replace(options, image_format='jpeg')
-    assert failure(lambda: build_ade20k_data.run(lost)).endswith("did you mean image_format='jpg'?")
+    assert message == (
+        f"There is no image (*.png, or another one with a mask) in '{tmp_path / 'empty'}'. The folder is empty."
+    )
+    (tmp_path / 'train_image_folder' / 'preview.png').write_bytes(b'no image of the data set')
+    build_ade20k_data.run(dataclasses.replace(options, output_dir=str(tmp_path / 'good'), image_format='jpg'))
+    (tmp_path / 'train_image_folder' / 'preview.png').unlink()
     os.remove(f'{options.val_image_label_folder}/01.png')
     assert failure(lambda: build_ade20k_data.run(options)).startswith("Split 'val': 1 of 2 files are missing")
     assert not os.path.exists(options.output_dir)
