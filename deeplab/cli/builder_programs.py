@@ -33,7 +33,7 @@ _BUILD_VOC = Program(
         linked(
             'list_folder',
             'BuildVocOptions.list_folder',
-            'Folder with a file SPLIT.txt for each split: one file name per line, with or without folder and extension.',
+            'Folder with a file SPLIT.txt for each split: one name per line, with or without folder and extension.',
             is_path=True,
         ),
         _output_dir('BuildVocOptions'),
