@@ -1,6 +1,7 @@
 """Speed and memory of a network on this machine: inference, training, what waits (`deeplab benchmark`).
 
-It takes the flags of `deeplab train`. Each measurement runs in a process of its own; this one never loads TensorFlow.
+`deeplab benchmark FILE...` measures exports side by side. Otherwise it takes the flags of `deeplab train`. Each
+measurement runs in a process of its own; this one never loads TensorFlow.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from collections.abc import Iterator, Sequence
 
 from absl import logging
 
-from deeplab.benchmarking import children, machine, synthetic, training
+from deeplab.benchmarking import children, machine, side_by_side, synthetic, training
 from deeplab.benchmarking.figures import Inference, InferenceRequest, InferenceResult, Parts, PartsRequest, Training
 from deeplab.datasets import descriptor
 from deeplab.errors import OptionError
@@ -58,8 +59,8 @@ class Result:
     report: str = ''
 
 
-def run(options: BenchmarkOptions) -> Result:
-    """Measures the network.
+def run(options: BenchmarkOptions) -> Result | side_by_side.Result:
+    """Measures the network, or exports.
 
     Raises:
       UserError: options, data or checkpoint are invalid.
@@ -69,6 +70,11 @@ def run(options: BenchmarkOptions) -> Result:
         path = os.path.join(path, 'deeplab_benchmark.json')
     with _writing(path), tempfile.TemporaryFile(dir=os.path.dirname(path) or '.'):
         pass  # a file can be written there
+    if options.exports:
+        compared = side_by_side.measured(options, path)
+        with _writing(path), files.written_whole(path) as stream:
+            stream.write(json.dumps(side_by_side.as_json(compared), indent=1) + '\n')
+        return compared
     deadline = time.time() + options.budget_secs
     with tempfile.TemporaryDirectory() as folder:
         dataset = _dataset(options, folder)

@@ -168,6 +168,7 @@ _BENCHMARK = Program(
     to_options=benchmark_options,
     begin=early.use_one_dnn,  # the processes that measure inherit it
     prepare=TRAIN.prepare,
+    positional='exports',
 )
 _EVAL = Program(
     name='eval',

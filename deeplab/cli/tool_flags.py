@@ -168,6 +168,20 @@ REPAIR = Group(
 BENCHMARK = Group(
     'Benchmark; all flags of train are accepted, too',
     (
+        linked(
+            'exports',
+            'BenchmarkOptions.exports',
+            'Exports to measure side by side, in any format, instead of a network; --exports= may be omitted.',
+            kind='repeated string',
+            is_path=True,
+        ),
+        linked('batch', 'BenchmarkOptions.batch', 'Numbers of images that exports predict at a time.', kind='list'),
+        linked(
+            'size',
+            'BenchmarkOptions.size',
+            'Height and width of the images of exports that take any size. Not set: those of each export.',
+            kind='list',
+        ),
         linked('output', 'BenchmarkOptions.output', 'JSON file for the results, or its folder.', is_path=True),
         linked(
             'image_size',

@@ -67,6 +67,10 @@ def _state_sizes(model: Any) -> None:
         inputs = [node.input[0], node.input[1], '', name]
         del node.input[:]
         node.input.extend(inputs)
+    read = {name for node in model.graph.node for name in node.input}
+    kept = [each for each in model.graph.initializer if each.name in read]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(kept)
 
 
 @contextlib.contextmanager

@@ -6,10 +6,10 @@ import dataclasses
 import json
 import os
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from deeplab.benchmarking import machine
+from deeplab.benchmarking import machine, side_by_side
 from deeplab.benchmarking.figures import ExportFigures
 from deeplab.exporting.proof import Comparison, Verified
 from deeplab.utils import documents, files
@@ -69,7 +69,7 @@ def table(proofs: Sequence[Proof]) -> list[str]:
     """Returns the lines of a table with one row for each export."""
     rows = [('export', 'size', 'load', 'first', 'image', 'peak memory', 'equal labels', 'probabilities', 'mIoU')]
     rows += [_row(proof) for proof in proofs]
-    return list(aligned(rows))
+    return list(side_by_side.aligned(rows))
 
 
 def _row(proof: Proof) -> tuple[str, ...]:
@@ -95,11 +95,3 @@ def _miou(verified: Verified | None) -> str:
         return '-'
     value, low, high = verified.difference
     return f'{verified.miou:.4f} ({value:+.4f}, 95 %: {low:+.4f} to {high:+.4f})'
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yields rows with columns of equal width: the first aligned on the left, others on the right."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for name, *cells in rows:
-        right = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
-        yield '  '.join([name.ljust(widths[0]), *right]).rstrip()

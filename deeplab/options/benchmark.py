@@ -25,6 +25,9 @@ class BenchmarkOptions:
       engine: what predicts.
       budget_secs: seconds after which no further measurement begins.
       plugins: to import in the processes that measure.
+      exports: files or folders of exports, which are measured instead of the network.
+      batch: images at a time that they predict.
+      size: height and width of their images; None for those of each export.
     """
 
     train: TrainOptions
@@ -37,10 +40,14 @@ class BenchmarkOptions:
     engine: EngineOptions = EngineOptions()
     budget_secs: int = 60
     plugins: tuple[str, ...] = ()
+    exports: tuple[str, ...] = ()
+    batch: tuple[int, ...] = (1,)
+    size: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         check_size('BenchmarkOptions.image_size', self.image_size)
-        for name in ('batch_sizes', 'threads', 'training_batch_sizes'):
+        check_size('BenchmarkOptions.size', self.size)
+        for name in ('batch_sizes', 'threads', 'training_batch_sizes', 'batch'):
             sizes = getattr(self, name)
             require(all(size > 0 for size in sizes), f'BenchmarkOptions.{name}', sizes, 'each must be 1 or more')
         require_positive('BenchmarkOptions.budget_secs', self.budget_secs)

@@ -277,6 +277,7 @@ NEEDS_IN_TRAIN |= {
 OTHER_VALUES = {
     'atrous_rates': '6',
     'blur_probability': '0.25',
+    'batch': '2',
     'bootstrap_samples': '200',
     'crop_size': '4,2',
     'dataset': 'cityscapes',

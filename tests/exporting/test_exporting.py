@@ -6,7 +6,8 @@ Covers exporting/destinations.py, exporting/proof.py, exporting/reference.py, ex
 exporting/samples.py, exporting/work.py, export/metadata.py, export/portable.py, export/serving.py,
 export/formats/tflite.py, export/formats/onnx.py, export/formats/openvino.py, inference/exports.py,
 inference/export_runner.py, datasets/class_names.py, utils/run_datasets.py,
-benchmarking/exports.py and benchmarking/machine.py.
+benchmarking/exports.py,
+benchmarking/side_by_side.py and benchmarking/machine.py.
 """
 
 import dataclasses
@@ -20,7 +21,7 @@ import tensorflow as tf
 from PIL import Image
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 
-from deeplab import Predictor, export_model
+from deeplab import Predictor, benchmark, cli, export_model
 from deeplab import eval as evaluation
 from deeplab import vis as visualization
 from deeplab.benchmarking import exports as export_figures
@@ -249,6 +250,14 @@ def test_figures_are_measured_in_a_process(training, tmp_path, monkeypatch):
     (found,) = export_model.run(_options(training, path, 'tflite')).proofs
     assert found.figures.size == (33, 49) and found.figures.bytes == path.stat().st_size
     assert export_figures.measure(request).batch_size == 2
+    json_path = tmp_path / 'figures.json'
+    words = [f'--output={json_path}', '--threads=1,2', '--batch=1,2', str(path)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export_figures, 'measured', lambda request, plugins: dataclasses.replace(FIGURES, threads=1))
+        report = benchmark.run(cli.options_of('benchmark', words)).report
+    assert len(json.loads(json_path.read_text())['exports']) == report.count(str(path)) == 4
+    with pytest.raises(CheckpointError, match='none.tflite'):
+        benchmark.run(cli.options_of('benchmark', [f'--output={json_path}', str(tmp_path / 'none.tflite')]))
     with pytest.raises(OptionError, match='33 x 49'):
         export_figures.measure(dataclasses.replace(request, size=(65, 65)))
 

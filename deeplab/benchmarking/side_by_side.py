@@ -1,0 +1,116 @@
+"""Exports side by side: size, time to load, speed and memory of each."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from absl import logging
+
+from deeplab.benchmarking import exports, machine
+from deeplab.benchmarking.figures import ExportFigures, ExportRequest
+from deeplab.errors import CheckpointError
+from deeplab.inference import exports as formats
+from deeplab.options import BenchmarkOptions
+from deeplab.utils import names
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """An export that was measured.
+
+    Attributes:
+      path: of the export.
+      format: name of its format.
+      figures: what was measured.
+    """
+
+    path: str
+    format: str
+    figures: ExportFigures
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """Result of the program for exports.
+
+    Attributes:
+      exports: one for each export, number of threads and batch size.
+      path: of the JSON file.
+      report: for the user.
+    """
+
+    exports: tuple[Measured, ...]
+    path: str
+    report: str = ''
+
+
+def measured(options: BenchmarkOptions, path: str) -> Result:
+    """Measures each export in processes of their own.
+
+    Args:
+      options: exports, threads, batch sizes and size.
+      path: of the JSON file.
+
+    Raises:
+      UserError: something is no export, or cannot be run.
+    """
+    known = {}
+    for each in options.exports:  # before any of them is measured
+        record = formats.format_of(each)
+        if record is None:
+            raise CheckpointError(
+                f"'{names.shown(each)}' is no export that can be run. Give what deeplab export_model has written"
+            )
+        known[each] = record.name
+    found = []
+    for each, name in known.items():
+        for threads in options.threads or (None,):
+            for batch in options.batch:
+                logging.info('%s with %s threads, batch %d.', each, threads or 'all', batch)
+                request = ExportRequest(each, name, threads, batch, options.size)
+                found.append(Measured(each, name, exports.measured(request, options.plugins)))
+    result = Result(tuple(found), path)
+    return dataclasses.replace(result, report='\n'.join(_report(result)))
+
+
+def as_json(result: Result) -> dict[str, Any]:
+    """Returns the result as JSON values."""
+    return {
+        'machine': {'processor': machine.processor(), 'cores': os.cpu_count(), 'python': platform.python_version()},
+        'exports': [dataclasses.asdict(each) for each in result.exports],
+    }
+
+
+def _report(result: Result) -> Iterator[str]:
+    """Yields the lines of the report."""
+    rows = [('export', 'threads', 'batch', 'size', 'load', 'first', 'batch time', 'images/s', 'peak memory')]
+    for each in result.exports:
+        figures = each.figures
+        rows.append(
+            (
+                names.shown(each.path),
+                str(figures.threads or 'all'),
+                str(figures.batch_size),
+                f'{figures.bytes / 1e6:.1f} MB',
+                f'{figures.load_seconds:.2f} s',
+                f'{1000 * figures.first_seconds:.0f} ms',
+                f'{1000 * figures.seconds:.0f} ms',
+                f'{figures.images_per_second:.1f}',
+                '-' if figures.peak_bytes is None else f'{figures.peak_bytes / 1e6:.0f} MB',
+            )
+        )
+    yield f'On {machine.processor()}:'
+    yield from aligned(rows)
+    yield f'Written to {result.path}.'
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yields rows with columns of equal width: the first aligned on the left, others on the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for name, *cells in rows:
+        right = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        yield '  '.join([name.ljust(widths[0]), *right]).rstrip()
