@@ -34,7 +34,7 @@ setuptools.setup(
         'onnx': ['onnx>=1.17,<2', 'onnxruntime>=1.20,<2', 'tf2onnx>=1.16,<2'],
         'onnxruntime': ['onnx>=1.17,<2', 'onnxruntime>=1.20,<2', 'tf2onnx>=1.16,<2'],
         'tflite': ['ai-edge-litert>=1.2,<3'],
-        'coco': ['pycocotools>=2.0.7'],
+        'coco': ['pycocotools>=2.0.7,<3'],
         'yaml': ['pyyaml>=6.0'],
         'video': ['imageio[ffmpeg]>=2.31'],
         'tensorboard': ['tensorboard>=2.19'],
