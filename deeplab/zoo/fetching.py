@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from absl import logging
 
-from deeplab.errors import DownloadError, OutputError
+from deeplab.errors import DownloadError, OptionError, OutputError
 from deeplab.options import FetchOptions
 from deeplab.utils import files, folder_lock
 from deeplab.wording import option
@@ -145,12 +145,17 @@ def _lock(place: Place) -> Iterator[None]:
     program = f'download-{place.preset.name}'
     os.makedirs(place.cache, exist_ok=True)
     is_told = False
-    while owner := folder_lock.owner(place.cache, program):
-        if not is_told:
-            logging.info('Waiting for %s, which downloads %s.', owner, place.preset.name)
-        is_told = True
-        time.sleep(_WAIT_SECS)
-    with folder_lock.held(place.cache, program, _CACHE_DIR):
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(folder_lock.held(place.cache, program, _CACHE_DIR))
+                break
+            except OptionError:  # another process holds it
+                owner = folder_lock.owner(place.cache, program)
+            if not is_told:
+                logging.info('Waiting for %s, which downloads %s.', owner or 'another process', place.preset.name)
+            is_told = True
+            time.sleep(_WAIT_SECS)
         yield
 
 
