@@ -32,19 +32,22 @@ class Classes:
         return cls(tuple(str(number) for number in range(count)), palettes.bit_shift_palette(count))
 
 
-def classes_of(dataset: str | None, count: int, is_required: bool = False) -> Classes:
+MOST_CLASSES = 256  # that a label of 8 bits can tell apart
+
+
+def classes_of(dataset: str | None, count: int | None, is_required: bool = False) -> Classes:
     """Returns what `count` classes mean in a data set; numbers and default colors without one.
 
     Args:
       dataset: name, module or file of the data set; None for none.
-      count: number of classes.
+      count: number of classes; None if the network does not show it: that of the data set, or else `MOST_CLASSES`.
       is_required: whether to raise an `OptionError` if the data set cannot be used, instead of logging a warning.
     """
     if dataset is None:
-        return Classes.numbered(count)
+        return Classes.numbered(count or MOST_CLASSES)
     try:
         found = descriptor.load(dataset)
-        if found.num_classes != count:
+        if found.num_classes != (count or found.num_classes):
             raise OptionError(
                 f"The network has {count} classes, the data set '{found.name}' {found.num_classes}. Set "
                 f'{option("PredictorOptions.dataset")} to the one that it was trained on'
@@ -53,5 +56,5 @@ def classes_of(dataset: str | None, count: int, is_required: bool = False) -> Cl
         if is_required:
             raise
         logging.warning('The names of the classes are unknown: %s', error)
-        return Classes.numbered(count)
-    return Classes(tuple(map(found.class_name, range(count))), found.palette, found.image_bits)
+        return Classes.numbered(count or MOST_CLASSES)
+    return Classes(tuple(map(found.class_name, range(found.num_classes))), found.palette, found.image_bits)

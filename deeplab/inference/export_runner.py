@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from deeplab.datasets.class_names import MOST_CLASSES
 from deeplab.errors import OptionError
 from deeplab.inference import exports
 from deeplab.inference.held import Held
@@ -34,6 +35,7 @@ class ExportRunner(Runner):
       metadata: what was written with the export; empty for one without.
       image_bits: bits of the images that it takes, 8 or 16.
       has_probabilities: whether it gives probabilities.
+      shown_classes: number of classes; None if no output shows it, as without probabilities.
     """
 
     def __init__(self, path: str, threads: int | None = None, record: ExportFormat | None = None) -> None:
@@ -54,7 +56,8 @@ class ExportRunner(Runner):
         self.image_bits = exported.bits
         self.has_probabilities = exported.has_probabilities
         self.channels = exported.channels
-        self.num_classes = exported.num_classes or 256
+        self.shown_classes = exported.num_classes
+        self.num_classes = exported.num_classes or MOST_CLASSES
         self.fixed_size = exported.size
         self._pads = not exported.takes_smaller
         self._mean_pixel = np.array(self.metadata.get('mean_pixel', 127.5), np.float32)

@@ -188,7 +188,7 @@ class Predictor:
         runner = ExportRunner(path, options.execution.threads)
         try:
             stored = metadata.classes_in(runner.metadata) if options.dataset is None else None
-            classes = stored or classes_of(options.dataset, runner.num_classes, True)
+            classes = stored or classes_of(options.dataset, runner.shown_classes, True)
         except BaseException:
             runner.close()
             raise

@@ -240,7 +240,7 @@ def write_export(path, has_probabilities=True, crop=None, names=('ImageTensor', 
     return path
 
 
-def test_a_frozen_graph(tmp_path):
+def test_a_frozen_graph(tmp_path, training):
     image = setup.pixels(70, 50)
     with Predictor.from_export(write_export(tmp_path / 'graph.pb', crop=(33, 41))) as exported:
         found = exported(image)  # in windows, as the export takes no larger images
@@ -251,6 +251,8 @@ def test_a_frozen_graph(tmp_path):
         assert np.array_equal(plain(image).labels, image[..., 0] // 64)
         with pytest.raises(OptionError, match='probabilities'):
             plain(image).probabilities  # noqa: B018
+    with Predictor.from_export(tmp_path / 'plain.pb', dataset=str(training / 'tiny.json')) as named:
+        assert named.class_names == tuple(setup.CLASSES)
 
 
 def test_what_is_no_export(tmp_path):
