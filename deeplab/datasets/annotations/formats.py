@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
+
+import tqdm
 
 from deeplab.datasets.annotations import (
     coco,
@@ -49,7 +52,8 @@ def read(path: str) -> AnnotationSet:
     """
     found: dict[str, AnnotationSet] = {}
     broken, unknown = [], []
-    for file in _files(path):
+    files = list(_files(path))
+    for file in tqdm.tqdm(files, 'read', unit='file', leave=False, disable=not sys.stderr.isatty()):
         try:
             document = reading.load(file)
             if (fitting := recognized(document)) is None:
@@ -88,7 +92,12 @@ def _files(path: str) -> Iterator[str]:
         return
     if not os.path.isdir(path):
         raise DataError(f"The annotations '{shown(path)}' do not exist.")
-    for here, inner, names in os.walk(path):
+    visited: set[str] = set()
+    for here, inner, names in os.walk(path, followlinks=True):
+        if (real := os.path.realpath(here)) in visited:
+            inner.clear()
+            continue
+        visited.add(real)
         inner[:] = sorted(name for name in inner if not name.startswith(('.', '__MACOSX')))
         for name in sorted(names):
             if not name.startswith('.') and (name.lower().endswith(_SUFFIXES) or name in _TABLES):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
+
 from deeplab.datasets import color_tables, images, mask_sources, orientation
 from deeplab.datasets.annotations import labelme, rasterizer, reading
 from deeplab.datasets.annotations.label_classes import LabelClasses
@@ -92,7 +94,9 @@ def _painted(path: str, painted: PaintedMask, classes: LabelClasses) -> bytes:
     content = mask_sources.contents(path)
     mask = images.read_mask(content)
     others = classes.fill if painted.allows_others else None
-    if mask.mode in ('RGB', 'RGBA') or (mask.is_palette and painted.colors):
+    if painted.allows_others and not painted.colors:  # nothing in the image is labeled
+        return images.encode_png(np.full(mask.size, classes.fill, np.uint8))
+    if painted.colors and (mask.mode in ('RGB', 'RGBA') or mask.is_palette):
         entries = [
             color_tables.Entry(id_of(label), (code >> 16, code >> 8 & 255, code & 255))
             for code, label in painted.colors.items()

@@ -7,13 +7,14 @@ datasets/annotations/superannotate.py and datasets/annotations/hasty.py.
 """
 
 import io
+import json
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from deeplab.datasets import build_folder_data, descriptor, example, record_index
-from deeplab.datasets.annotations import formats
+from deeplab.datasets.annotations import formats, items
 from deeplab.options import BuildFolderOptions
 from tests.datasets.annotations import exports
 
@@ -78,6 +79,14 @@ def test_unlabeled_pixels_are_ignored_on_demand(tmp_path, tool):
         assert split == 'train'
         number = exports.NAMES.index(name.rpartition('/')[2])
         np.testing.assert_array_equal(ids, expected(number, described, 'ignore'))
+
+
+def test_an_image_without_instances_in_a_pixel_project(tmp_path):
+    options = exports.superannotate_pixels(tmp_path)
+    path = tmp_path / 'b.png___pixel.json'
+    path.write_text(json.dumps({**json.loads(path.read_text()), 'instances': []}))
+    item = items.find(BuildFolderOptions(**options, val_fraction=0.0), None, 255).splits['train'][1]
+    np.testing.assert_array_equal(pixels_of(item.source.mask(item.label)), np.zeros(exports.SIZES[1]))
 
 
 @pytest.mark.parametrize('tool', exports.ALL)
