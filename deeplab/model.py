@@ -16,7 +16,16 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab import common
-from deeplab.core import compute_types, decoder, feature_extractor, initializers, layers, shapes, summation
+from deeplab.core import (
+    compute_types,
+    decoder,
+    feature_extractor,
+    initializers,
+    layers,
+    quantization,
+    shapes,
+    summation,
+)
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions, NasOptions
 from deeplab.registry import BACKBONES, HEADS, SHARED_OPTIONS, Backbone, Head
@@ -34,11 +43,7 @@ def check_options(options: ModelOptions) -> None:
     """
     backbone = BACKBONES.chosen(options)
     head = HEADS.chosen(options)
-    if options.quantize_delay_step is not None:
-        raise OptionError(
-            f'{option("ModelOptions.quantize_delay_step", options.quantize_delay_step)} is not supported: '
-            'quantization-aware training is not implemented. Omit it.'
-        )
+    _check_quantization(options)
     _check_logits_of_decoder(options)
     _warn_of_no_effect(options, backbone, head)
     _warn_of_wide_rates(options)
@@ -46,6 +51,16 @@ def check_options(options: ModelOptions) -> None:
 
 # Options of searched networks that a user may set; total_training_steps follows from the training.
 _NAS_FIELDS = ('stem_output_filters', 'remove_os32_stride', 'use_classification_head', 'drop_path_keep_prob')
+
+
+def _check_quantization(options: ModelOptions) -> None:
+    """Raises OptionError if a network that imitates 8 bits has several scales, which would share their ranges."""
+    if options.quantize_delay_step is not None and len(options.image_pyramid or (1.0,)) > 1:
+        raise OptionError(
+            f'{option("ModelOptions.quantize_delay_step", options.quantize_delay_step)} needs one scale, not '
+            f'{option("ModelOptions.image_pyramid", options.image_pyramid)}: an 8-bit network has one range for each '
+            f'tensor. Omit {option("ModelOptions.image_pyramid")}.'
+        )
 
 
 def _check_logits_of_decoder(options: ModelOptions) -> None:
@@ -127,7 +142,8 @@ def _logits(features: tf.Tensor, classes: int, output: str, options: ModelOption
                     scope=f'{output}_{i}' if i else output,
                 )
             )
-        return summation.in_order(branches)
+        logits = summation.in_order(branches)
+        return layers.rounded(logits, f'{output}_{quantization.ADDITION}') if len(branches) > 1 else logits
 
 
 def _single_scale_logits(images: tf.Tensor, options: ModelOptions) -> dict[str, tf.Tensor]:
@@ -238,13 +254,23 @@ def multi_scale_logits(
     factor = max(1.0, *pyramid) / _logits_stride(options)
     size = [shapes.scaled_size(side, factor) for side in shapes.spatial_size(images)]
     by_scale: dict[str, dict[float, tf.Tensor]] = {output: {} for output in options.outputs_to_num_classes}
-    scope = layers.mode_scope(batch_norm_decay=options.batch_norm_decay, **mode._asdict())
+    scope = layers.mode_scope(
+        batch_norm_decay=options.batch_norm_decay, imitation=_imitation(options, mode), **mode._asdict()
+    )
     with scope, tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE):
         for scale in pyramid:
             scaled_images, scaled_options = _scaled(images, options, scale)
             for output, logits in _single_scale_logits(scaled_images, scaled_options).items():
                 by_scale[output][scale] = shapes.resize_bilinear(logits, size)  # [n, h', w', classes]
     return {output: _keyed(scales, options.merge_method) for output, scales in by_scale.items()}
+
+
+def _imitation(options: ModelOptions, mode: Mode) -> quantization.Imitation | None:
+    """Returns how the network imitates 8 bits; None for not at all."""
+    if options.quantize_delay_step is None:
+        return None
+    is_exact = not mode.is_training and mode.native_dilation is not False  # converters know the plain operation only
+    return quantization.Imitation(mode.is_training, options.quantize_delay_step, options.quantize_per_channel, is_exact)
 
 
 def _keyed(logits: dict[float, tf.Tensor], merge_method: str) -> ScaleLogits:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab import model
-from deeplab.core import layers
+from deeplab.core import moving_updates
 from deeplab.errors import OptionError
 from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, NasOptions
 from tests import given_weights
@@ -218,7 +218,7 @@ def test_a_decoder_stride_beyond_the_output_stride():
 @pytest.mark.parametrize(
     ('change', 'message'),
     [
-        ({'quantize_delay_step': 10}, 'quantize_delay_step=10 is not supported'),
+        ({'quantize_delay_step': 10, 'image_pyramid': (0.5, 1.0)}, 'quantize_delay_step=10 needs one scale'),
         (
             {'decoder': DecoderOptions((4,), output_is_logits=True)},
             "output_is_logits=True .* 'semantic' has 3 classes and filters=256. Set filters=3.",
@@ -270,4 +270,4 @@ def test_training_registers_updates_and_frozen_batch_norm_none():
             model.multi_scale_logits(
                 tf.constant(_image()), _TINY, mode=model.Mode(True, fine_tune_batch_norm=fine_tune)
             )
-            assert bool(layers.moving_updates()) is expected
+            assert bool(moving_updates.registered()) is expected

@@ -10,7 +10,16 @@ import pytest
 import tensorflow as tf
 
 from deeplab import model, train
-from deeplab.core import checkpoints, compute_types, dropout, initializers, layers, loss_scaling, sessions
+from deeplab.core import (
+    checkpoints,
+    compute_types,
+    dropout,
+    initializers,
+    layers,
+    loss_scaling,
+    moving_updates,
+    sessions,
+)
 from deeplab.core import pixel_losses as losses
 from deeplab.errors import NonFiniteError
 from deeplab.options import AsppOptions, DecoderOptions, LossOptions, ModelOptions
@@ -84,7 +93,7 @@ def _losses_and_gradients(options, fine_tune_batch_norm=True):
             weights = {name: network.weights[name] for name in network.trained}
             gradients = tf.gradients(loss, list(weights.values()), [tf.constant(1024.0)])
             everything = [loss, logits, *gradients, *network.weights.values()]
-            everything += [update.batch_value for update in layers.moving_updates()]
+            everything += [update.batch_value for update in moving_updates.registered()]
             assert {tensor.dtype.base_dtype for tensor in everything} == {tf.float32}
             wanted[precision] = (loss, dict(zip(weights, gradients, strict=True)))
         first = network.run({name: network.initializers[name](shape) for name, shape in network.shapes.items()})

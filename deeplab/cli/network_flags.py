@@ -79,8 +79,14 @@ NETWORK = Group(
             'quantize_delay_step',
             'integer',
             -1,  # "never" of the original's flag; None in the options
-            'Step at which quantization-aware training starts; negative: never, the only value that is implemented.',
+            'Step from which training imitates 8-bit arithmetic (see docs/quantization.md); the other programs build '
+            'the 8-bit network for 0 or more. Negative: never.',
             fields=('ModelOptions.quantize_delay_step',),
+        ),
+        linked(
+            'quantize_per_channel',
+            'ModelOptions.quantize_per_channel',
+            'With --quantize_delay_step: one range of 8-bit weights for each channel, instead of one for all channels.',
         ),
         linked(
             'nas_stem_output_num_conv_filters',

@@ -25,6 +25,14 @@ class Folded(NamedTuple):
     variance: tf.Tensor
 
 
+class Moments(NamedTuple):
+    """Mean and variance of each channel in a batch, [filters] float32 each; `unbiased` is the unbiased variance."""
+
+    mean: tf.Tensor
+    variance: tf.Tensor
+    unbiased: tf.Tensor
+
+
 class Expansion(NamedTuple):
     """The 1x1 convolution with stride 1 that a tensor is the output of.
 
@@ -65,6 +73,13 @@ def fold(expansion: Expansion, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float
 
     Source: arXiv:1502.03167, algorithm 1; the moments of a linear map.
     """
+    moments = moments_of(expansion)
+    scale = gamma * tf.math.rsqrt(moments.variance + max(epsilon, SMALLEST_EPSILON))  # [filters]
+    return Folded(scale, beta - moments.mean * scale, moments.mean, moments.unbiased)
+
+
+def moments_of(expansion: Expansion) -> Moments:
+    """Computes the moments of a convolution's result from its input, see `fold`."""
     channels = int(expansion.inputs.shape[-1])
     pixels = tf.reshape(expansion.inputs, [-1, channels])  # [pixels, channels]
     count = tf.cast(tf.shape(pixels)[0], tf.float32)
@@ -74,5 +89,16 @@ def fold(expansion: Expansion, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float
     covariance = tf.matmul(centered, centered, transpose_a=True) / count  # [channels, channels]
     mean = tf.squeeze(tf.matmul(input_mean, weights), axis=0)  # [filters]
     variance = tf.reduce_sum(weights * tf.matmul(covariance, weights), axis=0)  # [filters]
-    scale = gamma * tf.math.rsqrt(variance + max(epsilon, SMALLEST_EPSILON))  # [filters]
-    return Folded(scale, beta - mean * scale, mean, variance * count / tf.maximum(count - 1.0, 1.0))
+    return Moments(mean, variance, _unbiased(variance, count))
+
+
+def moments(values: tf.Tensor) -> Moments:
+    """Computes the moments of the channels of [n, h, w, filters]."""
+    mean, variance = tf.nn.moments(values, [0, 1, 2])
+    count = tf.cast(tf.size(values) // values.shape[-1], tf.float32)
+    return Moments(mean, variance, _unbiased(variance, count))
+
+
+def _unbiased(variance: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+    """Returns the unbiased variance of `count` values."""
+    return variance * count / tf.maximum(count - 1.0, 1.0)

@@ -42,7 +42,7 @@ def _sum_merge(features: tf.Tensor, skip: tf.Tensor, options: ModelOptions, suff
     else:
         kernel_size = 1 if options.decoder.output_is_logits else 3
         features = layers.conv2d(features, filters, kernel_size, scope=f'decoder_conv0{suffix}')
-    return features + skip
+    return layers.rounded(features + skip, f'merge{suffix}_quant')
 
 
 def _stage_size(

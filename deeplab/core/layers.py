@@ -8,44 +8,43 @@ variables are the checkpoint contract: `SCOPE/weights`, `SCOPE/biases`, `SCOPE/d
 A layer computes in the type of its input, which `mode_scope` chooses once, where images enter: variables, the
 statistics of batch norms and their gradients are float32 whatever that type is.
 
-Two things differ from a plain layer library. A batch norm in training mode updates nothing: it registers a
-`MovingUpdate`, which the train step applies with the gradients or not at all. And nothing is random by order:
-an initial value follows from the graph's seed and the variable's name, a dropout mask from the seed, the place and
-the step, so clones, scales and the order of building change neither.
+Two things differ from a plain layer library. A batch norm in training mode updates nothing: it registers
+updates (`moving_updates`), which the train step applies with the gradients or not at all. And nothing is random by
+order: an initial value follows from the graph's seed and the variable's name, a dropout mask from the seed, the place
+and the step, so clones, scales and the order of building change neither.
+
+While 8 bits are imitated (`mode_scope`), batch norms become part of the convolutions before them, and weights and
+outputs are rounded (`quantization`). A network states only what no convolution computes, such as a sum, with `rounded`.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 import tf_slim as slim
 
-from deeplab.core import batch_statistics, compute_types, dropout, initializers, pointwise, tf_compat
+from deeplab.core import (
+    batch_statistics,
+    compute_types,
+    dropout,
+    initializers,
+    moving_updates,
+    pointwise,
+    quantization,
+    tf_compat,
+)
+from deeplab.core.convolution import Convolution
 from deeplab.options import ModelOptions
 
-MOVING_UPDATES = 'moving_updates'  # graph collection of MovingUpdate
+BATCH_NORM_SCOPE = 'BatchNorm'
 WEIGHT_DECAYS = 'weight_decays'  # graph collection of WeightDecay
 HEAD_BATCH_NORM_DECAY = 0.9997
 HEAD_BATCH_NORM_EPSILON = 1e-5
 Activation = Callable[[tf.Tensor], tf.Tensor]
-
-
-class MovingUpdate(NamedTuple):
-    """The update of one moving statistic by one batch.
-
-    Attributes:
-      variable: the moving mean or the moving variance, [channels].
-      batch_value: the batch's mean or unbiased variance, [channels].
-      decay: share of the old value that stays.
-    """
-
-    variable: tf.Variable
-    batch_value: tf.Tensor
-    decay: float
 
 
 class WeightDecay(NamedTuple):
@@ -101,20 +100,85 @@ def _pad_for_stride(inputs: tf.Tensor, kernel_size: int, rate: int) -> tf.Tensor
     return tf.pad(inputs, [[0, 0], sides, sides, [0, 0]])
 
 
+@slim.add_arg_scope
 def _finish(
-    outputs: tf.Tensor,
+    convolution: Convolution,
     normalize: bool,
     activation: Activation | None,
     bias: bool = True,
-    expansion: batch_statistics.Expansion | None = None,
+    beside: str | None = None,
+    imitation: quantization.Imitation | None = None,
 ) -> tf.Tensor:
-    """Applies batch norm, bias or neither, then the activation."""
+    """Applies the convolution, then batch norm, bias or neither, then the activation.
+
+    Args:
+      convolution: in whose variable scope this is called.
+      normalize: whether a batch norm follows.
+      activation: what comes last; None for nothing.
+      bias: whether biases follow where no batch norm does.
+      beside: scope of a batch norm that lies beside that of the convolution; None for `BatchNorm` within.
+      imitation: how 8 bits are imitated; None for not at all.
+    """
+    norm = beside or BATCH_NORM_SCOPE
+    if imitation is not None:
+        fold = None
+        if normalize:
+            with convolution.norm_scope(beside):
+                fold = batch_norm_fold(convolution, scope=norm)
+        return _finish_in_8_bits(convolution, fold, activation, bias, imitation)
+    outputs = convolution.apply(convolution.weights)
     if normalize:
-        outputs = batch_norm(outputs, expansion=expansion)
+        with convolution.norm_scope(beside):
+            outputs = batch_norm(outputs, scope=norm, expansion=convolution.expansion)
     elif bias:
-        biases = _variable('biases', [_channels(outputs)], initializers.zeros)
-        outputs = tf.nn.bias_add(outputs, compute_types.as_type(biases, outputs.dtype))
+        outputs = _with_biases(outputs)
     return outputs if activation is None else activation(outputs)
+
+
+def _finish_in_8_bits(
+    convolution: Convolution,
+    fold: quantization.Fold | None,
+    activation: Activation | None,
+    bias: bool,
+    imitation: quantization.Imitation,
+) -> tf.Tensor:
+    """Applies the convolution with rounded weights, then its folded batch norm or its bias, then the activation."""
+    weights, prefix = convolution.weights, convolution.prefix
+    if fold is not None:
+        weights = weights * (tf.reshape(fold.factor, weights.shape[2:]) if convolution.is_depthwise else fold.factor)
+    name = prefix + quantization.WEIGHTS
+    outputs = convolution.apply(quantization.rounded_weights(weights, convolution.is_depthwise, imitation, name))
+    if fold is not None:
+        outputs = outputs if fold.rescale is None else outputs * fold.rescale
+        outputs = tf.nn.bias_add(outputs, fold.shift)
+    elif bias:
+        outputs = _with_biases(outputs)
+    if activation is not None:
+        if not quantization.is_computed_by_convolution(activation):
+            name = prefix + quantization.BEFORE_ACTIVATION
+            outputs = quantization.rounded_activations(outputs, imitation, name)
+        outputs = activation(outputs)
+    return quantization.rounded_activations(outputs, imitation, prefix + quantization.ACTIVATION)
+
+
+def _with_biases(values: tf.Tensor) -> tf.Tensor:
+    """Adds the biases of the current variable scope."""
+    biases = _variable('biases', [_channels(values)], initializers.zeros)
+    return tf.nn.bias_add(values, compute_types.as_type(biases, values.dtype))
+
+
+@slim.add_arg_scope
+def rounded(
+    values: tf.Tensor, name: str = quantization.ADDITION, *, imitation: quantization.Imitation | None = None
+) -> tf.Tensor:
+    """Rounds what no convolution computes, such as a sum, while 8 bits are imitated; otherwise returns it as it is.
+
+    Args:
+      values: any shape, float32.
+      name: of its range in the current variable scope.
+      imitation: as in `mode_scope`.
+    """
+    return values if imitation is None else quantization.rounded_activations(values, imitation, name)
 
 
 @slim.add_arg_scope
@@ -133,6 +197,7 @@ def conv2d(
     weight_decay: float = 0.0,
     bias: bool = True,
     weights_name: str = 'weights',
+    norm_beside: str | None = None,
     native_dilation: bool = False,
 ) -> tf.Tensor:
     """Applies a convolution with batch norm (or biases) and an activation.
@@ -151,6 +216,7 @@ def conv2d(
       weight_decay: factor on half the sum of the squared weights in the regularisation losses.
       bias: whether biases follow where no batch norm does (a family may make its batch norms itself).
       weights_name: name of the weights in their scope.
+      norm_beside: scope of a batch norm that lies beside `scope`; None for `BatchNorm` in it.
       native_dilation: whether an atrous convolution may use the kernel that knows dilations (faster, but without a
         gradient on a CPU) instead of space-to-batch.
 
@@ -159,25 +225,34 @@ def conv2d(
 
     Source: atrous convolution: arXiv:1706.05587, section 3.1.
     """
+    around = tf.compat.v1.get_variable_scope()
     with tf.compat.v1.variable_scope(scope, values=[inputs]):
         shape = [kernel_size, kernel_size, _channels(inputs), filters]
         weights = compute_types.as_type(_variable(weights_name, shape, initializer, weight_decay), inputs.dtype)
+        expansion = None
+        if batch_statistics.pays(inputs, filters, kernel_size, stride):
+            expansion = batch_statistics.Expansion(inputs, weights)
         padding = 'SAME'
         if fixed_padding and stride > 1 and kernel_size > 1:
             inputs, padding = _pad_for_stride(inputs, kernel_size, rate), 'VALID'
         # A 1x1 kernel has nothing to spread, so a rate would only cost time.
         dilations = rate if kernel_size > 1 else 1
-        if dilations > 1 and stride == 1 and not native_dilation:
-            outputs = tf.nn.atrous_conv2d(inputs, weights, dilations, padding, name='Conv2D')
-        else:
-            # A network that predicts, whose atrous convolutions are native ones, has no gradients.
-            is_product = kernel_size == 1 and stride == 1 and not native_dilation
-            with pointwise.gradients_as_products(inputs) if is_product else contextlib.nullcontext():
-                outputs = tf.nn.conv2d(inputs, weights, stride, padding, dilations=dilations, name='Conv2D')
-        expansion = None
-        if batch_statistics.pays(inputs, filters, kernel_size, stride):
-            expansion = batch_statistics.Expansion(inputs, weights)
-        return _finish(outputs, normalize, activation, bias, expansion)
+        convolve = functools.partial(_convolve, inputs, stride, dilations, padding, native_dilation)
+        prefix = weights_name.removesuffix('weights')
+        convolution = Convolution(weights, convolve, around, prefix, expansion=expansion)
+        return _finish(convolution, normalize, activation, bias, norm_beside)
+
+
+def _convolve(
+    inputs: tf.Tensor, stride: int, dilations: int, padding: str, native_dilation: bool, weights: tf.Tensor
+) -> tf.Tensor:
+    """Computes a convolution with weights [kernel size, kernel size, c, filters]; see `conv2d`."""
+    if dilations > 1 and stride == 1 and not native_dilation:
+        return tf.nn.atrous_conv2d(inputs, weights, dilations, padding, name='Conv2D')
+    # A network that predicts, whose atrous convolutions are native ones, has no gradients.
+    is_product = int(weights.shape[0]) == 1 and stride == 1 and not native_dilation
+    with pointwise.gradients_as_products(inputs) if is_product else contextlib.nullcontext():
+        return tf.nn.conv2d(inputs, weights, stride, padding, dilations=dilations, name='Conv2D')
 
 
 @slim.add_arg_scope
@@ -218,6 +293,7 @@ def depthwise_conv2d(
 
     Source: arXiv:1802.02611, section 3.1 (atrous separable convolution).
     """
+    around = tf.compat.v1.get_variable_scope()
     with tf.compat.v1.variable_scope(scope, values=[inputs]):
         shape = [kernel_size, kernel_size, _channels(inputs), 1]
         weights = compute_types.as_type(_variable('depthwise_weights', shape, initializer, weight_decay), inputs.dtype)
@@ -225,15 +301,17 @@ def depthwise_conv2d(
         rates = (rate, rate) if isinstance(rate, int) else rate
         if fixed_padding and stride > 1:
             inputs, padding = _pad_for_stride(inputs, kernel_size, rates[0]), 'VALID'  # a stride's rate is 1
-        if native_dilation and max(rates) > 1 and tf_compat.has_native_dilated_depthwise():
-            outputs = tf.raw_ops.DepthwiseConv2dNative(
-                input=inputs, filter=weights, strides=[1, 1, 1, 1], padding=padding, dilations=[1, *rates, 1]
-            )
-        else:
-            outputs = tf.nn.depthwise_conv2d(
-                inputs, weights, [1, stride, stride, 1], padding, dilations=rates, name='depthwise'
-            )
-        return _finish(outputs, normalize, activation, bias)
+
+        def convolve(weights: tf.Tensor) -> tf.Tensor:
+            if native_dilation and max(rates) > 1 and tf_compat.has_native_dilated_depthwise():
+                return tf.raw_ops.DepthwiseConv2dNative(
+                    input=inputs, filter=weights, strides=[1, 1, 1, 1], padding=padding, dilations=[1, *rates, 1]
+                )
+            strides = [1, stride, stride, 1]
+            return tf.nn.depthwise_conv2d(inputs, weights, strides, padding, dilations=rates, name='depthwise')
+
+        convolution = Convolution(weights, convolve, around, is_depthwise=True)
+        return _finish(convolution, normalize, activation, bias)
 
 
 @slim.add_arg_scope
@@ -304,12 +382,13 @@ def batch_norm(
     epsilon: float = HEAD_BATCH_NORM_EPSILON,
     is_training: bool = False,
     trained_scopes: tuple[str, ...] = (),
-    scope: str = 'BatchNorm',
+    scope: str = BATCH_NORM_SCOPE,
     expansion: batch_statistics.Expansion | None = None,
+    imitation: quantization.Imitation | None = None,
 ) -> tf.Tensor:
     """Applies batch normalization.
 
-    In training mode it normalizes with the batch's statistics and registers two `MovingUpdate`s (see
+    In training mode it normalizes with the batch's statistics and registers two updates (see
     `moving_updates`); it changes no variable itself. Otherwise it normalizes with the moving statistics, and gamma
     and beta still have gradients.
 
@@ -322,6 +401,7 @@ def batch_norm(
       trained_scopes: see `training_scope`.
       scope: variable scope.
       expansion: the convolution that made `inputs`, where its input is the cheaper way to the batch's statistics.
+      imitation: as in `mode_scope`; for a batch norm that is not that of a convolution.
 
     Returns:
       [n, h, w, c], of the type of `inputs`.
@@ -329,15 +409,12 @@ def batch_norm(
     Source: arXiv:1502.03167, algorithms 1 and 2 (the stored variance is the unbiased one).
     """
     with tf.compat.v1.variable_scope(scope, values=[inputs]):
-        shape = [_channels(inputs)]
-        gamma = _variable('gamma', shape, initializers.ones)
-        beta = _variable('beta', shape, initializers.zeros)
-        moving_mean = _variable('moving_mean', shape, initializers.zeros, trainable=False)
-        moving_variance = _variable('moving_variance', shape, initializers.ones, trainable=False)
-        if not is_training or dropout.is_frozen(tf.compat.v1.get_variable_scope().name, trained_scopes):
-            return tf.compat.v1.nn.fused_batch_norm(
+        gamma, beta, moving_mean, moving_variance, _ = norm = _statistics(_channels(inputs), epsilon)
+        if not _uses_batch(is_training, trained_scopes):
+            outputs = tf.compat.v1.nn.fused_batch_norm(
                 inputs, gamma, beta, moving_mean, moving_variance, epsilon, is_training=False
             )[0]
+            return rounded(outputs, quantization.ACTIVATION, imitation=imitation)
         if expansion is None:
             outputs, mean, variance = tf.compat.v1.nn.fused_batch_norm(inputs, gamma, beta, epsilon=epsilon)
         else:
@@ -345,48 +422,72 @@ def batch_norm(
             with pointwise.gradients_as_products(expansion.inputs):
                 outputs = tf.nn.conv2d(expansion.inputs, expansion.weights * scale, 1, 'SAME')
             outputs = tf.nn.bias_add(outputs, shift)
-        decay = decay if forced_decay is None else forced_decay
-        for variable, value in ((moving_mean, mean), (moving_variance, variance)):
-            tf.compat.v1.add_to_collection(MOVING_UPDATES, MovingUpdate(variable, value, decay))
-        return outputs
+        _register(norm, mean, variance, decay if forced_decay is None else forced_decay)
+        return rounded(outputs, quantization.ACTIVATION, imitation=imitation)
+
+
+def _statistics(channels: int, epsilon: float) -> quantization.Statistics:
+    """Creates the variables of a batch norm in the current variable scope."""
+    return quantization.Statistics(
+        _variable('gamma', [channels], initializers.ones),
+        _variable('beta', [channels], initializers.zeros),
+        _variable('moving_mean', [channels], initializers.zeros, trainable=False),
+        _variable('moving_variance', [channels], initializers.ones, trainable=False),
+        epsilon,
+    )
+
+
+def _uses_batch(is_training: bool, trained_scopes: tuple[str, ...]) -> bool:
+    """Returns whether the batch norm of the current variable scope normalizes with the statistics of the batch."""
+    return is_training and not dropout.is_frozen(tf.compat.v1.get_variable_scope().name, trained_scopes)
+
+
+def _register(norm: quantization.Statistics, mean: tf.Tensor, variance: tf.Tensor, decay: float) -> None:
+    """Registers the updates of the moving statistics by the mean and the unbiased variance of a batch."""
+    moving_updates.register(norm.moving_mean, mean, decay)
+    moving_updates.register(norm.moving_variance, variance, decay)
+
+
+@slim.add_arg_scope
+def batch_norm_fold(
+    convolution: Convolution,
+    *,
+    decay: float = HEAD_BATCH_NORM_DECAY,
+    forced_decay: float | None = None,
+    epsilon: float = HEAD_BATCH_NORM_EPSILON,
+    is_training: bool = False,
+    trained_scopes: tuple[str, ...] = (),
+    scope: str = BATCH_NORM_SCOPE,
+) -> quantization.Fold:
+    """Returns a batch norm as a part of the convolution before it; variables and updates are those of `batch_norm`.
+
+    Args:
+      convolution: in training mode, it is computed to measure the statistics of the batch.
+      decay: as in `batch_norm`, and so are the others.
+      forced_decay: replaces `decay` wherever it is set.
+      epsilon: added to the variance.
+      is_training: whether to use the batch's statistics.
+      trained_scopes: see `training_scope`.
+      scope: variable scope.
+    """
+    with tf.compat.v1.variable_scope(scope):
+        norm = _statistics(int(convolution.weights.shape[2 if convolution.is_depthwise else 3]), epsilon)
+        if not _uses_batch(is_training, trained_scopes):
+            return quantization.fold(norm, None)
+        if convolution.expansion is None:
+            moments = batch_statistics.moments(convolution.apply(convolution.weights))
+        else:
+            moments = batch_statistics.moments_of(convolution.expansion)
+        _register(norm, moments.mean, moments.unbiased, decay if forced_decay is None else forced_decay)
+        return quantization.fold(norm, (moments.mean, moments.variance))
+
+
+_BATCH_NORMS = [batch_norm, batch_norm_fold]
 
 
 def weight_decays() -> dict[str, float]:
     """Returns the factor of each variable of the default graph that decays, by name."""
     return dict(tf.compat.v1.get_collection(WEIGHT_DECAYS))
-
-
-def moving_updates(scope: str | None = None) -> list[MovingUpdate]:
-    """Returns the updates that batch norms of the default graph have registered.
-
-    Args:
-      scope: name scope to which to keep, such as 'clone_0'; None or '' for all.
-    """
-    updates = tf.compat.v1.get_collection(MOVING_UPDATES)
-    prefix = scope.rstrip('/') + '/' if scope else ''
-    return [update for update in updates if update.batch_value.op.name.startswith(prefix)]
-
-
-def apply_moving_updates(updates: Sequence[MovingUpdate]) -> list[tf.Operation]:
-    """Returns the ops that move statistics towards their batch's values: variable -= (variable - value) * (1 - decay).
-
-    A statistic with several updates (one for each scale of an image pyramid) takes them in their order, so that every
-    run ends in the same value.
-
-    Args:
-      updates: of one clone, [channels] float32 each; see `moving_updates`.
-
-    Source: arXiv:1502.03167, section 3.1 (moving averages of the statistics).
-    """
-    last: dict[str, tf.Operation] = {}
-    for update in updates:
-        name = update.variable.op.name
-        with tf.control_dependencies([last[name]] if name in last else []):
-            # In float32, as the original had it: 1 - 0.997 is 0.00300002 there, 7 millionths of itself above 0.003.
-            share = np.float32(1) - np.float32(update.decay)
-            step = (update.variable.read_value() - update.batch_value) * share
-            last[name] = update.variable.assign_sub(step, read_value=False)
-    return list(last.values())
 
 
 @contextlib.contextmanager
@@ -398,8 +499,9 @@ def mode_scope(
     batch_norm_decay: float | None = None,
     native_dilation: bool | None = None,
     compute_type: tf.DType = tf.float32,
+    imitation: quantization.Imitation | None = None,
 ) -> Iterator[None]:
-    """Sets the mode of all layers within: training or inference, weight decay, compute type.
+    """Sets the mode of all layers within: training or inference, weight decay, compute type, imitation of 8 bits.
 
     Args:
       is_training: whether dropout and drop path drop.
@@ -410,6 +512,7 @@ def mode_scope(
       native_dilation: whether atrous depthwise convolutions may use the kernel that knows dilations; None for
         "while predicting, where a `depthwise_conv2d` scope does not say otherwise".
       compute_type: type of convolutions and activations: float32, bfloat16 or float16.
+      imitation: how 8 bits are imitated; None for not at all. They take float32.
     """
     native = (not is_training) if native_dilation is None else native_dilation
     with contextlib.ExitStack() as stack:
@@ -417,11 +520,12 @@ def mode_scope(
         stack.enter_context(slim.arg_scope([depthwise_conv2d], native_dilation=native))
         stack.enter_context(
             slim.arg_scope(
-                [batch_norm], is_training=is_training and fine_tune_batch_norm, forced_decay=batch_norm_decay
+                _BATCH_NORMS, is_training=is_training and fine_tune_batch_norm, forced_decay=batch_norm_decay
             )
         )
         stack.enter_context(slim.arg_scope([dropout.dropout, dropout.drop_path], is_training=is_training))
         stack.enter_context(slim.arg_scope([compute_types.as_compute_type], compute_type=compute_type))
+        stack.enter_context(slim.arg_scope([_finish, batch_norm, rounded], imitation=imitation))
         yield
 
 
@@ -431,7 +535,7 @@ def training_scope(trained_scopes: tuple[str, ...]) -> contextlib.AbstractContex
     A part of a network that does not train shall give what it gives in prediction: its batch norms normalize with
     their moving statistics and move none, and its dropout and drop path drop nothing.
     """
-    return slim.arg_scope([batch_norm, dropout.dropout, dropout.drop_path], trained_scopes=tuple(trained_scopes))
+    return slim.arg_scope([*_BATCH_NORMS, dropout.dropout, dropout.drop_path], trained_scopes=tuple(trained_scopes))
 
 
 @contextlib.contextmanager
@@ -454,7 +558,7 @@ def family_scope(
             convolution = slim.current_arg_scope().get(slim.arg_scope_func_key(conv2d), {})
             weight_decay = convolution.get('weight_decay', 0.0)
             stack.enter_context(slim.arg_scope([depthwise_conv2d], weight_decay=weight_decay))
-        stack.enter_context(slim.arg_scope([batch_norm], decay=batch_norm_decay, epsilon=batch_norm_epsilon))
+        stack.enter_context(slim.arg_scope(_BATCH_NORMS, decay=batch_norm_decay, epsilon=batch_norm_epsilon))
         stack.enter_context(slim.arg_scope([conv2d, depthwise_conv2d, separable_conv2d], activation=activation))
         stack.enter_context(slim.arg_scope([conv2d], initializer=initializer))
         stack.enter_context(slim.arg_scope([depthwise_conv2d], initializer=depthwise_initializer))

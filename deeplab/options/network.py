@@ -138,7 +138,9 @@ class ModelOptions:
       use_bounded_activation: whether relu6 is used instead of relu (for quantization).
       dense_prediction_cell_json: path of the description of a dense prediction cell; None for ASPP.
       batch_norm_decay: decay of the moving averages of every batch norm; None for each part's own.
-      quantize_delay_step: step at which quantization-aware training starts; None for never. Not implemented.
+      quantize_delay_step: step from which training imitates 8-bit arithmetic; None for never. For prediction, any step
+        means a network that imitates it.
+      quantize_per_channel: whether the 8-bit weights have one range for each channel instead of one for all.
       input_channels: number of channels of the input.
       settings: parameters of backbones and heads that differ from their defaults.
     """
@@ -160,6 +162,7 @@ class ModelOptions:
     dense_prediction_cell_json: str | None = None
     batch_norm_decay: float | None = None
     quantize_delay_step: int | None = None
+    quantize_per_channel: bool = False
     input_channels: int = 3
     aspp: AsppOptions = AsppOptions()
     decoder: DecoderOptions = DecoderOptions()
@@ -200,6 +203,12 @@ class ModelOptions:
             'ModelOptions.logits_kernel_size',
             self.logits_kernel_size,
             f'it must be 1 with {option("AsppOptions.with_batch_norm", True)}',
+        )
+        require(
+            not self.quantize_per_channel or self.quantize_delay_step is not None,
+            'ModelOptions.quantize_per_channel',
+            True,
+            f'it is about 8-bit weights; also set {option("ModelOptions.quantize_delay_step", 0)}, or omit it',
         )
         if self.batch_norm_decay is not None:
             require(

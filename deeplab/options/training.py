@@ -153,10 +153,28 @@ class TrainOptions:
             self.batch_size,
             f'{option("CloneOptions.num_clones", clones)} must divide it; set a multiple of {clones}',
         )
+        self._require_quantizable()
         self._require_micro_batches()
         self._require_initial_checkpoint()
         if self.model.crop_size is not None:
             self.augment.check_crop_size(self.model.crop_size)
+
+    def _require_quantizable(self) -> None:
+        """Raises `OptionError` if 8-bit training has more than one clone, or computes in less than float32."""
+        step, field = self.model.quantize_delay_step, 'ModelOptions.quantize_delay_step'
+        clones = self.clones.num_clones
+        require(
+            step is None or clones == 1,
+            field,
+            step,
+            f'ranges of 8 bits are measured in one clone; omit {option("CloneOptions.num_clones", clones)}',
+        )
+        require(
+            step is None or self.precision == 'float32',
+            field,
+            step,
+            f'8 bits are imitated in float32; omit {option("TrainOptions.precision", self.precision)}',
+        )
 
     def _require_micro_batches(self) -> None:
         """Raises `OptionError` unless the images of a step can be split into equal micro-batches, on one machine."""

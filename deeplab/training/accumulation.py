@@ -14,7 +14,7 @@ import tensorflow as tf
 from deeplab.core import dropout
 
 if TYPE_CHECKING:
-    from deeplab.core.layers import MovingUpdate
+    from deeplab.core.moving_updates import MovingUpdate
 
 _SCOPE = 'accumulation'
 
@@ -25,7 +25,7 @@ class Step(NamedTuple):
     Attributes:
       loss: scalar float32.
       gradients: pairs of gradient and variable.
-      moving_updates: batch statistics of the batch norms.
+      moving_updates: batch statistics of the batch norms, ranges of 8-bit training.
     """
 
     loss: tf.Tensor

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_slim as slim
 
 from deeplab import common
-from deeplab.core import gates, layers, loss_scaling, moving_average, schedules, summation
+from deeplab.core import gates, loss_scaling, moving_average, moving_updates, schedules, summation
 from deeplab.deployment import model_deploy
 from deeplab.options import TrainOptions
 from deeplab.registry import OPTIMIZERS
@@ -184,7 +184,7 @@ def build_train_step(
     scale = loss_scaling.LossScale() if options.precision == 'float16' else None
     factor = scale.factor if scale else None
     total_loss, gradients = model_deploy.optimize_clones(clones, losses, regularization, variables, factor)
-    updates = layers.moving_updates(clones[0].scope)
+    updates = moving_updates.registered(clones[0].scope)
     if micro_batches is not None:
         total_loss, gradients, updates = micro_batches.mean(accumulation.Step(total_loss, gradients, updates))
     multipliers = train_utils.get_model_gradient_multipliers(
@@ -198,7 +198,7 @@ def build_train_step(
         train_utils.make_optimizer(options.optimizer, learning_rate),
         global_step,
         MoreUpdates(
-            lambda: layers.apply_moving_updates(updates) + (scale.grow() if scale else []),
+            lambda: moving_updates.apply(updates) + (scale.grow() if scale else []),
             functools.partial(_skipped_updates, options.on_nan, total_loss, global_step, scale),
             averages.update if averages else tuple,
         ),

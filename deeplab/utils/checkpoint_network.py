@@ -12,12 +12,12 @@ import dataclasses
 import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from deeplab import common, model
-from deeplab.core import checkpoints, cost, feature_extractor, inflation, loss_scaling
+from deeplab.core import checkpoints, cost, feature_extractor, inflation, loss_scaling, quantization
 from deeplab.core.heads import dense_prediction_cell
 from deeplab.errors import NetworkMismatchError, OptionError
 from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, NasOptions
@@ -72,10 +72,11 @@ def compare(held: Shapes, wanted: Shapes) -> Fit:
 
 
 def slots(names: Sequence[str]) -> set[str]:
-    """Returns the names of training state: VARIABLE/SLOT, Adam's powers, the step, the loss scale."""
+    """Returns the names of training state: VARIABLE/SLOT, Adam's powers, steps, the loss scale, averaging of ranges."""
     known = set(names)
-    found = {name for name in known if name.rpartition('/')[0] in known}
-    return found | known & {*OPTIMIZER_POWERS, checkpoints.GLOBAL_STEP, *loss_scaling.NAMES}
+    found = {name for name in known if name.rpartition('/')[0] in known or quantization.is_averaging(name)}
+    steps = {checkpoints.GLOBAL_STEP, quantization.STEP_OF_ORIGINAL}
+    return found | known & {*OPTIMIZER_POWERS, *steps, *loss_scaling.NAMES}
 
 
 def network_shapes(options: ModelOptions) -> dict[str, tuple[int, ...]]:
@@ -283,6 +284,7 @@ class Deduced:
 
 def deduce(held: Shapes) -> Deduced | None:
     """Identifies the network with the variables `held` (without training state); None if no backbone is similar."""
+    everything, held = held, {name: shape for name, shape in held.items() if not quantization.is_range(name)}
     backbone = find_backbone(held)
     if backbone is None:
         return None
@@ -292,14 +294,22 @@ def deduce(held: Shapes) -> Deduced | None:
     changes |= {'aspp': aspp, 'decoder': decoder_of(held, backbone.skips)}
     changes |= {} if aspp.with_batch_norm else {'logits_kernel_size': kernel}
     changes |= {'dense_prediction_cell_json': dense_prediction_cell.PUBLISHED_CELL} if _is_cell(held) else {}
-    options = dataclasses.replace(backbone.options, **changes)
+    options = dataclasses.replace(backbone.options, **changes, **_quantization_of(everything))
     if not outputs:
         return Deduced(backbone.options, {}, 0, compare(held, backbone.shapes), True)
     try:
-        fit = compare(held, network_shapes(options))
+        fit = compare(everything, network_shapes(options))
     except OptionError:  # the identified options are invalid together
         fit = compare(held, backbone.shapes)
     return Deduced(options, outputs, len(aspp.rates), fit, False)
+
+
+def _quantization_of(held: Shapes) -> dict[str, Any]:
+    """Returns the options of 8-bit training, if the checkpoint has ranges."""
+    ranges = {name: shape for name, shape in held.items() if quantization.is_range(name)}
+    if not ranges:
+        return {}
+    return {'quantize_delay_step': 0, 'quantize_per_channel': any(ranges.values())}
 
 
 @contextlib.contextmanager
@@ -341,6 +351,8 @@ def visible(options: ModelOptions) -> tuple[object, ...]:
         has_cell or (aspp, len(options.aspp.rates)),
         has_cell,
         decoder,
+        options.quantize_delay_step is not None,
+        options.quantize_per_channel,
     )
 
 
@@ -355,6 +367,8 @@ _FLAGS = {
     'ModelOptions.divisible_by': 'divisible_by',
     'NasOptions.stem_output_filters': 'nas_stem_output_num_conv_filters',
     'ModelOptions.dense_prediction_cell_json': 'dense_prediction_cell_json',
+    'ModelOptions.quantize_delay_step': 'quantize_delay_step',
+    'ModelOptions.quantize_per_channel': 'quantize_per_channel',
     'AsppOptions.with_batch_norm': 'aspp_with_batch_norm',
     'AsppOptions.image_level_feature': 'add_image_level_feature',
     'AsppOptions.filters': 'aspp_convs_filters',

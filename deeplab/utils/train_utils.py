@@ -17,6 +17,7 @@ from deeplab.core import (
     layers,
     loss_scaling,
     moving_average,
+    quantization,
     run_checkpoints,
     scale_losses,
     schedules,
@@ -179,7 +180,8 @@ def resume(
     """
     variables = session.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
     with checkpoint_network.explained(path, network):
-        moving_average.resume(session, path, loss_scaling.restorable(variables, path), averages)
+        variables = quantization.restorable(loss_scaling.restorable(variables, path), path)
+        moving_average.resume(session, path, variables, averages)
     logging.info('Resuming from %s.', path)
 
 
@@ -226,7 +228,9 @@ def get_model_init_fn(
 
     def restore(session: tf.compat.v1.Session) -> None:
         everything = session.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
-        slots = checkpoint_network.slots([v.op.name for v in everything])
+        names = [v.op.name for v in everything]
+        # A float checkpoint has no ranges of 8-bit training, which are then measured.
+        slots = checkpoint_network.slots(names) | set(filter(quantization.is_range, names))
         networks_own = [v.op.name for v in everything if v.op.name not in slots]
         scopes.require_all_known(exclude_scopes, networks_own, 'RestoreOptions.exclude_scopes')
         variables = variables_to_restore(everything, initialize_last_layer, last_layers, exclude_scopes)

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 import tf_slim as slim
 
-from deeplab.core import dropout, initializers, layers
+from deeplab.core import dropout, initializers, layers, moving_updates
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_batch_norm_in_training_against_numpy(graph):
     inputs = _random(2, 3, 4, 5) * 3 + 1
     decay = 0.9
     outputs = layers.batch_norm(tf.constant(inputs), is_training=True, decay=decay, epsilon=1e-3)
-    updates = layers.moving_updates()
+    updates = moving_updates.registered()
     assert [u.variable.op.name for u in updates] == ['BatchNorm/moving_mean', 'BatchNorm/moving_variance']
     with tf.compat.v1.Session() as session:
         session.run(tf.compat.v1.global_variables_initializer())
@@ -64,7 +64,7 @@ def test_batch_norm_in_training_against_numpy(graph):
         np.testing.assert_allclose(result, (inputs - mean) / np.sqrt(variance + 1e-3), rtol=0, atol=1e-5)
         # The run changed nothing; the updates do.
         np.testing.assert_array_equal(session.run(updates[0].variable), np.zeros(5))
-        session.run(layers.apply_moving_updates(updates))
+        session.run(moving_updates.apply(updates))
         moved = session.run([update.variable for update in updates])
     unbiased = variance * 24 / 23
     np.testing.assert_allclose(moved[0], mean * (1 - decay), rtol=1e-4, atol=1e-6)
@@ -75,7 +75,7 @@ def test_two_updates_of_one_statistic_follow_in_order(graph):
     variable = tf.compat.v1.get_variable('moving', [], initializer=tf.zeros_initializer(), trainable=False)
     values = [tf.constant(value) for value in (16.0, 32.0, 64.0)]
     with tf.compat.v1.Session() as session:
-        moved = layers.apply_moving_updates([layers.MovingUpdate(variable, value, 0.5) for value in values])
+        moved = moving_updates.apply([moving_updates.MovingUpdate(variable, value, 0.5) for value in values])
         for _ in range(20):
             session.run(tf.compat.v1.global_variables_initializer())
             session.run(moved)
@@ -86,7 +86,7 @@ def test_statistics_move_by_what_float32_leaves_of_the_decay(graph):
     variable = tf.compat.v1.get_variable('moving', [], initializer=tf.zeros_initializer(), trainable=False)
     with tf.compat.v1.Session() as session:
         session.run(tf.compat.v1.global_variables_initializer())
-        session.run(layers.apply_moving_updates([layers.MovingUpdate(variable, tf.constant(1000.0), 0.997)]))
+        session.run(moving_updates.apply([moving_updates.MovingUpdate(variable, tf.constant(1000.0), 0.997)]))
         moved = session.run(variable)
     assert moved == np.float32(1000) * (np.float32(1) - np.float32(0.997))
     assert moved != np.float32(1000 * (1 - 0.997))
@@ -100,22 +100,22 @@ def test_frozen_batch_norm_uses_moving_statistics_and_still_trains(graph):
     np.testing.assert_allclose(result, source / np.sqrt(1.25), rtol=1e-5)
     np.testing.assert_allclose(gradients[0], (source / np.sqrt(1.25)).sum((0, 1, 2)), rtol=1e-4)
     np.testing.assert_allclose(gradients[1], [4, 4, 4])
-    assert layers.moving_updates() == []
+    assert moving_updates.registered() == []
 
 
 def test_one_decay_rules_all_batch_norms(graph):
     with layers.mode_scope(is_training=True, fine_tune_batch_norm=True, batch_norm_decay=0.5):
         with layers.family_scope(batch_norm_decay=0.9, batch_norm_epsilon=1e-3, activation=None):
             layers.conv2d(tf.zeros([1, 2, 2, 3]), 4, 1, scope='a')
-    assert {update.decay for update in layers.moving_updates()} == {0.5}
+    assert {update.decay for update in moving_updates.registered()} == {0.5}
 
 
 def test_updates_of_one_clone(graph):
     for clone in ('clone_0', 'clone_1'):
         with tf.name_scope(clone), tf.compat.v1.variable_scope('', reuse=tf.compat.v1.AUTO_REUSE):
             layers.batch_norm(tf.zeros([1, 2, 2, 3]), is_training=True)
-    assert len(layers.moving_updates()) == 4
-    first = layers.moving_updates('clone_0')
+    assert len(moving_updates.registered()) == 4
+    first = moving_updates.registered('clone_0')
     assert len(first) == 2
     assert all(update.batch_value.op.name.startswith('clone_0/') for update in first)
     assert len(tf.compat.v1.model_variables()) == 4
@@ -292,7 +292,7 @@ def test_statistics_of_an_expansion_come_from_its_input(graph, monkeypatch):
             with tf.compat.v1.variable_scope('', reuse=tf.compat.v1.AUTO_REUSE):
                 outputs = layers.conv2d(seen, 12, 1, activation=None, scope='a')
         weighted = tf.reduce_sum(outputs * tf.constant(_random(2, 5, 6, 12)))
-        statistics = [update.batch_value for update in layers.moving_updates()[-2:]]
+        statistics = [update.batch_value for update in moving_updates.registered()[-2:]]
         results.append([outputs, *statistics, *tf.gradients(weighted, [seen, *tf.compat.v1.trainable_variables()])])
     plain, folded = _run(*results)
     for first, second in zip(plain, folded, strict=True):

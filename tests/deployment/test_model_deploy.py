@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import layers, sessions
+from deeplab.core import layers, moving_updates, sessions
 from deeplab.deployment import model_deploy
 from deeplab.deployment.model_deploy import DeploymentConfig
 
@@ -69,7 +69,7 @@ def test_names_and_devices(number):
             assert clone.outputs.op.name.startswith(f'{clone.scope}/conv' if clone.scope else 'conv')
             assert clone.outputs.device == f'/device:CPU:{index}'
         assert len(tf.compat.v1.losses.get_regularization_losses()) == 1
-        assert len(layers.moving_updates(clones[0].scope)) == 2
+        assert len(moving_updates.registered(clones[0].scope)) == 2
         assert any(op.name.startswith('clone_1/') for op in graph.get_operations()) == (number == 2)
 
 

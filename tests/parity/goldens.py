@@ -1,7 +1,7 @@
 """Finds and reads goldens: values that the original computed.
 
-A folder holds them as `networks/`, `tables/` and `training/`, or as pairs lying in it directly; then the keys of the
-JSON tell what a pair is.
+A folder holds them as `networks/`, `quantized/`, `tables/` and `training/`, or as pairs lying in it directly; then the
+keys of the JSON tell what a pair is.
 """
 
 import dataclasses
@@ -15,6 +15,7 @@ import numpy as np
 _KEYS = {
     'networks': {'flags', 'options', 'variables', 'trainable', 'parameters'},
     'training': {'weight_decay_terms'},
+    'quantized': {'fake_quantizations'},
 }
 
 
@@ -45,7 +46,7 @@ class Golden:
 
 
 def find(folder: pathlib.Path, kind: str) -> list[Golden]:
-    """All goldens of a kind ('networks' or 'training'), by name."""
+    """All goldens of a kind ('networks', 'quantized' or 'training'), by name."""
     if (folder / kind).is_dir():
         return [Golden(path) for path in sorted((folder / kind).glob('*.json'))]
     found = (Golden(path) for path in sorted(folder.glob('*.json')))
@@ -64,6 +65,8 @@ def weights(name: str, shape: list[int], gain: float) -> np.ndarray:
     """The value that the goldens give to the variable `name`: float32, a function of name and shape."""
     rng = np.random.RandomState(zlib.crc32(name.encode()) & 0xFFFFFFFF)
     last = name.split('/')[-1]
+    if last in ('min', 'max'):
+        return np.float32(_end_of_range(rng, last, 'weights_quant' in name))
     if last == 'moving_variance':
         value = rng.uniform(0.5, 1.5, shape)
     elif last == 'gamma':
@@ -74,6 +77,12 @@ def weights(name: str, shape: list[int], gain: float) -> np.ndarray:
         fan = shape[0] * shape[1] if last == 'depthwise_weights' else np.prod(shape[:-1])
         value = rng.normal(0, 1, shape) * np.sqrt(gain / fan)
     return value.astype(np.float32)
+
+
+def _end_of_range(rng: np.random.RandomState, end: str, is_of_weights: bool) -> float:
+    """The end ('min' or 'max') of a range in which 8-bit arithmetic is imitated."""
+    low, high = (0.8, 1.2) if is_of_weights else (1.0, 2.0) if end == 'min' else (5.0, 6.0)
+    return rng.uniform(low, high) * (-1 if end == 'min' else 1)
 
 
 def initial_values(variables: list[Any], gain: float) -> dict[Any, np.ndarray]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import checkpoints, dropout, layers, sessions
+from deeplab.core import checkpoints, dropout, moving_updates, sessions
 from deeplab.errors import NonFiniteError
 from deeplab.training import accumulation, train_loop, training_step
 
@@ -28,7 +28,7 @@ class Toy:
         loss = self.w * self.x + 0.5
         gradients = [(tf.gradients(loss, self.w)[0], self.w)]
         self.mean = self.batches.mean(
-            accumulation.Step(loss, gradients, [layers.MovingUpdate(self.m, self.x, decay=0.75)])
+            accumulation.Step(loss, gradients, [moving_updates.MovingUpdate(self.m, self.x, decay=0.75)])
         )
         optimizer = tf.compat.v1.train.GradientDescentOptimizer(RATE)
         applied, norm = training_step.gated_update(
@@ -36,7 +36,7 @@ class Toy:
             self.mean.gradients,
             optimizer,
             self.step,
-            training_step.MoreUpdates(lambda: layers.apply_moving_updates(self.mean.moving_updates)),
+            training_step.MoreUpdates(lambda: moving_updates.apply(self.mean.moving_updates)),
         )
         names = tf.reshape(tf.strings.as_string(self.x, precision=0), [1])
         self.train_step = training_step.TrainStep(

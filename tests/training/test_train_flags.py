@@ -144,11 +144,12 @@ ELSEWHERE = {
     'num_replicas': 'test_several_machines.py',
     'num_ps_tasks': 'test_several_machines.py',
     'startup_delay_steps': 'training/test_replicas.py',
+    'quantize_delay_step': 'core/test_quantization.py',
 }
 # The original reads it nowhere in training either.
 WITHOUT_EFFECT = {'keep_aspect_ratio', 'prediction_with_upsampled_logits'}
 # Built later; each refuses any value but its default.
-REFUSED = {'quantize_delay_step': '0', 'nas_use_classification_head': 'true'}
+REFUSED = {'nas_use_classification_head': 'true'}
 
 
 def test_no_flag_is_left_out():

@@ -78,7 +78,7 @@ def _squeeze_excite(inputs: tf.Tensor) -> tf.Tensor:
         gate = shapes.spatial_mean(inputs)  # [n, 1, 1, c]
         gate = layers.conv2d(gate, squeezed, 1, normalize=False, activation=tf.nn.relu, scope='Conv')
         gate = layers.conv2d(gate, channels, 1, normalize=False, activation=activations.hard_sigmoid, scope='Conv_1')
-        return inputs * gate
+        return layers.rounded(inputs * gate, 'mul_quant')
 
 
 def _expand(inputs: tf.Tensor, block: Block, stride: int, rate: int) -> tf.Tensor:
@@ -108,7 +108,7 @@ def _inverted_residual(
     net = layers.conv2d(net, filters, 1, activation=None, scope='project')  # [n, h/s, w/s, filters]
     # A block whose stride was removed for the output stride has a shortcut too, as published checkpoints were trained.
     if block.residual and stride == 1 and int(inputs.shape[-1]) == filters:
-        net = tf.add(net, inputs, name='add')
+        net = layers.rounded(tf.add(net, inputs, name='add'))
     return net, depthwise
 
 

@@ -60,10 +60,10 @@ def fan_in_uniform(shape: list[int], seed: tuple[int, int]) -> tf.Tensor:
     return tf.random.stateless_uniform(shape, seed, -limit, limit)
 
 
-def bare_conv2d(
-    inputs: tf.Tensor, filters: int, kernel_size: int, *, scope: str, stride: int = 1, rate: int = 1
+def linear_conv2d(
+    inputs: tf.Tensor, filters: int, kernel_size: int, *, scope: str, norm: str, stride: int = 1, rate: int = 1
 ) -> tf.Tensor:
-    """Builds a convolution without batch norm and activation, because cells name their batch norms differently.
+    """Builds a convolution `scope` and its batch norm `norm`, which lie beside each other, without activation.
 
     Returns:
       [n, ceil(h / stride), ceil(w / stride), filters] float32.
@@ -76,14 +76,15 @@ def bare_conv2d(
         stride=stride,
         rate=rate,
         fixed_padding=True,
-        normalize=False,
-        bias=False,
+        norm_beside=norm,
         activation=None,
     )
 
 
-def _bare_separable_conv2d(inputs: tf.Tensor, filters: int, kernel_size: int, *, scope: str, stride: int) -> tf.Tensor:
-    """Builds a depthwise and a 1x1 convolution with nothing in between; both have their weights in `scope`."""
+def _linear_separable_conv2d(
+    inputs: tf.Tensor, filters: int, kernel_size: int, *, scope: str, norm: str, stride: int
+) -> tf.Tensor:
+    """Builds a depthwise and a 1x1 convolution, which have their weights in `scope`, and the batch norm `norm`."""
     net = layers.depthwise_conv2d(
         inputs,
         kernel_size,
@@ -95,7 +96,7 @@ def _bare_separable_conv2d(inputs: tf.Tensor, filters: int, kernel_size: int, *,
         activation=None,
     )  # [n, h/s, w/s, c]
     return layers.conv2d(
-        net, filters, 1, scope=scope, weights_name='pointwise_weights', normalize=False, bias=False, activation=None
+        net, filters, 1, scope=scope, weights_name='pointwise_weights', norm_beside=norm, activation=None
     )  # [n, h/s, w/s, filters]
 
 
@@ -103,10 +104,14 @@ def _separable(net: tf.Tensor, kernel_size: int, filters: int, stride: int, acti
     """Builds activation, separable convolution and batch norm, twice; the first one has the stride."""
     side = f'{kernel_size}x{kernel_size}'
     for i in (1, 2):
-        net = _bare_separable_conv2d(
-            activation(net), filters, kernel_size, scope=f'separable_{side}_{i}', stride=stride if i == 1 else 1
+        net = _linear_separable_conv2d(
+            activation(net),
+            filters,
+            kernel_size,
+            scope=f'separable_{side}_{i}',
+            norm=f'bn_sep_{side}_{i}',
+            stride=stride if i == 1 else 1,
         )
-        net = layers.batch_norm(net, scope=f'bn_sep_{side}_{i}')
     return net
 
 
@@ -118,16 +123,14 @@ def _atrous(net: tf.Tensor, kernel_size: int, filters: int, stride: int, activat
         height, width = shapes.spatial_size(net)
         size = shapes.scaled_size(height, 1.0 / stride), shapes.scaled_size(width, 1.0 / stride)
         net, rate = shapes.resize_bilinear(net, size), 1  # [n, h/s, w/s, c]
-    net = bare_conv2d(net, filters, kernel_size, scope=f'atrous_{side}', rate=rate)
-    return layers.batch_norm(net, scope=f'bn_atr_{side}')
+    return linear_conv2d(net, filters, kernel_size, scope=f'atrous_{side}', norm=f'bn_atr_{side}', rate=rate)
 
 
 def _identity(net: tf.Tensor, filters: int, stride: int, activation: layers.Activation) -> tf.Tensor:
     """Returns the features themselves, or a strided 1x1 convolution of them if the cell has a stride."""
     if stride == 1:
         return net
-    net = bare_conv2d(activation(net), filters, 1, scope='1x1', stride=stride)
-    return layers.batch_norm(net, scope='bn_1')
+    return linear_conv2d(activation(net), filters, 1, scope='1x1', norm='bn_1', stride=stride)
 
 
 def _branch(net: tf.Tensor, branch: Branch, filters: int, stride: int, style: CellStyle) -> tf.Tensor:
@@ -156,8 +159,7 @@ def _adjusted_previous(
     previous = shapes.resize_bilinear(previous, shapes.spatial_size(inputs))
     if same_stride and int(previous.shape[-1]) == filters:
         return previous
-    net = bare_conv2d(activation(previous), filters, 1, scope='prev_1x1')
-    return layers.batch_norm(net, scope='prev_bn')
+    return linear_conv2d(activation(previous), filters, 1, scope='prev_1x1', norm='prev_bn')
 
 
 def cell(
@@ -188,8 +190,7 @@ def cell(
     """
     with tf.compat.v1.variable_scope(scope, values=[inputs]):
         adjusted = _adjusted_previous(previous, inputs, filters, same_stride, style.activation)  # [n, h, w, filters]
-        net = bare_conv2d(style.activation(inputs), filters, 1, scope='1x1')
-        net = layers.batch_norm(net, scope='beginning_bn')  # [n, h, w, filters]
+        net = linear_conv2d(style.activation(inputs), filters, 1, scope='1x1', norm='beginning_bn')
         states = [net, adjusted]
         for i, branches in enumerate(style.genotype):
             with tf.compat.v1.variable_scope(f'comb_iter_{i}'):
@@ -198,5 +199,5 @@ def cell(
                     branch_stride = stride if branch.state < FIRST_BLOCK else 1
                     with tf.compat.v1.variable_scope(side):
                         parts.append(_branch(states[branch.state], branch, filters, branch_stride, style))
-                states.append(tf.add(*parts, name='add'))  # [n, h/s, w/s, filters]
+                states.append(layers.rounded(tf.add(*parts, name='add')))  # [n, h/s, w/s, filters]
         return tf.concat(states[FIRST_BLOCK:], axis=3, name='cell_output')

@@ -23,9 +23,9 @@ from deeplab.core.backbones._nas_cell import (
     Branch,
     CellStyle,
     Genotype,
-    bare_conv2d,
     cell,
     fan_in_uniform,
+    linear_conv2d,
 )
 from deeplab.core.lazy import layers, shapes, tf
 from deeplab.errors import OptionError
@@ -158,8 +158,8 @@ def _stem(images: tf.Tensor, activation: layers.Activation) -> tuple[Features, F
     net, current, outputs = images, 1, []
     for i, (filters, stride) in enumerate(STEM):
         inputs = activation(net) if i else net
-        net = bare_conv2d(inputs, filters, 3, stride=stride, scope=f'conv{i}')  # [n, h/2 or h/4, w/2 or w/4, filters]
-        net = layers.batch_norm(net, scope=f'conv{i}_bn')
+        # [n, h/2 or h/4, w/2 or w/4, filters]
+        net = linear_conv2d(inputs, filters, 3, stride=stride, scope=f'conv{i}', norm=f'conv{i}_bn')
         current *= stride
         outputs.append(Features(net, current))
     return outputs[-2], outputs[-1]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import feature_extractor, layers
+from deeplab.core import feature_extractor, layers, moving_updates
 from deeplab.core.backbones import _inverted_residual as inverted_residual
 from deeplab.core.backbones import mobilenet_edgetpu, mobilenet_v2, mobilenet_v3
 from deeplab.core.densify import densify
@@ -184,7 +184,7 @@ def test_batch_norms_have_the_constants_of_the_family(network, variant, norms):
     assert len(made) == norms
     assert {round(op.get_attr('epsilon'), 7) for op in made} == {1e-3}
     features(tf.zeros([1, 33, 33, 3]), options(variant), is_training=True)
-    updates = layers.moving_updates()
+    updates = moving_updates.registered()
     assert len(updates) == 2 * norms
     assert {update.decay for update in updates} == {0.997}
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from deeplab import common, model
-from deeplab.core import feature_extractor, layers, pixel_losses
+from deeplab.core import feature_extractor, layers, moving_updates, pixel_losses
 from deeplab.core.backbones import mobilenet_v2, xception
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
@@ -119,7 +119,7 @@ def test_every_weight_and_statistic_learns_on_an_odd_crop(name, stride):
         labels = tf.image.resize(_labels(), logits.shape[1:3], 'nearest')[..., 0]
         loss = pixel_losses.mean_of_counted(computed_losses.softmax(logits, labels, _IGNORE))
         gradients = tf.gradients(loss, [network.weights[name] for name in sorted(network.trained)])
-        updates = layers.moving_updates()
+        updates = moving_updates.registered()
         values, statistics = network.run([gradients, [update.batch_value for update in updates]])
     assert all(np.isfinite(value).all() for value in [*values, *statistics])
     without = [n for n, value in zip(sorted(network.trained), values, strict=True) if not value.any()]

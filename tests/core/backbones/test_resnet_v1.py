@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import feature_extractor, layers
+from deeplab.core import feature_extractor, layers, moving_updates
 from deeplab.core.backbones import resnet_v1
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
@@ -170,7 +170,7 @@ def test_batch_norms_have_the_constants_of_the_family(network):
     assert len(norms) == 1 + 16 + 3
     assert {round(op.get_attr('epsilon'), 7) for op in norms} == {1e-5}
     features(tf.zeros([1, 33, 33, 3]), options('resnet_v1_18'), is_training=True)
-    updates = layers.moving_updates()
+    updates = moving_updates.registered()
     assert len(updates) == 2 * len(norms)
     assert {update.decay for update in updates} == {0.95}
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import layers
+from deeplab.core import layers, moving_updates
 from deeplab.core.heads import dense_prediction_cell as cell
 from deeplab.errors import OptionError
 from deeplab.options import AsppOptions, ModelOptions
@@ -220,7 +220,7 @@ def test_dropout_stands_before_the_projection(graph, write):
     build(tf.zeros([1, 5, 7, 8]), options(write(POOLING_CELL)), is_training=True)
     projection = graph.get_operation_by_name('meta_architecture/concat_projection/Conv2D')
     assert projection.inputs[0].op.name.startswith('meta_architecture/concat_projection_dropout/')
-    assert {update.decay for update in layers.moving_updates()} == {0.9997}
+    assert {update.decay for update in moving_updates.registered()} == {0.9997}
 
 
 def test_a_second_build_shares_the_variables(graph, write):

@@ -1,0 +1,36 @@
+"""Networks that imitate 8-bit arithmetic, compared with the original's, with the same weights and ranges."""
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from deeplab import common, model
+from tests import given_weights
+from tests.parity import goldens, network_options
+
+# One rounding that falls the other way moves a value by a whole step.
+TOLERANCE = 0.01  # of the golden's standard deviation, on average
+AGREEMENT = 0.995  # of the labels
+
+
+def pytest_generate_tests(metafunc):
+    found = goldens.find(goldens.directory(metafunc.config), 'quantized')
+    metafunc.parametrize('golden', found, ids=[golden.name for golden in found])
+
+
+def test_network_in_8_bits(golden):
+    facts, arrays = golden.facts, golden.arrays
+    options = network_options.model_options([*facts['flags'], '--quantize_delay_step=0'], facts['options'])
+    image = arrays['image'][np.newaxis].astype(np.float32)
+    with given_weights.network() as network:
+        images = tf.compat.v1.placeholder(tf.float32, image.shape)
+        logits = model.multi_scale_logits(images, options)[common.OUTPUT_TYPE][common.MERGED_LOGITS]
+        names = [op.name for op in logits.graph.get_operations() if op.type == 'FakeQuantWithMinMaxVars']
+    assert network.shapes == {name: list(shape) for name, shape in facts['variables']}
+    assert sorted(names) == sorted(facts['fake_quantizations'])
+    values = functools.partial(goldens.weights, gain=facts['options']['gain'])
+    ours = network.run(logits, {images: image}, values)
+    expected = arrays['logits']
+    assert np.abs(ours - expected).mean() <= TOLERANCE * expected.std()
+    assert np.mean(ours.argmax(-1) == expected.argmax(-1)) >= AGREEMENT
