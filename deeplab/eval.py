@@ -31,6 +31,7 @@ from deeplab.inference import exports, opening
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.options import EngineOptions, EvalOptions, ResizeOptions, WindowOptions
 from deeplab.utils import files, folder_lock, memory, output_files
+from deeplab.wording import option
 
 _DEFAULT_SPLIT = 'val'  # of the command line
 _OUTPUT = r'\w+-.+\.(json|csv)'  # names of the files that are written
@@ -79,20 +80,30 @@ def _run(options: EvalOptions) -> Result:
         options, model=dataclasses.replace(options.model, crop_size=_network_size(options, split))
     )
     runner.warn_of_flips(options.prediction)
-    found = label_checks.validation_labels(split.descriptor, split.check_result, options.dataset.split)
-    for line in (*label_checks.ignored_class(split.descriptor), *found):
+    labels = label_checks.validation_labels(split.descriptor, split.check_result, options.dataset.split)
+    for line in (*label_checks.ignored_class(split.descriptor), *labels):
         logging.warning('%s', line)
+    files.remove_leftovers(output_files.make_folder(options.eval_logdir), _OUTPUT)
+    task = _task(options, split)
+    if not options.master and not is_export and options.engine == EngineOptions():
+        task.network.check_memory('eval')
+    if options.further_checkpoint_dirs or options.all_checkpoints:
+        return _of_several(options, task)
+    found = [options.checkpoint_dir] if is_export else waiting.rounds(options.checkpoint_dir, options.wait)
+    rounds = [_evaluate(checkpoint, options, task) for checkpoint in found]
+    return Result(tuple(rounds), report(rounds[-1], split.descriptor) if rounds else '')
+
+
+def _task(options: EvalOptions, split: runner.Split) -> evaluation_rounds.Task:
+    """Returns what is evaluated, and how; raises what would be raised after the wait for a checkpoint."""
     metrics = options.metric_parameters
     if options.takes_all_metrics:
         metrics = scoring.available(split.descriptor, metrics)
-    files.remove_leftovers(output_files.make_folder(options.eval_logdir), _OUTPUT)
-    scores = scoring.Scores(split.descriptor, metrics)  # raises what would be raised after the wait for a checkpoint
+    scores = scoring.Scores(split.descriptor, metrics)
     network = InferenceNetwork(
         options.model, options.prediction, options.batch_size, scores.needs_confidence, of_labels_only=True
     )
-    if not options.master and not is_export and options.engine == EngineOptions():
-        network.check_memory('eval')
-    task = evaluation_rounds.Task(
+    return evaluation_rounds.Task(
         network,
         split,
         options.resize,
@@ -103,11 +114,6 @@ def _run(options: EvalOptions) -> Result:
         (options.eval_logdir,),
         options.windows,
     )
-    if options.further_checkpoint_dirs or options.all_checkpoints:
-        return _of_several(options, task)
-    found = [options.checkpoint_dir] if is_export else waiting.rounds(options.checkpoint_dir, options.wait)
-    rounds = [_evaluate(checkpoint, options, task) for checkpoint in found]
-    return Result(tuple(rounds), report(rounds[-1], split.descriptor) if rounds else '')
 
 
 def _open_split(options: EvalOptions) -> runner.Split:
@@ -310,6 +316,8 @@ def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> st
         f'checkpoint {result.checkpoint} (step {result.global_step}).'
         + (f' All metrics: {result.path}' if result.path else '')
     )
+    if result.crop_size is not None:
+        lines.append(f'Each image was padded to {option("ModelOptions.crop_size", result.crop_size)}.')
     if result.engine is not None:
         lines.append(result.engine.text())
     return '\n'.join(lines)

@@ -6,7 +6,12 @@ import os
 import sys
 from typing import Any
 
+from deeplab.cli.values import Values
+from deeplab.cli.words import UsageError
 from deeplab.options import EvalOptions, TrainOptions, VisOptions
+
+# Numbers of threads of one operation, of operations beside each other, and of libraries.
+_THREADS = ('TF_NUM_INTRAOP_THREADS', 'TF_NUM_INTEROP_THREADS', 'OMP_NUM_THREADS')
 
 
 def check_records(options: TrainOptions | EvalOptions | VisOptions) -> None:
@@ -31,6 +36,21 @@ def use_one_dnn(options: Any = None) -> None:
     del options
     if 'tensorflow' not in sys.modules:  # it reads the variable once
         os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '1')
+
+
+def limit_threads(values: Values) -> None:
+    """Limits the threads of TensorFlow to --num_threads, by the environment, which it reads when it starts.
+
+    Raises:
+      UsageError: the number is less than 1.
+    """
+    number = values['num_threads'] if 'num_threads' in values else None
+    if number is None:
+        return
+    if number < 1:
+        raise UsageError(f'--num_threads={number} is not allowed: it must be 1 or more.')
+    for name in _THREADS:
+        os.environ[name] = str(number)
 
 
 def prepare_training(options: TrainOptions) -> None:

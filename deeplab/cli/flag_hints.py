@@ -72,6 +72,11 @@ HINTS = (
         'use {flag}, the folder of the TFRecord shards that a builder wrote; --dataset describes the data set.',
     ),
     Hint(
+        'threads intra_op_threads inter_op_threads num_intra_threads num_inter_threads intra_op_parallelism_threads '
+        'inter_op_parallelism_threads omp_num_threads cpu_threads',
+        'num_threads',
+    ),
+    Hint(
         'workers num_workers dataloader_num_workers loader_workers num_threads threads',
         'num_workers',
     ),

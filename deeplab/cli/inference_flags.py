@@ -8,7 +8,7 @@ from typing import Any
 from deeplab import options
 from deeplab.cli.data_flags import RESIZE
 from deeplab.cli.links import each_with_summary, linked, parameters
-from deeplab.cli.training_flags import MASTER
+from deeplab.cli.training_flags import MASTER, NUM_THREADS
 from deeplab.cli.words import Flag, Group
 from deeplab.registry import CONFUSION_MATRIX, ENGINES, EXPORT_FORMATS, METRICS
 
@@ -114,7 +114,12 @@ def engine_flag() -> list[Flag]:
 INFERENCE_THREADS = linked(
     'inference_threads',
     'EngineOptions.threads',
-    'Number of threads of an engine other than tensorflow. Not set: one a core.',
+    'Number of threads of an engine other than tensorflow. Not set: --num_threads.',
+)
+NUM_THREADS_OF_ENGINES = dataclasses.replace(
+    NUM_THREADS,
+    meaning='Number of threads with which TensorFlow and other engines compute, for programs beside each other. '
+    'Not set: one a core.',
 )
 ENGINE = Group(
     'Machines and engines',
@@ -128,6 +133,7 @@ ENGINE = Group(
             'share of labels that change is reported.',
             choices=options.PRECISIONS,
         ),
+        NUM_THREADS_OF_ENGINES,
         INFERENCE_THREADS,
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deeplab.cli.data_flags import RESIZE
-from deeplab.cli.inference_flags import INFERENCE_THREADS, engine_flag, windows
+from deeplab.cli.inference_flags import INFERENCE_THREADS, NUM_THREADS_OF_ENGINES, engine_flag, windows
 from deeplab.cli.links import linked
 from deeplab.cli.tool_flags import FETCH
 from deeplab.cli.words import Flag, Group
@@ -107,6 +107,7 @@ PREDICT_ENGINE = Group(
             'Data type in which the engine computes. 16-bit types need a processor and an engine that have them.',
             choices=PRECISIONS,
         ),
+        NUM_THREADS_OF_ENGINES,
         INFERENCE_THREADS,
     ),
 )

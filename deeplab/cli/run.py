@@ -13,7 +13,7 @@ from absl import logging
 
 import deeplab
 from deeplab import overview, start, wording
-from deeplab.cli import first_import, log_files, recipes
+from deeplab.cli import early, first_import, log_files, recipes
 from deeplab.cli.help import program_help
 from deeplab.cli.log_flags import start_logging, without_import_chatter
 from deeplab.cli.parse import load_plugins, options_of, parse_flags
@@ -77,6 +77,7 @@ def _dispatch(words: Sequence[str]) -> int:
         try:
             values = parse_flags(program, rest)
             program_options = program.to_options(values)
+            early.limit_threads(values)
         except UserError as error:
             return _fail(f'deeplab {program.name}', error, USAGE_STATUS)
         return _run(program, values, program_options)

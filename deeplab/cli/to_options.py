@@ -53,6 +53,14 @@ def _window_options(values: Values) -> options.WindowOptions | None:
     return None if found == options.WindowOptions() else found
 
 
+def _engine_options(values: Values) -> options.EngineOptions:
+    """Returns the engine; others than TensorFlow compute with --num_threads unless they have a number of their own."""
+    found = filled(options.EngineOptions, values)
+    if found.threads is not None or found.engine == options.DEFAULT_ENGINE or values['num_threads'] is None:
+        return found
+    return dataclasses.replace(found, threads=values['num_threads'])
+
+
 def _wait_options(values: Values, rounds_flag: str) -> options.WaitOptions:
     return filled(options.WaitOptions, values, max_rounds=values.above_zero(rounds_flag))
 
@@ -120,7 +128,7 @@ def eval_options(values: Values) -> options.EvalOptions:
         # The flag of the original is no repeated one; the last occurrence is its value.
         further_checkpoint_dirs=tuple(map(os.path.expanduser, values.occurrences('checkpoint_dir')[:-1])),
         fits_crop_size=not values.given('eval_crop_size'),
-        engine=filled(options.EngineOptions, values),
+        engine=_engine_options(values),
         windows=_window_options(values),
     )
 
@@ -150,7 +158,7 @@ def vis_options(values: Values) -> options.VisOptions:
         resize=filled(options.ResizeOptions, values),
         prediction=filled(options.PredictionOptions, values),
         wait=_wait_options(values, 'max_number_of_iterations'),
-        engine=filled(options.EngineOptions, values),
+        engine=_engine_options(values),
         colormap_type=values.if_given('colormap_type'),
         save=_saved_by_vis(values),
     )
@@ -251,7 +259,7 @@ def predict_options(values: Values) -> options.PredictOptions:
         values,
         resize=filled(options.ResizeOptions, values) if resizes else None,
         prediction=filled(options.PredictionOptions, values),
-        execution=filled(options.EngineOptions, values),
+        execution=_engine_options(values),
         windows=filled(options.WindowOptions, values),
         dataset=values.path('dataset'),
     )

@@ -287,6 +287,13 @@ MASTER = linked(
     'Address of the TensorFlow server to compute on; empty: this process.',
     also=('EvalOptions.master', 'VisOptions.master'),
 )
+# Read by `early.limit_threads`, before TensorFlow is imported.
+NUM_THREADS = Flag(
+    'num_threads',
+    'integer',
+    None,
+    'Number of threads with which TensorFlow computes, for several programs beside each other. Not set: one a core.',
+)
 TRAIN_MACHINES = Group(
     'Machines',
     (
@@ -304,6 +311,7 @@ TRAIN_MACHINES = Group(
             'Number of clones of the network, one per GPU, that share each batch.',
         ),
         linked('clone_on_cpu', 'CloneOptions.clone_on_cpu', 'Place the clones on CPUs.'),
+        NUM_THREADS,
         MASTER,
         linked('num_replicas', 'CloneOptions.num_replicas', 'Number of machines that train together.'),
         linked('num_ps_tasks', 'CloneOptions.num_ps_tasks', 'Number of parameter servers; 0: none.'),

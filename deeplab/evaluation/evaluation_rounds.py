@@ -69,6 +69,7 @@ class Round:
       of_classes: their figures of each class, by names of metrics and figures.
       documents: their further results as text, by names of files.
       engine: what ran the network; None if that was TensorFlow, as usual.
+      crop_size: height and width to which the images were padded; None if they kept their sizes.
     """
 
     metrics: Metrics
@@ -81,6 +82,7 @@ class Round:
     of_classes: Mapping[str, Mapping[str, tuple[float | None, ...]]] = dataclasses.field(default_factory=dict)
     documents: Mapping[str, str] = dataclasses.field(default_factory=dict)
     engine: EngineReport | None = None
+    crop_size: tuple[int, int] | None = None
 
 
 def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lambda: None) -> Round:
@@ -116,7 +118,10 @@ def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lamb
     logging.info('%d images in %.1f s (%.1f images/s).', split.num_images, seconds, split.num_images / seconds)
     metrics, *further = scores.results()
     engine = None if ready.report.is_default else ready.report
-    return Round(metrics, checkpoint, step, split.num_images, seconds, '', *further, engine=engine)
+    crop_size = None if exports.is_export(checkpoint) else network.crop_size
+    return Round(
+        metrics, checkpoint, step, split.num_images, seconds, '', *further, engine=engine, crop_size=crop_size
+    )
 
 
 def tagged_figures(metrics: Metrics, prediction: PredictionOptions) -> dict[str, float | None]:

@@ -103,7 +103,7 @@ def _check_engine(field: str, master: str, engine: EngineOptions, windows: Windo
         engine.threads is None or engine.engine != DEFAULT_ENGINE,
         'EngineOptions.threads',
         engine.threads,
-        f'{DEFAULT_ENGINE} chooses its threads itself. Omit it, or use another {option("EngineOptions.engine")}',
+        f'it is for other engines than {DEFAULT_ENGINE}. Omit it, or use another {option("EngineOptions.engine")}',
     )
     require(
         not master or engine == EngineOptions(),

@@ -1,8 +1,12 @@
 import os
 import sys
 
-from deeplab.cli.parse import options_of
+import pytest
+
+from deeplab.cli import early
+from deeplab.cli.parse import options_of, parse_flags
 from deeplab.cli.program import find_program
+from deeplab.cli.words import UsageError
 from deeplab.datasets import record_check
 
 NETWORK = ['--dataset=camvid', '--dataset_dir=records', '--checkpoint_dir=logs']
@@ -36,3 +40,19 @@ def test_one_dnn_is_chosen_before_tensorflow_is_imported_unless_the_user_chooses
     os.environ['TF_ENABLE_ONEDNN_OPTS'] = '0'
     begin(None)
     assert os.environ == {'TF_ENABLE_ONEDNN_OPTS': '0'}
+
+
+def test_threads_of_tensorflow_and_of_other_engines(monkeypatch):
+    monkeypatch.setattr(os, 'environ', {})
+    line = ['--eval_logdir=e', '--num_threads=3', *NETWORK]
+    early.limit_threads(parse_flags(find_program('eval'), line[:1] + line[2:]))
+    assert not os.environ
+    early.limit_threads(parse_flags(find_program('eval'), line))
+    assert set(os.environ.values()) == {'3'} and 'TF_NUM_INTRAOP_THREADS' in os.environ
+    with pytest.raises(UsageError, match='--num_threads=0 .* 1 or more'):
+        early.limit_threads(parse_flags(find_program('eval'), [*line, '--num_threads=0']))
+    threads = [
+        options_of('eval', [*line, *more]).engine.threads
+        for more in ([], ['--engine=tflite'], ['--engine=auto', '--inference_threads=2'])
+    ]
+    assert threads == [None, 3, 2]

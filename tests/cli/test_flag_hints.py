@@ -43,6 +43,7 @@ def message(program, *words):
         ('train', ['--imgsz=513'], '--train_crop_size=HEIGHT,WIDTH'),
         ('vis', ['--img_size=513'], '--vis_crop_size=HEIGHT,WIDTH'),
         ('train', ['--data=d'], '--dataset_dir'),
+        ('train', ['--intra_op_threads=2'], '--num_threads'),
         ('train', ['--workers=8'], 'omit it'),
         ('train', ['--num_workers=8'], 'omit it'),
         ('build_voc2012_data', ['--workers=8'], '--num_workers'),

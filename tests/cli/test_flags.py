@@ -26,6 +26,7 @@ BUILT = {
 NEW = {
     'train': {
         'accumulation_steps',
+        'num_threads',
         'clip_gradient_norm',
         'moving_average_decay',
         'quantize_per_channel',
@@ -67,6 +68,7 @@ NEW = {
     },
     'eval': {
         'engine',
+        'num_threads',
         'window',
         'window_stride',
         'whole_pixels',
@@ -88,6 +90,7 @@ NEW = {
     },
     'vis': {
         'engine',
+        'num_threads',
         'window',
         'window_stride',
         'whole_pixels',
@@ -104,6 +107,7 @@ NEW = {
     },
     'export_model': {
         'calibration_images',
+        'num_threads',
         'calibration_split',
         'dataset',
         'dataset_dir',
@@ -239,7 +243,7 @@ def test_help_shows_every_flag_with_its_default_and_choices(program):
 
 
 # label_format has a single choice; --from needs a file (tests/training/test_run_manifest.py).
-UNREAD = {'intersection_offset', 'from', 'plugins', 'keep_aspect_ratio', 'label_format', *ABSL_LOGGING}
+UNREAD = {'intersection_offset', 'from', 'plugins', 'num_threads', 'keep_aspect_ratio', 'label_format', *ABSL_LOGGING}
 UNREAD_HERE = {(program, 'label_weights') for program in ('eval', 'vis', 'export_model')}
 # --published needs a file; nothing is published for other splits and strides (tests/test_verify.py).
 UNREAD_HERE |= {('verify', name) for name in ('published', 'eval_split', 'output_stride')}
