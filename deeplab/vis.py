@@ -128,7 +128,7 @@ def _run(options: VisOptions) -> Result:
     )
     if options.submission is not None:
         corrupt = split.check_result.corrupt
-        submission.check(options.submission, split.descriptor, options.dataset.split, split.num_images, corrupt)
+        submission.check(options.submission, split.descriptor, options.dataset.split, split.image_names(), corrupt)
     colormap = choose_colormap(options.colormap_type, split.descriptor)
     runner.warn_of_flips(options.prediction)
     pictures_dir = output_files.make_folder(os.path.join(options.vis_logdir, PICTURES))

@@ -7,13 +7,13 @@ import logging as standard_logging
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Iterator
 
 from absl import flags, logging  # noqa: TID251 (flags are allowed in this package)
 
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, Group
+from deeplab.utils import standard_error
 
 _NVIDIA_DRIVER = '/proc/driver/nvidia'
 _IMPORT_CHATTER = re.compile(rb'I\d{4} |WARNING: All log messages before absl::InitializeLog')
@@ -68,22 +68,5 @@ def without_import_chatter() -> Iterator[None]:
     # Without a GPU, all messages of TensorFlow's C++ code below fatal (3) are about the missing GPU. With one, its
     # warnings (1) say why it is not used.
     os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '1' if os.path.exists(_NVIDIA_DRIVER) else '3')
-    with contextlib.ExitStack() as stack:
-        try:
-            held = stack.enter_context(tempfile.TemporaryFile())
-            stderr = os.dup(2)
-        except OSError:  # there is no standard error, or no folder for temporary files
-            held = None
-        if held is None:
-            yield
-            return
-        os.dup2(held.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)
-            held.seek(0)
-            for line in held:
-                with contextlib.suppress(OSError):
-                    os.write(2, b'' if _IMPORT_CHATTER.match(line) else line)
+    with standard_error.without_lines(_IMPORT_CHATTER):
+        yield

@@ -178,5 +178,11 @@ def _drop_output() -> None:
 def _fail(who: str, message: Any, status: int) -> int:
     """Prints an error on standard error; returns `status`."""
     with contextlib.suppress(OSError):  # the status reports it if standard error cannot be written either
-        print(names.printable(f'{who}: error: {message}'), file=sys.stderr, flush=True)
+        text = _sentence(str(message)) if isinstance(message, Exception) else message
+        print(names.printable(f'{who}: error: {text}'), file=sys.stderr, flush=True)
     return status
+
+
+def _sentence(text: str) -> str:
+    """Returns the message of an error with a full stop at its end; some continue a sentence elsewhere."""
+    return text if text.endswith(('.', '?', '!', ':')) or not text else f'{text}.'

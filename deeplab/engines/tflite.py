@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,10 +14,12 @@ from absl import logging
 
 from deeplab.core.lazy import tf
 from deeplab.registry import Engine, Execution, FrozenGraph, Outputs, Predict, register
+from deeplab.utils import standard_error
 from deeplab.wording import option
 
 _MODEL = 'model.tflite'
 _RUNTIME = 'ai_edge_litert'
+_CHATTER = re.compile(rb'INFO: ')  # such as the name of the kernels that it takes
 
 
 def convert(graph: FrozenGraph, folder: str, execution: Execution) -> None:
@@ -78,7 +81,8 @@ def load(folder: str, execution: Execution) -> Iterator[Predict]:
 @contextlib.contextmanager
 def load_file(path: str, execution: Execution) -> Iterator[Predict]:
     """As `load`, of the path of a model."""
-    interpreter = interpreter_class()(model_path=path, num_threads=execution.threads)
+    with standard_error.without_lines(_CHATTER):
+        interpreter = interpreter_class()(model_path=path, num_threads=execution.threads)
     image = interpreter.get_input_details()[0]['index']
     outputs = [each['index'] for each in interpreter.get_output_details()]
     shape: tuple[int, ...] = ()
@@ -87,7 +91,8 @@ def load_file(path: str, execution: Execution) -> Iterator[Predict]:
         nonlocal shape
         if images.shape != shape:
             interpreter.resize_tensor_input(image, images.shape)
-            interpreter.allocate_tensors()
+            with standard_error.without_lines(_CHATTER):
+                interpreter.allocate_tensors()
             shape = images.shape
         interpreter.set_tensor(image, images)
         interpreter.invoke()

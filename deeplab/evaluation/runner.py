@@ -15,7 +15,7 @@ from absl import logging
 
 from deeplab import common, input_preprocess, model
 from deeplab.core import preprocess_utils, sessions
-from deeplab.datasets import record_check, segmentation_dataset
+from deeplab.datasets import example, record_check, segmentation_dataset
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
 from deeplab.evaluation.engine_run import Prepared
@@ -56,6 +56,10 @@ class Split:
     def num_images(self) -> int:
         """Number of images to read."""
         return len(self.records)
+
+    def image_names(self) -> list[bytes]:
+        """Reads the names of the images in the valid records."""
+        return [example.parse(self.reader.index.read(record)).image_name for record in self.records]
 
 
 def open_split(

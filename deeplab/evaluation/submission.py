@@ -146,33 +146,38 @@ class Submission:
     def _wrong_names(self) -> list[str]:
         """Returns what is wrong with the names of the images, and with their number."""
         found = [self._found[number][0] for number in sorted(self._found)]
-        matches = {name: self._server.names.fullmatch(name) for name in found}
-        unknown = [names.shown(name) for name, match in matches.items() if match is None]
-        keys = collections.Counter(match['image'] if (match := matches[name]) else name for name in found)
-        twice = [names.shown(key) for key, count in keys.items() if count > 1]
-        wrong = []
-        if len(found) != len(self._sizes):
-            wrong.append(f'{len(self._sizes) - len(found)} of {len(self._sizes)} images are missing')
-        if unknown:
-            wrong.append(f'names that are not like {self._server.example}: {_listed(unknown)}')
-        if twice:
-            wrong.append(f'several images of one name: {_listed(twice)}')
-        return wrong
+        missing = len(self._sizes) - len(found)
+        return [
+            *([f'{missing} of {len(self._sizes)} images are missing'] if missing else []),
+            *_wrong_names(found, self._server),
+        ]
 
 
-def check(server: str, descriptor: DatasetDescriptor, split: str, num_images: int, unreadable: Sequence[str]) -> None:
-    """Checks what can be known before anything is predicted: ids, and the number of images.
+def _wrong_names(found: Sequence[str], server: Server) -> list[str]:
+    """Returns what a server would find wrong in the names of all images; nothing if they are good."""
+    matches = {name: server.names.fullmatch(name) for name in found}
+    unknown = [names.shown(name) for name, match in matches.items() if match is None]
+    keys = collections.Counter(match['image'] if (match := matches[name]) else name for name in found)
+    twice = [names.shown(key) for key, count in keys.items() if count > 1]
+    wrong = [f'names that are not like {server.example}: {_listed(unknown)}'] if unknown else []
+    return wrong + ([f'several images of one name: {_listed(twice)}'] if twice else [])
+
+
+def check(
+    server: str, descriptor: DatasetDescriptor, split: str, image_names: Sequence[bytes], unreadable: Sequence[str]
+) -> None:
+    """Checks what can be known before anything is predicted: ids, names and number of the images.
 
     Args:
       server: one of `SERVERS`.
       descriptor: of the data set.
       split: its name.
-      num_images: number of valid records in it.
+      image_names: names of the images in its valid records.
       unreadable: records that are skipped, one line each.
 
     Raises:
       OptionError: The server does not evaluate the ids of the data set.
-      DataError: A record cannot be read.
+      DataError: A record cannot be read, or the server does not know the names of the images.
     """
     allowed = SERVERS[server].ids
     foreign = sorted(set(_submitted_ids(descriptor)) - set(allowed))
@@ -187,13 +192,19 @@ def check(server: str, descriptor: DatasetDescriptor, split: str, num_images: in
             f'{option(_FIELD, server)} needs every image of the split, but {len(unreadable)} records cannot be read: '
             f'{_listed(unreadable)}. Build the records again.'
         )
+    wrong = _wrong_names([names.file_name(name)[0] for name in image_names], SERVERS[server])
+    if wrong:
+        raise DataError(
+            f'{option(_FIELD, server)}: the server would refuse the archive: {"; ".join(wrong)}. Build the records '
+            'from images with their original names.'
+        )
     known = descriptor.splits.get(split)
-    if known is not None and known != num_images:
+    if known is not None and known != len(image_names):
         logging.warning(
             "The records of split '%s' have %d images, the split itself has %d: the server refuses an archive in which "
             'images are missing.',
             split,
-            num_images,
+            len(image_names),
             known,
         )
 

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import threading
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from absl import logging
@@ -22,6 +23,8 @@ from deeplab.wording import option
 
 # Networks for images of one size each that stay open at a time; the one that was used longest ago is closed first.
 MOST_NETWORKS = 4
+# Sizes of images for which the network is converted for another engine; TensorFlow takes those of further sizes.
+MOST_SIZES = 8
 
 Size = tuple[int, int]
 
@@ -60,11 +63,26 @@ class Runner(abc.ABC):
         """Releases the network."""
 
 
+class _Key(NamedTuple):
+    """What distinguishes the networks of a checkpoint.
+
+    Attributes:
+      size: of the images; None for any.
+      with_probabilities: whether the network gives them.
+      execution: the engine, and how it computes.
+    """
+
+    size: Size | None
+    with_probabilities: bool
+    execution: EngineOptions
+
+
 class CheckpointRunner(Runner):
     """Runs the network of a checkpoint.
 
     In TensorFlow, one graph takes images of any size. A network with `image_pooling_crop_size` needs a graph for each
-    size, and so do other engines, which run one image at a time.
+    size, and so do other engines, which run one image at a time; these get the first `MOST_SIZES` sizes, and TensorFlow
+    the others.
     """
 
     def __init__(
@@ -97,7 +115,8 @@ class CheckpointRunner(Runner):
             self.smallest_window = options.image_pooling_crop_size
         self._execution = execution
         self._cache_dirs = cache_dirs
-        self._open: collections.OrderedDict[tuple[Size | None, bool], Held[Predict]] = collections.OrderedDict()
+        self._sizes: set[Size] = set()  # for which the network is converted
+        self._open: collections.OrderedDict[_Key, Held[Predict]] = collections.OrderedDict()
         self._lock = threading.Lock()
 
     def run(self, images: np.ndarray, with_probabilities: bool) -> Outputs:
@@ -105,8 +124,9 @@ class CheckpointRunner(Runner):
         height, width = images.shape[1:3]
         padded = self._padded(images)
         with self._lock:
-            network = self._network(padded.shape[1:3], with_probabilities)
-            step = len(padded) if self._execution.engine == DEFAULT_ENGINE else 1
+            key = self._key(padded.shape[1:3], with_probabilities)
+            network = self._network(key)
+            step = len(padded) if key.execution.engine == DEFAULT_ENGINE else 1
             found = [network.call(network.value, padded[i : i + step]) for i in range(0, len(padded), step)]
         labels, probabilities = found[0] if len(found) == 1 else _joined(found)
         if probabilities is not None:
@@ -132,17 +152,29 @@ class CheckpointRunner(Runner):
         padded[:, :height, :width] = images
         return padded
 
-    def _network(self, size: Size, with_probabilities: bool) -> Held[Predict]:
-        """Returns an open network for images of a size."""
+    def _key(self, shape: Sequence[int], with_probabilities: bool) -> _Key:
+        """Returns which network takes images of a size."""
+        size = int(shape[0]), int(shape[1])
         if self._execution.engine == AUTO_ENGINE:
-            network = self._described(size, with_probabilities, 1)
+            network = self._described(_Key(size, with_probabilities, self._execution), 1)
             self._execution = opening.fastest(network, self._weights, self._execution, self._cache_dirs)
-        takes_any_size = (
-            self._execution.engine == DEFAULT_ENGINE
-            and self.fixed_size is None
-            and self._options.image_pooling_crop_size is None
-        )
-        key = (None if takes_any_size else (int(size[0]), int(size[1])), with_probabilities)
+        if self._execution.engine != DEFAULT_ENGINE:
+            if size in self._sizes or len(self._sizes) < MOST_SIZES:
+                self._sizes.add(size)
+                return _Key(size, with_probabilities, self._execution)
+            logging.log_first_n(
+                logging.WARNING,
+                'The images have more than %d sizes, and each needs a converted network: TensorFlow predicts images of '
+                'further sizes, in float32. Set %s to pad all to one size.',
+                1,
+                MOST_SIZES,
+                option('ModelOptions.crop_size'),
+            )
+        takes_any_size = self.fixed_size is None and self._options.image_pooling_crop_size is None
+        return _Key(None if takes_any_size else size, with_probabilities, EngineOptions())
+
+    def _network(self, key: _Key) -> Held[Predict]:
+        """Returns an open network."""
         if key not in self._open:
             while len(self._open) >= MOST_NETWORKS:
                 self._open.popitem(last=False)[1].close()
@@ -152,24 +184,22 @@ class CheckpointRunner(Runner):
                     1,
                     option('ModelOptions.crop_size'),
                 )
-            self._open[key] = Held(lambda: self._opened(*key))
+            self._open[key] = Held(lambda: self._opened(key))
         self._open.move_to_end(key)
         return self._open[key]
 
-    def _opened(self, size: Size | None, with_probabilities: bool) -> contextlib.AbstractContextManager[Predict]:
+    def _opened(self, key: _Key) -> contextlib.AbstractContextManager[Predict]:
         """Returns a context manager that builds a network and opens it in the engine.
 
         It holds no reference to the runner: the runner could not be collected, nor the network closed with it.
         """
-        batch_size = None if self._execution.engine == DEFAULT_ENGINE else 1
-        network = self._described(size, with_probabilities, batch_size)
-        return opening.opened(network, self._weights, self._execution, self._cache_dirs)
+        network = self._described(key, None if key.execution.engine == DEFAULT_ENGINE else 1)
+        return opening.opened(network, self._weights, key.execution, self._cache_dirs)
 
-    def _described(self, size: Size | None, with_probabilities: bool, batch_size: int | None) -> InferenceNetwork:
+    def _described(self, key: _Key, batch_size: int | None) -> InferenceNetwork:
         """Returns the network for images of a size."""
-        crop_size = None if size is None else (int(size[0]), int(size[1]))
-        options = dataclasses.replace(self._options, crop_size=crop_size)
-        return InferenceNetwork(options, self._prediction, batch_size, with_probabilities)
+        options = dataclasses.replace(self._options, crop_size=key.size)
+        return InferenceNetwork(options, self._prediction, batch_size, key.with_probabilities)
 
 
 def _joined(found: Sequence[Outputs]) -> Outputs:

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 from typing import Any
 
+from deeplab.errors import OptionError
 from deeplab.options.data import DatasetOptions, ResizeOptions
 from deeplab.options.network import ModelOptions
 from deeplab.options.parameters import Settings, require_applicable, with_parameters
@@ -189,6 +190,10 @@ class EvalOptions:
     def __post_init__(self) -> None:
         require_positive('EvalOptions.batch_size', self.batch_size)
         _check_engine('EvalOptions.master', self.master, self.engine, self.windows)
+        for name in self.metrics:
+            if name != ALL_METRICS and name not in METRICS.names():
+                known = ', '.join((*METRICS.names(), ALL_METRICS))
+                raise OptionError(f'{option("EvalOptions.metrics", name)} is not known. Known: {known}.')
         require_applicable(self, METRICS, self._chosen_metrics)
 
     @property

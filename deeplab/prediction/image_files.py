@@ -192,6 +192,8 @@ def _opened(content: bytes) -> Image.Image:
             return Image.open(io.BytesIO(content), formats=formats)
         except Image.UnidentifiedImageError:
             raise DataError('it is not an image in a known format') from None
+        except Image.DecompressionBombError as error:  # worded as for PNG
+            raise DataError(f'it is too large ({str(error).partition(", could")[0]})') from None
 
 
 @contextlib.contextmanager

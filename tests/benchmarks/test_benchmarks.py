@@ -10,7 +10,18 @@ import pytest
 import tensorflow as tf
 
 from benchmarks import __main__ as benchmarks
-from benchmarks import _data, _machine, figures, measuring, profile_operations, report, rows, time_frozen_graph
+from benchmarks import (
+    _data,
+    _machine,
+    eval_against_network,
+    figures,
+    measuring,
+    profile_operations,
+    report,
+    rows,
+    time_frozen_graph,
+)
+from tests import evaluation_setup
 
 STAND_IN = """
 import sys, time
@@ -155,6 +166,16 @@ def test_time_of_a_frozen_graph(tmp_path, monkeypatch, capsys):
     time_frozen_graph.main()
     printed = json.loads(capsys.readouterr().out)
     assert (len(printed['all']), printed['tensorflow']) == (3, tf.__version__)
+
+
+def test_time_of_eval_against_its_network(tmp_path, monkeypatch):
+    evaluation_setup.use_small_network(monkeypatch)
+    monkeypatch.setenv('TF_ENABLE_ONEDNN_OPTS', '1')
+    data = evaluation_setup.write_data(tmp_path / 'records')
+    line = [f'--dataset={data.name}', f'--dataset_dir={data.directory}', f'--eval_logdir={tmp_path}', '--metrics=all']
+    line += [f'--checkpoint_dir={evaluation_setup.write_checkpoint(tmp_path)}', '--bootstrap_samples=100']
+    found = eval_against_network.measure(line, rounds=1)
+    assert set(found) == {'eval', 'network'} and all(seconds > 0 for (seconds,) in found.values())
 
 
 def test_operations_by_type():

@@ -1,7 +1,7 @@
 """Command lines of the original and new ones: their options, messages for mistakes, and how a program runs.
 
 Covers cli/builder_programs.py, cli/first_import.py, cli/help.py, cli/parse.py, cli/program.py, cli/programs.py,
-cli/run.py, cli/to_options.py, cli/values.py, cli/words.py, errors.py and overview.py.
+cli/run.py, cli/to_options.py, cli/values.py, cli/words.py, errors.py, overview.py and utils/standard_error.py.
 """
 
 import contextlib
@@ -27,6 +27,7 @@ from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, lower_first, with_named
 from deeplab.errors import DataError, OptionError, OutputError
 from deeplab.overview import SUMMARIES
+from deeplab.utils import standard_error
 
 TRAIN = ['--train_logdir=logs', '--dataset_dir=records']
 EVAL = ['--checkpoint_dir=logs', '--eval_logdir=eval', '--dataset_dir=records']
@@ -633,7 +634,7 @@ def test_what_cannot_be_written_is_shown_before_the_error(monkeypatch, capsys):
     module.run = fail
     monkeypatch.setitem(sys.modules, 'deeplab.networks', module)
     assert cli.main(['networks']) == cli.ERROR_STATUS
-    assert capsys.readouterr() == ('a table\n', 'deeplab networks: error: the folder is full\n')
+    assert capsys.readouterr() == ('a table\n', 'deeplab networks: error: the folder is full.\n')
     with open('/dev/full', 'w', buffering=1) as full:
         monkeypatch.setattr(sys, 'stderr', full)
         assert cli.main(['networks']) == cli.ERROR_STATUS
@@ -644,7 +645,7 @@ def test_what_cannot_be_written_is_shown_before_the_error(monkeypatch, capsys):
 
 
 def test_no_folder_for_temporary_files(monkeypatch):
-    monkeypatch.setattr(log_flags.tempfile, 'TemporaryFile', lambda: open('/nowhere/file'))
+    monkeypatch.setattr(standard_error.tempfile, 'TemporaryFile', lambda: open('/nowhere/file'))
     with log_flags.without_import_chatter():
         pass
 

@@ -32,7 +32,7 @@ def _skip_without(engine):
 
 
 @pytest.mark.parametrize('engine', ENGINE_NAMES)
-def test_operations_of_our_networks_give_the_same(engine, tmp_path, caplog):
+def test_operations_of_our_networks_give_the_same(engine, tmp_path, caplog, capfd):
     """Corner-aligned resizing, atrous and strided depthwise convolutions, mean, padding, argmax of ties."""
     _skip_without(engine)
     random = np.random.default_rng(3)
@@ -60,6 +60,7 @@ def test_operations_of_our_networks_give_the_same(engine, tmp_path, caplog):
     assert found.labels.dtype == np.int32
     np.testing.assert_array_equal(found.labels, expected.labels)
     np.testing.assert_allclose(found.probabilities, expected.probabilities, atol=2e-5)
+    assert 'INFO' not in capfd.readouterr().err  # of their C++ code
     assert not np.array_equal(again.labels, found.labels)  # the first result is no view of the engine's memory
 
 

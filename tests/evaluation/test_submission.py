@@ -113,13 +113,16 @@ def test_what_can_be_known_is_checked_before_anything_is_predicted(caplog):
     with pytest.raises(
         OptionError, match="submission='cityscapes'.*'streets' gives the ids 0, 1, 2 and 10 more.*eval_ids"
     ):
-        submission.check('cityscapes', train_ids, 'test', 3, ())
+        submission.check('cityscapes', train_ids, 'test', [b'a'] * 3, ())
     with pytest.raises(DataError, match='1 records cannot be read: record 7'):
-        submission.check('voc', VOC, 'val', 1449, ['record 7'])
+        submission.check('voc', VOC, 'val', [], ['record 7'])
+    with pytest.raises(DataError, match='not like 2008_000001: photo; several images of one name: 2007_000033'):
+        submission.check('voc', VOC, 'val', [b'photo', b'a/2007_000033.jpg', b'2007_000033'], ())
+    images = [f'2007_{number:06d}'.encode() for number in range(1449)]
     with caplog.at_level(logging.WARNING):
-        submission.check('voc', VOC, 'val', 1449, ())
+        submission.check('voc', VOC, 'val', images, ())
         assert not caplog.records
-        submission.check('voc', VOC, 'val', 1448, ())
+        submission.check('voc', VOC, 'val', images[1:], ())
     assert 'have 1448 images, the split itself has 1449' in caplog.text
 
 

@@ -41,6 +41,11 @@ def bomb():
     return content
 
 
+def bomb_of_bmp():
+    """The headers of a BMP of 60,000 x 50,000 pixels."""
+    return b'BM' + struct.pack('<IHHIIiiHHIIiiII', 1_000_000, 0, 0, 54, 40, 60000, 50000, 1, 24, 0, 0, 0, 0, 0, 0)
+
+
 def sixteen_bits():
     """[h, w] uint16."""
     return (pixels(HEIGHT, WIDTH)[..., 0].astype(np.uint16) << 8) + 77
@@ -95,6 +100,7 @@ def bad():
         'empty.png': (b'', 'empty'),
         'header.jpg': (b'\xff\xd8\xff', 'header'),
         'bomb.png': (bomb(), '3000000000'),
+        'bomb.bmp': (bomb_of_bmp(), 'too large.*3000000000'),
         'drawing.eps': (b'%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n', 'known format'),
         'pickled.npy': (array_file(np.array([{}], object), True), 'header|array'),
         'float.tif': (encoded(Image.fromarray(np.zeros((4, 4), np.float32)), 'TIFF'), 'floating-point'),

@@ -21,7 +21,7 @@ from deeplab.inference.network import InferenceNetwork
 from deeplab.options import EngineOptions, ExportOptions, PredictionOptions, ResizeOptions, WindowOptions
 from deeplab.prediction import predictor as module
 from deeplab.prediction.predictor import Predictor
-from deeplab.registry import Outputs
+from deeplab.registry import ENGINES, Engine, Outputs, register
 from tests.prediction import setup
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
@@ -223,7 +223,7 @@ def test_a_network_with_a_fixed_pooling_size_is_built_for_each_size(training, mo
     with Predictor.from_checkpoint(training, image_pooling_crop_size=(33, 33)) as pooling:
         for side in (20, 40, 60, 20):
             assert pooling(setup.pixels(side, side)).labels.shape == (side, side)
-        assert [key[0] for key in pooling._runner._open] == [(65, 65), (33, 33)]
+        assert [key.size for key in pooling._runner._open] == [(65, 65), (33, 33)]
 
 
 def write_export(path, has_probabilities=True, crop=None, names=('ImageTensor', 'SemanticPredictions')):
@@ -292,6 +292,24 @@ def test_real_exports_give_the_labels_of_the_checkpoint(training, predictor, tmp
             else:
                 assert exported._runner.fixed_size is None and found.labels.shape == (40, 60)
                 assert exported(setup.pixels(200, 100)).probabilities.shape == (200, 100, 4)
+
+
+def test_tensorflow_takes_the_sizes_for_which_the_network_is_not_converted(training, predictor, monkeypatch):
+    monkeypatch.setattr(runners, 'MOST_SIZES', 1)
+    shapes = []
+
+    @contextlib.contextmanager
+    def opened(graph, execution):
+        with ENGINES.get('tensorflow').open(graph, execution) as predict:
+            yield lambda images: shapes.append(images.shape) or predict(images)
+
+    with ENGINES.changes_undone():
+        register(Engine(name='fake', open=opened))
+        with Predictor.from_checkpoint(training, engine='fake') as other:
+            for side in (20, 40, 60, 30):
+                image = setup.pixels(side, side)
+                assert np.array_equal(other(image).labels, predictor(image).labels)
+    assert shapes == [(1, 33, 33, 3), (1, 33, 33, 3)]
 
 
 @pytest.mark.slow

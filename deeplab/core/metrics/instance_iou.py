@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +18,8 @@ from deeplab.registry.metrics import MATRICES, NAMES, SIZES, Ids
 from deeplab.wording import option
 
 _ENDINGS = ('_gtFine_instanceIds.png', '_instanceIds.png', '.png')
+# What names of images have behind that of the instance image, also with the folder in records of the original.
+_IMAGE_END = re.compile(r'(_leftImg8bit)?(\.png)?$')
 _FIRST = 1000  # an instance is 1000 times the id of its class, plus a number
 _ONE = 2**32  # shares of instances are summed as integers, so that the sum does not depend on the order of the images
 # Average number of pixels of an instance of each class in Cityscapes, which its evaluation fixes.
@@ -113,7 +116,7 @@ class InstanceIou:
         """Returns the instance ids of an image: [h, w]."""
         from PIL import Image  # here, so that the registry is read without it
 
-        path = self._files.get(name)
+        path = self._files.get(name) or self._files.get(_IMAGE_END.sub('', name.rpartition('/')[2]))
         if path is None:
             raise DataError(f"'{self._folder}' has no instance image of {name!r}, such as {name}{_ENDINGS[0]}.")
         with Image.open(path) as image:

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from deeplab.core.metrics import confusion_matrix
+from deeplab.datasets import descriptor
 from deeplab.errors import DataError, OptionError
+from deeplab.evaluation import scoring
 from deeplab.registry import MetricContext
 from tests.core.metrics import batches
 
@@ -84,6 +87,40 @@ def test_a_large_and_a_small_instance_weigh_the_same(tmp_path):
     matrix[0, 1, :2] = 1, 9
     metric.update(None, predictions, matrices=matrix, names=['x'], sizes=[(1, 10)])
     assert metric.class_figures()['iou'][1] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    'image_name',
+    [
+        'frankfurt_000000_000294',
+        'frankfurt_000000_000294_leftImg8bit',
+        './cityscapes/leftImg8bit/val/frankfurt/frankfurt_000000_000294',  # as the original's builder wrote it
+        'leftImg8bit/val/frankfurt/frankfurt_000000_000294_leftImg8bit.png',
+    ],
+)
+def test_files_of_cityscapes_by_any_name_of_their_image(tmp_path, image_name):
+    """Half of the bicycle and all of the rider are found; the car is taken for a bus, the person is missed."""
+    folder = tmp_path / 'gtFine' / 'val' / 'frankfurt'
+    folder.mkdir(parents=True)
+    stem = 'frankfurt_000000_000294_gtFine'
+    Image.fromarray(np.uint16([[26001, 26001, 33002, 33002, 25000, 24003, 7, 23, 25, 0]])).save(
+        folder / f'{stem}_instanceIds.png'
+    )
+    Image.fromarray(np.zeros((1, 10), np.uint8)).save(folder / f'{stem}_labelIds.png')
+    context = scoring._context(descriptor.load('cityscapes'))
+    metric = batches.create('instance_iou', context, instance_dir=str(tmp_path / 'gtFine'))
+    by_name = {name: number for number, name in enumerate(context.class_names)}
+    names = ['car', 'car', 'bicycle', 'bicycle', 'rider', 'person', 'road', 'sky', 'rider', 'road']
+    labels = np.array([[[by_name[name] for name in names]]])
+    labels[..., -1] = 255
+    guess = ['bus', 'bus', 'bicycle', 'road', 'rider', 'road', 'road', 'sky', 'rider', 'road']
+    predictions = np.array([[[by_name[name] for name in guess]]])
+    inputs = {'matrices': confusion_matrix.of_images(labels, predictions, 19, 255), 'names': [image_name]}
+    batches.update(metric, 'instance_iou', labels, predictions, inputs | {'sizes': np.array([(1, 10)])})
+    found = dict(zip(context.class_names, metric.class_figures()['iou'], strict=True))
+    assert {name: iou for name, iou in found.items() if iou is not None} == {
+        'person': 0, 'rider': 1, 'car': 0, 'bicycle': pytest.approx(0.5)
+    }  # fmt: skip
 
 
 def test_missing_files_and_other_sizes(tmp_path):
