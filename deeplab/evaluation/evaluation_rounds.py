@@ -119,9 +119,7 @@ def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lamb
     metrics, *further = scores.results()
     engine = None if ready.report.is_default else ready.report
     crop_size = None if exports.is_export(checkpoint) else network.crop_size
-    return Round(
-        metrics, checkpoint, step, split.num_images, seconds, '', *further, engine=engine, crop_size=crop_size
-    )
+    return Round(metrics, checkpoint, step, split.num_images, seconds, '', *further, engine=engine, crop_size=crop_size)
 
 
 def tagged_figures(metrics: Metrics, prediction: PredictionOptions) -> dict[str, float | None]:
