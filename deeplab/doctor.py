@@ -31,6 +31,7 @@ from deeplab.datasets.mask_ids import MaskIds
 from deeplab.diagnosis import (
     agreement_rules,
     file_rules,
+    html_report,
     label_rules,
     repaired_copy,
     sources,
@@ -83,6 +84,8 @@ def run(options: DoctorOptions) -> Result:
     """
     path = os.path.join(options.output, _NAME) if os.path.isdir(options.output) else options.output
     _check_writable('DoctorOptions.output', path)
+    if options.html is not None:
+        _check_writable('DoctorOptions.html', options.html)
     repaired_copy.require_new(options)
     data = examine(options)
     findings = find(data)
@@ -96,9 +99,14 @@ def run(options: DoctorOptions) -> Result:
         outcome = _with_copy(outcome, options, options.fix)
     with files.written_whole(path) as stream:
         stream.write(json.dumps(outcome.as_json(), indent=1) + '\n')
+    if options.html is not None:
+        with files.written_whole(options.html) as stream:
+            stream.write(html_report.render(outcome))
     last = findings if outcome.repairs is None else outcome.remaining
     status = _FAULTY if any(finding.severity == HARMFUL for finding in last) else 0
-    return Result(findings, suggested, path, status, '\n'.join(text_report.lines(outcome, path)), outcome.remaining)
+    return Result(
+        findings, suggested, path, status, '\n'.join(text_report.lines(outcome, path, options.html)), outcome.remaining
+    )
 
 
 def _with_copy(outcome: Outcome, options: DoctorOptions, folder: str) -> Outcome:

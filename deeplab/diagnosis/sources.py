@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
 from deeplab.datasets import example, folders, record_index, segmentation_dataset
@@ -140,12 +140,12 @@ def _from_files(options: DoctorOptions, images: pathlib.Path, masks: pathlib.Pat
         if not folder.is_dir():
             raise DataError(f"The folder '{folder}' does not exist.")
     candidates = [options.list_folder] if options.list_folder else [f'{options.data}/{name}' for name in _LIST_FOLDERS]
+    known = set(_stems(images))
     for list_folder in map(pathlib.Path, candidates):
         lists = folders.of_extension(list_folder.iterdir(), 'txt') if list_folder.is_dir() else []
-        found = [(path, stems) for path in lists if (stems := _listed(path))]
-        if options.list_folder is None:  # other texts, such as names of classes, may lie there
-            known = set(_stems(images))
-            found = found if any(known.intersection(stems) for _, stems in found) else []
+        found = [(path, stems) for path in lists if (stems := _listed(path, known))]
+        if options.list_folder is None and not any(known.intersection(stems) for _, stems in found):
+            continue  # other texts, such as names of classes
         if found:
             splits = [_Files(path.stem, stems, images, masks) for path, stems in found]
             listed = {stem for _, stems in found for stem in stems}
@@ -174,14 +174,22 @@ def _of_files(
     return Source(splits, False, str(images), str(masks), list_folder, *shown)
 
 
-def _listed(path: pathlib.Path) -> list[str]:
-    """Returns the names in a list, without folders and extensions of images; none if it is not a list of names."""
+def _listed(path: pathlib.Path, known: Collection[str]) -> list[str]:
+    """Returns the names in a list, without folders and extensions of images; none if it is not a list of names.
+
+    Args:
+      path: the list; a line may have the path of the mask, or another word, behind the image.
+      known: names of the images.
+    """
     try:
-        lines = path.read_text('utf-8-sig').splitlines()
+        lines = [line.strip() for line in path.read_text('utf-8-sig').splitlines() if line.strip()]
     except (OSError, ValueError):
         return []
-    words = [line.split()[0].rpartition('/')[2] for line in lines if line.strip()]
-    return [_stem(word) for word in words]
+    found = []
+    for line in lines:
+        names_in = [_stem(text.replace('\\', '/').rpartition('/')[2]) for text in (line, line.split()[0])]
+        found.append(next((name for name in names_in if name in known), names_in[-1]))
+    return found
 
 
 def _stem(name: str) -> str:

@@ -22,12 +22,13 @@ _GIB = 1 << 30
 _LEFT_OUT_SHOWN = 10
 
 
-def lines(outcome: Outcome, path: str) -> Iterator[str]:
+def lines(outcome: Outcome, path: str, page: str | None = None) -> Iterator[str]:
     """Yields the lines of the report; the result last.
 
     Args:
       outcome: what was found and done.
       path: of the file that holds all of it.
+      page: of the HTML file; None for none.
     """
     data, findings, table, suggested = outcome.data, outcome.findings, outcome.table, outcome.suggestion
     kind = 'records' if data.source.is_records else 'files'
@@ -60,7 +61,8 @@ def lines(outcome: Outcome, path: str) -> Iterator[str]:
     counts = ', '.join(f'{_number(found, severity)} {severity}s' for severity in SEVERITIES)
     where = '' if outcome.repairs is None else f' in {outcome.repairs.folder}'
     result = 'Faults found' if _number(found, HARMFUL) else 'No faults found'
-    yield f'{result}{where} ({counts}). Written to {path}'
+    pages = '' if page is None else f' and {page}'
+    yield f'{result}{where} ({counts}). Written to {path}{pages}'
 
 
 def _repair_lines(outcome: Outcome, repairs: Repairs) -> Iterator[str]:

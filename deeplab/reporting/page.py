@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import html
 import json
 import pathlib
 import re
@@ -12,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from deeplab.errors import OptionError
-from deeplab.utils import names
+from deeplab.utils import html_page
 
 _FOLDER = pathlib.Path(__file__).parent / 'page'
 _SCRIPTS = ('tools.js', 'charts.js', 'tables.js', 'pictures.js', 'viewer.js', 'main.js')
@@ -54,21 +51,11 @@ def render(content: Mapping[str, Any], pictures: Iterable[Mapping[str, Any]], li
       pictures: data of each picture, which the page decodes when it is shown.
       library: the script of the charts (`charts_library`).
     """
-    style = (_FOLDER / 'style.css').read_text('utf-8')
+    style = html_page.base_style() + (_FOLDER / 'style.css').read_text('utf-8')
     script = '\n'.join((_FOLDER / name).read_text('utf-8') for name in _SCRIPTS)
-    policy = '; '.join(
-        [
-            "default-src 'none'",
-            f"script-src '{_hash(library)}' '{_hash(script)}'",
-            f"style-src '{_hash(style)}'",
-            'img-src data:',
-            "base-uri 'none'",
-            "form-action 'none'",
-        ]
-    )
     parts = {
-        'policy': html.escape(policy, quote=True),
-        'title': html.escape(names.printable(str(content['title']))),
+        'policy': html_page.policy([library, script], [style]),
+        'title': html_page.text(content['title']),
         'style': style,
         'content': as_json(content),
         'library': library,
@@ -85,9 +72,3 @@ def render(content: Mapping[str, Any], pictures: Iterable[Mapping[str, Any]], li
         else:
             yield parts[place[1]]
     yield template[rest:]
-
-
-def _hash(text: str) -> str:
-    """Returns the source expression that allows one inline script or style."""
-    digest = hashlib.sha256(text.encode('utf-8')).digest()
-    return f'sha256-{base64.b64encode(digest).decode("ascii")}'
