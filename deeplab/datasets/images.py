@@ -128,12 +128,17 @@ def read_header(content: bytes) -> Header:
         return _array_header(content)[0]
     turn = orientation.read(content)
     with _opened(content) as image:
-        if image_format == 'jpeg':
-            channels, bits = Image.getmodebands(image.mode), 8
-        else:  # Pillow converts 16 bits to 8 for several channels; the first chunk has the stored depth.
-            depth, color_type = content[24], content[25]
-            channels, bits = _PNG_CHANNELS.get(color_type, 3), 16 if depth == 16 else 8
-        return Header(image_format, image.height, image.width, channels, bits, turn)
+        return _header_of(image, content, image_format, turn)
+
+
+def _header_of(image: Image.Image, content: bytes, image_format: str, turn: int) -> Header:
+    """Returns the header of a JPEG or PNG that is open."""
+    if image_format == 'jpeg':
+        channels, bits = Image.getmodebands(image.mode), 8
+    else:  # Pillow converts 16 bits to 8 for several channels; the first chunk has the stored depth.
+        depth, color_type = content[24], content[25]
+        channels, bits = _PNG_CHANNELS.get(color_type, 3), 16 if depth == 16 else 8
+    return Header(image_format, image.height, image.width, channels, bits, turn)
 
 
 def wrong_kind(header: Header, channels: int, bits: int) -> str:
@@ -175,11 +180,13 @@ def read_whole(content: bytes) -> Header:
     Raises:
       DataError: It is no image that is known here, truncated or otherwise broken.
     """
-    header = read_header(content)
-    if header.format == 'npy':
+    image_format = content_format(content)
+    if image_format == 'npy':
         read_array(content)
-        return header
+        return read_header(content)
+    turn = orientation.read(content)
     with _opened(content) as image:
+        header = _header_of(image, content, image_format, turn)
         _load(image, content)
     return header
 
