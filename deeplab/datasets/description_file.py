@@ -132,6 +132,20 @@ def write(directory: str, description: DatasetDescriptor | None, splits: Mapping
     return path
 
 
+def write_folders(directory: str, description: DatasetDescriptor, folders: Mapping[str, str]) -> str:
+    """Writes a description of images and masks that are read without building records; returns its path.
+
+    Args:
+      directory: folder of the description, in which there is none.
+      description: the classes.
+      folders: `images`, `masks` and `lists`, as seen from there.
+    """
+    path = os.path.join(directory, FILE_NAME)
+    with files.written_whole(path) as stream:
+        stream.write(documents.yaml_text({**_content(description), **folders}))
+    return path
+
+
 def _update(directory: str, path: str, splits: Mapping[str, SplitFacts]) -> str:
     """Writes what is known of splits to a file that is no description, or that a builder wrote; returns its path."""
     try:

@@ -24,6 +24,7 @@ class Plan:
       ids: new id and rule for each wrong id.
       table: meaning of the colors of masks; None if it is not known.
       allowed: ids that are kept, others get the ignore label; None to keep every id.
+      in_records: whether palettes are taken as gray levels, as in records; else builders take the indices.
       dropped: rule by split and number of the samples that are left out.
     """
 
@@ -31,6 +32,7 @@ class Plan:
     ids: Mapping[int, tuple[int, str]]
     table: ColorTable | None
     allowed: MaskIds | None
+    in_records: bool
     dropped: Mapping[tuple[str, int], str]
 
 
@@ -52,6 +54,7 @@ def make(data: Data, options: DoctorOptions) -> Plan:
         _correct_ids(data),
         table,
         known if options.ignore_other_ids and not data.is_assumed else None,
+        data.source.is_records,
         _dropped(data),
     )
 

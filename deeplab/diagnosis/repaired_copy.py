@@ -10,7 +10,7 @@ import os
 import pathlib
 from collections.abc import Iterator
 
-from deeplab.datasets import images
+from deeplab.datasets import description_file, images
 from deeplab.datasets.data_rules import RULES
 from deeplab.diagnosis import repair_plan, sample_facts, sample_repair
 from deeplab.diagnosis.findings import Data
@@ -23,6 +23,7 @@ from deeplab.wording import option
 LOG = 'repairs.json'
 _SUFFIXES = {'jpeg': '.jpg', 'png': '.png', 'npy': '.npy'}
 _CHUNK = 32
+_FOLDERS = ('images', 'masks', 'lists')
 
 
 @dataclasses.dataclass
@@ -72,14 +73,18 @@ def write(data: Data, options: DoctorOptions, folder: str) -> Repairs:
     repairs = Repairs(folder)
     try:
         with files.written_beside(folder) as temporary:
-            for name in ('images', 'masks', 'lists'):
-                os.makedirs(os.path.join(temporary, name))
+            for key in _FOLDERS:
+                os.makedirs(os.path.join(temporary, key))
             copy = _Copy(pathlib.Path(temporary), repairs, plan)
             for split in data.source.splits:
                 copy.add(split)
             if not any(repairs.splits.values()):
                 raise DataError(_nothing(repairs))
             copy.write_lists()
+            if not data.is_assumed:
+                name = os.path.basename(os.path.abspath(folder))
+                described = dataclasses.replace(data.descriptor, name=name, splits={})
+                description_file.write_folders(temporary, described, {key: key for key in _FOLDERS})
             if os.path.isdir(folder):
                 os.rmdir(folder)  # it is empty
     except OSError as error:

@@ -109,7 +109,7 @@ def _mask(sample: Sample, plan: Plan, done: list[str]) -> bytes:
         gray = images.mask_as_gray_png(content, mask.orientation if mask.is_palette or mask.counts is None else 1, mask)
     except DataError as error:
         raise LeftOutError('large_ids', f'the mask: {error}') from None
-    if mask.is_palette or mask.counts is None:
+    if (mask.is_palette and plan.in_records) or mask.counts is None:
         done.append('palette' if mask.is_palette else 'sixteen_bit_mask')
         return gray
     return content

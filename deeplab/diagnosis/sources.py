@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import pathlib
 from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
-from deeplab.datasets import example, folders, record_index, segmentation_dataset
+from deeplab.datasets import (
+    description_file,
+    example,
+    folder_source,
+    folders,
+    pairs,
+    record_index,
+    segmentation_dataset,
+)
+from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.diagnosis import pairing
 from deeplab.errors import DataError, OptionError
 from deeplab.options import DatasetOptions, DoctorOptions
@@ -70,6 +80,7 @@ class Source:
       image_folder: of files, else None.
       mask_folder: of files, else None.
       list_folder: of files that are split by lists, else None.
+      is_described: whether a description names the folders, so that programs read them without records.
       unused_masks: names of masks without an image.
       unlisted: names of images with masks that are in no list.
     """
@@ -79,6 +90,7 @@ class Source:
     image_folder: str | None = None
     mask_folder: str | None = None
     list_folder: str | None = None
+    is_described: bool = False
     unused_masks: tuple[str, ...] = ()
     unlisted: tuple[str, ...] = ()
 
@@ -105,11 +117,13 @@ def _found(options: DoctorOptions) -> Source:
     """Returns the splits in the folders that are given, in shards, or in folders of usual names."""
     if options.image_folder is not None and options.mask_folder is not None:
         return _from_files(options, pathlib.Path(options.image_folder), pathlib.Path(options.mask_folder))
-    folder = pathlib.Path(options.data)
-    splits = segmentation_dataset.split_names(options.data)
+    if (named := folder_source.of_data('', options.data)) is not None:
+        return _from_description(named, options)
+    folder = pathlib.Path(description_file.folder_of(options.data))
+    splits = segmentation_dataset.split_names(str(folder))
     inner = _folders_in(folder)
     if splits:
-        return Source([_Records(options.data, split) for split in splits], True)
+        return Source([_Records(str(folder), split) for split in splits], True)
     if pair := _pair(inner):
         return _from_files(options, *pair)
     split_pairs = {path.name: pair for path in inner.values() if (pair := _pair(_folders_in(path)))}
@@ -120,6 +134,21 @@ def _found(options: DoctorOptions) -> Source:
         f'masks (images and masks, JPEGImages and SegmentationClass). {folders.summary(folder)} Set '
         f'{option("DoctorOptions.image_folder")} and {option("DoctorOptions.mask_folder")} if they have other names.'
     )
+
+
+def _from_description(named: folder_source.FolderSource, options: DoctorOptions) -> Source:
+    """Returns the splits of the folders that a description names, even if files have no partner."""
+    given = named.options
+    try:
+        found = folder_source.items(named, descriptor_lib.load(named.description))
+    except DataError:
+        lists = options.list_folder or given.list_folder or None
+        root = description_file.folder_of(options.data)
+        options = dataclasses.replace(options, data=root, list_folder=lists)
+        source = _from_files(options, pathlib.Path(given.image_folder), pathlib.Path(given.mask_folder))
+        return dataclasses.replace(source, is_described=True)
+    splits = [_Items(name, items) for name, items in found.items()]
+    return Source(splits, False, given.image_folder, given.mask_folder, given.list_folder or None, True)
 
 
 def _folders_in(folder: pathlib.Path) -> dict[str, pathlib.Path]:
@@ -171,7 +200,7 @@ def _of_files(
     unused = set(_by_stem(masks, _MASK_SUFFIXES)) - set(found.values())
     unlisted = [] if listed is None else [stem for stem in found if stem not in listed]
     shown = [tuple(map(names.shown, sorted(group))) for group in (unused, unlisted)]
-    return Source(splits, False, str(images), str(masks), list_folder, *shown)
+    return Source(splits, False, str(images), str(masks), list_folder, False, *shown)
 
 
 def _listed(path: pathlib.Path, known: Collection[str]) -> list[str]:
@@ -280,3 +309,28 @@ class _Files:
             )
         except OSError as error:
             raise DataError(f'{names.shown(image.name)}: {error.strerror}') from None
+
+
+class _Items:
+    """A split of the images and masks that a description names, as training reads them."""
+
+    def __init__(self, name: str, items: Sequence[pairs.Item]) -> None:
+        self.name = name
+        self.missing: list[tuple[str, str]] = []
+        self._items = items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def read(self, number: int) -> Sample:
+        """Returns an image with its mask, of ids where colors have a meaning."""
+        item = self._items[number]
+        name, label = names.shown(os.path.basename(item.image)), item.label or ''
+        try:
+            image, mask = pathlib.Path(item.image).read_bytes(), pathlib.Path(label).read_bytes()
+        except OSError as error:
+            raise DataError(f'{name}: {error.strerror}') from None
+        if item.source is not None:
+            with contextlib.suppress(DataError):  # another rule names what is wrong with it
+                mask = item.source.mask(label)
+        return Sample(name, image, mask, item.name, names.shown(os.path.basename(label)))

@@ -76,7 +76,7 @@ def suggest(data: Data, directory: str, dataset: str | None, is_uneven: bool) ->
     steps = int(min(max(-(-facts.images * _EPOCHS // batch), _FEWEST_STEPS), _MOST_STEPS))
     train = {
         **({'dataset': dataset} if dataset else {}),
-        'dataset_dir': directory if data.source.is_records else _RECORDS,
+        'dataset_dir': directory if data.source.is_records or data.source.is_described else _RECORDS,
         'train_split': data.train,
         'train_logdir': 'logs/train',
         'preset': _INITIAL,
@@ -109,7 +109,7 @@ def _batch_size(pixels: int, images: int, free: int | None) -> int:
 def _building(data: Data, dataset: str | None) -> list[str]:
     """Returns the command that builds records of files, with the description of the data set."""
     source = data.source
-    if source.is_records or not (source.image_folder and source.mask_folder):
+    if source.is_records or source.is_described or not (source.image_folder and source.mask_folder):
         return []
     flags = {'image_folder': source.image_folder, 'mask_folder': source.mask_folder}
     if source.list_folder:

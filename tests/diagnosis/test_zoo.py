@@ -4,12 +4,15 @@ Covers diagnosis/agreement_rules.py, diagnosis/appearance.py, diagnosis/edges.py
 diagnosis/repaired_copy.py, diagnosis/sample_repair.py, diagnosis/outcome.py and diagnosis/text_report.py.
 """
 
+import io
 import json
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from deeplab import doctor
+from deeplab.datasets import example, segmentation_dataset
 from deeplab.datasets.data_rules import RULES
 from deeplab.diagnosis import edges, pairing
 from deeplab.errors import DataError, OptionError
@@ -94,6 +97,26 @@ def test_the_report_says_what_was_repaired(tmp_path):
     assert 'left out: train_1.jpg (train), corrupt: the image: it cannot be decoded' in text
     assert text.splitlines()[-1].startswith(f'No faults found in {tmp_path / "copy"} (0 errors, 0 warnings')
     assert 'fix resizes masks' in run(folder).report
+
+
+def test_a_copy_is_a_data_set_with_a_description(tmp_path):
+    """Programs read it without records, and so does the doctor."""
+    copy = tmp_path / 'copy'
+    run(write(tmp_path, 'masks in color'), **zoo.COLOR_FIX, fix=str(copy))
+    described = str(copy / 'dataset.yaml')
+    records = segmentation_dataset.get_dataset(described, 'train', str(copy)).open_records()
+    assert len(records) == zoo.SPLITS['train']
+    mask = example.parse(records.read(1)).label_bytes
+    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(mask))), zoo.scene(1)[1])
+    for folder in (copy, described):
+        result = doctor.run(DoctorOptions(str(folder), output=str(tmp_path / 'found.json')))
+        assert not result.findings
+        assert 'build_folder_data' not in result.report and f'--dataset_dir={folder} ' in result.report
+    (copy / 'masks/train_1.png').unlink()  # a faulty one is read, too
+    (copy / 'masks/train_2.png').write_bytes(zoo._colored(zoo.scene(2)[1]))
+    (copy / 'images/train_3.jpg').write_bytes(b'')
+    result = doctor.run(DoctorOptions(described, output=str(tmp_path / 'found.json')))
+    assert serious(result.findings) == {'no_mask', 'color_mask', 'corrupt'}
 
 
 @pytest.mark.parametrize(
