@@ -56,9 +56,13 @@ def test_the_same_optimizer_keeps_what_belongs_to_it():
     assert values['base_learning_rate'] == parsed('--recipe=small_data')['base_learning_rate']
 
 
-@pytest.mark.parametrize(('steps', 'slow_start'), [(30, 2), (1500, 100), (30000, 500)])
-def test_slow_start_follows_the_number_of_steps(steps, slow_start):
-    assert parsed('--recipe=small_data', f'--training_number_of_steps={steps}')['slow_start_step'] == slow_start
+@pytest.mark.parametrize(
+    ('steps', 'slow_start', 'decay'), [(30, 2, 0.9), (500, 33, 0.97), (1500, 100, 0.99), (300000, 500, 0.9997)]
+)
+def test_slow_start_and_statistics_follow_the_number_of_steps(steps, slow_start, decay):
+    values = parsed('--recipe=small_data', f'--training_number_of_steps={steps}')
+    assert values['slow_start_step'] == slow_start
+    assert values['batch_norm_decay'] == decay
 
 
 def test_an_unknown_recipe_is_refused_with_the_known_ones():
