@@ -73,7 +73,7 @@ SMALL_DATA = Recipe(
         Setting(
             'batch_norm_decay',
             '',
-            '1 - 15 / steps, from 0.9 to 0.9997: the initial statistics are forgotten at the end',
+            '1 - 15 / steps: the end has forgotten the initial statistics',
             of_steps=_batch_norm_decay,
         ),
         Setting('moving_average_decay', '0.99', 'averages the weights of the last steps; see --use_moving_average'),
