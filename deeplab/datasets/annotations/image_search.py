@@ -78,7 +78,7 @@ class ImageSearch:
         return next((full for kind in IMAGE_FORMATS if self._is_image(full := f'{path}.{kind}')), None)
 
     def _is_image(self, path: str) -> bool:
-        return os.path.isfile(path) and os.path.realpath(path) not in self._without
+        return os.path.isfile(path) and (not self._without or os.path.realpath(path) not in self._without)
 
     def _walk(self) -> Iterable[str]:
         """Yields the image files of the folders, each once."""

@@ -172,10 +172,8 @@ def _of_centers(ring: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarr
     height, width = bottom - top, right - left
     if not height or not width:
         return np.zeros((height, width), bool)
-    first = np.clip(ring, -_FARTHEST, _FARTHEST) - (
-        left + 0.5,
-        top + 0.5,
-    )  # the center of the window's first pixel is now (0, 0)
+    middle = left + 0.5, top + 0.5  # center of the window's first pixel, which becomes (0, 0)
+    first = np.clip(ring, -_FARTHEST, _FARTHEST) - middle
     second = np.roll(first, -1, axis=0)
     upper = np.minimum(first[:, 1], second[:, 1])
     lower = np.maximum(first[:, 1], second[:, 1])

@@ -89,6 +89,36 @@ def test_an_image_without_instances_in_a_pixel_project(tmp_path):
     np.testing.assert_array_equal(pixels_of(item.source.mask(item.label)), np.zeros(exports.SIZES[1]))
 
 
+def ids_of(path, names=('background', 'road', 'car')):
+    """The mask of the first image."""
+    options = BuildFolderOptions(annotations=str(path), val_fraction=0.0)
+    item = items.find(options, names, 255).splits['train'][0]
+    return pixels_of(item.source.mask(item.label))
+
+
+def test_crowd_regions_of_coco_lie_beneath_other_annotations(tmp_path):
+    content = exports._coco((0,), [{'id': 1, 'name': 'road'}, {'id': 2, 'name': 'car'}])
+    exports.put(tmp_path / 'a.png', exports.image(0))
+    content['annotations'].reverse()
+    exports.put(tmp_path / '_annotations.coco.json', content)
+    assert not (ids_of(tmp_path) == exports.truth(0)).all()  # the road is on top, as it is listed last
+    content['annotations'][1]['iscrowd'] = 1
+    exports.put(tmp_path / '_annotations.coco.json', content)
+    np.testing.assert_array_equal(ids_of(tmp_path), exports.truth(0))
+
+
+def test_the_ground_truth_among_annotations_of_a_task_counts(tmp_path):
+    path = tmp_path / exports.label_studio(tmp_path)['annotations']
+    tasks = json.loads(path.read_text())
+    kept, older, _ = tasks[0]['annotations']
+    kept['updated_at'] = '2023-01-01T10:00:00Z'  # the oldest now
+    path.write_text(json.dumps(tasks))
+    assert not ids_of(path).any()
+    kept['ground_truth'] = True
+    path.write_text(json.dumps(tasks))
+    np.testing.assert_array_equal(ids_of(path), exports.truth(0))
+
+
 @pytest.mark.parametrize('tool', exports.ALL)
 def test_formats_are_recognized(tmp_path, tool):
     found = formats.read(exports.ALL[tool](tmp_path)['annotations'])
