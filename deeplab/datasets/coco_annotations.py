@@ -84,7 +84,7 @@ def _compact(found: dict[str, Any]) -> dict[str, Any]:
         region = found['segmentation']
         if isinstance(region, list):
             region = [array('d', polygon) for polygon in region]
-        kept = {name: found.get(name) for name in ('image_id', 'category_id', 'area')}
+        kept = {name: found.get(name) for name in ('image_id', 'category_id', 'area', 'iscrowd')}
         return {**kept, 'instances': region}
     return found
 
@@ -180,7 +180,7 @@ class PanopticMasks:
 
 
 class InstanceMasks:
-    """Draws the instances of one image: larger ones first, so that smaller ones stay visible where they overlap."""
+    """Draws the instances of one image: crowds first, then larger ones, so that smaller ones stay visible."""
 
     def __init__(self, found: Sequence[Mapping[str, Any]], image: Mapping[str, Any], known: Classes) -> None:
         """Keeps the instances of an image."""
@@ -195,7 +195,7 @@ class InstanceMasks:
         except (KeyError, TypeError, ValueError):
             raise DataError(f'its image {self._image["file_name"]} has no height and width') from None
         drawn = np.zeros((height, width), np.uint8)
-        for number, each in sorted(enumerate(self._found), key=lambda pair: -float(pair[1]['area'] or 0)):
+        for number, each in sorted(enumerate(self._found), key=lambda pair: _depth(pair[1])):
             if (category := each['category_id']) not in self._classes.ids:
                 raise DataError(
                     f'an annotation of {self._image["file_name"]} has the category {category}, which is not listed'
@@ -205,3 +205,8 @@ class InstanceMasks:
             except DataError as error:
                 raise DataError(f'annotation {number} of {self._image["file_name"]}: {error}') from None
         return images.encode_png(drawn)
+
+
+def _depth(annotation: Mapping[str, Any]) -> tuple[bool, float]:
+    """Returns what orders annotations: crowds, whose outlines are rough, lie beneath all others."""
+    return not annotation['iscrowd'], -float(annotation['area'] or 0)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from deeplab.datasets.annotations import run_lengths
 from deeplab.errors import DataError, OptionError
 
 
@@ -52,44 +53,15 @@ def _checked(polygon: Any) -> list[float]:
 
 
 def _of_runs(region: Mapping[str, Any], height: int, width: int) -> np.ndarray:
-    """Returns the pixels of run lengths, which begin with those outside of the region."""
+    """Returns the pixels of run lengths."""
     if list(region.get('size') or ()) != [height, width]:
         raise DataError(
-            f'run lengths have the size {region.get("size")}, but their image is {height} x {width} (height x width)'
+            f'its run lengths (RLE) have the size {region.get("size")}, but its image is {height} x {width} (height x '
+            'width)'
         )
     counts = region.get('counts')
-    try:
-        runs = np.array(_unpacked(counts) if isinstance(counts, (str, bytes)) else counts, np.int64)
-        good = runs.ndim == 1 and not (runs < 0).any() and runs.sum() == height * width
-    except (TypeError, ValueError, OverflowError, IndexError):
-        good = False
-    if not good:
-        raise DataError(f'its run lengths do not sum up to the {height * width} pixels of the image')
-    return np.repeat(np.arange(len(runs)) % 2 == 1, runs).reshape(width, height).T
-
-
-def _unpacked(text: str | bytes) -> list[int]:
-    """Returns the run lengths in a compressed text.
-
-    A number is written in digits of five bits, the lowest first, in the characters from "0" on; the sixth bit says that
-    another digit follows, and the highest bit of the last is the sign. From the fourth number on, a number is the
-    difference to the one two before.
-    """
-    codes = text.encode('ascii') if isinstance(text, str) else text
-    found: list[int] = []
-    place = 0
-    while place < len(codes):
-        value, shift, more = 0, 0, True
-        while more:
-            digit = codes[place] - 48
-            place += 1
-            value |= (digit & 31) << shift
-            shift += 5
-            more = bool(digit & 32)
-        if digit & 16:
-            value -= 1 << shift
-        found.append(value + found[-2] if len(found) > 2 else value)
-    return found
+    numbers = run_lengths.of_coco_text(counts) if isinstance(counts, (str, bytes)) else counts
+    return run_lengths.alternating(numbers, height, width, by_columns=True)
 
 
 def require_pycocotools() -> Any:

@@ -246,9 +246,16 @@ def test_coco_panoptic_mistakes(tmp_path):
 
 
 def write_instances(root, regions, height=6, width=8):
-    """One image with regions: (category, area, segmentation)."""
+    """One image with regions: (category, area, segmentation); crowds have a negative area."""
     annotations = [
-        {'id': number, 'image_id': 9, 'category_id': category, 'area': area, 'iscrowd': 0, 'segmentation': region}
+        {
+            'id': number,
+            'image_id': 9,
+            'category_id': category,
+            'area': area,
+            'iscrowd': int(area < 0),
+            'segmentation': region,
+        }
         for number, (category, area, region) in enumerate(regions)
     ]
     image = {'id': 9, 'file_name': '000000000009.jpg', 'height': height, 'width': width}
@@ -271,7 +278,7 @@ def rle(mask):
 
 
 def test_coco_instances(tmp_path):
-    """Smaller instances lie above larger ones."""
+    """Smaller instances lie above larger ones, and those above crowds."""
     mask_api = pytest.importorskip('pycocotools.mask')
     random = np.random.RandomState(0)
     crowd = random.rand(6, 8) < 0.4
@@ -279,7 +286,7 @@ def test_coco_instances(tmp_path):
     packed = mask_api.encode(np.asfortranarray(small, np.uint8))
     box = [1.0, 1.0, 5.0, 1.0, 5.0, 4.0, 1.0, 4.0]
     text = {'size': [6, 8], 'counts': packed['counts'].decode()}
-    root = write_instances(tmp_path, [(3, 3, text), (1, 20, rle(crowd)), (3, 12, [box, box[:4]])])
+    root = write_instances(tmp_path, [(3, 3, text), (1, -1, rle(crowd)), (3, 12, [box, box[:4]])])
     wanted = np.zeros((6, 8), np.uint8)
     wanted[crowd] = 1
     wanted[1:4, 1:5] = 2
@@ -294,11 +301,11 @@ def test_coco_instances(tmp_path):
 @pytest.mark.parametrize(
     ('region', 'part'),
     [
-        ({'size': [8, 6], 'counts': [48]}, r'size \[8, 6\], but their image is 6 x 8'),
-        ({'size': [6, 8], 'counts': [47]}, '48 pixels'),
-        ({'size': [6, 8], 'counts': [-1, 49]}, '48 pixels'),
-        ({'size': [6, 8], 'counts': 'P'}, '48 pixels'),
-        ({'size': [6, 8]}, '48 pixels'),
+        ({'size': [8, 6], 'counts': [48]}, r'size \[8, 6\], but its image is 6 x 8'),
+        ({'size': [6, 8], 'counts': [47]}, '47 pixels, but its size is 6 x 8'),
+        ({'size': [6, 8], 'counts': [-1, 49]}, 'whole numbers'),
+        ({'size': [6, 8], 'counts': 'P'}, 'end within a number'),
+        ({'size': [6, 8]}, 'whole numbers'),
         ({}, 'size None'),
         ('text', 'neither'),
         ([[1, 2, 3]], 'coordinates'),
@@ -322,7 +329,7 @@ def test_coco_instances_mistakes(tmp_path, monkeypatch):
     write_instances(tmp_path, [(2, 1, [])])
     assert '000000000009.jpg has the category 2, which is not listed' in failure(lambda: build_coco_data.run(options))
     write_instances(tmp_path, [(1, 1, {'size': [1, 1], 'counts': [1]})])
-    assert 'annotation 0 of 000000000009.jpg: run lengths' in failure(lambda: build_coco_data.run(options))
+    assert 'annotation 0 of 000000000009.jpg: its run lengths' in failure(lambda: build_coco_data.run(options))
     write_instances(tmp_path, [], height=8)
     assert '8 x 8 pixels' in failure(lambda: build_coco_data.run(options))
     monkeypatch.setitem(__import__('sys').modules, 'pycocotools', None)
