@@ -7,6 +7,7 @@ those of objectInfo150.txt of the scene parsing challenge.
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
@@ -56,6 +57,7 @@ bulletin board, notice board; shower; radiator; glass, drinking glass; clock; fl
 """
 
 
+@functools.cache
 def class_names() -> dict[str, int]:
     """Returns the class of each name of the release that is one of the 150."""
     return {_plain(name): number for number, name in enumerate(_NAMES.replace('\n', ' ').split(';'), start=1)}
@@ -102,11 +104,25 @@ def load_map(path: str, names: Sequence[str]) -> dict[int, int]:
 class ReleaseMasks:
     """Makes masks of classes of the files *_seg.png."""
 
-    def __init__(self, class_map: Mapping[int, int] | None = None) -> None:
-        """Keeps the class of each index; without it, the names in the JSON file beside each mask tell the classes."""
-        self._map = class_map
-        self._names = class_names()
-        self.key = 'ade20k release' if class_map is None else f'ade20k release {sorted(class_map.items())}'
+    def __init__(self, path: str, class_map: Mapping[int, int] | None = None) -> None:
+        """Keeps where the classes are from.
+
+        Args:
+          path: the mask.
+          class_map: the class of each index; None to go by the names in the JSON file beside the mask.
+        """
+        self._path, self._map = path, class_map
+
+    @property
+    def key(self) -> str:
+        """A text that differs for other classes of the indices."""
+        if self._map is not None:
+            return f'ade20k release {sorted(self._map.items())}'
+        try:
+            found = os.stat(annotation_path(self._path))
+        except OSError:
+            return 'ade20k release'  # `mask` says that there is no such file
+        return f'ade20k release {found.st_size} {found.st_mtime_ns}'
 
     def mask(self, path: str) -> bytes:
         """Returns the mask of classes, as a PNG; 0 is the class of all other objects."""
@@ -118,7 +134,8 @@ class ReleaseMasks:
             lost = [int(index) for index in np.unique(indices) if index and int(index) not in named]
             if lost:
                 raise DataError(f"its object {lost[0]} is not in '{beside}'; set a class map")
-            classes = {index: self._names.get(name, 0) for index, name in named.items()}
+            known = class_names()
+            classes = {index: known.get(name, 0) for index, name in named.items()}
         table = np.zeros(_INDICES, np.uint8)
         for index, class_id in classes.items():
             table[index] = class_id

@@ -130,10 +130,10 @@ def find_release_items(options: BuildAde20kOptions) -> dict[str, list[pairs.Item
         ade20k_release.require_known_names(
             [ade20k_release.annotation_path(path) for path in list(masks.values())[:_PROBES]]
         )
-    source = ade20k_release.ReleaseMasks(classes)
     splits: dict[str, list[pairs.Item]] = {'train': [], 'val': []}
-    for stem in sorted(masks):
-        splits[_split_of(stem)].append(pairs.Item(images[stem], masks[stem], pathlib.PurePosixPath(stem).name, source))
+    for stem, mask in sorted(masks.items()):
+        source = ade20k_release.ReleaseMasks(mask, classes)
+        splits[_split_of(stem)].append(pairs.Item(images[stem], mask, pathlib.PurePosixPath(stem).name, source))
     for items in splits.values():
         random.Random(options.seed).shuffle(items)
     return {split: items for split, items in splits.items() if items}

@@ -61,10 +61,11 @@ def test_polygons_are_drawn_in_the_order_of_the_list():
             box('license plate', 3, 3, 4, 4),
             box('bus', 0, 0, 9, 7, deleted=1),
             box('ego vehicle', 6, 6, 20, 20),
+            box('polegroup', 9, 0, 9, 1),
         )
     )
     wanted = np.zeros((8, 10), np.uint8)
-    wanted[:4], wanted[2:6, 2:6], wanted[6:, 6:] = 10, 13, 255
+    wanted[:4], wanted[2:6, 2:6], wanted[6:, 6:], wanted[:2, 9] = 10, 13, 255, 255
     np.testing.assert_array_equal(drawn, wanted)
 
 
