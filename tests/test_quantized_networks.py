@@ -1,4 +1,7 @@
-"""Every backbone family, head and decoder as a network that imitates 8 bits."""
+"""Every backbone family, head and decoder as a network that imitates 8 bits.
+
+MobileNetV2 is in tests/parity/test_quantization.py.
+"""
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ pytestmark = pytest.mark.usefixtures('tiny_network')
 
 SMALL_ASPP = {'filters': 8}
 SLOW = pytest.mark.slow
+LONG = pytest.mark.long
 
 
 def _case(name, *marks, **options):
@@ -29,22 +33,23 @@ def _case(name, *marks, **options):
         _case('cell', dense_prediction_cell_json=dense_prediction_cell.PUBLISHED_CELL),
         _case(
             'mobilenet_v3 with decoder',
+            SLOW,
             model_variant='mobilenet_v3_small_seg',
             decoder=DecoderOptions((8, 4), 8),
             aspp=AsppOptions((2,), **SMALL_ASPP),
         ),
         _case(
             'mobilenet_v3 with summing decoder',
-            SLOW,
+            LONG,
             model_variant='mobilenet_v3_large_seg',
             decoder=DecoderOptions((8, 4), 3, use_sum_merge=True, output_is_logits=True),
         ),
-        _case('mobilenet_edgetpu', SLOW, model_variant='mobilenet_edgetpu'),
+        _case('mobilenet_edgetpu', LONG, model_variant='mobilenet_edgetpu'),
         _case('resnet', SLOW, model_variant='resnet_v1_18_beta'),
         _case('xception', SLOW, model_variant='xception_41'),
-        _case('bounded xception', SLOW, model_variant='xception_41', use_bounded_activation=True),
+        _case('bounded xception', LONG, model_variant='xception_41', use_bounded_activation=True),
         _case('nas_pnasnet', SLOW, model_variant='nas_pnasnet', nas=NasOptions(4)),
-        _case('nas_hnasnet', SLOW, model_variant='nas_hnasnet', nas=NasOptions(4), output_stride=8),
+        _case('nas_hnasnet', LONG, model_variant='nas_hnasnet', nas=NasOptions(4), output_stride=8),
     ],
 )
 def test_every_convolution_has_rounded_weights(changes):

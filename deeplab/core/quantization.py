@@ -212,7 +212,8 @@ def _rounded(
     values: tf.Tensor, ends: tuple[tf.Tensor, tf.Tensor], narrow_range: bool, imitation: Imitation
 ) -> tf.Tensor:
     """Rounds `values` within a range; in training from the delay step on."""
-    low, high = (tf.stop_gradient(end) for end in ends)
+    # Predictions have no gradients, and their graphs are converted.
+    low, high = (tf.stop_gradient(end) for end in ends) if imitation.is_training else ends
     is_scalar = low.shape.rank == 0
     operation = (
         tf.quantization.fake_quant_with_min_max_vars

@@ -92,8 +92,15 @@ class _Twin:
         return self.sums / self.count
 
 
-@pytest.mark.parametrize('per_channel', [False, True])
-@pytest.mark.parametrize('is_depthwise', [False, True])
+@pytest.mark.parametrize(
+    ('is_depthwise', 'per_channel'),
+    [
+        (False, False),
+        (True, True),
+        pytest.param(False, True, marks=pytest.mark.slow),
+        pytest.param(True, False, marks=pytest.mark.slow),
+    ],
+)
 def test_training_against_numpy(graph, is_depthwise, per_channel):
     """The delay ends within; a 1x1 convolution takes its statistics from its input."""
     random = np.random.RandomState(1)

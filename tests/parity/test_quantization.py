@@ -3,6 +3,7 @@
 import functools
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from deeplab import common, model
@@ -16,7 +17,10 @@ AGREEMENT = 0.995  # of the labels
 
 def pytest_generate_tests(metafunc):
     found = goldens.find(goldens.directory(metafunc.config), 'quantized')
-    metafunc.parametrize('golden', found, ids=[golden.name for golden in found])
+    every = metafunc.config.getoption('--goldens')  # whoever names a folder wants all of it
+    slow = [() if every or not golden.name.endswith('_plain') else pytest.mark.slow for golden in found]
+    cases = [pytest.param(golden, id=golden.name, marks=marks) for golden, marks in zip(found, slow, strict=True)]
+    metafunc.parametrize('golden', cases)
 
 
 def test_network_in_8_bits(golden):

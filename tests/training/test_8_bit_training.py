@@ -14,6 +14,7 @@ from deeplab.inference.network import InferenceNetwork
 from deeplab.options import CheckpointOptions, CloneOptions, PredictionOptions
 from deeplab.registry import BACKBONES, register
 from tests import training_setup
+from tests.datasets import files
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
@@ -80,12 +81,24 @@ def test_a_checkpoint_is_recognized_with_its_ranges(straight):
     assert not inspected.deduced.options.quantize_per_channel
 
 
+def _learnable(folder):
+    """Six images, each of one class, which its brightness shows."""
+    records = []
+    for number in range(6):
+        image = files.pixels(20, 36, number) // 4 + 80 * (number % 3)
+        label = np.full((20, 36), number % 3, np.uint8)
+        records.append(files.record(number, 20, 36, files.png(image.astype(np.uint8)), files.png(label)))
+    data = training_setup.write_data(folder / 'learnable')
+    files.write_split(folder / 'learnable', 'bright', [records])
+    return dataclasses.replace(data, split='bright')
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize('per_channel', [False, True])
+@pytest.mark.parametrize('per_channel', [False, pytest.param(True, marks=pytest.mark.long)])
 def test_fifty_steps_from_a_float_checkpoint(data, tmp_path, caplog, per_channel):
     """Its ranges are measured; the losses fall; a folder of a float training is continued too."""
     initial = training_setup.trained(data, tmp_path / 'float', 2).checkpoint
-    options = _options(data, tmp_path / 'log', 50, 10, initial_checkpoint=initial, batch_size=4)
+    options = _options(_learnable(tmp_path), tmp_path / 'log', 50, 10, initial_checkpoint=initial, batch_size=4)
     model = dataclasses.replace(options.model, quantize_per_channel=per_channel)
     done = train.run(dataclasses.replace(options, model=model))
     losses = training_setup.losses(tmp_path / 'log')
