@@ -16,6 +16,7 @@ from deeplab.errors import DataError
 
 THUMBNAIL = 17  # sides of the picture that near-duplicates are recognized by
 _MOST_COLORS = 256
+_SMOOTH = 60  # colors that interpolation has probably made
 FLAT = 1  # an image whose gray levels differ by at most this shows nothing
 
 
@@ -217,6 +218,7 @@ def _colors(content: bytes) -> str:
     with Image.open(io.BytesIO(content)) as image:
         colors = image.convert('RGB').getcolors(_MOST_COLORS)
     if colors is None:
-        return f'more than {_MOST_COLORS} colors'
+        return f'more than {_MOST_COLORS} colors, probably with smooth edges'
     are_gray = all(len(set(color)) == 1 for _, color in colors if isinstance(color, tuple))
-    return f'{len(colors)} ' + ('gray levels in equal channels' if are_gray else 'colors')
+    text = f'{len(colors)} ' + ('gray levels in equal channels' if are_gray else 'colors')
+    return f'{text}, probably with smooth edges' if len(colors) >= _SMOOTH else text

@@ -145,8 +145,8 @@ def _large_images(data: Data) -> Iterator[Finding]:
             name,
             f"{count} images of split '{name}' are larger than the default crop size {_DEFAULT_CROP},{_DEFAULT_CROP}: "
             f'the largest sides are {text}.',
-            f'Evaluate with --eval_crop_size={crop[0]},{crop[1]}, since evaluation does not crop, or with smaller '
-            'images.'
+            f'Evaluate with --eval_crop_size={crop[0]},{crop[1]}, since evaluation does not crop, or in '
+            'windows with --window, or make the images smaller.'
             if is_evaluated
             else 'Training cuts a random crop from each image. If objects are larger than a crop, make the images '
             'smaller, or set --max_resize_value.',

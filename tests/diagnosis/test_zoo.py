@@ -4,6 +4,7 @@ Covers diagnosis/agreement_rules.py, diagnosis/appearance.py, diagnosis/edges.py
 diagnosis/repaired_copy.py, diagnosis/sample_repair.py, diagnosis/outcome.py and diagnosis/text_report.py.
 """
 
+import dataclasses
 import io
 import json
 
@@ -88,6 +89,35 @@ def test_a_copy_needs_a_new_folder_and_something_to_keep(tmp_path):
     for options, words in (({'colors': 'a'}, 'colors=.*fix'), ({'fix': 'b', 'ignore_other_ids': True}, 'num_classes')):
         with pytest.raises(OptionError, match=words):
             DoctorOptions('data', **options)
+
+
+def test_a_copy_keeps_what_is_evaluated_on_and_changes_no_good_file(tmp_path):
+    made = zoo.Zoo({'train': 3, 'val': 2})
+    made.masks(zoo.files.palette_png)  # builders take the indices
+    made['train'].append(dataclasses.replace(made['val'][1], name='again'))
+    made['train'][0].mask = zoo.files.png(made['train'][0].ids[::2, ::2].copy())
+    folder, copy = made.write(tmp_path / 'data', 'files'), tmp_path / 'copy'
+    run(folder, fix=str(copy))
+    log = json.loads((copy / 'repairs.json').read_text())
+    assert [(entry['split'], entry['sample'], entry['rule']) for entry in log['left_out']] == [
+        ('train', 'again.jpg', 'overlap')
+    ]
+    assert (copy / 'lists/train.txt').read_text().split() == ['train_0', 'train_1', 'train_2']
+    assert (copy / 'lists/val.txt').read_text().split() == ['val_0', 'val_1']
+    for name in ('images/train_0.jpg', 'images/val_1.jpg', 'masks/train_1.png', 'masks/val_1.png'):
+        assert (copy / name).read_bytes() == (folder / name).read_bytes()
+    with Image.open(copy / 'masks/train_0.png') as image:
+        expected = np.kron(zoo.scene(0)[1][::2, ::2], np.ones((2, 2), np.uint8))
+        np.testing.assert_array_equal(np.asarray(image), expected)
+
+
+def test_a_copy_rotates_nothing_where_the_edges_do_not_show_it(tmp_path):
+    made = zoo.Zoo()
+    noise = zoo.files.with_exif(zoo.files.jpeg(zoo.files.pixels(*zoo.SIZE)), zoo.files.exif(3))
+    made['train'][1].image = noise
+    result = run(made.write(tmp_path / 'data', 'files'), fix=str(tmp_path / 'copy'))
+    assert serious(result.findings) - {'misplaced'} == serious(result.remaining) - {'misplaced'} == {'oriented'}
+    assert (tmp_path / 'copy/images/train_1.jpg').read_bytes() == noise
 
 
 def test_the_report_says_what_was_repaired(tmp_path):
