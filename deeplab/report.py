@@ -18,10 +18,11 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
 import contextlib
 import dataclasses
 import datetime
+import json
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from absl import logging
@@ -29,12 +30,15 @@ from absl import logging
 import deeplab
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.options import ReportedRun, ReportOptions
+from deeplab.prediction import model_source
 from deeplab.reporting import content, inference, page, pictures, run_files, split_images
 from deeplab.reporting.choice import Groups
 from deeplab.training import validation
 from deeplab.utils import files, memory, names, output_files, save_annotation
 
 _MARK = b'<meta name="generator" content="deeplab report">'
+_FIGURES_FORMAT = 'deeplab report 1'
+_FIGURES_MARK = b'{"format": "deeplab report'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Result:
     """Result of a run of the program.
 
     Attributes:
-      path: the HTML file.
+      path: the HTML file; the figures are beside it, at `figures_path(path)`.
       images: number of images on it.
       megabytes: its size, in 10^6 bytes.
       miou: of each run; None without records and metrics files.
@@ -63,10 +67,10 @@ def run(options: ReportOptions) -> Result:
       UserError: Data set, network or checkpoint are missing or do not match, a package is missing, or the file cannot
         be written.
     """
-    for each in options.runs:
-        if not os.path.exists(each.path) and not os.path.exists(f'{each.path}.index'):
-            raise OptionError(f"'{each.path}' does not exist. Give the log folder of a training, or a checkpoint")
+    page.require_paths([each.path for each in options.runs])
     output_files.require_own(options.path, 'ReportOptions.path', 'a page of deeplab report', _is_page)
+    own = figures_path(options.path)
+    output_files.require_own(own, 'ReportOptions.path', 'a file of deeplab report', _is_figures)
     with memory.explained('report'), contextlib.ExitStack() as stack:
         library = page.charts_library()
         runs = _runs(options, stack)
@@ -74,6 +78,7 @@ def run(options: ReportOptions) -> Result:
         used = len(library) + len(page.as_json(data))
         shown = _pictures(runs, groups, pictures.share(len(groups), used))
         _write(options.path, page.render(data, shown, library))
+        _write(figures_path(options.path), [json.dumps(_figures(data))])
     return _result(options, data, groups)
 
 
@@ -81,6 +86,24 @@ def _is_page(path: str | os.PathLike[str]) -> bool:
     """Returns whether a file is a page of this program, which may be replaced."""
     with open(path, 'rb') as file:
         return _MARK in file.read(4096)
+
+
+def figures_path(path: str) -> str:
+    """Returns the path of the figures of a page: report.json beside report.html."""
+    return f'{os.path.splitext(path)[0]}.json'
+
+
+def _is_figures(path: str | os.PathLike[str]) -> bool:
+    """Returns whether a file has the figures of a page, and may be replaced."""
+    with open(path, 'rb') as file:
+        return file.read(len(_FIGURES_MARK)) == _FIGURES_MARK
+
+
+def _figures(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the content of the JSON file: what the page has, without what only a page needs."""
+    left_out = ('title', 'pictures', 'notes')
+    runs = [{name: value for name, value in run.items() if name != 'examples'} for run in data['runs']]
+    return {'format': _FIGURES_FORMAT} | {k: v for k, v in data.items() if k not in left_out} | {'runs': runs}
 
 
 def _runs(options: ReportOptions, stack: contextlib.ExitStack) -> list[content.Run]:
@@ -121,8 +144,14 @@ def _evaluated(reported: ReportedRun, folder: str) -> tuple[inference.Pass | Non
     except CheckpointError as error:
         logging.warning('%s', error)
         return None, [f'No images: {error}.']
+    evaluation = reported.evaluation
+    if reported.network is not None and not inference.is_export(checkpoint):
+        found = model_source.find(checkpoint, reported.network).options
+        evaluation = dataclasses.replace(
+            evaluation, model=dataclasses.replace(found, crop_size=evaluation.model.crop_size)
+        )
     cache = os.path.join(folder, validation.EVAL_FOLDER)
-    result = inference.run(checkpoint, reported.evaluation, cache if os.path.isdir(cache) else None)
+    result = inference.run(checkpoint, evaluation, cache if os.path.isdir(cache) else None)
     return result, []
 
 
@@ -165,8 +194,8 @@ def _pictures(runs: Sequence[content.Run], groups: Groups, most_bytes: int) -> I
         yield pictures.encoded(pictures.Picture(photo, sample.truth, predicted), most_bytes)
 
 
-def _write(path: str, parts: Iterator[str]) -> None:
-    """Writes the page atomically, and creates its folder."""
+def _write(path: str, parts: Iterable[str]) -> None:
+    """Writes a file atomically, and creates its folder."""
     folder = output_files.make_folder(os.path.dirname(path) or '.')
     with output_files.writing_to(folder, 'ReportOptions.path'):
         files.remove_leftovers(folder, re.escape(os.path.basename(path)))
@@ -185,6 +214,7 @@ def _result(options: ReportOptions, data: Mapping[str, Any], groups: Groups) -> 
         if value is not None and low is not None:
             name, first = (data['runs'][difference[key]]['name'] for key in ('run', 'first'))
             lines.append(f'{name} - {first}: {value:+.2f} ({low:+.2f} to {high:+.2f}) percentage points')
+    lines.append(f'All figures: {figures_path(options.path)}')
     lines.append(f'{options.path} ({len(groups)} images, {megabytes:.1f} MB)')
     miou = tuple(each['miou'][0] if each['miou'] else None for each in data['runs'])
     return Result(options.path, len(groups), megabytes, miou, '\n'.join(lines))

@@ -72,6 +72,14 @@ def test_a_page_of_two_runs(page_of_two):
     assert sorted(data['image_names']) == sorted(report_setup.NAMES)
     assert result.images == len(data['pictures']) == 5
     assert 'two - one: -' in result.report and result.report.endswith(' MB)')
+    assert ['Crop size', '17 x 17'] in one['figures']
+
+
+def test_the_figures_of_a_page_are_beside_it(page_of_two):
+    data, found = data_of(page_of_two.path), json.loads(pathlib.Path(page_of_two.path).with_suffix('.json').read_text())
+    assert found['runs'][1]['miou'] == data['runs'][1]['miou'] and found['runs'][1]['scores']
+    assert found['differences'] == data['differences'] and found['image_names'] == data['image_names']
+    assert page_of_two.path.replace('.html', '.json') in page_of_two.report
 
 
 def test_pictures_are_those_of_the_images(page_of_two):
@@ -179,8 +187,10 @@ def test_only_its_own_pages_are_overwritten(options, tmp_path):
     for _ in range(2):
         report.run(one)
     (tmp_path / 'mine.html').write_text('<!doctype html>')
-    with pytest.raises(OptionError, match=r'mine\.html.*not overwritten'):
-        report.run(dataclasses.replace(one, path=str(tmp_path / 'mine.html')))
+    (tmp_path / 'other.json').write_text('{"mine": 1}')
+    for path, taken in (('mine.html', r'mine\.html'), ('other.html', r'other\.json')):
+        with pytest.raises(OptionError, match=f'{taken}.*not overwritten'):
+            report.run(dataclasses.replace(one, path=str(tmp_path / path)))
 
 
 def test_checkpoint_and_folder_of_a_run(tmp_path):
@@ -248,6 +258,26 @@ def test_the_command_line_takes_precedence_over_the_run(tmp_path):
     )
     assert (evaluation.model.depth_multiplier, evaluation.model.crop_size) == (1.0, (33, 65))
     assert (evaluation.engine.engine, evaluation.engine.threads) == ('onnxruntime', 3)
+
+
+def test_a_checkpoint_without_manifest_is_identified(tmp_path, monkeypatch):
+    line = [str(tmp_path), '--dataset_dir=records', '--dataset=camvid', '--output_stride=8']
+    (run,) = cli.options_of('report', line).runs
+    assert run.network == {'ModelOptions.output_stride': 8}
+    setup.write_checkpoint(tmp_path)
+    asked = []
+
+    def find(path, changes):
+        asked.append((path, changes))
+        return types.SimpleNamespace(options=dataclasses.replace(setup.MODEL, model_variant='xception_65'))
+
+    monkeypatch.setattr(report.model_source, 'find', find)
+    monkeypatch.setattr(report.inference, 'run', lambda path, evaluation, cache: evaluation.model)
+    model, _ = report._evaluated(run, str(tmp_path))
+    assert asked == [(str(tmp_path / 'model.ckpt-10'), run.network)]
+    assert (model.model_variant, model.crop_size) == ('xception_65', None)
+    path = write_manifest(tmp_path)
+    assert cli.options_of('report', [path, '--dataset_dir=records']).runs[0].network is None
 
 
 def test_a_run_whose_records_are_elsewhere_has_no_evaluation(tmp_path):

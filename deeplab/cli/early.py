@@ -8,7 +8,7 @@ from typing import Any
 
 from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError
-from deeplab.options import EvalOptions, TrainOptions, VisOptions
+from deeplab.options import EvalOptions, ReportOptions, TrainOptions, VisOptions
 
 # Numbers of threads of one operation, of operations beside each other, and of libraries.
 _THREADS = ('TF_NUM_INTRAOP_THREADS', 'TF_NUM_INTEROP_THREADS', 'OMP_NUM_THREADS')
@@ -63,3 +63,16 @@ def prepare_inference(options: EvalOptions | VisOptions) -> None:
     """Begins what eval and vis need."""
     use_one_dnn()
     check_records(options)
+
+
+def prepare_report(options: ReportOptions) -> None:
+    """Checks what report and compare need, and begins it.
+
+    Raises:
+      OptionError: a run does not exist, or the package of the charts is missing.
+    """
+    from deeplab.reporting import page  # which other programs do not need
+
+    page.require_paths([run.path for run in options.runs])
+    page.require_library()
+    use_one_dnn()

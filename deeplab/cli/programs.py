@@ -262,7 +262,7 @@ _REPORT = Program(
         'Log folder of a training, checkpoint or export; several are compared with the first', 'report.html'
     ),
     to_options=report_options,
-    begin=early.use_one_dnn,
+    begin=early.prepare_report,
     required=('run',),
     positional='run',
 )
@@ -275,7 +275,7 @@ _COMPARE = Program(
         'Checkpoint, export, or log folder of a training; the others are compared with the first', 'compare.html'
     ),
     to_options=compare_options,
-    begin=early.use_one_dnn,
+    begin=early.prepare_report,
     required=('run',),
     positional='run',
 )

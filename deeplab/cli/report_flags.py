@@ -16,6 +16,7 @@ from deeplab.cli.parse import parse_flags
 from deeplab.cli.plugin_flags import EVERY_PROGRAM
 from deeplab.cli.program import find_program
 from deeplab.cli.repeat import seen_from_here
+from deeplab.cli.to_options import given_network
 from deeplab.cli.training_flags import MASTER
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, Group, UsageError, normalized
@@ -92,7 +93,7 @@ def compare_options(values: Values) -> options.ReportOptions:
     """Returns the options of compare."""
     made = _options(values, 'compare')
     if len(made.runs) < 2:
-        raise UsageError('compare requires two checkpoints or more: deeplab compare A B --dataset_dir=tfrecord')
+        raise UsageError('compare requires two checkpoints or more: deeplab compare A B --dataset_dir=tfrecord.')
     missing = next((run.no_records for run in made.runs if run.evaluation is None), '')
     if missing:
         raise UsageError(f'compare requires records. {missing}')
@@ -124,7 +125,8 @@ def _run(path: str, values: Values, given: Mapping[str, str]) -> options.Reporte
         return options.ReportedRun(
             path, no_records=f"The records of run.json, in '{directory}', do not exist here; give --dataset_dir."
         )
-    return options.ReportedRun(path, _evaluation(path, flags, values))
+    network = None if beside else given_network(values)
+    return options.ReportedRun(path, _evaluation(path, flags, values), network=network)
 
 
 def _evaluation(path: str, flags: Mapping[str, str], values: Values) -> options.EvalOptions:

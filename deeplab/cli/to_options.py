@@ -248,8 +248,8 @@ def networks_options(values: Values) -> options.NetworksOptions:
 _PARTS = {'ModelOptions': None, 'AsppOptions': 'aspp', 'DecoderOptions': 'decoder', 'NasOptions': 'nas'}
 
 
-def predict_options(values: Values) -> options.PredictOptions:
-    """Returns the options of predict."""
+def given_network(values: Values) -> dict[str, Any]:
+    """Returns the options of the network that flags set, by 'Class.field'."""
     model = _model_options(values, 21)  # of which only what is given counts
     network = {}
     for flag in (flag for group in (NETWORK, HEAD) for flag in group.flags):
@@ -258,6 +258,11 @@ def predict_options(values: Values) -> options.PredictOptions:
             if kind in _PARTS and values.given(flag.name):
                 part = _PARTS[kind]
                 network[field] = getattr(getattr(model, part) if part else model, name)
+    return network
+
+
+def predict_options(values: Values) -> options.PredictOptions:
+    """Returns the options of predict."""
     resizes = any(values.given(flag) for flag in ('min_resize_value', 'max_resize_value', 'resize_factor'))
     predictor = filled(
         options.PredictorOptions,
@@ -269,7 +274,7 @@ def predict_options(values: Values) -> options.PredictOptions:
         dataset=values.path('dataset'),
     )
     fetch = filled(options.FetchOptions, values)
-    return filled(options.PredictOptions, values, predictor=predictor, network=network, fetch=fetch)
+    return filled(options.PredictOptions, values, predictor=predictor, network=given_network(values), fetch=fetch)
 
 
 def spread_against(words: Sequence[str]) -> list[str]:

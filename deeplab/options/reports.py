@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from deeplab.options.inference import EvalOptions
 from deeplab.options.rules import require, require_positive
@@ -18,11 +20,14 @@ class ReportedRun:
       path: log folder of a training, or a checkpoint.
       evaluation: how its checkpoint is evaluated; None without records.
       no_records: why there are none, as a sentence; empty if there are.
+      network: options of the network that are given, by 'Class.field', if its variables are to identify the others, as
+        in predict; None for the network of `evaluation`.
     """
 
     path: str
     evaluation: EvalOptions | None = None
     no_records: str = ''
+    network: Mapping[str, Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -119,6 +119,7 @@ def _of_pass(result: Pass) -> dict[str, Any]:
             ['Checkpoint', names.printable(result.checkpoint)],
             *([['Step', str(result.step)]] if result.step is not None else []),
             ['Images', f'{len(result.images)} ({len(result.images) / max(result.seconds, 1e-9):.1f} images/s)'],
+            *([['Crop size', f'{result.crop_size[0]} x {result.crop_size[1]}']] if result.crop_size else []),
             *_accuracies(matrix),
             *([['Engine', result.engine.removeprefix('Engine: ')]] if result.engine else []),
         ],

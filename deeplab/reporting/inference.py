@@ -44,6 +44,7 @@ class Pass(NamedTuple):
       images: results of each image.
       source: where the images come from.
       engine: a sentence about what ran the network; empty for TensorFlow in float32.
+      crop_size: height and width to which the images were padded; None if they kept their sizes.
     """
 
     checkpoint: str
@@ -53,6 +54,7 @@ class Pass(NamedTuple):
     images: ImageResults
     source: split_images.Source
     engine: str = ''
+    crop_size: tuple[int, int] | None = None
 
     @property
     def descriptor(self) -> DatasetDescriptor:
@@ -116,7 +118,8 @@ def run(path: str, options: EvalOptions, cache_dir: str | None) -> Pass:
         seconds = time.monotonic() - started
         stack.pop_all()
     step = None if is_export(path) else checkpoints.step_of(path)
-    return Pass(path, step, seconds, scores.results(), images, source, engine)
+    crop_size = None if is_export(path) or options.windows else split.crop_size
+    return Pass(path, step, seconds, scores.results(), images, source, engine, crop_size)
 
 
 def _of_checkpoint(

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from deeplab.errors import OptionError
-from deeplab.utils import html_page
+from deeplab.utils import html_page, packages
 
 _FOLDER = pathlib.Path(__file__).parent / 'page'
 _SCRIPTS = ('tools.js', 'charts.js', 'tables.js', 'pictures.js', 'viewer.js', 'main.js')
 _PLACE = re.compile(r'\{\{(\w+)\}\}')
+
+
+def require_paths(runs: Iterable[str]) -> None:
+    """Raises `OptionError` for a run that is neither a folder nor a checkpoint."""
+    for path in runs:
+        if not os.path.exists(path) and not os.path.exists(f'{path}.index'):
+            raise OptionError(f"'{path}' does not exist. Give the log folder of a training, or a checkpoint.")
+
+
+def require_library() -> None:
+    """Raises `OptionError` if the package of the charts is missing."""
+    packages.require(('vl_convert',), 'A report with charts', "'deeplab[report]'")
 
 
 def charts_library() -> str:

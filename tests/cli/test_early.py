@@ -8,6 +8,7 @@ from deeplab.cli.parse import options_of, parse_flags
 from deeplab.cli.program import find_program
 from deeplab.cli.words import UsageError
 from deeplab.datasets import record_check
+from deeplab.errors import OptionError
 
 NETWORK = ['--dataset=camvid', '--dataset_dir=records', '--checkpoint_dir=logs']
 
@@ -30,7 +31,7 @@ def test_each_program_begins_the_check_that_it_needs(monkeypatch):
 def test_one_dnn_is_chosen_before_tensorflow_is_imported_unless_the_user_chooses(monkeypatch):
     monkeypatch.setattr(os, 'environ', {})
     begin = find_program('export_model').begin
-    assert {find_program(name).begin for name in ('predict', 'verify', 'report', 'compare', 'benchmark')} == {begin}
+    assert {find_program(name).begin for name in ('predict', 'verify', 'benchmark')} == {begin}
     monkeypatch.setitem(sys.modules, 'tensorflow', None)
     begin(None)
     assert not os.environ  # it is imported already
@@ -56,3 +57,13 @@ def test_threads_of_tensorflow_and_of_other_engines(monkeypatch):
         for more in ([], ['--engine=tflite'], ['--engine=auto', '--inference_threads=2'])
     ]
     assert threads == [None, 3, 2]
+
+
+def test_a_report_needs_its_runs_and_charts_before_tensorflow_is_imported(monkeypatch, tmp_path):
+    monkeypatch.setattr(os, 'environ', {})
+    begin = find_program('report').begin
+    assert find_program('compare').begin == begin
+    monkeypatch.setitem(sys.modules, 'vl_convert', None)
+    for path, part in ((tmp_path / 'nowhere', "nowhere' does not exist"), (tmp_path, r'deeplab\[report\]')):
+        with pytest.raises(OptionError, match=part):
+            begin(options_of('report', [str(path)]))
