@@ -1,4 +1,4 @@
-"""Download of published checkpoints into a cache folder (`deeplab download`)."""
+"""Download of published checkpoints and data sets into a cache folder (`deeplab download`)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,18 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
 
 import dataclasses
 import os
+from typing import Any
 
-from deeplab.options import DownloadOptions, FetchOptions
-from deeplab.zoo import cache, catalog, fetching
+from deeplab.datasets import build_ade20k_data, build_camvid_data, build_voc2012_data, listing
+from deeplab.errors import DataError
+from deeplab.options import (
+    BuildAde20kOptions,
+    BuildCamvidOptions,
+    BuildVocOptions,
+    DownloadOptions,
+    FetchOptions,
+)
+from deeplab.zoo import cache, catalog, data_sets, fetching
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,24 +33,28 @@ class Result:
     """Result of `deeplab download`.
 
     Attributes:
-      report: where the checkpoint is, or a list of all checkpoints.
-      checkpoint: path of the checkpoint, without `.index`; None if nothing was fetched.
+      report: where the checkpoint or the records are, or a list of all that can be downloaded.
+      checkpoint: path of the checkpoint, without `.index`; None if none was fetched.
+      records: folder of the records; None if no data set was fetched.
     """
 
     report: str
     checkpoint: str | None = None
+    records: str | None = None
 
 
 def run(options: DownloadOptions) -> Result:
-    """Downloads a published checkpoint, or lists all.
+    """Downloads a published checkpoint, or a data set and builds its records; or lists all.
 
     Raises:
-      OptionError: there is no such preset.
+      OptionError: there is no such preset or data set.
       DownloadError: it cannot be downloaded, or is not what was noted at the first download.
       OutputError: the cache folder cannot be written.
     """
     if options.name is None:
         return Result(_list(options.fetch))
+    if options.name in data_sets.all_data_sets():
+        return _data_set(options.name, options)
     if options.dry_run:
         return Result(_plan(fetching.place_of(options.name, options.fetch)))
     found = fetching.obtain(options.name, options.fetch)
@@ -61,9 +74,61 @@ def _list(options: FetchOptions) -> str:
         is_there = 'yes' if os.path.isdir(os.path.join(folder, preset.folder)) else ''
         dataset = preset.dataset or '(backbone)'
         lines.append(f'{preset.name:{width}}  {dataset:14}  {size:>5}  {miou:>5}  {split:5}  {is_there}'.rstrip())
+    lines += ['', 'data sets, whose records are built:']
+    for data_set in data_sets.all_data_sets().values():
+        size = '-' if data_set.size is None else f'{data_set.size / 1e6:.0f}'
+        note = 'account needed' if data_set.by_hand else f'{size} MB'
+        lines.append(f'{data_set.name:{width}}  {data_set.title} ({note})')
     lines += ['', 'mIoU is the best published one, in percent; `deeplab presets NAME` shows its settings.']
     lines += [f'`deeplab download NAME` unpacks the archive to {folder}.']
     return '\n'.join(lines)
+
+
+def _data_set(name: str, options: DownloadOptions) -> Result:
+    """Downloads a data set and builds its records, or tells what to do."""
+    data_set = data_sets.all_data_sets()[name]
+    if data_set.by_hand:
+        return Result(data_set.by_hand)
+    place = data_sets.place_of(name, options.fetch)
+    records = options.output_dir or os.path.join(place.folder, 'tfrecord')
+    if options.dry_run:
+        size = 'of unknown size' if data_set.size is None else f'{data_set.size / 1e6:,.0f} MB'
+        there = os.path.isdir(place.root)
+        what = f'is in the cache, {place.root};' if there else f'would be downloaded from {place.address} ({size}),'
+        return Result(f'{data_set.title} {what} its records would be built in {records}')
+    archive = data_sets.obtain(place)
+    summary = _build(name, place.root, records)
+    lines = [f'{data_set.title}: {place.folder}']
+    if archive is not None:
+        lines.append(f'archive: {data_set.archive}, {archive.size:,} bytes, SHA-256 {archive.sha256}')
+    lines += [f'{split}: {facts["images"]} images' for split, facts in summary['splits'].items()]
+    (facts,) = listing.in_folder(records)
+    if not facts.is_complete:
+        raise DataError(f"The records in '{records}' are not complete: `deeplab datasets {records}` shows why.")
+    lines.append(f'records: {records}')
+    return Result('\n'.join(lines), records=records)
+
+
+def _build(name: str, root: str, records: str) -> dict[str, Any]:
+    """Builds the records of a data set; those that are there and whose files have not changed are kept."""
+    if name == 'voc2012':
+        return build_voc2012_data.run(
+            BuildVocOptions(
+                image_folder=os.path.join(root, 'JPEGImages'),
+                semantic_segmentation_folder=os.path.join(root, 'SegmentationClass'),
+                list_folder=os.path.join(root, 'ImageSets', 'Segmentation'),
+                image_format='jpg',
+                output_dir=records,
+            )
+        )
+    if name == 'ade20k':
+        folders = {
+            f'{split}_image{kind}_folder': os.path.join(root, inner, outer)
+            for split, outer in (('train', 'training'), ('val', 'validation'))
+            for kind, inner in (('', 'images'), ('_label', 'annotations'))
+        }
+        return build_ade20k_data.run(BuildAde20kOptions(**folders, image_format='jpg', output_dir=records))
+    return build_camvid_data.run(BuildCamvidOptions(camvid_root=root, output_dir=records))
 
 
 def _plan(place: fetching.Place) -> str:

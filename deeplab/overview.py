@@ -32,7 +32,7 @@ SUMMARIES = {
     'networks': 'List all networks with their numbers of parameters and multiply-adds.',
     'checkpoint': 'Show the variables of a checkpoint, the network it fits, and what a given network would restore.',
     'presets': 'List the published checkpoints, or show the flags for one of them.',
-    'download': 'Download a published checkpoint, or list those that there are.',
+    'download': 'Download a published checkpoint or a data set, or list those that there are.',
     'benchmark': 'Measure speed and memory of a network on this machine: inference, training, what waits.',
     'server': 'Run the TensorFlow server of one machine in distributed training.',
 }

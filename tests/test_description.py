@@ -6,10 +6,10 @@ import pathlib
 import numpy as np
 import pytest
 
-from deeplab import cli, predict, preview, train, vis
+from deeplab import cli, doctor, predict, preview, train, vis
 from deeplab import eval as eval_program
 from deeplab.datasets import build_folder_data
-from deeplab.options import BuildFolderOptions
+from deeplab.options import BuildFolderOptions, DoctorOptions
 from tests import training_setup
 from tests.datasets import files
 
@@ -86,6 +86,15 @@ def test_images_and_masks_give_what_records_give(sources, tmp_path, caplog):
 
 def _files(folder, pattern='*/*.png'):
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.glob(pattern))}
+
+
+def test_the_doctor_reads_what_the_description_names(sources, tmp_path):
+    photos, records = (
+        doctor.run(DoctorOptions(str(source), output=str(tmp_path / f'{source.name}.json'))) for source in sources
+    )
+    assert [finding.rule for finding in photos.findings] == [finding.rule for finding in records.findings]
+    facts = [json.loads(pathlib.Path(result.path).read_text()) for result in (photos, records)]
+    assert facts[0]['classes'] == facts[1]['classes'] and facts[0]['splits'].keys() == {'train', 'val'}
 
 
 def test_a_contradiction_is_named(sources):

@@ -310,9 +310,16 @@ _DOWNLOAD = Program(
                 linked(
                     'name',
                     'DownloadOptions.name',
-                    'Preset of the checkpoint; --name= may be omitted. Not set: a list of all.',
+                    'Preset of the checkpoint, or data set (voc2012, ade20k, camvid, cityscapes); --name= may be '
+                    'omitted. Not set: a list of all.',
                 ),
                 *FETCH,
+                linked(
+                    'output_dir',
+                    'DownloadOptions.output_dir',
+                    'Folder for the records of a data set. Not set: tfrecord beside its files in the cache.',
+                    is_path=True,
+                ),
                 linked('dry_run', 'DownloadOptions.dry_run', 'Only show what would be downloaded, and to where.'),
             ),
         ),

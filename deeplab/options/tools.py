@@ -64,7 +64,8 @@ class DownloadOptions:
     """Options of `deeplab download`.
 
     Attributes:
-      name: the published checkpoint to download; None for a list of all.
+      name: the published checkpoint or data set to download; None for a list of all.
+      output_dir: folder for the records of a data set; None for the folder tfrecord in that of its files.
       fetch: where it comes from, and where it is kept.
       dry_run: whether only to say what would be done.
     """
@@ -72,6 +73,7 @@ class DownloadOptions:
     name: str | None = None
     fetch: FetchOptions = FetchOptions()
     dry_run: bool = False
+    output_dir: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,10 +7,12 @@ import errno
 import gzip
 import os
 import pathlib
+import stat
 import tarfile
+import zipfile
 import zlib
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, Any
 
 from deeplab.errors import DownloadError
 from deeplab.utils import names
@@ -28,24 +30,29 @@ class _TooLargeError(Exception):
     """More was read than is allowed; not a ValueError, which tarfile catches in places."""
 
 
-def unpack(archive: str, folder: str) -> None:
-    """Unpacks a .tar.gz archive.
+def unpack(archive: str, folder: str, most_files: int | None = None) -> None:
+    """Unpacks an archive: .zip by its extension, else .tar.gz or .tar.
 
     Only regular files and folders are allowed; owners, permissions and times in the archive are ignored.
 
     Args:
       archive: path of the archive.
       folder: an empty or missing folder to unpack into. After an error it may hold files.
+      most_files: limit on the number of files; None for that of checkpoints.
 
     Raises:
       DownloadError: the archive is damaged, too large, or has something else than files inside the folder.
     """
     limit = _limit(os.path.getsize(archive))
+    most_files = MOST_FILES if most_files is None else most_files
+    if archive.endswith('.zip'):
+        _unpack_zip(archive, folder, limit, most_files)
+        return
     try:
-        with gzip.open(archive, 'rb') as plain:
+        with _plain(archive) as plain:
             reader = _Reader(plain)
             with tarfile.open(fileobj=reader, mode='r|') as members:  # type: ignore[call-overload]
-                _unpack_all(members, reader, folder, limit)
+                _unpack_all(members, reader, folder, limit, most_files)
             reader.allow(_LARGEST_HEADER)
             while reader.read(_CHUNK):  # up to the checksum
                 pass
@@ -55,7 +62,42 @@ def unpack(archive: str, folder: str) -> None:
         raise
     # ValueError: tarfile does not check all numbers in headers.
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError) as error:
-        raise DownloadError(f'{archive} is damaged or no .tar.gz archive ({_reason(error)}). Get it again.') from None
+        kind = '.tar' if archive.endswith('.tar') else '.tar.gz'
+        raise DownloadError(f'{archive} is damaged or no {kind} archive ({_reason(error)}). Get it again.') from None
+
+
+def _plain(archive: str) -> Any:
+    """Opens a .tar archive, or the one in a .tar.gz."""
+    return open(archive, 'rb') if archive.endswith('.tar') else gzip.open(archive, 'rb')
+
+
+def _unpack_zip(archive: str, folder: str, limit: int, most_files: int) -> None:
+    """Unpacks a .zip archive."""
+    try:
+        with zipfile.ZipFile(archive) as content:
+            members = content.infolist()
+            size = sum(member.file_size for member in members)
+            if len(members) > most_files:
+                raise _refused(archive, f'it has more than {most_files} files')
+            if size > limit:
+                raise _refused(archive, f'its {os.path.getsize(archive):,} bytes unpack to at least {size:,}')
+            os.makedirs(folder, exist_ok=True)
+            for member in members:
+                _unpack_one(content, member, archive, folder)
+    except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError) as error:
+        raise DownloadError(f'{archive} is damaged or no .zip archive ({_reason(error)}). Get it again.') from None
+
+
+def _unpack_one(content: zipfile.ZipFile, member: zipfile.ZipInfo, archive: str, folder: str) -> None:
+    """Writes one file of a .zip archive, no longer than it is announced to be."""
+    kind = stat.S_IFMT(member.external_attr >> 16)
+    path = os.path.join(folder, *_inner(archive, member.filename, member.is_dir(), kind in (0, stat.S_IFREG)))
+    if member.is_dir():
+        with _as_new(archive, member.filename):
+            os.makedirs(path, exist_ok=True)
+        return
+    with content.open(member) as source:  # which checks size and checksum at the end
+        _write(source, path, archive, member.filename)
 
 
 def _limit(packed: int) -> int:
@@ -63,26 +105,27 @@ def _limit(packed: int) -> int:
     return min(LARGEST_UNPACKED, max(_NO_BOMB, _LARGEST_RATIO * packed))
 
 
-def _unpack_all(members: tarfile.TarFile, reader: _Reader, folder: str, limit: int) -> None:
+def _unpack_all(members: tarfile.TarFile, reader: _Reader, folder: str, limit: int, most_files: int) -> None:
     """Writes the files of an archive."""
     archive = str(reader.name)
     os.makedirs(folder, exist_ok=True)
     size = 0
     for count, member in enumerate(_members(members, reader)):
         size += max(member.size, 0)
-        if count >= MOST_FILES:
-            raise _refused(archive, f'it has more than {MOST_FILES} files')
+        if count >= most_files:
+            raise _refused(archive, f'it has more than {most_files} files')
         if size > limit:
             raise _refused(archive, f'its {os.path.getsize(archive):,} bytes unpack to at least {size:,}')
-        path = os.path.join(folder, *_parts(archive, member))
+        is_file = member.isreg() and not member.issparse()
+        path = os.path.join(folder, *_inner(archive, member.name, member.isdir(), is_file))
         if member.isdir():
-            with _as_new(archive, member):
+            with _as_new(archive, member.name):
                 os.makedirs(path, exist_ok=True)
             continue
         reader.allow(member.size + _LARGEST_HEADER)
         content = members.extractfile(member)
         assert content is not None  # it is a regular file
-        _write(content, path, archive, member)
+        _write(content, path, archive, member.name)
 
 
 def _members(members: tarfile.TarFile, reader: _Reader) -> Iterator[tarfile.TarInfo]:
@@ -95,9 +138,9 @@ def _members(members: tarfile.TarFile, reader: _Reader) -> Iterator[tarfile.TarI
         yield member
 
 
-def _write(content: IO[bytes], path: str, archive: str, member: tarfile.TarInfo) -> None:
+def _write(content: IO[bytes], path: str, archive: str, name: str) -> None:
     """Writes one file, which must be new."""
-    with _as_new(archive, member):
+    with _as_new(archive, name):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         file = open(path, 'xb')
     with file:
@@ -106,27 +149,27 @@ def _write(content: IO[bytes], path: str, archive: str, member: tarfile.TarInfo)
 
 
 @contextlib.contextmanager
-def _as_new(archive: str, member: tarfile.TarInfo) -> Iterator[None]:
+def _as_new(archive: str, name: str) -> Iterator[None]:
     """Raises `DownloadError` if an entry cannot be made because of its name."""
     try:
         yield
     except (FileExistsError, IsADirectoryError, NotADirectoryError):
-        raise _refused(archive, f"it has '{names.shown(member.name)}' twice, or as file and as folder") from None
+        raise _refused(archive, f"it has '{names.shown(name)}' twice, or as file and as folder") from None
     except OSError as error:
         if error.errno != errno.ENAMETOOLONG:
             raise
-        raise _refused(archive, f"the name '{names.shown(member.name)}' is too long") from None
+        raise _refused(archive, f"the name '{names.shown(name)}' is too long") from None
 
 
-def _parts(archive: str, member: tarfile.TarInfo) -> tuple[str, ...]:
+def _inner(archive: str, name: str, is_folder: bool, is_file: bool) -> tuple[str, ...]:
     """Returns the folders and the name of an entry; raises `DownloadError` unless it is a file or folder inside."""
-    shown = names.shown(member.name)
-    if not (member.isdir() or (member.isreg() and not member.issparse())):
+    shown = names.shown(name)
+    if not is_folder and not is_file:
         raise _refused(archive, f"'{shown}' is neither a file nor a folder but a link, device or the like")
-    path = pathlib.PurePosixPath(member.name)
+    path = pathlib.PurePosixPath(name)
     parts = tuple(part for part in path.parts if part != '.')
-    leaves = path.is_absolute() or '..' in parts or '\\' in member.name or ':' in member.name
-    if leaves or not member.name.isprintable() or (not parts and not member.isdir()):
+    leaves = path.is_absolute() or '..' in parts or '\\' in name or ':' in name
+    if leaves or not name.isprintable() or (not parts and not is_folder):
         raise _refused(archive, f"'{shown}' is not a path inside the folder that it is unpacked to")
     return parts
 
@@ -142,7 +185,7 @@ def _reason(error: Exception) -> str:
 class _Reader:
     """Reads a file, at most as much as was allowed since the last call of `allow`."""
 
-    def __init__(self, file: gzip.GzipFile) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._allowed = _LARGEST_HEADER
         self.name = file.name

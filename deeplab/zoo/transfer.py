@@ -26,7 +26,13 @@ LARGEST_FILE = 2 << 30  # bytes
 PAUSES_SECS = (1, 2, 4, 8, 16)  # after failures in a row that brought nothing new
 _TIMEOUT_SECS = 30  # without a byte
 _CHUNK = 1 << 16
-_GZIP = b'\x1f\x8b'
+# What the first bytes of each kind of archive are, and where.
+_BEGINNINGS = {
+    '.tar.gz': (0, b'\x1f\x8b'),
+    '.tgz': (0, b'\x1f\x8b'),
+    '.tar': (257, b'ustar'),
+    '.zip': (0, b'PK\x03\x04'),
+}
 _TEMPORARY = (408, 425, 429, 500, 502, 503, 504)  # statuses of a server that may answer later
 _CONTENT_RANGE = re.compile(r'bytes (\d+)-(\d+)/(\d+)')
 
@@ -40,7 +46,7 @@ class _InterruptedError(Exception):
 
 
 def download(address: str, path: str, pauses: Sequence[float] = PAUSES_SECS) -> None:
-    """Downloads a gzip file.
+    """Downloads an archive: .tar.gz, .tar or .zip.
 
     Until it is complete it is called PATH.part; PATH.part.json says where it comes from, so that a later call with the
     same address continues it if the server's file is still the same.
@@ -241,7 +247,7 @@ def _write(partial: _Partial, response: Any, size: int | None) -> None:
                 raise _InterruptedError(names.shown(str(error) or type(error).__name__)) from None
             if not chunk:
                 return
-            if not file.tell() and not chunk.startswith(_GZIP):
+            if not file.tell() and not _begins_as(partial.path, chunk):
                 raise _not_an_archive(partial, response)
             file.write(chunk)
             progress.add(len(chunk))
@@ -249,13 +255,20 @@ def _write(partial: _Partial, response: Any, size: int | None) -> None:
                 _check_size(partial, file.tell())
 
 
+def _begins_as(path: str, content: bytes) -> bool:
+    """Returns whether a file begins as an archive with the extension of `path`; without a known one, as .tar.gz."""
+    extension = next((ending for ending in _BEGINNINGS if path.endswith(ending)), '.tar.gz')
+    offset, wanted = _BEGINNINGS[extension]
+    return content[offset : offset + len(wanted)] == wanted
+
+
 def _not_an_archive(partial: _Partial, response: Any) -> DownloadError:
     """Returns the error for an answer that is another file, such as a page with an error message."""
     partial.drop()
     kind = names.shown(response.headers.get('Content-Type') or 'something of unknown type')
     return DownloadError(
-        f'{partial.address}: the server sent {kind} instead of a .tar.gz archive. Is it a page of a proxy or a login? '
-        'Open the address in a browser.'
+        f'{partial.address}: the server sent {kind} instead of an archive of its kind (.tar.gz, .tar, .zip). Is it a '
+        'page of a proxy or a login? Open the address in a browser.'
     )
 
 

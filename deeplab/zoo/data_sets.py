@@ -1,0 +1,207 @@
+"""Published data sets: where their archives are, and a cache of what was downloaded and unpacked.
+
+The facts are in data_sets.json in the same folder. Size and checksum are known for some archives; those of others are
+noted at the first download, and compared from then on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import re
+import time
+from collections.abc import Iterator
+
+from absl import logging
+
+from deeplab.errors import DownloadError, OutputError
+from deeplab.options import FetchOptions
+from deeplab.utils import files, folder_lock
+from deeplab.wording import option
+from deeplab.zoo import archives, cache, transfer
+
+_FACTS = pathlib.Path(__file__).with_name('data_sets.json')
+_CACHE_DIR = 'FetchOptions.cache_dir'
+_MOST_FILES = 200_000  # PASCAL VOC has 40,000
+_WAIT_SECS = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSet:
+    """A data set.
+
+    Attributes:
+      name: what `deeplab download` calls it.
+      title: its name in text.
+      address: of its archive; empty if it cannot be downloaded without an account.
+      archive: file name of the archive.
+      size: of the archive, in bytes; None if it is not certain.
+      checksum: of the archive, such as 'md5:...'; empty if it is not certain.
+      root: folder in the archive that the builder reads.
+      by_hand: what users do who have to fetch it themselves.
+    """
+
+    name: str
+    title: str
+    address: str = ''
+    archive: str = ''
+    size: int | None = None
+    checksum: str = ''
+    root: str = ''
+    by_hand: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a data set comes from, and where it is kept.
+
+    Attributes:
+      data_set: the data set.
+      address: of its archive.
+      cache: the cache folder.
+    """
+
+    data_set: DataSet
+    address: str
+    cache: str
+
+    @property
+    def archive(self) -> str:
+        """Path of the archive, which is removed after unpacking unless the user has put it there."""
+        return os.path.join(self.cache, self.data_set.archive)
+
+    @property
+    def folder(self) -> str:
+        """Path of the folder with the unpacked files."""
+        return os.path.join(self.cache, f'data_{self.data_set.name}')
+
+    @property
+    def note(self) -> str:
+        """Path of the note with size and checksum of the archive."""
+        return f'{self.folder}.json'
+
+    @property
+    def root(self) -> str:
+        """Path of the folder that the builder reads."""
+        return os.path.join(self.folder, *self.data_set.root.split('/'))
+
+
+@functools.cache
+def all_data_sets() -> dict[str, DataSet]:
+    """Returns all data sets by name."""
+    found = [DataSet(**facts) for facts in json.loads(_FACTS.read_text(encoding='utf-8'))]
+    return {data_set.name: data_set for data_set in found}
+
+
+def place_of(name: str, options: FetchOptions) -> Place:
+    """Returns where a data set comes from and goes to.
+
+    Args:
+      name: of one that can be downloaded.
+      options: mirror and cache; a mirror is the address of the folder of the archive.
+
+    Raises:
+      DownloadError: the address of the mirror is not one.
+    """
+    data_set = all_data_sets()[name]
+    address = data_set.address
+    if options.mirror:
+        transfer.check_address(options.mirror, option('FetchOptions.mirror'))
+        address = f'{options.mirror.rstrip("/")}/{data_set.archive}'
+    return Place(data_set, address, cache.folder(options.cache_dir))
+
+
+def obtain(place: Place) -> cache.Content | None:
+    """Downloads and unpacks a data set, unless it is there.
+
+    Returns:
+      Size and SHA-256 of the archive; None for files that a user has unpacked there.
+
+    Raises:
+      DownloadError: it cannot be downloaded, or is not what was published or noted.
+      OutputError: the cache folder cannot be written.
+    """
+    try:
+        with _lock(place):
+            note = cache.read(place.note)
+            if not os.path.isdir(place.root):
+                note = _get(place, note)
+            return None if note is None else note.archive
+    except OSError as error:
+        raise OutputError(
+            f'{option(_CACHE_DIR, place.cache)}: {error.filename or place.cache} cannot be written '
+            f'({error.strerror}). Set another folder, or DEEPLAB_CACHE.'
+        ) from error
+
+
+@contextlib.contextmanager
+def _lock(place: Place) -> Iterator[None]:
+    """Excludes other processes that get the same data set; waits until they are done."""
+    program = f'download-{place.data_set.name}'
+    os.makedirs(place.cache, exist_ok=True)
+    while owner := folder_lock.owner(place.cache, program):
+        logging.log_first_n(logging.INFO, 'Waiting for %s, which downloads %s.', 1, owner, place.data_set.title)
+        time.sleep(_WAIT_SECS)
+    with folder_lock.held(place.cache, program, _CACHE_DIR):
+        yield
+
+
+def _get(place: Place, noted: cache.Note | None) -> cache.Note:
+    """Downloads the archive, or takes the one that a user has put there, and unpacks it."""
+    files.remove_leftovers(place.cache, re.escape(os.path.basename(place.folder)))
+    is_given = os.path.isfile(place.archive)
+    if is_given:
+        logging.info('Taking %s, which was put there by hand.', place.archive)
+    else:
+        size = '' if place.data_set.size is None else f' ({place.data_set.size / 1e6:,.0f} MB)'
+        logging.info('Downloading %s%s to %s.', place.address, size, place.cache)
+        try:
+            transfer.download(place.address, place.archive)
+        except DownloadError as error:
+            raise type(error)(
+                f'{error} Without a connection: fetch {place.address} on another machine and put it, not unpacked, at '
+                f'{place.archive}; the same command then uses it.'
+            ) from None
+    try:
+        note = cache.Note('' if is_given else place.address, _verified(place, noted), {})
+        with files.written_beside(place.folder) as temporary:
+            archives.unpack(place.archive, temporary, _MOST_FILES)
+            if not os.path.isdir(os.path.join(temporary, place.data_set.root)):
+                raise DownloadError(
+                    f'{place.archive} has no folder {place.data_set.root}. It is not the published archive.'
+                )
+            cache.write(note, place.note)
+    finally:
+        if not is_given:
+            files.remove(place.archive)
+    return note
+
+
+def _verified(place: Place, noted: cache.Note | None) -> cache.Content:
+    """Returns size and checksum of the archive; raises `DownloadError` unless they are those that are known."""
+    content, data_set = cache.content_of(place.archive), place.data_set
+    kind, _, wanted = data_set.checksum.partition(':')
+    found = _checksum(place.archive, kind) if kind else ''
+    if data_set.size not in (None, content.size) or found != wanted:
+        size = '' if data_set.size is None else f'{data_set.size:,} bytes and '
+        raise DownloadError(
+            f'{place.archive} has {content.size:,} bytes and {kind} {found}, but {data_set.title} was published with '
+            f'{size}{kind} {wanted}. It is damaged or another file: remove it, and run the same command again.'
+        )
+    if noted is not None and noted.archive is not None and noted.archive != content:
+        raise DownloadError(
+            f'{place.archive} has {content.size:,} bytes with SHA-256 {content.sha256}; at the first download it had '
+            f'{noted.archive.size:,} with {noted.archive.sha256}. If you trust the new one, remove {place.note}.'
+        )
+    return content
+
+
+def _checksum(path: str, kind: str) -> str:
+    """Returns a checksum of a file, in hexadecimal."""
+    with open(path, 'rb') as file:
+        return hashlib.file_digest(file, lambda: hashlib.new(kind, usedforsecurity=False)).hexdigest()
