@@ -20,8 +20,9 @@ from typing import Any
 from deeplab.datasets import listing
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.listing import FolderFacts, SplitFacts
-from deeplab.errors import DataError
+from deeplab.errors import DataError, OptionError
 from deeplab.options import ListDatasetsOptions
+from deeplab.wording import option
 
 _NAMES_SHOWN = 8
 _UNITS = ('bytes', 'kB', 'MB', 'GB', 'TB')
@@ -44,9 +45,14 @@ def run(options: ListDatasetsOptions) -> Result:
     """Lists data sets; writes indexes of records if asked.
 
     Raises:
+      OptionError: An index is asked for without a folder.
       DataError: The folder cannot be read, or holds no data set; an index cannot be written.
     """
     if options.directory is None:
+        if options.index:
+            raise OptionError(
+                f'{option("ListDatasetsOptions.index", True)} needs a folder of records. Give the folder.'
+            )
         known = listing.registered()
         return Result(json.dumps([_as_json(d) for d in known], indent=1) if options.json else '\n'.join(_table(known)))
     written = listing.write_indexes(options.directory) if options.index else []

@@ -88,7 +88,7 @@ def test_an_index_and_digests_are_written(folder):
 
 def test_bad_input(tmp_path):
     with pytest.raises(OptionError, match='index=True'):
-        ListDatasetsOptions(index=True)
+        list_datasets.run(ListDatasetsOptions(index=True))
     with pytest.raises(DataError, match='does not exist'):
         _report(tmp_path / 'none')
     with pytest.raises(DataError, match='neither records nor a description'):

@@ -26,10 +26,6 @@ class ListDatasetsOptions:
     index: bool = False
     json: bool = False
 
-    def __post_init__(self) -> None:
-        if self.index:
-            require(self.directory is not None, 'ListDatasetsOptions.index', True, 'it needs the folder of the records')
-
 
 @dataclasses.dataclass(frozen=True)
 class PresetsOptions:
