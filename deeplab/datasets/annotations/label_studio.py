@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import collections
 import os
 import re
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+import numpy as np
 
 from deeplab.datasets.annotations import rasterizer, reading, run_lengths
 from deeplab.datasets.annotations.reading import Document, Format
@@ -16,19 +19,25 @@ from deeplab.errors import DataError
 from deeplab.options import IMAGE_FORMATS
 
 NAME = 'Label Studio JSON'
-_AREAS = ('brush', 'polygon', 'rectangle', 'ellipse')
+_AREAS = ('brush', 'bitmask', 'polygon', 'rectangle', 'ellipse')
+_DATA_URL = 'data:image/png;base64,'
 _NOT_SHAPES = ('labels', 'choices', 'textarea', 'relation', 'rating', 'taxonomy', 'number')
 _UPLOAD = re.compile(r'^[0-9a-f]{8}-(?=.)')  # what Label Studio puts before the name of an uploaded file
 
 
 def _recognizes(document: Document) -> bool:
-    tasks = document.content
+    tasks = _tasks(document)
     return (
-        isinstance(tasks, list)
-        and bool(tasks)
+        bool(tasks)
         and all(isinstance(task, Mapping) for task in tasks)
         and all(isinstance(task.get('data'), Mapping) and _annotations(task) is not None for task in tasks)
     )
+
+
+def _tasks(document: Document) -> list[Any]:
+    """Returns the tasks in a file, which may hold a single one."""
+    content = document.content
+    return content if isinstance(content, list) else [content] if isinstance(content, Mapping) else []
 
 
 def _annotations(task: Mapping[str, Any]) -> list[Any] | None:
@@ -44,11 +53,11 @@ def _parse(document: Document) -> AnnotationSet:
     annotations of a task, the one that is marked as ground truth counts, or else the newest; canceled ones do not.
 
     Source: labelstud.io, "Label Studio JSON format of annotated tasks", and the tags BrushLabels, PolygonLabels,
-      RectangleLabels and EllipseLabels.
+      RectangleLabels, EllipseLabels and BitmaskLabels.
     """
     images = []
     left_out: collections.Counter[str] = collections.Counter()
-    for number, task in enumerate(document.content, start=1):
+    for number, task in enumerate(_tasks(document), start=1):
         with reading.within(f'task {task.get("id", number)}'):
             valid = [found for found in _annotations(task) or [] if not found.get('was_cancelled')]
             if not valid:
@@ -124,6 +133,12 @@ def _geometry(kind: str, result: Mapping[str, Any], size: tuple[int, int] | None
     if kind == 'brush':
         encoded = value['rle']
         return Bitmap(lambda: run_lengths.of_label_studio(encoded, height, width))
+    if kind == 'bitmask':
+        addresses = [text for text in value.values() if isinstance(text, str) and text.startswith(_DATA_URL)]
+        if not addresses:
+            raise DataError(f'its bitmask is not stored as {_DATA_URL}...')
+        address = addresses[0]
+        return Bitmap(lambda: _bitmask(address, size))
     if kind == 'polygon':
         ring = reading.points(value['points']) * (width / 100, height / 100)
         return Polygon((ring,)) if reading.has_area(ring) else None
@@ -134,6 +149,17 @@ def _geometry(kind: str, result: Mapping[str, Any], size: tuple[int, int] | None
         return rasterizer.box(x, y, across, down, rotation)
     radii = reading.number(value['radiusX']) * width / 100, reading.number(value['radiusY']) * height / 100
     return Ellipse(x, y, *radii, rotation=rotation) if min(radii) > 0 else None
+
+
+def _bitmask(address: str, size: tuple[int, int]) -> np.ndarray:
+    """Returns the pixels of a PNG of the image's size in a data address: [h, w] bool."""
+    with reading.within('bitmask'):
+        covered = reading.covered_in_png(base64.b64decode(address.removeprefix(_DATA_URL), validate=True))
+    if covered.shape != size:
+        raise DataError(
+            f'its bitmask is {covered.shape[0]} x {covered.shape[1]}, but its size is {size[0]} x {size[1]}'
+        )
+    return covered
 
 
 def _names(task: Mapping[str, Any]) -> Iterator[str]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import base64
 import collections
-import io
 import math
 import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
 
 from deeplab.datasets.annotations import reading
 from deeplab.datasets.annotations.reading import Document, Format
@@ -83,12 +81,7 @@ def _geometry(shape: Mapping[str, Any]) -> Polygon | Box | Ellipse | Bitmap | No
 def _mask(encoded: str) -> np.ndarray:
     """Returns the pixels of a mask that is stored as a PNG in base64: [h, w] bool."""
     with reading.within('mask'):
-        content = base64.b64decode(encoded, validate=True)
-        try:
-            with Image.open(io.BytesIO(content), formats=('PNG',)) as image:
-                return np.asarray(image.convert('L') if image.mode != '1' else image) > 0
-        except (UnidentifiedImageError, OSError, SyntaxError) as error:
-            raise DataError(f'it is not a PNG ({error})') from None
+        return reading.covered_in_png(base64.b64decode(encoded, validate=True))
 
 
 def embedded_image(path: str) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 import contextlib
 import dataclasses
+import io
 import math
 import os
 import pathlib
@@ -14,6 +15,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
+from PIL import Image, UnidentifiedImageError
 
 from deeplab.datasets.annotations.shapes import AnnotationSet, Color
 from deeplab.errors import DataError
@@ -197,6 +199,27 @@ def code_of(given: Color) -> int:
 def has_area(ring: np.ndarray) -> bool:
     """Returns whether a polygon has enough corners."""
     return len(ring) >= _FEWEST_CORNERS
+
+
+def covered_in_png(content: bytes) -> np.ndarray:
+    """Returns the pixels that a mask in a PNG covers: those that are not transparent or, without alpha, not 0.
+
+    Args:
+      content: the PNG.
+
+    Returns:
+      [h, w] bool.
+
+    Raises:
+      DataError: It is no PNG, or broken.
+    """
+    try:
+        with Image.open(io.BytesIO(content), formats=('PNG',)) as image:
+            has_alpha = image.mode in ('RGBA', 'LA')
+            pixels = np.asarray(image.getchannel('A') if has_alpha else image)
+    except (UnidentifiedImageError, OSError, SyntaxError, Image.DecompressionBombError) as error:
+        raise DataError(f'it is not a PNG that can be read ({error})') from None
+    return np.asarray((pixels if pixels.ndim == 2 else pixels.max(2)) > 0)
 
 
 def names(value: Any) -> list[Mapping[str, Any]]:

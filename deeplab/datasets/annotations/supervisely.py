@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import base64
 import collections
-import io
 import os
 import zlib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
 
 from deeplab.datasets.annotations import reading
 from deeplab.datasets.annotations.reading import Document, Format
@@ -104,23 +102,14 @@ def _geometry(found: Mapping[str, Any]) -> Geometry | None:
 
 
 def _bitmap(encoded: str) -> np.ndarray:
-    """Returns the pixels of a PNG in zlib in base64: [h, w] bool.
-
-    Covered are: with an alpha channel, pixels that are not transparent; otherwise those that are not 0.
-    """
+    """Returns the pixels of a PNG in zlib in base64: [h, w] bool."""
     with reading.within('bitmap'):
         packed = base64.b64decode(encoded, validate=True)
         try:
             content = zlib.decompressobj().decompress(packed, _LARGEST_PNG)
         except zlib.error as error:
             raise DataError(f'it is not compressed with zlib ({error})') from None
-        try:
-            with Image.open(io.BytesIO(content), formats=('PNG',)) as image:
-                has_alpha = image.mode in ('RGBA', 'LA')
-                pixels = np.asarray(image.getchannel('A') if has_alpha else image)
-        except (UnidentifiedImageError, OSError, SyntaxError) as error:
-            raise DataError(f'it is not a PNG ({error})') from None
-        return np.asarray((pixels if pixels.ndim == 2 else pixels.max(2)) > 0)
+        return reading.covered_in_png(content)
 
 
 FORMAT = Format(NAME, 'JSON files with "objects" and "size", one for each image, and meta.json', _recognizes, _parse)

@@ -211,6 +211,12 @@ def label_studio(root):
         ]
         if number == 1:
             results[1] = {**stated, 'id': 'r2', 'from_name': 'b', 'type': 'brushlabels', 'value': brush}
+        if number == 2:
+            painted = np.zeros((height, width, 4), np.uint8)
+            painted[..., 3] = box_mask(number, car(number)) * np.uint8(255)
+            address = 'data:image/png;base64,' + base64.b64encode(files.png(painted)).decode()
+            bitmask = {'format': 'bitmask', 'imageDataURL': address, 'bitmasklabels': ['car']}
+            results[1] = {**stated, 'id': 'r2', 'from_name': 'm', 'type': 'bitmasklabels', 'value': bitmask}
         results.append(
             {'id': 'r3', 'from_name': 'c', 'to_name': 'image', 'type': 'choices', 'value': {'choices': ['x']}}
         )

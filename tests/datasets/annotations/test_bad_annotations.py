@@ -129,6 +129,8 @@ def test_masks_of_a_wrong_size_in_other_formats(tmp_path):
     path = next((tmp_path / 'studio').glob('*.json'))
     path.write_text(path.read_text().replace('"original_width": 20', '"original_width": 21'))
     assert '14 x 21' in failure(path)
+    path.write_text(path.read_text().replace('"original_width": 21', '"original_width": 20').replace(': 18,', ': 19,'))
+    assert 'bitmask is 10 x 18, but its size is 10 x 19' in failure(path)
 
 
 @pytest.mark.parametrize(

@@ -115,8 +115,9 @@ def test_the_ground_truth_among_annotations_of_a_task_counts(tmp_path):
     path.write_text(json.dumps(tasks))
     assert not ids_of(path).any()
     kept['ground_truth'] = True
-    path.write_text(json.dumps(tasks))
-    np.testing.assert_array_equal(ids_of(path), exports.truth(0))
+    for content in (tasks, tasks[0]):  # all tasks, or a single one
+        path.write_text(json.dumps(content))
+        np.testing.assert_array_equal(ids_of(path), exports.truth(0))
 
 
 @pytest.mark.parametrize('tool', exports.ALL)
