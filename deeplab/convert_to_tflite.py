@@ -39,6 +39,7 @@ from deeplab.wording import option
 
 _INPUT = re.compile(r'(\w+)/\1/input')  # as exports name the normalized image
 _PATH = 'ConvertOptions.output_tflite_path'
+_ZERO_AND_SCALE = (0.0, 127.5)  # of an 8-bit image: 0 stands for 0, and 127.5 steps for 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,8 +74,10 @@ def run(options: ConvertOptions) -> Result:
     is_quantized = any(node.op.startswith('FakeQuant') for node in graph.graph_def.node)
 
     def configure(converter: Any) -> None:
-        if is_quantized:
-            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        if is_quantized:  # the ranges of its training, for everything but the image, which is -1 to 1
+            converter.inference_type = tf.int8
+            converter.quantized_input_stats = {graph.image.partition(':')[0]: _ZERO_AND_SCALE}
+            converter.inference_input_type = tf.float32
 
     output_files.make_folder(os.path.dirname(path) or '.')
     with export_files.beside(path) as temporary:

@@ -51,6 +51,8 @@ def test_an_old_line(is_quantized, tmp_path, capsys):
     interpreter = engine.interpreter_class()(path)
     kinds = {details['dtype'] for details in interpreter.get_tensor_details()}
     assert bool({np.int8, np.uint8} & kinds) == is_quantized
+    floats = [details for details in interpreter.get_tensor_details() if details['dtype'] == np.float32]
+    assert (len(floats) == 1) == is_quantized  # the image; all else is computed in integers
     with engine.load_file(path, Execution()) as predict:
         images = np.random.default_rng(1).uniform(-1, 1, (1, 17, 33, 3)).astype(np.float32)
         expected = tf.argmax(tf.nn.relu6(tf.nn.conv2d(images, _KERNEL, 1, 'SAME')), axis=3)
