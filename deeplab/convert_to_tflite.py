@@ -39,7 +39,7 @@ from deeplab.wording import option
 
 _INPUT = re.compile(r'(\w+)/\1/input')  # as exports name the normalized image
 _PATH = 'ConvertOptions.output_tflite_path'
-_ZERO_AND_SCALE = (0.0, 127.5)  # of an 8-bit image: 0 stands for 0, and 127.5 steps for 1
+_STEPS = 127.5  # of an 8-bit image from 0 to 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,8 +75,10 @@ def run(options: ConvertOptions) -> Result:
 
     def configure(converter: Any) -> None:
         if is_quantized:  # the ranges of its training, for everything but the image, which is -1 to 1
-            converter.inference_type = tf.int8
-            converter.quantized_input_stats = {graph.image.partition(':')[0]: _ZERO_AND_SCALE}
+            # Signed weights need ranges that are symmetric to 0, as those of channels are; others are the original's.
+            is_signed = any(node.op == 'FakeQuantWithMinMaxVarsPerChannel' for node in graph.graph_def.node)
+            converter.inference_type = tf.int8 if is_signed else tf.uint8
+            converter.quantized_input_stats = {graph.image.partition(':')[0]: (0.0 if is_signed else 128.0, _STEPS)}
             converter.inference_input_type = tf.float32
 
     output_files.make_folder(os.path.dirname(path) or '.')

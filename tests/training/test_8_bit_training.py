@@ -1,17 +1,19 @@
 """Training that imitates 8 bits: it resumes exactly, starts from float checkpoints, and its losses fall."""
 
 import dataclasses
+import pathlib
 import shutil
 import types
 
 import numpy as np
 import pytest
 
-from deeplab import inspect_checkpoint, train
+from deeplab import convert_to_tflite, export_model, inspect_checkpoint, train
 from deeplab.core import checkpoints, quantization
+from deeplab.engines import tflite
 from deeplab.errors import OptionError
 from deeplab.inference.network import InferenceNetwork
-from deeplab.options import CheckpointOptions, CloneOptions, PredictionOptions
+from deeplab.options import CheckpointOptions, CloneOptions, ConvertOptions, ExportOptions, PredictionOptions
 from deeplab.registry import BACKBONES, register
 from tests import training_setup
 from tests.datasets import files
@@ -116,6 +118,20 @@ def test_fifty_steps_from_a_float_checkpoint(data, tmp_path, caplog, per_channel
     kinds = {node.op for node in frozen.graph_def.node}
     assert ('FakeQuantWithMinMaxVarsPerChannel' in kinds) is per_channel
     assert 'FakeQuantWithMinMaxVars' in kinds
+    _require_integers(model, done.checkpoint, tmp_path)
+
+
+def _require_integers(model, checkpoint, folder):
+    """Asserts that an export is converted to a model that computes in integers, and to nearly the same labels."""
+    frozen, lite, picture = (str(folder / name) for name in ('graph.pb', 'model.tflite', 'image.png'))
+    pathlib.Path(picture).write_bytes(files.png(files.pixels(17, 33)))
+    export_model.run(ExportOptions(model, checkpoint, frozen))
+    done = convert_to_tflite.run(ConvertOptions(frozen, lite, test_image_path=picture))
+    assert done.is_quantized
+    assert done.agreement > 0.9
+    interpreter = tflite.interpreter_class()(lite)
+    floats = [details['name'] for details in interpreter.get_tensor_details() if details['dtype'] == np.float32]
+    assert len(floats) == 1  # the image
 
 
 def test_what_cannot_be_combined(data, tmp_path):
