@@ -248,6 +248,7 @@ UNREAD_HERE = {(program, 'label_weights') for program in ('eval', 'vis', 'export
 # --published needs a file; nothing is published for other splits and strides (tests/test_verify.py).
 UNREAD_HERE |= {('verify', name) for name in ('published', 'eval_split', 'output_stride')}
 NEEDS = {
+    'class_map': '--full_release_root=release',
     'inference_threads': '--engine=tflite',
     'label_map': '--annotations=a',
     'unlabeled': '--annotations=a',
