@@ -93,6 +93,14 @@ def test_a_picture_stays_within_its_share(shape):
     assert found['width'] >= 1 and found['height'] >= 1
 
 
+def test_500_pictures_leave_a_page_below_25_megabytes():
+    """Of noise, which compresses worst, beside 10 MB of charts and data."""
+    used = 10_000_000
+    noise = np.random.default_rng(0).integers(0, 21, (300, 500), np.uint8)
+    found = pictures.encoded(pictures.Picture(noise * 12, noise, [noise, noise]), pictures.share(500, used))
+    assert 500 * (len(json.dumps(found)) + 100) + used < 25_000_000
+
+
 def write_run(folder):
     """A log folder with the files of a training, some of them damaged."""
     (folder / 'eval').mkdir()
