@@ -150,6 +150,27 @@ def test_splits_of_folders(tmp_path):
     assert 'Split val: 1 images in files' in _examine(tmp_path / 'other').report
 
 
+def test_folders_that_are_no_splits(tmp_path):
+    """Images in folders of cities, as Cityscapes has them, and a list with their paths."""
+    for number, name in enumerate(('ulm/a', 'ulm/b', 'bonn/a')):
+        for folder, content in (
+            ('images', files.jpeg(files.pixels(*SIZE, seed=number))),
+            ('masks', files.png(_mask())),
+        ):
+            path = tmp_path / folder / f'{name}.{"jpg" if folder == "images" else "png"}'
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+    assert 'Split all: 3 images in files' in _examine(tmp_path).report
+    (tmp_path / 'train.txt').write_text('images/ulm/a.jpg masks/ulm/a.png\nbonn/a\n')
+    (tmp_path / 'val.txt').write_text('./ulm/b.jpg\n')
+    (tmp_path / 'classes.txt').write_text('road\nsky\n')
+    result = _examine(tmp_path, fix=str(tmp_path / 'copy'))
+    assert 'Split train: 2 images' in result.report and 'Split val: 1 images' in result.report
+    assert not result.findings
+    assert sorted(path.name for path in (tmp_path / 'copy/images').iterdir()) == ['a.jpg', 'a_train.jpg', 'b.jpg']
+    assert not result.remaining
+
+
 def test_bad_input(tmp_path):
     (tmp_path / 'notes.txt').write_text('')
     with pytest.raises(DataError, match=r'(?s)neither shards.*1 \.txt'):

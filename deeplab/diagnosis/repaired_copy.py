@@ -8,7 +8,10 @@ import dataclasses
 import json
 import os
 import pathlib
+import sys
 from collections.abc import Iterator
+
+import tqdm
 
 from deeplab.datasets import description_file, images
 from deeplab.datasets.data_rules import RULES
@@ -116,7 +119,11 @@ class _Copy:
         kept: list[str] = []
         for rule, what in split.missing:
             self._leave_out(split.name, what, rule, RULES[rule].what.format(skip=''))
-        for number, (name, result) in enumerate(self._results(split)):
+        results = tqdm.tqdm(
+            self._results(split), f'copying {split.name}', len(split), unit='image', delay=2, leave=False,
+            disable=not sys.stderr.isatty(),
+        )  # fmt: skip
+        for number, (name, result) in enumerate(results):
             dropped = self._plan.dropped.get((split.name, number))
             if isinstance(result, sample_repair.LeftOutError):
                 self._leave_out(split.name, name, *result.args)

@@ -32,6 +32,7 @@ _IMAGE_SUFFIXES = ('.jpg', '.jpeg', '.png', '.npy')
 # Files of other formats are found, too, and are a finding.
 _OTHER_SUFFIXES = ('.bmp', '.tif', '.tiff', '.webp', '.gif', '.ppm', '.pgm')
 _MASK_SUFFIXES = ('.png', '.jpg', '.jpeg', *_OTHER_SUFFIXES)
+_SPLIT_FOLDERS = ('train', 'training', 'val', 'valid', 'validation', 'test', 'testing', 'trainval')
 WHOLE = 'all'  # name of the only split of folders without lists
 
 
@@ -173,15 +174,22 @@ def _from_files(options: DoctorOptions, images: pathlib.Path, masks: pathlib.Pat
     for list_folder in map(pathlib.Path, candidates):
         lists = folders.of_extension(list_folder.iterdir(), 'txt') if list_folder.is_dir() else []
         found = [(path, stems) for path in lists if (stems := _listed(path, known))]
-        if options.list_folder is None and not any(known.intersection(stems) for _, stems in found):
-            continue  # other texts, such as names of classes
+        if options.list_folder is None:  # other texts, such as names of classes, may lie there
+            is_list = [bool(known.intersection(stems)) for _, stems in found]
+            if not any(is_list):
+                continue
+            if list_folder == pathlib.Path(options.data):
+                found = [
+                    each for each, good in zip(found, is_list, strict=True) if good or each[0].stem in _SPLIT_FOLDERS
+                ]
         if found:
             splits = [_Files(path.stem, stems, images, masks) for path, stems in found]
             listed = {stem for _, stems in found for stem in stems}
             return _of_files(splits, images, masks, os.path.normpath(list_folder), listed)
     inner = _folders_in(images)
     other = _folders_in(masks)
-    if both := [name for name in inner if name in other]:
+    both = [name for name in inner if name in other]
+    if any(name in _SPLIT_FOLDERS for name in both):
         splits = [_Files(name, _stems(inner[name]), inner[name], other[name]) for name in both]
         return Source(splits, False, str(images), str(masks))
     return _of_files([_Files(WHOLE, _stems(images), images, masks)], images, masks)
@@ -216,8 +224,9 @@ def _listed(path: pathlib.Path, known: Collection[str]) -> list[str]:
         return []
     found = []
     for line in lines:
-        names_in = [_stem(text.replace('\\', '/').rpartition('/')[2]) for text in (line, line.split()[0])]
-        found.append(next((name for name in names_in if name in known), names_in[-1]))
+        paths = [_stem(text.replace('\\', '/')).split('/') for text in (line, line.split()[0])]
+        endings = ['/'.join(parts[start:]) for parts in paths for start in range(len(parts))]
+        found.append(next((name for name in endings if name in known), endings[-1]))
     return found
 
 
@@ -232,11 +241,17 @@ def _stems(folder: pathlib.Path) -> list[str]:
 
 
 def _by_stem(folder: pathlib.Path, suffixes: Sequence[str]) -> dict[str, list[pathlib.Path]]:
-    """Returns the files of a folder by name without extension, those whose suffix comes first before others."""
+    """Returns the files of a folder by name without extension, those whose suffix comes first before others.
+
+    If none is directly in it, those of the folders in it are, by their paths from there.
+    """
     found: dict[str, list[pathlib.Path]] = {}
-    for path in sorted(folder.iterdir()):
-        if path.suffix.lower() in suffixes and not path.name.startswith('.'):
-            found.setdefault(path.stem, []).append(path)
+    for paths in (folder.iterdir(), folder.rglob('*')):
+        for path in sorted(paths):
+            if path.suffix.lower() in suffixes and not path.name.startswith('.') and path.is_file():
+                found.setdefault(path.relative_to(folder).with_suffix('').as_posix(), []).append(path)
+        if found:
+            break
     for same in found.values():
         same.sort(key=lambda path: suffixes.index(path.suffix.lower()))
     return found
