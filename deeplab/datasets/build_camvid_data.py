@@ -12,6 +12,7 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
 
     sys.exit(start.main(['build_camvid_data', *sys.argv[1:]]))
 
+import io
 import os
 import pathlib
 import sys
@@ -19,8 +20,10 @@ from typing import Any
 
 import numpy as np
 from absl import logging
+from PIL import Image
 
 from deeplab.datasets import build_data, camvid_classes, descriptor, file_pairs, folders, images, mask_sources, pairs
+from deeplab.datasets.descriptors.camvid32 import CLASSES
 from deeplab.errors import DataError
 from deeplab.options import BuildCamvidOptions
 from deeplab.wording import option
@@ -133,7 +136,7 @@ def _source(options: BuildCamvidOptions, known: descriptor.DatasetDescriptor, fi
     except DataError as error:
         raise DataError(f"Cannot use '{first}': {error}.") from None
     counts = mask.counts
-    if counts is None or (mask.is_palette and not _are_indices(counts)):
+    if counts is None or (mask.is_palette and (_has_colors_of_classes(content) or not _are_indices(counts))):
         logging.info('The masks have colors, which are converted to ids.')
         return camvid_classes.of_colors(ids)
     if options.classes != '11':
@@ -143,6 +146,14 @@ def _source(options: BuildCamvidOptions, known: descriptor.DatasetDescriptor, fi
         )
     same = {number: number for number in range(known.num_classes)}
     return mask_sources.IdTable({**same, _VOID_INDEX: known.ignore_label, known.ignore_label: known.ignore_label})
+
+
+def _has_colors_of_classes(content: bytes) -> bool:
+    """Returns whether all colors in a mask with a palette are those of classes; its indices mean nothing then."""
+    with Image.open(io.BytesIO(content)) as image:
+        found = image.convert('RGB').getcolors(maxcolors=256) or []
+    known = {color for _, color, _ in CLASSES}
+    return all(color in known for _, color in found)
 
 
 def _are_indices(counts: np.ndarray) -> bool:

@@ -85,7 +85,7 @@ def by_stem(
     """Returns the files of a folder and the folders in it by stem, without those in the folders `without`."""
     visited = {os.path.realpath(other) for other in without}
     found: dict[str, str] = {}
-    for here, inner, names in os.walk(folder, followlinks=True):
+    for here, inner, names in os.walk(folder, followlinks=True, onerror=_refuse):
         if (real := os.path.realpath(here)) in visited:
             inner.clear()
             continue
@@ -104,6 +104,11 @@ def by_stem(
                 )
             found[key] = path
     return found
+
+
+def _refuse(error: OSError) -> None:
+    """Raises `DataError` for a folder that cannot be read, whose files would be missing silently."""
+    raise DataError(f"The folder '{error.filename}' cannot be read: {error.strerror}.")
 
 
 def _require_some(found: Mapping[str, str], folder: str, what: str, field: str) -> None:

@@ -23,6 +23,7 @@ from deeplab.datasets import (
     build_voc2012_data,
     cityscapes_labels,
     example,
+    file_pairs,
     images,
     mask_sources,
     record_check,
@@ -146,6 +147,8 @@ def test_folders_that_may_not_be_read(tmp_path, monkeypatch):
         raise PermissionError(13, 'Permission denied', path)
 
     monkeypatch.setattr(os, 'scandir', denied)
+    with pytest.raises(DataError, match=f"'{tmp_path}' cannot be read: Permission denied"):
+        file_pairs.by_stem(str(tmp_path), ('png',))
     assert f"'{options.list_folder}' cannot be read: Permission denied" in failure(
         lambda: build_voc2012_data.run(options)
     )

@@ -11,6 +11,7 @@ import os
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from deeplab import cli
 from deeplab.datasets import (
@@ -106,6 +107,20 @@ def test_camvid_of_32_colors_or_codes(tmp_path, layout):
         {split: {frame: numbers} for split, frame in splits.items()},
     )
     assert descriptor.load(description_file.beside(options.output_dir)).ignore_label == 30
+
+
+def test_camvid_palettes_count_by_their_colors(tmp_path):
+    """Image programs choose the order of a palette, so that few classes may have small indices."""
+    names = ('Sky', 'Car', 'Void')
+    colors = [color for name in names for known, color, _ in camvid32.CLASSES if known == name]
+    indices = files.ids()
+    image = Image.fromarray(indices)
+    image.putpalette([part for color in colors for part in color])
+    write(tmp_path, {'train/a.png': IMAGE, 'train_labels/a_L.png': files.encoded(image, 'PNG')})
+    wanted = np.array([0, 8, 255], np.uint8)[indices]
+    same(built(build_camvid_data.run, camvid(tmp_path)), {'train': {'a': wanted}})
+    write(tmp_path, {'train_labels/a_L.png': files.palette_png(indices)})  # of other colors: the indices count
+    same(built(build_camvid_data.run, camvid(tmp_path)), {'train': {'a': indices}})
 
 
 def test_camvid_splits_of_frames():
