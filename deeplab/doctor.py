@@ -89,11 +89,7 @@ def run(options: DoctorOptions) -> Result:
     repaired_copy.require_new(options)
     data = examine(options)
     findings = find(data)
-    is_uneven = any(finding.rule == 'uneven' for finding in findings)
-    has_own = not data.source.is_records or description_file.beside(options.data) is not None
-    name = options.dataset or (None if has_own else description_file.FILE_NAME)
-    suggested = suggestion.suggest(data, options.data, name, is_uneven)
-    has_description = options.dataset is not None or has_own
+    suggested, has_description = _suggestion(data, findings, options)
     outcome = Outcome(options.data, data, findings, _class_table(data), suggested, has_description)
     if options.fix is not None:
         outcome = _with_copy(outcome, options, options.fix)
@@ -105,7 +101,12 @@ def run(options: DoctorOptions) -> Result:
     last = findings if outcome.repairs is None else outcome.remaining
     status = _FAULTY if any(finding.severity == HARMFUL for finding in last) else 0
     return Result(
-        findings, suggested, path, status, '\n'.join(text_report.lines(outcome, path, options.html)), outcome.remaining
+        findings,
+        outcome.suggestion,
+        path,
+        status,
+        '\n'.join(text_report.lines(outcome, path, options.html)),
+        outcome.remaining,
     )
 
 
@@ -116,7 +117,20 @@ def _with_copy(outcome: Outcome, options: DoctorOptions, folder: str) -> Outcome
         options, data=folder, image_folder=None, mask_folder=None, list_folder=None, fix=None, colors=None,
         ignore_other_ids=False,
     )  # fmt: skip
-    return dataclasses.replace(outcome, repairs=repairs, remaining=find(examine(of_copy)))
+    data = examine(of_copy)
+    remaining = find(data)
+    suggested, has_description = _suggestion(data, remaining, of_copy)
+    return dataclasses.replace(
+        outcome, repairs=repairs, remaining=remaining, suggestion=suggested, has_description=has_description
+    )
+
+
+def _suggestion(data: Data, findings: tuple[Finding, ...], options: DoctorOptions) -> tuple[Suggestion | None, bool]:
+    """Returns what suits the data, and whether the command lines need no further description of the data set."""
+    has_own = not data.source.is_records or description_file.beside(options.data) is not None
+    name = options.dataset or (None if has_own else description_file.FILE_NAME)
+    is_uneven = any(finding.rule == 'uneven' for finding in findings)
+    return suggestion.suggest(data, options.data, name, is_uneven), options.dataset is not None or has_own
 
 
 def examine(options: DoctorOptions) -> Data:

@@ -22,7 +22,7 @@ class Outcome:
       data: its facts.
       findings: in order of harm.
       table: name, frequencies and weight of each class in the split to train on; [] without it.
-      suggestion: what suits the data; None without a split to train on.
+      suggestion: what suits the data, or the repaired copy if there is one; None without a split to train on.
       has_description: whether the suggested command lines need no further description of the data set.
       repairs: what was done in the repaired copy; None if none was made.
       remaining: the findings in that copy.

@@ -51,16 +51,15 @@ def lines(outcome: Outcome, path: str, page: str | None = None) -> Iterator[str]
             yield f'   Fix: {finding.fix}'
         if finding.repair and outcome.repairs is None:
             yield f'   {option("DoctorOptions.fix")} {finding.repair}.'
-    harmful = sum(finding.severity == HARMFUL for finding in findings)
+    last = findings if outcome.repairs is None else outcome.remaining
     if suggested:
-        yield from ['', *_suggestion_lines(data, suggested, harmful > 0, outcome.has_description)]
+        yield from ['', *_suggestion_lines(data, suggested, _number(last, HARMFUL) > 0, outcome.has_description)]
     yield ''
     if outcome.repairs is not None:
         yield from _repair_lines(outcome, outcome.repairs)
-    found = findings if outcome.repairs is None else outcome.remaining
-    counts = ', '.join(f'{_number(found, severity)} {severity}s' for severity in SEVERITIES)
+    counts = ', '.join(f'{_number(last, severity)} {severity}s' for severity in SEVERITIES)
     where = '' if outcome.repairs is None else f' in {outcome.repairs.folder}'
-    result = 'Faults found' if _number(found, HARMFUL) else 'No faults found'
+    result = 'Faults found' if _number(last, HARMFUL) else 'No faults found'
     pages = '' if page is None else f' and {page}'
     yield f'{result}{where} ({counts}). Written to {path}{pages}'
 

@@ -5,8 +5,10 @@ diagnosis/repaired_copy.py, diagnosis/sample_repair.py, diagnosis/outcome.py and
 """
 
 import dataclasses
+import errno
 import io
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -91,6 +93,22 @@ def test_a_copy_needs_a_new_folder_and_something_to_keep(tmp_path):
             DoctorOptions('data', **options)
 
 
+def test_a_full_disk_leaves_no_part_of_a_copy(tmp_path, monkeypatch):
+    folder = zoo.Zoo({'train': 3}).write(tmp_path / 'data', 'files')
+    written = []
+
+    def write_bytes(path, content):
+        written.append(path)
+        if len(written) > 3:
+            raise OSError(errno.ENOSPC, 'No space left on device')
+        return len(content)
+
+    monkeypatch.setattr(pathlib.Path, 'write_bytes', write_bytes)
+    with pytest.raises(DataError, match=r"copy' cannot be written: No space left"):
+        run(folder, fix=str(tmp_path / 'copy'))
+    assert written and [path.name for path in tmp_path.iterdir()] == ['data']
+
+
 def test_a_copy_keeps_what_is_evaluated_on_and_changes_no_good_file(tmp_path):
     made = zoo.Zoo({'train': 3, 'val': 2})
     made.masks(zoo.files.palette_png)  # builders take the indices
@@ -132,7 +150,7 @@ def test_the_report_says_what_was_repaired(tmp_path):
 def test_a_copy_is_a_data_set_with_a_description(tmp_path):
     """Programs read it without records, and so does the doctor."""
     copy = tmp_path / 'copy'
-    run(write(tmp_path, 'masks in color'), **zoo.COLOR_FIX, fix=str(copy))
+    assert f'--dataset_dir={copy} ' in run(write(tmp_path, 'masks in color'), **zoo.COLOR_FIX, fix=str(copy)).report
     described = str(copy / 'dataset.yaml')
     records = segmentation_dataset.get_dataset(described, 'train', str(copy)).open_records()
     assert len(records) == zoo.SPLITS['train']
