@@ -44,21 +44,24 @@ def write(directory: str, split: str, index: RecordIndex) -> str:
       DataError: It cannot be written.
     """
     path = path_of(directory, split)
-    if storage.is_remote(path):
-        raise DataError(f"'{path}' cannot be written: indexes are written to local folders. Copy it there.")
     stats = [storage.stat(shard) for shard in index.shards]
+    content = io.BytesIO()
+    np.savez(
+        content,
+        format=np.int64(_FORMAT),
+        shards=np.array([os.path.basename(shard) for shard in index.shards]),
+        sizes=np.array([stat.size for stat in stats], np.int64),
+        modified=np.array([stat.modified for stat in stats], np.int64),
+        records=np.array(index.parts(), np.int64),
+        length=index.length.astype(np.min_scalar_type(index.length.max(initial=0))),
+        checksum=index.checksum,
+    )
     try:
-        with files.written_whole(path, 'wb') as stream:
-            np.savez(
-                stream,
-                format=np.int64(_FORMAT),
-                shards=np.array([os.path.basename(shard) for shard in index.shards]),
-                sizes=np.array([stat.size for stat in stats], np.int64),
-                modified=np.array([stat.modified for stat in stats], np.int64),
-                records=np.array(index.parts(), np.int64),
-                length=index.length.astype(np.min_scalar_type(index.length.max(initial=0))),
-                checksum=index.checksum,
-            )
+        if storage.is_remote(path):
+            storage.write(path, content.getvalue())
+        else:
+            with files.written_whole(path, 'wb') as stream:
+                stream.write(content.getvalue())
     except OSError as error:
         raise DataError(f"Cannot write '{path}': {error.strerror}.") from None
     return path

@@ -94,7 +94,7 @@ def in_folder(directory: str) -> list[FolderFacts]:
 
 
 def write_indexes(directory: str) -> list[str]:
-    """Reads the framing of all complete splits in a folder; writes their indexes, and digests to the description.
+    """Writes the indexes of all splits in a folder, and their digests to the description (in local folders).
 
     Returns:
       The paths of the files.
@@ -112,6 +112,8 @@ def write_indexes(directory: str) -> list[str]:
         facts[name] = description_file.SplitFacts(len(index), len(shards), index.digest())
     if not facts:
         raise DataError(f"There are no records in '{directory}', which an index is for.")
+    if storage.is_remote(directory):  # descriptions are written to local folders
+        return written
     path = description_file.write(directory, None, facts)
     is_written = all(description_file.split_facts(path).get(name) == fact for name, fact in facts.items())
     return [*written, path] if is_written else written  # a description that a user wrote is not touched

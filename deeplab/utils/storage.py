@@ -105,6 +105,16 @@ def read(path: str) -> bytes:
         return content
 
 
+def write(path: str, content: bytes) -> None:
+    """Writes a file that does not lie on a local disk; `utils.files` writes the others.
+
+    Raises:
+      OSError: It cannot be written.
+    """
+    with _as_os_error(path), _gfile().GFile(path, 'wb') as file:
+        file.write(content)
+
+
 def opened(path: str) -> File:
     """Opens a file for reading in any order.
 

@@ -11,6 +11,7 @@ from deeplab.datasets import (
     description_file,
     descriptor,
     index_file,
+    listing,
     record_check,
     record_index,
     segmentation_dataset,
@@ -145,7 +146,7 @@ def test_splits_of_known_sizes_are_recognized():
     assert names(train=367, val=3) == names(mine=3) == []
 
 
-def test_records_in_another_storage(tmp_path):
+def test_records_in_another_storage(tmp_path, monkeypatch):
     """TensorFlow's file system in memory stands for gs:// and the like."""
     tf = pytest.importorskip('tensorflow')
     shards, index = write(tmp_path)
@@ -164,6 +165,12 @@ def test_records_in_another_storage(tmp_path):
     assert found.digest() == index.digest()
     assert dataset.signatures()[0][0][1] == os.path.getsize(shards[0])
     found.close()
+    assert listing.write_indexes(folder) == [f'{folder}/index_train.npz']
+    with monkeypatch.context() as patch:
+        patch.setattr(record_index, '_walked', None)
+        assert dataset.open_records().read(2) == b'third' * 100
+    (facts,) = listing.in_folder(folder)
+    assert facts.is_complete and facts.splits[0].is_indexed
     with pytest.raises(DataError, match='does not exist'):
         segmentation_dataset.get_dataset('camvid', 'train', 'ram://bucket/none')
     with pytest.raises(DataError, match='No such file'):
