@@ -131,7 +131,7 @@ def _geometry(kind: str, result: Mapping[str, Any], size: tuple[int, int] | None
     height, width = size
     value = result['value']
     if kind == 'brush':
-        encoded = value['rle']
+        encoded = bytes(value['rle'])  # a list of numbers takes eight times the memory
         return Bitmap(lambda: run_lengths.of_label_studio(encoded, height, width))
     if kind == 'bitmask':
         addresses = [text for text in value.values() if isinstance(text, str) and text.startswith(_DATA_URL)]
