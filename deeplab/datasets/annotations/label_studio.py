@@ -131,6 +131,8 @@ def _geometry(kind: str, result: Mapping[str, Any], size: tuple[int, int] | None
     height, width = size
     value = result['value']
     if kind == 'brush':
+        if not isinstance(value['rle'], list):
+            raise DataError("its 'rle' is not a list of numbers")
         encoded = bytes(value['rle'])  # a list of numbers takes eight times the memory
         return Bitmap(lambda: run_lengths.of_label_studio(encoded, height, width))
     if kind == 'bitmask':
