@@ -50,7 +50,7 @@ from deeplab.training import label_weights
 from deeplab.utils import files
 from deeplab.wording import option
 
-_NAME = 'deeplab_doctor.json'
+_NAME = 'deeplab_doctor'
 _FAULTY = 1  # exit status with harmful findings
 
 
@@ -82,10 +82,11 @@ def run(options: DoctorOptions) -> Result:
       DataError: There is neither a record nor a pair of folders with images and masks.
       OptionError: The data set is unknown, or the JSON file cannot be written.
     """
-    path = os.path.join(options.output, _NAME) if os.path.isdir(options.output) else options.output
+    path = _in_folder(options.output, '.json')
     _check_writable('DoctorOptions.output', path)
-    if options.html is not None:
-        _check_writable('DoctorOptions.html', options.html)
+    page = None if options.html is None else _in_folder(options.html, '.html')
+    if page is not None:
+        _check_writable('DoctorOptions.html', page)
     repaired_copy.require_new(options)
     data = examine(options)
     findings = find(data)
@@ -95,8 +96,8 @@ def run(options: DoctorOptions) -> Result:
         outcome = _with_copy(outcome, options, options.fix)
     with files.written_whole(path) as stream:
         stream.write(json.dumps(outcome.as_json(), indent=1) + '\n')
-    if options.html is not None:
-        with files.written_whole(options.html) as stream:
+    if page is not None:
+        with files.written_whole(page) as stream:
             stream.write(html_report.render(outcome))
     last = findings if outcome.repairs is None else outcome.remaining
     status = _FAULTY if any(finding.severity == HARMFUL for finding in last) else 0
@@ -105,7 +106,7 @@ def run(options: DoctorOptions) -> Result:
         outcome.suggestion,
         path,
         status,
-        '\n'.join(text_report.lines(outcome, path, options.html)),
+        '\n'.join(text_report.lines(outcome, path, page)),
         outcome.remaining,
     )
 
@@ -177,6 +178,11 @@ def find(data: Data) -> tuple[Finding, ...]:
         *agreement_rules.check(data),
     ]
     return tuple(sorted(found, key=lambda finding: (SEVERITIES.index(finding.severity), -finding.count)))
+
+
+def _in_folder(path: str, suffix: str) -> str:
+    """Returns the path of a file that may be given by its folder."""
+    return os.path.join(path, _NAME + suffix) if os.path.isdir(path) else path
 
 
 def _check_writable(field: str, path: str) -> None:

@@ -137,7 +137,8 @@ DOCTOR = Group(
         linked(
             'html',
             'DoctorOptions.html',
-            'HTML file for the findings, with the classes and pictures of the worst cases. Not set: none is written.',
+            'HTML file for the findings, or its folder, with the classes and pictures of the worst cases. Not set: no '
+            'such file.',
             is_path=True,
         ),
     ),

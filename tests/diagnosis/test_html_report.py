@@ -37,8 +37,9 @@ def broken():
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp('page')
     data = broken().write(folder / 'data', 'files')
-    path = folder / 'pages' / 'doctor.html'
-    options = {'html': str(path), 'output': str(folder / 'found.json'), 'num_classes': zoo.CLASSES}
+    path = folder / 'pages' / 'deeplab_doctor.html'
+    path.parent.mkdir()
+    options = {'html': str(path.parent), 'output': str(folder / 'found.json'), 'num_classes': zoo.CLASSES}
     result = doctor.run(DoctorOptions(str(data), fix=str(folder / 'copy'), **options))
     assert result.report.splitlines()[-1].endswith(f' and {path}')
     return path
