@@ -38,6 +38,7 @@ register(
         name='ade20k',
         summary='ADE20K: the 150 classes of its scene parsing challenge, and 0 for everything else.',
         source='arXiv:1608.05442',
+        license='annotations: BSD 3-Clause; images: terms of use of ADE20K',
         num_classes=151,
         ignore_label=0,
         ignore_label_is_class=True,

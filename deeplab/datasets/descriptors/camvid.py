@@ -7,6 +7,7 @@ register(
     DatasetDescriptor(
         name='camvid',
         summary='CamVid: street scenes in 11 classes.',
+        source='doi:10.1016/j.patrec.2008.04.005',
         num_classes=11,
         ignore_label=255,
         splits={'train': 367, 'val': 101, 'test': 233},

@@ -49,6 +49,7 @@ register(
     DatasetDescriptor(
         name='camvid32',
         summary='CamVid: street scenes in 32 classes, of which Void is ignored.',
+        source='doi:10.1016/j.patrec.2008.04.005',
         num_classes=32,
         ignore_label=_NAMES.index('Void'),
         ignore_label_is_class=True,

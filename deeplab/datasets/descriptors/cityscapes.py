@@ -8,6 +8,7 @@ register(
         name='cityscapes',
         summary='Cityscapes: street scenes in 19 classes.',
         source='arXiv:1604.01685',
+        license='https://www.cityscapes-dataset.com/license/',
         num_classes=19,
         ignore_label=255,
         splits={

@@ -7,6 +7,8 @@ register(
     DatasetDescriptor(
         name='pascal_voc_seg',
         summary='PASCAL VOC 2012: 20 classes of objects, and the background.',
+        source='doi:10.1007/s11263-014-0733-5',
+        license='images: terms of use of Flickr',
         num_classes=21,
         ignore_label=255,
         splits={'train': 1464, 'train_aug': 10582, 'trainval': 2913, 'val': 1449},
