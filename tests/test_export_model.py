@@ -557,6 +557,7 @@ def test_an_old_line():
         ('--format=tflite:int8', '--dataset_dir'),
         ('--format=onnx --min_resize_value=33', '--min_resize_value'),
         ('--max_miou_loss=0.1', '--verify_split'),
+        ('--verify_split=val --dataset_dir=d --min_resize_value=33', '--verify_split=val'),
     ],
 )
 def test_values_that_are_refused(word, message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,6 +12,8 @@ from deeplab.errors import DataError
 from deeplab.registry import FrozenGraph, PortableNetwork
 
 IMAGES = 'images'
+_OUTPUTS = ('labels', 'probabilities')
+_NORMALIZED = re.compile(r'(\w+)/\1/input')  # name of the normalized image
 PREFIX = 'network/'  # of the names of layers, if the type of the images was changed
 
 
@@ -22,14 +25,35 @@ def with_input_type(graph: FrozenGraph, kind: str) -> FrozenGraph:
         images = tf.compat.v1.placeholder(tf.as_dtype(kind), graph.shape, name=IMAGES)
         inputs = {graph.image.partition(':')[0]: tf.cast(images, tf.float32, name='float_images')}
         found = tf.graph_util.import_graph_def(graph.graph_def, inputs, graph.outputs, name=PREFIX.rstrip('/'))
-        names = ('labels', 'probabilities')
-        outputs = [tf.identity(tensor, name=name).name for tensor, name in zip(found, names, strict=False)]
+        outputs = [tf.identity(tensor, name=name).name for tensor, name in zip(found, _OUTPUTS, strict=False)]
     labels, *probabilities = outputs
     return graph._replace(
         graph_def=own.as_graph_def(),
         image=images.name,
         labels=labels,
         probabilities=probabilities[0] if probabilities else None,
+    )
+
+
+def is_trained_in_8_bits(graph: FrozenGraph) -> bool:
+    """Returns whether a network imitates 8-bit rounding, so that its ranges are known."""
+    return any(node.op.startswith('FakeQuant') for node in graph.graph_def.node)
+
+
+def from_normalized(graph: FrozenGraph) -> FrozenGraph | None:
+    """Returns the part of a network that begins with the normalized image; None if no operation has its name."""
+    names = [node.name for node in graph.graph_def.node if _NORMALIZED.fullmatch(node.name)]
+    if len(names) != 1 or None in graph.shape:
+        return None
+    with tf.Graph().as_default() as own:
+        images = tf.compat.v1.placeholder(tf.float32, graph.shape, name=IMAGES)
+        found = tf.graph_util.import_graph_def(
+            graph.graph_def, {f'{names[0]}:0': images}, graph.outputs, name=PREFIX.rstrip('/')
+        )
+        outputs = [tf.identity(each, name=name).name for each, name in zip(found, _OUTPUTS, strict=False)]
+    labels, *probabilities = outputs
+    return graph._replace(
+        graph_def=own.as_graph_def(), image=images.name, labels=labels, probabilities=(*probabilities, None)[0]
     )
 
 

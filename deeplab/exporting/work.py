@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import math
 import os
@@ -24,7 +25,7 @@ from deeplab.exporting.destinations import Destination
 from deeplab.exporting.fit import check_fit
 from deeplab.inference import opening
 from deeplab.inference.export_runner import ExportRunner, padded
-from deeplab.options import ExportOptions
+from deeplab.options import ExportOptions, ResizeOptions
 from deeplab.registry import EXPORT_FORMATS, FrozenGraph, PortableNetwork
 from deeplab.utils import checkpoint_network, output_files, run_datasets, run_manifests
 from deeplab.wording import option
@@ -121,6 +122,9 @@ class Work:
             result = self._portable_export(destination, facts, prove)
         else:
             result = plain.write(self._options, self._checkpoint, destination, facts, prove)
+        if self._options.resize != ResizeOptions():
+            comparison = proof.Comparison(1, result.agreement, result.difference)
+            return result, dataclasses.replace(found[0], comparison=comparison)
         return result, found[0]
 
     def _portable_export(
@@ -171,13 +175,12 @@ class Work:
         record = destination.record
         reference_network = self._reference
         assert reference_network is not None
-        runner_ = ExportRunner(path, record=record)
-        try:
-            comparison = proof.compared(runner_, reference_network, self._images)
-            self._require_agreement(destination, comparison)
-            verified = self._verification.of(runner_) if self._verification is not None else None
-        finally:
-            runner_.close()
+        comparison, verified = proof.Comparison(0, 1.0, None), None
+        if self._options.resize == ResizeOptions():  # otherwise, the plain export has compared both
+            with contextlib.closing(ExportRunner(path, record=record)) as export:
+                comparison = proof.compared(export, reference_network, self._images)
+                self._require_agreement(destination, comparison)
+                verified = self._verification.of(export) if self._verification is not None else None
         self._require_miou(destination, path, verified)
         figures = exports.measured(ExportRequest(path, record.name))
         target = destination.target

@@ -163,6 +163,13 @@ class ExportOptions:
         )
         if any(EXPORT_FORMATS.get(target.format).is_portable for target in targets):
             self._check_portable()
+        require(
+            self.proof.verify_split is None or self.resize == ResizeOptions(),
+            'ProofOptions.verify_split',
+            self.proof.verify_split,
+            f'the export resizes images itself ({option("ResizeOptions.min_value")}). Omit one of both, and evaluate '
+            'the export with eval',
+        )
 
     def _check_variant(self, target: Target) -> None:
         """Raises `OptionError` unless a format has the variant and what it needs."""
@@ -173,7 +180,8 @@ class ExportOptions:
             str(target),
             f'the variants of {target.format} are {", ".join(known)}',
         )
-        if target.variant == 'int8' and self.proof.dataset_dir is None:
+        is_trained = target.format == 'tflite' and self.model.quantize_delay_step is not None
+        if target.variant == 'int8' and self.proof.dataset_dir is None and not is_trained:
             raise OptionError(
                 f'{option(_FORMATS, str(target))} needs images of the data set, from which the ranges of its '
                 f'activations are measured. Set {option("ProofOptions.dataset_dir")}, and '

@@ -27,6 +27,7 @@ from deeplab import vis as visualization
 from deeplab.benchmarking import exports as export_figures
 from deeplab.benchmarking.figures import ExportFigures
 from deeplab.datasets import wire
+from deeplab.engines import tflite
 from deeplab.errors import CheckpointError, OptionError, UserError
 from deeplab.export import metadata, serving
 from deeplab.exporting import proof, work
@@ -43,6 +44,8 @@ from deeplab.options import (
 )
 from deeplab.registry import EXPORT_FORMATS
 from deeplab.utils import packages
+from deeplab.utils.checkpoint_network import network_shapes
+from tests import checkpoint_files, given_weights
 from tests.datasets import files
 from tests.prediction import setup
 
@@ -137,6 +140,7 @@ def test_eval_and_vis_take_an_export_in_the_place_of_a_checkpoint(training, tmp_
         evaluation.run(EvalOptions(other, data, path, str(tmp_path / 'eval')))
 
 
+@pytest.mark.slow
 def test_int8_is_calibrated_and_a_loss_names_its_layers(training, tmp_path):
     path = tmp_path / 'm.tflite'
     options = _options(training, path, 'tflite:int8', input_type='uint8', proof_options=_with_records(training))
@@ -154,6 +158,27 @@ def test_int8_is_calibrated_and_a_loss_names_its_layers(training, tmp_path):
     assert not list((tmp_path / 'refused').iterdir())
 
 
+@pytest.mark.parametrize('input_type', [pytest.param('float32', marks=pytest.mark.slow), 'uint8'])
+def test_a_network_of_8_bit_training_needs_no_images(input_type, tmp_path):
+    model = dataclasses.replace(MODEL, quantize_delay_step=0)
+    training = setup.write_training(tmp_path / 'log', model)
+    values = {name: given_weights.some_value(name, list(shape)) for name, shape in network_shapes(model).items()}
+    for name, value in values.items():
+        if name.endswith(('/min', '/max')):
+            values[name] = np.full_like(value, 3 if name.endswith('/max') else -3 if 'weights' in name else 0)
+    checkpoint_files.write(training / 'model.ckpt-7', values | {'global_step': np.int64(7)})
+    path = str(tmp_path / 'm.tflite')
+    conversion = ConversionOptions(input_type=input_type)
+    checkpoint = str(training / 'model.ckpt-7')
+    options = ExportOptions(model, checkpoint, path, formats=('tflite:int8',), conversion=conversion)
+    (found,) = export_model.run(options).proofs
+    assert found.comparison.agreement > 0.97
+    kinds = [details['dtype'] for details in tflite.interpreter_class()(path).get_tensor_details()]
+    assert kinds.count(np.int8) + kinds.count(np.uint8) > kinds.count(np.float32)
+    with exports.opened(path) as exported:
+        assert exported.metadata['variant'] == 'int8'
+
+
 def test_layers_by_error_finds_the_one_that_is_wrong():
     exact = {name: np.random.default_rng(0).normal(size=(4, 5)) for name in 'abc'}
     wrong = {**exact, 'b': exact['b'] + 1.0, 'c': exact['c'] + 1.0}
@@ -163,6 +188,7 @@ def test_layers_by_error_finds_the_one_that_is_wrong():
     assert name == 'b' and error == pytest.approx(1.0 / exact['b'].std(), rel=0.01)
 
 
+@pytest.mark.slow
 def test_several_formats_in_a_folder(training, tmp_path):
     _skip_without('openvino')
     result = export_model.run(
@@ -225,7 +251,7 @@ def test_onnx_in_each_variant(training, tmp_path):
             assert exported.class_names == tuple(setup.CLASSES)
 
 
-@pytest.mark.parametrize('name', ['tflite', 'openvino'])
+@pytest.mark.parametrize('name', ['tflite', pytest.param('openvino', marks=pytest.mark.slow)])
 def test_any_size_and_number_of_images(name, training, tmp_path):
     _skip_without(name)
     path = str(tmp_path / 'model')

@@ -7,46 +7,89 @@ files: interpreters ignore them, and every program that reads ZIP archives shows
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from deeplab.core.lazy import tf
 from deeplab.engines import tflite as engine
+from deeplab.errors import OptionError
 from deeplab.export import metadata, portable
-from deeplab.registry import Exported, ExportFormat, Outputs, PortableNetwork, register
+from deeplab.registry import Exported, ExportFormat, FrozenGraph, Outputs, PortableNetwork, register
 from deeplab.utils import processors
+from deeplab.wording import option
 
 _METADATA, _LABELS = 'deeplab.json', 'labels.txt'
+# Value of the number 0, and numbers of the value 1, of an input of uint8.
+_AS_PIXELS, _TO_PLUS_MINUS_ONE = (0.0, 1.0), (127.5, 127.5)
+_LEAST_SCALE_OF_PIXELS = 0.5
 _MARK = b'TFL3'  # bytes 4 to 7 of every model
 
 
 def convert(network: PortableNetwork, path: str) -> None:
     """Writes the network, see `ExportFormat.convert`."""
     kind = network.input_type
-
-    def configure(converter: Any) -> None:
-        if network.variant != 'float32':
-            converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        if network.variant == 'float16':
-            converter.target_spec.supported_types = [tf.float16]
-        if network.variant == 'int8':
-            converter.representative_dataset = lambda: ([image] for image in portable.full_range(network))
-            converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
-            converter.inference_input_type = tf.as_dtype(kind)
-
-    is_int8 = network.variant == 'int8'  # the converter changes the type of the input
-    graph = network.graph if is_int8 else portable.with_input_type(network.graph, kind)
+    is_trained = network.variant == 'int8' and portable.is_trained_in_8_bits(network.graph)
+    if is_trained:
+        graph, configure = _trained(network)
+    elif network.variant == 'int8':  # the converter changes the type of the input
+        graph, configure = network.graph, functools.partial(_calibrate, network)
+    else:
+        graph, configure = portable.with_input_type(network.graph, kind), functools.partial(_compress, network.variant)
     content = engine.converted(graph, configure)
     with open(path, 'wb') as file:
         file.write(content)
     with zipfile.ZipFile(path, 'a') as archive:
         archive.writestr(_LABELS, '\n'.join(network.metadata.get('class_names', ())) + '\n')
         archive.writestr(_METADATA, metadata.dumped(network.metadata))
+
+
+def _compress(variant: str, converter: Any) -> None:
+    """Sets the type of the weights."""
+    if variant != 'float32':
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if variant == 'float16':
+        converter.target_spec.supported_types = [tf.float16]
+
+
+def _calibrate(network: PortableNetwork, converter: Any) -> None:
+    """Lets images determine the ranges of the activations."""
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    converter.representative_dataset = lambda: ([image] for image in portable.full_range(network))
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
+    converter.inference_input_type = tf.as_dtype(network.input_type)
+
+
+def _trained(network: PortableNetwork) -> tuple[FrozenGraph, Callable[[Any], None]]:
+    """Returns the graph of a network whose ranges were trained, and what sets the converter.
+
+    Images of uint8 that the network would map to -1 to 1 are its 8-bit input as they are; otherwise it normalizes them
+    in float32.
+    """
+    # As in convert_to_tflite: signed weights need ranges that are symmetric to 0, as those of channels are.
+    is_signed = any(node.op == 'FakeQuantWithMinMaxVarsPerChannel' for node in network.graph.graph_def.node)
+    if is_signed and network.input_type == 'uint8':
+        raise OptionError(
+            f'{option("ConversionOptions.input_type", "uint8")} is not possible with ranges of weights by channel '
+            f'({option("ModelOptions.quantize_per_channel")}). Use float32'
+        )
+    normalized = None
+    if network.input_type == 'uint8' and set(network.metadata.get('mean_pixel', ())) == {127.5}:
+        normalized = portable.from_normalized(network.graph)
+    graph = normalized or network.graph
+    name = graph.image.partition(':')[0]
+
+    def configure(converter: Any) -> None:
+        converter.inference_type = tf.int8 if is_signed else tf.uint8
+        converter.inference_input_type = tf.as_dtype(network.input_type)
+        converter.quantized_input_stats = {name: _AS_PIXELS if normalized is None else _TO_PLUS_MINUS_ONE}
+
+    return graph, configure
 
 
 def is_model(path: str) -> bool:
@@ -127,7 +170,8 @@ def _quantized(images: np.ndarray, details: Mapping[str, Any]) -> np.ndarray:
     if kind == np.float32:
         return images.astype(np.float32, copy=False)
     scale, zero = details['quantization']
-    values = images / scale + zero if scale else images
+    # The numbers of an input that means -1 to 1 are the pixels.
+    values = images / scale + zero if scale > _LEAST_SCALE_OF_PIXELS else images
     limits = np.iinfo(kind)
     return np.clip(np.rint(values), limits.min, limits.max).astype(kind)
 
