@@ -232,9 +232,9 @@ def _graph(row: Row, setting: Setting, variant: str) -> pathlib.Path:
 
 
 def _export(row: Row, setting: Setting, variant: str) -> None:
-    """Exports the frozen graph of a variant, unless it is there already."""
+    """Exports the frozen graph of a variant; what does not depend on our code is kept from earlier runs."""
     graph = _graph(row, setting, variant)
-    if graph.exists():
+    if graph.exists() and variant == ORIGINAL:
         return
     words = flags_of(row, setting, str(graph.parent))
     if variant == ORIGINAL:

@@ -141,6 +141,19 @@ def test_frozen_graphs_in_turns_with_what_stands_in_for_the_original(tmp_path, m
     assert report.as_json(row, measured, {})['fastest'] == 'ours, fast:bfloat16'
 
 
+def test_exports_of_an_earlier_run_are_made_anew(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(measuring, 'our_command', lambda *words: asked.append(words) or measuring.Command(('true',)))
+    row = next(row for row in rows.ROWS if row.name == 'graph_mobilenet_v2')
+    setting = measuring.Setting(tmp_path, tmp_path, None, tmp_path, sys.executable)
+    for variant in (measuring.OURS, measuring.ORIGINAL):
+        graph = measuring._graph(row, setting, variant)
+        graph.parent.mkdir()
+        graph.write_bytes(b'of another commit')
+    measuring.prepare(row, setting)  # which would fail to run the original
+    assert any('export_model' in words for words in asked)
+
+
 def test_every_row_has_what_it_needs(tmp_path):
     """Flags are known to their program."""
     from deeplab import cli
