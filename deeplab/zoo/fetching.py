@@ -134,7 +134,7 @@ def in_cache(place: Place) -> Fetched | None:
 def by_hand(place: Place) -> str:
     """Returns what a user can do who cannot download here."""
     return (
-        f'Without a connection: fetch {place.address} on another machine and put it, not unpacked, at {place.archive}; '
+        f'Or fetch {place.address} on another machine and put it, not unpacked, at {place.archive}; '
         f'the same command then uses it. {option("FetchOptions.mirror")} or {_VARIABLE} names another server.'
     )
 
