@@ -100,7 +100,7 @@ def bad():
         'empty.png': (b'', 'empty'),
         'header.jpg': (b'\xff\xd8\xff', 'header'),
         'bomb.png': (bomb(), '3000000000'),
-        'bomb.bmp': (bomb_of_bmp(), 'too large.*3000000000'),
+        'bomb.bmp': (bomb_of_bmp(), 'too large'),
         'drawing.eps': (b'%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n', 'known format'),
         'pickled.npy': (array_file(np.array([{}], object), True), 'header|array'),
         'float.tif': (encoded(Image.fromarray(np.zeros((4, 4), np.float32)), 'TIFF'), 'floating-point'),
