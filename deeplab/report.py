@@ -171,7 +171,6 @@ def _content(options: ReportOptions, runs: Sequence[content.Run]) -> tuple[dict[
         'title': ' compared with '.join(each.name for each in runs) if len(runs) > 1 else f'Report of {runs[0].name}',
         'made': f'Made by deeplab {deeplab.__version__} on {now}.',
         'command': names.printable(shlex.join(options.command)),
-        'notes': [],
         'classes': classes,
         'ignore_label': ignore_label,
         'runs': [content.of_run(each, class_names) for each in runs],

@@ -2,8 +2,6 @@
 
 function drawSummary() {
   show('summary');
-  byId('notes').append(...data.notes.map((text) => element('li', {}, text)));
-  byId('notes').hidden = !data.notes.length;
   byId('cards').append(...runs.map((run) => element('article', {class: 'card'},
     element('h3', {}, run.name),
     element('div', {class: 'figure'}, run.miou ? percent(run.miou[0], 2) : '–'),
