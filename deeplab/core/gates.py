@@ -30,15 +30,3 @@ def choose(is_on: tf.Tensor, if_on: Callable[[], tf.Tensor], if_off: Callable[[]
         with tf.control_dependencies([tf.identity(side)]):
             results.append(tf.identity(build()))
     return tf.raw_ops.Merge(inputs=results).output
-
-
-def applied_if(is_on: tf.Tensor, function: Callable[[tf.Tensor], tf.Tensor], values: tf.Tensor) -> tf.Tensor:
-    """Returns `function(values)` if `is_on`, otherwise `values`; unlike `choose`, with a gradient.
-
-    Args:
-      is_on: scalar bool.
-      function: returns a tensor of the same shape and type.
-      values: any tensor.
-    """
-    off, on = tf.raw_ops.Switch(data=values, pred=is_on)
-    return tf.raw_ops.Merge(inputs=[off, function(on)]).output

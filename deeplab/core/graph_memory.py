@@ -10,7 +10,7 @@ import tensorflow as tf
 # Their outputs are their first inputs under another name or shape.
 _ALIASES = {
     'Bitcast', 'ExpandDims', 'Identity', 'PreventGradient', 'RefIdentity', 'Reshape', 'Snapshot', 'Squeeze',
-    'StopGradient', 'Switch',
+    'StopGradient',
 }  # fmt: skip
 # They write into the buffer of an input that nobody else needs, where sizes agree.
 _IN_PLACE = {

@@ -18,7 +18,7 @@ import tensorflow as tf
 import tf_slim as slim
 from absl import logging
 
-from deeplab.core import batch_statistics, checkpoints, gates, moving_updates
+from deeplab.core import batch_statistics, checkpoints, moving_updates
 
 BITS = 8
 DECAY = 0.999  # of the moving averages of ranges
@@ -230,8 +230,26 @@ def _rounded(
         return _as_original(rounding(values), low, high, narrow_range)
     if not imitation.is_training or imitation.delay_step <= 0:
         return rounding(values)
-    step = tf.compat.v1.train.get_or_create_global_step()
-    return gates.applied_if(step >= imitation.delay_step, rounding, values)
+    is_on = tf.compat.v1.train.get_or_create_global_step() >= imitation.delay_step
+    derivative = (
+        tf.raw_ops.FakeQuantWithMinMaxVarsGradient
+        if is_scalar
+        else tf.raw_ops.FakeQuantWithMinMaxVarsPerChannelGradient
+    )
+
+    # Both cases are computed: a switch in the graph takes more time than that, as it stops TensorFlow's optimizations.
+    @tf.custom_gradient
+    def chosen(inputs: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        def gradient(of_result: tf.Tensor) -> tf.Tensor:
+            of_inputs, *_ = derivative(
+                gradients=of_result, inputs=inputs, min=low, max=high, num_bits=BITS, narrow_range=narrow_range
+            )
+            return tf.raw_ops.Select(condition=is_on, x=of_inputs, y=of_result)
+
+        return tf.raw_ops.Select(condition=is_on, x=rounding(inputs), y=inputs), gradient
+
+    result: tf.Tensor = chosen(values)
+    return result
 
 
 def _as_original(rounded: tf.Tensor, low: tf.Tensor, high: tf.Tensor, narrow_range: bool) -> tf.Tensor:

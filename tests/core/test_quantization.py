@@ -167,7 +167,7 @@ def test_names_of_ranges_and_of_what_averages_them(graph):
 
 @pytest.mark.parametrize(('delay', 'expected'), [(0, [[1, 1, 0]]), (9, [[1, 1, 1]])])
 def test_gradients_pass_rounding_within_the_range(graph, delay, expected):
-    """The last value lies beyond the average range, which the first batch has set."""
+    """The last value lies beyond the average range, which the first batch has set; the range includes 0."""
     values = tf.compat.v1.placeholder(tf.float32, [1, 3])
     tf.compat.v1.train.get_or_create_global_step()
     outputs = quantization.rounded_activations(values, Imitation(True, delay))
@@ -175,7 +175,8 @@ def test_gradients_pass_rounding_within_the_range(graph, delay, expected):
     updates = moving_updates.apply(moving_updates.registered())
     with tf.compat.v1.Session() as session:
         session.run(tf.compat.v1.global_variables_initializer())
-        session.run(updates, {values: [[0.0, 0.5, 1.0]]})
+        session.run(updates, {values: [[0.25, 0.5, 1.0]]})
+        np.testing.assert_allclose(session.run(tf.compat.v1.model_variables()), [0, 1], atol=1e-6)
         np.testing.assert_array_equal(session.run(gradient, {values: [[0.0, 0.5, 9.0]]}), expected)
 
 
