@@ -79,8 +79,7 @@ def _unpack_zip(archive: str, folder: str, limit: int, most_files: int) -> None:
             size = sum(member.file_size for member in members)
             if len(members) > most_files:
                 raise _refused(archive, f'it has more than {most_files} files')
-            if size > limit:
-                raise _refused(archive, f'its {os.path.getsize(archive):,} bytes unpack to at least {size:,}')
+            _check_size(archive, size, limit)
             os.makedirs(folder, exist_ok=True)
             for member in members:
                 _unpack_one(content, member, archive, folder)
@@ -114,8 +113,7 @@ def _unpack_all(members: tarfile.TarFile, reader: _Reader, folder: str, limit: i
         size += max(member.size, 0)
         if count >= most_files:
             raise _refused(archive, f'it has more than {most_files} files')
-        if size > limit:
-            raise _refused(archive, f'its {os.path.getsize(archive):,} bytes unpack to at least {size:,}')
+        _check_size(archive, size, limit)
         is_file = member.isreg() and not member.issparse()
         path = os.path.join(folder, *_inner(archive, member.name, member.isdir(), is_file))
         if member.isdir():
@@ -126,6 +124,12 @@ def _unpack_all(members: tarfile.TarFile, reader: _Reader, folder: str, limit: i
         content = members.extractfile(member)
         assert content is not None  # it is a regular file
         _write(content, path, archive, member.name)
+
+
+def _check_size(archive: str, size: int, limit: int) -> None:
+    """Raises `DownloadError` if the files of an archive have more bytes than allowed."""
+    if size > limit:
+        raise _refused(archive, f'its {os.path.getsize(archive):,} bytes unpack to at least {size:,}')
 
 
 def _members(members: tarfile.TarFile, reader: _Reader) -> Iterator[tarfile.TarInfo]:
