@@ -237,7 +237,7 @@ def _rounded(
         else tf.raw_ops.FakeQuantWithMinMaxVarsPerChannelGradient
     )
 
-    # Both cases are computed: a switch in the graph takes more time than that, as it stops TensorFlow's optimizations.
+    # Both cases are computed: with a switch in the graph, a step before the delay took twice as long as with this.
     @tf.custom_gradient
     def chosen(inputs: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         def gradient(of_result: tf.Tensor) -> tf.Tensor:
