@@ -249,7 +249,7 @@ def test_an_exported_graph(capsys, archive):
     assert cli.main(['checkpoint', str(archive / 'frozen_inference_graph.pb')]) == 1
     error = capsys.readouterr().err
     assert 'is an exported graph, not a checkpoint: give the checkpoint next to it, ' in error
-    assert error.endswith('model.ckpt\n')
+    assert error.endswith('model.ckpt.\n')
 
 
 def test_nothing_there(capsys, tmp_path):

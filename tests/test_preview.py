@@ -98,7 +98,7 @@ def test_a_sheet_with_a_column_for_each_change(everything):
         assert sheet.format == 'PNG' and sheet.mode == 'RGB'
     sheets = pathlib.Path(made.path).parent
     assert [path.name for path in sheets.iterdir()] == ['sheet.png']
-    assert list((sheets.parent / 'log').glob('record_check-*.json'))  # which training need not do again
+    assert list((sheets.parent / 'log').glob('record_check-*.npz'))  # which training need not do again
 
 
 def test_samples_are_the_first_ones_of_training(everything):
@@ -284,5 +284,5 @@ def test_only_a_sheet_is_overwritten_by_an_equal_one_unless_the_seed_is_another(
     for seed in (3, 3, 4):
         preview.run(dataclasses.replace(made, train=dataclasses.replace(made.train, seed=seed)))
         pictures.append(path.read_bytes())
-        monkeypatch.setattr(record_check, '_inspect_all', lambda *_: pytest.fail('checked again'))
+        monkeypatch.setattr(record_check._Inspector, '_inspect', lambda *_: pytest.fail('checked again'))
     assert pictures[0] == pictures[1] != pictures[2]

@@ -15,8 +15,8 @@ from deeplab import cli, start
 ROOT = pathlib.Path(__file__).parent.parent
 MODULES = [(program.name, program.module) for program in cli.PROGRAMS]
 MODULES += [('demo', 'deeplab.demo'), ('checkpoint', 'deeplab.checkpoint'), ('datasets', 'deeplab.datasets')]
-FILES = [(name, ROOT / f'{module.replace(".", "/")}.py') for name, module in MODULES if module != 'deeplab.demo']
-FILES += [('demo', ROOT / 'deeplab' / 'demo')]
+PACKAGES = ('deeplab.demo', 'deeplab.datasets')
+FILES = [(name, ROOT / f'{module.replace(".", "/")}{"" if module in PACKAGES else ".py"}') for name, module in MODULES]
 
 
 @pytest.fixture

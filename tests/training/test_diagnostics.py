@@ -195,7 +195,7 @@ class TestDataAsUsersBringIt:
         assert 'is ignored: the network learns nothing about them' in lines[1]
 
         colors = [np.stack([mask] * 3, axis=2) for mask in masks]
-        with pytest.raises(DataError, match='have a mask that is not one channel.*RGB.*map each color to its id'):
+        with pytest.raises(DataError, match=r'have a mask in color \(RGB\).*Map each color to its id'):
             self.train(tmp_path / 'd', colors, {'num_classes': 2}, caplog)
 
         (line,) = self.train(tmp_path / 'e', ones, {'num_classes': 2}, caplog)

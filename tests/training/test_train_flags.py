@@ -144,7 +144,7 @@ ELSEWHERE = {
     'num_replicas': 'test_several_machines.py',
     'num_ps_tasks': 'test_several_machines.py',
     'startup_delay_steps': 'training/test_replicas.py',
-    'quantize_delay_step': 'core/test_quantization.py',
+    'quantize_delay_step': 'training/test_8_bit_training.py',
 }
 # The original reads it nowhere in training either.
 WITHOUT_EFFECT = {'keep_aspect_ratio', 'prediction_with_upsampled_logits'}

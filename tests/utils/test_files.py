@@ -103,12 +103,11 @@ def test_no_folder():
 def test_a_builder_removes_what_a_killed_one_left(tmp_path, ended):
     out = tmp_path / 'out'
     out.mkdir()
-    (out / f'train-00000-of-00003.tfrecord.{ended}.partial').write_text('half')
-    (out / f'train-00001-of-00003.tfrecord.{os.getppid()}.partial').write_text('half')
+    for owner in (ended, os.getppid()):
+        (out / f'val-00000-of-00001.tfrecord.{owner}.partial').write_text('half')
     build_data.write_split(test_build_data.make_items(tmp_path, 1), 'val', str(out), 1)
-    assert sorted(os.listdir(out)) == [
-        f'train-00001-of-00003.tfrecord.{os.getppid()}.partial', 'val-00000-of-00001.tfrecord',
-    ]  # fmt: skip
+    left = [f'val-00000-of-00001.tfrecord.{os.getppid()}.partial', 'val-00000-of-00001.tfrecord']
+    assert sorted(path.name for path in out.glob('val-*')) == sorted(left)
 
 
 def test_training_removes_what_a_killed_one_left(tmp_path, ended):
