@@ -66,6 +66,7 @@ KINDS = {  # channels, bits, files
 MARKS = {'five': (), 'gray': pytest.mark.slow, 'deep': pytest.mark.slow}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('kind', [pytest.param(kind, marks=MARKS.get(kind, pytest.mark.long)) for kind in KINDS])
 def test_from_records_to_an_export(kind, tmp_path):
     channels, bits, contents = KINDS[kind]

@@ -240,6 +240,7 @@ class TestTraining:
         assert 'for the images image_' in message
         assert 'Gradients by layer: ' in message
 
+    @pytest.mark.slow
     def test_a_loss_that_is_not_finite_is_skipped_at_any_scale(self, tiny, monkeypatch, caplog):
         """One micro-batch of one clone is enough; the loss scale stays."""
         mean = losses.mean_of_counted

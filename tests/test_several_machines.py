@@ -54,6 +54,7 @@ def test_one_server_computes_what_this_process_computes(data, tmp_path):
         np.testing.assert_allclose(values[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.slow
 def test_two_replicas_and_two_parameter_servers(data, tmp_path, caplog):
     masters = servers.start(workers=2, parameter_servers=2)
     steps = 12

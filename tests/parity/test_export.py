@@ -40,7 +40,8 @@ def pytest_generate_tests(metafunc):
     if 'golden' in metafunc.fixturenames:
         cases = []
         for golden in goldens.find(goldens.directory(metafunc.config), 'networks'):
-            marks = [pytest.mark.slow] if golden.facts['parameters'] >= FEW_PARAMETERS else []
+            is_large = golden.facts['parameters'] >= FEW_PARAMETERS or golden.name in IN_BOTH_FORMATS
+            marks = [pytest.mark.slow] if is_large else []
             marks = [pytest.mark.long] if golden.name in SAME_PARTS else marks
             cases.append(pytest.param(golden, id=golden.name, marks=marks))
         metafunc.parametrize('golden', cases)
