@@ -131,7 +131,9 @@ def test_training_against_numpy(graph, is_depthwise, per_channel):
     variables = {v.op.name.removeprefix('layer/'): v for v in tf.compat.v1.global_variables()}
     kernel = 'depthwise_weights' if is_depthwise else 'weights'
     given = {kernel: twin.weights, 'BatchNorm/gamma': twin.gamma, 'BatchNorm/beta': twin.beta}
-    with tf.control_dependencies(moving_updates.apply(moving_updates.registered())):
+    with tf.control_dependencies([outputs]):  # which read what the updates change, as in a training step
+        updates = moving_updates.apply(moving_updates.registered())
+    with tf.control_dependencies(updates):
         done = step.assign_add(1)
     with tf.compat.v1.Session() as session:
         session.run(tf.compat.v1.global_variables_initializer())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from deeplab.export.formats import _sessions
 from deeplab.export.tensor_names import IMAGE, METADATA, PREDICTIONS, PROBABILITIES
 from deeplab.registry import Exported, ExportFormat, FrozenNetwork, register
 
+_FIRST_NODE = re.compile(rb'\n[\x80-\xff]{0,4}[\x01-\x7f]\n[\x01-\x7f][\w.]')  # tag, length, tag and length of a name
 _NAMES = {IMAGE, PREDICTIONS}  # that all frozen graphs of DeepLab have
 
 
@@ -64,8 +66,16 @@ def is_own(path: str) -> bool:
 
 
 def recognizes(path: str) -> bool:
-    """Returns whether a file is a frozen graph; only its name shows that."""
-    return path.endswith('.pb') and not os.path.isdir(path)
+    """Returns whether a file is a frozen graph: one named .pb, or one that begins as a graph does."""
+    if os.path.isdir(path):
+        return False
+    if path.endswith('.pb'):
+        return True
+    try:
+        with open(path, 'rb') as file:
+            return _FIRST_NODE.match(file.read(16)) is not None
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager
