@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -103,11 +104,30 @@ def load_file(path: str, execution: Execution) -> Iterator[Predict]:
 
 def interpreter_class() -> Any:
     """Returns the interpreter's class: of the package ai-edge-litert if it is installed, else TensorFlow's."""
-    if importlib.util.find_spec(_RUNTIME) is None:
-        return tf.lite.Interpreter
+    if _is_missing(_RUNTIME):
+        return _without_warning(tf.lite.Interpreter)
     from ai_edge_litert.interpreter import Interpreter
 
     return Interpreter
+
+
+def _is_missing(package: str) -> bool:
+    """Returns whether a package is not installed."""
+    try:
+        return importlib.util.find_spec(package) is None
+    except ValueError:  # its import is blocked
+        return True
+
+
+def _without_warning(base: Any) -> Any:
+    """Returns TensorFlow's interpreter without its warning that it will leave for ai-edge-litert one day."""
+
+    def begin(self: Any, *arguments: Any, **named: Any) -> None:
+        with warnings.catch_warnings():
+            warnings.filterwarnings('ignore', r'\s*Warning: tf\.lite\.Interpreter is deprecated', UserWarning)
+            base.__init__(self, *arguments, **named)
+
+    return type('Interpreter', (base,), {'__init__': begin, '__module__': base.__module__})
 
 
 def version() -> str:

@@ -340,6 +340,7 @@ def test_coco_polygons_beyond_the_image_are_cut():
 
 
 def test_coco_instances_mistakes(tmp_path, monkeypatch):
+    pytest.importorskip('pycocotools.mask')
     options = BuildCocoOptions(coco_root=str(tmp_path), masks='instances', output_dir=str(tmp_path / 'records'))
     write_instances(tmp_path, [(2, 1, [])])
     assert '000000000009.jpg has the category 2, which is not listed' in failure(lambda: build_coco_data.run(options))

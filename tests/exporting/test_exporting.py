@@ -341,6 +341,8 @@ def test_exports_that_cannot_be_opened(tmp_path):
         record = exports.format_of(str(tmp_path / name))
         if record is not None and packages.missing(record.runs_with):
             continue
+        if name == 'damaged.tflite' and 'ai_edge_litert' not in tflite.interpreter_class().__module__:
+            continue  # TensorFlow's own interpreter reads it unchecked, and may crash
         with pytest.raises(CheckpointError, match=f'{name}.*cannot be loaded') as caught:
             Predictor.from_export(tmp_path / name)
         assert '\n' not in str(caught.value)
