@@ -401,6 +401,7 @@ def test_killed_at_any_moment_it_resumes_exactly(data, tmp_path, caplog):
 
 
 def test_a_signal_saves_and_says_how_to_go_on(data, tmp_path, monkeypatch):
+    plain_run(data, tmp_path / 'plain')  # before the signal, which would stop it, too
     original = train_hooks.LogHook.after_step
 
     def after_step(self, result, fetched):
@@ -416,7 +417,6 @@ def test_a_signal_saves_and_says_how_to_go_on(data, tmp_path, monkeypatch):
     path = checkpoints.newest(str(logdir))
     assert checkpoints.step_of(path) == result.step
     assert result.report == f'Stopped at step {result.step}; the same command resumes from {path}.'
-    plain_run(data, tmp_path / 'plain')
     first, second = (
         values_of(folder / 'model.ckpt-0')['logits/semantic/weights'] for folder in (logdir, tmp_path / 'plain')
     )
