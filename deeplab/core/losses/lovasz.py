@@ -7,7 +7,8 @@ import contextlib
 from deeplab.core.lazy import tf
 from deeplab.registry import REGIONS, Loss, register
 
-ERROR_STEP = 2.0**-16  # errors of pixels nearer than that count as equal
+ERROR_STEP = 2.0**-12  # errors of pixels nearer than that count as equal
+BINS = round(1 / ERROR_STEP) + 1  # of the errors from 0 to 1, with one for 0 alone
 
 
 def lovasz(probabilities: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:
@@ -17,10 +18,10 @@ def lovasz(probabilities: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:
     grows by when its pixel goes wrong after all before it; the sum is the loss. It equals `1 - IoU` where every
     probability is 0 or 1.
 
-    Errors are sorted into `1 / ERROR_STEP` bins instead of one by one, which takes a fifth of the time. Those of one
+    Errors are sorted into `1 / ERROR_STEP` bins instead of one by one, which takes a tenth of the time. Those of one
     bin count as equal: their order, on which the loss hardly depends, is then any, and the average over the orders of
     the pixels beside the class is taken. The loss is at most `ERROR_STEP` below that of the full order. Memory is
-    about 30 bytes for each pixel and class that occurs: 200 MB for 8 crops of 241x321 with 11 classes.
+    about 20 bytes for each pixel and class that occurs: 140 MB for 8 crops of 241x321 with 11 classes.
 
     Args:
       probabilities: [classes, pixels] float32.
@@ -34,10 +35,12 @@ def lovasz(probabilities: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:
     labeled = tf.reduce_sum(truth, axis=1)  # [classes]
     with _not_compiled():
         present = tf.where(labeled > 0)  # [occurring, 1] int64
-        truth_here = tf.gather_nd(truth, present)  # [occurring, pixels]
-        errors = tf.abs(truth_here - tf.gather_nd(probabilities, present))  # 0 for ignored pixels
-        slopes = tf.stop_gradient(_slopes(tf.stop_gradient(errors), truth_here))
-        return tf.scatter_nd(present, tf.reduce_sum(errors * slopes, axis=1), tf.shape(labeled, tf.int64))
+        found = tf.gather(probabilities, present[:, 0])  # [occurring, pixels]
+        places = _places(tf.stop_gradient(found), tf.gather(truth, present[:, 0]))
+        slopes, of_members = _slopes(places)
+        # A pixel of the class errs by 1 - p: its slope times 1 is in `of_members`, and -p is counted here.
+        losses = of_members + tf.reduce_sum(found * slopes, axis=1)  # [occurring]
+        return tf.scatter_nd(present, losses, tf.shape(labeled, tf.int64))
 
 
 def _not_compiled() -> contextlib.AbstractContextManager[None]:
@@ -48,29 +51,47 @@ def _not_compiled() -> contextlib.AbstractContextManager[None]:
     return scope
 
 
-def _slopes(errors: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:
-    """What each error is multiplied by in the Lovasz loss, [classes, pixels] float32, of two such.
+def _places(probabilities: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:
+    """Returns the place of each pixel's probability among those of all classes, [classes, pixels] int32.
+
+    Each class has `2 * BINS` places, the first half for pixels beside the class and the second for its own. In both,
+    the first place has the largest probabilities. Probabilities of 0, including those of ignored pixels, have the last
+    to themselves.
+    """
+    steps = BINS - 1
+    places = tf.cast((truth * BINS + steps) - probabilities * steps, tf.int32)
+    first = 2 * BINS * tf.range(tf.shape(places)[0])[:, tf.newaxis]  # [classes, 1]
+    return tf.maximum(places, 0) + first  # NaN becomes any number
+
+
+def _slopes(places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The slopes of the Lovasz loss in the probabilities.
 
     With I pixels of the class not yet gone wrong and a union of U, a pixel of the class that goes wrong raises the
     loss from `1 - I / U` to `1 - (I - 1) / U`, that is by `1 / U`; b others to `1 - I / (U + b)`, each on average by
     `I / (U * (U + b))`. These differences are written out, as those of neighboring values would be lost in rounding.
     In a bin the pixels of the class come first.
+
+    Args:
+      places: of the probabilities, [classes, pixels] int32.
+
+    Returns:
+      [classes, pixels] float32, what each probability is multiplied by, and [classes] float32, the loss where all
+      probabilities are 0.
     """
-    steps = round(1 / ERROR_STEP)
-    rows = tf.shape(errors)[0]
-    # Bin 0 holds the largest errors. Errors of 0, including those of ignored pixels, have the last to
-    # themselves.
-    bins = tf.clip_by_value(tf.cast((1.0 - errors) * steps, tf.int32), 0, steps)  # clipped for NaN, which is any number
-    places = 2 * (bins + (steps + 1) * tf.range(rows)[:, tf.newaxis]) + tf.cast(truth, tf.int32)  # [classes, pixels]
-    size = 2 * (steps + 1) * rows
+    size = 2 * BINS * tf.shape(places)[0]
     counts = tf.raw_ops.Bincount(arr=tf.reshape(places, [-1]), size=size, weights=tf.constant([], tf.int32))
-    others, members = tf.unstack(tf.reshape(counts, [rows, steps + 1, 2]), axis=2)  # [classes, bins] int32
+    others, members = tf.unstack(tf.reshape(counts, [-1, 2, BINS]), axis=1)  # [classes, bins] int32
+    members = tf.reverse(members, axis=[1])  # as the others: from the largest error to the smallest
     intact = tf.cast(tf.cumsum(members, axis=1, reverse=True, exclusive=True), tf.float32)  # I, after the class's own
     union = tf.cast(
         tf.reduce_sum(members, axis=1, keepdims=True) + tf.cumsum(others, axis=1, exclusive=True), tf.float32
     )  # U, before the others
-    slopes = tf.stack([intact / (union * (union + tf.cast(others, tf.float32))), 1.0 / union], axis=2)
-    return tf.gather(tf.reshape(slopes, [-1]), places)
+    of_others = intact / (union * (union + tf.cast(others, tf.float32)))
+    of_members = 1.0 / union
+    table = tf.concat([of_others, -tf.reverse(of_members, axis=[1])], axis=1)  # [classes, 2 * bins]
+    slopes = tf.gather_nd(tf.reshape(table, [-1]), places[..., tf.newaxis])  # takes two thirds of the time of gather
+    return slopes, tf.reduce_sum(tf.cast(members, tf.float32) * of_members, axis=1)
 
 
 register(
