@@ -62,7 +62,7 @@ def run(options: DownloadOptions) -> Result:
 
 
 def _list(options: FetchOptions) -> str:
-    """Returns a table of all published checkpoints."""
+    """Returns a table of all published checkpoints, and a list of the data sets."""
     presets = catalog.all_presets().values()
     width = max(len(preset.name) for preset in presets)
     folder = cache.folder(options.cache_dir)
@@ -74,10 +74,10 @@ def _list(options: FetchOptions) -> str:
         is_there = 'yes' if os.path.isdir(os.path.join(folder, preset.folder)) else ''
         dataset = preset.dataset or '(backbone)'
         lines.append(f'{preset.name:{width}}  {dataset:14}  {size:>5}  {miou:>5}  {split:5}  {is_there}'.rstrip())
-    lines += ['', 'data sets, whose records are built:']
+    lines += ['', 'Data sets, which are downloaded and built:']
     for data_set in data_sets.all_data_sets().values():
-        size = '-' if data_set.size is None else f'{data_set.size / 1e6:.0f}'
-        note = 'account needed' if data_set.by_hand else f'{size} MB'
+        size = 'size unknown' if data_set.size is None else f'{data_set.size / 1e6:,.0f} MB'
+        note = 'account needed' if data_set.by_hand else size
         lines.append(f'{data_set.name:{width}}  {data_set.title} ({note})')
     lines += ['', 'mIoU is the best published one, in percent; `deeplab presets NAME` shows its settings.']
     lines += [f'`deeplab download NAME` unpacks the archive to {folder}.']

@@ -1,17 +1,25 @@
-"""The folder that keeps downloaded checkpoints, and the notes by which they are verified."""
+"""The folder that keeps downloaded checkpoints and data sets, and the notes by which they are verified."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
 import os
+import time
+from collections.abc import Iterator
 from typing import Any
 
-from deeplab.errors import DownloadError
-from deeplab.utils import documents, files, names
+from absl import logging
+
+from deeplab.errors import DownloadError, OptionError, OutputError
+from deeplab.utils import documents, files, folder_lock, names
+from deeplab.wording import option
 
 _VARIABLE = 'DEEPLAB_CACHE'
+_CACHE_DIR = 'FetchOptions.cache_dir'
+_WAIT_SECS = 0.5
 
 
 def folder(cache_dir: str | None = None) -> str:
@@ -28,6 +36,40 @@ def folder(cache_dir: str | None = None) -> str:
     if not os.path.isabs(base):  # such values are to be ignored (XDG Base Directory Specification)
         base = os.path.join(os.path.expanduser('~'), '.cache')
     return os.path.join(base, 'deeplab')
+
+
+@contextlib.contextmanager
+def held(path: str, name: str) -> Iterator[None]:
+    """Excludes other processes that get the same checkpoint or data set from a cache folder; waits until they are done.
+
+    Args:
+      path: of the cache folder, which is created.
+      name: of the checkpoint or data set.
+
+    Raises:
+      OutputError: The folder, or a file that the block writes to it, cannot be written.
+    """
+    program = f'download-{name}'
+    is_told = False
+    try:
+        os.makedirs(path, exist_ok=True)
+        with contextlib.ExitStack() as stack:
+            while True:
+                try:
+                    stack.enter_context(folder_lock.held(path, program, _CACHE_DIR))
+                    break
+                except OptionError:  # another process holds it
+                    owner = folder_lock.owner(path, program)
+                if not is_told:
+                    logging.info('Waiting for %s, which downloads %s.', owner or 'another process', name)
+                is_told = True
+                time.sleep(_WAIT_SECS)
+            yield
+    except OSError as error:
+        raise OutputError(
+            f'{option(_CACHE_DIR, path)}: {error.filename or path} cannot be written ({error.strerror}). Set another '
+            f'folder, or {_VARIABLE}.'
+        ) from error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +107,23 @@ def content_of(path: str) -> Content:
     return Content(os.path.getsize(path), checksum)
 
 
+def require_noted(noted: Note | None, found: Content, archive: str, path: str) -> None:
+    """Raises `DownloadError` if an archive is another one than at the first download.
+
+    Args:
+      noted: what was noted then; None if nothing was.
+      found: size and checksum of the archive.
+      archive: its name, for the message.
+      path: of the note, for the message.
+    """
+    if noted and noted.archive and noted.archive != found:
+        raise DownloadError(
+            f'{archive} has {found.size:,} bytes with SHA-256 {found.sha256}; at the first download it had '
+            f'{noted.archive.size:,} with {noted.archive.sha256}. It was changed on the server or on the way. If you '
+            f'trust the new one, remove {path}.'
+        )
+
+
 def contents_of(folder: str) -> dict[str, Content]:
     """Returns sizes and checksums of all files in a folder, by their paths in it."""
     found = {}
@@ -90,7 +149,7 @@ def read(path: str) -> Note | None:
     except FileNotFoundError:
         return None
     except (documents.DocumentError, KeyError, TypeError, AttributeError) as error:
-        raise DownloadError(f'{path} is damaged ({error}). Remove it, and download the checkpoint again.') from None
+        raise DownloadError(f'{path} is damaged ({error}). Remove it, and run `deeplab download` again.') from None
 
 
 def write(note: Note, path: str) -> None:

@@ -6,7 +6,6 @@ noted at the first download, and compared from then on.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -14,21 +13,15 @@ import json
 import os
 import pathlib
 import re
-import time
-from collections.abc import Iterator
 
-from absl import logging
-
-from deeplab.errors import DownloadError, OutputError
+from deeplab.errors import DownloadError
 from deeplab.options import FetchOptions
-from deeplab.utils import files, folder_lock
+from deeplab.utils import files
 from deeplab.wording import option
-from deeplab.zoo import archives, cache, transfer
+from deeplab.zoo import archive_files, archives, cache, transfer
 
 _FACTS = pathlib.Path(__file__).with_name('data_sets.json')
-_CACHE_DIR = 'FetchOptions.cache_dir'
 _MOST_FILES = 200_000  # PASCAL VOC has 40,000
-_WAIT_SECS = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,49 +119,23 @@ def obtain(place: Place) -> cache.Content | None:
       DownloadError: it cannot be downloaded, or is not what was published or noted.
       OutputError: the cache folder cannot be written.
     """
-    try:
-        with _lock(place):
-            note = cache.read(place.note)
-            if not os.path.isdir(place.root):
-                note = _get(place, note)
-            return None if note is None else note.archive
-    except OSError as error:
-        raise OutputError(
-            f'{option(_CACHE_DIR, place.cache)}: {error.filename or place.cache} cannot be written '
-            f'({error.strerror}). Set another folder, or DEEPLAB_CACHE.'
-        ) from error
-
-
-@contextlib.contextmanager
-def _lock(place: Place) -> Iterator[None]:
-    """Excludes other processes that get the same data set; waits until they are done."""
-    program = f'download-{place.data_set.name}'
-    os.makedirs(place.cache, exist_ok=True)
-    while owner := folder_lock.owner(place.cache, program):
-        logging.log_first_n(logging.INFO, 'Waiting for %s, which downloads %s.', 1, owner, place.data_set.title)
-        time.sleep(_WAIT_SECS)
-    with folder_lock.held(place.cache, program, _CACHE_DIR):
-        yield
+    with cache.held(place.cache, place.data_set.name):
+        note = cache.read(place.note)
+        if not os.path.isdir(place.root):
+            note = _get(place, note)
+        return None if note is None else note.archive
 
 
 def _get(place: Place, noted: cache.Note | None) -> cache.Note:
     """Downloads the archive, or takes the one that a user has put there, and unpacks it."""
     files.remove_leftovers(place.cache, re.escape(os.path.basename(place.folder)))
-    is_given = os.path.isfile(place.archive)
-    if is_given:
-        logging.info('Taking %s, which was put there by hand.', place.archive)
-    else:
-        size = '' if place.data_set.size is None else f' ({place.data_set.size / 1e6:,.0f} MB)'
-        logging.info('Downloading %s%s to %s.', place.address, size, place.cache)
-        try:
-            transfer.download(place.address, place.archive)
-        except DownloadError as error:
-            raise type(error)(
-                f'{error} Without a connection: fetch {place.address} on another machine and put it, not unpacked, at '
-                f'{place.archive}; the same command then uses it.'
-            ) from None
-    try:
-        note = cache.Note('' if is_given else place.address, _verified(place, noted), {})
+    size = '' if place.data_set.size is None else f' ({place.data_set.size / 1e6:,.0f} MB)'
+    advice = (
+        f'Without a connection: fetch {place.address} on another machine and put it, not unpacked, at {place.archive}; '
+        'the same command then uses it.'
+    )
+    with archive_files.available(place.archive, place.address, size, advice) as address:
+        note = cache.Note(address, _verified(place, noted), {})
         with files.written_beside(place.folder) as temporary:
             archives.unpack(place.archive, temporary, _MOST_FILES)
             if not os.path.isdir(os.path.join(temporary, place.data_set.root)):
@@ -176,9 +143,6 @@ def _get(place: Place, noted: cache.Note | None) -> cache.Note:
                     f'{place.archive} has no folder {place.data_set.root}. It is not the published archive.'
                 )
             cache.write(note, place.note)
-    finally:
-        if not is_given:
-            files.remove(place.archive)
     return note
 
 
@@ -193,11 +157,7 @@ def _verified(place: Place, noted: cache.Note | None) -> cache.Content:
             f'{place.archive} has {content.size:,} bytes and {kind} {found}, but {data_set.title} was published with '
             f'{size}{kind} {wanted}. It is damaged or another file: remove it, and run the same command again.'
         )
-    if noted is not None and noted.archive is not None and noted.archive != content:
-        raise DownloadError(
-            f'{place.archive} has {content.size:,} bytes with SHA-256 {content.sha256}; at the first download it had '
-            f'{noted.archive.size:,} with {noted.archive.sha256}. If you trust the new one, remove {place.note}.'
-        )
+    cache.require_noted(noted, content, place.archive, place.note)
     return content
 
 

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import os
 import pathlib
 import re
-import time
-from collections.abc import Iterator
 
 from absl import logging
 
-from deeplab.errors import DownloadError, OptionError, OutputError
+from deeplab.errors import DownloadError
 from deeplab.options import FetchOptions
-from deeplab.utils import files, folder_lock
+from deeplab.utils import files
 from deeplab.wording import option
-from deeplab.zoo import archives, cache, catalog, transfer
+from deeplab.zoo import archive_files, archives, cache, catalog, transfer
 
 _VARIABLE = 'DEEPLAB_MIRROR'
 _SERVER = pathlib.Path(__file__).with_name('server.json')
-_CACHE_DIR = 'FetchOptions.cache_dir'
-_WAIT_SECS = 0.5
 _INDEX = '.index'
 _STEP = re.compile(r'-(\d+)$')
 
@@ -109,14 +104,8 @@ def obtain(name: str, options: FetchOptions | None = None) -> Fetched:
     place = place_of(name, options)
     found = in_cache(place)
     if found is None:
-        try:
-            with _lock(place):
-                found = in_cache(place) or _get(place)
-        except OSError as error:
-            raise OutputError(
-                f'{option(_CACHE_DIR, place.cache)}: {error.filename or place.cache} cannot be written '
-                f'({error.strerror}). Set another folder, or DEEPLAB_CACHE.'
-            ) from error
+        with cache.held(place.cache, place.preset.name):
+            found = in_cache(place) or _get(place)
     return found
 
 
@@ -139,26 +128,6 @@ def by_hand(place: Place) -> str:
     )
 
 
-@contextlib.contextmanager
-def _lock(place: Place) -> Iterator[None]:
-    """Excludes other processes that get the same checkpoint; waits until they are done."""
-    program = f'download-{place.preset.name}'
-    os.makedirs(place.cache, exist_ok=True)
-    is_told = False
-    with contextlib.ExitStack() as stack:
-        while True:
-            try:
-                stack.enter_context(folder_lock.held(place.cache, program, _CACHE_DIR))
-                break
-            except OptionError:  # another process holds it
-                owner = folder_lock.owner(place.cache, program)
-            if not is_told:
-                logging.info('Waiting for %s, which downloads %s.', owner or 'another process', place.preset.name)
-            is_told = True
-            time.sleep(_WAIT_SECS)
-        yield
-
-
 def _get(place: Place) -> Fetched:
     """Takes files that a user has put into the cache, or downloads and unpacks the archive."""
     noted = cache.read(place.note)
@@ -169,39 +138,16 @@ def _get(place: Place) -> Fetched:
         cache.write(note, place.note)
         return Fetched(checkpoint, place, note, True)
     files.remove_leftovers(place.cache, re.escape(place.preset.folder))
-    is_given = os.path.isfile(place.archive)
-    if is_given:
-        logging.info('Taking %s, which was put there by hand.', place.archive)
-    else:
-        _download(place)
-    address = '' if is_given else place.address
-    try:
-        note = _unpack(place, address, noted)
-    finally:
-        if not is_given:
-            files.remove(place.archive)
-    return Fetched(_checkpoint(place, note), place, note, True)
-
-
-def _download(place: Place) -> None:
-    """Downloads the archive."""
     size = '' if place.preset.megabytes is None else f' ({place.preset.megabytes:g} MB)'
-    logging.info('Downloading %s%s to %s.', place.address, size, place.cache)
-    try:
-        transfer.download(place.address, place.archive)
-    except DownloadError as error:
-        raise type(error)(f'{error} {by_hand(place)}') from None
+    with archive_files.available(place.archive, place.address, size, by_hand(place)) as address:
+        note = _unpack(place, address, noted)
+    return Fetched(_checkpoint(place, note), place, note, True)
 
 
 def _unpack(place: Place, address: str, noted: cache.Note | None) -> cache.Note:
     """Compares the archive with what was noted, unpacks it and notes the files."""
     archive = cache.content_of(place.archive)
-    if noted and noted.archive and noted.archive != archive:
-        raise DownloadError(
-            f'{place.preset.archive} has {archive.size:,} bytes with SHA-256 {archive.sha256}; at the first download '
-            f'it had {noted.archive.size:,} with {noted.archive.sha256}. It was changed on the server or on the way. '
-            f'If you trust the new one, remove {place.note}.'
-        )
+    cache.require_noted(noted, archive, place.preset.archive, place.note)
     with files.written_beside(place.folder) as temporary:
         archives.unpack(place.archive, temporary)
         note = cache.Note(address, archive, cache.contents_of(temporary))

@@ -80,6 +80,11 @@ def download(address: str, path: str, pauses: Sequence[float] = PAUSES_SECS) -> 
     partial.complete()
 
 
+def part_of(path: str) -> str:
+    """Returns the name that a file has until its download is complete."""
+    return f'{path}.part'
+
+
 def check_address(address: str, field: str) -> None:
     """Raises `DownloadError` unless `address` is one of http or https; `field` names it in the message."""
     try:
@@ -142,7 +147,7 @@ class _Partial:
     @property
     def file(self) -> str:
         """Path of the incomplete file."""
-        return f'{self.path}.part'
+        return part_of(self.path)
 
     @property
     def _note(self) -> str:

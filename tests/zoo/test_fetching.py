@@ -1,9 +1,13 @@
-"""Published checkpoints from a server, from the cache, and put there by hand. Covers zoo/cache.py."""
+"""Published checkpoints from a server, from the cache, and put there by hand.
+
+Covers zoo/cache.py and zoo/archive_files.py.
+"""
 
 import hashlib
 import json
 import os
 import pathlib
+import signal
 import threading
 import time
 
@@ -12,7 +16,7 @@ import pytest
 from deeplab.errors import DownloadError, OptionError, OutputError
 from deeplab.options import FetchOptions
 from deeplab.utils import folder_lock
-from deeplab.zoo import cache, catalog, fetching, transfer
+from deeplab.zoo import archives, cache, catalog, fetching, transfer
 from tests.zoo.test_archives import packed
 from tests.zoo.web_server import Page
 
@@ -95,6 +99,27 @@ def test_a_folder_that_was_unpacked_by_hand(zoo):
     assert not page.requests
 
 
+def test_a_run_that_is_stopped_while_unpacking_continues_without_a_second_download(zoo, monkeypatch):
+    options, page, folder = zoo
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(archives, 'unpack', lambda *_: signal.raise_signal(signal.SIGINT))
+        fetching.obtain(NAME, options)
+    assert PRESET.archive in os.listdir(folder)
+    found = fetching.obtain(NAME, FetchOptions('http://127.0.0.1:1', str(folder)))
+    assert found.note.address == f'{options.mirror}{PRESET.archive}'
+    assert sorted(os.listdir(folder)) == [PRESET.folder, f'{PRESET.folder}.json']
+    assert len(page.requests) == 1
+
+
+def test_an_archive_beside_an_unfinished_download_is_the_user_s(zoo):
+    options, page, folder = zoo
+    folder.mkdir()
+    for name in (PRESET.archive, f'{PRESET.archive}.source', f'{PRESET.archive}.part'):
+        (folder / name).write_bytes(page.body)
+    assert fetching.obtain(NAME, options).note.address == ''
+    assert (folder / PRESET.archive).exists() and not page.requests
+
+
 @pytest.mark.parametrize('member', [('../evil', b''), ('something', b'else')])
 def test_a_bad_archive_leaves_nothing(zoo, tmp_path, member):
     options, page, folder = zoo
@@ -116,7 +141,7 @@ def test_a_length_that_is_too_small(zoo):
 def test_two_at_once(zoo, monkeypatch):
     """The second waits for the first, and takes what it has unpacked."""
     options, page, _ = zoo
-    monkeypatch.setattr(fetching, '_WAIT_SECS', 0.01)
+    monkeypatch.setattr(cache, '_WAIT_SECS', 0.01)
     download, found = transfer.download, []
 
     def slow(*arguments):
