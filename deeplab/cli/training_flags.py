@@ -19,6 +19,11 @@ LABEL_WEIGHTS = linked(
     kind='repeated float',
     word='auto',
 )
+LABEL_WEIGHTS_POWER = linked(
+    'label_weights_power',
+    'LossOptions.label_weights_power',
+    'Exponent of the weights of --label_weights=auto, above 0 and at most 1; 0.5: their square roots.',
+)
 
 
 def _loss() -> list[Flag]:
@@ -33,6 +38,7 @@ LOSS = Group(
     (
         _loss,
         LABEL_WEIGHTS,
+        LABEL_WEIGHTS_POWER,
         parameters('LossOptions'),
         linked(
             'upsample_logits',

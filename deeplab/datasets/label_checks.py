@@ -12,8 +12,8 @@ import numpy as np
 
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_check import CheckResult
-from deeplab.options import LossOptions
-from deeplab.wording import is_set_by_flag, option
+from deeplab.options import LossOptions, auto_label_weights_option
+from deeplab.wording import option
 
 RARE_SHARE = 1e-4
 DOMINANT_SHARE = 0.95
@@ -257,13 +257,6 @@ def missing(descriptor: DatasetDescriptor, pixels: np.ndarray, images: int, wher
     return [f'{text} The network cannot learn them. Check num_classes in the description of the data set.']
 
 
-def _auto_weights() -> str:
-    """Returns the option for weights that follow from the class frequencies."""
-    if is_set_by_flag('LossOptions.label_weights'):
-        return option('LossOptions.label_weights', 'auto')
-    return option('LossOptions.auto_label_weights', True)
-
-
 def _uneven(descriptor: DatasetDescriptor, pixels: np.ndarray, where: str) -> list[str]:
     """Returns warnings about very rare and about dominant classes."""
     shares = pixels / pixels.sum()
@@ -273,13 +266,13 @@ def _uneven(descriptor: DatasetDescriptor, pixels: np.ndarray, where: str) -> li
         shown = _shortened([f"'{descriptor.class_name(i)}' ({shares[i]:.4%})" for i in rare])
         found.append(
             f'{len(rare)} classes have less than {RARE_SHARE:.2%} of the labeled pixels of {where}: {shown}. '
-            f'Set {_auto_weights()} to increase the weight of rare classes.'
+            f'Set {auto_label_weights_option()} to increase the weight of rare classes.'
         )
     most = int(np.argmax(shares))
     if shares[most] > DOMINANT_SHARE and np.count_nonzero(pixels) > 1:
         found.append(
             f"Class '{descriptor.class_name(most)}' has {shares[most]:.1%} of the labeled pixels of {where}: a "
             'network that predicts it everywhere has a low loss. To increase the weight of the others, set '
-            f'{_auto_weights()}, or a region loss such as {option("LossOptions.formula", "softmax+dice")}.'
+            f'{auto_label_weights_option()}, or a region loss such as {option("LossOptions.formula", "softmax+dice")}.'
         )
     return found

@@ -53,7 +53,7 @@ from deeplab.options.inference import (
     WaitOptions,
     WindowOptions,
 )
-from deeplab.options.loss import LossOptions, LossTerm, parse_loss
+from deeplab.options.loss import LossOptions, LossTerm, auto_label_weights_option, parse_loss
 from deeplab.options.machines import JOBS, CloneOptions, ServerOptions
 from deeplab.options.network import MERGE_METHODS, OUTPUT_STRIDES, AsppOptions, DecoderOptions, ModelOptions, NasOptions
 from deeplab.options.optimization import (
@@ -167,6 +167,7 @@ __all__ = [
     'WaitOptions',
     'WindowOptions',
     'check_size',
+    'auto_label_weights_option',
     'parse_loss',
     'require',
     'require_choice',

@@ -8,7 +8,7 @@ import math
 from deeplab.options.parameters import Settings, with_parameters
 from deeplab.options.rules import require, require_not_negative, require_share
 from deeplab.registry.losses import LOSSES, PIXELS
-from deeplab.wording import option
+from deeplab.wording import is_set_by_flag, option
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +61,13 @@ def parse_loss(formula: str) -> tuple[LossTerm, ...]:
     return tuple(terms)
 
 
+def auto_label_weights_option() -> str:
+    """Returns the option for label weights from the class frequencies, for messages."""
+    if is_set_by_flag('LossOptions.label_weights'):
+        return option('LossOptions.label_weights', 'auto')
+    return option('LossOptions.auto_label_weights', True)
+
+
 @with_parameters(LOSSES)
 @dataclasses.dataclass(frozen=True)
 class LossOptions:
@@ -76,6 +83,7 @@ class LossOptions:
       hard_example_mining_step: step at which that fraction is reached, falling linearly from 1; 0 for the first step.
       formula: name of a registered loss, or a weighted sum of several such as 'softmax+0.5*dice'.
       auto_label_weights: whether label weights are computed from the label histogram of the split.
+      label_weights_power: exponent of the automatic weights, above 0 and at most 1.
       settings: parameters of the losses that differ from their defaults.
     """
 
@@ -85,6 +93,7 @@ class LossOptions:
     hard_example_mining_step: int = 0
     formula: str = 'softmax'
     auto_label_weights: bool = False
+    label_weights_power: float = 1.0
     settings: Settings = ()
 
     def __post_init__(self) -> None:
@@ -100,7 +109,14 @@ class LossOptions:
             not (self.auto_label_weights and self.label_weights),
             'LossOptions.label_weights',
             self.label_weights,
-            f'give either numbers or {option("LossOptions.auto_label_weights", True)}',
+            f'give either numbers or {auto_label_weights_option()}',
+        )
+        require_share('LossOptions.label_weights_power', self.label_weights_power)
+        require(
+            self.auto_label_weights or self.label_weights_power == 1.0,
+            'LossOptions.label_weights_power',
+            self.label_weights_power,
+            f'it applies to {auto_label_weights_option()} only. Omit it, or add that',
         )
         self._require_terms()
 

@@ -81,6 +81,7 @@ def with_label_weights(options: TrainOptions, data: Data) -> TrainOptions:
     auto = option('LossOptions.label_weights', 'auto')
     try:
         weights = label_weights.median_frequency(data.check_result.class_pixels, data.check_result.class_image_pixels)
+        weights **= options.loss.label_weights_power
     except ValueError as error:
         raise DataError(
             f'{auto}: {error} of split {options.dataset.split}. Fix the masks, or omit '
@@ -88,7 +89,9 @@ def with_label_weights(options: TrainOptions, data: Data) -> TrainOptions:
         ) from None
     shown = ', '.join(f'{data.descriptor.class_name(number)} {weight:.3g}' for number, weight in enumerate(weights))
     logging.info('%s: %s.', auto, shown)
-    loss = dataclasses.replace(options.loss, label_weights=tuple(weights.tolist()), auto_label_weights=False)
+    loss = dataclasses.replace(
+        options.loss, label_weights=tuple(weights.tolist()), auto_label_weights=False, label_weights_power=1.0
+    )
     return dataclasses.replace(options, loss=loss)
 
 

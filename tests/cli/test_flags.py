@@ -54,6 +54,7 @@ NEW = {
         'flip_probability',
         'rare_class_sampling',
         'loss',
+        'label_weights_power',
         'label_smoothing',
         'focal_gamma',
         'tversky_alpha',
@@ -267,6 +268,7 @@ NEEDS = {
     'quantize_per_channel': '--quantize_delay_step=0',
     'tversky_alpha': '--loss=tversky',
     'tversky_beta': '--loss=tversky',
+    'label_weights_power': '--label_weights=auto',
 }
 NEEDS_IN_DOCTOR = {'colors': '--fix=copy', 'ignore_other_ids': '--fix=copy --num_classes=3'}
 WITH_THOSE_OF_TRAIN = ('preview', 'benchmark')

@@ -70,6 +70,11 @@ def test_formula(formula, terms):
             {'auto_label_weights': True, 'label_weights': (1.0, 2.0)},
             ('label_weights=(1.0, 2.0)', 'either', 'auto_label_weights=True'),
         ),
+        ({'label_weights_power': 0.5}, ('label_weights_power=0.5', 'applies to auto_label_weights=True only')),
+        (
+            {'auto_label_weights': True, 'label_weights_power': 0.0},
+            ('label_weights_power=0.0', 'greater than 0 and at most 1'),
+        ),
         *(
             ({'label_weights': weights}, (f'label_weights={weights}', '0 or more'))
             for weights in ((0.0,), (0.0, 0.0), (1.0, -1.0))

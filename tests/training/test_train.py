@@ -113,7 +113,11 @@ def test_a_sum_of_losses_with_weights_from_the_records(data, tmp_path, caplog, m
     _train, given = train_run._train, []
     monkeypatch.setattr(train_run, '_train', lambda options, *rest: given.append(options) or _train(options, *rest))
     words = LossOptions(
-        formula='softmax+0.5*lovasz', auto_label_weights=True, top_k_percent_pixels=0.5, hard_example_mining_step=2
+        formula='softmax+0.5*lovasz',
+        auto_label_weights=True,
+        label_weights_power=0.5,
+        top_k_percent_pixels=0.5,
+        hard_example_mining_step=2,
     )
     options = training_setup.options(data, tmp_path / 'auto', 2, loss=words, save_summaries_secs=0)
     model = dataclasses.replace(options.model, image_pyramid=(0.5, 1.0))
@@ -124,7 +128,7 @@ def test_a_sum_of_losses_with_weights_from_the_records(data, tmp_path, caplog, m
     weights = [float(part.split()[1]) for part in line.split(', ')]
     assert [part.split()[0] for part in line.split(', ')] == ['0', '1', '2']
     assert sorted(weights)[1] == 1.0  # the median class
-    exact = label_weights.median_frequency(*histograms(data))
+    exact = label_weights.median_frequency(*histograms(data)) ** 0.5
     np.testing.assert_allclose(weights, exact, rtol=5e-3)
     assert [options.loss.label_weights for options in given] == [tuple(exact.tolist())]
     tags = training_setup.summaries(tmp_path / 'auto')
