@@ -82,20 +82,28 @@ def by_stem(
     without: Sequence[str] = (),
     is_wanted: Callable[[str], bool] = lambda path: True,
 ) -> dict[str, str]:
-    """Returns the files of a folder and the folders in it by stem, without those in the folders `without`."""
+    """Returns the files of a folder and of the folders in it by stem.
+
+    Args:
+      folder: path of the folder.
+      formats: extensions in lower case, without a dot; files may have them in any case.
+      suffix: end of the stem of each file, which the result omits.
+      without: folders to leave out.
+      is_wanted: whether to take the file of a path.
+
+    Returns:
+      Paths by stem: the path relative to `folder`, with slashes, without suffix and extension.
+
+    Raises:
+      DataError: A folder cannot be read, or two files have the same stem.
+    """
     visited = {os.path.realpath(other) for other in without}
     found: dict[str, str] = {}
-    for here, inner, names in os.walk(folder, followlinks=True, onerror=_refuse):
-        if (real := os.path.realpath(here)) in visited:
-            inner.clear()
-            continue
-        visited.add(real)
-        inner[:] = sorted(name for name in inner if not name.startswith(('.', '__MACOSX')))
-        for name in sorted(names):
+    for here, names in folders.walk(folder, visited):
+        for name in names:
             stem, extension = os.path.splitext(name)
             path = os.path.join(here, name)
-            fits = extension[1:].lower() in formats and stem.endswith(suffix) and not name.startswith('.')
-            if not fits or not is_wanted(path):
+            if extension[1:].lower() not in formats or not stem.endswith(suffix) or not is_wanted(path):
                 continue
             key = os.path.relpath(os.path.join(here, stem[: len(stem) - len(suffix)]), folder).replace(os.sep, '/')
             if key in found:
@@ -104,11 +112,6 @@ def by_stem(
                 )
             found[key] = path
     return found
-
-
-def _refuse(error: OSError) -> None:
-    """Raises `DataError` for a folder that cannot be read, whose files would be missing silently."""
-    raise DataError(f"The folder '{error.filename}' cannot be read: {error.strerror}.")
 
 
 def _require_some(found: Mapping[str, str], folder: str, what: str, field: str) -> None:

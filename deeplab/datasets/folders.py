@@ -5,7 +5,9 @@ from __future__ import annotations
 import collections
 import os
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+
+from deeplab.errors import DataError
 
 _SHOWN = 3  # number of names that a message lists
 _KINDS_SHOWN = 5
@@ -36,6 +38,32 @@ def of_extensions(paths: Iterable[pathlib.Path], extension: str, others: Iterabl
         stems.update(path.with_suffix('') for path in more)
         found += more
     return sorted(found)
+
+
+def walk(folder: str, visited: set[str] | None = None) -> Iterator[tuple[str, list[str]]]:
+    """Yields a folder and the folders in it, each once, with the names of their files, sorted.
+
+    Links are followed. Hidden files and folders are left out, and so is __MACOSX, which archives from macOS contain.
+
+    Args:
+      folder: path of the folder.
+      visited: real paths of the folders to leave out; those that are yielded are added. None for none.
+
+    Raises:
+      DataError: A folder cannot be read, whose files would be missing silently.
+    """
+    seen = set() if visited is None else visited
+    for here, inner, names in os.walk(folder, followlinks=True, onerror=_refuse):
+        if (real := os.path.realpath(here)) in seen:
+            inner.clear()
+            continue
+        seen.add(real)
+        inner[:] = sorted(name for name in inner if not name.startswith(('.', '__MACOSX')))
+        yield here, sorted(name for name in names if not name.startswith('.'))
+
+
+def _refuse(error: OSError) -> None:
+    raise DataError(f"The folder '{error.filename}' cannot be read: {error.strerror}.")
 
 
 class Search:

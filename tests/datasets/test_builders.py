@@ -32,6 +32,7 @@ from deeplab.datasets import (
     segmentation_dataset,
     wire,
 )
+from deeplab.datasets.annotations import formats
 from deeplab.errors import DataError, OptionError
 from deeplab.options import BuildAde20kOptions, BuildCityscapesOptions, BuildVocOptions, RemoveColormapOptions
 from tests.datasets import files
@@ -147,8 +148,9 @@ def test_folders_that_may_not_be_read(tmp_path, monkeypatch):
         raise PermissionError(13, 'Permission denied', path)
 
     monkeypatch.setattr(os, 'scandir', denied)
-    with pytest.raises(DataError, match=f"'{tmp_path}' cannot be read: Permission denied"):
-        file_pairs.by_stem(str(tmp_path), ('png',))
+    for search in (lambda: file_pairs.by_stem(str(tmp_path), ('png',)), lambda: formats.read(str(tmp_path))):
+        with pytest.raises(DataError, match=f"'{tmp_path}' cannot be read: Permission denied"):
+            search()
     assert f"'{options.list_folder}' cannot be read: Permission denied" in failure(
         lambda: build_voc2012_data.run(options)
     )

@@ -28,3 +28,14 @@ def test_many_kinds_and_folders_are_counted(tmp_path):
     assert text.startswith('It contains 2 .0, 1 .1') and '3 others (9 files)' in text
     assert text.endswith('folder0, folder1, folder2 and 5 more.')
     assert 'cannot be read' in folders.summary(tmp_path / 'no')
+
+
+def test_a_walk_visits_each_folder_once_and_nothing_hidden(tmp_path):
+    for path in ('b.txt', 'a.txt', '.hidden', 'inner/c.txt', '.git/d', '__MACOSX/e', 'inner/other/f'):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    (tmp_path / 'inner' / 'loop').symlink_to(tmp_path)
+    root, inner = str(tmp_path), str(tmp_path / 'inner')
+    visited = {str((tmp_path / 'inner' / 'other').resolve())}
+    assert list(folders.walk(root, visited)) == [(root, ['a.txt', 'b.txt']), (inner, ['c.txt'])]
+    assert list(folders.walk(root, visited)) == []

@@ -1,4 +1,4 @@
-"""The formats of annotations that are known, and what recognizes them by the content of files."""
+"""Formats of annotations: the list of those that are known, and recognition by the content of files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import tqdm
 
+from deeplab.datasets import folders
 from deeplab.datasets.annotations import (
     coco,
     cvat_masks,
@@ -24,7 +25,7 @@ from deeplab.datasets.annotations.shapes import AnnotationSet
 from deeplab.errors import DataError
 from deeplab.utils.names import shown
 
-# In this order, the first one that fits counts. A new format needs its module, and its line here.
+# The first that recognizes a file is taken. A new format needs its module, and a line here.
 FORMATS: tuple[Format, ...] = (
     labelme.FORMAT,
     cvat_xml.FORMAT,
@@ -36,7 +37,7 @@ FORMATS: tuple[Format, ...] = (
     hasty.FORMAT,
 )
 _SUFFIXES = ('.json', '.xml')
-_TABLES = ('labelmap.txt',)  # text files that may tell a format
+_TABLES = ('labelmap.txt',)  # text files by which formats are recognized
 _ARCHIVES = ('.zip', '.tar', '.gz', '.tgz', '.7z', '.rar')
 _SHOWN = 3  # number of files that a message names
 
@@ -48,7 +49,7 @@ def read(path: str) -> AnnotationSet:
       path: path of the file or folder.
 
     Raises:
-      DataError: There are none, they are of several formats, or a file is broken.
+      DataError: There are none, they are of several formats, a file is broken, or a folder cannot be read.
     """
     found: dict[str, AnnotationSet] = {}
     broken, unknown = [], []
@@ -92,15 +93,9 @@ def _files(path: str) -> Iterator[str]:
         return
     if not os.path.isdir(path):
         raise DataError(f"The annotations '{shown(path)}' do not exist.")
-    visited: set[str] = set()
-    for here, inner, names in os.walk(path, followlinks=True):
-        if (real := os.path.realpath(here)) in visited:
-            inner.clear()
-            continue
-        visited.add(real)
-        inner[:] = sorted(name for name in inner if not name.startswith(('.', '__MACOSX')))
-        for name in sorted(names):
-            if not name.startswith('.') and (name.lower().endswith(_SUFFIXES) or name in _TABLES):
+    for here, names in folders.walk(path):
+        for name in names:
+            if name.lower().endswith(_SUFFIXES) or name in _TABLES:
                 yield os.path.join(here, name)
 
 

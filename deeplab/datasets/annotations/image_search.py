@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable
 
+from deeplab.datasets import folders as folders_lib
 from deeplab.datasets.annotations.shapes import AnnotatedImage
 from deeplab.options import IMAGE_FORMATS
 
@@ -84,15 +85,10 @@ class ImageSearch:
         """Yields the image files of the folders, each once."""
         visited: set[str] = set()
         for folder in self._folders:
-            for here, inner, names in os.walk(folder, followlinks=True):
-                if (real := os.path.realpath(here)) in visited:
-                    inner.clear()
-                    continue
-                visited.add(real)
-                inner[:] = sorted(name for name in inner if not name.startswith(('.', '__MACOSX')))
-                for name in sorted(names):
+            for here, names in folders_lib.walk(folder, visited):
+                for name in names:
                     path = os.path.join(here, name)
-                    is_image = os.path.splitext(name)[1][1:].lower() in IMAGE_FORMATS and not name.startswith('.')
+                    is_image = os.path.splitext(name)[1][1:].lower() in IMAGE_FORMATS
                     if is_image and os.path.realpath(path) not in self._without:
                         yield path
 
