@@ -1,7 +1,7 @@
-"""Cityscapes' labels: their ids and train ids, and masks of train ids from masks of ids or from polygons.
+"""Masks of Cityscapes' train ids from its masks of ids or its polygons.
 
-Source: the definition of the labels that is published with the data set (cityscapes-dataset.com), and its description
-of the annotations: objects are listed from the background to the foreground, later ones hide earlier ones.
+Source: the description of the annotations that is published with the data set (cityscapes-dataset.com): objects are
+listed from the background to the foreground, later ones hide earlier ones.
 """
 
 from __future__ import annotations
@@ -14,49 +14,11 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from deeplab.datasets import images, mask_sources
+from deeplab.datasets.descriptors.cityscapes import EVALUATED, NAMES
 from deeplab.errors import DataError
 from deeplab.utils import documents
 
 IGNORED = 255
-# The names by id, from 0.
-NAMES = (
-    'unlabeled',
-    'ego vehicle',
-    'rectification border',
-    'out of roi',
-    'static',
-    'dynamic',
-    'ground',
-    'road',
-    'sidewalk',
-    'parking',
-    'rail track',
-    'building',
-    'wall',
-    'fence',
-    'guard rail',
-    'bridge',
-    'tunnel',
-    'pole',
-    'polegroup',
-    'traffic light',
-    'traffic sign',
-    'vegetation',
-    'terrain',
-    'sky',
-    'person',
-    'rider',
-    'car',
-    'truck',
-    'bus',
-    'caravan',
-    'trailer',
-    'train',
-    'motorcycle',
-    'bicycle',
-)
-# The ids of the classes 0 to 18; pixels of other ids are ignored.
-EVALUATED = (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
 _WITHOUT_ID = ('license plate',)  # such objects are not drawn
 _GROUP = 'group'  # ends the label of several objects that are outlined together, such as cargroup
 _LARGEST_SIDE = 1 << 15

@@ -1,7 +1,50 @@
-"""Cityscapes, the 19 classes of its evaluation (train ids)."""
+"""Cityscapes, the 19 classes of its evaluation (train ids) among its 34 labels.
+
+Source: the definition of the labels that is published with the data set (cityscapes-dataset.com).
+"""
 
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.registry import register
+
+# Names of the labels by id.
+NAMES = (
+    'unlabeled',
+    'ego vehicle',
+    'rectification border',
+    'out of roi',
+    'static',
+    'dynamic',
+    'ground',
+    'road',
+    'sidewalk',
+    'parking',
+    'rail track',
+    'building',
+    'wall',
+    'fence',
+    'guard rail',
+    'bridge',
+    'tunnel',
+    'pole',
+    'polegroup',
+    'traffic light',
+    'traffic sign',
+    'vegetation',
+    'terrain',
+    'sky',
+    'person',
+    'rider',
+    'car',
+    'truck',
+    'bus',
+    'caravan',
+    'trailer',
+    'train',
+    'motorcycle',
+    'bicycle',
+)
+# Ids of the classes 0 to 18; pixels of other ids are ignored.
+EVALUATED = (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
 
 register(
     DatasetDescriptor(
@@ -23,27 +66,7 @@ register(
             'train': 2975,
             'val': 500,
         },
-        class_names=(
-            'road',
-            'sidewalk',
-            'building',
-            'wall',
-            'fence',
-            'pole',
-            'traffic light',
-            'traffic sign',
-            'vegetation',
-            'terrain',
-            'sky',
-            'person',
-            'rider',
-            'car',
-            'truck',
-            'bus',
-            'train',
-            'motorcycle',
-            'bicycle',
-        ),
+        class_names=tuple(NAMES[number] for number in EVALUATED),
         palette=(
             (128, 64, 128),
             (244, 35, 232),
@@ -74,6 +97,6 @@ register(
             *2 * ('human',),
             *6 * ('vehicle',),
         ),
-        eval_ids=(7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33),
+        eval_ids=EVALUATED,
     )
 )
