@@ -26,6 +26,7 @@ from deeplab.datasets import build_data, camvid_classes, descriptor, file_pairs,
 from deeplab.datasets.descriptors.camvid32 import CLASSES
 from deeplab.errors import DataError
 from deeplab.options import BuildCamvidOptions
+from deeplab.utils import documents
 from deeplab.wording import option
 
 DEFAULT_NUM_SHARDS = 4
@@ -126,9 +127,10 @@ def _source(options: BuildCamvidOptions, known: descriptor.DatasetDescriptor, fi
     codes = pathlib.Path(options.camvid_root, _CODES)
     if codes.is_file():
         try:
-            names = [line.strip() for line in codes.read_text('utf-8-sig').splitlines() if line.strip()]
-            return camvid_classes.of_codes(names, ids)
-        except (OSError, UnicodeDecodeError, DataError) as error:
+            return camvid_classes.of_codes(documents.entries_of(documents.load_text(codes)), ids)
+        except documents.DocumentError as error:
+            raise DataError(f"'{codes}' {error}.") from None
+        except DataError as error:
             raise DataError(f"Cannot use '{codes}': {error}.") from None
     content = mask_sources.contents(first)
     try:

@@ -15,7 +15,6 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
 import contextlib
 import dataclasses
 import os
-import pathlib
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -37,6 +36,7 @@ from deeplab.datasets.annotations import items as annotated_items
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError, OptionError
 from deeplab.options import BuildFolderOptions
+from deeplab.utils import documents
 from deeplab.wording import option
 
 DEFAULT_NUM_SHARDS = 4
@@ -180,11 +180,9 @@ def _names(given: Sequence[str]) -> tuple[str, ...] | None:
     if not is_file:
         return tuple(given) or None
     try:
-        lines = pathlib.Path(given[0]).read_text('utf-8-sig').splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else 'it is not text in UTF-8'
-        raise OptionError(f"The file of class names '{given[0]}' cannot be read: {reason}.") from None
-    return tuple(line.strip() for line in lines if line.strip()) or None
+        return tuple(documents.entries_of(documents.load_text(given[0]))) or None
+    except documents.DocumentError as error:
+        raise OptionError(f"The file of class names '{given[0]}' {error}.") from None
 
 
 def _check(splits: Mapping[str, Sequence[pairs.Item]], classes: Classes, num_workers: int | None) -> np.ndarray:
@@ -252,14 +250,10 @@ def _description(
     elif palette is None:
         palette = classes.palette
     folder = os.path.basename(os.path.abspath(options.output_dir)) or 'dataset'
-    channels, bits = (
-        _image_kind(next(iter(splits.values()))[0])
-        if known is None
-        else (
-            known.image_channels,
-            known.image_bits,
-        )
-    )
+    if known is None:
+        channels, bits = _image_kind(next(iter(splits.values()))[0])
+    else:
+        channels, bits = known.image_channels, known.image_bits
     return descriptor.DatasetDescriptor(
         name=folder if known is None else known.name,
         num_classes=count,

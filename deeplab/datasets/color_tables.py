@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import pathlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -66,7 +65,7 @@ class ColorTable:
     def key(self) -> str:
         """A text that differs for other tables."""
         content = np.stack([self._codes, self._ids]).tobytes()
-        return f'colors {self.with_palettes} {mask_sources.digest(content)}'
+        return f'colors {self.with_palettes} {self.others} {mask_sources.digest(content)}'
 
     def mask(self, path: str) -> bytes:
         """Returns the mask in a file, see `as_ids`."""
@@ -140,12 +139,11 @@ def load(path: str, ignore_label: int) -> ColorTable:
         if path.lower().endswith(descriptor.FILE_SUFFIXES):
             entries = _of_document(documents.load(path), path)
         else:
-            entries = _of_lines(pathlib.Path(path).read_text('utf-8-sig').splitlines(), path)
+            entries = _of_lines(documents.load_text(path).splitlines(), path)
     except documents.DocumentError as error:
         raise OptionError(f"The color table '{path}' {error}.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else 'it is not text in UTF-8'
-        raise OptionError(f"The color table '{path}' cannot be read: {reason}.") from None
+    except OSError as error:
+        raise OptionError(f"The color table '{path}' cannot be read: {error.strerror}.") from None
     return ColorTable(_numbered(entries, path, ignore_label))
 
 

@@ -8,19 +8,19 @@ from collections.abc import Iterator
 
 from deeplab.errors import DataError
 from deeplab.options import IMAGE_FORMATS
+from deeplab.utils import documents
 
 
 def read(path: pathlib.Path) -> list[str]:
-    """Returns the lines of a list that are not blank, without spaces around them.
+    """Returns the lines of a list without spaces around them, except blank lines and comments (# ...).
 
     Raises:
-      DataError: It cannot be read, or has no line.
+      DataError: It cannot be read, or has no such line.
     """
     try:
-        lines = [line.strip() for line in path.read_text('utf-8-sig').splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else 'it is not text in UTF-8'
-        raise DataError(f"Cannot read the list '{path}': {reason}.") from None
+        lines = documents.entries_of(documents.load_text(path))
+    except documents.DocumentError as error:
+        raise DataError(f"The list '{path}' {error}.") from None
     if not lines:
         raise DataError(f"The list '{path}' is empty. Write one name per line, or remove the list.")
     return lines

@@ -22,7 +22,7 @@ from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.diagnosis import pairing
 from deeplab.errors import DataError, OptionError
 from deeplab.options import DatasetOptions, DoctorOptions
-from deeplab.utils import names
+from deeplab.utils import documents, names
 from deeplab.wording import option
 
 _IMAGE_FOLDERS = ('images', 'image', 'imgs', 'img', 'jpegimages')
@@ -219,8 +219,8 @@ def _listed(path: pathlib.Path, known: Collection[str]) -> list[str]:
       known: names of the images.
     """
     try:
-        lines = [line.strip() for line in path.read_text('utf-8-sig').splitlines() if line.strip()]
-    except (OSError, ValueError):
+        lines = documents.entries_of(documents.load_text(path))
+    except documents.DocumentError:
         return []
     found = []
     for line in lines:

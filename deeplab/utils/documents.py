@@ -1,4 +1,4 @@
-"""Reader of JSON and YAML files, with errors of one line.
+"""Reader of JSON, YAML and text files, with errors of one line.
 
 A byte order mark is skipped. Documents that are nested too deeply are rejected before Python's recursion limit.
 """
@@ -40,16 +40,38 @@ def load(path: str | os.PathLike[str], keeps_pairs: bool = False, checks_depth: 
       DocumentError: it cannot be read or parsed.
     """
     path = os.fspath(path)
+    text = _text(path)
+    return parse_yaml(text) if path.endswith(YAML_SUFFIXES) else parse_json(text, keeps_pairs, checks_depth)
+
+
+def load_text(path: str | os.PathLike[str]) -> str:
+    """Reads a text file in UTF-8, or in UTF-16 with a byte order mark.
+
+    Raises:
+      DocumentError: it does not exist, or cannot be read.
+    """
+    try:
+        return _text(os.fspath(path))
+    except FileNotFoundError as error:
+        raise DocumentError(f'cannot be read: {error.strerror}') from None
+
+
+def entries_of(text: str) -> list[str]:
+    """Returns the lines of a text without spaces around them, except blank lines and comments, which begin with #."""
+    return [line for line in map(str.strip, text.splitlines()) if line and not line.startswith('#')]
+
+
+def _text(path: str) -> str:
+    """Returns the text in a file; raises `FileNotFoundError` or `DocumentError`."""
     try:
         content = storage.read(path)
-        text = content.decode('utf-16' if content.startswith(_UTF_16) else 'utf-8-sig')
+        return content.decode('utf-16' if content.startswith(_UTF_16) else 'utf-8-sig')
     except FileNotFoundError:
         raise
     except OSError as error:
         raise DocumentError(f'cannot be read: {error.strerror}') from None
     except UnicodeDecodeError:
         raise DocumentError('cannot be read: it is not text in UTF-8') from None
-    return parse_yaml(text) if path.endswith(YAML_SUFFIXES) else parse_json(text, keeps_pairs, checks_depth)
 
 
 def load_lines(path: str | os.PathLike[str]) -> list[Any]:

@@ -189,7 +189,7 @@ def test_frames_of_a_video_stay_together():
 def test_lists_take_paths_extensions_blank_lines_and_foreign_line_ends(tmp_path):
     stems = ['city/a', 'city/b c', 'land/a', 'land/d.1', 'land/e']
     (tmp_path / 'train.txt').write_bytes(
-        b'\xef\xbb\xbfland\\a.JPG\r\n\r\n /data/images/city/a.png \r\nb c\r\nland/a\r\n'
+        b'\xef\xbb\xbf# split\r\nland\\a.JPG\r\n\r\n /data/images/city/a.png \r\nb c\r\nland/a\r\n'
     )
     (tmp_path / 'val.TXT').write_text('images/land/d.1.jpg masks/land/d.1.png\ne')
     made = by(stems, list_folder=str(tmp_path))

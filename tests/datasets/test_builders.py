@@ -104,7 +104,7 @@ def test_voc_lists_may_have_blank_lines_and_foreign_line_ends(tmp_path):
 def test_voc_lists_may_have_extensions_and_folders(tmp_path):
     options = BuildVocOptions(**files.write_voc(tmp_path, LISTS), num_shards=1)
     path = pathlib.Path(options.list_folder, 'train.txt')
-    path.write_bytes(b'JPEGImages/b.jpg SegmentationClassRaw/b.png\r\n\r\n/data/VOC/a.JPG\n.\\c  1\n')
+    path.write_bytes(b'# split\r\nJPEGImages/b.jpg SegmentationClassRaw/b.png\r\n\r\n/data/VOC/a.JPG\n#d\n.\\c  1\n')
     build_voc2012_data.run(options)
     assert [record.image_name for record in records(options.output_dir, 'train')] == ['b', 'a', 'c']
 

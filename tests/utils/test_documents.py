@@ -80,3 +80,14 @@ def test_incomplete_lines_are_skipped(tmp_path):
     assert documents.load_lines(path) == [{'a': 1}, [2]]
     with pytest.raises(FileNotFoundError):
         documents.load_lines(tmp_path / 'none.jsonl')
+
+
+def test_entries_of_a_text(tmp_path):
+    text = '# a comment\r\n a b \r\n\r\n#c\nd # e\n'
+    for encoding in ('utf-8', 'utf-8-sig', 'utf-16'):
+        (tmp_path / 'a.txt').write_bytes(text.encode(encoding))
+        assert documents.entries_of(documents.load_text(tmp_path / 'a.txt')) == ['a b', 'd # e']
+    (tmp_path / 'a.txt').write_bytes(b'\xff')
+    for path, part in ((tmp_path / 'a.txt', 'not text in UTF-8'), (tmp_path / 'b.txt', 'No such file')):
+        with pytest.raises(documents.DocumentError, match=f'^cannot be read: .*{part}'):
+            documents.load_text(path)

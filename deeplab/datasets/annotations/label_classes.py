@@ -1,4 +1,4 @@
-"""From the labels of a tool to the classes of a data set: their order, names and colors, merged and dropped ones."""
+"""Classes of a data set from the labels of a tool: order, names and colors; merged and dropped labels."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from deeplab.datasets.annotations import reading
 from deeplab.datasets.annotations.shapes import AnnotationSet, Color
 from deeplab.errors import DataError, OptionError
 from deeplab.options import BuildFolderOptions
+from deeplab.utils import documents
 from deeplab.utils.names import shown
 from deeplab.wording import option
 
@@ -65,8 +66,8 @@ def of(
 ) -> LabelClasses:
     """Assigns ids to labels.
 
-    Without names, the classes are: background, if unlabeled pixels are one; the tool's classes in its order; then
-    further labels, sorted. Classes that labels are mapped to take the place of the first of these labels.
+    Without names, the classes are: background, if unlabeled pixels become a class; the tool's classes in its order; and
+    further labels, sorted. A class that labels are mapped to takes the place of the first of these labels.
 
     Args:
       annotations: the annotations.
@@ -106,7 +107,10 @@ def of(
 
 
 def read_map(entries: Sequence[str]) -> dict[str, str]:
-    """Returns the mapping of labels to classes that 'LABEL=CLASS' states, or one file with such lines.
+    """Returns the class of each label that is mapped; '' for those whose shapes are left out.
+
+    Args:
+      entries: 'LABEL=CLASS' each; or the path of a text file with such lines, or of a JSON file with a class by label.
 
     Raises:
       OptionError: An entry has another form, or a label occurs twice.
@@ -118,7 +122,7 @@ def read_map(entries: Sequence[str]) -> dict[str, str]:
             raise OptionError(f'{option("BuildFolderOptions.label_map", entries)}: {error}.') from None
         if isinstance(lines, Mapping):
             return {str(label): str(target or '') for label, target in lines.items()}
-        entries = [line for line in str(lines).splitlines() if line.strip()]
+        entries = documents.entries_of(str(lines))
     found: dict[str, str] = {}
     for entry in entries:
         label, equals, target = entry.rpartition('=')
