@@ -8,23 +8,21 @@ those of objectInfo150.txt of the scene parsing challenge.
 from __future__ import annotations
 
 import functools
-import io
 import json
 import os
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from deeplab.datasets import images, mask_sources
 from deeplab.errors import DataError, OptionError
+from deeplab.utils import documents
 
 MASK_SUFFIX = '_seg'
 _INDICES = 26 * 256  # red is at most 255
 _SHOWN = 5  # number of names that a message lists
-# The names of the classes 1 to 150 as the release writes them, by semicolon.
+# The names of the classes 1 to 150 as the release writes them, separated by semicolons.
 _NAMES = """
 wall; building, edifice; sky; floor, flooring; tree; ceiling; road, route; bed; windowpane, window; grass; cabinet;
 sidewalk, pavement; person, individual, someone, somebody, mortal, soul; earth, ground; door, double door; table;
@@ -68,7 +66,7 @@ def _plain(name: str) -> str:
 
 
 def load_map(path: str, names: Sequence[str]) -> dict[int, int]:
-    """Reads a file that says which class each object has.
+    """Reads a table of the class of each object.
 
     Args:
       path: a text; each line has the index of an object and the id or the name of a class, separated by a comma, a
@@ -79,10 +77,9 @@ def load_map(path: str, names: Sequence[str]) -> dict[int, int]:
       OptionError: The file cannot be read, or a line is not as described.
     """
     try:
-        lines = pathlib.Path(path).read_text('utf-8-sig').splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else 'it is not text in UTF-8'
-        raise OptionError(f"The class map '{path}' cannot be read: {reason}.") from None
+        lines = documents.load_text(path).splitlines()
+    except documents.DocumentError as error:
+        raise OptionError(f"The class map '{path}' {error}.") from None
     found = {}
     for number, line in enumerate(map(str.strip, lines), start=1):
         if not line or line.startswith('#'):
@@ -148,11 +145,7 @@ def indices_of(content: bytes) -> np.ndarray:
     Raises:
       DataError: It is not an RGB PNG, or is broken.
     """
-    header = images.read_whole(content)
-    if (header.format, header.bits) != ('png', 8) or header.channels < 3:
-        raise DataError(f'it is a {header.format} of {header.channels} channels, not an RGB PNG of objects')
-    with Image.open(io.BytesIO(content)) as image:
-        colors = np.asarray(image.convert('RGB')).astype(np.int32)
+    colors = images.read_colors(content, 'objects').astype(np.int32)
     indices: np.ndarray = colors[..., 0] // 10 * 256 + colors[..., 1]
     return indices
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import io
 import json
 import os
 from array import array
@@ -13,24 +12,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from deeplab.datasets import coco_regions, descriptor, images, mask_sources
+from deeplab.datasets.annotations import reading
 from deeplab.errors import DataError
 
 IGNORED = 255
 ALL, THINGS, STUFF = 'all', 'things', 'stuff'
 _REST = {'panoptic': 'other', 'instances': 'background'}  # the class of pixels that belong to no category
-_SEGMENT_IDS = 1 << 24
 
 
 @dataclasses.dataclass(frozen=True)
 class Annotations:
-    """What a JSON file has.
+    """The annotations in a JSON file.
 
     Attributes:
       path: the file.
-      digest: of its content.
+      digest: digest of its content.
       categories: the categories, in the order of the file.
       images: id and file name of each image, and its height and width if given.
       of_image: the annotations of each image by its id.
@@ -63,9 +61,9 @@ def load(path: str, kind: str) -> Annotations:
             if kind not in each:
                 raise KeyError(kind)
         listed = tuple({**each, 'id': each['id'], 'file_name': str(each['file_name'])} for each in found['images'])
-    except (ValueError, RecursionError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"'{path}' is not JSON: {error}.") from None
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError):
         raise DataError(
             f"'{path}' is not a file of COCO {kind}: it needs lists of images, annotations and categories, and each "
             f'annotation {"segments_info" if kind == "panoptic" else "a segmentation"}.'
@@ -84,8 +82,8 @@ def _compact(found: dict[str, Any]) -> dict[str, Any]:
         region = found['segmentation']
         if isinstance(region, list):
             region = [array('d', polygon) for polygon in region]
-        kept = {name: found.get(name) for name in ('image_id', 'category_id', 'area', 'iscrowd')}
-        return {**kept, 'instances': region}
+        kept = {name: found.get(name) for name in ('image_id', 'category_id', 'iscrowd')}
+        return {**kept, 'area': float(found.get('area') or 0), 'instances': region}
     return found
 
 
@@ -162,12 +160,7 @@ class PanopticMasks:
 
     def mask(self, path: str) -> bytes:
         """Returns the mask, as a PNG; pixels of segment 0 are ignored."""
-        content = mask_sources.contents(path)
-        header = images.read_whole(content)
-        if (header.format, header.bits) != ('png', 8) or header.channels < 3:
-            raise DataError(f'it is a {header.format} of {header.channels} channels, not an RGB PNG of segment ids')
-        with Image.open(io.BytesIO(content)) as image:
-            colors = np.asarray(image.convert('RGB')).astype(np.int32)
+        colors = images.read_colors(mask_sources.contents(path), 'segment ids').astype(np.int32)
         ids = colors[..., 0] + (colors[..., 1] << 8) + (colors[..., 2] << 16)
         segments = {0: IGNORED, **self._segments.get(os.path.basename(path), {})}
         found, places = np.unique(ids, return_inverse=True)
@@ -190,18 +183,18 @@ class InstanceMasks:
     def mask(self, path: str) -> bytes:
         """Returns the mask, as a PNG; `path`, the JSON file, has been read already."""
         del path
-        try:
-            height, width = int(self._image['height']), int(self._image['width'])
-        except (KeyError, TypeError, ValueError):
-            raise DataError(f'its image {self._image["file_name"]} has no height and width') from None
-        drawn = np.zeros((height, width), np.uint8)
+        with reading.within(f'image {self._image["file_name"]}'):
+            size = reading.size(self._image.get('height'), self._image.get('width'))
+            if size is None:
+                raise DataError('it has no height and width')
+        drawn = np.zeros(size, np.uint8)
         for number, each in sorted(enumerate(self._found), key=lambda pair: _depth(pair[1])):
             if (category := each['category_id']) not in self._classes.ids:
                 raise DataError(
                     f'an annotation of {self._image["file_name"]} has the category {category}, which is not listed'
                 )
             try:
-                drawn[coco_regions.pixels(each['instances'], height, width)] = self._classes.ids[category]
+                drawn[coco_regions.pixels(each['instances'], *size)] = self._classes.ids[category]
             except DataError as error:
                 raise DataError(f'annotation {number} of {self._image["file_name"]}: {error}') from None
         return images.encode_png(drawn)
@@ -209,4 +202,4 @@ class InstanceMasks:
 
 def _depth(annotation: Mapping[str, Any]) -> tuple[bool, float]:
     """Returns what orders annotations: crowds, whose outlines are rough, lie beneath all others."""
-    return not annotation['iscrowd'], -float(annotation['area'] or 0)
+    return not annotation['iscrowd'], -annotation['area']

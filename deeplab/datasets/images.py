@@ -56,8 +56,8 @@ class Header:
     def reads_as(self, channels: int) -> bool:
         """Returns whether `example.decode` can decode it to an image of that many channels.
 
-        To three channels every JPEG and PNG comes, as ever: gray is repeated, alpha left away. Else what is stored
-        counts, but that gray may have an alpha that nobody wants.
+        Every JPEG and PNG can become three channels: gray is repeated, alpha is dropped. Otherwise the image must store
+        that many channels, except that a gray PNG may also have alpha, which is dropped.
         """
         if self.format == 'npy' or channels not in (1, 3):
             return self.channels == channels
@@ -258,6 +258,27 @@ def read_mask(content: bytes) -> Mask:
         _load(image, content)
         counts = _counts(image, content) if image.mode in ('1', 'L', 'P') else None
         return Mask(image.mode, image.height, image.width, counts, orientation.read(content))
+
+
+def read_colors(content: bytes, meaning: str) -> np.ndarray:
+    """Decodes a PNG whose colors stand for something.
+
+    Args:
+      content: the file: red, green and blue of 8 bits, with or without alpha, or a palette.
+      meaning: what the colors stand for, for messages.
+
+    Returns:
+      [h, w, 3] uint8.
+
+    Raises:
+      DataError: It is another kind of image, truncated or otherwise broken.
+    """
+    header = read_header(content)
+    if (header.format, header.bits) != ('png', 8) or header.channels < 3:
+        raise DataError(f'it is a {header.format} of {header.channels} channels, not an RGB PNG of {meaning}')
+    with _opened(content) as image:
+        _load(image, content)
+        return np.asarray(image.convert('RGB'))
 
 
 def mask_as_gray_png(content: bytes, turn: int = orientation.UPRIGHT, mask: Mask | None = None) -> bytes:

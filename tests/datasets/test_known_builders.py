@@ -316,12 +316,13 @@ def test_coco_instances(tmp_path):
 @pytest.mark.parametrize(
     ('region', 'part'),
     [
-        ({'size': [8, 6], 'counts': [48]}, r'size \[8, 6\], but its image is 6 x 8'),
+        ({'size': [8, 6], 'counts': [48]}, r'8 x 6 pixels .*its image has 6 x 8'),
         ({'size': [6, 8], 'counts': [47]}, '47 pixels, but its size is 6 x 8'),
         ({'size': [6, 8], 'counts': [-1, 49]}, 'whole numbers'),
         ({'size': [6, 8], 'counts': 'P'}, 'end within a number'),
-        ({'size': [6, 8]}, 'whole numbers'),
-        ({}, 'size None'),
+        ({'size': [6, 8]}, "'counts' is missing"),
+        ({}, "'size' is missing"),
+        ({'size': [6]}, 'another form'),
         ('text', 'neither'),
         ([[1, 2, 3]], 'coordinates'),
         ([[1, 2, float('nan'), 3, 4, 5]], 'coordinates'),
@@ -345,9 +346,20 @@ def test_coco_instances_mistakes(tmp_path, monkeypatch):
     write_instances(tmp_path, [(2, 1, [])])
     assert '000000000009.jpg has the category 2, which is not listed' in failure(lambda: build_coco_data.run(options))
     write_instances(tmp_path, [(1, 1, {'size': [1, 1], 'counts': [1]})])
-    assert 'annotation 0 of 000000000009.jpg: its run lengths' in failure(lambda: build_coco_data.run(options))
+    assert 'annotation 0 of 000000000009.jpg: segmentation: its run lengths' in failure(
+        lambda: build_coco_data.run(options)
+    )
     write_instances(tmp_path, [], height=8)
     assert '8 x 8 pixels' in failure(lambda: build_coco_data.run(options))
+    write_instances(tmp_path, [], height=10**6, width=10**6)
+    assert '1000000 x 1000000 is too large' in failure(lambda: build_coco_data.run(options))
+    write_instances(tmp_path, [], height=None, width=None)
+    assert '000000000009.jpg: it has no height and width' in failure(lambda: build_coco_data.run(options))
+    write_instances(tmp_path, [(1, 1, [])])
+    path = tmp_path / 'annotations' / 'instances_train2017.json'
+    path.write_text(path.read_text().replace('"area": 1', '"area": "large"'))
+    assert 'not a file of COCO instances' in failure(lambda: build_coco_data.run(options))
+    write_instances(tmp_path, [])
     monkeypatch.setitem(__import__('sys').modules, 'pycocotools', None)
     with pytest.raises(OptionError, match=r'deeplab\[coco\]'):
         build_coco_data.run(options)

@@ -64,7 +64,7 @@ def _parse(document: Document) -> AnnotationSet:
 def _categories(content: Mapping[str, Any]) -> dict[Any, str]:
     """Returns the names of categories by id."""
     with reading.within('categories'):
-        found = {entry['id']: reading.text(entry['name']) for entry in reading.names(content['categories'])}
+        found = {entry['id']: reading.text(entry['name']) for entry in reading.objects(content['categories'])}
         return {key: found[key] for key in sorted(found)}
 
 
@@ -92,16 +92,31 @@ def _geometry(segmentation: Any, image_size: tuple[int, int] | None) -> Geometry
     if not segmentation:
         return None
     if isinstance(segmentation, Mapping):
-        height, width = (reading.whole(part) for part in segmentation['size'])
-        if image_size is not None and (height, width) != image_size:
-            raise DataError(
-                f'its run lengths (RLE) are for {height} x {width} pixels (height x width), but its image has '
-                f'{image_size[0]} x {image_size[1]}'
-            )
-        counts = segmentation['counts']
-        return Bitmap(lambda: _mask(counts, height, width))
+        return bitmap(segmentation, image_size)
     rings = tuple(ring for part in segmentation if reading.has_area(ring := reading.points(part)))
     return Polygon(rings) if rings else None
+
+
+def bitmap(region: Mapping[str, Any], image_size: tuple[int, int] | None) -> Bitmap:
+    """Returns the pixels of run lengths.
+
+    Args:
+      region: `size` (height and width), and `counts`: run lengths down the columns, as a list or in COCO's compressed
+        form.
+      image_size: height and width of the image; None if they are not stated.
+
+    Raises:
+      DataError: They are for an image of another size.
+      KeyError, TypeError, ValueError: It is no such region (`reading.within`).
+    """
+    height, width = (reading.whole(part) for part in region['size'])
+    if image_size is not None and (height, width) != image_size:
+        raise DataError(
+            f'its run lengths (RLE) are for {height} x {width} pixels (height x width), but its image has '
+            f'{image_size[0]} x {image_size[1]}'
+        )
+    counts = region['counts']
+    return Bitmap(lambda: _mask(counts, height, width))
 
 
 def _mask(counts: Sequence[int] | str, height: int, width: int) -> np.ndarray:

@@ -24,6 +24,12 @@ from deeplab.errors import DataError
 
 NAME = 'CVAT for images 1.1'
 _WITHOUT_AREA = ('polyline', 'points', 'cuboid', 'skeleton', 'tag')
+# Attributes of shapes that are numbers.
+_NUMBERS = {
+    'box': ('xtl', 'ytl', 'xbr', 'ybr'),
+    'ellipse': ('cx', 'cy', 'rx', 'ry'),
+    'mask': ('left', 'top', 'width', 'height'),
+}
 
 
 def _recognizes(document: Document) -> bool:
@@ -108,13 +114,6 @@ def _geometry(element: ElementTree.Element) -> Geometry | None:
         encoded = reading.text(element.get('rle'))
         return Bitmap(lambda: _mask(encoded, height, width), left, top)
     raise DataError(f"'{element.tag}' is not an annotation that is known here")
-
-
-_NUMBERS = {
-    'box': ('xtl', 'ytl', 'xbr', 'ybr'),
-    'ellipse': ('cx', 'cy', 'rx', 'ry'),
-    'mask': ('left', 'top', 'width', 'height'),
-}
 
 
 def _mask(encoded: str, height: int, width: int) -> np.ndarray:

@@ -80,7 +80,7 @@ def _item(name: str, mask: AnnotationMask) -> pairs.Item:
 
 
 def log_drawing(splits: Mapping[str, Sequence[pairs.Item]], counts: np.ndarray, options: BuildFolderOptions) -> None:
-    """Warns of shapes beyond their images, once all masks were read.
+    """Warns of shapes that reach beyond their images or cover no pixel, once all masks were read.
 
     Args:
       splits: the records.
@@ -90,16 +90,12 @@ def log_drawing(splits: Mapping[str, Sequence[pairs.Item]], counts: np.ndarray, 
     masks = {
         item.name: item.source for items in splits.values() for item in items if isinstance(item.source, AnnotationMask)
     }
-    for text, numbers in (
-        (
-            '%d shapes reach beyond their images and were clipped, in %d images: %s.',
-            {n: m.clipped for n, m in masks.items()},
-        ),
-        ('%d shapes cover no pixel, in %d images: %s.', {n: m.empty for n, m in masks.items()}),
-    ):
-        affected = [name for name, number in numbers.items() if number]
-        if affected:
-            logging.warning(text, sum(numbers.values()), len(affected), file_pairs.named(affected))
+    clipped = {name: mask.clipped for name, mask in masks.items() if mask.clipped}
+    empty = {name: mask.empty for name, mask in masks.items() if mask.empty}
+    for what, numbers in (('reach beyond their images and were clipped', clipped), ('cover no pixel', empty)):
+        if numbers:
+            total, names = sum(numbers.values()), file_pairs.named(list(numbers))
+            logging.warning('%d shapes %s, in %d images: %s.', total, what, len(numbers), names)
     fill = next((mask.classes.fill for mask in masks.values()), None)
     if fill is not None and not counts[fill] and options.unlabeled == label_classes.BACKGROUND:
         logging.warning(
@@ -148,7 +144,10 @@ def _with_images(
             f'{option("BuildFolderOptions.image_folder")} to the folder that is meant.'
         )
     if twice:
-        raise DataError(f'{len(twice)} images have two annotations: {_listed(twice)}. Remove one of each.')
+        raise DataError(
+            f'{len(twice)} images have two annotations: {_listed(twice)}. Remove one of each, or set '
+            f'{option("BuildFolderOptions.annotations")} to the file that is meant.'
+        )
     if missing and (not options.allow_unmatched or not found):
         raise DataError(
             f'The images of {len(missing)} of {total} annotations are missing: {file_pairs.named(missing)}. Set '

@@ -17,7 +17,14 @@ from deeplab.datasets.annotations.shapes import AnnotatedImage, AnnotationSet, B
 from deeplab.errors import DataError
 
 NAME = 'labelme JSON'
-_POLYGONS = (None, '', 'polygon', 'rotation', 'quadrilateral', 'oriented_rectangle')  # the last three by its offspring
+_POLYGONS = (
+    None,
+    '',
+    'polygon',
+    'rotation',
+    'quadrilateral',
+    'oriented_rectangle',
+)  # the last three are written by forks
 
 
 def _recognizes(document: Document) -> bool:

@@ -10,10 +10,8 @@ from deeplab.datasets import color_tables, images, mask_sources, orientation
 from deeplab.datasets.annotations import labelme, rasterizer, reading
 from deeplab.datasets.annotations.label_classes import LabelClasses
 from deeplab.datasets.annotations.shapes import AnnotatedImage, PaintedMask
-from deeplab.errors import DataError
 
-_FORMAT = 1  # to be raised when the same annotations become other masks
-_LARGEST = 2**28  # pixels
+_FORMAT = 1  # increase it when the same annotations become other masks
 
 
 @dataclasses.dataclass
@@ -77,8 +75,6 @@ class AnnotationMask:
         if size is None:
             header = images.read_header(self.image_contents())
             size = orientation.shown_size(header.size, header.orientation)
-        if size[0] * size[1] > _LARGEST:
-            raise DataError(f'it is for an image of {size[0]} x {size[1]} pixels; {_LARGEST} in all are allowed')
         drawing = rasterizer.draw(self.annotated.shapes, self.classes.ids, size, self.classes.fill)
         self.clipped, self.empty = drawing.clipped, drawing.empty
         return images.encode_png(drawing.ids)

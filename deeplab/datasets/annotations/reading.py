@@ -8,22 +8,22 @@ import dataclasses
 import io
 import math
 import os
-import pathlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from deeplab.datasets.annotations.shapes import AnnotationSet, Color
+from deeplab.datasets.annotations.shapes import MOST_PIXELS, AnnotationSet, Color
 from deeplab.errors import DataError
 from deeplab.utils import documents
 from deeplab.utils.names import shown
 
 _HEX_COLOR = re.compile(r'#?([0-9a-fA-F]{6})([0-9a-fA-F]{2})?')
 _FEWEST_CORNERS = 3
+_LARGEST_VALUE = 255
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,20 +85,18 @@ def load(path: str) -> Document:
             return Document(path, ElementTree.parse(path).getroot())
         if path.lower().endswith('.json'):
             return Document(path, documents.load(path, checks_depth=False))
-        return Document(path, pathlib.Path(path).read_text('utf-8-sig'))
+        return Document(path, documents.load_text(path))
     except ElementTree.ParseError as error:
         raise DataError(f"'{shown(path)}' is not XML: {error}") from None
     except documents.DocumentError as error:
         raise DataError(f"'{shown(path)}' {error}") from None
-    except UnicodeDecodeError:
-        raise DataError(f"'{shown(path)}' is not text in UTF-8") from None
     except OSError as error:
         raise DataError(f"'{shown(path)}' cannot be read: {error.strerror}") from None
 
 
 @contextlib.contextmanager
 def within(place: str) -> Iterator[None]:
-    """Turns errors about the values of a file to `DataError`, and adds the place to them.
+    """Converts errors about the values of a file to `DataError`, and adds their place.
 
     Args:
       place: where in the file, such as 'shape 3'.
@@ -116,7 +114,13 @@ def within(place: str) -> Iterator[None]:
 
 
 def points(values: Any) -> np.ndarray:
-    """Returns coordinates: [[x, y], ...], or [x, y, x, y, ...], to [n, 2] float64.
+    """Returns coordinates.
+
+    Args:
+      values: [[x, y], ...] or [x, y, x, y, ...].
+
+    Returns:
+      [n, 2] float64, x and y.
 
     Raises:
       DataError: They are not numbers, or not in pairs.
@@ -135,10 +139,10 @@ def points(values: Any) -> np.ndarray:
 
 
 def number(value: Any) -> float:
-    """Returns a finite number.
+    """Returns a number, which may be given as text.
 
     Raises:
-      DataError: It is none.
+      DataError: It is not a finite number.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise DataError(f'{value!r} is not a number')
@@ -152,29 +156,49 @@ def number(value: Any) -> float:
 
 
 def whole(value: Any) -> int:
-    """Returns a whole number; raises `DataError` if it is none."""
+    """Returns a whole number, which may be given as text; raises `DataError` for anything else."""
     found = number(value)
     if found != int(found):
         raise DataError(f'{value!r} is not a whole number')
     return int(found)
 
 
-def size(height: Any, width: Any) -> tuple[int, int] | None:
-    """Returns height and width of an image; None if they are not stated, as null or 0.
+def mask_value(value: Any, earlier: Container[int]) -> int:
+    """Returns the value of the pixels of a class in a painted mask, 0 to 255.
+
+    Args:
+      value: the value, which may be given as text.
+      earlier: values of other classes.
 
     Raises:
-      DataError: They are not numbers from 1 on.
+      DataError: It is not such a value, or that of another class.
+    """
+    found = whole(value)
+    if not 0 <= found <= _LARGEST_VALUE:
+        raise DataError(f'its value {found} is not from 0 to {_LARGEST_VALUE}')
+    if found in earlier:
+        raise DataError(f'its value {found} is that of an earlier class')
+    return found
+
+
+def size(height: Any, width: Any) -> tuple[int, int] | None:
+    """Returns height and width of an image; None if they are not stated (missing, null or 0).
+
+    Raises:
+      DataError: They are not whole numbers from 1 on, or the image has more than `MOST_PIXELS`.
     """
     if not height and not width:
         return None
     found = whole(height), whole(width)
     if min(found) < 1:
         raise DataError(f'the size {found[0]} x {found[1]} (height x width) is not one of an image')
+    if found[0] * found[1] > MOST_PIXELS:
+        raise DataError(f'the size {found[0]} x {found[1]} is too large; {MOST_PIXELS} pixels are allowed')
     return found
 
 
 def text(value: Any) -> str:
-    """Returns a text that is not empty; raises `DataError` for anything else."""
+    """Returns a text without spaces around it; raises `DataError` if it is empty, or not a text."""
     if not isinstance(value, str) or not value.strip():
         raise DataError(f'{value!r} is not a name')
     return value.strip()
@@ -192,20 +216,20 @@ def color(value: Any) -> Color | None:
 
 
 def code_of(given: Color) -> int:
-    """Returns a color as one number."""
+    """Returns a color as one number: red << 16 | green << 8 | blue."""
     return given[0] << 16 | given[1] << 8 | given[2]
 
 
 def has_area(ring: np.ndarray) -> bool:
-    """Returns whether a polygon has enough corners."""
+    """Returns whether a polygon, [n, 2], has at least three corners."""
     return len(ring) >= _FEWEST_CORNERS
 
 
 def covered_in_png(content: bytes) -> np.ndarray:
-    """Returns the pixels that a mask in a PNG covers: those that are not transparent or, without alpha, not 0.
+    """Returns which pixels a mask covers: those that are not transparent or, without alpha, not 0.
 
     Args:
-      content: the PNG.
+      content: the mask as a PNG.
 
     Returns:
       [h, w] bool.
@@ -222,8 +246,8 @@ def covered_in_png(content: bytes) -> np.ndarray:
     return np.asarray((pixels if pixels.ndim == 2 else pixels.max(2)) > 0)
 
 
-def names(value: Any) -> list[Mapping[str, Any]]:
-    """Returns the JSON objects of a list, for lists of classes; raises `DataError` for anything else."""
+def objects(value: Any) -> list[Mapping[str, Any]]:
+    """Returns a list of JSON objects; raises `DataError` for anything else."""
     if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
         raise DataError('it is not a list of objects')
     return value

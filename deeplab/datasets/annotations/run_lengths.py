@@ -1,4 +1,4 @@
-"""Decoders of the run lengths in which tools store masks."""
+"""Decoders of masks that tools store as run lengths (RLE)."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from deeplab.datasets.annotations.shapes import MOST_PIXELS
 from deeplab.errors import DataError
 
 _LABEL_STUDIO_CHANNELS = 4  # brush masks are stored as red, green, blue and alpha
 _HALF_COVERED = 128  # alpha from which on a pixel belongs to a brush mask
 _LONGEST_FIELD = 32  # bits
-_LARGEST = 2**28  # pixels
 
 
 def alternating(counts: Sequence[int], height: int, width: int, by_columns: bool = False) -> np.ndarray:
-    """Returns the mask of run lengths that begin with the pixels that are not covered, and alternate.
+    """Returns the mask of run lengths that alternate, beginning with pixels that are not covered.
 
-    CVAT stores a mask so, row by row; COCO calls it uncompressed, and goes column by column.
+    CVAT stores masks in this form row by row, COCO (as uncompressed RLE) column by column.
 
     Args:
       counts: the run lengths.
@@ -29,23 +29,60 @@ def alternating(counts: Sequence[int], height: int, width: int, by_columns: bool
       [h, w] bool.
 
     Raises:
-      DataError: The runs do not have height * width pixels.
+      DataError: The runs do not have height * width pixels, or that is more than `MOST_PIXELS`.
     """
-    if height * width > _LARGEST:
-        raise DataError(f'its size {height} x {width} is too large; {_LARGEST} pixels are allowed')
-    try:
-        lengths = np.asarray(counts if len(counts) else [0])
-    except (TypeError, ValueError):  # lists of different lengths, or no list
-        lengths = np.array([-1])
-    if lengths.dtype.kind not in 'iu' or lengths.min() < 0:
-        raise DataError('its run lengths are not all whole numbers from 0 on')
+    _require_size(height, width)
+    lengths = _whole(counts)
     total = int(lengths.sum())
-    if total != height * width or lengths.ndim != 1:
+    if total != height * width:
         raise DataError(
             f'its run lengths (RLE) have {total} pixels, but its size is {height} x {width} = {height * width}'
         )
     flat = np.repeat(np.arange(lengths.size) % 2 == 1, lengths)
     return flat.reshape(width, height).T if by_columns else flat.reshape(height, width)
+
+
+def of_starts(runs: Sequence[int], height: int, width: int) -> np.ndarray:
+    """Returns the mask of runs of covered pixels, row by row, as Hasty stores it.
+
+    Args:
+      runs: for each run the number of its first pixel, from 1 on, and its length; in the order of the pixels.
+      height: rows.
+      width: columns.
+
+    Returns:
+      [h, w] bool.
+
+    Raises:
+      DataError: The runs overlap, or have pixels beyond the last one.
+    """
+    _require_size(height, width)
+    found = _whole(runs)
+    if len(found) % 2:
+        raise DataError('its run lengths (RLE) are not pairs of a start and a length')
+    starts, lengths = found[::2] - 1, found[1::2]
+    borders = np.stack([starts, starts + lengths], axis=1).ravel()
+    counts = np.diff(borders, prepend=0, append=height * width)
+    if counts.min() < 0:
+        raise DataError(f'its run lengths (RLE) overlap, or do not fit its size {height} x {width} = {height * width}')
+    return alternating(counts.tolist(), height, width)
+
+
+def _require_size(height: int, width: int) -> None:
+    """Raises `DataError` unless a mask of this size fits into the memory."""
+    if min(height, width) < 0 or height * width > MOST_PIXELS:
+        raise DataError(f'its size {height} x {width} is too large or negative; {MOST_PIXELS} pixels are allowed')
+
+
+def _whole(values: Sequence[int]) -> np.ndarray:
+    """Returns whole numbers from 0 on: [n] int64."""
+    try:
+        found = np.asarray(values if len(values) else [0])
+    except (TypeError, ValueError):  # lists of different lengths, or no list
+        found = np.array([-1])
+    if found.dtype.kind not in 'iu' or found.ndim != 1 or found.min() < 0 or found.max() > MOST_PIXELS:
+        raise DataError(f'its run lengths are not all whole numbers from 0 to {MOST_PIXELS}')
+    return found.astype(np.int64)
 
 
 def of_coco_text(text: str | bytes) -> list[int]:
@@ -149,7 +186,7 @@ class _Bits:
         return np.packbits(np.unpackbits(window)[offset : offset + 8 * count])
 
     def _take(self, size: int) -> int:
-        """Returns the position, and goes on."""
+        """Returns the position, and advances it by some bits."""
         position = self._position
         self._position += size
         if self._position > 8 * len(self._bytes):

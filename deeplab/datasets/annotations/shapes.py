@@ -1,4 +1,4 @@
-"""What the annotations of every tool are read into: images, their shapes, and the labels of a data set."""
+"""Annotations of any tool: images, their shapes, and the labels of a data set."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 Color = tuple[int, int, int]
+
+MOST_PIXELS = 2**28  # of an image or a mask, so that a wrong number in a file does not exhaust the memory
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -50,8 +52,8 @@ class Ellipse:
     """An ellipse.
 
     Attributes:
-      x: its center.
-      y: its center.
+      x: column of its center; whole numbers are corners of pixels, or their centers if `with_border`.
+      y: row of its center.
       radius_x: half of its width before the rotation.
       radius_y: half of its height before the rotation.
       rotation: clockwise, in degrees.
@@ -122,12 +124,12 @@ class AnnotatedImage:
     """The annotation of one image.
 
     Attributes:
-      path: the file in which it stands.
+      path: the file that has it.
       place: where in the file, for messages; empty if it is all of the file.
       names: paths or names of the image, as the annotation states them, the most exact one first.
       folders: folders in which these names are looked up before others.
       size: height and width of the image in pixels; None if the annotation does not state them.
-      shapes: the areas, those that cover others last.
+      shapes: the areas; later ones cover earlier ones, unless their `order` differs.
       painted: a mask instead of shapes.
       split: the tool's name of the split; None for none.
       embedded: file that contains the image itself (labelme); None for none.

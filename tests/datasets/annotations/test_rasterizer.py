@@ -152,6 +152,17 @@ def test_run_lengths_by_rows_and_by_columns():
         run_lengths.alternating([10**12], 10**6, 10**6)
 
 
+def test_runs_by_start_and_length():
+    found = run_lengths.of_starts([2, 2, 5, 1], 2, 3)
+    assert found.tolist() == [[False, True, True], [False, True, False]]
+    assert run_lengths.of_starts([1, 6], 2, 3).all() and run_lengths.of_starts([1, 2, 3, 4], 2, 3).all()
+    for runs in ([2, 2, 3, 1], [5, 3], [0, 1], [1], 'ab', [[1, 2], [3, 1]]):
+        with pytest.raises(DataError):
+            run_lengths.of_starts(runs, 2, 3)
+    with pytest.raises(DataError, match='negative'):
+        run_lengths.of_starts([1, 6], -2, -3)
+
+
 def test_compressed_run_lengths():
     """Numbers by hand: 5 is one group; 100 is 3 * 32 + 4; from the fourth number on, differences."""
     assert run_lengths.of_coco_text('5') == [5]
