@@ -10,16 +10,17 @@ from deeplab.datasets.annotations import reading
 from deeplab.datasets.annotations.reading import Document, Format
 from deeplab.datasets.annotations.shapes import AnnotatedImage, AnnotationSet, Label, PaintedMask
 from deeplab.errors import DataError
+from deeplab.utils import documents
 
 NAME = 'CVAT segmentation mask 1.1'
-_TABLE = 'labelmap.txt'
+TABLE = 'labelmap.txt'
 _MASKS = 'SegmentationClass'
 _OBJECTS = 'SegmentationObject'  # masks with a color for each object
 _BACKGROUND = 'background'
 
 
 def _recognizes(document: Document) -> bool:
-    return document.name == _TABLE and os.path.isdir(os.path.join(document.folder, _MASKS))
+    return document.name == TABLE and os.path.isdir(os.path.join(document.folder, _MASKS))
 
 
 def _parse(document: Document) -> AnnotationSet:
@@ -31,8 +32,7 @@ def _parse(document: Document) -> AnnotationSet:
     Source: docs.cvat.ai, "Segmentation Mask".
     """
     found = AnnotationSet(NAME)
-    lines = [line for line in document.content.splitlines() if line.strip() and not line.lstrip().startswith('#')]
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(documents.entries_of(document.content), start=1):
         with reading.within(f'line {number}'):
             name, color = line.split(':')[:2]
             found.labels.append(Label(reading.text(name), _color(color)))
@@ -75,12 +75,11 @@ def _splits(folder: pathlib.Path) -> dict[str, str]:
     """Returns the split of each image that is in a list."""
     known_last = sorted(folder.glob('*.txt'), key=lambda path: (folder_splits.known(path.stem) is not None, path.name))
     return {
-        name.strip(): path.stem
+        name: path.stem
         for path in known_last
         if path.stat().st_size
-        for name in reading.load(str(path)).content.splitlines()
-        if name.strip()
+        for name in documents.entries_of(reading.load(str(path)).content)
     }
 
 
-FORMAT = Format(NAME, f'{_TABLE} beside the folder {_MASKS}', _recognizes, _parse)
+FORMAT = Format(NAME, f'{TABLE} beside the folder {_MASKS}', _recognizes, _parse)

@@ -14,9 +14,11 @@ from deeplab.datasets.annotations import (
     cvat_masks,
     cvat_xml,
     hasty,
+    hasty_json,
     label_studio,
     labelme,
     reading,
+    roboflow_masks,
     superannotate,
     supervisely,
 )
@@ -35,9 +37,11 @@ FORMATS: tuple[Format, ...] = (
     supervisely.FORMAT,
     superannotate.FORMAT,
     hasty.FORMAT,
+    hasty_json.FORMAT,
+    roboflow_masks.FORMAT,
 )
 _SUFFIXES = ('.json', '.xml')
-_TABLES = ('labelmap.txt',)  # text files by which formats are recognized
+_TABLES = (cvat_masks.TABLE, roboflow_masks.TABLE)  # text files by which formats are recognized
 _ARCHIVES = ('.zip', '.tar', '.gz', '.tgz', '.7z', '.rar')
 _SHOWN = 3  # number of files that a message names
 

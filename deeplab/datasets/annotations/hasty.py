@@ -1,4 +1,4 @@
-"""Hasty: masks of one channel, and label_classes.json with the class of each value."""
+"""Hasty's semantic segmentation: masks of one channel, and label_classes.json with the class of each value."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any
 from deeplab.datasets.annotations import reading
 from deeplab.datasets.annotations.reading import Document, Format
 from deeplab.datasets.annotations.shapes import AnnotatedImage, AnnotationSet, Label, PaintedMask
-from deeplab.errors import DataError
 
 NAME = 'Hasty semantic segmentation'
 _CLASSES = 'label_classes.json'
-_LARGEST_INDEX = 255
 
 
 def _recognizes(document: Document) -> bool:
@@ -36,11 +34,7 @@ def _parse(document: Document) -> AnnotationSet:
     indices: dict[int, str | None] = {}
     for number, entry in enumerate(document.content, start=1):
         with reading.within(f'class {number}'):
-            index = reading.whole(entry['png_index'])
-            if not 0 <= index <= _LARGEST_INDEX:
-                raise DataError(f'its png_index {index} is not from 0 to {_LARGEST_INDEX}')
-            if index in indices:
-                raise DataError(f'its png_index {index} is that of an earlier class')
+            index = reading.mask_value(entry['png_index'], indices)
             indices[index] = name = reading.text(entry['class_name'])
             found.labels.append(Label(name, reading.color(entry.get('color'))))
     indices.setdefault(0, None)

@@ -362,6 +362,42 @@ def hasty(root):
     return {'annotations': str(root / 'export'), 'image_folder': str(root / 'images')}
 
 
+def hasty_json(root):
+    """Hasty JSON v1.1, which lists the car before the road that it covers; and an image that nobody has labeled."""
+    images = [{'image_name': 'new.png', 'dataset_name': 'train', 'image_status': 'NEW', 'labels': []}]
+    for number, name in enumerate(NAMES):
+        folder = 'val' if number == 2 else 'train'
+        height, width = SIZES[number]
+        left, top, right, bottom = box = car(number)
+        outline = [
+            {'polygon': corners(box), 'mask': None},
+            {'polygon': None, 'mask': [1, (right - left) * (bottom - top)]},
+            {'polygon': None, 'mask': flat([row * (right - left) + 1, right - left] for row in range(bottom - top))},
+        ][number]
+        labels = [
+            {'class_name': 'car', 'bbox': list(box), **outline, 'z_index': 2, 'attributes': {}},
+            {'class_name': 'road', 'bbox': list(ROAD), 'polygon': corners(ROAD), 'mask': None, 'z_index': 1},
+            {'class_name': 'car', 'bbox': [0, 0, 3, 3], 'polygon': None, 'mask': None, 'z_index': 3},
+        ]
+        common = {'image_name': f'{name}.png', 'dataset_name': folder, 'width': width, 'height': height}
+        images.append({**common, 'image_status': 'DONE', 'labels': labels})
+        put(root / 'photos' / folder / f'{name}.png', image(number))
+    classes = [{'class_name': name, 'color': f'{hexed(name)}4d', 'class_type': 'object'} for name in COLORS]
+    content = {'project_name': 'p', 'export_format_version': '1.1', 'label_classes': classes, 'images': images}
+    put(root / 'p.json', content)
+    return {'annotations': str(root / 'p.json'), 'image_folder': str(root / 'photos')}
+
+
+def roboflow_masks(root):
+    """Semantic segmentation masks: those of each split lie beside its images."""
+    for split, numbers in (('train', (0, 1)), ('valid', (2,))):
+        put(root / split / '_classes.csv', 'Pixel Value, Class\r\n0, background\r\n1, road\r\n2, car\r\n')
+        for number in numbers:
+            put(root / split / f'{NAMES[number]}.png', image(number))
+            put(root / split / f'{NAMES[number]}_mask.png', files.png(truth(number)))
+    return {'annotations': str(root)}
+
+
 ALL = {
     'labelme JSON': labelme,
     'CVAT for images 1.1': cvat_xml,
@@ -373,4 +409,6 @@ ALL = {
     'SuperAnnotate JSON, pixels': superannotate_pixels,
     'SuperAnnotate JSON, vectors': superannotate_vectors,
     'Hasty semantic segmentation': hasty,
+    'Hasty JSON': hasty_json,
+    'Roboflow semantic segmentation masks': roboflow_masks,
 }

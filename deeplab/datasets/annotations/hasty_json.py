@@ -1,0 +1,93 @@
+"""Hasty JSON: one JSON file for all images."""
+
+from __future__ import annotations
+
+import collections
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from deeplab.datasets.annotations import reading, run_lengths
+from deeplab.datasets.annotations.reading import Document, Format
+from deeplab.datasets.annotations.shapes import AnnotatedImage, AnnotationSet, Bitmap, Geometry, Label, Polygon, Shape
+
+NAME = 'Hasty JSON'
+_NOT_LABELED = ('NEW', 'SKIPPED')  # values of image_status
+
+
+def _recognizes(document: Document) -> bool:
+    return document.has(label_classes=list, images=list)
+
+
+def _parse(document: Document) -> AnnotationSet:
+    """Reads a file of version 1.0 or 1.1.
+
+    Whole coordinates are corners of pixels, as in Hasty's COCO files. Labels of a higher z_index cover those of a lower
+    one. Images that nobody has labeled are left out.
+
+    Source: docs.cloudfactory.com, "Hasty JSON v1.1"; the run lengths of its package hasty (label_utils.py).
+    """
+    left_out: collections.Counter[str] = collections.Counter()
+    with reading.within('label_classes'):
+        labels = [
+            Label(reading.text(entry['class_name']), reading.color(entry.get('color')))
+            for entry in reading.objects(document.content['label_classes'])
+        ]
+    images = []
+    for number, image in enumerate(document.content['images'], start=1):
+        with reading.within(f'image {number}'):
+            status = image.get('image_status')
+            if not image.get('labels') and status in _NOT_LABELED:
+                left_out[f'image of the status {status}'] += 1
+            else:
+                images.append(_image(image, document, left_out))
+    return AnnotationSet(NAME, images, labels, left_out)
+
+
+def _image(image: Mapping[str, Any], document: Document, left_out: collections.Counter[str]) -> AnnotatedImage:
+    """Reads one image."""
+    shapes = []
+    for number, label in enumerate(reading.objects(image.get('labels') or []), start=1):
+        with reading.within(f'label {number}'):
+            if (geometry := _geometry(label)) is None:
+                left_out['box without an outline'] += 1
+            else:
+                order = reading.number(label.get('z_index') or 0)
+                shapes.append(Shape(reading.text(label['class_name']), geometry, order))
+    name, split = reading.text(image['image_name']), image.get('dataset_name')
+    folders = [os.path.join(document.folder, 'images'), document.folder]
+    names = (name,)
+    if isinstance(split, str) and split:
+        names = (f'{split}/{name}', name)
+    return AnnotatedImage(
+        document.path,
+        f"image '{name}'",
+        names,
+        tuple(folders),
+        reading.size(image.get('height'), image.get('width')),
+        tuple(shapes),
+        split=split if isinstance(split, str) else None,
+    )
+
+
+def _geometry(label: Mapping[str, Any]) -> Geometry | None:
+    """Returns the area of a label; None if it has none."""
+    if label.get('mask'):
+        left, top, right, bottom = (reading.whole(value) for value in label['bbox'])
+        runs = label['mask']
+        return Bitmap(lambda: _mask(runs, bottom - top, right - left), left, top)
+    if label.get('polygon'):
+        ring = reading.points(label['polygon'])
+        return Polygon((ring,)) if reading.has_area(ring) else None
+    return None
+
+
+def _mask(runs: Any, height: int, width: int) -> np.ndarray:
+    """Returns the pixels of a mask within its bounding box: [h, w] bool."""
+    with reading.within('mask'):
+        return run_lengths.of_starts(runs, height, width)
+
+
+FORMAT = Format(NAME, 'a JSON file with "label_classes" and "images"', _recognizes, _parse)
