@@ -61,7 +61,7 @@ class Summary:
     Attributes:
       split: name of the split.
       images: number of records.
-      labeled: whether they have masks.
+      labeled: whether the records have masks.
       shards: paths of the shards.
       seconds: duration.
       counts: [256] int64, pixels of each id in all masks.
@@ -96,7 +96,7 @@ def write_split(
       split: name of the split.
       output_dir: folder of the shards, made where it is missing.
       num_shards: number of shards.
-      num_workers: threads that read and check files; None for one a core.
+      num_workers: number of threads that read and check files; None for one per core.
       num_classes: masks may hold 0 to num_classes - 1 and ignore_label; None to allow every id.
       ignore_label: id of the pixels that are excluded from loss and metrics.
 
@@ -323,13 +323,16 @@ def _require_no_other_set(folder: pathlib.Path, split: str, num_shards: int) -> 
 def _planned(
     items: Sequence[Item], split: str, folder: pathlib.Path, total: int, settings: Sequence[Any]
 ) -> list[Shard]:
-    """Returns the shards of a split: which records they hold, and the digest of their source files and the settings."""
+    """Returns the shards of a split: their records, and the digest of the source files and the settings."""
     each = -(-len(items) // total)
     parts = [items[number * each : (number + 1) * each] for number in range(total)]
-    names = [f'{split}-{number:05d}-of-{total:05d}.tfrecord' for number in range(total)]
     return [
-        Shard(str(folder / name), part, build_journal.inputs_of(part, settings))
-        for name, part in zip(names, parts, strict=True)
+        Shard(
+            str(folder / f'{split}-{number:05d}-of-{total:05d}.tfrecord'),
+            part,
+            build_journal.inputs_of(part, settings),
+        )
+        for number, part in enumerate(parts)
     ]
 
 
@@ -342,12 +345,12 @@ class _Build:
         """Keeps where files are written, by their final paths."""
         self._journal, self._names, self._finished = journal, names, finished
 
-    def add(self, shard: Shard, pairs: Iterator[Pair]) -> Tally:
+    def add(self, shard: Shard, records: Iterator[Pair]) -> Tally:
         """Writes a shard unless it is finished; returns its totals.
 
         Args:
           shard: the shard.
-          pairs: the records of all shards that are not finished, from this one on.
+          records: the records of all shards that are not finished, from this one on.
         """
         path = self._names.get(shard.path, shard.path)
         if shard.path in self._finished:
@@ -355,7 +358,7 @@ class _Build:
         else:
             tally = Tally()
             with open(path, 'wb') as file:
-                for pair in itertools.islice(pairs, len(shard.items)):
+                for pair in itertools.islice(records, len(shard.items)):
                     file.write(pair.record)
                     tally.add(pair)
         self._journal.add(shard, path, tally)

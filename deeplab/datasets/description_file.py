@@ -157,8 +157,10 @@ def _update(directory: str, path: str, splits: Mapping[str, SplitFacts]) -> str:
                 return path
             content = documents.load(path)
         _write(path, content, {**_kept(path, directory), **splits})
-    except (OSError, documents.DocumentError) as error:
-        raise DataError(f"Cannot write '{path}': {error}.") from None
+    except documents.DocumentError as error:
+        raise DataError(f"'{path}' {error}. Fix or remove it.") from None
+    except OSError as error:
+        raise DataError(f"Cannot write '{path}': {error.strerror}.") from None
     return path
 
 

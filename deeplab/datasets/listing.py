@@ -1,4 +1,4 @@
-"""What is known of data sets: those registered by name, and those that lie in a folder."""
+"""Facts about data sets: those registered by name, and those in a folder."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from deeplab.utils import storage
 from deeplab.wording import option
 
 UNCHANGED, CHANGED = 'unchanged', 'changed'
+_ANY = 'pascal_voc_seg'  # a data set, where only the shards are used
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,9 +118,6 @@ def write_indexes(directory: str) -> list[str]:
     path = description_file.write(directory, None, facts)
     is_written = all(description_file.split_facts(path).get(name) == fact for name, fact in facts.items())
     return [*written, path] if is_written else written  # a description that a user wrote is not touched
-
-
-_ANY = 'pascal_voc_seg'  # only the shards are used
 
 
 def _look_if_readable(folder: str) -> FolderFacts | None:
