@@ -10,7 +10,7 @@ from deeplab.datasets import descriptor
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob('*.md'), *(ROOT / 'docs').rglob('*.md')])
-COMMAND = re.compile(r'^(?:.*&& )?deeplab ([a-z]\w+)(.*)$', re.MULTILINE)
+COMMAND = re.compile(r'^(?:.*&& )?(?:deeplab |python deeplab/)([a-z]\w+)(?:\.py)?(.*)$', re.MULTILINE)
 BLOCK = re.compile(r'```sh\n(.*?)```', re.DOTALL)
 
 
