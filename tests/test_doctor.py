@@ -201,6 +201,7 @@ def test_suggestion_follows_the_memory(tmp_path, monkeypatch):
     assert '--list_folder=' in large.lines[0]
     assert large.lines[0].startswith('deeplab build_folder_data') and '--dataset=' not in large.lines[2]
     assert '--fine_tune_batch_norm=false' in large.lines[2]
+    assert '--preset=' not in large.lines[2]  # it would replace the description beside the records by that of VOC
     for line in large.lines:
         _, program, *words = shlex.split(line)
         cli.options_of(program, [word for word in words if 'dataset.json' not in word])  # the flags exist

@@ -79,7 +79,7 @@ def suggest(data: Data, directory: str, dataset: str | None, is_uneven: bool) ->
         'dataset_dir': directory if data.source.is_records or data.source.is_described else _RECORDS,
         'train_split': data.train,
         'train_logdir': 'logs/train',
-        'preset': _INITIAL,
+        'model_variant': 'mobilenet_v2',  # of _INITIAL, whose preset would set --dataset, too
         'tf_initial_checkpoint': f'{_CHECKPOINTS}/{catalog.get(_INITIAL).folder}',
         'initialize_last_layer': 'false',
         'output_stride': str(stride),
