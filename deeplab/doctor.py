@@ -17,6 +17,7 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
 
 import dataclasses
 import json
+import math
 import os
 import tempfile
 from typing import Any
@@ -91,7 +92,9 @@ def run(options: DoctorOptions) -> Result:
     data = examine(options)
     findings = find(data)
     suggested, has_description = _suggestion(data, findings, options)
-    outcome = Outcome(options.data, data, findings, _class_table(data), suggested, has_description)
+    is_repairable = options.fix is None and any(finding.repair for finding in findings)
+    repair = suggestion.repair_line(options) if is_repairable else ''
+    outcome = Outcome(options.data, data, findings, _class_table(data), suggested, has_description, repair)
     if options.fix is not None:
         outcome = _with_copy(outcome, options, options.fix)
     with files.written_whole(path) as stream:
@@ -170,14 +173,14 @@ def _largest_class(counts: np.ndarray, ignore_label: int) -> int:
 
 
 def find(data: Data) -> tuple[Finding, ...]:
-    """Returns the findings of all rules in order of harm."""
+    """Returns the findings of all rules in order of harm: by severity; then whole splits before the most samples."""
     found = [
         *file_rules.check(data),
         *split_rules.check(data),
         *label_rules.check(data),
         *agreement_rules.check(data),
     ]
-    return tuple(sorted(found, key=lambda finding: (SEVERITIES.index(finding.severity), -finding.count)))
+    return tuple(sorted(found, key=lambda finding: (SEVERITIES.index(finding.severity), -(finding.count or math.inf))))
 
 
 def _in_folder(path: str, suffix: str) -> str:
@@ -195,7 +198,10 @@ def _check_writable(field: str, path: str) -> None:
 
 
 def _class_table(data: Data) -> list[dict[str, Any]]:
-    """Returns the frequencies of the classes in the training split, and the weights that follow; [] without it."""
+    """Returns the frequencies of the classes in the training split, and the weights that follow; [] without it.
+
+    If the number of classes is assumed, ids that do not occur are left out.
+    """
     facts = data.splits.get(data.train)
     if facts is None:
         return []
@@ -214,4 +220,5 @@ def _class_table(data: Data) -> list[dict[str, Any]]:
             'label_weight': float(weights[i]),
         }
         for i in range(num_classes)
+        if pixels[i] or not data.is_assumed
     ]

@@ -102,6 +102,11 @@ def test_a_contradiction_is_named(sources):
     assert values['dataset'] == 'camvid'
     (warning,) = values.warnings
     assert 'dataset.yaml' in warning and 'num_classes 3, not 11' in warning and '--dataset is used' in warning
+    preset = [f'--dataset_dir={sources[1]}', '--preset=mobilenetv2_coco_voc_trainaug']
+    assert cli.parse_flags(cli.find_program('train'), [*preset, '--train_logdir=a'])['dataset'].endswith('dataset.yaml')
+    words = [*preset, '--checkpoint_dir=a', '--eval_logdir=b']  # which runs the network of the preset
+    evaluated = cli.parse_flags(cli.find_program('eval'), words)
+    assert evaluated['dataset'] == 'pascal_voc_seg' and 'num_classes 3, not 21' in evaluated.warnings[0]
     same = cli.parse_flags(
         cli.find_program('preview'), [f'--dataset_dir={sources[1]}', f'--dataset={sources[0] / "dataset.json"}']
     )

@@ -101,7 +101,7 @@ def test_listed_name_without_an_image(tmp_path):
     (folder / 'images/train2.jpg').unlink()
     found = [finding for finding in _examine(folder).findings if finding.rule == 'no_image']
     assert [finding.cases for finding in found] == [('train2',)]
-    assert found[0].what.startswith('1 of 4 samples')
+    assert found[0].what.startswith("1 of 4 samples of split 'train' is listed")
 
 
 def test_incomplete_shards(tmp_path):
@@ -125,6 +125,30 @@ def test_without_a_number_of_classes_the_ids_tell(tmp_path, ids, advice):
     assert (advice or 'assumed from the ids') in result.report
 
 
+def test_an_id_behind_a_gap_and_the_command_that_repairs(tmp_path):
+    data = _clean()
+    data['train'][1][0] = data['train'][1][0][:-100]
+    data['val'][0][1] = files.png(np.where(_mask() == 2, 77, _mask()).astype(np.uint8))
+    folder = _write(tmp_path, data, IN_FILES)
+    result = _examine(folder, num_classes=None, eval_split='train')
+    (found,) = [finding for finding in result.findings if finding.rule == 'missing_classes']
+    assert 'Id 3 does not occur' in found.what and 'id 77 on 960 pixels' in found.what and 'num_classes=3' in found.fix
+    content = json.loads((tmp_path / 'found.json').read_text())
+    assert [row['id'] for row in content['classes']] == [0, 1, 2]
+    _, program, *words = shlex.split(content['repair_line'])
+    options = cli.options_of(program, words)
+    assert (options.data, options.eval_split, options.fix) == (str(folder), 'train', f'{tmp_path.name}_repaired')
+    assert content['repair_line'] in result.report
+
+
+def test_what_concerns_a_whole_split_comes_first(tmp_path):
+    data = _clean()
+    data['train'][1][0] = data['train'][1][0][:-100]
+    _masks(data, lambda ids: files.png(np.where(ids == 1, 255, 0).astype(np.uint8)), ['val'])
+    found = _examine(_write(tmp_path, data, IN_FILES)).findings
+    assert [finding.rule for finding in found if finding.severity == 'error'] == ['zero_and_255', 'corrupt']
+
+
 def test_uneven_and_thin_classes(tmp_path):
     data = _clean()
     line = _mask()
@@ -146,8 +170,8 @@ def test_splits_of_folders(tmp_path):
         folder = tmp_path / ('one' if inner == 'train' else 'other') / outer / inner
         folder.mkdir(parents=True)
         (folder / ('a.png' if 'masks' in (outer, inner) else 'a.JPG')).write_bytes(content)
-    assert 'Split train: 1 images in files' in _examine(tmp_path / 'one').report
-    assert 'Split val: 1 images in files' in _examine(tmp_path / 'other').report
+    assert 'Split train: 1 image in files' in _examine(tmp_path / 'one').report
+    assert 'Split val: 1 image in files' in _examine(tmp_path / 'other').report
 
 
 def test_folders_that_are_no_splits(tmp_path):
@@ -165,7 +189,7 @@ def test_folders_that_are_no_splits(tmp_path):
     (tmp_path / 'val.txt').write_text('./ulm/b.jpg\n')
     (tmp_path / 'classes.txt').write_text('road\nsky\n')
     result = _examine(tmp_path, fix=str(tmp_path / 'copy'))
-    assert 'Split train: 2 images' in result.report and 'Split val: 1 images' in result.report
+    assert 'Split train: 2 images' in result.report and 'Split val: 1 image ' in result.report
     assert not result.findings
     assert sorted(path.name for path in (tmp_path / 'copy/images').iterdir()) == ['a.jpg', 'a_train.jpg', 'b.jpg']
     assert not result.remaining

@@ -51,12 +51,13 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
         raise _usage_error(error) from error
     parsed = Values(values, words, program.flags, program.flag_names)
     log_files.level_of(parsed['stderrthreshold'])
+    is_dataset_given = 'dataset' in values and values['dataset'].present
     if 'preset' in values and parsed['preset']:
         _apply_preset(parsed['preset'], program, values)
     if 'recipe' in values and parsed['recipe']:
         recipes.apply(parsed['recipe'], values, parsed)
     _check_required(program, parsed)
-    _apply_description(program, values, parsed)
+    _apply_description(program, values, parsed, bool(is_dataset_given))
     _apply_run(program, values, parsed)
     return parsed
 
@@ -117,8 +118,12 @@ def _apply_run(program: Program, values: flags.FlagValues, parsed: Values) -> No
         parsed.notes.append(f'Flags from {file}, as they are not given: {" ".join(taken)}')
 
 
-def _apply_description(program: Program, values: flags.FlagValues, parsed: Values) -> None:
-    """Sets --dataset, unless it is given, to the description that lies beside the records; compares one that is."""
+def _apply_description(program: Program, values: flags.FlagValues, parsed: Values, is_given: bool) -> None:
+    """Sets --dataset, unless it is given, to the description that lies beside the records; compares one that is.
+
+    Where a training starts from a preset, the description replaces the data set of the preset; other programs run the
+    network of the preset, which has its classes.
+    """
     if not {'dataset', 'dataset_dir'} <= program.flags.keys():
         return
     folder = parsed.path('dataset_dir')
@@ -127,7 +132,8 @@ def _apply_description(program: Program, values: flags.FlagValues, parsed: Value
     path = description_file.beside(folder) if folder else None
     if path is None:
         return
-    if not values['dataset'].present:
+    only_starts_from_preset = 'tf_initial_checkpoint' in program.flags
+    if not is_given and (only_starts_from_preset or not values['dataset'].present):
         values['dataset'].value = path
         parsed.notes.append(f'Flag from the folder of the records, as it is not given: --dataset={path}')
     elif parsed.path('dataset') != path and (found := _differences(path, parsed.path('dataset'))):

@@ -15,6 +15,16 @@ LEFT_OUT = 'leaves these images out'
 _DESCRIPTION = 'the description of the data set'
 
 
+# Verbs of the rules in plural, and in singular.
+_OF_ONE = {'are': 'is', 'fit': 'fits', 'have': 'has', 'look': 'looks', 'seem': 'seems', 'show': 'shows'}
+
+
+def agreeing(number: int, phrase: str) -> str:
+    """Returns a phrase that begins with a verb in plural as it is said of so many things: 'has' or 'have a mask'."""
+    verb, space, rest = phrase.partition(' ')
+    return f'{_OF_ONE.get(verb, verb)}{space}{rest}' if number == 1 else phrase
+
+
 @dataclasses.dataclass(frozen=True)
 class Rule:
     """A rule.
@@ -22,7 +32,7 @@ class Rule:
     Attributes:
       name: its short name, in reports and files.
       severity: of its findings, one of `SEVERITIES`; the most severe if it depends.
-      what: what it finds; behind "3 of 40 images" for a rule about samples, else a phrase.
+      what: what it finds; behind "3 of 40 images" for a rule about samples, as a verb in plural; else a phrase.
       example: how data comes to break it.
       fix: what to do, without a full stop; '' where each finding says it.
       repair: what a repaired copy does; '' if nothing.
@@ -79,7 +89,7 @@ _OF_FILES = (
     Rule(
         'no_image',
         HARMFUL,
-        'are listed, but have no image',
+        'are listed without an image',
         'train.txt names 0012, and there is no images/0012.jpg',
         'Add the images, or remove the names from the list',
         'leaves these names out',
@@ -89,8 +99,8 @@ _OF_FILES = (
         HARMFUL,
         'have no mask',
         'images/0012.jpg without masks/0012.png',
-        'Such a split can be visualized (without error maps), but neither trained on nor evaluated: add the masks, '
-        'which have the names of their images',
+        'Add masks with the names of the images (without masks, a split can be visualized without error maps, but '
+        'neither trained on nor evaluated)',
         LEFT_OUT,
     ),
     Rule(
@@ -159,7 +169,7 @@ _OF_PIXELS = (
         'have a mask in color (RGB), but a mask is one channel of class ids',
         'the export of a labeling tool that shows class 1 as (128, 0, 0)',
         'Map each color to its id, for example by --colors of deeplab build_folder_data, and save the masks as PNG of '
-        'one channel; of equal channels keep one',
+        'one channel; if its channels are equal, keep one of them',
         'maps colors to ids by --colors or by the palette of --dataset; keeps one of equal channels',
     ),
     Rule(
@@ -245,7 +255,7 @@ _OF_PIXELS = (
     Rule(
         'cmyk',
         WARNING,
-        'are CMYK, and their colors differ when they are read as RGB',
+        'are CMYK, whose colors differ when they are read as RGB',
         'a JPEG made for print',
         'Convert them to RGB',
         'converts them to RGB, as PNG',
@@ -253,7 +263,7 @@ _OF_PIXELS = (
     Rule(
         'blank',
         WARNING,
-        'show one color, but have a mask with classes',
+        'show one color, although the mask has several classes',
         'a black frame at the start of a video',
         'Remove them, or find the right images',
         LEFT_OUT,
@@ -277,7 +287,7 @@ _OF_PIXELS = (
     Rule(
         'gray',
         NOTE,
-        'are gray and become RGB with equal channels',
+        'are gray, which is read as RGB with equal channels',
         'X-ray images',
         'If all images are gray, set "image_channels": 1 in the description of the data set',
         builds_again=False,

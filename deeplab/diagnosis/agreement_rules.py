@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from deeplab.datasets.data_rules import agreeing
 from deeplab.diagnosis import appearance
 from deeplab.diagnosis.edges import Agreement
 from deeplab.diagnosis.facts import Case, Look, Measured
-from deeplab.diagnosis.findings import Data, Finding
+from deeplab.diagnosis.findings import Data, Finding, counted
 
 # A split is moved if the mean agreement of its images grows so much, and so surely, by a shift of so many steps.
 _FEWEST_IMAGES = 4
@@ -36,8 +37,9 @@ def check(data: Data) -> Iterator[Finding]:
         else:
             misplaced += [(split, case) for case in _misplaced(facts.looks)]
     if misplaced:
-        what = f'{len(misplaced)} masks follow the edges of their images better when they are moved or mirrored, or not'
-        yield data.found('misplaced', '', f'{what} at all.', cases=misplaced)
+        number = len(misplaced)
+        what = f'{counted(number, "mask")} would fit the edges in the image better if moved or mirrored, or '
+        yield data.found('misplaced', '', f'{what}{agreeing(number, "fit no edges")}.', cases=misplaced)
     yield from _exchanged(data)
 
 
@@ -109,5 +111,6 @@ def _exchanged(data: Data) -> Iterator[Finding]:
             text = f'{look.name}: {data.class_text(found.one)} and {data.class_text(found.other)}'
             cases.append((split, Case(text, look.number)))
     if cases:
-        what = f'{len(cases)} images seem to have two classes exchanged, judging by the colors in the other images.'
+        said = agreeing(len(cases), 'seem to have two classes exchanged, judging by the colors in other images')
+        what = f'{counted(len(cases), "image")} {said}.'
         yield data.found('exchanged', '', what, cases=cases)

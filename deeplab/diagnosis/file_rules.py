@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from deeplab.datasets.data_rules import RULES
-from deeplab.diagnosis.findings import Data, Finding
+from deeplab.datasets.data_rules import RULES, agreeing
+from deeplab.diagnosis.facts import KEPT
+from deeplab.diagnosis.findings import Data, Finding, counted
 from deeplab.wording import option
 
 _BY_LABEL_RULES = ('ids',)  # which look at all masks of a split together
@@ -21,7 +22,8 @@ def check(data: Data) -> Iterator[Finding]:
             is_solved = rule.solved_by_builders and not data.source.is_records
             if not count or is_solved or name in _BY_LABEL_RULES or _is_declared(data, name):
                 continue
-            what = f"{count} of {facts.samples} samples of split '{split}' {rule.what.format(**values)}."
+            among = counted(facts.samples, 'sample')
+            what = f"{count:,} of {among} of split '{split}' {agreeing(count, rule.what.format(**values))}."
             if name == 'shards':
                 what = f"The shards of split '{split}' are not complete."
             cases = [(split, case) for case in facts.cases[name]]
@@ -40,10 +42,11 @@ def _is_declared(data: Data, name: str) -> bool:
 
 def _unused(data: Data) -> Iterator[Finding]:
     """Yields notes about files that no split uses."""
-    for name, group, what in (
-        ('unused_masks', data.source.unused_masks, 'masks have no image.'),
-        ('unlisted', data.source.unlisted, 'images with masks are in no list.'),
+    for name, group, noun, what in (
+        ('unused_masks', data.source.unused_masks, 'mask', 'have no image'),
+        ('unlisted', data.source.unlisted, 'image', 'are in no list'),
     ):
         if group:
-            found = data.found(name, '', f'{len(group)} {what}')
-            yield dataclasses.replace(found, count=len(group), cases=group[:100])
+            number = len(group)
+            found = data.found(name, '', f'{counted(number, noun)} {agreeing(number, what)}.')
+            yield dataclasses.replace(found, count=number, cases=group[:KEPT])

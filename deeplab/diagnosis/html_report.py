@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from deeplab.datasets.data_rules import HARMFUL, RULES, SEVERITIES
 from deeplab.diagnosis import case_pictures
-from deeplab.diagnosis.findings import Data, Finding
+from deeplab.diagnosis.findings import Data, Finding, counted
 from deeplab.diagnosis.outcome import Outcome
 from deeplab.errors import DataError
 from deeplab.utils.html_page import base_style, policy, text, webp
@@ -39,7 +39,7 @@ def render(outcome: Outcome) -> str:
     }
     used = {key: title for key, title in _SECTIONS.items() if bodies[key]}
     style = base_style() + (_FOLDER / 'style.css').read_text('utf-8')
-    counts = ', '.join(f'{_number(outcome.findings, severity)} {severity}s' for severity in SEVERITIES)
+    counts = ', '.join(counted(_number(outcome.findings, severity), severity) for severity in SEVERITIES)
     parts = {
         'policy': policy([], [style]),
         'title': text(f'Data set {outcome.name}'),
@@ -66,7 +66,7 @@ def _splits(data: Data) -> Iterator[str]:
         sizes = ', '.join(f'{height} x {width}' for (height, width), _ in facts.sizes.most_common(3))
         more = f' and {len(facts.sizes) - 3} more sizes' if len(facts.sizes) > 3 else ''
         yield (
-            f'Split {name}: {facts.images} images of {sizes}{more} pixels (height x width).'
+            f'Split {name}: {counted(facts.images, "image")} of {sizes}{more} pixels (height x width).'
             if sizes
             else (f'Split {name}: no image that can be read.')
         )
@@ -121,7 +121,7 @@ def _repairs(outcome: Outcome) -> Iterator[str]:
     repairs = outcome.repairs
     if repairs is None:
         return
-    kept = ', '.join(f'{len(names)} images of split {split}' for split, names in repairs.splits.items())
+    kept = ', '.join(f'{counted(len(names), "image")} of split {split}' for split, names in repairs.splits.items())
     yield f'<p>{text(repairs.folder)} has {text(kept)}.</p><ul>'
     for rule, count in repairs.done.most_common():
         yield f'<li>{count} repaired by rule {text(rule)}: {text(RULES[rule].repair)}.</li>'
@@ -165,10 +165,16 @@ def _classes(outcome: Outcome) -> Iterator[str]:
 
 def _commands(outcome: Outcome) -> Iterator[str]:
     """Yields the suggested command lines."""
+    if outcome.repair_line:
+        yield f'<p>To write a repaired copy:</p>{_command(outcome.repair_line)}'
     if outcome.suggestion is not None:
-        for line in outcome.suggestion.lines:  # a word does not break behind the dashes of a flag
-            words = ' '.join(f'<span>{text(word)}</span>' for word in line.split(' '))
-            yield f'<pre>{words}</pre>'
+        yield '<p>To train and evaluate:</p>'
+        yield from map(_command, outcome.suggestion.lines)
+
+
+def _command(line: str) -> str:
+    """Returns a command line, in which no word breaks behind the dashes of a flag."""
+    return f'<pre>{" ".join(f"<span>{text(word)}</span>" for word in line.split(" "))}</pre>'
 
 
 def _examples(data: Data) -> Iterator[str]:

@@ -11,7 +11,7 @@ from deeplab.datasets import label_checks
 from deeplab.datasets.data_rules import HARMFUL, WARNING
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.diagnosis.facts import Measured
-from deeplab.diagnosis.findings import SHOWN, Data, Finding, build_again
+from deeplab.diagnosis.findings import SHOWN, Data, Finding, build_again, counted
 from deeplab.wording import option
 
 _FEWEST_BETWEEN = 3  # ids that interpolation has made
@@ -104,8 +104,11 @@ def _histogram(data: Data, split: str, facts: Measured) -> Iterator[Finding]:
         return
     only = _only_evaluated_ids(data)
     present = np.where(np.isin(np.arange(len(pixels)), only), 1, pixels)  # those are a finding of their own
-    for line in label_checks.missing(descriptor, present, facts.images, f"split '{split}'"):
-        yield data.found('missing_classes', split, line)
+    if gap := _gap(data):
+        yield gap
+    else:
+        for line in label_checks.missing(descriptor, present, facts.images, f"split '{split}'"):
+            yield data.found('missing_classes', split, line)
     if not histogram.ignored_pixels:
         yield data.found(
             'nothing_ignored',
@@ -114,6 +117,25 @@ def _histogram(data: Data, split: str, facts: Measured) -> Iterator[Finding]:
             'This is fine if every pixel is labeled with certainty; else give it to borders and unclear objects.',
         )
     yield from _uneven(data, split, pixels)
+
+
+def _gap(data: Data) -> Finding | None:
+    """Returns the finding that larger ids occur behind one that does not, if the number of classes is only assumed."""
+    counts = sum((facts.counts for facts in data.splits.values()), np.zeros(256, np.int64))
+    counts[data.descriptor.ignore_label] = 0
+    present = np.flatnonzero(counts).tolist()
+    gap = int(np.flatnonzero(counts == 0)[0]) if data.is_assumed and len(present) < 256 else 0
+    larger = [i for i in present if i > gap]
+    if gap < 2 or not larger:
+        return None
+    shown = _list([f'id {i} on {counted(int(counts[i]), "pixel")}' for i in larger])
+    return data.found(
+        'missing_classes',
+        data.train,
+        f'Id {gap} does not occur in the masks, but larger ids do: {shown}.',
+        f'If id {gap - 1} is the last class, run the doctor again with {option("DoctorOptions.num_classes", gap)}, '
+        'which names the masks with larger ids. If these are classes, number the classes without gaps.',
+    )
 
 
 def _uneven(data: Data, split: str, pixels: np.ndarray) -> Iterator[Finding]:
@@ -143,8 +165,8 @@ def _only_evaluated(data: Data) -> Iterator[Finding]:
         yield data.found(
             'only_evaluated',
             f'{data.train}, {data.evaluated}',
-            f"{len(names)} classes occur in split '{data.evaluated}', but not in split '{data.train}': {_list(names)}. "
-            'Their IoU will be 0, which lowers the mean IoU.',
+            f"Classes in split '{data.evaluated}' that split '{data.train}' does not have: {_list(names)}. Their IoU "
+            'will be 0, which lowers the mean IoU.',
             build_again(data, f"Move images with these classes to '{data.train}'"),
         )
 

@@ -24,6 +24,7 @@ class Outcome:
       table: name, frequencies and weight of each class in the split to train on; [] without it.
       suggestion: what suits the data, or the repaired copy if there is one; None without a split to train on.
       has_description: whether the suggested command lines need no further description of the data set.
+      repair_line: the command that writes a repaired copy; '' if there is one, or nothing to repair.
       repairs: what was done in the repaired copy; None if none was made.
       remaining: the findings in that copy.
     """
@@ -34,6 +35,7 @@ class Outcome:
     table: list[dict[str, Any]]
     suggestion: Suggestion | None
     has_description: bool
+    repair_line: str = ''
     repairs: Repairs | None = None
     remaining: tuple[Finding, ...] = ()
 
@@ -45,6 +47,7 @@ class Outcome:
             'findings': [dataclasses.asdict(finding) for finding in self.findings],
             'num_classes': self.data.descriptor.num_classes,
             'classes': self.table,
+            'repair_line': self.repair_line,
             'suggestion': self.suggestion and dataclasses.asdict(self.suggestion),
         }
         if self.repairs is not None:

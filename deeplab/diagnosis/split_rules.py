@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from deeplab.datasets.data_rules import agreeing
 from deeplab.diagnosis.facts import Case, Look
-from deeplab.diagnosis.findings import Data, Finding, build_again
+from deeplab.diagnosis.findings import Data, Finding, build_again, counted
 from deeplab.utils import crop_sizes
 
 _SIMILAR = 0.97  # correlation of the gradients of two thumbnails
@@ -56,10 +57,11 @@ def _repeated(data: Data, name: str, looks: Sequence[Look]) -> Iterator[Finding]
     cases = []
     for look in looks:
         if look.digest in first:
-            cases.append((name, Case(f'{look.name} is {first[look.digest].name}', look.number)))
+            cases.append((name, Case(f'{look.name} is a copy of {first[look.digest].name}', look.number)))
         first.setdefault(look.digest, look)
     if cases:
-        what = f"{len(cases)} images of split '{name}' are in it more than once, with the same bytes."
+        said = agreeing(len(cases), 'are in it more than once, with the same bytes')
+        what = f"{counted(len(cases), 'image')} of split '{name}' {said}."
         yield data.found('repeated', name, what, cases=cases)
 
 
@@ -73,19 +75,24 @@ def _shared(data: Data, one: str, other: str) -> Iterator[Finding]:
         yield data.found(
             'overlap',
             where,
-            f"{len(exact)} images of split '{other}' are also in split '{one}', with the same bytes: metrics on them "
-            'do not show how well the network does on other images.',
-            cases=[(other, Case(f'{b.name} is {a.name}', b.number)) for a, b in exact],
+            f"{counted(len(exact), 'image')} of split '{other}' {agreeing(len(exact), 'are')} also in split '{one}', "
+            'with the same bytes: metrics on them do not show how well the network does on other images.',
+            cases=[(other, Case(_copy(b, a), b.number)) for a, b in exact],
         )
     pairs = [(first[i], second[j]) for i, j in _similar_looks(first, second) if second[j].digest not in known]
     if pairs:
         yield data.found(
             'similar',
             where,
-            f"{len(pairs)} images of split '{other}' look almost like one in split '{one}', such as frames of one "
-            'video: metrics on them are too optimistic.',
+            f"{counted(len(pairs), 'image')} of split '{other}' {agreeing(len(pairs), 'look')} almost like one in "
+            f"split '{one}', as frames of one video do: metrics on them are too optimistic.",
             cases=[(other, Case(f'{b.name} looks like {a.name}', b.number)) for a, b in pairs],
         )
+
+
+def _copy(look: Look, other: Look) -> str:
+    """Returns an image and the one that it is a copy of, which may have its name in another split."""
+    return look.name if look.name == other.name else f'{look.name} is a copy of {other.name}'
 
 
 def _inconsistent(data: Data) -> Iterator[Finding]:
@@ -97,7 +104,7 @@ def _inconsistent(data: Data) -> Iterator[Finding]:
         for look in looks:
             other = seen.setdefault(look.digest, look)
             if other.mask_digest and look.mask_digest and _differ(other, look, 1):
-                cases.append((name, Case(f'{look.name} is {other.name}', look.number)))
+                cases.append((name, Case(_copy(look, other), look.number)))
         followed = [(looks[i], looks[i + 1]) for i, is_alike in enumerate(_alike_in_order(looks)) if is_alike]
         cases += [
             (name, Case(f'{b.name} looks like {a.name}', b.number))
@@ -105,7 +112,8 @@ def _inconsistent(data: Data) -> Iterator[Finding]:
             if a.digest != b.digest and _differ(a, b, _LEAST_AGREEMENT)
         ]
     if cases:
-        what = f'{len(cases)} images have a mask that differs from that of the same or almost the same image.'
+        said = agreeing(len(cases), 'have a mask that differs from that of the same image, or of one that looks alike')
+        what = f'{counted(len(cases), "image")} {said}.'
         yield data.found('inconsistent', '', what, cases=cases)
 
 
@@ -143,8 +151,8 @@ def _large_images(data: Data) -> Iterator[Finding]:
         yield data.found(
             'large_images',
             name,
-            f"{count} images of split '{name}' are larger than the default crop size {_DEFAULT_CROP},{_DEFAULT_CROP}: "
-            f'the largest sides are {text}.',
+            f"{counted(count, 'image')} of split '{name}' {agreeing(count, 'are')} larger than the default crop size "
+            f'{_DEFAULT_CROP},{_DEFAULT_CROP}: the largest sides are {text}.',
             f'Evaluate with --eval_crop_size={crop[0]},{crop[1]}, since evaluation does not crop, or in '
             'windows with --window, or make the images smaller.'
             if is_evaluated

@@ -1,14 +1,17 @@
-"""The command lines that suit a data set and the memory of this machine."""
+"""The command lines that suit a data set and the memory of this machine, and the one that repairs it."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import shlex
 
 import numpy as np
 
+from deeplab.datasets import description_file
 from deeplab.diagnosis.findings import Data
 from deeplab.diagnosis.label_rules import label_weights
+from deeplab.options import DoctorOptions
 from deeplab.utils import crop_sizes, memory
 from deeplab.zoo import catalog
 
@@ -25,6 +28,8 @@ _FEWEST_FOR_STATISTICS = 12  # images in a batch whose statistics batch norm can
 _INITIAL = 'mobilenetv2_coco_voc_trainaug'
 _CHECKPOINTS = 'checkpoints'
 _RECORDS = 'records'
+# Options of the doctor that do not matter to a repaired copy, and the one that is named without a flag.
+_NOT_REPEATED = ('data', 'output', 'html', 'fix')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,6 +121,17 @@ def _building(data: Data, dataset: str | None) -> list[str]:
         flags['list_folder'] = source.list_folder
     flags |= {'dataset': dataset} if dataset else {'num_classes': str(data.descriptor.num_classes)}
     return [_line('build_folder_data', {**flags, 'output_dir': _RECORDS})]
+
+
+def repair_line(options: DoctorOptions) -> str:
+    """Returns the command that writes a repaired copy of the data set, into the current folder."""
+    folder = os.path.basename(os.path.abspath(description_file.folder_of(options.data)))
+    flags = {
+        field.name: str(value)
+        for field in dataclasses.fields(options)
+        if field.name not in _NOT_REPEATED and (value := getattr(options, field.name)) != field.default
+    }
+    return _line(f'doctor {shlex.quote(options.data)}', {**flags, 'fix': f'{folder}_repaired'})
 
 
 def _line(program: str, flags: dict[str, str]) -> str:

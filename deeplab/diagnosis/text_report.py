@@ -12,7 +12,7 @@ from deeplab.datasets import description_file
 from deeplab.datasets.data_rules import HARMFUL, RULES, SEVERITIES
 from deeplab.diagnosis import label_rules
 from deeplab.diagnosis.facts import Measured
-from deeplab.diagnosis.findings import SHOWN, Data, Finding
+from deeplab.diagnosis.findings import SHOWN, Data, Finding, counted
 from deeplab.diagnosis.outcome import Outcome
 from deeplab.diagnosis.repaired_copy import LOG, Repairs
 from deeplab.diagnosis.suggestion import Suggestion
@@ -33,7 +33,7 @@ def lines(outcome: Outcome, path: str, page: str | None = None) -> Iterator[str]
     data, findings, table, suggested = outcome.data, outcome.findings, outcome.table, outcome.suggestion
     kind = 'records' if data.source.is_records else 'files'
     for name, facts in data.splits.items():
-        yield f'Split {name}: {facts.images} images in {kind}, {_sizes(facts)}'
+        yield f'Split {name}: {counted(facts.images, "image")} in {kind}, {_sizes(facts)}'
     if data.is_assumed:
         yield (
             f'Classes: {data.descriptor.num_classes}, assumed from the ids in the masks; give '
@@ -51,13 +51,15 @@ def lines(outcome: Outcome, path: str, page: str | None = None) -> Iterator[str]
             yield f'   Fix: {finding.fix}'
         if finding.repair and outcome.repairs is None:
             yield f'   {option("DoctorOptions.fix")} {finding.repair}.'
+    if outcome.repair_line:
+        yield from ['', 'To write a repaired copy:', f'  {outcome.repair_line}']
     last = findings if outcome.repairs is None else outcome.remaining
     if suggested:
         yield from ['', *_suggestion_lines(data, suggested, _number(last, HARMFUL) > 0, outcome.has_description)]
     yield ''
     if outcome.repairs is not None:
         yield from _repair_lines(outcome, outcome.repairs)
-    counts = ', '.join(f'{_number(last, severity)} {severity}s' for severity in SEVERITIES)
+    counts = ', '.join(counted(_number(last, severity), severity) for severity in SEVERITIES)
     where = '' if outcome.repairs is None else f' in {outcome.repairs.folder}'
     result = 'Faults found' if _number(last, HARMFUL) else 'No faults found'
     pages = '' if page is None else f' and {page}'

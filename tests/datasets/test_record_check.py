@@ -85,7 +85,7 @@ def test_ids_outside_the_classes_are_named(tmp_path):
     label[1, 0] = 200
     dataset = dataset_of(tmp_path, [files.record(0)], [files.record(1), files.record(2, label=files.png(label))])
     assert message(dataset, 3, 255) == (
-        "1 of 3 records of split 'train' have a mask with ids that are neither among the 3 classes (0 to 2) nor "
+        "1 of 3 records of split 'train' has a mask with ids that are neither among the 3 classes (0 to 2) nor "
         "ignore_label 255: train-00001-of-00002.tfrecord, record 1, image 'image_2': id 7 on 5 pixels, id 200 on 1 "
         'pixels. Set num_classes or ignore_label in the description of the data set (name), or fix the masks.'
     )
@@ -107,7 +107,7 @@ def test_many_problems_are_counted_and_the_first_shown(tmp_path):
     bad = [files.record(seed, label=files.png(np.full((6, 8), 9, np.uint8))) for seed in range(5)]
     small = files.record(5, label=files.png(files.ids(3, 8)))
     text = message(dataset_of(tmp_path, [*bad, small]), 3, 255)
-    assert "1 of 6 records of split 'train' have a mask of another size than the image: " in text
+    assert "1 of 6 records of split 'train' has a mask of another size than the image: " in text
     assert "image 'image_5': image 6 x 8, mask 3 x 8. Resize the masks" in text
     assert "5 of 6 records of split 'train' have a mask with ids" in text
     assert "image 'image_2': id 9 on 48 pixels; and 2 more. Set num_classes" in text
@@ -116,21 +116,21 @@ def test_many_problems_are_counted_and_the_first_shown(tmp_path):
 
 def test_palette_and_color_masks(tmp_path):
     text = message(dataset_of(tmp_path, [files.record(0, label=files.palette_png(files.ids()))]), 3, 255)
-    assert 'have a mask with a palette, whose colors would be read as gray levels: train-0' in text
+    assert 'has a mask with a palette, whose colors would be read as gray levels: train-0' in text
     assert 'remove_gt_colormap' in text
     text = message(dataset_of(tmp_path, [files.record(0, label=files.png(files.pixels()))]), 3, 255)
     assert 'mask in color' in text and "ids: train-00000-of-00001.tfrecord, record 0, image 'image_0': RGB" in text
     deep = files.deep_png(np.ones((6, 8, 1), np.uint16))
-    assert 'have a mask of 16 bits: train' in message(dataset_of(tmp_path, [files.record(0, label=deep)]), 3, 255)
+    assert 'has a mask of 16 bits: train' in message(dataset_of(tmp_path, [files.record(0, label=deep)]), 3, 255)
 
 
 def test_a_split_without_masks(tmp_path):
     dataset = dataset_of(tmp_path, [files.record(0, label=None), files.record(1, label=None)])
     assert message(dataset, 3, 255) == (
         "2 of 2 records of split 'train' have no mask: train-00000-of-00001.tfrecord, record 0, image 'image_0'; "
-        "train-00000-of-00001.tfrecord, record 1, image 'image_1'. Such a split can be visualized (without error "
-        'maps), but neither trained on nor evaluated: add the masks, which have the names of their images, then build '
-        'the records again.'
+        "train-00000-of-00001.tfrecord, record 1, image 'image_1'. Add masks with the names of the images "
+        '(without masks, a split can be visualized without error maps, but neither trained on nor evaluated), then '
+        'build the records again.'
     )
     check_result = record_check.check(dataset, 3, 255, needs_labels=False)
     assert check_result.records.tolist() == [0, 1]
@@ -337,7 +337,7 @@ class TestImages:
     )
     def test_sixteen_bits_in_a_data_set_of_eight(self, tmp_path, channels, content):
         text = message(dataset_for(tmp_path, channels, 8, content), 3, 255, needs_labels=False)
-        assert 'have an image of 16 bits, but the data set has 8: train-' in text
+        assert 'has an image of 16 bits, but the data set has 8: train-' in text
         assert text.endswith('Set "image_bits": 16 in the description of the data set (name).')
 
     def test_png_files_that_have_always_lost_bits_are_worth_a_warning(self, tmp_path, caplog):

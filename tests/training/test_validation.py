@@ -412,6 +412,6 @@ class TestBadInput:
         files.write_split(pathlib.Path(data.directory), 'bare', [[files.record(label=None)]])
         chosen = options(data, tmp_path / 'log')
         chosen = dataclasses.replace(chosen, validation=dataclasses.replace(chosen.validation, split='bare'))
-        with pytest.raises(DataError, match='have no mask'):
+        with pytest.raises(DataError, match='has no mask'):
             train.run(chosen)
         assert not list((tmp_path / 'log').glob('*.index'))
