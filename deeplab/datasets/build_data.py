@@ -398,25 +398,21 @@ def _atomic(
             with open(temporaries[-1], 'w', encoding='utf-8') as stream:
                 yield _Build(build_journal.Writer(stream), names, finished)
     except OSError as error:
-        text = f"Cannot write '{error.filename or shards[0].path}': {error.strerror}."
+        text, fix = f"Cannot write '{error.filename or shards[0].path}': {error.strerror}.", 'Set'
         if error.errno in _FULL:
             items = [item for shard in shards if shard.path not in finished for item in shard.items]
-            text += _space(folder, split, items)
-        raise DataError(text) from None
+            text, fix = f'{text} {_space(folder, split, items)}', 'Free space, or set'
+        raise DataError(f'{text} {fix} another {option("BuilderOptions.output_dir")}.') from None
     finally:
         build_journal.remove_leftovers(folder, split)
 
 
 def _space(folder: str, split: str, items: Sequence[Item]) -> str:
-    """Returns how much space the records of files need, and how much there is."""
+    """Returns a sentence: how much space the records of files need, and how much is free."""
     paths = [item.image for item in items] + [item.label for item in items if item.label and item.source is None]
     needed = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
     free = shutil.disk_usage(folder).free
     return (
-        f" Split '{split}' needs about {_megabytes(needed)}; {_megabytes(free)} are free, now that what was begun is "
-        f'removed. Free space, or set another {option("BuilderOptions.output_dir")}.'
+        f"Split '{split}' needs about {max(needed / 1e6, 0.1):,.1f} MB; {free / 1e6:,.1f} MB are free, now that "
+        'unfinished files are removed.'
     )
-
-
-def _megabytes(size: int) -> str:
-    return f'{max(1, round(size / 1e6)):,} MB'

@@ -124,7 +124,9 @@ def test_a_full_disk_says_what_is_needed_and_nothing_is_left(tmp_path, monkeypat
         raise OSError(errno.ENOSPC, 'No space left on device')
 
     monkeypatch.setattr(build_data._Build, 'add', full)
-    with pytest.raises(DataError, match=r"No space left.* 'train' needs about 1 MB; [\d,]+ MB are free.*output_dir"):
+    with pytest.raises(
+        DataError, match=r"No space left.* 'train' needs about 0\.1 MB; [\d,]+\.\d MB are free.*output_dir"
+    ):
         build(items, tmp_path / 'out')
     assert not (tmp_path / 'out').exists()
 

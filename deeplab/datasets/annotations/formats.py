@@ -26,6 +26,7 @@ from deeplab.datasets.annotations.reading import Document, Format
 from deeplab.datasets.annotations.shapes import AnnotationSet
 from deeplab.errors import DataError
 from deeplab.utils.names import shown
+from deeplab.wording import option
 
 # The first that recognizes a file is taken. A new format needs its module, and a line here.
 FORMATS: tuple[Format, ...] = (
@@ -71,7 +72,8 @@ def read(path: str) -> AnnotationSet:
     if broken:
         more = f' And {len(broken) - _SHOWN} more.' if len(broken) > _SHOWN else ''
         count = f'{len(broken)} annotation files cannot be used. ' if len(broken) > 1 else ''
-        raise DataError(f'{count}{". ".join(broken[:_SHOWN])}.{more}')
+        fix = 'Export the annotations again, or remove what is broken.'
+        raise DataError(f'{count}{". ".join(broken[:_SHOWN])}.{more} {fix}')
     found = {name: annotations for name, annotations in found.items() if annotations.images}
     if not found:
         raise DataError(_nothing_known(path, unknown))
@@ -96,7 +98,8 @@ def _files(path: str) -> Iterator[str]:
         yield path
         return
     if not os.path.isdir(path):
-        raise DataError(f"The annotations '{shown(path)}' do not exist.")
+        fix = option('BuildFolderOptions.annotations')
+        raise DataError(f"The annotations '{shown(path)}' do not exist. Set {fix} to a file or folder.")
     for here, names in folders.walk(path):
         for name in names:
             if name.lower().endswith(_SUFFIXES) or name in _TABLES:

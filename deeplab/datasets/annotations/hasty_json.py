@@ -57,18 +57,16 @@ def _image(image: Mapping[str, Any], document: Document, left_out: collections.C
                 order = reading.number(label.get('z_index') or 0)
                 shapes.append(Shape(reading.text(label['class_name']), geometry, order))
     name, split = reading.text(image['image_name']), image.get('dataset_name')
-    folders = [os.path.join(document.folder, 'images'), document.folder]
-    names = (name,)
-    if isinstance(split, str) and split:
-        names = (f'{split}/{name}', name)
+    if not isinstance(split, str) or not split:
+        split = None
     return AnnotatedImage(
         document.path,
         f"image '{name}'",
-        names,
-        tuple(folders),
+        (name,) if split is None else (f'{split}/{name}', name),
+        (os.path.join(document.folder, 'images'), document.folder),
         reading.size(image.get('height'), image.get('width')),
         tuple(shapes),
-        split=split if isinstance(split, str) else None,
+        split=split,
     )
 
 

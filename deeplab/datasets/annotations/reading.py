@@ -109,7 +109,9 @@ def within(place: str) -> Iterator[None]:
         raise DataError(f"{place}: '{error.args[0]}' is missing") from None
     except binascii.Error as error:
         raise DataError(f'{place}: it is not base64: {error}') from None
-    except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+    except IndexError:
+        raise DataError(f'{place}: a value is missing') from None
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise DataError(f'{place}: a value has another form than in this format ({error})') from None
 
 

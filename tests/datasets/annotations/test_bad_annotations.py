@@ -144,6 +144,7 @@ def test_masks_of_a_wrong_size_in_other_formats(tmp_path):
         ('b.json', {'shapes': [], 'imagePath': '', 'imageHeight': -1, 'imageWidth': 5}, 'size -1 x 5'),
         ('label_classes.json', [{'png_index': 300, 'class_name': 'car'}], 'class 1: its value 300 is not from 0'),
         ('_classes.csv', 'Pixel Value, Class\n1, car\n1, road\n', 'class 2: its value 1 is that of an earlier'),
+        ('_classes.csv', 'Pixel Value, Class\n1\n', 'class 1: a value is missing'),
         ('b.json', exports._coco((0,), [{'id': 1, 'name': 'road'}, {'id': 2, 'name': 'car'}]), 'several formats'),
     ],
 )
@@ -158,7 +159,12 @@ def test_many_broken_files_are_counted(tmp_path):
     for number in range(5):
         exports.put(tmp_path / f'{number}.json', '')
     message = failure(tmp_path)
-    assert '5 annotation files cannot be used' in message and '2.json' in message and 'And 2 more' in message
+    assert (
+        '5 annotation files cannot be used' in message
+        and '2.json' in message
+        and 'And 2 more' in message
+        and 'Export' in message
+    )
 
 
 def test_unknown_formats(tmp_path):
