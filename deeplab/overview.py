@@ -27,13 +27,13 @@ SUMMARIES = {
     'eval_coco_format': 'Evaluate predictions in the COCO panoptic format: panoptic quality or parsing covering.',
     'report': 'Write an HTML page about one or more trainings: curves, metrics, confusion matrix, images.',
     'compare': 'Write an HTML page that compares checkpoints or exports on the same images.',
-    'export_model': 'Export a checkpoint as frozen graph, SavedModel, tflite, ONNX or OpenVINO, and prove it.',
+    'export_model': 'Export a checkpoint as frozen graph, SavedModel, tflite, ONNX or OpenVINO, and check it.',
     'convert_to_tflite': 'Convert a frozen graph to TensorFlow Lite, with the flags of the original.',
     'networks': 'List all networks with their numbers of parameters and multiply-adds.',
     'checkpoint': 'Show the variables of a checkpoint, the network it fits, and what a given network would restore.',
     'presets': 'List the published checkpoints, or show the flags for one of them.',
-    'download': 'Download a published checkpoint or a data set, or list those that there are.',
-    'benchmark': 'Measure speed and memory of a network on this machine: inference, training, what waits.',
+    'download': 'Download a published checkpoint or a data set, or list what can be downloaded.',
+    'benchmark': 'Measure speed and memory of inference and training on this machine, or of exports.',
     'server': 'Run the TensorFlow server of one machine in distributed training.',
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 from deeplab.cli import links
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, Group, UsageError
+from deeplab.overview import SUMMARIES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +20,6 @@ class Program:
     Attributes:
       name: its name, as in `deeplab NAME`.
       module: module of its `run(options)`; imported when the program runs.
-      summary: its description in the help, one sentence.
       example: flags of an example.
       groups: its flags.
       to_options: creates its options from the values of its flags.
@@ -34,7 +34,6 @@ class Program:
 
     name: str
     module: str
-    summary: str
     example: str
     groups: tuple[Group, ...]
     to_options: Callable[[Values], Any]
@@ -44,6 +43,11 @@ class Program:
     positional: str = ''
     begin: Callable[[Any], None] = lambda options: None
     prepare: Callable[[Sequence[str]], list[str]] = list
+
+    @property
+    def summary(self) -> str:
+        """Its description in the help, one sentence."""
+        return SUMMARIES[self.name]
 
     @property
     def flags(self) -> dict[str, Flag]:

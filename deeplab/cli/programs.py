@@ -62,7 +62,7 @@ from deeplab.cli.training_flags import (
 )
 from deeplab.cli.verify_options import verify_options
 from deeplab.cli.words import Flag, Group
-from deeplab.overview import SUMMARIES, TRAIN_EXAMPLE
+from deeplab.overview import TRAIN_EXAMPLE
 
 
 def _network_of_export() -> list[Flag]:
@@ -73,7 +73,6 @@ def _network_of_export() -> list[Flag]:
 TRAIN = Program(
     name='train',
     module='deeplab.train',
-    summary=SUMMARIES['train'],
     example=TRAIN_EXAMPLE,
     groups=(
         data_group('train', 'train'),
@@ -95,7 +94,6 @@ TRAIN = Program(
 _PREVIEW = Program(
     name='preview',
     module='deeplab.preview',
-    summary=SUMMARIES['preview'],
     example='--dataset_dir=tfrecord --train_crop_size=513,513 --rotation_degrees=10 --jitter_brightness=0.2',
     groups=(
         Group(
@@ -123,7 +121,6 @@ _PREVIEW = Program(
 _DATASETS = Program(
     name='datasets',
     module='deeplab.list_datasets',
-    summary=SUMMARIES['datasets'],
     example='tfrecord',
     groups=(
         Group(
@@ -153,7 +150,6 @@ _DATASETS = Program(
 _DOCTOR = Program(
     name='doctor',
     module='deeplab.doctor',
-    summary=SUMMARIES['doctor'],
     example='tfrecord --dataset=camvid',
     groups=(DOCTOR, REPAIR, *EVERY_PROGRAM),
     to_options=plain_options(options.DoctorOptions),
@@ -163,7 +159,6 @@ _DOCTOR = Program(
 _BENCHMARK = Program(
     name='benchmark',
     module='deeplab.benchmark',
-    summary=SUMMARIES['benchmark'],
     example='--model_variant=mobilenet_v2 --train_crop_size=513,513 --train_batch_size=8',
     groups=(BENCHMARK, *TRAIN.groups),
     to_options=benchmark_options,
@@ -174,7 +169,6 @@ _BENCHMARK = Program(
 _EVAL = Program(
     name='eval',
     module='deeplab.eval',
-    summary=SUMMARIES['eval'],
     example='--dataset_dir=tfrecord --checkpoint_dir=logs/train --eval_logdir=logs/eval --max_number_of_evaluations=1',
     groups=(
         data_group('eval', 'val', linked('eval_batch_size', 'EvalOptions.batch_size', 'Images per batch.')),
@@ -196,7 +190,6 @@ _EVAL = Program(
 _VERIFY = Program(
     name='verify',
     module='deeplab.verify',
-    summary=SUMMARIES['verify'],
     example='--preset=mobilenetv2_coco_voc_trainaug --dataset_dir=tfrecord',
     groups=(VERIFICATION, data_group('eval', 'val', VERIFY_BATCH_SIZE), NETWORK, HEAD, *EVERY_PROGRAM),
     to_options=verify_options,
@@ -206,7 +199,6 @@ _VERIFY = Program(
 _VIS = Program(
     name='vis',
     module='deeplab.vis',
-    summary=SUMMARIES['vis'],
     example='--dataset_dir=tfrecord --checkpoint_dir=logs/train --vis_logdir=logs/vis --max_number_of_iterations=1',
     groups=(
         data_group('vis', 'val', linked('vis_batch_size', 'VisOptions.batch_size', 'Images per batch.')),
@@ -227,7 +219,6 @@ _VIS = Program(
 _PREDICT = Program(
     name='predict',
     module='deeplab.predict',
-    summary=SUMMARIES['predict'],
     example='photos --checkpoint_dir=logs/train --output_dir=predictions',
     groups=(
         PREDICT_FILES,
@@ -247,7 +238,6 @@ _PREDICT = Program(
 _EVAL_COCO_FORMAT = Program(
     name='eval_coco_format',
     module='deeplab.evaluation.eval_coco_format',
-    summary=SUMMARIES['eval_coco_format'],
     example='--gt_json_file=gt.json --gt_folder=gt --pred_json_file=predicted.json --pred_folder=predicted',
     groups=(COCO_FILES, COCO_METRIC, COCO_OUTPUT, *EVERY_PROGRAM),
     to_options=plain_options(options.CocoFormatOptions),
@@ -256,7 +246,6 @@ _EVAL_COCO_FORMAT = Program(
 _REPORT = Program(
     name='report',
     module='deeplab.report',
-    summary=SUMMARIES['report'],
     example='logs/train --dataset_dir=tfrecord --output=report.html',
     groups=report_groups(
         'Log folder of a training, checkpoint or export; several are compared with the first', 'report.html'
@@ -269,7 +258,6 @@ _REPORT = Program(
 _COMPARE = Program(
     name='compare',
     module='deeplab.compare',
-    summary=SUMMARIES['compare'],
     example='logs/one logs/two --dataset_dir=tfrecord --output=compare.html',
     groups=report_groups(
         'Checkpoint, export, or log folder of a training; the others are compared with the first', 'compare.html'
@@ -282,7 +270,6 @@ _COMPARE = Program(
 _PRESETS = Program(
     name='presets',
     module='deeplab.presets',
-    summary=SUMMARIES['presets'],
     example='mobilenetv2_coco_voc_trainaug',
     groups=(
         Group(
@@ -301,7 +288,6 @@ _PRESETS = Program(
 _DOWNLOAD = Program(
     name='download',
     module='deeplab.download',
-    summary=SUMMARIES['download'],
     example='mobilenetv2_coco_voc_trainaug',
     groups=(
         Group(
@@ -331,7 +317,6 @@ _DOWNLOAD = Program(
 NETWORKS = Program(
     name='networks',
     module='deeplab.networks',
-    summary=SUMMARIES['networks'],
     example='--model_variant=xception_65 --atrous_rates=6,12,18 --decoder_output_stride=4',
     groups=(
         Group(
@@ -358,7 +343,6 @@ NETWORKS = Program(
 _CHECKPOINT = Program(
     name='checkpoint',
     module='deeplab.inspect_checkpoint',
-    summary=SUMMARIES['checkpoint'],
     example='logs/train/model.ckpt-30000 --against --model_variant=mobilenet_v2 --num_classes=21',
     groups=(
         Group(
@@ -405,7 +389,6 @@ _CHECKPOINT = Program(
 _DEMO = Program(
     name='demo',
     module='deeplab.demo.demo',
-    summary=SUMMARIES['demo'],
     example='--workdir=deeplab_demo',
     groups=(
         Group(
@@ -426,7 +409,6 @@ _DEMO = Program(
 _EXPORT = Program(
     name='export_model',
     module='deeplab.export_model',
-    summary=SUMMARIES['export_model'],
     example='--checkpoint_path=logs/train/model.ckpt-30000 --export_path=frozen_inference_graph.pb --output_stride=16',
     groups=(
         EXPORT_FILES,
@@ -448,7 +430,6 @@ _EXPORT = Program(
 _CONVERT = Program(
     name='convert_to_tflite',
     module='deeplab.convert_to_tflite',
-    summary=SUMMARIES['convert_to_tflite'],
     example='--quantized_graph_def_path=frozen_inference_graph.pb --output_tflite_path=model.tflite',
     groups=(CONVERSION_FILES, *EVERY_PROGRAM),
     to_options=plain_options(options.ConvertOptions),
@@ -458,7 +439,6 @@ _CONVERT = Program(
 _SERVER = Program(
     name='server',
     module='deeplab.server',
-    summary=SUMMARIES['server'],
     example='--job_name=ps --task=0 --ps_hosts=one:2222 --worker_hosts=one:2223,two:2223',
     groups=(
         Group(
