@@ -95,7 +95,8 @@ def _exists(prefix: str) -> bool:
 def check_path(path: str) -> str:
     """Returns the path of the checkpoint at `path`, as TensorFlow expects it: without the extension of a file.
 
-    For a folder it is the newest checkpoint in it, so that an unpacked archive can be given as it is.
+    For a folder it is the newest checkpoint in it, or in the only folder in it, so that an archive can be given as it
+    was unpacked.
 
     Raises:
       CheckpointError: if it is a folder without a checkpoint, one of a checkpoint's files, or does not exist.
@@ -106,7 +107,7 @@ def check_path(path: str) -> str:
             f"'{path}' is one of a checkpoint's files. Give the path of the checkpoint without the extension: {prefix}"
         )
     if os.path.isdir(path):
-        inside = newest(path)
+        inside = newest(path) or _newest_further_inside(path)
         if inside is None:
             raise CheckpointError(
                 f"There is no checkpoint in the folder '{path}'. A checkpoint consists of files such as "
@@ -119,6 +120,16 @@ def check_path(path: str) -> str:
             'PATH.data-00000-of-00001'
         )
     return path
+
+
+def _newest_further_inside(folder: str) -> str | None:
+    """Returns the newest checkpoint in the only folder in a folder; None if there is none."""
+    try:
+        with os.scandir(folder) as entries:
+            inner = [entry.path for entry in entries if entry.is_dir() and not entry.name.startswith('.')]
+    except OSError:
+        return None
+    return newest(inner[0]) if len(inner) == 1 else None
 
 
 def find(path: str) -> str:

@@ -73,6 +73,12 @@ class TestPaths:
         assert checkpoints.check_path(str(archive)) == str(archive / name)
         assert checkpoints.newest(str(archive)) == checkpoints.newest_whole(str(archive)) == str(archive / name)
         assert set(checkpoints.entries(f'{archive}/')) == {'a', 'global_step'}
+        (tmp_path / 'made' / 'cache').mkdir()
+        archive = archive.rename(tmp_path / 'made' / 'cache' / archive.name)  # as `deeplab download` unpacks it
+        assert checkpoints.check_path(str(archive.parent)) == str(archive / name)
+        (archive.parent / 'another').mkdir()
+        with pytest.raises(CheckpointError, match='There is no checkpoint in the folder'):
+            checkpoints.check_path(str(archive.parent))
 
     def test_restoring_from_a_folder(self, tmp_path):
         write(tmp_path, a=2.5)
