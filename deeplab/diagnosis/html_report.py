@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from deeplab.datasets.data_rules import HARMFUL, RULES, SEVERITIES
@@ -11,10 +10,10 @@ from deeplab.diagnosis import case_pictures
 from deeplab.diagnosis.findings import Data, Finding, counted
 from deeplab.diagnosis.outcome import Outcome
 from deeplab.errors import DataError
-from deeplab.utils.html_page import base_style, policy, text, webp
+from deeplab.utils import html_page
+from deeplab.utils.html_page import text, webp
 
 _FOLDER = pathlib.Path(__file__).parent / 'page'
-_PLACE = re.compile(r'\{\{(\w+)\}\}')
 _PICTURES = 6  # of a finding
 _MOST_PICTURES = 90  # of all findings
 _BY_BORDERS = ('shifted', 'misplaced')
@@ -38,13 +37,12 @@ def render(outcome: Outcome) -> str:
         'images': ''.join(_examples(outcome.data)),
     }
     used = {key: title for key, title in _SECTIONS.items() if bodies[key]}
-    style = base_style() + (_FOLDER / 'style.css').read_text('utf-8')
+    title = f'Data set {outcome.name}'
     counts = ', '.join(counted(_number(outcome.findings, severity), severity) for severity in SEVERITIES)
     parts = {
-        'policy': policy([], [style]),
-        'title': text(f'Data set {outcome.name}'),
+        'head': html_page.head('doctor', title, (_FOLDER / 'style.css').read_text('utf-8')),
+        'title': text(title),
         'result': text(f'{counts}. ' + ' '.join(_splits(outcome.data))),
-        'style': style,
         'sections': ''.join(f'<li><a href="#{key}">{title}</a></li>' for key, title in used.items()),
         'content': ''.join(
             f'<section id="{key}" aria-labelledby="{key}-title"><h2 id="{key}-title">{title}</h2>{bodies[key]}'
@@ -52,8 +50,7 @@ def render(outcome: Outcome) -> str:
             for key, title in used.items()
         ),
     }
-    template = (_FOLDER / 'template.html').read_text('utf-8')
-    return _PLACE.sub(lambda place: parts[place[1]], template)
+    return html_page.filled((_FOLDER / 'template.html').read_text('utf-8'), parts)
 
 
 def _number(findings: Iterable[Finding], severity: str) -> int:

@@ -64,12 +64,10 @@ def render(content: Mapping[str, Any], pictures: Iterable[Mapping[str, Any]], li
       pictures: data of each picture, which the page decodes when it is shown.
       library: the script of the charts (`charts_library`).
     """
-    style = html_page.base_style() + (_FOLDER / 'style.css').read_text('utf-8')
+    style = (_FOLDER / 'style.css').read_text('utf-8')
     script = '\n'.join((_FOLDER / name).read_text('utf-8') for name in _SCRIPTS)
     parts = {
-        'policy': html_page.policy([library, script], [style]),
-        'title': html_page.text(content['title']),
-        'style': style,
+        'head': html_page.head('report', content['title'], style, [library, script]),
         'content': as_json(content),
         'library': library,
         'script': script,

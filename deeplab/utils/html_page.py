@@ -1,4 +1,4 @@
-"""Common parts of the HTML files that programs write: style, security policy, text and pictures inside the file."""
+"""Common parts of the HTML files that programs write: head, style, security policy, text and pictures in the file."""
 
 from __future__ import annotations
 
@@ -7,23 +7,40 @@ import hashlib
 import html
 import io
 import pathlib
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from PIL import Image
 
 from deeplab.utils import names
 
-_STYLE = pathlib.Path(__file__).parent / 'page' / 'base.css'
+_FOLDER = pathlib.Path(__file__).parent / 'page'
+_PLACE = re.compile(r'\{\{(\w+)\}\}')
 _QUALITY = 82
 
 
-def base_style() -> str:
-    """Returns the style that all pages have: colors for light and dark screens, text, tables, cards."""
-    return _STYLE.read_text('utf-8')
+def head(program: str, title: str, style: str, scripts: Sequence[str] = ()) -> str:
+    """Returns the beginning of a page: all up to the link that skips to the element `main`.
+
+    Args:
+      program: the program that writes the page, such as 'report'.
+      title: as plain text.
+      style: inline style, in addition to the one that all pages have (colors for light and dark screens, text, tables,
+        cards).
+      scripts: inline scripts of the page, which its security policy allows.
+    """
+    style = (_FOLDER / 'base.css').read_text('utf-8') + style
+    parts = {'program': program, 'title': text(title), 'style': style, 'policy': _policy(scripts, [style])}
+    return filled((_FOLDER / 'head.html').read_text('utf-8'), parts)
 
 
-def policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
+def filled(template: str, parts: Mapping[str, str]) -> str:
+    """Returns a template with a part in place of each {{name}}."""
+    return _PLACE.sub(lambda place: parts[place[1]], template)
+
+
+def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
     """Returns the content security policy that allows exactly these scripts and styles, and pictures in the file.
 
     Args:
