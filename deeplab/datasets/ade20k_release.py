@@ -102,7 +102,7 @@ class ReleaseMasks:
     """Makes masks of classes of the files *_seg.png."""
 
     def __init__(self, path: str, class_map: Mapping[int, int] | None = None) -> None:
-        """Keeps where the classes are from.
+        """Keeps the mask and the source of the classes.
 
         Args:
           path: the mask.
@@ -112,7 +112,7 @@ class ReleaseMasks:
 
     @property
     def key(self) -> str:
-        """A text that differs for other classes of the indices."""
+        """Identifies the classes of the indices."""
         if self._map is not None:
             return f'ade20k release {sorted(self._map.items())}'
         try:
@@ -166,7 +166,7 @@ def names_of(path: str) -> dict[int, str]:
         try:
             text = content.decode('utf-8-sig')
         except UnicodeDecodeError:
-            text = content.decode('latin-1')  # so are some of them
+            text = content.decode('latin-1')  # the encoding of some files
         found: Any = json.loads(text)['annotation']['object']
         return {int(each['name_ndx']): _plain(str(each['name'])) for each in found}
     except (ValueError, KeyError, TypeError, RecursionError):

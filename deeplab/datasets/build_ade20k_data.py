@@ -77,7 +77,7 @@ def _items(split: str, image_folder: str, label_folder: str, options: BuildAde20
     others = build_data.other_formats(options.image_format, image_folder, label_folder)
     paths = [str(path) for path in folders.of_extensions(_visible(image_folder), options.image_format, others)]
     ending = f'.{options.image_format}'.lower()
-    if any(path.lower().endswith(ending) for path in paths):  # others without a mask are taken for something else
+    if any(path.lower().endswith(ending) for path in paths):  # others without a mask are no images of the data set
         paths = [path for path in paths if path.lower().endswith(ending) or label_of(path).is_file()]
     if not paths:
         hint = build_data.hint_format(image_folder, options.image_format)

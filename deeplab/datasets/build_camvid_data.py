@@ -151,7 +151,7 @@ def _source(options: BuildCamvidOptions, known: descriptor.DatasetDescriptor, fi
 
 
 def _has_colors_of_classes(content: bytes) -> bool:
-    """Returns whether all colors in a mask with a palette are those of classes; its indices mean nothing then."""
+    """Returns whether all colors in a mask with a palette are those of classes; if so, its indices are arbitrary."""
     with Image.open(io.BytesIO(content)) as image:
         found = image.convert('RGB').getcolors(maxcolors=256) or []
     known = {color for _, color, _ in CLASSES}

@@ -55,7 +55,7 @@ _KINDS = {
 
 
 def run(options: BuildCityscapesOptions) -> dict[str, Any]:
-    """Writes those of the splits of the chosen annotations whose images exist.
+    """Writes the splits of the chosen annotations whose images exist.
 
     These are train_fine, val_fine and test_fine, or else train_coarse and val_coarse. The test split may have no masks,
     because its masks are not public. All files are searched for before anything is written.

@@ -24,7 +24,7 @@ from deeplab.wording import option
 DEFAULT_NUM_SHARDS = 10
 IGNORED = 255
 _MASK_FOLDERS = ('annotations', 'stuffthingmaps', 'stuffthingmaps_trainval2017', '')
-_CONTIGUOUS = '_labelTrainIds'  # ends the names of masks of the 171 classes, as some toolkits convert them
+_CONTIGUOUS = '_labelTrainIds'  # end of the names of masks that some toolkits convert to the 171 classes
 
 
 def run(options: BuildCocoStuffOptions) -> dict[str, Any]:

@@ -26,8 +26,7 @@ from deeplab.datasets import (
     build_data,
     color_tables,
     descriptor,
-    file_pairs,
-    folder_splits,
+    folder_source,
     images,
     pairs,
     palettes,
@@ -111,11 +110,7 @@ def find_items(
     build_data.require_folder(options.mask_folder, 'BuildFolderOptions.mask_folder')
     if options.list_folder:
         build_data.require_folder(options.list_folder, 'BuildFolderOptions.list_folder')
-    found = file_pairs.find(options)
-    splits = folder_splits.split(list(found), options)
-    return {
-        split: [pairs.Item(*found[stem], name=stem, source=table) for stem in stems] for split, stems in splits.items()
-    }
+    return folder_source.find(options, table)
 
 
 def _find_annotated(options: BuildFolderOptions, given: Classes) -> tuple[Classes, dict[str, list[pairs.Item]]]:

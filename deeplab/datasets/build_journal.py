@@ -23,7 +23,7 @@ from deeplab.datasets.pairs import Item
 from deeplab.datasets.tally import Tally
 from deeplab.utils import documents, files
 
-_FORMAT = 1  # to be raised when the same inputs become other bytes
+_FORMAT = 1  # increase it when the same inputs become other bytes
 
 
 @dataclasses.dataclass(frozen=True)

@@ -34,7 +34,7 @@ _MOST_LABELS = 255
 
 @dataclasses.dataclass(frozen=True)
 class _Labels:
-    """What a configuration file says of the labels.
+    """The labels in a configuration file.
 
     Attributes:
       known: the description of the classes: those of the labels that are evaluated, in their order.

@@ -31,7 +31,7 @@ def new_ids(names_of_11: tuple[str, ...] | None) -> dict[str, int]:
 
 
 def plain(name: str) -> str:
-    """Returns a name as `new_ids` has it: files write the same class as Column_Pole or column pole."""
+    """Returns a name in the form of `new_ids`, since files spell the same class Column_Pole or column pole."""
     return ''.join(sign for sign in name.lower() if sign.isalnum())
 
 

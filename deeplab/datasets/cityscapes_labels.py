@@ -21,7 +21,7 @@ from deeplab.utils import documents
 IGNORED = 255
 _WITHOUT_ID = ('license plate',)  # such objects are not drawn
 _GROUP = 'group'  # ends the label of several objects that are outlined together, such as cargroup
-_LARGEST_SIDE = 1 << 15
+_LARGEST_SIDE = 1 << 14
 
 
 def train_id(label_id: int) -> int:
@@ -69,8 +69,11 @@ def drawn(annotation: Any) -> np.ndarray:
     if not isinstance(annotation, Mapping) or not isinstance(annotation.get('objects'), list):
         raise DataError("it has no list 'objects', so it is not an annotation of Cityscapes")
     sides = [annotation.get(name) for name in ('imgWidth', 'imgHeight')]
-    if not all(type(side) is int and 0 < side < _LARGEST_SIDE for side in sides):
-        raise DataError(f'its imgWidth and imgHeight are {sides[0]!r} and {sides[1]!r}; they must be positive numbers')
+    if not all(type(side) is int and 0 < side <= _LARGEST_SIDE for side in sides):
+        raise DataError(
+            f'its imgWidth and imgHeight are {sides[0]!r} and {sides[1]!r}; they must be whole numbers from 1 to '
+            f'{_LARGEST_SIDE}'
+        )
     image = Image.new('L', (sides[0], sides[1]), IGNORED)
     drawer = ImageDraw.Draw(image)
     for number, thing in enumerate(annotation['objects']):

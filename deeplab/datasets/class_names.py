@@ -1,4 +1,4 @@
-"""What the classes of a network mean: their names and colors."""
+"""Names and colors of the classes of a network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deeplab.wording import option
 
 @dataclasses.dataclass(frozen=True)
 class Classes:
-    """What the classes of a network mean.
+    """Names and colors of the classes of a network.
 
     Attributes:
       names: one for each class.
@@ -32,11 +32,11 @@ class Classes:
         return cls(tuple(str(number) for number in range(count)), palettes.bit_shift_palette(count))
 
 
-MOST_CLASSES = 256  # that a label of 8 bits can tell apart
+MOST_CLASSES = 256  # labels have 8 bits
 
 
 def classes_of(dataset: str | None, count: int | None, is_required: bool = False) -> Classes:
-    """Returns what `count` classes mean in a data set; numbers and default colors without one.
+    """Returns the names and colors of `count` classes in a data set; numbers and default colors without one.
 
     Args:
       dataset: name, module or file of the data set; None for none.

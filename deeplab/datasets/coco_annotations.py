@@ -74,7 +74,7 @@ def load(path: str, kind: str) -> Annotations:
 
 
 def _compact(found: dict[str, Any]) -> dict[str, Any]:
-    """Returns what is needed of an object; files of COCO have a million of them."""
+    """Returns the values of an object that are needed; files of COCO have a million objects."""
     if 'segments_info' in found:
         pairs = [(each['id'], each['category_id']) for each in found['segments_info']]
         return {'image_id': found['image_id'], 'file_name': str(found['file_name']), 'panoptic': pairs}
@@ -103,7 +103,7 @@ class Classes:
 
     @functools.cached_property
     def key(self) -> str:
-        """A text that differs for other classes."""
+        """Identifies the classes."""
         return f'{sorted(self.ids.items())} {self.rest}'
 
 
@@ -201,5 +201,5 @@ class InstanceMasks:
 
 
 def _depth(annotation: Mapping[str, Any]) -> tuple[bool, float]:
-    """Returns what orders annotations: crowds, whose outlines are rough, lie beneath all others."""
+    """Returns the sort key of an annotation: crowds, whose outlines are rough, lie beneath all others."""
     return not annotation['iscrowd'], -annotation['area']

@@ -63,7 +63,7 @@ class ColorTable:
 
     @property
     def key(self) -> str:
-        """A text that differs for other tables."""
+        """Identifies the table."""
         content = np.stack([self._codes, self._ids]).tobytes()
         return f'colors {self.with_palettes} {self.others} {mask_sources.digest(content)}'
 

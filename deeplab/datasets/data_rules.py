@@ -1,4 +1,4 @@
-"""The list of rules about data sets that `deeplab doctor` and the check before the first step have in common.
+"""Rules about data sets, shared by `deeplab doctor` and the check before the first step.
 
 Each entry has what a rule finds, why and how bad it is, an example, the fix, and what a repaired copy does about it.
 """

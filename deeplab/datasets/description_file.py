@@ -1,4 +1,4 @@
-"""The description of a data set that lies beside its records, so that their folder alone is enough to use them.
+"""Description files beside records, with which the folder of the records alone is enough to use them.
 
 It is a YAML file that is read without pyyaml: each key is followed by a JSON value. JSON files and all other YAML files
 are read, too.
@@ -24,7 +24,7 @@ _REMARK = '# The records in this folder. Programs read this file if --dataset is
 
 
 class SplitFacts(NamedTuple):
-    """What a description says of the records of a split.
+    """Facts in a description about the records of a split.
 
     Attributes:
       images: their number; None if unknown.
@@ -67,7 +67,7 @@ def folder_of(directory: str) -> str:
 
 
 def split_facts(path: str) -> dict[str, SplitFacts]:
-    """Returns what a description says of the records of each split; nothing if it is broken."""
+    """Returns the facts in a description about the records of each split; none if it is broken."""
     try:
         splits = documents.load(path).get('splits')
     except (documents.DocumentError, OSError, AttributeError):
@@ -82,7 +82,7 @@ def split_facts(path: str) -> dict[str, SplitFacts]:
 
 
 def differences(path: str, other: DatasetDescriptor) -> list[str]:
-    """Returns in which of its classes a description differs from a data set that is used instead of it.
+    """Returns the differences between the classes of a description and of a data set that is used in its place.
 
     Raises:
       OptionError: The description is invalid.
@@ -147,7 +147,7 @@ def write_folders(directory: str, description: DatasetDescriptor, folders: Mappi
 
 
 def _update(directory: str, path: str, splits: Mapping[str, SplitFacts]) -> str:
-    """Writes what is known of splits to a file that is no description, or that a builder wrote; returns its path."""
+    """Writes the facts about splits to a file that is no description, or that a builder wrote; returns its path."""
     try:
         if (there := beside(directory)) not in (None, path):
             return str(there)
@@ -172,7 +172,7 @@ def _write(path: str, content: Mapping[str, Any], splits: Mapping[str, SplitFact
 
 
 def _kept(path: str, directory: str) -> dict[str, SplitFacts]:
-    """Returns what an older description says of splits that are still there."""
+    """Returns the facts in an older description about splits that still exist."""
     there = set(storage.file_names(directory))
     return {name: facts for name, facts in split_facts(path).items() if any(f.startswith(f'{name}-') for f in there)}
 

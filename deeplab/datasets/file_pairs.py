@@ -70,7 +70,7 @@ def matched(split: str, image_folder: str, mask_folder: str, mask_suffix: str = 
 
 
 def named(stems: Sequence[str]) -> str:
-    """Returns at most ten names, separated by commas, and how many there are beside them."""
+    """Returns the first ten names, separated by commas, and the number of the others."""
     more = f' and {len(stems) - _SHOWN} more' if len(stems) > _SHOWN else ''
     return ', '.join(map(shown, stems[:_SHOWN])) + more
 

@@ -12,7 +12,7 @@ from deeplab.errors import DataError, OptionError
 from deeplab.options import BuildFolderOptions
 from deeplab.utils import documents, storage
 
-# The keys of a description by what they set in the options of build_folder_data.
+# The field of the options of build_folder_data that each key of a description sets.
 _FIELDS = {
     'images': 'image_folder', 'masks': 'mask_folder', 'mask_suffix': 'mask_suffix', 'lists': 'list_folder',
     'val_fraction': 'val_fraction', 'group_pattern': 'group_pattern', 'seed': 'seed',
@@ -103,6 +103,19 @@ def items(source: FolderSource, dataset: descriptor_lib.DatasetDescriptor) -> di
         table: color_tables.ColorTable | None = color_tables.load(options.colors, dataset.ignore_label)
     else:
         table = color_tables.of_palette(dataset.palette[: dataset.num_classes])
+    return find(options, table)
+
+
+def find(options: BuildFolderOptions, table: color_tables.ColorTable | None) -> dict[str, list[pairs.Item]]:
+    """Finds the images and masks of every split.
+
+    Args:
+      options: the folders.
+      table: colors of the masks; None for masks of ids alone.
+
+    Raises:
+      DataError: A list is missing or names an unknown image, or a file has no partner.
+    """
     found = file_pairs.find(options)
     splits = folder_splits.split(list(found), options)
     return {

@@ -29,7 +29,7 @@ _FOLDERS = {
 
 
 def known(name: str | None) -> str | None:
-    """Returns the split that a folder or a tool's split of this name is; None for any other name."""
+    """Returns the split that the name of a folder, or of a tool's split, stands for; None for other names."""
     return _FOLDERS.get((name or '').lower())
 
 
@@ -59,7 +59,7 @@ def split(
 
 
 def _by_names(stems: Sequence[str], names: Mapping[str, str | None]) -> dict[str, list[str]] | None:
-    """Returns the splits if every image has the name of one, and some are for training."""
+    """Returns the splits if every image has the name of a split, and some are for training."""
     found: dict[str, list[str]] = {}
     for stem in stems:
         name = known(names.get(stem))

@@ -20,7 +20,7 @@ from deeplab.errors import DataError
 from deeplab.utils import files, storage
 
 _FORMAT = 1
-# From here on, opening without an index takes so long that it is worth a line in the log.
+# With so many records, opening without an index takes long enough to be worth a line in the log.
 WORTH_AN_INDEX = 100_000
 
 

@@ -65,7 +65,7 @@ class FolderFacts:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that is there can be read."""
+        """Whether the description and all splits can be read."""
         return self.problem is None and bool(self.splits) and all(split.problem is None for split in self.splits)
 
 

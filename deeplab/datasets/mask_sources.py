@@ -1,4 +1,4 @@
-"""Mask sources: what makes a mask of class ids from a file that holds something else, such as other ids or polygons."""
+"""Mask sources: conversions of files with something else, such as other ids or polygons, to masks of class ids."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN = 5  # number of ids that a message names
 
 
 class UnreadableError(DataError):
-    """A file cannot be read; unlike other errors about the content of a file, the message names it."""
+    """A file cannot be read. The message names it, unlike that of errors about its content."""
 
 
 class MaskSource(Protocol):
@@ -26,7 +26,7 @@ class MaskSource(Protocol):
 
     @property
     def key(self) -> str:
-        """A text that differs if the same files would become other masks."""
+        """Identifies the conversion: with equal keys, the same files become the same masks."""
 
     def mask(self, path: str) -> bytes:
         """Returns the mask that a file becomes, as a PNG.
@@ -37,7 +37,7 @@ class MaskSource(Protocol):
 
 
 class IdTable:
-    """Gives the pixels of masks other ids."""
+    """Replaces the ids of masks by other ids."""
 
     def __init__(self, ids: Mapping[int, int], other: int | None = None) -> None:
         """Keeps the table.
@@ -52,7 +52,7 @@ class IdTable:
 
     @property
     def key(self) -> str:
-        """A text that differs for other tables."""
+        """Identifies the table."""
         return f'ids {digest(self._table.tobytes())}'
 
     def mask(self, path: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Records that are made from image files and mask files when they are read, as the builders would have written them."""
+"""Records made from image and mask files when they are read, with the bytes that the builders would write."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ class PairRecords:
             the file.
         """
         item = self.items[record]
-        image = mask_sources.contents(item.image)
+        image = item.image_contents()
         with pairs.naming(item.image):
             header = images.read_ends(image)
         if header.orientation != orientation.UPRIGHT or header.format == 'npy' or item.label is None:
             return tfrecord.content_of(pairs.read(item, None).record)
         mask = self._masks.get(record)
         if mask is None:
-            # Only other sources than tables of colors change a gray mask.
+            # A table of colors does not change a gray mask; other sources do.
             is_plain = item.source is None or isinstance(item.source, ColorTable)
             label = mask_sources.contents(item.label) if is_plain else b''
             if is_plain and _is_plain(label, header.size):
@@ -103,7 +103,7 @@ class PairRecords:
         return {'digest': record_index.digest(*self._sums), 'folders': self.where}
 
     def close(self) -> None:
-        """Forgets the masks that were converted."""
+        """Drops the masks that were converted."""
         with self._lock:
             self._masks.clear()
             self._cached = 0

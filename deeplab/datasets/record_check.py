@@ -266,7 +266,7 @@ class _Inspector:
         return parts
 
     def _damaged(self, place: int) -> tuple[str, ...]:
-        """Returns what cannot be read of a shard."""
+        """Returns a line for each remainder of a shard that cannot be read."""
         if not self._index.damaged:
             return ()
         shard = self._dataset.shards[place]
@@ -350,7 +350,7 @@ def _message(dataset: SegmentationDataset, found: Found, total: int, allowed: Ma
 
 
 def _fix_of_ids(pattern: str | None) -> str:
-    """Returns what to do about ids outside the classes; `pattern` is the advice of `MaskIds`."""
+    """Returns the fix for ids outside the classes; `pattern` is the advice of `MaskIds`."""
     if pattern is None:
         return f'Set num_classes or ignore_label in {_description()}, or fix the masks.'
     return (

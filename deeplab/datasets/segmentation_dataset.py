@@ -90,7 +90,7 @@ class SegmentationDataset:
 
 
 def _signature(paths: Iterable[str]) -> Signature:
-    """Returns what tells whether files have changed; a missing file has no size."""
+    """Returns the signature of files; a missing file has the size -1."""
     found = []
     for path in paths:
         try:

@@ -1,4 +1,4 @@
-"""Lists of the images of a split: a text with one name per line, with or without folder and extension."""
+"""Lists of the images of a split: text files with one name per line, with or without folder and extension."""
 
 from __future__ import annotations
 

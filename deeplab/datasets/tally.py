@@ -1,4 +1,4 @@
-"""Totals over the records of a shard or split: ids of the masks, and what became of EXIF orientations."""
+"""Totals over the records of a shard or split: ids of the masks, and EXIF orientations by how they were handled."""
 
 from __future__ import annotations
 

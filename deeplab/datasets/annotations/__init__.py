@@ -1,4 +1,4 @@
-"""Annotations of labeling tools: their files, the shapes in them, and the masks that follow.
+"""Annotations of labeling tools: files, shapes and masks.
 
 Each module that reads a format ends in a record `FORMAT`; `formats.py` lists these records and recognizes files by
 their content.

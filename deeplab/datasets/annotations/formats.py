@@ -86,7 +86,7 @@ def read(path: str) -> AnnotationSet:
 
 
 def recognized(document: Document) -> Format | None:
-    """Returns the format of a file; None if it is of no known one."""
+    """Returns the format of a file; None if it is not known."""
     return next((candidate for candidate in FORMATS if candidate.recognizes(document)), None)
 
 

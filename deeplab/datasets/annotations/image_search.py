@@ -33,7 +33,7 @@ class ImageSearch:
             self._by_stem[os.path.splitext(name)[0]].append(path)
 
     def find(self, image: AnnotatedImage) -> list[str]:
-        """Returns the path of an image; none if it is nowhere, and all of them if its name fits several files."""
+        """Returns the paths that an image may have: one if it is found, none, or several files that its name fits."""
         several: list[str] = []
         for stated in image.names:
             name = _DRIVE.sub('', stated.replace('\\', '/'))
@@ -56,7 +56,7 @@ class ImageSearch:
         return sorted(path for real, path in others.items() if os.path.dirname(real) in folders and real not in given)
 
     def _by_end(self, name: str) -> list[str]:
-        """Returns the files whose paths end most like a stated path, with or without its extension."""
+        """Returns the files whose paths share the longest end with a stated path, with or without its extension."""
         parts = [part for part in name.split('/') if part not in ('', '.', '..')]
         if not parts:
             return []
@@ -94,7 +94,7 @@ class ImageSearch:
 
 
 def _longest_common(paths: list[str], parts: list[str], with_name: bool) -> list[str]:
-    """Returns those paths whose last folders agree with a stated path the furthest."""
+    """Returns the paths that share the longest end with a stated path."""
 
     def agreement(path: str) -> int:
         own = path.replace(os.sep, '/').split('/')

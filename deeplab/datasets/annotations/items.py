@@ -22,7 +22,7 @@ from deeplab.wording import option
 
 _SHOWN = 3  # number of texts with paths that a message lists
 _LONGEST = 500  # characters of such a text
-_BESIDE_IMAGES = ('annotations', 'ann', 'labels')  # folders that are often beside one of images
+_BESIDE_IMAGES = ('annotations', 'ann', 'labels')  # folders that often lie beside a folder of images
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,13 +165,13 @@ def _with_images(
 
 
 def _listed(texts: Sequence[str]) -> str:
-    """Returns at most three texts with paths, and how many there are beside them."""
+    """Returns the first three texts with paths, and the number of the others."""
     more = f' and {len(texts) - _SHOWN} more' if len(texts) > _SHOWN else ''
     return ', '.join(shown(text, _LONGEST) for text in texts[:_SHOWN]) + more
 
 
 def _stems(files: Sequence[str], roots: Sequence[str]) -> list[str]:
-    """Returns the paths of images without extension, relative to the first root that has all, or to what they share.
+    """Returns the paths of images without extension, relative to a root that has all of them or to their common folder.
 
     Raises:
       DataError: Two are the same except for their extension.

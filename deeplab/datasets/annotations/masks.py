@@ -44,7 +44,7 @@ class AnnotationMask:
 
     @property
     def key(self) -> str:
-        """A text that differs if the same files would become other masks."""
+        """Identifies the conversion: with equal keys, the same files become the same masks."""
         painted = self.annotated.painted
         colors = None if painted is None else (sorted(painted.colors.items()), sorted(painted.indices.items()))
         values = (_FORMAT, self.annotated.place, self.classes.fill, sorted(self.classes.ids.items()), colors)

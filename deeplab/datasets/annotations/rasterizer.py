@@ -13,7 +13,7 @@ from deeplab.datasets.annotations.shapes import Bitmap, Box, Ellipse, Geometry, 
 from deeplab.errors import DataError
 from deeplab.utils.names import shown
 
-_FARTHEST = 2**30  # coordinates beyond are moved here, so that products of them can be computed
+_FARTHEST = 2**30  # coordinates are clipped to this, so that products of them can be computed
 _TOLERANCE = 1.0  # pixels that a shape may reach beyond its image without being counted as clipped
 
 
@@ -34,7 +34,7 @@ class Region:
 
 @dataclasses.dataclass(frozen=True)
 class Drawing:
-    """A mask.
+    """A mask of class ids.
 
     Attributes:
       ids: [h, w] uint8.

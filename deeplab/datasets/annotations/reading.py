@@ -1,4 +1,4 @@
-"""Reading of annotation files: what a format is, and values from files with errors that name their place."""
+"""Reading of annotation files: the record of a format, and values with errors that name their place."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from deeplab.datasets.annotations.shapes import MOST_PIXELS
 from deeplab.errors import DataError
 
 _LABEL_STUDIO_CHANNELS = 4  # brush masks are stored as red, green, blue and alpha
-_HALF_COVERED = 128  # alpha from which on a pixel belongs to a brush mask
+_HALF_COVERED = 128  # smallest alpha of a pixel that belongs to a brush mask
 _LONGEST_FIELD = 32  # bits
 
 

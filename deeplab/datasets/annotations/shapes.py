@@ -15,7 +15,7 @@ MOST_PIXELS = 2**28  # of an image or a mask, so that a wrong number in a file d
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Polygon:
-    """An area inside of polygons.
+    """An area inside polygons.
 
     Attributes:
       rings: polygons, each [n, 2] float64 of x and y; a pixel is covered if one of them covers it.
@@ -156,7 +156,7 @@ class AnnotatedImage:
 
 @dataclasses.dataclass(frozen=True)
 class Label:
-    """A class that the tool knows.
+    """A class that the tool lists.
 
     Attributes:
       name: its name.

@@ -23,7 +23,7 @@ from deeplab.errors import DataError
 
 NAME = 'SuperAnnotate JSON'
 _CLASSES = 'classes.json'
-_ENDS = ('___pixel.json', '___objects.json', '.json')  # those of the first two are of older exports
+_ENDS = ('___pixel.json', '___objects.json', '.json')  # the first two are of older exports
 _MASK_END = '___save.png'
 _BLEND_END = '___fuse.png'
 
@@ -81,7 +81,7 @@ def _parse(document: Document) -> AnnotationSet:
 
 
 def _image_name(document: Document) -> str:
-    """Returns the name of the image: that of the file without its end; its folder is not stated anywhere."""
+    """Returns the name of the image: that of the file without its end. No file states the folder of the image."""
     end = next((end for end in _ENDS if document.name.endswith(end)), '')
     return document.name.removesuffix(end)
 

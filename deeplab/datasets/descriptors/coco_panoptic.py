@@ -10,7 +10,7 @@ import numpy as np
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.registry import register
 
-# By comma, in the order of the categories.
+# Separated by commas, in the order of the categories.
 _NAMES = """
 person, bicycle, car, motorcycle, airplane, bus, train, truck, boat, traffic light, fire hydrant, stop sign,
 parking meter, bench, bird, cat, dog, horse, sheep, cow, elephant, bear, zebra, giraffe, backpack, umbrella, handbag,
@@ -25,7 +25,7 @@ window-other, tree-merged, fence-merged, ceiling-merged, sky-other-merged, cabin
 floor-other-merged, pavement-merged, mountain-merged, grass-merged, dirt-merged, paper-merged, food-other-merged,
 building-other-merged, rock-merged, wall-other-merged, rug-merged
 """
-# One color a class, red, green and blue as hexadecimal bytes.
+# One color for each class: red, green and blue as hexadecimal bytes.
 _COLORS = """
 dc143c 770b20 00008e 0000e6 6a00e4 003c64 005064 000046 0000c0 faaa1e 64aa1e dcdc00 af74af fa001e a52a2a ff4dff 00e2fc
 b6b6ff 005200 78a69d 6e4c00 ae39ff c76400 480076 ffb3f0 007d5c d10097 bcd0b6 00dcb0 ff63a4 5c0049 8581ff 4eb4ff 00e400

@@ -8,7 +8,7 @@ from __future__ import annotations
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.registry import register
 
-# The names of the ids 0 to 181 of the masks, by comma.
+# The names of the ids 0 to 181 of the masks, separated by commas.
 _LABELS = """
 person, bicycle, car, motorcycle, airplane, bus, train, truck, boat, traffic light, fire hydrant, street sign,
 stop sign, parking meter, bench, bird, cat, dog, horse, sheep, cow, elephant, bear, zebra, giraffe, hat, backpack,

@@ -10,7 +10,7 @@ import numpy as np
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.registry import register
 
-# By comma, in the order of the labels.
+# Separated by commas, in the order of the labels.
 _NAMES = """
 Bird, Ground Animal, Curb, Fence, Guard Rail, Barrier, Wall, Bike Lane, Crosswalk - Plain, Curb Cut, Parking,
 Pedestrian Area, Rail Track, Road, Service Lane, Sidewalk, Bridge, Building, Tunnel, Person, Bicyclist, Motorcyclist,
@@ -20,7 +20,7 @@ Phone Booth, Pothole, Street Light, Pole, Traffic Sign Frame, Utility Pole, Traf
 Traffic Sign (Front), Trash Can, Bicycle, Boat, Bus, Car, Caravan, Motorcycle, On Rails, Other Vehicle, Trailer,
 Truck, Wheeled Slow, Car Mount, Ego Vehicle
 """
-# One color a class, red, green and blue as hexadecimal bytes.
+# One color for each class: red, green and blue as hexadecimal bytes.
 _COLORS = """
 a52a2a 00c000 c4c4c4 be9999 b4a5b4 5a7896 66669c 8040ff 8c8cc8 aaaaaa faaaa0 606060 e6968c 804080 6e6e6e f423e8 966464
 464646 96785a dc143c ff0000 ff0064 ff00c8 c88080 ffffff 40aa40 e6a032 4682b4 beffff 98fb98 6b8e23 00aa1e ffff80 fa001e
