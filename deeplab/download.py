@@ -17,7 +17,7 @@ import os
 from typing import Any
 
 from deeplab.datasets import build_ade20k_data, build_camvid_data, build_voc2012_data, listing
-from deeplab.errors import DataError
+from deeplab.errors import DataError, OptionError
 from deeplab.options import (
     BuildAde20kOptions,
     BuildCamvidOptions,
@@ -55,8 +55,12 @@ def run(options: DownloadOptions) -> Result:
         return Result(_list(options.fetch))
     if options.name in data_sets.all_data_sets():
         return _data_set(options.name, options)
+    try:
+        place = fetching.place_of(options.name, options.fetch)
+    except OptionError as error:
+        raise OptionError(f'{error} Data sets: {", ".join(data_sets.all_data_sets())}.') from None
     if options.dry_run:
-        return Result(_plan(fetching.place_of(options.name, options.fetch)))
+        return Result(_plan(place))
     found = fetching.obtain(options.name, options.fetch)
     return Result(_found(found), found.checkpoint)
 

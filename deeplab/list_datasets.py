@@ -22,6 +22,7 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.listing import FolderFacts, SplitFacts
 from deeplab.errors import DataError, OptionError
 from deeplab.options import ListDatasetsOptions
+from deeplab.utils.names import counted
 from deeplab.wording import option
 
 _NAMES_SHOWN = 8
@@ -77,7 +78,7 @@ def _table(known: list[DatasetDescriptor]) -> Iterator[str]:
     width = max(len(dataset.name) for dataset in known)
     yield f'{"name":{width}}  classes  ignored  splits'
     for dataset in known:
-        splits = ', '.join(_counted(name, count) for name, count in dataset.splits.items())
+        splits = ', '.join(_split_text(name, count) for name, count in dataset.splits.items())
         yield f'{dataset.name:{width}}  {dataset.num_classes:7}  {dataset.ignore_label:7}  {splits}'
         for name, text in (('source', dataset.source), ('license', dataset.license)):
             if text:
@@ -86,7 +87,8 @@ def _table(known: list[DatasetDescriptor]) -> Iterator[str]:
     yield '--dataset=NAME sets one of them; `deeplab datasets FOLDER` lists what lies in a folder.'
 
 
-def _counted(name: str, images: int | None) -> str:
+def _split_text(name: str, images: int | None) -> str:
+    """Returns a split with the number of its images, if that is known."""
     return name if images is None else f'{name} {images}'
 
 
@@ -142,9 +144,9 @@ def _state(split: SplitFacts) -> str:
     """Returns the facts of a split in words."""
     if split.problem is not None:
         return f'not usable: {split.problem}'
-    parts = [f'{split.images} images']
+    parts = [counted(split.images or 0, 'image')]
     if split.shards is not None and split.size is not None:
-        parts[0] += f' in {split.shards} shards, {_size(split.size)}'
+        parts[0] += f' in {counted(split.shards, "shard")}, {_size(split.size)}'
         parts.append('complete')
         parts.append('indexed' if split.is_indexed else 'no index')
         if split.since_described is not None:

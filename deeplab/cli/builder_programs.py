@@ -172,8 +172,9 @@ BUILDERS = (
         _path(
             options.BuildCamvidOptions,
             'camvid_root',
-            'Folder of train and trainannot (or train_labels) and so on, or of 701_StillsRaw_full and '
-            'LabeledApproved_full, or of images and labels. Masks of colors, palettes and ids are recognized.',
+            'Folder with train and trainannot (or train_labels), and so on for val and test; or with '
+            '701_StillsRaw_full and LabeledApproved_full; or with images and labels. Masks may have colors, a palette '
+            'or ids.',
         ),
         _choice(
             options.BuildCamvidOptions,

@@ -24,7 +24,7 @@ FETCH = (
     linked(
         'cache_dir',
         'FetchOptions.cache_dir',
-        'Folder for downloaded checkpoints. Not set: DEEPLAB_CACHE, or else deeplab in XDG_CACHE_HOME or ~/.cache.',
+        'Folder for downloads. Not set: DEEPLAB_CACHE, or else deeplab in XDG_CACHE_HOME or ~/.cache.',
         is_path=True,
     ),
 )
@@ -96,8 +96,8 @@ DOCTOR = Group(
         linked(
             'data',
             'DoctorOptions.data',
-            'Folder of TFRecord shards, or of images and masks (images and masks, or JPEGImages and SegmentationClass, '
-            'with lists of names); --data= may be omitted.',
+            'Folder of TFRecord shards, or one with a folder of images and one of masks (such as images and masks, or '
+            'JPEGImages and SegmentationClass) and lists of names, or a description of them; --data= may be omitted.',
             is_path=True,
         ),
         linked(
@@ -131,14 +131,14 @@ DOCTOR = Group(
         linked(
             'output_stride',
             'DoctorOptions.output_stride',
-            'Output stride of the network: narrower parts of masks are reported.',
+            'Output stride of the network. Classes that consist of narrower parts are reported.',
         ),
         linked('output', 'DoctorOptions.output', 'JSON file for the findings, or its folder.', is_path=True),
         linked(
             'html',
             'DoctorOptions.html',
             'HTML file for the findings, or its folder, with the classes and pictures of the worst cases. Not set: no '
-            'such file.',
+            'HTML file.',
             is_path=True,
         ),
     ),
@@ -149,8 +149,8 @@ REPAIR = Group(
         linked(
             'fix',
             'DoctorOptions.fix',
-            'New folder for a copy of the data set, as images, masks and lists, with what can be repaired without a '
-            'guess; images that cannot be repaired are left out and listed. The data set itself never changes.',
+            'New folder for a repaired copy of the data set, as images, masks and lists. Only what has one right '
+            'answer is repaired; other faulty images are left out and listed. The data set itself never changes.',
             is_path=True,
         ),
         linked(
@@ -162,7 +162,7 @@ REPAIR = Group(
         linked(
             'ignore_other_ids',
             'DoctorOptions.ignore_other_ids',
-            'Give ids that are neither a class nor the ignore label the ignore label in the copy.',
+            'In the copy, replace ids that are neither a class nor the ignore label by the ignore label.',
         ),
     ),
 )

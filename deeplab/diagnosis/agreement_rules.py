@@ -10,7 +10,8 @@ from deeplab.datasets.data_rules import agreeing
 from deeplab.diagnosis import appearance
 from deeplab.diagnosis.edges import Agreement
 from deeplab.diagnosis.facts import Case, Look, Measured
-from deeplab.diagnosis.findings import Data, Finding, counted
+from deeplab.diagnosis.findings import Data, Finding
+from deeplab.utils.names import counted
 
 # A split is moved if the mean agreement of its images grows so much, and so surely, by a shift of so many steps.
 _FEWEST_IMAGES = 4

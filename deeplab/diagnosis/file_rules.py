@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from deeplab.datasets.data_rules import RULES, agreeing
 from deeplab.diagnosis.facts import KEPT
-from deeplab.diagnosis.findings import Data, Finding, counted
+from deeplab.diagnosis.findings import Data, Finding
+from deeplab.utils.names import counted
 from deeplab.wording import option
 
 _BY_LABEL_RULES = ('ids',)  # which look at all masks of a split together

@@ -94,11 +94,6 @@ class Data:
         return Finding(severity or entry.severity, rule, split, what, fix, len(cases), texts, places, entry.repair)
 
 
-def counted(number: int, noun: str) -> str:
-    """Returns a number of things: '1 image' or '2 images'; `noun` is in singular."""
-    return f'{number:,} {noun}' if number == 1 else f'{number:,} {noun}s'
-
-
 def build_again(data: Data, what: str) -> str:
     """Returns the advice to change files, and to build the records again if there are any."""
     return f'{what}, then build the records again.' if data.source.is_records else f'{what}.'

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from deeplab.datasets.data_rules import HARMFUL, RULES, SEVERITIES
 from deeplab.diagnosis import case_pictures
-from deeplab.diagnosis.findings import Data, Finding, counted
+from deeplab.diagnosis.findings import Data, Finding
 from deeplab.diagnosis.outcome import Outcome
 from deeplab.errors import DataError
 from deeplab.utils import html_page
 from deeplab.utils.html_page import text, webp
+from deeplab.utils.names import counted
 
 _FOLDER = pathlib.Path(__file__).parent / 'page'
 _PICTURES = 6  # of a finding

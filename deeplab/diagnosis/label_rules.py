@@ -11,7 +11,8 @@ from deeplab.datasets import label_checks
 from deeplab.datasets.data_rules import HARMFUL, WARNING
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.diagnosis.facts import Measured
-from deeplab.diagnosis.findings import SHOWN, Data, Finding, build_again, counted
+from deeplab.diagnosis.findings import SHOWN, Data, Finding, build_again
+from deeplab.utils.names import counted
 from deeplab.wording import option
 
 _FEWEST_BETWEEN = 3  # ids that interpolation has made

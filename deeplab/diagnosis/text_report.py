@@ -12,10 +12,11 @@ from deeplab.datasets import description_file
 from deeplab.datasets.data_rules import HARMFUL, RULES, SEVERITIES
 from deeplab.diagnosis import label_rules
 from deeplab.diagnosis.facts import Measured
-from deeplab.diagnosis.findings import SHOWN, Data, Finding, counted
+from deeplab.diagnosis.findings import SHOWN, Data, Finding
 from deeplab.diagnosis.outcome import Outcome
 from deeplab.diagnosis.repaired_copy import LOG, Repairs
 from deeplab.diagnosis.suggestion import Suggestion
+from deeplab.utils.names import counted
 from deeplab.wording import option
 
 _GIB = 1 << 30

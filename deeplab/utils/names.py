@@ -1,4 +1,4 @@
-"""Image names from records, made safe for messages and for file names.
+"""Image names from records, made safe for messages and for file names; and numbers of things in messages.
 
 The name in a record can be any text: with control characters, line breaks, thousands of characters.
 """
@@ -74,3 +74,8 @@ def _start(parts: list[str], longest: int) -> list[str]:
             break
         kept.append(part)
     return kept
+
+
+def counted(number: int, noun: str) -> str:
+    """Returns a number of things: '1 image' or '2 images'; `noun` is in singular."""
+    return f'{number:,} {noun}' if number == 1 else f'{number:,} {noun}s'

@@ -52,3 +52,7 @@ def test_lengths_at_the_border_and_nothing_left():
     assert names.file_name('x' * 231)[1]
     assert names.file_name('folder/') == ('', False)
     assert names.file_name('.png') == ('.png', False)
+
+
+def test_numbers_of_things():
+    assert [names.counted(number, 'image') for number in (0, 1, 1200)] == ['0 images', '1 image', '1,200 images']
