@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 
 import tqdm
+from absl import logging
 
 from deeplab.datasets import folders
 from deeplab.datasets.annotations import (
@@ -77,6 +78,8 @@ def read(path: str) -> AnnotationSet:
     found = {name: annotations for name, annotations in found.items() if annotations.images}
     if not found:
         raise DataError(_nothing_known(path, unknown))
+    if unknown:
+        logging.info("%d files are of no known format and are left out, such as '%s'.", len(unknown), shown(unknown[0]))
     if len(found) > 1:
         parts = ', '.join(f'{name} ({len(annotations.images)} images)' for name, annotations in found.items())
         raise DataError(

@@ -167,8 +167,13 @@ def test_many_broken_files_are_counted(tmp_path):
     )
 
 
-def test_unknown_formats(tmp_path):
+def test_unknown_formats(tmp_path, caplog):
     exports.put(tmp_path / 'x.json', {'boxes': []})
+    caplog.set_level('INFO')
+    labelme(tmp_path, 'a')
+    find(tmp_path)
+    assert '1 files are of no known format' in caplog.text and 'x.json' in caplog.text
+    (tmp_path / 'a.json').unlink()
     message = failure(tmp_path)
     assert 'x.json' in message
     for tool in ('labelme', 'CVAT for images', 'labelmap.txt', 'Label Studio', 'COCO', 'Supervisely', 'classes.json'):
