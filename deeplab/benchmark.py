@@ -1,4 +1,4 @@
-"""Speed and memory of a network on this machine: inference, training, what waits (`deeplab benchmark`).
+"""Benchmark of a network on this machine: speed and memory of inference, training and input (`deeplab benchmark`).
 
 `deeplab benchmark FILE...` measures exports side by side. Otherwise it takes the flags of `deeplab train`. Each
 measurement runs in a process of its own; this one never loads TensorFlow.

@@ -1,4 +1,4 @@
-"""Faults of a data set, found before training, and the sizes and flags that suit it (`deeplab doctor`).
+"""Diagnosis of a data set before training: its faults, and the sizes and flags that suit it (`deeplab doctor`).
 
 It reads every image and mask once, without TensorFlow.
 """

@@ -1,4 +1,4 @@
-"""Data sets that are known by name, and those that lie in a folder (`deeplab datasets`)."""
+"""List of the data sets that are known by name, and of those in a folder (`deeplab datasets`)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ SUMMARIES = {
     'build_coco_stuff_data': 'Write TFRecords of COCO-Stuff.',
     'build_mapillary_data': 'Write TFRecords of Mapillary Vistas.',
     'build_camvid_data': 'Write TFRecords of CamVid with 11 or 32 classes.',
-    'build_folder_data': 'Write TFRecords, and a description, of any folder of images and folder of masks.',
+    'build_folder_data': 'Write TFRecords and a description of images with masks or annotations of labeling tools.',
     'remove_gt_colormap': 'Convert masks with a color palette to masks of class ids.',
     'datasets': 'List the data sets that are known by name, or those in a folder; index records.',
     'doctor': 'Look for faults in records, or in images and masks, before training; suggest sizes and flags.',

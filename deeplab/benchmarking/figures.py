@@ -1,4 +1,4 @@
-"""What `deeplab benchmark` measures and finds. Importing this module does not load TensorFlow."""
+"""Figures and requests of `deeplab benchmark`. Importing this module does not load TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Speed of what stands around the network: reading and decoding records, writing predictions."""
+"""Speed of the parts around the network: reading and decoding records, writing predictions."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ _BUILDER = Group(
         linked(
             'num_shards',
             'BuilderOptions.num_shards',
-            'Number of shards of each split. Not set: the usual one of the data set.',
+            'Number of shards of each split. Not set: the usual number for the data set.',
         ),
         NUM_WORKERS,
         linked(
@@ -172,7 +172,7 @@ BUILD_FOLDER = (
                 'mask_folder',
                 'Folder of the masks: PNG files that have the path of their image, relative to its folder.',
             ),
-            _folder('mask_suffix', 'End of the name of each mask that its image does not have, such as _mask.'),
+            _folder('mask_suffix', 'Suffix of the names of masks, such as _mask for 01.jpg and 01_mask.png.'),
             _folder(
                 'allow_unmatched',
                 'Leave out images without a mask, masks without an image, and annotations without an image.',

@@ -1,4 +1,4 @@
-"""What programs do before TensorFlow is imported: choose its kernels, and begin the check of records."""
+"""Work before the import of TensorFlow: choice of its kernels, and start of the check of records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The import of a program that may be the first to import TensorFlow: without what only costs time."""
+"""The first import of TensorFlow, without the parts that programs do not use."""
 
 from __future__ import annotations
 

@@ -116,11 +116,6 @@ INFERENCE_THREADS = linked(
     'EngineOptions.threads',
     'Number of threads of an engine other than tensorflow. Not set: --num_threads.',
 )
-NUM_THREADS_OF_ENGINES = dataclasses.replace(
-    NUM_THREADS,
-    meaning='Number of threads with which TensorFlow and other engines compute, for programs beside each other. '
-    'Not set: one a core.',
-)
 ENGINE = Group(
     'Machines and engines',
     (
@@ -129,11 +124,11 @@ ENGINE = Group(
         linked(
             'precision',
             'EngineOptions.precision',
-            'Data type in which the engine computes. 16-bit types need a processor and an engine that have them; the '
-            'share of labels that change is reported.',
+            'Data type in which the engine computes. 16-bit types need a processor and an engine that support them; '
+            'the share of labels that change is reported.',
             choices=options.PRECISIONS,
         ),
-        NUM_THREADS_OF_ENGINES,
+        NUM_THREADS,
         INFERENCE_THREADS,
     ),
 )
@@ -299,7 +294,7 @@ EXPORT_CONVERSION = Group(
         linked(
             'outputs',
             'ConversionOptions.outputs',
-            'What tflite, onnx and openvino give: labels alone, which is faster, or labels and probabilities.',
+            'Outputs of tflite, onnx and openvino: labels alone, which is faster, or labels and probabilities.',
             choices=options.OUTPUTS,
         ),
         linked(
@@ -310,7 +305,7 @@ EXPORT_CONVERSION = Group(
         linked(
             'dynamic_batch',
             'ConversionOptions.has_dynamic_batch',
-            'The number of images is known only when the network runs, instead of 1.',
+            'Take any number of images at a time, instead of 1.',
         ),
         linked(
             'calibration_split',
@@ -349,13 +344,13 @@ EXPORT_PROOF = Group(
         linked(
             'dataset_dir',
             'ProofOptions.dataset_dir',
-            'Folder of the records, for samples, calibration and verification. Not set: samples are made.',
+            'Folder of the records, for samples, calibration and verification. Not set: samples are generated.',
             is_path=True,
         ),
         linked(
             'verify_split',
             'ProofOptions.verify_split',
-            'Split on which mean IoU of checkpoint and export are measured. Not set: none.',
+            'Split on which the mean IoU of checkpoint and export is measured. Not set: none.',
         ),
         linked(
             'sample_images',

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from deeplab.cli.data_flags import RESIZE
-from deeplab.cli.inference_flags import INFERENCE_THREADS, NUM_THREADS_OF_ENGINES, engine_flag, windows
+from deeplab.cli.inference_flags import INFERENCE_THREADS, engine_flag, windows
 from deeplab.cli.links import linked
 from deeplab.cli.tool_flags import FETCH
+from deeplab.cli.training_flags import NUM_THREADS
 from deeplab.cli.words import Flag, Group
 from deeplab.options import PRECISIONS
 
@@ -104,10 +105,10 @@ PREDICT_ENGINE = Group(
         linked(
             'precision',
             'EngineOptions.precision',
-            'Data type in which the engine computes. 16-bit types need a processor and an engine that have them.',
+            'Data type in which the engine computes. 16-bit types need a processor and an engine that support them.',
             choices=PRECISIONS,
         ),
-        NUM_THREADS_OF_ENGINES,
+        NUM_THREADS,
         INFERENCE_THREADS,
     ),
 )

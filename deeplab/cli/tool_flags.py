@@ -18,7 +18,7 @@ FETCH = (
     linked(
         'mirror',
         'FetchOptions.mirror',
-        'Address of a folder with the archives of the published checkpoints (http or https). Not set: DEEPLAB_MIRROR, '
+        'Address of a folder with the archives to download (http or https). Not set: DEEPLAB_MIRROR, '
         'or else the server that they were published on.',
     ),
     linked(

@@ -298,7 +298,7 @@ NUM_THREADS = Flag(
     'num_threads',
     'integer',
     None,
-    'Number of threads with which TensorFlow computes, for several programs beside each other. Not set: one a core.',
+    'Number of threads that compute, to run several programs at the same time. Not set: one per core.',
 )
 TRAIN_MACHINES = Group(
     'Machines',

@@ -1,4 +1,4 @@
-"""The types in which layers compute: float32, bfloat16, float16."""
+"""Data types in which layers compute: float32, bfloat16, float16."""
 
 from __future__ import annotations
 

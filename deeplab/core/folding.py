@@ -1,4 +1,4 @@
-"""Batch norms of a frozen graph as part of the convolutions before them."""
+"""Batch norm folding: batch norms of a frozen graph become part of the convolutions before them."""
 
 from __future__ import annotations
 

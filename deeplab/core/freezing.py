@@ -1,4 +1,4 @@
-"""A graph with the values of its weights as constants."""
+"""Freezing of graphs: the weights become constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short reasons of errors, for messages."""
+"""Short reasons for errors, for messages."""
 
 from __future__ import annotations
 

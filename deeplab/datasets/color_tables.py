@@ -1,4 +1,4 @@
-"""Color tables: what the colors of masks mean, read from the files that labeling tools write."""
+"""Color tables: the classes of the colors of masks, read from the files that labeling tools write."""
 
 from __future__ import annotations
 

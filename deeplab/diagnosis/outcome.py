@@ -1,4 +1,4 @@
-"""What a run of the doctor has found and done: the content of its text, its JSON file and its HTML page."""
+"""Outcome of a run of the doctor: the content of its text, its JSON file and its HTML page."""
 
 from __future__ import annotations
 

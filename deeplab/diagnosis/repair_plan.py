@@ -1,4 +1,4 @@
-"""What a repaired copy of a data set changes: ids, colors, and samples that it leaves out. Nothing is guessed."""
+"""Plan of a repaired copy: ids and colors that it changes, and samples that it leaves out. Nothing is guessed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata of an export: what a program that runs it needs to know, and where it comes from.
+"""Metadata of an export: what a program needs to run it, and its origin.
 
 It is a dictionary with a JSON form. Each format stores it where its own tools look for such facts; `Exported.metadata`
 has it when an export is opened.

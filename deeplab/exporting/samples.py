@@ -1,4 +1,4 @@
-"""Images on which an export is calibrated, or compared with its checkpoint: of a split, or made."""
+"""Images on which an export is calibrated, or compared with its checkpoint: those of a split, or generated ones."""
 
 from __future__ import annotations
 

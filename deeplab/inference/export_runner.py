@@ -1,4 +1,4 @@
-"""What runs an exported network, of any format."""
+"""Runner of an exported network, of any format."""
 
 from __future__ import annotations
 

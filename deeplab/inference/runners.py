@@ -1,4 +1,4 @@
-"""What runs the network of a checkpoint on images of one size after another, in the engine that the options name."""
+"""Runners of the network of a checkpoint, one for each size of images, in the engine that the options name."""
 
 from __future__ import annotations
 

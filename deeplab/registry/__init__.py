@@ -1,4 +1,4 @@
-"""What users choose by name, and how to add to it: `register(Loss(...))`, and so on for each kind.
+"""Registries of what users choose by name, and how to add to them: `register(Loss(...))`, and so on for each kind.
 
 docs/extending.md shows an example of each kind. Nothing here imports TensorFlow.
 """

@@ -1,4 +1,4 @@
-"""Registry of inference engines, and what an engine gets and gives."""
+"""Registry of inference engines, and the inputs and outputs of an engine."""
 
 from __future__ import annotations
 

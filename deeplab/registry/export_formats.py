@@ -1,4 +1,4 @@
-"""Registry of export formats, and what a format gets and gives."""
+"""Registry of export formats, and the inputs and outputs of a format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays of figures, with NaN for unknown ones, as Python numbers with None."""
+"""Conversion of figures from arrays, with NaN for unknown ones, to Python numbers, with None."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts of pixels of each image and class, which all figures of an image and of resampled images follow from.
+"""Pixel counts of each image and class, from which the figures of images and of resampled images follow.
 
 For each image and class: pixels that are right, pixels of the label, pixels of the prediction. Unlike a matrix of all
 pairs of classes, these take 12 bytes an image and class: 36 MB for 20,000 images of 151 classes.
