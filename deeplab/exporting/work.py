@@ -254,4 +254,4 @@ def _report(destination: Destination, options: ExportOptions, size: int) -> str:
     if conversion.outputs == 'probabilities':
         lines.append(f'        {probabilities} float32 [{batch}, {height}, {width}, {model.num_classes}]')
     example = record.example.format(path=destination.path, image="np.asarray(PIL.Image.open('image.png'))")
-    return '\n'.join([*lines, '', 'To run it in Python:', '', example])
+    return '\n'.join([*lines, '', 'To run it in Python:', '', 'import PIL.Image', example])

@@ -103,7 +103,7 @@ def test_tflite_is_proven_described_and_predicts(training, tmp_path):
     written = json.loads((tmp_path / 'out' / 'export.json').read_text())
     assert written['exports']['m.tflite']['verified']['split'] == 'train'
     assert {'figures', 'comparison', 'checkpoint'} <= written['exports']['m.tflite'].keys()
-    assert f'All figures: {tmp_path}/out/export.json' in result.report
+    assert f'All figures: {tmp_path}/out/export.json' in result.report and 'import PIL.Image\n' in result.report
     with zipfile.ZipFile(path) as archive:
         assert archive.read('labels.txt').decode().split() == setup.CLASSES
     image = setup.pixels(20, 40)
