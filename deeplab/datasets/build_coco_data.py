@@ -124,6 +124,7 @@ def _found(what: str, path: str, folder: str, names: list[str]) -> list[str]:
     missing = [shown(name) for name, found in zip(names, paths, strict=True) if not os.path.isfile(found)]
     if missing:
         raise DataError(
-            f"{len(missing)} of {len(names)} {what} in '{path}' are not in '{folder}': {file_pairs.named(missing)}."
+            f"{len(missing)} of {len(names)} {what} in '{path}' are not in '{folder}': {file_pairs.named(missing)}. "
+            'Complete the folder, or remove them from the file.'
         )
     return [str(found) for found in paths]

@@ -12,6 +12,7 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
 
     sys.exit(start.main(['build_coco_stuff_data', *sys.argv[1:]]))
 
+import os
 import sys
 from typing import Any
 
@@ -69,12 +70,21 @@ def find_items(options: BuildCocoStuffOptions) -> dict[str, list[pairs.Item]]:
         splits[split] = [pairs.Item(*files, stem, source) for stem, files in found.items()]
     if not splits:
         year = options.year
+        if any(name.endswith('.mat') for name in _names_in(os.path.join(options.coco_root, 'annotations'))):
+            raise DataError(
+                f"'{options.coco_root}' is COCO-Stuff 10k, whose MATLAB files are not read. Convert them to PNG files "
+                'of ids and use build_folder_data, or use the PNG files of all images (stuffthingmaps_trainval2017).'
+            )
         raise DataError(
             f"'{options.coco_root}' has no split with images (train{year}, or images/train{year}) and masks "
             f'(annotations/train{year}, or stuffthingmaps/train{year}). {coco_folders.summary(options.coco_root)} Set '
             f'{option("BuildCocoStuffOptions.coco_root")}.'
         )
     return splits
+
+
+def _names_in(folder: str) -> list[str]:
+    return os.listdir(folder) if os.path.isdir(folder) else []
 
 
 def _source(is_contiguous: bool, options: BuildCocoStuffOptions) -> mask_sources.MaskSource:

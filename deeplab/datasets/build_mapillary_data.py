@@ -21,7 +21,7 @@ from typing import Any
 from absl import logging
 
 from deeplab.datasets import build_data, descriptor, file_pairs, folders, mask_sources, pairs
-from deeplab.errors import DataError
+from deeplab.errors import DataError, OptionError
 from deeplab.options import IMAGE_FORMATS, MAPILLARY_VERSIONS, BuildMapillaryOptions
 from deeplab.utils import documents
 from deeplab.wording import option
@@ -113,12 +113,15 @@ def read_labels(path: str, version: str) -> _Labels:
     if len(set(names)) < len(names):
         names = [found[number][2] for number in classes]
     ids = {number: classes.index(number) if number in classes else IGNORED for number in range(len(found))}
-    known = descriptor.DatasetDescriptor(
-        name='mapillary_vistas' if version == MAPILLARY_VERSIONS[0] else f'mapillary_vistas_{version}',
-        num_classes=len(classes),
-        class_names=names,
-        palette=[found[number][3] for number in classes],
-    )
+    try:
+        known = descriptor.DatasetDescriptor(
+            name='mapillary_vistas' if version == MAPILLARY_VERSIONS[0] else f'mapillary_vistas_{version}',
+            num_classes=len(classes),
+            class_names=names,
+            palette=[found[number][3] for number in classes],
+        )
+    except OptionError as error:
+        raise DataError(f"Cannot use '{path}': {error}") from None
     return _Labels(known, mask_sources.IdTable(ids))
 
 

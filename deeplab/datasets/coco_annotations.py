@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import json
@@ -16,6 +17,7 @@ import numpy as np
 from deeplab.datasets import coco_regions, descriptor, images, mask_sources
 from deeplab.datasets.annotations import reading
 from deeplab.errors import DataError
+from deeplab.utils.names import shown
 
 IGNORED = 255
 ALL, THINGS, STUFF = 'all', 'things', 'stuff'
@@ -70,7 +72,19 @@ def load(path: str, kind: str) -> Annotations:
         ) from None
     if not categories or not listed:
         raise DataError(f"'{path}' has {len(categories)} categories and {len(listed)} images; it needs some of both.")
+    _require_unique(path, 'categories with the id', [each['id'] for each in categories])
+    _require_unique(path, 'images with the id', [each['id'] for each in listed])
+    _require_unique(path, 'images named', [os.path.basename(each['file_name']) for each in listed])
     return Annotations(path, mask_sources.digest(content), categories, listed, of_image)
+
+
+def _require_unique(path: str, what: str, values: Sequence[Any]) -> None:
+    """Raises `DataError` if a file lists something twice."""
+    value, count = collections.Counter(map(str, values)).most_common(1)[0]
+    if count > 1:
+        raise DataError(
+            f"'{path}' has {count} {what} {shown(value)}, which must be unique. Remove all but one of them."
+        )
 
 
 def _compact(found: dict[str, Any]) -> dict[str, Any]:

@@ -191,6 +191,9 @@ def test_coco_stuff_mistakes(tmp_path):
     assert 'does not have: 200 on 48 pixels' in failure(lambda: build_coco_stuff_data.run(options))
     write(tmp_path, {'stuffthingmaps/train2017/2.png': files.png(IDS)})
     assert '1 of 2 masks' in failure(lambda: build_coco_stuff_data.run(options))
+    write(tmp_path / 'small', {'images/1.jpg': IMAGE, 'annotations/1.mat': b'MATLAB'})
+    options = BuildCocoStuffOptions(coco_root=str(tmp_path / 'small'), output_dir=str(tmp_path / 'r'))
+    assert 'COCO-Stuff 10k' in failure(lambda: build_coco_stuff_data.run(options))
 
 
 CATEGORIES = [
@@ -360,6 +363,14 @@ def test_coco_instances_mistakes(tmp_path, monkeypatch):
     path.write_text(path.read_text().replace('"area": 1', '"area": "large"'))
     assert 'not a file of COCO instances' in failure(lambda: build_coco_data.run(options))
     write_instances(tmp_path, [])
+    for change, part in (
+        ('"id": 10', '2 images with the id 9'),
+        ('000000000010.jpg', '2 images named 000000000009.jpg'),
+    ):
+        content = path.read_text()
+        path.write_text(content.replace(change, change.replace('10', '09' if 'jpg' in change else '9')))
+        assert part in failure(lambda: build_coco_data.run(options))
+        path.write_text(content)
     monkeypatch.setitem(__import__('sys').modules, 'pycocotools', None)
     with pytest.raises(OptionError, match=r'deeplab\[coco\]'):
         build_coco_data.run(options)
@@ -407,6 +418,7 @@ def test_mapillary_mistakes(tmp_path):
         ({'labels': [{'color': 3}]}, "list 'labels'"),
         ([], "list 'labels'"),
         ({'labels': LABELS[1:2]}, '1 labels'),
+        ({'labels': [{**LABELS[0], 'color': [1, 2, 900]}]}, "config_v1.2.json': Data set"),
     ):
         write(tmp_path, {'config_v1.2.json': content})
         assert part in failure(lambda: build_mapillary_data.run(options))
