@@ -134,7 +134,7 @@ def _suggestion(data: Data, findings: tuple[Finding, ...], options: DoctorOption
     has_own = not data.source.is_records or description_file.beside(options.data) is not None
     name = options.dataset or (None if has_own else description_file.FILE_NAME)
     is_uneven = any(finding.rule == 'uneven' for finding in findings)
-    return suggestion.suggest(data, options.data, name, is_uneven), options.dataset is not None or has_own
+    return suggestion.suggest(data, options, name, is_uneven), options.dataset is not None or has_own
 
 
 def examine(options: DoctorOptions) -> Data:

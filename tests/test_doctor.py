@@ -171,7 +171,11 @@ def test_splits_of_folders(tmp_path):
         folder.mkdir(parents=True)
         (folder / ('a.png' if 'masks' in (outer, inner) else 'a.JPG')).write_bytes(content)
     assert 'Split train: 1 image in files' in _examine(tmp_path / 'one').report
-    assert 'Split val: 1 image in files' in _examine(tmp_path / 'other').report
+    other = _examine(tmp_path / 'other', ignore_label=254)
+    assert 'Split val: 1 image in files' in other.report
+    copy, build, *_ = other.suggestion.lines  # the builder takes one folder of images
+    assert copy.endswith('--fix=other_repaired') and '--image_folder=other_repaired/images' in build
+    assert '--num_classes=3 --ignore_label=254' in build
 
 
 def test_folders_that_are_no_splits(tmp_path):
@@ -184,7 +188,10 @@ def test_folders_that_are_no_splits(tmp_path):
             path = tmp_path / folder / f'{name}.{"jpg" if folder == "images" else "png"}'
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-    assert 'Split all: 3 images in files' in _examine(tmp_path).report
+    result = _examine(tmp_path)
+    assert 'Split all: 3 images in files' in result.report
+    *_, train, evaluate = result.suggestion.lines  # the builder sets images aside
+    assert '--train_split=train' in train and '--eval_split=val' in evaluate
     (tmp_path / 'train.txt').write_text('images/ulm/a.jpg masks/ulm/a.png\nbonn/a\n')
     (tmp_path / 'val.txt').write_text('./ulm/b.jpg\n')
     (tmp_path / 'classes.txt').write_text('road\nsky\n')

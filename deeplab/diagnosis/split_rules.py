@@ -48,7 +48,11 @@ def _missing(data: Data) -> Iterator[Finding]:
             'no_evaluation',
             data.evaluated,
             f"There is no split '{data.evaluated}', so nothing shows how well the network does on other images.",
-            build_again(data, f'Set aside a part of the images in a list {data.evaluated}.txt'),
+            build_again(
+                data,
+                f'Set aside a part of the images in a list {data.evaluated}.txt; without any list, deeplab '
+                'build_folder_data sets aside a tenth',
+            ),
         )
 
 

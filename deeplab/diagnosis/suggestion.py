@@ -9,9 +9,10 @@ import shlex
 import numpy as np
 
 from deeplab.datasets import description_file
+from deeplab.diagnosis import sources
 from deeplab.diagnosis.findings import Data
 from deeplab.diagnosis.label_rules import label_weights
-from deeplab.options import DoctorOptions
+from deeplab.options import BuilderOptions, DoctorOptions
 from deeplab.utils import crop_sizes, memory
 from deeplab.zoo import catalog
 
@@ -55,12 +56,12 @@ class Suggestion:
     lines: tuple[str, ...]
 
 
-def suggest(data: Data, directory: str, dataset: str | None, is_uneven: bool) -> Suggestion | None:
+def suggest(data: Data, options: DoctorOptions, dataset: str | None, is_uneven: bool) -> Suggestion | None:
     """Returns what suits the data set; None without an image to train on.
 
     Args:
       data: the facts of its splits.
-      directory: folder of the data set.
+      options: where the data set is.
       dataset: value for --dataset; None if the description lies beside the records.
       is_uneven: whether rare classes should weigh more.
     """
@@ -79,10 +80,12 @@ def suggest(data: Data, directory: str, dataset: str | None, is_uneven: bool) ->
     batch = _batch_size(crop[0] * crop[1], facts.images, free)
     rate = float(f'{_RATE * batch / _OF_BATCH:.2g}')
     steps = int(min(max(-(-facts.images * _EPOCHS // batch), _FEWEST_STEPS), _MOST_STEPS))
+    building = _building(data, options, dataset)
+    is_split_by_builder = bool(building) and data.train == sources.WHOLE
     train = {
         **({'dataset': dataset} if dataset else {}),
-        'dataset_dir': directory if data.source.is_records or data.source.is_described else _RECORDS,
-        'train_split': data.train,
+        'dataset_dir': _RECORDS if building else options.data,
+        'train_split': DoctorOptions.train_split if is_split_by_builder else data.train,
         'train_logdir': 'logs/train',
         'model_variant': 'mobilenet_v2',  # of _INITIAL, whose preset would set --dataset, too
         'tf_initial_checkpoint': f'{_CHECKPOINTS}/{catalog.get(_INITIAL).folder}',
@@ -94,11 +97,12 @@ def suggest(data: Data, directory: str, dataset: str | None, is_uneven: bool) ->
         'training_number_of_steps': str(steps),
         'fine_tune_batch_norm': str(batch >= _FEWEST_FOR_STATISTICS).lower(),
     }
-    lines = [*_building(data, dataset), f'deeplab download {_INITIAL} --cache_dir={_CHECKPOINTS}']
+    lines = [*building, f'deeplab download {_INITIAL} --cache_dir={_CHECKPOINTS}']
     lines.append(_line('train', train) + (f' {label_weights()}' if is_uneven else ''))
-    if evaluated is not None:
+    if evaluated is not None or is_split_by_builder:
         kept: dict[str, str] = {key: value for key, value in train.items() if key in ('dataset', 'dataset_dir')}
-        kept |= {'eval_split': data.evaluated, 'checkpoint_dir': 'logs/train', 'eval_logdir': 'logs/eval'}
+        split = DoctorOptions.eval_split if is_split_by_builder else data.evaluated
+        kept |= {'eval_split': split, 'checkpoint_dir': 'logs/train', 'eval_logdir': 'logs/eval'}
         kept |= {'eval_crop_size': f'{eval_crop[0]},{eval_crop[1]}', 'max_number_of_evaluations': '1'}
         lines.append(_line('eval', kept))
     return Suggestion((crop[0], crop[1]), batch, rate, steps, (eval_crop[0], eval_crop[1]), free, tuple(lines))
@@ -111,27 +115,39 @@ def _batch_size(pixels: int, images: int, free: int | None) -> int:
     return next(fitting, 1)
 
 
-def _building(data: Data, dataset: str | None) -> list[str]:
-    """Returns the command that builds records of files, with the description of the data set."""
+def _building(data: Data, options: DoctorOptions, dataset: str | None) -> list[str]:
+    """Returns the commands that build records of files, with the description of the data set; none if not needed."""
     source = data.source
-    if source.is_records or source.is_described or not (source.image_folder and source.mask_folder):
+    if source.is_records or source.is_described:
         return []
-    flags = {'image_folder': source.image_folder, 'mask_folder': source.mask_folder}
-    if source.list_folder:
-        flags['list_folder'] = source.list_folder
-    flags |= {'dataset': dataset} if dataset else {'num_classes': str(data.descriptor.num_classes)}
-    return [_line('build_folder_data', {**flags, 'output_dir': _RECORDS})]
+    lines = []
+    flags = {'image_folder': source.image_folder, 'mask_folder': source.mask_folder, 'list_folder': source.list_folder}
+    if source.image_folder is None:  # each split has folders of its own, which the copy brings together
+        lines = [repair_line(options)]
+        flags = {f'{kind}_folder': f'{_copy(options)}/{kind}s' for kind in ('image', 'mask', 'list')}
+    given = {name: value for name, value in flags.items() if value}
+    if dataset:
+        given['dataset'] = dataset
+    else:
+        given['num_classes'] = str(data.descriptor.num_classes)
+        if data.descriptor.ignore_label != BuilderOptions.ignore_label:
+            given['ignore_label'] = str(data.descriptor.ignore_label)
+    return [*lines, _line('build_folder_data', {**given, 'output_dir': _RECORDS})]
+
+
+def _copy(options: DoctorOptions) -> str:
+    """Returns the folder for a repaired copy of a data set, in the current folder."""
+    return f'{os.path.basename(os.path.abspath(description_file.folder_of(options.data)))}_repaired'
 
 
 def repair_line(options: DoctorOptions) -> str:
     """Returns the command that writes a repaired copy of the data set, into the current folder."""
-    folder = os.path.basename(os.path.abspath(description_file.folder_of(options.data)))
     flags = {
         field.name: str(value)
         for field in dataclasses.fields(options)
         if field.name not in _NOT_REPEATED and (value := getattr(options, field.name)) != field.default
     }
-    return _line(f'doctor {shlex.quote(options.data)}', {**flags, 'fix': f'{folder}_repaired'})
+    return _line(f'doctor {shlex.quote(options.data)}', {**flags, 'fix': _copy(options)})
 
 
 def _line(program: str, flags: dict[str, str]) -> str:
