@@ -179,7 +179,7 @@ BUILD_FOLDER = (
             ),
             _folder(
                 'annotations',
-                'File or folder of annotations of a labeling tool (labelme, CVAT, Label Studio, COCO as of Roboflow, '
+                'File or folder of annotations of a labeling tool (labelme, CVAT, Label Studio, COCO, Roboflow, '
                 'Supervisely, SuperAnnotate, Hasty), in place of --mask_folder. The format is recognized by the '
                 'content. Images are found beside the annotations or in --image_folder.',
             ),

@@ -79,7 +79,10 @@ class ImageSearch:
         return next((full for kind in IMAGE_FORMATS if self._is_image(full := f'{path}.{kind}')), None)
 
     def _is_image(self, path: str) -> bool:
-        return os.path.isfile(path) and (not self._without or os.path.realpath(path) not in self._without)
+        return os.path.isfile(path) and not self._is_left_out(path)
+
+    def _is_left_out(self, path: str) -> bool:
+        return bool(self._without) and os.path.realpath(path) in self._without
 
     def _walk(self) -> Iterable[str]:
         """Yields the image files of the folders, each once."""
@@ -89,7 +92,7 @@ class ImageSearch:
                 for name in names:
                     path = os.path.join(here, name)
                     is_image = os.path.splitext(name)[1][1:].lower() in IMAGE_FORMATS
-                    if is_image and os.path.realpath(path) not in self._without:
+                    if is_image and not self._is_left_out(path):
                         yield path
 
 
