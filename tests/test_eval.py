@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab import cli
+from deeplab import cli, common, input_preprocess
 from deeplab import eval as eval_program
 from deeplab.core.metrics import ConfusionMatrix
 from deeplab.datasets import descriptor, label_checks
@@ -84,7 +84,15 @@ def test_masks_are_warned_of_before_a_checkpoint_is_waited_for(options, caplog, 
     assert any("only '2' (id 2) occurs in split 'val'" in line for line in found)
 
 
-def test_figures_equal_a_matrix_of_our_own(options):
+def test_figures_equal_a_matrix_of_our_own(options, monkeypatch):
+    """With a GPU, too, to which images are copied as bytes."""
+    images_of, types_read = input_preprocess.images_of, []
+
+    def noted(batch, mean_pixel):
+        types_read.append(batch[common.IMAGE].dtype)
+        return images_of(batch, mean_pixel)
+
+    monkeypatch.setattr(input_preprocess, 'images_of', noted)
     setup.write_checkpoint(options.checkpoint_dir, weight=2.0)
     matrix, images = ConfusionMatrix(4, 255), []
     for number in range(len(setup.SIZES)):
@@ -93,12 +101,14 @@ def test_figures_equal_a_matrix_of_our_own(options):
         image.update(setup.truth(number), guess)
         matrix.merge(image)
         images.append(image.result().miou)
-    for batch_size in (1, 3, 8):
+    for batch_size, gpus in ((1, []), (3, ['GPU']), (8, [])):
+        monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind, gpus=gpus: gpus)
         result = eval_program.run(changed(options, batch_size=batch_size, metrics=('image_iou',)))
         assert result.rounds[0].metrics == matrix.result()
         assert result.rounds[0].further == {
             'image_iou': {'mean': pytest.approx(np.mean(images)), 'lowest': min(images)}
         }
+    assert types_read == [tf.float32, tf.uint8, tf.float32]
     content = json.loads(pathlib.Path(result.rounds[0].path).read_text())
     assert content['metrics'] == result.rounds[0].further
     assert content['flags']['metrics'] == {'image_iou': {}}

@@ -93,6 +93,21 @@ def test_evaluation_notes_the_size_before_padding():
     assert set(np.unique(out[common.LABEL][5:])) == {255}
 
 
+@pytest.mark.parametrize('resize', [ResizeOptions(), ResizeOptions(min_value=5, max_value=8)])
+def test_bytes_become_the_same_numbers_on_the_device(resize):
+    plain, late = (
+        input_preprocess.eval_steps((9, 9), resize, MEAN, 255, keep_bytes=keep_bytes) for keep_bytes in (False, True)
+    )
+    for height, width in ((4, 5), (9, 7)):
+        expected = input_preprocess.apply_steps(sample_of(height, width), plain)
+        found = input_preprocess.apply_steps(sample_of(height, width), late)
+        assert (found[common.IMAGE].dtype == tf.uint8) is (resize == ResizeOptions())
+        np.testing.assert_array_equal(found[common.LABEL], expected[common.LABEL])
+        images = input_preprocess.images_of({key: value[tf.newaxis] for key, value in found.items()}, MEAN)
+        assert images.dtype == tf.float32
+        np.testing.assert_array_equal(images[0], expected[common.IMAGE])
+
+
 def test_evaluation_never_crops():
     steps = input_preprocess.eval_steps((4, 4), ResizeOptions(), MEAN, 255)
     with pytest.raises(ValueError, match='4x5 pixels at row 0, column 0 do not fit into 4x4'):

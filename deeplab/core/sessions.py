@@ -8,6 +8,7 @@ a gradient is not finite, not at all. What else happens between two steps (log l
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
@@ -17,6 +18,17 @@ from deeplab.utils import files
 
 # What a step raises where its batch is missing: what feeds the queue has ended.
 INPUT_ENDED = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
+# Name of the operation that takes the next batch of a pipeline; its errors name it as "[[{{node next_batch}}]]" or
+# "[[next_batch_1]]", but "[[next_batch/_3]]" is what passes on an error of any other operation.
+NEXT_BATCH = 'next_batch'
+_NEXT_BATCH_FAILED = re.compile(rf'\[\[({{{{node )?{NEXT_BATCH}(_\d+)?(}}}})?\]\]')
+
+
+def is_of_input(error: BaseException) -> bool:
+    """Returns whether an error of a step says that its batch is missing; such a step has changed nothing."""
+    if isinstance(error, INPUT_ENDED):
+        return True
+    return isinstance(error, tf.errors.OpError) and _NEXT_BATCH_FAILED.search(error.message) is not None
 
 
 def config(cpu_devices: int = 1, keeps_sums: bool = False) -> tf.compat.v1.ConfigProto:
@@ -29,6 +41,9 @@ def config(cpu_devices: int = 1, keeps_sums: bool = False) -> tf.compat.v1.Confi
     """
     proto = tf.compat.v1.ConfigProto(allow_soft_placement=True, device_count={'CPU': cpu_devices})
     proto.gpu_options.allow_growth = True
+    # TensorFlow does not know which tensors of a queue or pipeline pass to a GPU: without this, they are in memory that
+    # is not pinned, which takes a copy more.
+    proto.gpu_options.force_gpu_compatible = True
     if keeps_sums:
         proto.graph_options.rewrite_options.arithmetic_optimization = rewriter_config_pb2.RewriterConfig.OFF
     return proto

@@ -168,6 +168,42 @@ class OrderedQueue:
         return batch
 
 
+class DeviceBatches:
+    """Batches that wait in the memory of each clone's device, in the place of an `OrderedQueue`.
+
+    Each clone has an input pipeline of its own, which reads its batches alone: no order has to be kept among clones.
+    """
+
+    def __init__(
+        self,
+        clones: int,
+        read: Callable[[int, tf.Tensor], dict[str, tf.Tensor]],
+        before: Sequence[tf.Tensor] = (),
+    ) -> None:
+        """Builds the pipelines.
+
+        Args:
+          clones: number of clones.
+          read: builds the pipeline of a clone; takes its index and what must be computed before it gives a batch, and
+            returns this batch.
+          before: what must be computed before the first batch of a step is taken.
+        """
+        with tf.control_dependencies(list(before)), tf.device(_CPU):
+            self._asked = tf.timestamp()
+        self._batches = [read(index, self._asked) for index in range(clones)]
+        self._taken = 0
+
+    def waiting_seconds(self) -> tf.Tensor:
+        """Returns how long a step waits for its last batch: scalar float64."""
+        with tf.control_dependencies([next(iter(batch.values())) for batch in self._batches]), tf.device(_CPU):
+            return tf.timestamp() - self._asked
+
+    def dequeue(self) -> dict[str, tf.Tensor]:
+        """Returns the batch of the next clone, by the names of its parts."""
+        self._taken += 1
+        return self._batches[self._taken - 1]
+
+
 def create_clones(config: DeploymentConfig, build: Callable[[], Any]) -> list[Clone]:
     """Calls `build` once for each clone, on its device and in its name scope, with the variables shared.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from absl import logging
@@ -18,7 +18,7 @@ from deeplab.errors import DataError
 from deeplab.evaluation import runner
 from deeplab.options import TrainOptions
 from deeplab.training import label_weights, replicas
-from deeplab.utils import input_generator
+from deeplab.utils import input_generator, processors
 from deeplab.wording import option
 
 QUEUED_BATCHES = 2
@@ -110,6 +110,38 @@ def input_steps(options: TrainOptions, data: Data) -> dict[str, input_preprocess
 
 def build_input(options: TrainOptions, data: Data, first_position: int | tf.Tensor) -> input_generator.Pipeline:
     """Builds the input pipeline, whose batches are of one clone each, from a sample position on."""
+    return _build(options, data, first_position, is_taken=replicas.is_mine(options.clones, options.batch_size))
+
+
+def build_input_of_clone(
+    options: TrainOptions, data: Data, first_position: int, clone: int, device: str, before: Sequence[tf.Tensor]
+) -> input_generator.Pipeline:
+    """Builds the input pipeline of one clone, whose batches wait in the memory of its device.
+
+    It reads every `num_clones`-th batch of `build_input`.
+
+    Args:
+      options: the training, on this machine alone.
+      data: the split.
+      first_position: sample position to start at, the first of a step.
+      clone: index of the clone.
+      device: on which it computes.
+      before: what is computed before a batch is taken.
+    """
+    clones, batch_size = options.clones.num_clones, options.clone_batch_size
+    return _build(
+        options,
+        data,
+        first_position,
+        is_taken=None if clones == 1 else lambda position: tf.equal(position // batch_size % clones, clone),
+        num_parallel=-(-processors.available_cores() // clones),
+        device=device,
+        before=before,
+    )
+
+
+def _build(options: TrainOptions, data: Data, first_position: int | tf.Tensor, **more: Any) -> input_generator.Pipeline:
+    """Builds a pipeline of batches of one clone; `more` are further arguments of `input_generator.get`."""
     return input_generator.get(
         data.reader,
         list(input_steps(options, data).values()),
@@ -118,5 +150,5 @@ def build_input(options: TrainOptions, data: Data, first_position: int | tf.Tens
         records=data.records,
         seed=options.seed,
         first_position=first_position,
-        is_taken=replicas.is_mine(options.clones, options.batch_size),
+        **more,
     )

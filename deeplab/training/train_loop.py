@@ -285,9 +285,9 @@ class _Loop:
         """Runs the step after `done` steps."""
         extra = [hook.fetches(done + 1) for hook in self._hooks]
         start = time.monotonic()
-        with self._saved_before(tf.errors.OpError, done):
+        with self._saved_before(lambda error: isinstance(error, tf.errors.OpError), done):
             feeds = {tensor: value for hook in self._hooks for tensor, value in hook.feeds(done + 1).items()}
-        with self._saved_before(sessions.INPUT_ENDED, done):
+        with self._saved_before(sessions.is_of_input, done):
             values, fetched = self._run_step(extra, feeds)
         seconds = time.monotonic() - start
         if not values['is_applied']:
@@ -307,11 +307,13 @@ class _Loop:
         return result
 
     @contextlib.contextmanager
-    def _saved_before(self, errors: type[BaseException] | tuple[type[BaseException], ...], done: int) -> Iterator[None]:
-        """Saves a checkpoint if one of `errors`, which leave weights unchanged, ends training after `done` steps."""
+    def _saved_before(self, leaves_weights: Callable[[BaseException], bool], done: int) -> Iterator[None]:
+        """Saves a checkpoint if an error that leaves the weights unchanged ends training after `done` steps."""
         try:
             yield
-        except errors:
+        except Exception as error:
+            if not leaves_weights(error):
+                raise
             try:
                 path = self._writer.save(self._session, done)
             except (CheckpointError, tf.errors.OpError) as failure:

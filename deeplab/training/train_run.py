@@ -216,12 +216,8 @@ def _train(
     with config.host_scope():
         global_step = tf.compat.v1.train.get_or_create_global_step()
         micro_batches = training_step.micro_batches(options)
-    with tf.device('/device:CPU:0'):
-        pipeline = split_input.build_input(
-            options, data, fed.first_position if fed else first_step * options.batch_size
-        )
-    watched = None if fed else _Watched(options, pipeline, config, global_step)
-    queue = watched.queue if watched else fed.take(pipeline)
+    watched = None if fed else _Watched(options, data, config, global_step, first_step * options.batch_size)
+    queue = watched.queue if watched else fed.take(_pipeline(options, data, fed.first_position))
     build = functools.partial(network_clone._build_deeplab, queue, options, data.ignore_label, global_step)
     clones = model_deploy.create_clones(config, build)
     with config.host_scope():
@@ -238,7 +234,7 @@ def _train(
     init_fn = _init_fn(options) if machines.is_chief else None
 
     def initialize(running: tf.compat.v1.Session) -> None:
-        running.run(start if fed else [start, pipeline.initializer])
+        running.run([start, *(watched.initializers if watched else ())])
         if resumed:
             train_utils.resume(running, resumed, options.model, averages)
             writer.adopt(resumed, first_step)
@@ -307,21 +303,62 @@ def _write_graph(options: TrainOptions) -> None:
         sessions.write_graph(tf.compat.v1.get_default_graph(), os.path.join(options.train_logdir, 'graph.pbtxt'))
 
 
+def _pipeline(
+    options: TrainOptions, data: split_input.Data, first_position: int | tf.Tensor
+) -> input_generator.Pipeline:
+    """Builds the input pipeline on the CPU of this process."""
+    with tf.device('/device:CPU:0'):
+        return split_input.build_input(options, data, first_position)
+
+
 class _Watched:
-    """The queue of batches of this process, and whether the current step is one that `WatchHook` checks."""
+    """The batches of this process, and whether the current step is one that `WatchHook` checks.
+
+    Attributes:
+      is_looked_at: scalar bool.
+      queue: gives each clone its batches.
+      initializers: operations that start the input.
+    """
+
+    queue: model_deploy.OrderedQueue | model_deploy.DeviceBatches
 
     def __init__(
         self,
         options: TrainOptions,
-        pipeline: input_generator.Pipeline,
+        data: split_input.Data,
         config: model_deploy.DeploymentConfig,
         global_step: tf.Variable,
+        first_position: int,
     ):
+        self.initializers: list[tf.Operation] = []
+        pipeline = None if config.use_gpus else _pipeline(options, data, first_position)
         with config.host_scope():
             self.is_looked_at = watch_hooks.due(global_step, options.log_steps)
+        if pipeline is None:
+            read = functools.partial(self._read, options, data, config, first_position)
+            self.queue = model_deploy.DeviceBatches(config.num_clones, read, [self.is_looked_at])
+            return
+        self.initializers.append(pipeline.initializer)
         # A micro-batch takes one batch for each clone: the queue need not hold all of a step.
         self.queue = model_deploy.prefetch(pipeline.samples, split_input.QUEUED_BATCHES * config.num_clones)
         self.queue.begin_step([self.is_looked_at])
+
+    def _read(
+        self,
+        options: TrainOptions,
+        data: split_input.Data,
+        config: model_deploy.DeploymentConfig,
+        first_position: int,
+        clone: int,
+        before: tf.Tensor,
+    ) -> dict[str, tf.Tensor]:
+        """Builds the pipeline of a clone, whose batches wait in the memory of its GPU."""
+        with tf.device('/device:CPU:0'):
+            pipeline = split_input.build_input_of_clone(
+                options, data, first_position, clone, config.clone_device(clone), [before]
+            )
+        self.initializers.append(pipeline.initializer)
+        return pipeline.samples
 
 
 def _deployment(machines: CloneOptions) -> model_deploy.DeploymentConfig:

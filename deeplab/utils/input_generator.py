@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from deeplab import common, input_preprocess
+from deeplab.core import sessions
 from deeplab.datasets import example
 from deeplab.datasets.record_index import Records
 from deeplab.errors import DataError
@@ -142,6 +143,8 @@ def get(
     num_parallel: int | None = None,
     prefetch_batches: int = PREFETCHED_BATCHES,
     is_taken: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    device: str | None = None,
+    before: Sequence[tf.Tensor] = (),
 ) -> Pipeline:
     """Builds the input pipeline in the current graph.
 
@@ -159,6 +162,8 @@ def get(
       num_parallel: samples to work on at the same time; None to let tf.data choose.
       prefetch_batches: finished batches that may wait.
       is_taken: returns for a scalar int64 position, in training, whether it is used or left to others; None for all.
+      device: where as many finished batches again wait, in its own memory, and where the samples are; None for the CPU.
+      before: what is computed before a batch is taken.
 
     Returns:
       The pipeline. Its iterator has to be initialized, and its first dimension is `batch_size`.
@@ -183,11 +188,26 @@ def get(
 
     # Order stays whatever the number of threads; no stage holds more than a few batches.
     data = data.map(_as_written(sample_at), num_parallel_calls=num_parallel or tf.data.AUTOTUNE, deterministic=True)
+    return _iterated(_batched(data, batch_size, prefetch_batches, device), batches, before)
+
+
+def _batched(data: tf.data.Dataset, batch_size: int, prefetch_batches: int, device: str | None) -> tf.data.Dataset:
+    """Returns the samples in batches, of which some wait: on the CPU and, if there is one, on the device."""
     is_one_shape = all(spec.shape.is_fully_defined() for spec in data.element_spec.values())
     batch = data.batch if is_one_shape else data.padded_batch
     data = batch(batch_size, drop_remainder=True).prefetch(prefetch_batches).with_options(_pipeline_options())
+    if device is None:
+        return data
+    with tf.device(None):  # what wraps the pipeline is placed by TensorFlow
+        return data.apply(tf.data.experimental.prefetch_to_device(device, prefetch_batches))
+
+
+def _iterated(data: tf.data.Dataset, batches: int | None, before: Sequence[tf.Tensor]) -> Pipeline:
+    """Returns the pipeline that takes the batches of a data set one after the other."""
     iterator = tf.compat.v1.data.make_initializable_iterator(data)
-    return Pipeline(iterator.get_next(), iterator.initializer, batches)
+    with tf.control_dependencies(list(before)):
+        samples = iterator.get_next(sessions.NEXT_BATCH)
+    return Pipeline(samples, iterator.initializer, batches)
 
 
 def _as_written(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -24,6 +24,23 @@ def test_training_on_a_cpu_omits_idle_graph_optimizers(gpus, keeps_sums, omits, 
     assert (rewrite.meta_optimizer_iterations == kinds.ONE) is omits
 
 
+def test_memory_that_gpus_copy_from_is_pinned():
+    assert sessions.config().gpu_options.force_gpu_compatible
+
+
+@pytest.mark.parametrize(
+    ('message', 'is_of_input'),
+    [
+        ('bad [[{{node Decode}}]] [[{{node next_batch}}]]', True),
+        ('bad\n\t [[IteratorGetNext]]\n\t [[next_batch_1]]', True),
+        ('no memory [[{{node Conv2D}}]]\n\t [[next_batch/_3]]', False),
+    ],
+)
+def test_errors_of_the_input_are_known_by_their_operation(message, is_of_input):
+    assert sessions.is_of_input(tf.errors.InvalidArgumentError(None, None, message)) is is_of_input
+    assert not sessions.is_of_input(ValueError(message))
+
+
 def test_write_graph(tmp_path, full_disk):
     with tf.Graph().as_default() as graph:
         tf.constant(1.0, name='here')

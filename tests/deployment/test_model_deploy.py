@@ -86,6 +86,21 @@ def test_clones_take_batches_in_order():
                 assert taken == [4 * step, 4 * step + 1, 4 * step + 2, 4 * step + 3]
 
 
+def test_batches_on_devices_go_to_their_clones():
+    def read(clone, before):
+        with tf.control_dependencies([before]):
+            return {'clone': tf.identity(clone)}
+
+    with tf.Graph().as_default():
+        batches = model_deploy.DeviceBatches(2, read)
+        clones = model_deploy.create_clones(DeploymentConfig(2), lambda: batches.dequeue()['clone'])
+        waiting = batches.waiting_seconds()
+        with sessions.open_session(cpu_devices=2) as running:
+            taken, seconds = running.run([[clone.outputs for clone in clones], waiting])
+    assert taken == [0, 1]
+    assert 0 <= seconds < 10
+
+
 def gradients_of(number, batches):
     """Total loss and gradients by name of `number` clones without batch norm in training mode."""
     with tf.Graph().as_default():

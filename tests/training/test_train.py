@@ -19,6 +19,7 @@ import tensorflow as tf
 from deeplab import train
 from deeplab.core import checkpoints, moving_average, sessions
 from deeplab.datasets import record_check, segmentation_dataset
+from deeplab.deployment import model_deploy
 from deeplab.errors import CheckpointError, DataError, NonFiniteError, OptionError
 from deeplab.options import (
     LearningRateOptions,
@@ -213,6 +214,28 @@ def test_statistics_come_from_the_first_clone_which_takes_the_first_batch(data, 
     one = values_of(tmp_path / 'one' / 'model.ckpt-1')
     np.testing.assert_allclose(values_of(two.checkpoint)[name], one[name], rtol=1e-6)
     assert (one[name] != 0).any()
+
+
+class _TwoDevices(model_deploy.DeploymentConfig):
+    """Two CPU devices in the place of GPUs."""
+
+    cpu_devices = 2
+
+    def clone_device(self, index):
+        return f'/device:CPU:{index}'
+
+
+@pytest.mark.slow
+def test_batches_that_wait_on_the_devices_are_those_of_the_queue(data, tmp_path, monkeypatch):
+    """From a step on that is not the first."""
+    clones = {'batch_size': 4, 'clones': training_setup.two_clones(), 'save_interval_secs': 0}
+    straight = train.run(training_setup.options(data, tmp_path / 'queue', 2, **clones))
+    shutil.copytree(tmp_path / 'queue', tmp_path / 'devices')
+    for path in (tmp_path / 'devices').glob('model.ckpt-2.*'):
+        path.unlink()
+    monkeypatch.setattr(model_deploy, 'deployment_config', lambda *_: _TwoDevices(2, use_gpus=True))
+    resumed = train.run(training_setup.options(data, tmp_path / 'devices', 2, **clones))
+    assert_same_bytes(straight.checkpoint, resumed.checkpoint)
 
 
 def test_initial_checkpoint_of_other_classes(data, tmp_path, caplog):

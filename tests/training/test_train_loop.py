@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import checkpoints
+from deeplab.core import checkpoints, sessions
 from deeplab.errors import NonFiniteError
 from deeplab.training import train_loop, training_step
 from tests.training.toy import Toy
@@ -121,6 +121,24 @@ class TestLoop:
         with tf.Graph().as_default(), pytest.raises(tf.errors.InvalidArgumentError, match='the input is bad'):
             train(Toy([1.0, 1.0]), tmp_path, 5, hooks=[Feeder()])
         assert values_of(str(tmp_path / 'model.ckpt-1'))['global_step'] == 1
+
+    def test_where_a_pipeline_fails_the_steps_so_far_are_saved(self, tmp_path):
+        with tf.Graph().as_default():
+            numbers = tf.data.Dataset.from_tensor_slices([1.0, 1.0, np.nan])
+            good = numbers.map(lambda x: tf.debugging.check_numerics(x, 'the input is bad'))
+            iterator = tf.compat.v1.data.make_initializable_iterator(good)
+            loss = iterator.get_next(sessions.NEXT_BATCH)
+            counter = tf.compat.v1.train.get_or_create_global_step()
+            applied, norm = training_step.gated_update(
+                loss, [(loss, tf.compat.v1.get_variable('w', initializer=1.0))],
+                tf.compat.v1.train.GradientDescentOptimizer(1.0), counter,
+            )  # fmt: skip
+            step = training_step.TrainStep(applied, loss, norm, norm, counter)
+            writer = checkpoints.CheckpointWriter(str(tmp_path))
+            start = [tf.compat.v1.global_variables_initializer(), iterator.initializer]
+            with pytest.raises(tf.errors.InvalidArgumentError, match='the input is bad'):
+                train_loop.train(step, 5, writer, lambda running: running.run(start))
+        assert values_of(str(tmp_path / 'model.ckpt-2'))['global_step'] == 2
 
     def test_error_of_the_input_thread_comes_out(self, tmp_path):
         with tf.Graph().as_default():

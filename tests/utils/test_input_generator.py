@@ -8,6 +8,7 @@ import tensorflow as tf
 from PIL import Image
 
 from deeplab import common, input_preprocess
+from deeplab.core import sessions
 from deeplab.datasets import example, tfrecord
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import DataError
@@ -123,6 +124,29 @@ def test_training_follows_the_sample_position(reader):
         np.testing.assert_array_equal(batch[common.LABEL][inside], records[inside])
         np.testing.assert_allclose(batch[common.IMAGE][inside[..., 0]][:, 0], records[inside] * 10, atol=1e-4)
         np.testing.assert_array_equal(batch[common.IMAGE][~inside[..., 0]], 127.5)
+
+
+def test_each_clone_takes_its_batches_of_the_common_order_from_its_own_device(reader):
+    steps = list(input_preprocess.train_steps((6, 6), ResizeOptions(), AugmentOptions(), MEAN, 255).values())
+    expected = training_batches(reader, 4, first_position=6)
+    with tf.Graph().as_default() as graph:
+        clones = [
+            input_generator.get(
+                reader, steps, 3, is_training=True, first_position=6, device=device,
+                is_taken=lambda position, clone=clone: tf.equal(position // 3 % 2, clone),
+            )
+            for clone, device in enumerate(('/device:CPU:0', '/device:CPU:1'))
+        ]  # fmt: skip
+        assert {part.device for part in clones[1].samples.values()} == {'/device:CPU:1'}
+        waiting = [op for op in graph.get_operations() if op.type == 'PrefetchDataset'][-1]
+        assert (waiting.device, waiting.inputs[0].op.type) == ('/device:CPU:1', 'GeneratorDataset')
+        with sessions.open_session(cpu_devices=2) as running:
+            running.run([clone.initializer for clone in clones])
+            found = [batch for _ in range(2) for batch in running.run([clone.samples for clone in clones])]
+    for one, other in zip(found, expected, strict=True):
+        assert one.keys() == other.keys()
+        for key, value in other.items():
+            np.testing.assert_array_equal(one[key], value, key)
 
 
 def test_chosen_records_alone(reader):
