@@ -26,7 +26,7 @@ import numpy as np
 
 from deeplab.datasets import description_file
 from deeplab.datasets import descriptor as descriptor_lib
-from deeplab.datasets.data_rules import HARMFUL, SEVERITIES
+from deeplab.datasets.data_rules import SEVERITIES
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.diagnosis import (
@@ -102,13 +102,11 @@ def run(options: DoctorOptions) -> Result:
     if page is not None:
         with files.written_whole(page) as stream:
             stream.write(html_report.render(outcome))
-    last = findings if outcome.repairs is None else outcome.remaining
-    status = _FAULTY if any(finding.severity == HARMFUL for finding in last) else 0
     return Result(
         findings,
         outcome.suggestion,
         path,
-        status,
+        _FAULTY if outcome.is_faulty else 0,
         '\n'.join(text_report.lines(outcome, path, page)),
         outcome.remaining,
     )

@@ -166,7 +166,7 @@ def _commands(outcome: Outcome) -> Iterator[str]:
     if outcome.repair_line:
         yield f'<p>To write a repaired copy:</p>{_command(outcome.repair_line)}'
     if outcome.suggestion is not None:
-        yield '<p>To train and evaluate:</p>'
+        yield f'<p>To train and evaluate{", once the errors are fixed" if outcome.is_faulty else ""}:</p>'
         yield from map(_command, outcome.suggestion.lines)
 
 
@@ -182,5 +182,5 @@ def _examples(data: Data) -> Iterator[str]:
         return
     step = max(len(facts.looks) // _EXAMPLES, 1)
     samples = [(data.train, look.number) for look in facts.looks[::step][:_EXAMPLES]]
-    yield f'<p class="faded">Images of split {text(data.train)} with their masks; stripes are ignored.</p>'
+    yield f'<p class="faded">Images of split {text(data.train)} with their masks; striped areas are ignored.</p>'
     yield f'<ul class="pairs">{"".join(_pictures(data, samples))}</ul>'

@@ -149,7 +149,7 @@ def _uneven(data: Data, split: str, pixels: np.ndarray) -> Iterator[Finding]:
         yield data.found(
             'uneven',
             split,
-            f"The classes of split '{split}' are uneven: {data.class_text(most)} has {shares[most]:.1%} of "
+            f"The classes of split '{split}' differ in frequency: {data.class_text(most)} has {shares[most]:.1%} of "
             f'the pixels.{text}',
             f'To give rare classes more weight, train with {label_weights()}: the weights are in the table.',
         )
@@ -195,8 +195,8 @@ def _thin(data: Data) -> Iterator[Finding]:
         yield data.found(
             'thin',
             data.train,
-            f"Of {_list(names)}, at least {_THIN_SHARE:.0%} of the pixels in split '{data.train}' are in parts "
-            f'narrower than the output stride of {data.output_stride}, which the network hardly separates.',
+            f"Classes with {_THIN_SHARE:.0%} or more of their pixels in split '{data.train}' in parts narrower "
+            f'than the output stride of {data.output_stride}, which the network hardly separates: {_list(names)}.',
             'Train with --decoder_output_stride=4, or --output_stride=8; do not shrink the images.',
         )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from deeplab.datasets.data_rules import HARMFUL
 from deeplab.diagnosis.facts import Measured
 from deeplab.diagnosis.findings import Data, Finding
 from deeplab.diagnosis.repaired_copy import Repairs
@@ -38,6 +39,16 @@ class Outcome:
     repair_line: str = ''
     repairs: Repairs | None = None
     remaining: tuple[Finding, ...] = ()
+
+    @property
+    def last(self) -> tuple[Finding, ...]:
+        """The findings in the repaired copy if there is one, else in the data set."""
+        return self.findings if self.repairs is None else self.remaining
+
+    @property
+    def is_faulty(self) -> bool:
+        """Whether one of `last` is an error."""
+        return any(finding.severity == HARMFUL for finding in self.last)
 
     def as_json(self) -> dict[str, Any]:
         """Returns it as JSON values."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from deeplab.datasets import description_file
-from deeplab.datasets.data_rules import HARMFUL, RULES, SEVERITIES
+from deeplab.datasets.data_rules import RULES, SEVERITIES
 from deeplab.diagnosis import label_rules
 from deeplab.diagnosis.facts import Measured
 from deeplab.diagnosis.findings import SHOWN, Data, Finding
@@ -54,15 +54,14 @@ def lines(outcome: Outcome, path: str, page: str | None = None) -> Iterator[str]
             yield f'   {option("DoctorOptions.fix")} {finding.repair}.'
     if outcome.repair_line:
         yield from ['', 'To write a repaired copy:', f'  {outcome.repair_line}']
-    last = findings if outcome.repairs is None else outcome.remaining
     if suggested:
-        yield from ['', *_suggestion_lines(data, suggested, _number(last, HARMFUL) > 0, outcome.has_description)]
+        yield from ['', *_suggestion_lines(data, suggested, outcome.is_faulty, outcome.has_description)]
     yield ''
     if outcome.repairs is not None:
         yield from _repair_lines(outcome, outcome.repairs)
-    counts = ', '.join(counted(_number(last, severity), severity) for severity in SEVERITIES)
+    counts = ', '.join(counted(_number(outcome.last, severity), severity) for severity in SEVERITIES)
     where = '' if outcome.repairs is None else f' in {outcome.repairs.folder}'
-    result = 'Faults found' if _number(last, HARMFUL) else 'No faults found'
+    result = 'Faults found' if outcome.is_faulty else 'No faults found'
     pages = '' if page is None else f' and {page}'
     yield f'{result}{where} ({counts}). Written to {path}{pages}'
 

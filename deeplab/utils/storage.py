@@ -7,6 +7,7 @@ others are read with the system's own calls, which are faster and safe in severa
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import threading
@@ -175,4 +176,4 @@ def _as_os_error(path: str) -> Iterator[None]:
     except errors.OpError as error:
         missing = isinstance(error, errors.NotFoundError)
         text = 'No such file or directory' if missing else (error.message or type(error).__name__).split('\n')[0]
-        raise (FileNotFoundError if missing else OSError)(2 if missing else 5, text, path) from None
+        raise OSError(errno.ENOENT if missing else errno.EIO, text, path) from None  # the first is FileNotFoundError
