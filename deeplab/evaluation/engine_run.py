@@ -6,7 +6,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,10 +71,16 @@ class Prepared:
     Attributes:
       frozen: the network for the graph of the input pipeline; None if another engine runs it.
       report: what runs it.
+      at_once: batches that the graph of the input pipeline predicts at the same time.
     """
 
     def __init__(
-        self, report: EngineReport, frozen: FrozenGraph | None, predict: Predict | None, exact: Predict | None
+        self,
+        report: EngineReport,
+        frozen: FrozenGraph | None,
+        predict: Predict | None,
+        exact: Predict | None,
+        at_once: int = 1,
     ) -> None:
         """Creates it.
 
@@ -83,14 +89,15 @@ class Prepared:
           frozen: see the attribute.
           predict: runs the network in another engine.
           exact: runs it in float32, for the comparison of the labels of the first images; None for no comparison.
+          at_once: see the attribute.
         """
-        self.report, self.frozen = report, frozen
+        self.report, self.frozen, self.at_once = report, frozen, at_once
         self._predict, self._exact = predict, exact
         self._changed = self._pixels = 0
 
     def predictions(
         self, read: Callable[[], Any], batches: int, images: str, most_ahead: int = 2
-    ) -> Iterator[tuple[Any, Outputs]]:
+    ) -> Generator[tuple[Any, Outputs], None, None]:
         """Yields each batch with its predictions; a thread reads the next ones meanwhile.
 
         Args:
@@ -157,7 +164,8 @@ def prepared(
     opening.check(options)
     report = EngineReport(options, is_chosen)
     if windows is None and options.engine == DEFAULT_ENGINE and options.precision == 'float32':
-        yield Prepared(report, network.frozen(weights.checkpoint, weights.use_moving_average), None, None)
+        frozen = network.frozen(weights.checkpoint, weights.use_moving_average)
+        yield Prepared(report, frozen, None, None, network.at_once)
         return
     with contextlib.ExitStack() as stack:
 

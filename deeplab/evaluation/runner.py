@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
 import dataclasses
 import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -229,6 +232,8 @@ def run_batches(
 ) -> None:
     """Predicts every image of a split, in order; reading the next images overlaps with it.
 
+    TensorFlow predicts `Prepared.at_once` batches at the same time: alone, a small one leaves cores idle.
+
     Args:
       network: the network with its weights.
       reading: the images and how they are read.
@@ -241,6 +246,7 @@ def run_batches(
       DataError: An image cannot be decoded; the message names file, record and image.
     """
     split, steps, batch_size, keys, ahead, mean_pixel = reading
+    at_once = 1 if master else network.at_once
     with tf.Graph().as_default():
         with_label = not {common.LABEL, common.ORIGINAL_LABEL}.isdisjoint(keys)
         pipeline = input_generator.get(
@@ -253,7 +259,7 @@ def run_batches(
             num_parallel=ahead if ahead == 1 else None,
             prefetch_batches=ahead,
         )
-        fetches = {key: pipeline.samples[key] for key in (*keys, common.VALID)}
+        fetches = {key: pipeline.samples[key] for key in (*keys, common.VALID, common.RECORD)}
         if network.frozen is None:
             with tf.device('/device:CPU:0'):
                 fetches[common.IMAGE] = input_preprocess.images_of(pipeline.samples, mean_pixel)
@@ -269,21 +275,50 @@ def run_batches(
         ):
             running.run(pipeline.initializer)
             read = functools.partial(running.run, fetches)
-            for fetched in _predicted(network, read, pipeline.batches, keys, ahead):
-                valid = fetched.pop(common.VALID)
-                handle(fetched if valid.all() else {key: values[valid] for key, values in fetched.items()})
-                bar.update(int(valid.sum()))
+            if network.frozen is None:
+                predicted = _predicted(network, read, pipeline.batches, ahead)
+            else:
+                predicted = in_order(read, split.records[::batch_size], at_once)
+            with contextlib.closing(predicted):  # its threads end before the session
+                for fetched in predicted:
+                    valid = fetched.pop(common.VALID)
+                    found = {key: fetched[key] for key in (*keys, PREDICTION, CONFIDENCE) if key in fetched}
+                    handle(found if valid.all() else {key: values[valid] for key, values in found.items()})
+                    bar.update(int(valid.sum()))
 
 
-def _predicted(
-    network: Prepared, read: Callable[[], Batch], batches: int, keys: Sequence[str], ahead: int
-) -> Iterator[Batch]:
-    """Yields each batch, by `keys`, with its predictions."""
-    if network.frozen is not None:
-        yield from (read() for _ in range(batches))
-        return
-    for batch, outputs in network.predictions(read, batches, common.IMAGE, ahead):
-        found = {key: batch[key] for key in (*keys, common.VALID)} | {PREDICTION: outputs.labels}
-        if outputs.probabilities is not None:
-            found[CONFIDENCE] = outputs.probabilities[..., 0]
-        yield found
+def in_order(read: Callable[[], Batch], firsts: Sequence[int], at_once: int) -> Generator[Batch, None, None]:
+    """Yields all batches in order, from calls in several threads, each of which may get any of the next batches.
+
+    Args:
+      read: returns a batch, by the keys of `common`, `RECORD` among them.
+      firsts: first record of each batch, in order; all differ.
+      at_once: calls at the same time, 1 or more.
+    """
+    done: dict[int, Batch] = {}  # by first record; a few
+    left = len(firsts)
+    running: deque[concurrent.futures.Future[Batch]] = deque()
+    with concurrent.futures.ThreadPoolExecutor(at_once) as threads:
+        try:
+            running.append(threads.submit(read))  # alone: in the first run, TensorFlow prepares the graph for all
+            for first in map(int, firsts):
+                while first not in done:
+                    batch = running.popleft().result()
+                    done[int(batch[common.RECORD][0])] = batch
+                    left -= 1
+                    while len(running) < min(at_once, left):
+                        running.append(threads.submit(read))
+                yield done.pop(first)
+        finally:
+            for call in running:
+                call.cancel()
+
+
+def _predicted(network: Prepared, read: Callable[[], Batch], batches: int, ahead: int) -> Generator[Batch, None, None]:
+    """Yields each batch with its predictions, from another engine."""
+    with contextlib.closing(network.predictions(read, batches, common.IMAGE, ahead)) as predictions:
+        for batch, outputs in predictions:
+            found = batch | {PREDICTION: outputs.labels}
+            if outputs.probabilities is not None:
+                found[CONFIDENCE] = outputs.probabilities[..., 0]
+            yield found

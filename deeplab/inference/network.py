@@ -16,6 +16,8 @@ from deeplab.registry import BACKBONES, FrozenGraph, Outputs
 from deeplab.utils import checkpoint_network, input_generator, memory
 from deeplab.wording import option
 
+_SMALL_BATCH = 2**28  # bytes of its activations; two such batches may be predicted at the same time
+
 
 class BuiltNetwork(NamedTuple):
     """The graph of a network.
@@ -106,6 +108,13 @@ class InferenceNetwork:
                 outputs.append(tf.identity(probabilities, name='probabilities'))
         return BuiltNetwork(outlined.graph, images, outputs, list(outlined.placeholders.values()))
 
+    @functools.cached_property
+    def at_once(self) -> int:
+        """How many batches to predict at the same time: two small ones on a CPU, which use its cores better."""
+        if self.crop_size is None or self.batch_size is None or tf.config.list_physical_devices('GPU'):
+            return 1
+        return 2 if graph_memory.peak(self.built.outputs) <= _SMALL_BATCH else 1
+
     def check_memory(self, program: str) -> None:
         """Compares the memory of a batch with what is free, if the network computes in the memory of this machine.
 
@@ -122,7 +131,7 @@ class InferenceNetwork:
         waiting = input_generator.PREFETCHED_BATCHES * graph_memory.bytes_of(self.built.images)
         # Weights are held three times: as constants of the frozen graph, of the session's graph, and by its kernels.
         held = 3 * sum(map(graph_memory.bytes_of, self.built.weights))
-        need = memory.Need(graph_memory.peak(self.built.outputs) + waiting, held)
+        need = memory.Need(self.at_once * graph_memory.peak(self.built.outputs) + waiting, held)
         memory.check(need, memory_size(program, self.options, self.batch_size))
 
     def frozen(self, checkpoint_path: str, use_moving_average: bool = False, is_portable: bool = False) -> FrozenGraph:
