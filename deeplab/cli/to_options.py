@@ -172,10 +172,11 @@ def _saved_by_vis(values: Values) -> tuple[str, ...]:
 
 def export_options(values: Values) -> options.ExportOptions:
     """Returns the options of export_model."""
-    if not values.given('output_stride'):
+    stride = values['output_stride']
+    if not values.given('output_stride') and stride == values.known['output_stride'].default:  # not from a run.json
         values.notes.append(
-            f'The export has output stride {values["output_stride"]}, the default of export_model. Trainings, eval and '
-            'predict have 16 by default: set --output_stride if the training had another one.'
+            f'The export has output stride {stride}, the default of export_model (16 in train, eval and predict). Set '
+            '--output_stride if the network was trained with another one.'
         )
     return filled(
         options.ExportOptions,

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from deeplab import cli
+from deeplab.cli import to_options
 
 TRAIN = ['--train_logdir=log', '--dataset_dir=records', '--depth_multiplier=0.5', '--atrous_rates=6']
 TRAIN += ['--atrous_rates=12', '--decoder_output_stride=4']
@@ -60,6 +61,11 @@ def test_defaults_of_the_training_and_flags_that_are_no_networks_stay(logdir):
     assert values['output_stride'] == 8  # the default of export_model, as training was not given the flag
     assert values['min_resize_value'] is None
     assert not values.given('batch_norm_decay')
+    for words, is_noted in (([], True), (['--output_stride=16'], False)):
+        write_run(logdir, [*TRAIN, *words])
+        values = parsed('export_model', logdir)
+        to_options.export_options(values)
+        assert any('default of export_model' in note for note in values.notes) == is_noted
 
 
 def test_a_preset_of_the_training_is_taken(logdir):
