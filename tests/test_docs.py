@@ -101,6 +101,13 @@ def test_modules_that_pages_for_developers_name_exist(name):
         assert '/' not in path or any(place.exists() for place in places), path
 
 
+def test_the_page_on_the_architecture_names_every_folder():
+    page = (ROOT / 'docs' / 'architecture.md').read_text(encoding='utf-8')
+    for path in (ROOT / 'deeplab').rglob('*'):
+        if path.is_dir() and path.name != '__pycache__':
+            assert f'`{path.relative_to(ROOT / "deeplab").as_posix()}/' in page
+
+
 def test_the_page_on_the_command_line_names_every_new_flag():
     page = (ROOT / 'docs' / 'cli.md').read_text(encoding='utf-8')
     for name in (
