@@ -114,7 +114,7 @@ _OF_FILES = (
     Rule(
         'image_format',
         HARMFUL,
-        'have another format than JPEG, PNG and .npy',
+        'have a format other than JPEG, PNG and .npy',
         'images/0012.tif',
         'Save the images as PNG',
         'converts them to PNG',
@@ -122,7 +122,7 @@ _OF_FILES = (
     Rule(
         'mask_format',
         HARMFUL,
-        'have a mask in another format than PNG',
+        'have a mask in a format other than PNG',
         'masks/0012.bmp',
         'Save the masks as PNG',
         'converts the masks to PNG',
@@ -231,14 +231,14 @@ _OF_PIXELS = (
     Rule(
         'image_channels',
         HARMFUL,
-        'have an image without the {channels} channels of the data set',
+        'have channels other than the {channels} of the data set',
         'an RGB image in a data set of 4 channels',
         'Set image_channels in {description}, or convert these images',
     ),
     Rule(
         'image_bits',
         HARMFUL,
-        'have an image of 16 bits, but the data set has 8',
+        'have 16 bits, but the data set has 8',
         'an array of uint16 with a description that has no image_bits',
         'Set "image_bits": 16 in {description}',
         builds_again=False,
@@ -246,7 +246,7 @@ _OF_PIXELS = (
     Rule(
         'array',
         HARMFUL,
-        "have an image in NumPy's format that PNG can represent",
+        "have NumPy's format, although PNG is sufficient",
         'records of RGB arrays (.npy) that another program has written',
         'Build the records again: the builders convert such arrays to PNG files',
         builds_again=False,

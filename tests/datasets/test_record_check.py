@@ -326,7 +326,7 @@ class TestImages:
     def test_other_channels_are_named(self, tmp_path):
         dataset = dataset_for(tmp_path, 4, 8, files.npy(values(4)), files.png(values(3)), files.npy(values(5)))
         assert message(dataset, 3, 255) == (
-            "2 of 3 records of split 'train' have an image without the 4 channels of the data set: "
+            "2 of 3 records of split 'train' have channels other than the 4 of the data set: "
             "train-00000-of-00001.tfrecord, record 1, image 'image_1': 3; train-00000-of-00001.tfrecord, record 2, "
             "image 'image_2': 5. Set image_channels in the description of the data set (name), or convert "
             'these images, then build the records again.'
@@ -355,7 +355,7 @@ class TestImages:
         record_check.check(dataset, 3, 255, cache_dir=str(tmp_path))
         (tmp_path / 'it.json').write_text('{"num_classes": 3, "image_channels": 2}')
         other = segmentation_dataset.get_dataset(str(tmp_path / 'it.json'), 'train', str(tmp_path))
-        assert 'without the 2 channels' in message(other, 3, 255, cache_dir=str(tmp_path))
+        assert 'other than the 2' in message(other, 3, 255, cache_dir=str(tmp_path))
 
 
 def test_samples_of_few_bits_are_ids(tmp_path):

@@ -15,7 +15,7 @@ def row(rule):
     """The line of the table for a rule."""
     what = ('images that ' if rule.of_samples else '') + rule.what
     for number, place in (
-        ('without the 3 channels', 'without the channels'),
+        ('other than the 3 of', 'other than those of'),
         ('among the 3 classes (0 to 2)', 'classes'),
         (' ignore_label 255', ' the ignore label'),
     ):
