@@ -46,9 +46,6 @@ class Network:
             self.initializers[name] = arguments['initializer']
             if arguments.get('trainable', True):
                 self.trained.add(name)
-            if arguments.get('regularizer'):
-                loss = arguments['regularizer'](weights)
-                tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.REGULARIZATION_LOSSES, loss)
         return self.weights[name]
 
     def run(self, tensors: Any, feed: Any = None, values: Callable[[str, list[int]], np.ndarray] | None = None) -> Any:

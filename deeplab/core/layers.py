@@ -78,13 +78,22 @@ def _variable(
         del partition_info
         return tf.cast(initializer([int(side) for side in shape], seed), dtype)
 
-    # The regularizer runs when the variable is made, hence once however many clones and scales share it.
-    def decay(weights: tf.Variable) -> tf.Tensor:
-        tf.compat.v1.add_to_collection(WEIGHT_DECAYS, WeightDecay(weights.op.name, weight_decay))
-        return tf.nn.l2_loss(weights) * weight_decay
+    variable = slim.model_variable(name, shape=shape, initializer=first_value, trainable=trainable)
+    if weight_decay:
+        _add_weight_decay(variable, weight_decay)
+    return variable
 
-    regularizer = decay if weight_decay else None
-    return slim.model_variable(name, shape=shape, initializer=first_value, regularizer=regularizer, trainable=trainable)
+
+def _add_weight_decay(variable: tf.Variable, factor: float) -> None:
+    """Adds the term of a variable to the regularization losses, once however many clones and scales share it."""
+    name, graph = variable.op.name, tf.compat.v1.get_default_graph()
+    if name in weight_decays():
+        return
+    # One term. TensorFlow's own regularizers compute it wherever it is used, four times in a training step.
+    with graph.colocate_with(variable.op), tf.name_scope(f'{name}/Regularizer/'):
+        term = tf.nn.l2_loss(variable) * factor
+    graph.add_to_collection(tf.compat.v1.GraphKeys.REGULARIZATION_LOSSES, term)
+    graph.add_to_collection(WEIGHT_DECAYS, WeightDecay(name, factor))
 
 
 def _channels(inputs: tf.Tensor) -> int:
