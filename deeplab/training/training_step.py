@@ -30,7 +30,7 @@ class TrainStep:
       learning_rate: scalar float32.
       image_names: [batch] string; None if unavailable.
       waiting_seconds: scalar, how long the step waited for its batch; None if not measured.
-      variable_norms: result of `norms_where_skipped`; None for none.
+      variable_norms: L2 norm of the gradient of each variable, [n] float32; None for none.
       variable_names: names of the variables of these norms.
       global_step: the variable that counts updates, int64.
       steps_done: scalar int64, the counter after the update; None if no other replica increments it.
@@ -54,6 +54,18 @@ class TrainStep:
     micro_batches: accumulation.MicroBatches | None = None
     steps_done: tf.Tensor | None = None
     rate_field: str = 'LearningRateOptions.base'
+
+
+class GradientNorms(NamedTuple):
+    """L2 norms of gradients.
+
+    Attributes:
+      of_all: of all together, scalar float32.
+      of_each: of each gradient, [n] float32.
+    """
+
+    of_all: tf.Tensor
+    of_each: tf.Tensor
 
 
 class MoreUpdates(NamedTuple):
@@ -80,6 +92,7 @@ def gated_update(
     global_step: tf.Variable,
     more: MoreUpdates = NO_MORE,
     clip_norm: float | None = None,
+    norms: GradientNorms | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Updates everything, or nothing if the loss or a gradient is not finite.
 
@@ -93,13 +106,14 @@ def gated_update(
       global_step: the counter of updates.
       more: what else is updated.
       clip_norm: if the L2 norm of all gradients is larger, they are scaled down to it; None for no clipping.
+      norms: result of `gradient_norms`; None if it is not needed elsewhere.
 
     Returns:
       is_applied (scalar bool) and the L2 norm of all gradients before they are clipped (scalar float32).
 
     Source: arXiv:1211.5063, algorithm 1 (clipping).
     """
-    norm = tf.linalg.global_norm([gradient for gradient, _ in gradients])
+    norm = (norms or gradient_norms(gradients)).of_all
     is_finite = tf.math.is_finite(loss) & tf.math.is_finite(norm)
 
     def apply() -> tf.Tensor:
@@ -122,22 +136,18 @@ def gated_update(
     return gates.choose(is_finite, apply, skip), norm
 
 
-def norms_where_skipped(is_applied: tf.Tensor, gradients: Sequence[tuple[tf.Tensor, tf.Variable]]) -> tf.Tensor:
-    """Returns the L2 norm of each gradient, [n] float32, if the update was not applied; else an empty tensor, [0].
-
-    A step that is applied computes none of them.
+def gradient_norms(gradients: Sequence[tuple[tf.Tensor, tf.Variable]]) -> GradientNorms:
+    """Returns the L2 norms of gradients, each float32, and of all of them together.
 
     Args:
-      is_applied: scalar bool, whether the update happened.
       gradients: pairs of gradient and variable.
     """
-
-    def norms() -> tf.Tensor:
-        # One operation for each gradient; tf.norm adds six, for every variable of the network.
-        halves = [tf.nn.l2_loss(tf.cast(gradient, tf.float32)) for gradient, _ in gradients]
-        return tf.sqrt(2.0 * tf.stack(halves))
-
-    return gates.choose(is_applied, lambda: tf.zeros([0], tf.float32), norms)
+    halves = []
+    for gradient in (tf.convert_to_tensor(gradient) for gradient, _ in gradients):
+        with gradient.graph.colocate_with(gradient.op):  # a gradient on a GPU stays there
+            halves.append(tf.nn.l2_loss(gradient))
+    squares = tf.stack(halves)
+    return GradientNorms(tf.sqrt(2.0 * tf.reduce_sum(squares)), tf.sqrt(2.0 * squares))
 
 
 def learning_rate(options: TrainOptions, global_step: tf.Variable) -> tf.Tensor:
@@ -192,6 +202,7 @@ def build_train_step(
     )
 
     gradients = train_utils.multiply_gradients(gradients, multipliers)
+    norms = gradient_norms(gradients)
     is_applied, norm = gated_update(
         total_loss,
         gradients,
@@ -203,6 +214,7 @@ def build_train_step(
             averages.update if averages else tuple,
         ),
         options.optimizer.clip_gradient_norm,
+        norms,
     )
     names = [clone.outputs.batch[common.IMAGE_NAME] for clone in clones if common.IMAGE_NAME in clone.outputs.batch]
     return TrainStep(
@@ -213,7 +225,7 @@ def build_train_step(
         global_step,
         tf.concat(names, 0) if names else None,
         loss_scale=factor,
-        variable_norms=norms_where_skipped(is_applied, gradients),
+        variable_norms=norms.of_each,
         variable_names=tuple(variable.op.name for _, variable in gradients),
         micro_batches=micro_batches,
         rate_field=OPTIMIZERS.get(options.optimizer.name).rate_field,
