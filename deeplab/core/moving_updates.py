@@ -58,11 +58,21 @@ def apply(updates: Sequence[MovingUpdate]) -> list[tf.Operation]:
     Source: arXiv:1502.03167, section 3.1 (moving averages of the statistics).
     """
     last: dict[str, tf.Operation] = {}
+    shares: dict[float, tf.Tensor] = {}
     for update in updates:
         name = update.variable.op.name
+        share = _new_share(update.decay, shares)
         with tf.control_dependencies([last[name]] if name in last else []):
-            # In float32, as the original had it: 1 - 0.997 is 0.00300002 there, 7 millionths of itself above 0.003.
-            decay = np.float32(update.decay) if isinstance(update.decay, float) else update.decay
-            step = (update.variable.read_value() - update.batch_value) * (np.float32(1) - decay)
+            step = (tf.convert_to_tensor(update.variable) - update.batch_value) * share
             last[name] = update.variable.assign_sub(step, read_value=False)
     return list(last.values())
+
+
+def _new_share(decay: float | tf.Tensor, known: dict[float, tf.Tensor]) -> tf.Tensor:
+    """Returns `1 - decay` in float32; that of a number is in the graph once, and kept in `known`."""
+    if not isinstance(decay, float):
+        return np.float32(1) - decay
+    if decay not in known:
+        # In float32, as the original had it: 1 - 0.997 is 0.00300002 there, 7 millionths of itself above 0.003.
+        known[decay] = tf.constant(np.float32(1) - np.float32(decay))
+    return known[decay]
