@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from deeplab import common
@@ -15,14 +17,19 @@ MOST_IMAGES = 3
 class Merged(NamedTuple):
     """All summaries of a step.
 
+    The histograms of variables are not in the graph: with three operations for each variable, the first step would
+    take much longer.
+
     Attributes:
       values: scalar string, a serialized `Summary`; empty unless `is_due`.
       is_due: scalar bool to feed, whether this step computes them. Every step can thus fetch `values`: a session
         prepares the graph again for other fetches, which takes seconds.
+      variables: values of which histograms are wanted, by name.
     """
 
     values: tf.Tensor
     is_due: tf.Tensor
+    variables: Mapping[str, tf.Tensor] = {}
 
 
 # Raw operations, because tf.compat.v1.summary makes a tag unique among the names of all operations: the summary of a
@@ -58,9 +65,29 @@ def scalar_summaries(
     return result
 
 
-def variable_summaries(variables: Sequence[tf.Variable]) -> list[tf.Tensor]:
-    """Returns a histogram of each variable, under its own name."""
-    return [tf.raw_ops.HistogramSummary(tag=v.op.name, values=tf.convert_to_tensor(v)) for v in variables]
+def histograms(values: Mapping[str, np.ndarray]) -> list[bytes]:
+    """Returns a histogram of each array, under its name, as serialized summaries.
+
+    Raises:
+      tf.errors.InvalidArgumentError: a value is not finite.
+    """
+
+    def computed() -> list[bytes]:
+        return [tf.raw_ops.HistogramSummary(tag=name, values=array).numpy() for name, array in values.items()]
+
+    # In a thread that has no default graph, TensorFlow computes at once.
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        return thread.submit(computed).result()
+
+
+def joined(merged: bytes, of_variables: Sequence[bytes]) -> tf.compat.v1.Summary:
+    """Returns one summary: the scalars of `merged`, the histograms `of_variables`, the images of `merged`."""
+    found = tf.compat.v1.Summary.FromString(merged).value
+    result = tf.compat.v1.Summary(value=[value for value in found if not value.HasField('image')])
+    for histogram in of_variables:
+        result.MergeFromString(histogram)
+    result.value.extend(value for value in found if value.HasField('image'))
+    return result
 
 
 def image_summaries(images: tf.Tensor, labels: tf.Tensor, predictions: tf.Tensor, num_classes: int) -> list[tf.Tensor]:

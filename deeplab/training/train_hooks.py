@@ -122,10 +122,12 @@ class SummaryHook(Hook):
         self._writer: tf.compat.v1.summary.FileWriter | None = None
         self._last_time: float | None = None
         self._last_step = 0
+        self._session: tf.compat.v1.Session | None = None
+        self._histograms: list[bytes] = []  # of the step that runs
 
     def begin(self, session: tf.compat.v1.Session, step: int) -> None:
         """Opens the event file."""
-        self._last_step = step
+        self._last_step, self._session = step, session
         with session.graph.as_default():
             self._output.attempt(self._open)
 
@@ -137,9 +139,13 @@ class SummaryHook(Hook):
         return {'summary': self._merged.values}
 
     def feeds(self, step: int) -> dict[tf.Tensor, Any]:
-        """Returns whether the summaries are due."""
+        """Returns whether the summaries are due; takes the histograms then, of the variables before the step."""
         waits = self._last_time is not None and time.monotonic() - self._last_time < self._interval_secs
-        return {self._merged.is_due: self._output.is_on and not waits}
+        is_due = self._output.is_on and not waits
+        if is_due and self._merged.variables:
+            assert self._session is not None
+            self._histograms = summaries.histograms(self._session.run(dict(self._merged.variables)))
+        return {self._merged.is_due: is_due}
 
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
         """Writes the summaries, if the step computed them."""
@@ -148,7 +154,8 @@ class SummaryHook(Hook):
 
     def _write(self, result: StepResult, summary: bytes) -> None:
         assert self._writer is not None
-        self._writer.add_summary(summary, result.step)
+        self._writer.add_summary(summaries.joined(summary, self._histograms), result.step)
+        self._histograms = []
         now = time.monotonic()
         if self._last_time is not None:
             speed = (result.step - self._last_step) / max(now - self._last_time, 1e-9)

@@ -412,17 +412,17 @@ def _watch(
 def _merged_summaries(
     options: TrainOptions, clone: model_deploy.Clone, step: training_step.TrainStep
 ) -> summaries.Merged:
-    """Merges all summaries into one tensor, which is computed only where they are due."""
+    """Merges all summaries but histograms into one tensor, which is computed only where they are due."""
     is_due = tf.compat.v1.placeholder_with_default(False, [], 'summaries_are_due')
-    build = functools.partial(_all_summaries, options, clone, step)
-    return summaries.Merged(gates.choose(is_due, build, lambda: tf.constant(b'')), is_due)
+    build = functools.partial(_summaries_of_step, options, clone, step)
+    variables = {variable.op.name: variable.graph.as_graph_element(variable) for variable in slim.get_model_variables()}
+    return summaries.Merged(gates.choose(is_due, build, lambda: tf.constant(b'')), is_due, variables)
 
 
-def _all_summaries(options: TrainOptions, clone: model_deploy.Clone, step: training_step.TrainStep) -> tf.Tensor:
-    """Computes all summaries."""
+def _summaries_of_step(options: TrainOptions, clone: model_deploy.Clone, step: training_step.TrainStep) -> tf.Tensor:
+    """Computes the summaries of losses, learning rate and images."""
     outputs: network_clone.CloneOutputs = clone.outputs
     found = summaries.scalar_summaries(step.loss, step.learning_rate, outputs.losses, clone.scope, outputs.terms)
-    found += summaries.variable_summaries(slim.get_model_variables())
     if options.save_summaries_images:
         labels = outputs.batch[common.LABEL]
         logits = shapes.resize_bilinear(outputs.logits[: summaries.MOST_IMAGES], shapes.spatial_size(labels))

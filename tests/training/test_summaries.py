@@ -27,9 +27,20 @@ def test_scalars():
     assert values == {'total_loss': 3.0, 'learning_rate': 0.5, 'losses/semantic_merged_logits/value': 2.0}
 
 
-def test_variables_keep_their_names():
-    found = evaluate(lambda: summaries.variable_summaries([tf.compat.v1.get_variable('net/weights', [3])]))
-    assert found['net/weights'].HasField('histo')
+def test_histograms_are_those_of_a_graph_and_stand_before_images():
+    values = {'net/weights': np.float32([-1.5, 0, 2, 7]), 'net/biases': np.float32([3])}
+
+    def build():
+        return [tf.raw_ops.HistogramSummary(tag=name, values=array) for name, array in values.items()]
+
+    with tf.Graph().as_default():
+        found = summaries.histograms(values)
+    merged = tf.compat.v1.Summary()
+    merged.value.add(tag='total_loss', simple_value=2.0)
+    merged.value.add(tag='picture').image.width = 1
+    joined = summaries.joined(merged.SerializeToString(), found).value
+    assert [value.tag for value in joined] == ['total_loss', *values, 'picture']
+    assert {value.tag: value for value in joined[1:3]} == evaluate(build)
 
 
 def test_images():

@@ -11,6 +11,8 @@ from deeplab.core import sessions
 from deeplab.training import summaries, train_hooks
 from deeplab.training.train_loop import StepResult
 
+SUMMARY = tf.compat.v1.Summary(value=[tf.compat.v1.Summary.Value(tag='any')]).SerializeToString()
+
 
 def test_log_line(caplog):
     hook = train_hooks.LogHook(2)
@@ -139,9 +141,9 @@ def test_summaries_that_cannot_be_written_are_told_once_and_asked_for_no_more(tm
         close = add_summary
 
     hook = summary_hook(tmp_path, monkeypatch, Writer)
-    hook.after_step(StepResult(1, 1.0, 0.1, 0.1), {'summary': b'any'})
+    hook.after_step(StepResult(1, 1.0, 0.1, 0.1), {'summary': SUMMARY})
     assert list(hook.feeds(2).values()) == [False]
-    hook.after_step(StepResult(2, 1.0, 0.1, 0.1), {'summary': b'any'})
+    hook.after_step(StepResult(2, 1.0, 0.1, 0.1), {'summary': SUMMARY})
     hook.end(2)
     (message,) = caplog.messages
     assert message.startswith(f"'{tmp_path}/events.out.tfevents.*' cannot be written (No space left on device).")
