@@ -127,12 +127,15 @@ class LoopOptions(NamedTuple):
       remote: the servers that compute; None for this process.
       most_skips: how many batches in a row may be skipped because the loss or a gradient is not finite. If that is not
         0, the training step must count them as steps.
+      steps_done: steps before the first one, if they are known; None to read the step counter, for which the session
+        has to prepare the graph once more.
     """
 
     save_interval_secs: float | None = 1200
     cpu_devices: int = 1
     remote: Remote | None = None
     most_skips: int = 0
+    steps_done: int | None = None
 
 
 DEFAULTS = LoopOptions()
@@ -181,7 +184,7 @@ def train(
             time.sleep(POLL_SECS)
             if interrupts.received is not None:
                 return LoopResult(0, None, 0.0, None, interrupts.received)
-        done = int(session.run(step.global_step))
+        done = int(session.run(step.global_step)) if options.steps_done is None else options.steps_done
         writer.save(session, done)
         with _input_running(session):
             loop = _Loop(session, step, writer, hooks, options.save_interval_secs, options.most_skips)

@@ -245,7 +245,6 @@ def _train(
             running.run(averages.start)
 
     _prepare_to_run(options, config, clones, step)
-    most_skips = MOST_SKIPS if options.on_nan == 'skip' else 0
     with input_generator.explain_input_errors(data.reader, lambda: writer.last_path):
         return train_loop.train(
             group.step,
@@ -253,8 +252,21 @@ def _train(
             writer,
             functools.partial(group.initialize, initialize),
             [*_hooks(options, merged, bar), *hooks, *([fed] if fed else [])],
-            train_loop.LoopOptions(options.save_interval_secs, config.cpu_devices, group.remote, most_skips),
+            _loop_options(options, config, group, first_step),
         )
+
+
+def _loop_options(
+    options: TrainOptions, config: model_deploy.DeploymentConfig, group: replicas.Group, first_step: int
+) -> train_loop.LoopOptions:
+    """Returns the options of the loop."""
+    return train_loop.LoopOptions(
+        options.save_interval_secs,
+        config.cpu_devices,
+        group.remote,
+        MOST_SKIPS if options.on_nan == 'skip' else 0,
+        first_step if group.remote is None else None,  # other replicas may have done some
+    )
 
 
 def _size(options: TrainOptions) -> memory.Size:
