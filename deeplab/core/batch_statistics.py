@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
+
+# Gradients of the moments, by operation, in fewer operations than TensorFlow's own, and with the same values.
+_GRADIENTS = {
+    'Mean': 'DeepLabRowMean',
+    'Sum': 'DeepLabRowSum',
+    'RealDiv': 'DeepLabByNumber',
+    'AddV2': 'DeepLabPlusNumber',
+}
 
 SMALLEST_EPSILON = 1.001e-5  # as TensorFlow's own batch norm has it
 
@@ -74,7 +83,9 @@ def fold(expansion: Expansion, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float
     Source: arXiv:1502.03167, algorithm 1; the moments of a linear map.
     """
     moments = moments_of(expansion)
-    scale = gamma * tf.math.rsqrt(moments.variance + max(epsilon, SMALLEST_EPSILON))  # [filters]
+    with tf.compat.v1.get_default_graph().gradient_override_map(_GRADIENTS):
+        raised = moments.variance + max(epsilon, SMALLEST_EPSILON)  # [filters]
+    scale = gamma * tf.math.rsqrt(raised)  # [filters]
     return Folded(scale, beta - moments.mean * scale, moments.mean, moments.unbiased)
 
 
@@ -82,14 +93,48 @@ def moments_of(expansion: Expansion) -> Moments:
     """Computes the moments of a convolution's result from its input, see `fold`."""
     channels = int(expansion.inputs.shape[-1])
     pixels = tf.reshape(expansion.inputs, [-1, channels])  # [pixels, channels]
-    count = tf.cast(tf.shape(pixels)[0], tf.float32)
+    count = _rows(pixels)
     weights = tf.reshape(expansion.weights, [channels, -1])  # [channels, filters]
-    input_mean = tf.reduce_mean(pixels, axis=0, keepdims=True)  # [1, channels]
-    centered = pixels - input_mean  # before squaring: no digits are lost to a large mean
-    covariance = tf.matmul(centered, centered, transpose_a=True) / count  # [channels, channels]
-    mean = tf.squeeze(tf.matmul(input_mean, weights), axis=0)  # [filters]
-    variance = tf.reduce_sum(weights * tf.matmul(covariance, weights), axis=0)  # [filters]
+    with tf.compat.v1.get_default_graph().gradient_override_map(_GRADIENTS):
+        input_mean = tf.reduce_mean(pixels, axis=0, keepdims=True)  # [1, channels]
+        centered = pixels - input_mean  # before squaring: no digits are lost to a large mean
+        covariance = tf.matmul(centered, centered, transpose_a=True) / count  # [channels, channels]
+        mean = tf.squeeze(tf.matmul(input_mean, weights), axis=0)  # [filters]
+        variance = tf.reduce_sum(weights * tf.matmul(covariance, weights), axis=0)  # [filters]
     return Moments(mean, variance, _unbiased(variance, count))
+
+
+def _rows(values: tf.Tensor) -> tf.Tensor | np.float32:
+    """Returns the number of rows of [rows, columns], float32; as a number if it is known."""
+    known = values.shape[0]
+    return tf.cast(tf.shape(values)[0], tf.float32) if known is None else np.float32(known)
+
+
+@tf.RegisterGradient('DeepLabRowSum')
+def _gradient_of_row_sum(summed: tf.Operation, gradient: tf.Tensor) -> tuple[tf.Tensor, None]:
+    """Returns the gradient of the sum of the rows of [rows, columns]."""
+    values = summed.inputs[0]
+    rows = tf.shape(values)[0] if values.shape[0] is None else values.shape[0]
+    return tf.tile(tf.reshape(gradient, [1, values.shape[1]]), [rows, 1]), None
+
+
+@tf.RegisterGradient('DeepLabRowMean')
+def _gradient_of_row_mean(mean: tf.Operation, gradient: tf.Tensor) -> tuple[tf.Tensor, None]:
+    """Returns the gradient of the mean of the rows of [rows, columns]."""
+    return _gradient_of_row_sum(mean, gradient / _rows(mean.inputs[0]))
+
+
+@tf.RegisterGradient('DeepLabByNumber')
+def _gradient_of_division(division: tf.Operation, gradient: tf.Tensor) -> tuple[tf.Tensor, None]:
+    """Returns the gradient of a division by a scalar that depends on no variable."""
+    return gradient / division.inputs[1], None
+
+
+@tf.RegisterGradient('DeepLabPlusNumber')
+def _gradient_of_addition(addition: tf.Operation, gradient: tf.Tensor) -> tuple[tf.Tensor, None]:
+    """Returns the gradient of an addition of a scalar that depends on no variable."""
+    del addition
+    return gradient, None
 
 
 def moments(values: tf.Tensor) -> Moments:
@@ -99,6 +144,7 @@ def moments(values: tf.Tensor) -> Moments:
     return Moments(mean, variance, _unbiased(variance, count))
 
 
-def _unbiased(variance: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+def _unbiased(variance: tf.Tensor, count: tf.Tensor | np.float32) -> tf.Tensor:
     """Returns the unbiased variance of `count` values."""
-    return variance * count / tf.maximum(count - 1.0, 1.0)
+    others = np.maximum(count - 1, 1) if isinstance(count, np.float32) else tf.maximum(count - 1.0, 1.0)
+    return variance * count / others
