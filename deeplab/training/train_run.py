@@ -16,6 +16,7 @@ from deeplab.core import (
     checkpoints,
     gates,
     graph_memory,
+    lean_variables,
     run_checkpoints,
     scale_losses,
     sessions,
@@ -113,7 +114,7 @@ def _run(options: TrainOptions) -> Result:
         run_now = _run_manifest(options, data, first_step, validator)
         write = functools.partial(_write_run_manifest, options, run_now)
         hooks = [train_hooks.BeginHook(write), metrics, *([validator] if validator else [])]
-    with tf.Graph().as_default():
+    with tf.Graph().as_default(), lean_variables.scope():
         tf.compat.v1.set_random_seed(options.seed)
         with memory.explained('train', size=_size(options)):
             result = _train(options, data, resumed, first_step, bar, hooks)
