@@ -8,13 +8,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+# What TensorFlow and tf-slim import if it is there, and do without.
+_DISPENSABLE = ('sklearn', 'scipy', 'h5py')
+
 
 class _NotNow:
-    """An import finder that refuses the modules of Keras, and scikit-learn."""
+    """An import finder that refuses the modules of Keras, and packages that TensorFlow and tf-slim do without."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> None:
         """Raises `ModuleNotFoundError` for what is refused; leaves all others to the finders that follow."""
-        if name.startswith('keras.') or name == 'sklearn':
+        if name.startswith('keras.') or name in _DISPENSABLE:
             raise ModuleNotFoundError(f'{name} is imported later', name=name)
 
 
@@ -24,7 +27,8 @@ def shortened() -> Iterator[None]:
 
     TensorFlow imports Keras, and Keras imports scikit-learn if it is installed. TensorFlow continues without Keras if
     it cannot be imported, and imports it when `tf.keras` is first used, which no program of this package does. tf-slim
-    imports scikit-learn for one loss, which no program uses either, and continues without.
+    imports scikit-learn for one loss, which no program uses either, and continues without. TensorFlow's old copy of
+    Keras does so without SciPy and h5py.
 
     Python's garbage collector is paused, and then disregards what has been imported: it finds nothing there, and would
     look through all of it again and again while the graph is built.

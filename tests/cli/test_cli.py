@@ -668,7 +668,7 @@ def test_keras_waits_until_it_is_used(monkeypatch):
     finders = list(sys.meta_path)
     with first_import.shortened():
         assert importlib.util.find_spec('keras') is not None  # TensorFlow looks for its folder
-        for name in ('keras.src', 'sklearn'):
+        for name in ('keras.src', 'sklearn', 'scipy', 'h5py'):
             with pytest.raises(ImportError):
                 sys.meta_path[0].find_spec(name)
         assert importlib.util.find_spec('deeplab') is not None
