@@ -190,6 +190,11 @@ def rounded(
     return values if imitation is None else quantization.rounded_activations(values, imitation, name)
 
 
+def gated(features: tf.Tensor, gates: tf.Tensor) -> tf.Tensor:
+    """Multiplies features [n, h, w, c] by gates [n, h or 1, w or 1, c]; the product is `rounded`."""
+    return rounded(features * gates, quantization.PRODUCT)
+
+
 @slim.add_arg_scope
 def conv2d(
     inputs: tf.Tensor,

@@ -160,11 +160,19 @@ def restorable(variables: Iterable[tf.Variable], path: str) -> list[tf.Variable]
       CheckpointError: the checkpoint cannot be read.
     """
     variables = list(variables)
-    ranges = {variable.op.name for variable in variables if is_range(variable.op.name)}
-    if not ranges or any(is_range(name) for name in checkpoints.entries(path)):
+    names = [variable.op.name for variable in variables]
+    if not any(map(is_range, names)):
         return variables
-    logging.info('%s contains no ranges of 8-bit training: they are measured from here on.', path)
-    return [variable for variable in variables if variable.op.name not in ranges]
+    kept = set(without_ranges_to_measure(names, checkpoints.entries(path)))
+    if len(kept) < len(names):
+        logging.info('%s contains no ranges of 8-bit training: they are measured from here on.', path)
+    return [variable for variable in variables if variable.op.name in kept]
+
+
+def without_ranges_to_measure(names: Iterable[str], held: Iterable[str]) -> list[str]:
+    """Returns names of variables; without those of ranges if a checkpoint with the names `held` has none."""
+    has_ranges = any(map(is_range, held))
+    return [name for name in names if has_ranges or not is_range(name)]
 
 
 def _range(shape: list[int] | tf.TensorShape, first: tuple[float, float]) -> tuple[tf.Variable, tf.Variable]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from absl import logging
 
 from deeplab import common
-from deeplab.core import checkpoints
+from deeplab.core import checkpoints, quantization
 from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_check import CheckResult
@@ -43,7 +43,8 @@ def warn_of_restore(options: TrainOptions, variables: Iterable[str]) -> None:
     """
     if not options.initial_checkpoint or options.restore.rename_map:  # with a map, missing variables are an error
         return
-    names, held = list(variables), checkpoints.entries(options.initial_checkpoint)
+    held = checkpoints.entries(options.initial_checkpoint)
+    names = quantization.without_ranges_to_measure(variables, held)
     found = backbone(options, names, held)
     if options.initialize_last_layer and not options.restore.exclude_scopes:  # else the exclusion is deliberate
         found += last_layers(options, names, held)

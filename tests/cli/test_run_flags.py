@@ -8,7 +8,7 @@ from deeplab import cli
 from deeplab.cli import to_options
 
 TRAIN = ['--train_logdir=log', '--dataset_dir=records', '--depth_multiplier=0.5', '--atrous_rates=6']
-TRAIN += ['--atrous_rates=12', '--decoder_output_stride=4']
+TRAIN += ['--atrous_rates=12', '--decoder_output_stride=4', '--quantize_delay_step=7', '--quantize_per_channel']
 
 
 @pytest.fixture
@@ -41,9 +41,11 @@ def test_what_the_training_line_had_is_taken(logdir, program, place):
     values = parsed(program, logdir / place)
     model = values['depth_multiplier'], values['atrous_rates'], values['decoder_output_stride']
     assert model == (0.5, [6, 12], [4])
+    assert (values['quantize_delay_step'], values['quantize_per_channel']) == (7, True)
     (note,) = values.notes
     assert f'{logdir}/run.json' in note
-    assert '--depth_multiplier=0.5 --atrous_rates=6,12 --decoder_output_stride=4' in note
+    assert '--depth_multiplier=0.5 --quantize_delay_step=7 --quantize_per_channel=true' in note
+    assert '--atrous_rates=6,12 --decoder_output_stride=4' in note
 
 
 def test_the_line_wins_and_so_does_its_preset(logdir):

@@ -1,6 +1,7 @@
 """Training that imitates 8 bits: it resumes exactly, starts from float checkpoints, and its losses fall."""
 
 import dataclasses
+import json
 import pathlib
 import shutil
 import types
@@ -8,7 +9,7 @@ import types
 import numpy as np
 import pytest
 
-from deeplab import convert_to_tflite, export_model, inspect_checkpoint, train
+from deeplab import cli, convert_to_tflite, export_model, inspect_checkpoint, train
 from deeplab.core import checkpoints, quantization
 from deeplab.engines import tflite
 from deeplab.errors import OptionError
@@ -81,6 +82,30 @@ def test_a_checkpoint_is_recognized_with_its_ranges(straight):
     assert not inspected.deduced.fit.unused
     assert inspected.deduced.options.quantize_delay_step == 0
     assert not inspected.deduced.options.quantize_per_channel
+
+
+@pytest.mark.slow
+def test_eval_vis_and_export_take_the_flags_from_the_run_manifest(straight, tmp_path, monkeypatch):
+    data, source = straight
+    log, built = tmp_path / 'log', []
+    _copy(source, log, 4)
+    command = [f'--train_logdir={log}', f'--dataset_dir={data.directory}', f'--quantize_delay_step={DELAY}']
+    command += ['--model_variant=tiny', '--aspp_convs_filters=8', '--output_stride=16']
+    (log / 'run.json').write_text(json.dumps({'format': 1, 'runs': [{'command': command, 'folder': str(tmp_path)}]}))
+    rounded = quantization.rounded_weights
+    monkeypatch.setattr(quantization, 'rounded_weights', lambda *given: built.append(given) or rounded(*given))
+    records = [f'--dataset={data.name}', f'--dataset_dir={data.directory}', f'--checkpoint_dir={log}']
+    graph = tmp_path / 'graph.pb'
+    for program, *words in (
+        ('eval', *records, '--eval_split=train', '--eval_crop_size=33,33', f'--eval_logdir={tmp_path}/eval'),
+        ('vis', *records, '--vis_split=train', '--vis_crop_size=33,33', f'--vis_logdir={tmp_path}/vis'),
+        ('export_model', f'--checkpoint_path={log}', f'--export_path={graph}', '--num_classes=3', '--crop_size=33,33'),
+    ):
+        once = {'eval': '--max_number_of_evaluations=1', 'vis': '--max_number_of_iterations=1'}
+        built.clear()
+        assert cli.main([program, *words, *filter(None, [once.get(program)])]) == 0
+        assert built, program
+    assert b'FakeQuantWithMinMaxVars' in graph.read_bytes()
 
 
 def _learnable(folder):

@@ -125,6 +125,12 @@ class TestLastLayers:
         assert self.found(plain, **same, logits__semantic__weights=(1, 1, 8, 3)) == []
         assert self.found(plain, tiny__conv1__weights=(3,)) == []
 
+    def test_ranges_that_8_bit_training_measures_are_not_missed(self, plain, tiny_network, tmp_path, caplog):
+        path = checkpoint_files.write(tmp_path / 'model.ckpt', {name: [1.0, 2.0, 3.0] for name in self.OURS})
+        ranges = [f'{name}_quant/min' for name in self.OURS]
+        diagnostics.warn_of_restore(dataclasses.replace(plain, initial_checkpoint=path), [*self.OURS, *ranges])
+        assert not caplog.text
+
     def test_other_classes_and_another_head(self, plain):
         classes, head = self.found(plain, aspp0__weights=(8,), logits__semantic__weights=(1, 1, 8, 21))
         assert 'the initial checkpoint has 21 classes, the data set 3' in classes

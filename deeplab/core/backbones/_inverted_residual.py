@@ -78,7 +78,7 @@ def _squeeze_excite(inputs: tf.Tensor) -> tf.Tensor:
         gate = shapes.spatial_mean(inputs)  # [n, 1, 1, c]
         gate = layers.conv2d(gate, squeezed, 1, normalize=False, activation=tf.nn.relu, scope='Conv')
         gate = layers.conv2d(gate, channels, 1, normalize=False, activation=activations.hard_sigmoid, scope='Conv_1')
-        return layers.rounded(inputs * gate, 'mul_quant')
+        return layers.gated(inputs, gate)
 
 
 def _expand(inputs: tf.Tensor, block: Block, stride: int, rate: int) -> tf.Tensor:

@@ -95,7 +95,7 @@ def build(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
             merged = layers.conv2d(merged, aspp.filters, 1, scope=common.CONCAT_PROJECTION_SCOPE)
             merged = dropout.dropout(merged, KEEP_PROBABILITY, scope=f'{common.CONCAT_PROJECTION_SCOPE}_dropout')
         if aspp.with_squeeze_and_excitation:
-            merged = layers.rounded(merged * image_level, 'mul_quant')  # [n, h, w, filters]
+            merged = layers.gated(merged, image_level)  # [n, h, w, filters]
         return merged
 
 
