@@ -20,7 +20,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import platform
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -191,7 +190,7 @@ def _as_json(result: Result, options: BenchmarkOptions) -> dict:
         'flags': options.train.command,
         'engine': options.engine.engine,
         'precision': options.engine.precision,
-        'machine': {'processor': machine.processor(), 'cores': os.cpu_count(), 'python': platform.python_version()},
+        'machine': machine.facts(),
         **found,
     }
 

@@ -259,7 +259,7 @@ def test_an_export_format_of_a_plugin(tmp_path, monkeypatch):
             OptionError, match=r'export_format=.compressed_graph. needs no_such_package.*pip install it'
         ):
             export_files.check_installed(
-                dataclasses.replace(record, requires=('no_such_package.x', 'os'), install='it')
+                dataclasses.replace(record, requires=('no_such_package.x', 'os'), install='it'), 'float32'
             )
 
 

@@ -14,7 +14,7 @@ from deeplab.benchmarking.figures import ExportFigures, ExportRequest
 from deeplab.errors import OptionError
 from deeplab.inference import exports
 from deeplab.registry import EXPORT_FORMATS
-from deeplab.utils import crop_sizes
+from deeplab.utils import crop_sizes, files
 from deeplab.wording import option
 
 _LEAST_RUNS = 3
@@ -50,7 +50,7 @@ def measure(request: ExportRequest) -> ExportFigures:
         threads=request.threads,
         batch_size=request.batch_size,
         size=size,
-        bytes=size_of(request.path),
+        bytes=files.size_of(request.path),
         import_seconds=imported - started,
         load_seconds=load,
         first_seconds=first,
@@ -85,10 +85,3 @@ def _timed(run, seconds: float) -> list[float]:
         found.append(time.perf_counter() - started)
         until = until or time.perf_counter() + seconds
     return found
-
-
-def size_of(path: str) -> int:
-    """Returns the size in bytes of a file, or of all files in a folder."""
-    if os.path.isfile(path):
-        return os.path.getsize(path)
-    return sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(path) for name in names)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
+from typing import Any
 
 
 def processor() -> str:
@@ -13,3 +15,8 @@ def processor() -> str:
             if line.startswith('model name'):
                 return line.partition(':')[2].strip()
     return platform.processor() or platform.machine()
+
+
+def facts() -> dict[str, Any]:
+    """Returns what describes the machine in a file of figures, as JSON values."""
+    return {'processor': processor(), 'cores': os.cpu_count(), 'python': platform.python_version()}

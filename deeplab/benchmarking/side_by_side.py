@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import platform
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -80,7 +78,7 @@ def measured(options: BenchmarkOptions, path: str) -> Result:
 def as_json(result: Result) -> dict[str, Any]:
     """Returns the result as JSON values."""
     return {
-        'machine': {'processor': machine.processor(), 'cores': os.cpu_count(), 'python': platform.python_version()},
+        'machine': machine.facts(),
         'exports': [dataclasses.asdict(each) for each in result.exports],
     }
 

@@ -19,9 +19,11 @@ _OLD = '.old'  # suffix of an export that is being replaced
 _PATH = 'ExportOptions.export_path'
 
 
-def check_installed(record: ExportFormat) -> None:
-    """Raises `OptionError` if a package that a format needs is missing."""
+def check_installed(record: ExportFormat, variant: str) -> None:
+    """Raises `OptionError` if a package that a format, or this variant of it, needs is missing."""
     packages.require(record.requires, option(EXPORT_FORMATS.field, record.name), record.install)
+    names, install = record.variants_need.get(variant, ((), ''))
+    packages.require(names, option('ExportOptions.formats', f'{record.name}:{variant}'), install)
 
 
 def check_target(path: str, record: ExportFormat) -> None:
@@ -121,10 +123,3 @@ def _replace(temporary: str, path: str) -> None:
     finally:
         if os.path.lexists(path):
             files.remove(old)
-
-
-def size_of(path: str) -> int:
-    """Returns the size in bytes of a file, or of all files in a folder."""
-    if os.path.isfile(path):
-        return os.path.getsize(path)
-    return sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(path) for name in names)

@@ -1,15 +1,16 @@
-"""Networks for the formats of other runtimes: type of the images, and images for calibration."""
+"""Networks for the formats of other runtimes: type of the images, images for calibration, and how an export runs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from deeplab.core.lazy import tf
 from deeplab.errors import DataError
-from deeplab.registry import FrozenGraph, PortableNetwork
+from deeplab.registry import Exported, FrozenGraph, Outputs, PortableNetwork
 
 IMAGES = 'images'
 _OUTPUTS = ('labels', 'probabilities')
@@ -40,9 +41,19 @@ def is_trained_in_8_bits(graph: FrozenGraph) -> bool:
     return any(node.op.startswith('FakeQuant') for node in graph.graph_def.node)
 
 
+def has_ranges_of_channels(graph: FrozenGraph) -> bool:
+    """Returns whether the weights of a network of 8-bit training have one range, symmetric to 0, for each channel."""
+    return any(node.op == 'FakeQuantWithMinMaxVarsPerChannel' for node in graph.graph_def.node)
+
+
+def normalized_images(graph_def: Any) -> list[str]:
+    """Returns the names of the operations of a graph that exports name as the normalized image: one, or none."""
+    return [node.name for node in graph_def.node if _NORMALIZED.fullmatch(node.name)]
+
+
 def from_normalized(graph: FrozenGraph) -> FrozenGraph | None:
     """Returns the part of a network that begins with the normalized image; None if no operation has its name."""
-    names = [node.name for node in graph.graph_def.node if _NORMALIZED.fullmatch(node.name)]
+    names = normalized_images(graph.graph_def)
     if len(names) != 1 or None in graph.shape:
         return None
     with tf.Graph().as_default() as own:
@@ -73,3 +84,53 @@ def full_range(network: PortableNetwork) -> Iterator[np.ndarray]:
         yield image
     if not number:
         raise DataError('There is no image for calibration.')
+
+
+class Loaded(NamedTuple):
+    """A model in its runtime.
+
+    Attributes:
+      run: predicts images [n, h, w, channels] of the type of its input; takes them, and whether probabilities are
+        wanted; returns labels, then probabilities.
+      shape: of its input, (n, h, w, channels); None for a side that is known only when it runs.
+      num_outputs: 1 for labels, 2 for labels and probabilities.
+      num_classes: last side of the probabilities; None if it is unknown.
+    """
+
+    run: Callable[[np.ndarray, bool], Sequence[np.ndarray]]
+    shape: Sequence[int | None]
+    num_outputs: int
+    num_classes: int | None
+
+
+def exported(loaded: Loaded, facts: Mapping[str, Any]) -> Exported:
+    """Returns a model in its runtime as an export that is open.
+
+    Args:
+      loaded: the model, which takes one image at a time unless their number is known only when it runs.
+      facts: its metadata; empty for none.
+    """
+    batch, height, width, channels = loaded.shape
+    assert channels is not None
+
+    def predict(images: np.ndarray, with_probabilities: bool) -> Outputs:
+        step = 1 if batch is not None else max(len(images), 1)
+        found = [loaded.run(images[i : i + step], with_probabilities) for i in range(0, len(images), step)]
+        labels, *scores = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        return Outputs(labels.astype(np.int32, copy=False), *(each.astype(np.float32, copy=False) for each in scores))
+
+    return Exported(
+        predict=predict,
+        size=None if height is None or width is None else (height, width),
+        takes_smaller=False,
+        channels=channels,
+        num_classes=len(facts['class_names']) if facts.get('class_names') else loaded.num_classes,
+        has_probabilities=loaded.num_outputs > 1,
+        bits=int(facts.get('image_bits', 8)),
+        metadata=facts,
+    )
+
+
+def in_type(images: np.ndarray, kind: type) -> np.ndarray:
+    """Returns images, 0 to 255, in the type of an input, rounded if it is uint8."""
+    return np.rint(images).astype(kind) if kind == np.uint8 else images.astype(kind, copy=False)

@@ -40,7 +40,7 @@ def of(options: ExportOptions) -> list[Destination]:
             path = os.path.join(path, str(options.conversion.serving_version))
         found.append(Destination(target, record, path))
     for destination in found:
-        export_files.check_installed(destination.record)
+        export_files.check_installed(destination.record, destination.target.variant)
         export_files.check_target(destination.path, destination.record)
     return found
 

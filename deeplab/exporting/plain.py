@@ -19,7 +19,7 @@ from deeplab.exporting.destinations import Destination
 from deeplab.exporting.fit import check_fit
 from deeplab.options import ExportOptions
 from deeplab.registry import ExportFormat, FrozenNetwork
-from deeplab.utils import checkpoint_network, output_files
+from deeplab.utils import checkpoint_network, files, output_files
 
 INFERENCE_GRAPH = 'inference_graph.pbtxt'
 
@@ -34,8 +34,9 @@ class Result:
       global_step: its step.
       parameters: number of trainable parameters.
       size: bytes on disk.
-      agreement: share of a random image's pixels with the same label from the export, read back, and the network.
-      difference: largest difference between their probabilities.
+      agreement: share of the pixels with the same label from the export, read back, and the network: of a random
+        image, or of the sample images of a format for another runtime.
+      difference: largest difference between their probabilities; None for an export without.
       report: all this, and how to run the export, for the user.
       proofs: figures of each export; empty if they were not asked for.
     """
@@ -46,7 +47,7 @@ class Result:
     parameters: int
     size: int
     agreement: float
-    difference: float
+    difference: float | None
     report: str
     proofs: tuple[results.Proof, ...] = ()
 
@@ -95,7 +96,7 @@ def write(
         if options.save_inference_graph:
             with output_files.writing_to(folder, 'ExportOptions.export_path'):
                 _write_inference_graph(export_graph.with_variables(options), folder)
-    step, size = checkpoints.step_of(checkpoint), export_files.size_of(path)
+    step, size = checkpoints.step_of(checkpoint), files.size_of(path)
     found = Result(path, checkpoint, step, export.parameters, size, agreement, difference, '')
     return dataclasses.replace(found, report=report(found, options, record, image.shape))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import platform
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,9 +47,8 @@ def write(folder: str, proofs: Sequence[Proof]) -> str:
         entry = dataclasses.asdict(proof)
         del entry['path']
         entries[os.path.relpath(proof.path, folder)] = entry
-    processor = {'processor': machine.processor(), 'cores': os.cpu_count(), 'python': platform.python_version()}
     with files.written_whole(path) as stream:
-        json.dump({'exports': entries, 'machine': processor}, stream, indent=1)
+        json.dump({'exports': entries, 'machine': machine.facts()}, stream, indent=1)
         stream.write('\n')
     return path
 

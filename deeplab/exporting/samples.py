@@ -10,7 +10,6 @@ import tensorflow as tf
 from deeplab import common, input_preprocess
 from deeplab.core import sessions
 from deeplab.datasets import segmentation_dataset
-from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import DataError
 from deeplab.inference.export_runner import padded
 from deeplab.options import ExportOptions
@@ -32,7 +31,7 @@ def calibration(options: ExportOptions, dataset: str, mean_pixel: np.ndarray) ->
 
 
 def of_split(options: ExportOptions, dataset: str, split: str, number: int, field: str) -> Iterator[np.ndarray]:
-    """Yields images of a split, evenly spaced over its records: [h, w, channels] float32, 0 to 255.
+    """Yields images of a split, evenly spaced over it: [h, w, channels] float32, 0 to 255.
 
     Args:
       options: the folder of the records, and the channels of the network.
@@ -47,7 +46,7 @@ def of_split(options: ExportOptions, dataset: str, split: str, number: int, fiel
     directory = options.proof.dataset_dir
     assert directory is not None  # the options have checked it
     found = segmentation_dataset.get_dataset(dataset, split, directory)
-    index = RecordIndex.walk(found.shards, False)
+    index = found.open_records()
     count = len(index)
     if not count:
         raise DataError(

@@ -119,30 +119,37 @@ class Work:
             found.append(self._proof(destination, path))
 
         if destination.record.is_portable:
-            result = self._portable_export(destination, facts, prove)
-        else:
-            result = plain.write(self._options, self._checkpoint, destination, facts, prove)
+            self._write(destination, facts, prove)
+            return self._result(found[0]), found[0]
+        result = plain.write(self._options, self._checkpoint, destination, facts, prove)
         if self._options.resize != ResizeOptions():
             comparison = proof.Comparison(1, result.agreement, result.difference)
             return result, dataclasses.replace(found[0], comparison=comparison)
         return result, found[0]
 
-    def _portable_export(
-        self, destination: Destination, facts: Mapping[str, Any], prove: Callable[[str], None]
-    ) -> plain.Result:
-        """Writes a format of another runtime."""
+    def _write(self, destination: Destination, facts: Mapping[str, Any], prove: Callable[[str], None]) -> None:
+        """Writes an export to a format of another runtime; `prove` is called before it is put in place."""
         options, record = self._options, destination.record
-        graph = self._portable
         network = self._described(destination.target.variant, facts)
         logging.info("Converting '%s' to %s.", self._checkpoint, destination.target)
         folder = output_files.make_folder(os.path.dirname(destination.path) or '.')
         with export_files.beside(destination.path) as temporary:
-            with output_files.writing_to(folder, 'ExportOptions.export_path'), self._explained(destination, graph):
+            with output_files.writing_to(folder, 'ExportOptions.export_path'), self._explained(destination):
                 record.convert(network, temporary, **options.parameters_of(record.name))
             prove(temporary)
-        size = export_files.size_of(destination.path)
-        report = _report(destination, options, size)
-        return plain.Result(destination.path, self._checkpoint, self._step, self._parameters, size, 1.0, 0.0, report)
+
+    def _result(self, proven: results.Proof) -> plain.Result:
+        """Returns the result of an export to a format of another runtime."""
+        return plain.Result(
+            proven.path,
+            self._checkpoint,
+            self._step,
+            self._parameters,
+            proven.figures.bytes,
+            proven.comparison.agreement,
+            proven.comparison.difference,
+            _report(proven, self._options),
+        )
 
     def _described(self, variant: str, facts: Mapping[str, Any]) -> PortableNetwork:
         """Returns what a format is converted from."""
@@ -155,7 +162,7 @@ class Work:
         return samples.calibration(self._options, self._required_dataset(), self._reference.mean_pixel)
 
     @contextlib.contextmanager
-    def _explained(self, destination: Destination, graph: FrozenGraph) -> Iterator[None]:
+    def _explained(self, destination: Destination) -> Iterator[None]:
         """Turns what a converter raises into one line that names the operation and what avoids it."""
         try:
             yield
@@ -164,7 +171,7 @@ class Work:
         except Exception as error:
             if isinstance(error, OSError) and error.errno is not None:  # such as a full disk
                 raise
-            reason = opening.reason_of_failure(error, graph)
+            reason = opening.reason_of_failure(error, self._portable)
             raise OptionError(
                 f'{option("ExportOptions.formats", str(destination.target))} cannot hold this network: {reason}. '
                 f'{_way_out(self._options)}'
@@ -240,18 +247,18 @@ def _way_out(options: ExportOptions) -> str:
     return f'Use {option("ExportOptions.formats", "saved_model")}, or another network'
 
 
-def _report(destination: Destination, options: ExportOptions, size: int) -> str:
+def _report(proven: results.Proof, options: ExportOptions) -> str:
     """Returns what an export takes and gives, with Python code that runs it."""
-    model, conversion, record = options.model, options.conversion, destination.record
+    model, conversion, record = options.model, options.conversion, EXPORT_FORMATS.get(proven.format)
     height, width = ('height', 'width') if conversion.is_resizable else model.crop_size
     batch = 'n' if conversion.has_dynamic_batch else 1
     image, labels, probabilities = record.tensors
     lines = [
-        f'{record.title} ({destination.target.variant}): {destination.path} ({size / 1e6:.1f} MB)',
+        f'{record.title} ({proven.variant}): {proven.path} ({proven.figures.bytes / 1e6:.1f} MB)',
         f'Input:  {image} {conversion.input_type} [{batch}, {height}, {width}, {model.input_channels}], 0 to 255',
         f'Output: {labels} int32 [{batch}, {height}, {width}]',
     ]
     if conversion.outputs == 'probabilities':
         lines.append(f'        {probabilities} float32 [{batch}, {height}, {width}, {model.num_classes}]')
-    example = record.example.format(path=destination.path, image="np.asarray(PIL.Image.open('image.png'))")
+    example = record.example.format(path=proven.path, image="np.asarray(PIL.Image.open('image.png'))")
     return '\n'.join([*lines, '', 'To run it in Python:', '', 'import PIL.Image', example])

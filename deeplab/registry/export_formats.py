@@ -114,6 +114,7 @@ class ExportFormat(Record):
       requires: names of the modules that it imports beside TensorFlow to write and run an export.
       runs_with: names of those among them that run an export.
       install: what `pip install` needs for them.
+      variants_need: for variants that need more modules, their names, and what `pip install` needs for them.
       least_agreement: share of the pixels whose label must be that of the network.
       most_difference: largest allowed difference of probabilities.
     """
@@ -134,6 +135,7 @@ class ExportFormat(Record):
     requires: tuple[str, ...] = ()
     runs_with: tuple[str, ...] = ()
     install: str = ''
+    variants_need: Mapping[str, tuple[tuple[str, ...], str]] = dataclasses.field(default_factory=dict)
     least_agreement: float = 0.999
     most_difference: float = 2e-3
 

@@ -119,3 +119,10 @@ def remove(path: str) -> None:
     elif os.path.lexists(path):  # a read-only disk refuses to remove what is not there
         with contextlib.suppress(FileNotFoundError):
             os.remove(path)
+
+
+def size_of(path: str) -> int:
+    """Returns the size in bytes of a file, or of all files in a folder."""
+    if os.path.isfile(path):
+        return os.path.getsize(path)
+    return sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(path) for name in names)

@@ -6,14 +6,14 @@ import contextlib
 import copy
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from deeplab.engines import onnxruntime as engine
 from deeplab.export import metadata, portable
-from deeplab.registry import Exported, ExportFormat, Outputs, Parameter, PortableNetwork, register
+from deeplab.registry import Exported, ExportFormat, Parameter, PortableNetwork, register
 from deeplab.utils import processors
 
 _NAMES = ('labels', 'probabilities')
@@ -134,35 +134,25 @@ def opened(path: str, threads: int | None) -> Iterator[Exported]:
     image, *_ = session.get_inputs()
     outputs = sorted(session.get_outputs(), key=lambda output: len(output.shape))  # labels first
     names = [output.name for output in outputs]
-    kind = np.uint8 if 'uint8' in image.type else np.float32
-    batch, height, width, channels = image.shape
+    kind = _type_of(image)
 
-    def predict(images: np.ndarray, with_probabilities: bool) -> Outputs:
-        step = 1 if isinstance(batch, int) else max(len(images), 1)
-        parts = [np.rint(images).astype(kind) if kind == np.uint8 else images.astype(kind, copy=False)]
-        parts = [parts[0][i : i + step] for i in range(0, len(images), step)]
-        found = [session.run(names[: 1 + with_probabilities], {image.name: part}) for part in parts]
-        labels, *scores = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
-        return Outputs(labels.astype(np.int32, copy=False), *(each.astype(np.float32, copy=False) for each in scores))
+    def run(images: np.ndarray, with_probabilities: bool) -> list[np.ndarray]:
+        fed = {image.name: portable.in_type(images, kind)}
+        return session.run(names[: 1 + with_probabilities], fed)
 
-    has_size = isinstance(height, int) and isinstance(width, int)
-    yield Exported(
-        predict=predict,
-        size=(height, width) if has_size else None,
-        takes_smaller=False,
-        channels=channels,
-        num_classes=_count(facts, outputs),
-        has_probabilities=len(outputs) > 1,
-        bits=int(facts.get('image_bits', 8)),
-        metadata=facts,
-    )
+    shape = [_known(side) for side in image.shape]
+    classes = _known(outputs[1].shape[-1]) if len(outputs) > 1 else None
+    yield portable.exported(portable.Loaded(run, shape, len(outputs), classes), facts)
 
 
-def _count(facts: Mapping[str, Any], outputs: list[Any]) -> int | None:
-    """Returns the number of classes, if metadata or probabilities show it."""
-    if facts.get('class_names'):
-        return len(facts['class_names'])
-    return int(outputs[1].shape[-1]) if len(outputs) > 1 and isinstance(outputs[1].shape[-1], int) else None
+def _known(side: Any) -> int | None:
+    """Returns a side of a tensor; None if it has a name instead of a number."""
+    return side if isinstance(side, int) else None
+
+
+def _type_of(image: Any) -> type:
+    """Returns the type of an input."""
+    return np.uint8 if 'uint8' in image.type else np.float32
 
 
 def activations(path: str, images: np.ndarray) -> dict[str, np.ndarray]:
@@ -177,7 +167,7 @@ def activations(path: str, images: np.ndarray) -> dict[str, np.ndarray]:
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in known)
     session = engine.session_of(model.SerializeToString(), processors.available_cores())
     image, *_ = session.get_inputs()
-    values = session.run(names, {image.name: images.astype(np.uint8 if 'uint8' in image.type else np.float32)})
+    values = session.run(names, {image.name: portable.in_type(images, _type_of(image))})
     found: dict[str, np.ndarray] = {}
     for name, value in zip(names, values, strict=True):
         if np.issubdtype(value.dtype, np.floating):

@@ -11,9 +11,8 @@ import numpy as np
 
 from deeplab.engines import openvino as engine
 from deeplab.export import metadata, portable
-from deeplab.registry import Exported, ExportFormat, Outputs, PortableNetwork, register
-from deeplab.utils import packages, processors
-from deeplab.wording import option
+from deeplab.registry import Exported, ExportFormat, PortableNetwork, register
+from deeplab.utils import processors
 
 MODEL = 'model.xml'
 WEIGHTS = 'model.bin'
@@ -22,8 +21,6 @@ _NAMES = ('labels', 'probabilities')
 
 def convert(network: PortableNetwork, folder: str) -> None:
     """Writes the network, see `ExportFormat.convert`."""
-    if network.variant == 'int8':
-        packages.require(['nncf'], option('ExportOptions.formats', 'openvino:int8'), "'deeplab[nncf]'")
     os.makedirs(folder)
     model = engine.converted(portable.with_input_type(network.graph, network.input_type), folder)
     model.inputs[0].get_tensor().set_names({portable.IMAGES})
@@ -69,35 +66,22 @@ def opened(path: str, threads: int | None) -> Iterator[Exported]:
         facts = metadata.loaded(str(model.get_rt_info([metadata.KEY, 'metadata']).astype(str)))
     compiled = core.compile_model(model, 'CPU', engine.settings('float32', threads or processors.available_cores()))
     image = compiled.inputs[0]
-    batch, height, width, channels = image.partial_shape
     outputs = _ranked(compiled)
     request = compiled.create_infer_request()
     kind = image.element_type.to_dtype().type
 
     def run(images: np.ndarray, with_probabilities: bool) -> list[np.ndarray]:
-        request.infer([np.ascontiguousarray(images)], share_inputs=True)
+        request.infer([np.ascontiguousarray(portable.in_type(images, kind))], share_inputs=True)
         return [request.get_tensor(output).data.copy() for output in outputs[: 1 + with_probabilities]]
 
-    def predict(images: np.ndarray, with_probabilities: bool) -> Outputs:
-        images = np.rint(images).astype(kind) if kind == np.uint8 else images.astype(kind, copy=False)
-        step = max(len(images), 1) if batch.is_dynamic else 1
-        found = [run(images[i : i + step], with_probabilities) for i in range(0, len(images), step)]
-        labels, *scores = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
-        return Outputs(labels.astype(np.int32), *scores)
+    shape = [_known(side) for side in image.partial_shape]
+    classes = _known(outputs[1].partial_shape[3]) if len(outputs) > 1 else None
+    yield portable.exported(portable.Loaded(run, shape, len(outputs), classes), facts)
 
-    has_size = not (height.is_dynamic or width.is_dynamic)
-    classes = outputs[1].partial_shape[3] if len(outputs) > 1 else None
-    known = None if classes is None or classes.is_dynamic else classes.get_length()
-    yield Exported(
-        predict=predict,
-        size=(height.get_length(), width.get_length()) if has_size else None,
-        takes_smaller=False,
-        channels=channels.get_length(),
-        num_classes=len(facts['class_names']) if facts.get('class_names') else known,
-        has_probabilities=len(outputs) > 1,
-        bits=int(facts.get('image_bits', 8)),
-        metadata=facts,
-    )
+
+def _known(side: Any) -> int | None:
+    """Returns a side of a tensor; None if it is known only when the model runs."""
+    return None if side.is_dynamic else int(side.get_length())
 
 
 _EXAMPLE = """\
@@ -126,5 +110,6 @@ register(
         requires=('openvino',),
         runs_with=('openvino',),
         install="'deeplab[openvino]'",
+        variants_need={'int8': (('nncf',), "'deeplab[nncf]'")},
     )
 )
