@@ -18,8 +18,7 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
 
 import dataclasses
 import os
-import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -30,16 +29,17 @@ from PIL import Image
 from deeplab.core import sessions
 from deeplab.engines import tflite as engine
 from deeplab.errors import CheckpointError, DataError, OptionError
-from deeplab.export import export_files
+from deeplab.export import export_files, metadata, portable, tensor_names
+from deeplab.export.formats import frozen_graph, tflite
 from deeplab.inference import opening
 from deeplab.options import ConvertOptions
 from deeplab.registry import EXPORT_FORMATS, Execution, FrozenGraph
+from deeplab.registry.export_formats import FLOAT32, INT8
 from deeplab.utils import output_files
 from deeplab.wording import option
 
-_INPUT = re.compile(r'(\w+)/\1/input')  # as exports name the normalized image
 _PATH = 'ConvertOptions.output_tflite_path'
-_STEPS = 127.5  # of an 8-bit image from 0 to 1
+_STEPS = 255  # of 8 bits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +59,18 @@ class Result:
     report: str
 
 
+class Source(NamedTuple):
+    """What is converted.
+
+    Attributes:
+      graph: from the normalized image, [1, h, w, channels] float32, to the class ids.
+      metadata: that of the frozen graph, changed to that of the model.
+    """
+
+    graph: FrozenGraph
+    metadata: dict[str, Any]
+
+
 def run(options: ConvertOptions) -> Result:
     """Converts a graph, and compares both on the test image before the file is put in place.
 
@@ -70,39 +82,27 @@ def run(options: ConvertOptions) -> Result:
     # A model of the original, which has no metadata, may be replaced as well.
     output_files.require_own(path, _PATH, record.noun, record.recognizes)
     image = None if options.test_image_path is None else _read(options.test_image_path)
-    graph = _graph(options)
-    is_quantized = any(node.op.startswith('FakeQuant') for node in graph.graph_def.node)
-
-    def configure(converter: Any) -> None:
-        if is_quantized:  # the ranges of its training, for everything but the image, which is -1 to 1
-            # Signed weights need ranges that are symmetric to 0, as those of channels are; others are the original's.
-            is_signed = any(node.op == 'FakeQuantWithMinMaxVarsPerChannel' for node in graph.graph_def.node)
-            converter.inference_type = tf.int8 if is_signed else tf.uint8
-            converter.quantized_input_stats = {graph.image.partition(':')[0]: (0.0 if is_signed else 128.0, _STEPS)}
-            converter.inference_input_type = tf.float32
-
-    output_files.make_folder(os.path.dirname(path) or '.')
+    source = _source(options)
+    folder = output_files.make_folder(os.path.dirname(path) or '.')
     with export_files.beside(path) as temporary:
-        try:
-            content = engine.converted(graph, configure)
-        except Exception as error:
-            raise OptionError(
-                f'{option("ConvertOptions.quantized_graph_def_path", options.quantized_graph_def_path)}: TensorFlow '
-                f'Lite cannot hold this graph: {opening.reason_of_failure(error, graph)}. Export it again, at one scale'
-            ) from error
-        with output_files.writing_to(os.path.dirname(path) or '.', _PATH), open(temporary, 'wb') as file:
-            file.write(content)
-        agreement = None if image is None else _agreement(graph, temporary, image)
-    size = os.path.getsize(path)
+        content = _converted(source, options)
+        with output_files.writing_to(folder, _PATH):
+            tflite.write(content, source.metadata, temporary)
+        agreement = None if image is None else _agreement(source, temporary, image)
+    is_quantized = portable.is_trained_in_8_bits(source.graph)
     kind = '8-bit' if is_quantized else 'float32'
-    lines = [f'TensorFlow Lite model ({kind}): {path} ({size / 1e6:.1f} MB)']
-    lines.append(f'Input:  {graph.image} float32 {list(graph.shape)}, normalized to -1 to 1 as the graph takes it')
+    lines = [f'TensorFlow Lite model ({kind}): {path} ({os.path.getsize(path) / 1e6:.1f} MB)']
+    ends = sorted(set(zip(*metadata.ends_in(source.metadata), strict=True)))
+    shown = ', '.join(f'{low:g} to {high:g}' for low, high in ends)
+    lines.append(
+        f'Input:  {source.graph.image} float32 {list(source.graph.shape)}, normalized to {shown} as the graph takes it'
+    )
     if agreement is not None:
         lines.append(f'{agreement:.2%} of the labels of {options.test_image_path} equal those of the graph.')
     return Result(path, agreement, is_quantized, '\n'.join(lines))
 
 
-def _graph(options: ConvertOptions) -> FrozenGraph:
+def _source(options: ConvertOptions) -> Source:
     """Reads the graph from its input tensor to its output tensor.
 
     Raises:
@@ -116,30 +116,93 @@ def _graph(options: ConvertOptions) -> FrozenGraph:
         raise CheckpointError(
             f"The frozen graph '{path}' cannot be read ({error}). Give what export_model writes"
         ) from None
-    names = [node.name for node in graph_def.node]
-    found = [f'{name}:0' for name in names if _INPUT.fullmatch(name)]
+    image = _input_of(graph_def, options)
+    with tf.Graph().as_default() as own:
+        tf.graph_util.import_graph_def(graph_def, name='')
+        shape = own.get_tensor_by_name(image).shape
+        if shape.rank != 4 or None in shape.as_list():
+            raise CheckpointError(
+                f'{option("ConvertOptions.input_tensor_name", image)} has the shape {shape}, but TensorFlow Lite needs '
+                'a known one. Give the normalized image, SCOPE/SCOPE/input:0'
+            )
+        ends = _ends(own, image)
+    with tf.Graph().as_default() as own:
+        images = tf.compat.v1.placeholder(tf.float32, shape, name=portable.IMAGES)
+        output = _tensor(options.output_tensor_name)
+        (labels,) = tf.graph_util.import_graph_def(graph_def, {image: images}, [output], name='network')
+        labels = tf.identity(labels, name='labels')
+        graph = FrozenGraph(own.as_graph_def(), images.name, labels.name, None, tuple(shape.as_list()), 0)
+    variant = INT8 if portable.is_trained_in_8_bits(graph) else FLOAT32
+    known = metadata.loaded(frozen_graph.metadata_of(graph_def)) | {'format': 'tflite', 'variant': variant}
+    return Source(graph, known | metadata.of_normalized(graph.shape[1:3], *ends))
+
+
+def _input_of(graph_def: tf.compat.v1.GraphDef, options: ConvertOptions) -> str:
+    """Returns the name of the input tensor.
+
+    Raises:
+      CheckpointError: the graph lacks it, or the output tensor.
+    """
+    names = {node.name for node in graph_def.node}
+    found = [f'{name}:0' for name in portable.normalized_images(graph_def)]
     image = options.input_tensor_name or (found[0] if found else '')
     for field, tensor in (('input_tensor_name', image), ('output_tensor_name', options.output_tensor_name)):
         if tensor.partition(':')[0] not in names:
             hint = f', such as {found[0]}' if found and field == 'input_tensor_name' else ''
             raise CheckpointError(
-                f"{option(f'ConvertOptions.{field}', tensor or None)}: the graph '{path}' has no such tensor. Give one "
-                f'that it has{hint}'
+                f"{option(f'ConvertOptions.{field}', tensor or None)}: the graph '{options.quantized_graph_def_path}' "
+                f'has no such tensor. Give one that it has{hint}'
             )
-    with tf.Graph().as_default() as own:
-        tf.graph_util.import_graph_def(graph_def, name='')
-        shape = own.get_tensor_by_name(_tensor(image)).shape
-    if shape.rank != 4 or None in shape.as_list():
-        raise CheckpointError(
-            f'{option("ConvertOptions.input_tensor_name", image)} has the shape {shape}, but TensorFlow Lite needs a '
-            'known one. Give the normalized image, SCOPE/SCOPE/input:0'
-        )
-    with tf.Graph().as_default() as own:
-        images = tf.compat.v1.placeholder(tf.float32, shape, name='images')
-        output = _tensor(options.output_tensor_name)
-        (labels,) = tf.graph_util.import_graph_def(graph_def, {_tensor(image): images}, [output], name='network')
-        labels = tf.identity(labels, name='labels')
-        return FrozenGraph(own.as_graph_def(), images.name, labels.name, None, tuple(shape.as_list()), 0)
+    return _tensor(image)
+
+
+def _ends(graph: tf.Graph, image: str) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the values of the normalized image for pixels of 0 and of 255, [channels] each.
+
+    They are computed by the graph itself, as ResNets subtract a mean pixel. They are -1 and 1 for a graph in which
+    `image` does not follow from the pixels alone.
+    """
+    normalized = graph.get_tensor_by_name(image)
+    height, width, channels = normalized.shape.as_list()[1:]
+    usual = metadata.usual_ends(channels)
+    try:
+        pixels = graph.get_tensor_by_name(f'{tensor_names.IMAGE}:0')
+        most = np.iinfo(pixels.dtype.as_numpy_dtype).max if pixels.dtype.is_integer else 255
+        with sessions.open_session(graph) as running:
+            images = (np.full((1, height, width, channels), value) for value in (0, most))
+            found = [np.float64(running.run(normalized, {pixels: each})[0, 0, 0]) for each in images]
+    except (KeyError, ValueError, tf.errors.OpError):  # another input
+        return usual
+    low, high = (np.round(each, 4) for each in found)  # float32 has 0.99999994 for 1
+    return (low, high) if np.all(low < high) else usual
+
+
+def _converted(source: Source, options: ConvertOptions) -> bytes:
+    """Returns the model.
+
+    Raises:
+      OptionError: TensorFlow Lite lacks an operation of the graph.
+    """
+    graph = source.graph
+
+    def configure(converter: Any) -> None:
+        if portable.is_trained_in_8_bits(graph):  # the ranges of its training, for everything but the image
+            # Signed weights need ranges that are symmetric to 0, as those of channels are; others are the original's.
+            is_signed = portable.has_ranges_of_channels(graph)
+            low, high = (end(values) for end, values in zip((min, max), metadata.ends_in(source.metadata), strict=True))
+            factor = _STEPS / (high - low)
+            zero = round(-low * factor) - (128 if is_signed else 0)
+            converter.inference_type = tf.int8 if is_signed else tf.uint8
+            converter.quantized_input_stats = {graph.image.partition(':')[0]: (zero, factor)}
+            converter.inference_input_type = tf.float32
+
+    try:
+        return engine.converted(graph, configure)
+    except Exception as error:
+        raise OptionError(
+            f'{option("ConvertOptions.quantized_graph_def_path", options.quantized_graph_def_path)}: TensorFlow '
+            f'Lite cannot hold this graph: {opening.reason_of_failure(error, graph)}. Export it again, at one scale'
+        ) from error
 
 
 def _tensor(name: str) -> str:
@@ -156,11 +219,12 @@ def _read(path: str) -> np.ndarray:
         raise DataError(f'{option("ConvertOptions.test_image_path", path)} cannot be read ({error})') from None
 
 
-def _agreement(graph: FrozenGraph, path: str, image: np.ndarray) -> float:
+def _agreement(source: Source, path: str, image: np.ndarray) -> float:
     """Returns the share of the labels of an image that are equal in the graph and in the model."""
+    graph = source.graph
     height, width = graph.shape[1:3]
     pixels = np.asarray(Image.fromarray(image).resize((width, height), Image.Resampling.BILINEAR))
-    images = (pixels[np.newaxis] * np.float32(2 / 255) - 1).astype(np.float32)
+    images = metadata.normalized(pixels[np.newaxis], source.metadata)
     with tf.Graph().as_default() as own, sessions.open_session(own) as running:
         tf.graph_util.import_graph_def(graph.graph_def, name='')
         expected = running.run(graph.labels, {graph.image: images})

@@ -1,11 +1,13 @@
 """The original's conversion of a frozen graph, with and without imitated 8-bit rounding."""
 
+import zipfile
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
 
-from deeplab import cli
+from deeplab import Predictor, cli
 from deeplab.engines import tflite as engine
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.options import ConvertOptions
@@ -15,17 +17,20 @@ from tests.prediction import setup
 _KERNEL = np.random.default_rng(0).normal(size=(3, 3, 3, 4)).astype(np.float32)
 
 
-def _graph(path, is_quantized=False):
+_MEAN = (123.15, 115.90, 103.06)  # of ResNets
+
+
+def _graph(path, is_quantized=False, scope='MobilenetV2', scale=2 / 255, offset=(1, 1, 1), largest=1.0):
     """Writes a frozen graph with the names of an export's tensors; returns its path."""
     with tf.Graph().as_default() as graph:
         image = tf.compat.v1.placeholder(tf.uint8, [1, None, None, 3], name='ImageTensor')
-        net = tf.reshape(tf.cast(image, tf.float32) * (2 / 255) - 1, [1, 17, 33, 3])
-        with tf.compat.v1.name_scope('MobilenetV2'), tf.compat.v1.name_scope('MobilenetV2'):
-            net = tf.identity(net, name='input')
-        kernel = tf.constant(_KERNEL)
+        net = tf.reshape(tf.cast(image, tf.float32) * scale - tf.constant(offset, tf.float32), [1, 17, 33, 3])
+        net = tf.identity(net, name=f'{scope}/{scope}/input')
+        kernel = tf.constant(_KERNEL / largest)
         if is_quantized:
-            net = tf.quantization.fake_quant_with_min_max_args(net, -1, 1)
-            kernel = tf.quantization.fake_quant_with_min_max_args(kernel, -3, 3, narrow_range=True)
+            net = tf.quantization.fake_quant_with_min_max_args(net, -largest, largest)
+            ends = -3 / largest, 3 / largest
+            kernel = tf.quantization.fake_quant_with_min_max_args(kernel, *ends, narrow_range=True)
         net = tf.nn.relu6(tf.nn.conv2d(net, kernel, 1, 'SAME'))
         if is_quantized:
             net = tf.quantization.fake_quant_with_min_max_args(net, 0, 6)
@@ -55,8 +60,39 @@ def test_an_old_line(is_quantized, tmp_path, capsys):
     assert (len(floats) == 1) == is_quantized  # the image; all else is computed in integers
     with engine.load_file(path, Execution()) as predict:
         images = np.random.default_rng(1).uniform(-1, 1, (1, 17, 33, 3)).astype(np.float32)
-        expected = tf.argmax(tf.nn.relu6(tf.nn.conv2d(images, _KERNEL, 1, 'SAME')), axis=3)
-        assert np.mean(predict(images).labels == expected) > (0.9 if is_quantized else 0.999)
+        assert np.mean(predict(images).labels == _labels(images[0])) > (0.9 if is_quantized else 0.999)
+    _without_metadata(path)
+    pixels = setup.pixels(17, 33)
+    with Predictor.from_export(path) as predictor:  # as a model of the original
+        expected = _labels(pixels * np.float32(2 / 255) - 1)
+        assert np.mean(predictor(pixels).labels == expected) > (0.9 if is_quantized else 0.999)
+
+
+def _without_metadata(path):
+    """Cuts off what follows a model in its file."""
+    with zipfile.ZipFile(path) as archive:
+        end = min(each.header_offset for each in archive.infolist())
+    with open(path, 'r+b') as file:
+        file.truncate(end)
+
+
+def test_a_network_that_subtracts_a_mean_pixel(tmp_path, capsys):
+    """Its range is found in the graph, and `Predictor` normalizes images so."""
+    pixels = setup.pixels(17, 33)
+    photo, path = tmp_path / 'photo.png', tmp_path / 'model.tflite'
+    Image.fromarray(pixels).save(photo)
+    graph = _graph(tmp_path / 'g.pb', True, 'resnet_v1_50', 1.0, _MEAN, 152)
+    words = [f'--quantized_graph_def_path={graph}', f'--output_tflite_path={path}', f'--test_image_path={photo}']
+    assert cli.main(['convert_to_tflite', *words]) == 0
+    said = capsys.readouterr().out
+    assert all(ends in said for ends in ('-123.15 to 131.85', '-103.06 to 151.94'))
+    with Predictor.from_export(path) as predictor:
+        assert np.mean(predictor(pixels).labels == _labels(pixels - np.float32(_MEAN), 152)) > 0.9
+
+
+def _labels(image, largest=1.0):
+    """What the network of `_graph` predicts for a normalized image."""
+    return tf.argmax(tf.nn.relu6(tf.nn.conv2d(image[np.newaxis], _KERNEL / largest, 1, 'SAME')), axis=3)[0]
 
 
 def test_what_is_refused(tmp_path):

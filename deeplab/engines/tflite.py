@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import re
 import warnings
@@ -15,7 +14,7 @@ from absl import logging
 
 from deeplab.core.lazy import tf
 from deeplab.registry import Engine, Execution, FrozenGraph, Outputs, Predict, register
-from deeplab.utils import standard_error
+from deeplab.utils import packages, standard_error
 from deeplab.wording import option
 
 _MODEL = 'model.tflite'
@@ -104,19 +103,16 @@ def load_file(path: str, execution: Execution) -> Iterator[Predict]:
 
 def interpreter_class() -> Any:
     """Returns the interpreter's class: of the package ai-edge-litert if it is installed, else TensorFlow's."""
-    if _is_missing(_RUNTIME):
+    if not has_own_runtime():
         return _without_warning(tf.lite.Interpreter)
     from ai_edge_litert.interpreter import Interpreter
 
     return Interpreter
 
 
-def _is_missing(package: str) -> bool:
-    """Returns whether a package is not installed."""
-    try:
-        return importlib.util.find_spec(package) is None
-    except ValueError:  # its import is blocked
-        return True
+def has_own_runtime() -> bool:
+    """Returns whether ai-edge-litert is installed."""
+    return not packages.missing([_RUNTIME])
 
 
 def _without_warning(base: Any) -> Any:

@@ -11,6 +11,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 import deeplab
 from deeplab.datasets.class_names import Classes
 from deeplab.options import ExportOptions, Target
@@ -18,6 +20,7 @@ from deeplab.registry import BACKBONES, EXPORT_FORMATS
 
 KEY = 'deeplab'  # under which formats store it
 _VERSION = 1
+_LARGEST = 255.0  # value of a pixel
 
 
 def of(options: ExportOptions, target: Target, checkpoint: str, step: int, classes: Classes) -> dict[str, Any]:
@@ -52,11 +55,51 @@ def of(options: ExportOptions, target: Target, checkpoint: str, step: int, class
         'image_bits': options.image_bits,
         'crop_size': size,
         'resize': [resize.min_value, resize.max_value, resize.factor] if is_resized else None,
-        # Images are 0 to 255; the network itself normalizes them. What is smaller than the crop is padded with this.
+        # Images are 0 to 255; the network itself normalizes them (see `of_normalized` for those that do not). What is
+        # smaller than the crop is padded with the mean pixel.
         'normalization': 'in the network',
         'mean_pixel': [float(value) for value in normalization.mean_pixel_of(model.input_channels)],
         'outputs': ['labels', 'probabilities'][: 2 if not is_portable or conversion.outputs == 'probabilities' else 1],
     }
+
+
+def of_normalized(size: tuple[int, int], low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
+    """Returns what the metadata of a network says that takes the normalized image.
+
+    Args:
+      size: height and width of the image.
+      low: values of pixels of 0, [channels].
+      high: values of pixels of 255, [channels].
+    """
+    return {
+        'metadata_version': _VERSION,
+        'image_channels': len(low),
+        'crop_size': list(size),
+        'resize': None,
+        'normalization': {'low': low.tolist(), 'high': high.tolist()},
+        'mean_pixel': (-low * _LARGEST / (high - low)).tolist(),
+        'outputs': ['labels'],
+    }
+
+
+def usual_ends(channels: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns -1 and 1, [channels] float32 each: the values of pixels of 0 and of 255 for most networks."""
+    return np.full(channels, -1, np.float32), np.full(channels, 1, np.float32)
+
+
+def ends_in(metadata: Mapping[str, Any]) -> tuple[list[float], list[float]] | None:
+    """Returns the values of pixels of 0 and of 255, by channel, that a network takes; None if it takes pixels."""
+    found = metadata.get('normalization')
+    return (found['low'], found['high']) if isinstance(found, dict) else None
+
+
+def normalized(images: np.ndarray, metadata: Mapping[str, Any]) -> np.ndarray:
+    """Returns images [n, h, w, channels], 0 to 255, as a network takes them, see `ends_in`."""
+    ends = ends_in(metadata)
+    if ends is None:
+        return images
+    low, high = np.float32(ends)
+    return images * ((high - low) / np.float32(_LARGEST)) + low
 
 
 def dumped(metadata: Mapping[str, Any]) -> str:
@@ -75,8 +118,6 @@ def loaded(text: str | bytes) -> dict[str, Any]:
 
 def classes_in(metadata: Mapping[str, Any]) -> Classes | None:
     """Returns names and colors of the classes; None if the metadata has none."""
-    import numpy as np
-
     names, colors = metadata.get('class_names'), metadata.get('colors')
     if not names or not colors or len(names) != len(colors):
         return None

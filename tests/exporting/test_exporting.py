@@ -5,8 +5,7 @@ The network is the tiny one of the tests of prediction, with a made data set.
 Covers exporting/destinations.py, exporting/proof.py, exporting/reference.py, exporting/results.py,
 exporting/samples.py, exporting/work.py, export/metadata.py, export/portable.py, export/serving.py,
 export/formats/tflite.py, export/formats/onnx.py, export/formats/openvino.py, inference/exports.py,
-inference/export_runner.py, datasets/class_names.py, utils/run_datasets.py,
-benchmarking/exports.py,
+inference/export_runner.py, datasets/class_names.py, utils/run_datasets.py, benchmarking/exports.py,
 benchmarking/side_by_side.py and benchmarking/machine.py.
 """
 
@@ -106,6 +105,11 @@ def test_tflite_is_proven_described_and_predicts(training, tmp_path):
     assert f'All figures: {tmp_path}/out/export.json' in result.report and 'import PIL.Image\n' in result.report
     with zipfile.ZipFile(path) as archive:
         assert archive.read('labels.txt').decode().split() == setup.CLASSES
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 1
+    (tmp_path / 'damaged.tflite').write_bytes(content)
+    with pytest.raises(CheckpointError, match=r'damaged\.tflite.*cannot be loaded \(it is damaged'):
+        Predictor.from_export(tmp_path / 'damaged.tflite')
     image = setup.pixels(20, 40)
     with Predictor.from_checkpoint(training, crop_size=(33, 49)) as predictor, Predictor.from_export(path) as exported:
         assert exported.class_names == tuple(setup.CLASSES)
@@ -323,15 +327,19 @@ def test_an_operation_that_a_format_lacks(training, tmp_path, monkeypatch):
 
 
 def test_a_missing_extra_and_a_full_disk(training, tmp_path, monkeypatch, full_disk):
-    monkeypatch.setattr(packages, 'missing', lambda names: list(names))
-    _refused(_options(training, tmp_path / 'm.onnx', 'onnx'), "pip install 'deeplab[onnx]'")
+    for target, absent, words in (
+        ('onnx', 'onnx', ("pip install 'deeplab[onnx]'",)),
+        ('openvino:int8', 'nncf', ('openvino:int8', "pip install 'deeplab[nncf]'")),
+    ):
+        monkeypatch.setattr(packages, 'missing', lambda names, absent=absent: [absent] if absent in names else [])
+        _refused(_options(training, tmp_path / 'm', 'tflite', target, proof_options=_with_records(training)), *words)
     monkeypatch.undo()
     with full_disk(1000):
         _refused(_options(training, tmp_path / 'm.tflite', 'tflite'), 'export_path', 'File too large')
     assert not list(tmp_path.iterdir())
 
 
-def test_exports_that_cannot_be_opened(tmp_path):
+def test_exports_that_cannot_be_opened(tmp_path, monkeypatch):
     damaged = tmp_path / 'damaged.tflite'
     damaged.write_bytes(b'\x1c\0\0\0TFL3' + b'\xff' * 64)
     (tmp_path / 'model.onnx').write_bytes(b'no model')
@@ -341,11 +349,12 @@ def test_exports_that_cannot_be_opened(tmp_path):
         record = exports.format_of(str(tmp_path / name))
         if record is not None and packages.missing(record.runs_with):
             continue
-        if name == 'damaged.tflite' and 'ai_edge_litert' not in tflite.interpreter_class().__module__:
-            continue  # TensorFlow's own interpreter reads it unchecked, and may crash
         with pytest.raises(CheckpointError, match=f'{name}.*cannot be loaded') as caught:
             Predictor.from_export(tmp_path / name)
         assert '\n' not in str(caught.value)
+    monkeypatch.setattr(tflite, 'has_own_runtime', lambda: False)  # TensorFlow's own interpreter would crash
+    with pytest.raises(CheckpointError, match=r'damaged\.tflite.*cannot be loaded \(it is damaged'):
+        Predictor.from_export(damaged)
 
 
 def test_metadata_that_is_none():

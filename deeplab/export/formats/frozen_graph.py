@@ -85,11 +85,16 @@ def opened(path: str, threads: int | None) -> Iterator[Exported]:
         yield exported
 
 
+def metadata_of(graph_def: Any) -> bytes:
+    """Returns the text of the metadata in a frozen graph; empty if it has none."""
+    return next((node.attr['value'].tensor.string_val[0] for node in graph_def.node if node.name == METADATA), b'')
+
+
 def _load(session: Any, path: str) -> _sessions.Tensors:
     """Adds a frozen graph to the graph of a session."""
     with open(path, 'rb') as file:
         graph_def = tf.compat.v1.GraphDef.FromString(file.read())
-    text = next((node.attr['value'].tensor.string_val[0] for node in graph_def.node if node.name == METADATA), b'')
+    text = metadata_of(graph_def)
     tf.graph_util.import_graph_def(graph_def, name='')
     image, labels, probabilities = (
         _sessions.tensor(session.graph, name) for name in (IMAGE, PREDICTIONS, PROBABILITIES)

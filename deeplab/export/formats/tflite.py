@@ -11,24 +11,28 @@ import functools
 import sys
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from absl import logging
 
 from deeplab.core.lazy import tf
 from deeplab.engines import tflite as engine
-from deeplab.errors import OptionError
+from deeplab.errors import CheckpointError, OptionError
 from deeplab.export import metadata, portable
-from deeplab.registry import Exported, ExportFormat, FrozenGraph, Outputs, PortableNetwork, register
-from deeplab.utils import processors
+from deeplab.registry import Exported, ExportFormat, FrozenGraph, PortableNetwork, register
+from deeplab.utils import names, processors
 from deeplab.wording import option
 
 _METADATA, _LABELS = 'deeplab.json', 'labels.txt'
+_BYTES, _CHECKSUM = 'model_bytes', 'model_crc32'  # of the model without what follows it, in the metadata
 # Value of the number 0, and numbers of the value 1, of an input of uint8.
 _AS_PIXELS, _TO_PLUS_MINUS_ONE = (0.0, 1.0), (127.5, 127.5)
 _LEAST_SCALE_OF_PIXELS = 0.5
 _MARK = b'TFL3'  # bytes 4 to 7 of every model
+_BLOCK = 2**20  # bytes that are read at a time
 
 
 def convert(network: PortableNetwork, path: str) -> None:
@@ -41,12 +45,18 @@ def convert(network: PortableNetwork, path: str) -> None:
         graph, configure = network.graph, functools.partial(_calibrate, network)
     else:
         graph, configure = portable.with_input_type(network.graph, kind), functools.partial(_compress, network.variant)
-    content = engine.converted(graph, configure)
+    write(engine.converted(graph, configure), network.metadata, path)
+
+
+def write(content: bytes, facts: Mapping[str, Any], path: str) -> None:
+    """Writes a model and its metadata to a file."""
     with open(path, 'wb') as file:
         file.write(content)
+    checked = {_BYTES: len(content), _CHECKSUM: zlib.crc32(content)}
     with zipfile.ZipFile(path, 'a') as archive:
-        archive.writestr(_LABELS, '\n'.join(network.metadata.get('class_names', ())) + '\n')
-        archive.writestr(_METADATA, metadata.dumped(network.metadata))
+        if facts.get('class_names'):
+            archive.writestr(_LABELS, '\n'.join(facts['class_names']) + '\n')
+        archive.writestr(_METADATA, metadata.dumped({**facts, **checked}))
 
 
 def _compress(variant: str, converter: Any) -> None:
@@ -71,8 +81,7 @@ def _trained(network: PortableNetwork) -> tuple[FrozenGraph, Callable[[Any], Non
     Images of uint8 that the network would map to -1 to 1 are its 8-bit input as they are; otherwise it normalizes them
     in float32.
     """
-    # As in convert_to_tflite: signed weights need ranges that are symmetric to 0, as those of channels are.
-    is_signed = any(node.op == 'FakeQuantWithMinMaxVarsPerChannel' for node in network.graph.graph_def.node)
+    is_signed = portable.has_ranges_of_channels(network.graph)  # as in convert_to_tflite
     if is_signed and network.input_type == 'uint8':
         raise OptionError(
             f'{option("ConversionOptions.input_type", "uint8")} is not possible with ranges of weights by channel '
@@ -115,48 +124,64 @@ def _metadata(path: str) -> dict[str, Any]:
 def opened(path: str, threads: int | None) -> Iterator[Exported]:
     """Opens a model, see `ExportFormat.open`."""
     facts = _metadata(path)
+    _require_whole(path, facts)
     interpreter = _interpreter(path, threads)
     image, *_ = interpreter.get_input_details()
-    outputs = sorted(interpreter.get_output_details(), key=lambda each: len(each['shape']))
-    sides = [int(side) for side in image.get('shape_signature', image['shape'])]
+    if not facts and image['dtype'] == np.float32:  # such as of the original's convert_to_tflite
+        logging.info("'%s' has no metadata: its images are taken as normalized to -1 to 1.", path)
+        _, height, width, channels = map(int, image['shape'])
+        facts = metadata.of_normalized((height, width), *metadata.usual_ends(channels))
+    outputs = sorted(interpreter.get_output_details(), key=lambda each: len(each['shape']))  # labels first
     shape: tuple[int, ...] = ()
 
-    def predict(images: np.ndarray, with_probabilities: bool) -> Outputs:
+    def run(images: np.ndarray, with_probabilities: bool) -> list[np.ndarray]:
         nonlocal shape
-        found = []
-        for batch in (images[i : i + 1] for i in range(len(images))):
-            if batch.shape != shape:
-                interpreter.resize_tensor_input(image['index'], batch.shape)
-                interpreter.allocate_tensors()
-                shape = batch.shape
-            interpreter.set_tensor(image['index'], _quantized(batch, image))
-            interpreter.invoke()
-            wanted = outputs[: 1 + with_probabilities]
-            found.append([interpreter.get_tensor(each['index']).astype(_type(i)) for i, each in enumerate(wanted)])
-        return Outputs(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
+        if images.shape != shape:
+            interpreter.resize_tensor_input(image['index'], images.shape)
+            interpreter.allocate_tensors()
+            shape = images.shape
+        interpreter.set_tensor(image['index'], _quantized(metadata.normalized(images, facts), image))
+        interpreter.invoke()
+        return [interpreter.get_tensor(each['index']) for each in outputs[: 1 + with_probabilities]]
 
-    yield Exported(
-        predict=predict,
-        size=None if min(sides[1:3]) < 1 else (sides[1], sides[2]),
-        takes_smaller=False,
-        channels=sides[3],
-        num_classes=_count(facts, outputs),
-        has_probabilities=len(outputs) > 1,
-        bits=int(facts.get('image_bits', 8)),
-        metadata=facts,
-    )
+    _, *sides = (int(side) for side in image.get('shape_signature', image['shape']))
+    sides = [side if side > 0 else None for side in sides]
+    classes = int(outputs[1]['shape'][-1]) if len(outputs) > 1 else None
+    # One image at a time, whatever the model says: the interpreter plans its memory anew for another number.
+    yield portable.exported(portable.Loaded(run, (1, *sides), len(outputs), classes), facts)
 
 
-def _type(number: int) -> type:
-    """Returns the type of an output: of labels, or of probabilities."""
-    return np.float32 if number else np.int32
+def _require_whole(path: str, facts: Mapping[str, Any]) -> None:
+    """Raises `CheckpointError` if a model is damaged: by its checksum, or if it has none, by its structure.
+
+    A damaged weight would change predictions without a word, and TensorFlow's own interpreter, which checks nothing,
+    crashes with the process. ai-edge-litert checks the structure itself.
+    """
+    is_whole = True
+    if _CHECKSUM in facts:
+        is_whole = facts[_CHECKSUM] == _checksum(path, int(facts[_BYTES]))
+    elif not engine.has_own_runtime():
+        from tensorflow.lite.python import schema_py_generated as schema
+
+        with open(path, 'rb') as file:
+            content = file.read()
+        try:
+            schema.ModelT.InitFromPackedBuf(content, 0)  # visits all that the model refers to
+        except Exception:  # of whatever kind
+            is_whole = False
+    if not is_whole:
+        raise CheckpointError(
+            f"The export '{names.shown(path)}' cannot be loaded (it is damaged). Copy it again, or export it again"
+        )
 
 
-def _count(facts: Mapping[str, Any], outputs: list[Any]) -> int | None:
-    """Returns the number of classes, if metadata or probabilities show it."""
-    if facts.get('class_names'):
-        return len(facts['class_names'])
-    return int(outputs[1]['shape'][-1]) if len(outputs) > 1 else None
+def _checksum(path: str, size: int) -> int:
+    """Returns the CRC-32 of the first `size` bytes of a file."""
+    found = 0
+    with open(path, 'rb') as file:
+        while size > 0 and (block := file.read(min(size, _BLOCK))):
+            found, size = zlib.crc32(block, found), size - len(block)
+    return found
 
 
 def _interpreter(path: str, threads: int | None, **more: Any) -> Any:
