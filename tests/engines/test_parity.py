@@ -7,10 +7,11 @@ from deeplab import common
 from deeplab.benchmarking.inference import write_random_weights
 from deeplab.inference import opening
 from deeplab.inference.network import InferenceNetwork
-from deeplab.options import AsppOptions, DecoderOptions, EngineOptions, ModelOptions, PredictionOptions
+from deeplab.options import AsppOptions, DecoderOptions, EngineOptions, ModelOptions, NasOptions, PredictionOptions
 from deeplab.registry import ENGINES
 from deeplab.utils import packages
 
+LONG = pytest.mark.long
 CLASSES = {common.OUTPUT_TYPE: 5}
 ASPP = AsppOptions(rates=(1, 2), filters=16)
 DECODER = DecoderOptions(output_strides=(4,), filters=16)
@@ -19,7 +20,19 @@ FAMILIES = {
     'mobilenet_v3_small_seg': {'depth_multiplier': 0.5},
     'resnet_v1_50_beta': {'aspp': ASPP},
     'xception_41': {'aspp': ASPP, 'decoder': DECODER},
+    'mobilenet_edgetpu': {'depth_multiplier': 0.5},
+    'resnet_v1_18': {'aspp': ASPP},
+    'nas_pnasnet': {'aspp': ASPP, 'nas': NasOptions(4)},
+    'nas_hnasnet': {'aspp': ASPP, 'nas': NasOptions(4), 'output_stride': 8},
 }
+SLOW = ('mobilenet_v2', 'mobilenet_v3_small_seg', 'resnet_v1_50_beta', 'xception_41')
+
+
+def _cases():
+    """Each family in each engine; ONNX Runtime, for which networks convert for long, apart."""
+    for variant in FAMILIES:
+        yield pytest.param(variant, ('openvino', 'tflite'), marks=pytest.mark.slow if variant in SLOW else LONG)
+        yield pytest.param(variant, ('onnxruntime',), marks=pytest.mark.slow if variant == 'mobilenet_v2' else LONG)
 
 
 def _log(probabilities):
@@ -27,9 +40,8 @@ def _log(probabilities):
     return np.log(np.maximum(probabilities, 1e-20))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('variant', FAMILIES)
-def test_networks_in_each_engine(variant, tmp_path):
+@pytest.mark.parametrize(('variant', 'engines'), list(_cases()))
+def test_networks_in_each_engine(variant, engines, tmp_path):
     options = ModelOptions(CLASSES, crop_size=(49, 65), model_variant=variant, **FAMILIES[variant])
     network = InferenceNetwork(options, PredictionOptions(), 1, with_probabilities=True)
     weights = opening.Weights(str(tmp_path / 'model.ckpt'))
@@ -38,8 +50,7 @@ def test_networks_in_each_engine(variant, tmp_path):
     with opening.opened(network, weights, EngineOptions()) as predict:
         expected = predict(images)
     logits = _log(expected.probabilities)
-    tried = ['openvino', 'tflite', *(['onnxruntime'] if variant == 'mobilenet_v2' else [])]  # it converts for long
-    for engine in tried:
+    for engine in engines:
         if packages.missing(ENGINES.get(engine).requires):
             continue
         with opening.opened(network, weights, EngineOptions(engine)) as predict:
