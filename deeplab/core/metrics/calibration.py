@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deeplab.core.metrics import _blocks
+from deeplab.errors import DataError
 from deeplab.registry import Metric, MetricContext, Parameter, register
 from deeplab.registry.metrics import CONFIDENCE, Ids
 
@@ -23,7 +24,11 @@ class Calibration:
         self._pixels, self._right, self._confidence = (np.zeros(calibration_bins, np.int64) for _ in range(3))
 
     def update(self, labels: Ids, predictions: Ids, *, confidence: npt.NDArray[np.float32]) -> None:
-        """Adds a batch of images, see `deeplab.registry.metrics.Accumulator`."""
+        """Adds a batch of images, see `deeplab.registry.metrics.Accumulator`.
+
+        Raises:
+          DataError: A probability is not a number.
+        """
         for image_labels, image_predictions, shares in zip(labels, predictions, confidence, strict=True):
             self._add(image_labels, image_predictions, shares)
 
@@ -37,6 +42,11 @@ class Calibration:
         for block in _blocks.of(labels.size):
             # Some engines round a probability, or the mean of several, to a little more than 1.
             shares, ids = np.minimum(confidence[block], np.float32(1)), labels[block]
+            if np.isnan(shares).any():
+                raise DataError(
+                    'The network gives probabilities that are not a number (NaN). Its weights are probably not finite '
+                    'either: check them with `deeplab checkpoint`, and evaluate an earlier checkpoint.'
+                )
             places = np.ceil(shares * np.float32(self._bins)).astype(np.intp)
             places += length * (ids == predictions[block])
             places[ids == self._context.ignore_label] = 2 * length

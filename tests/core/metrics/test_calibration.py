@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from deeplab.core.metrics import _blocks
+from deeplab.errors import DataError
 from tests.core.metrics import batches
 
 
@@ -55,3 +56,10 @@ def test_no_pixel_and_no_probability():
     assert set(metric.result().values()) == {None}
     metric.update(np.array([[[0, 255]]]), np.array([[[0, 0]]]), confidence=np.zeros((1, 1, 2), np.float32))
     assert metric.result() == {'ece': 1.0, 'largest': 1.0, 'confidence': 0.0}
+
+
+def test_a_probability_that_is_not_a_number_is_refused():
+    metric = batches.create('calibration', batches.context(2), calibration_bins=2)
+    zeros = np.zeros((1, 1, 2), np.int32)
+    with pytest.raises(DataError, match='NaN.*deeplab checkpoint'):
+        metric.update(zeros, zeros, confidence=np.array([[[0.5, np.nan]]], np.float32))
