@@ -25,6 +25,7 @@ from deeplab.prediction.predictor import Predictor
 from deeplab.reporting import split_images
 from deeplab.reporting.image_results import ImageResults
 from deeplab.utils import names, run_manifests
+from deeplab.zoo import cache
 
 _METRICS = ('calibration', 'intervals')
 _EXPORT_METRICS = ('intervals',)  # exports may have no probabilities
@@ -139,7 +140,8 @@ def _of_checkpoint(
         network.check_memory('report')
     reading = runner.reading_of(split, network, options.resize, keys, options.windows)
     weights = Weights(path, options.use_moving_average)
-    with engine_run.prepared(network, weights, options.engine, windows=options.windows) as ready:
+    cache_dirs = (os.path.join(cache.folder(), 'engines'),)  # if that of the checkpoint cannot be written
+    with engine_run.prepared(network, weights, options.engine, cache_dirs, options.windows) as ready:
         runner.run_batches(ready, reading, handle, os.path.basename(path))
     return split_images.Source(split, reading.steps), '' if ready.report.is_default else ready.report.text()
 
