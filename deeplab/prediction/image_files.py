@@ -30,6 +30,7 @@ _MOST_BYTES = 1 << 31
 # Pillow runs another program (Ghostscript) to draw EPS files.
 _REFUSED = ('EPS',)
 _SIXTEEN_BITS = ('I;16', 'I;16B', 'I;16L', 'I;16N', 'I')
+_PREMULTIPLIED = ('La', 'RGBa')  # their colors are multiplied by their transparency
 _OF_SIXTEEN_BITS = np.float32(257.0)  # 65535 / 255, as for records
 
 _opening = threading.Lock()
@@ -158,7 +159,10 @@ class Reader:
             low, high = values.min(), values.max()
             if low < 0 or high > 65535:
                 raise DataError(f'its values are {low} to {high}; they must be in the range 0 to 65535')
-            return self.of_array(values.astype(np.uint16))
+            is_small = image.mode == 'I' and high <= 255  # 32 bits do not say what white is
+            return self.of_array(values.astype(np.uint8 if is_small else np.uint16))
+        if image.mode in _PREMULTIPLIED:
+            image = image.convert(image.mode.upper())  # Pillow converts no further in one step
         if self.channels in (1, 3):
             return self.of_array(np.asarray(image.convert('L' if self.channels == 1 else 'RGB')))
         return self.of_array(np.asarray(image))

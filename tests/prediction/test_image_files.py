@@ -10,6 +10,7 @@ from threading import get_ident as thread
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from deeplab.errors import DataError
 from deeplab.inference import held
@@ -85,6 +86,14 @@ def test_arrays(reader):
     for wrong in (image / 255, image.astype(int) - 300, image[np.newaxis], image[:0], image[..., :1] > 3, image[0, 0]):
         with pytest.raises(DataError, match='0 to 255|height, width|by 255'):
             reader.of_array(wrong)
+
+
+def test_unusual_modes_of_pillow(reader):
+    numbers = np.array([[0, 7, 255]], np.int32)
+    assert reader.of_picture(Image.fromarray(numbers))[..., 0].tolist() == numbers.tolist()  # mode I, of 8 bits
+    assert reader.of_picture(Image.fromarray(numbers << 8))[..., 0].tolist() == numbers.tolist()  # of 16
+    gray = Image.new('LA', (2, 1), (200, 255))
+    assert (reader.of_picture(gray.convert('La')) == 200).all()
 
 
 def test_gray_networks_and_networks_of_sixteen_bits(tmp_path):
