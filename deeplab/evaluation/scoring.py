@@ -112,9 +112,10 @@ class Scores:
           DataError: a label or a prediction is no class id.
         """
         labels, predictions = batch[common.LABEL][..., 0], batch[runner.PREDICTION]  # [n, h, w]
-        # Those of images in windows are smaller integers, with which metrics of plugins might not count far enough.
-        labels, predictions = labels.astype(np.int32, copy=False), predictions.astype(np.int32, copy=False)
         inputs = {name: self._input(name, labels, predictions, batch) for name in self._inputs}
+        if len(self._accumulators) > 1:  # the confusion matrix, which is always there, has its counts already
+            # Those of images in windows are smaller integers, with which metrics of plugins might not count far enough.
+            labels, predictions = labels.astype(np.int32, copy=False), predictions.astype(np.int32, copy=False)
         for name, accumulator in self._accumulators.items():
             accumulator.update(labels, predictions, **{key: inputs[key] for key in self._metrics[name].inputs})
 
