@@ -25,7 +25,7 @@ from deeplab.options import PredictOptions
 from deeplab.prediction import inputs, output_folder, pipeline, videos
 from deeplab.prediction.inputs import Failure
 from deeplab.prediction.predictor import Predictor
-from deeplab.utils import memory, names
+from deeplab.utils import folder_lock, memory, names
 
 _MOST_SHOWN = 20  # failures in the report; the summary has all
 
@@ -63,7 +63,8 @@ def run(options: PredictOptions) -> Result:
       What was written, and which files could not be read.
 
     Raises:
-      UserError: There is no file to predict, no network, or a result cannot be written.
+      UserError: There is no file to predict, no network, a result cannot be written, or another predict writes to the
+        folder.
     """
     items, missing = inputs.find(options.inputs, options.output_dir)
     if not items:
@@ -75,16 +76,20 @@ def run(options: PredictOptions) -> Result:
         videos.require()
     folder = output_folder.OutputFolder(options.output_dir, options.save, options.overlay_alpha, options.overwrite)
     folder.check(items)
-    with _predictor(options) as predictor:
+    locked = folder_lock.held(options.output_dir, 'predict', 'PredictOptions.output_dir')
+    with locked, _predictor(options) as predictor:
         logging.info("Predicting %s with '%s'.", _counted(len(items), 'file'), predictor.source)
         done = pipeline.run(
             predictor, items, folder.write, options.predictor.batch_size, 'confidence' in options.save
         )  # fmt: skip
-        facts = {'network': predictor.source, 'classes': list(predictor.class_names)}
-    failures = (*missing, *done.failures)
-    rate = done.images / done.seconds
-    facts |= {'seconds': round(done.seconds, 3), 'images_per_second': round(rate, 3)}
-    summary = folder.finish(items, failures, facts)
+        failures = (*missing, *done.failures)
+        facts = {
+            'network': predictor.source,
+            'classes': list(predictor.class_names),
+            'seconds': round(done.seconds, 3),
+            'images_per_second': round(done.images / done.seconds, 3),
+        }
+        summary = folder.finish(items, failures, facts)
     report = _report(options, done, failures, summary)
     return Result(done.images, failures, summary, report)
 

@@ -12,6 +12,7 @@ from PIL import Image
 from deeplab import cli, predict
 from deeplab.errors import DataError, OptionError
 from deeplab.options import PredictOptions, PredictorOptions
+from deeplab.utils import folder_lock
 from tests.prediction import image_samples, setup
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
@@ -95,6 +96,8 @@ def test_files_of_others_are_kept(training, photos, monkeypatch):
             predict.run(options(training, output_dir='out'))
         assert (photos / name).read_text() == 'mine'
         os.remove(name)
+    with folder_lock.held('out', 'predict', ''), pytest.raises(OptionError, match='output_dir.*another predict'):
+        predict.run(options(training, output_dir='out'))
     (photos / 'out/mask/a.png.png').write_text('mine')
     assert predict.run(options(training, output_dir='out', overwrite=True)).images == 2
     (photos / 'out/mask/a.png.png.1234567890.partial').write_text('of a killed run')
