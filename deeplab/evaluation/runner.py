@@ -60,7 +60,7 @@ class Split:
         """Number of images to read."""
         return len(self.records)
 
-    def image_names(self) -> list[bytes]:
+    def image_names(self) -> list[str]:
         """Reads the names of the images in the valid records."""
         return [example.parse(self.reader.index.read(record)).image_name for record in self.records]
 
@@ -259,15 +259,7 @@ def run_batches(
             num_parallel=ahead if ahead == 1 else None,
             prefetch_batches=ahead,
         )
-        fetches = {key: pipeline.samples[key] for key in (*keys, common.VALID, common.RECORD)}
-        if network.frozen is None:
-            with tf.device('/device:CPU:0'):
-                fetches[common.IMAGE] = input_preprocess.images_of(pipeline.samples, mean_pixel)
-        else:
-            outputs = in_graph(network.frozen)(input_preprocess.images_of(pipeline.samples, mean_pixel))
-            fetches[PREDICTION] = outputs.labels
-            if outputs.probabilities is not None:
-                fetches[CONFIDENCE] = outputs.probabilities[..., 0]
+        fetches = _fetches(network, pipeline.samples, keys, mean_pixel)
         with (
             sessions.open_session(master=master) as running,
             input_generator.explain_input_errors(split.reader),
@@ -285,6 +277,22 @@ def run_batches(
                     found = {key: fetched[key] for key in (*keys, PREDICTION, CONFIDENCE) if key in fetched}
                     handle(found if valid.all() else {key: values[valid] for key, values in found.items()})
                     bar.update(int(valid.sum()))
+
+
+def _fetches(
+    network: Prepared, samples: input_preprocess.Sample, keys: Sequence[str], mean_pixel: Sequence[float] | None
+) -> dict[str, tf.Tensor]:
+    """Returns what is computed of each batch: predictions, or the images if another engine predicts them."""
+    fetches = {key: samples[key] for key in (*keys, common.VALID, common.RECORD)}
+    if network.frozen is None:
+        with tf.device('/device:CPU:0'):
+            fetches[common.IMAGE] = input_preprocess.images_of(samples, mean_pixel)
+        return fetches
+    outputs = in_graph(network.frozen)(input_preprocess.images_of(samples, mean_pixel))
+    fetches[PREDICTION] = outputs.labels
+    if outputs.probabilities is not None:
+        fetches[CONFIDENCE] = outputs.probabilities[..., 0]
+    return fetches
 
 
 def in_order(read: Callable[[], Batch], firsts: Sequence[int], at_once: int) -> Generator[Batch, None, None]:

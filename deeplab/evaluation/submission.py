@@ -164,7 +164,7 @@ def _wrong_names(found: Sequence[str], server: Server) -> list[str]:
 
 
 def check(
-    server: str, descriptor: DatasetDescriptor, split: str, image_names: Sequence[bytes], unreadable: Sequence[str]
+    server: str, descriptor: DatasetDescriptor, split: str, image_names: Sequence[str], unreadable: Sequence[str]
 ) -> None:
     """Checks what can be known before anything is predicted: ids, names and number of the images.
 
