@@ -22,7 +22,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 import tf_slim as slim
@@ -36,28 +36,15 @@ from deeplab.core import (
     pointwise,
     quantization,
     tf_compat,
+    weight_decays,
 )
 from deeplab.core.convolution import Convolution
 from deeplab.options import ModelOptions
 
 BATCH_NORM_SCOPE = 'BatchNorm'
-WEIGHT_DECAYS = 'weight_decays'  # graph collection of WeightDecay
 HEAD_BATCH_NORM_DECAY = 0.9997
 HEAD_BATCH_NORM_EPSILON = 1e-5
 Activation = Callable[[tf.Tensor], tf.Tensor]
-
-
-class WeightDecay(NamedTuple):
-    """Weight decay of one variable.
-
-    Attributes:
-      name: of the variable.
-      factor: on half the sum of its squares in the loss, or on itself in an update.
-    """
-
-    name: str
-    factor: float
-
 
 HEAD_DEPTHWISE_INITIALIZER = initializers.truncated_normal(0.33)
 HEAD_POINTWISE_INITIALIZER = initializers.truncated_normal(0.06)
@@ -80,20 +67,8 @@ def _variable(
 
     variable = slim.model_variable(name, shape=shape, initializer=first_value, trainable=trainable)
     if weight_decay:
-        _add_weight_decay(variable, weight_decay)
+        weight_decays.add(variable, weight_decay)
     return variable
-
-
-def _add_weight_decay(variable: tf.Variable, factor: float) -> None:
-    """Adds the term of a variable to the regularization losses, once however many clones and scales share it."""
-    name, graph = variable.op.name, tf.compat.v1.get_default_graph()
-    if name in weight_decays():
-        return
-    # One term. TensorFlow's own regularizers compute it wherever it is used, four times in a training step.
-    with graph.colocate_with(variable.op), tf.name_scope(f'{name}/Regularizer/'):
-        term = tf.nn.l2_loss(variable) * factor
-    graph.add_to_collection(tf.compat.v1.GraphKeys.REGULARIZATION_LOSSES, term)
-    graph.add_to_collection(WEIGHT_DECAYS, WeightDecay(name, factor))
 
 
 def _channels(inputs: tf.Tensor) -> int:
@@ -497,11 +472,6 @@ def batch_norm_fold(
 
 
 _BATCH_NORMS = [batch_norm, batch_norm_fold]
-
-
-def weight_decays() -> dict[str, float]:
-    """Returns the factor of each variable of the default graph that decays, by name."""
-    return dict(tf.compat.v1.get_collection(WEIGHT_DECAYS))
 
 
 @contextlib.contextmanager

@@ -14,7 +14,6 @@ from deeplab import common
 from deeplab.core import (
     checkpoints,
     inflation,
-    layers,
     loss_scaling,
     moving_average,
     quantization,
@@ -22,6 +21,7 @@ from deeplab.core import (
     scale_losses,
     schedules,
     scopes,
+    weight_decays,
 )
 from deeplab.deployment.model_deploy import Gradient
 from deeplab.errors import CheckpointError
@@ -410,4 +410,4 @@ def make_optimizer(
     record = OPTIMIZERS.get(options.name)
     parameters = values_of(record, functools.partial(getattr, options))
     parameters.pop(record.learning_rate_parameter, None)
-    return record.function(learning_rate, layers.weight_decays() if decays is None else decays, **parameters)
+    return record.function(learning_rate, weight_decays.factors() if decays is None else decays, **parameters)

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 import tf_slim as slim
 
-from deeplab.core import batch_statistics, dropout, initializers, layers, moving_updates
+from deeplab.core import batch_statistics, dropout, initializers, layers, moving_updates, weight_decays
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_weight_decay_counts_each_weight_once(graph):
     weights = next(v for v in tf.compat.v1.model_variables() if v.op.name == 'a_pointwise/weights')
     value, array = _run(loss, weights)
     assert value == pytest.approx(0.1 * (array**2).sum() / 2, rel=1e-5)
-    assert layers.weight_decays() == {'a_pointwise/weights': 0.1}
+    assert weight_decays.factors() == {'a_pointwise/weights': 0.1}
 
 
 def _initial_values(scopes, seed=0):

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from deeplab import model
-from deeplab.core import layers
+from deeplab.core import weight_decays
 from tests import given_weights
 from tests.parity import goldens, network_options
 
@@ -49,7 +49,7 @@ def test_terms(row):
         losses = tf.compat.v1.losses.get_regularization_losses()
         assert len(losses) == len(row['terms'])
         assert _decayed(losses) == {_variable_name(term) for term in row['terms']}
-        assert layers.weight_decays() == dict.fromkeys(_decayed(losses), 4e-5)
+        assert weight_decays.factors() == dict.fromkeys(_decayed(losses), 4e-5)
 
 
 def test_value_of_a_term(toy_network):
@@ -58,8 +58,8 @@ def test_value_of_a_term(toy_network):
         # Twice, as two clones would: each weight decays once.
         for _ in range(2):
             model.multi_scale_logits(tf.zeros([1, 129, 129, 3]), options, mode=model.Mode(True, weight_decay=0.5))
-        assert sorted(layers.weight_decays()) == sorted(_decayed(tf.compat.v1.losses.get_regularization_losses()))
-        assert len(layers.weight_decays()) == len(tf.compat.v1.losses.get_regularization_losses())
+        assert sorted(weight_decays.factors()) == sorted(_decayed(tf.compat.v1.losses.get_regularization_losses()))
+        assert len(weight_decays.factors()) == len(tf.compat.v1.losses.get_regularization_losses())
         (loss,) = [x for x in tf.compat.v1.losses.get_regularization_losses() if x.op.name.startswith('logits/')]
         weights = next(v for v in tf.compat.v1.model_variables() if v.op.name == 'logits/semantic/weights')
         session.run(weights.initializer)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab.core import dropout, layers, moving_updates
+from deeplab.core import dropout, layers, moving_updates, weight_decays
 from deeplab.core.backbones import _nas_cell as nas_cell
 from deeplab.core.backbones import nas
 from deeplab.core.backbones._nas_cell import Branch
@@ -216,10 +216,10 @@ def test_training_reaches_every_weight(network):
     names = sorted(network.trained)
     gradients = tf.gradients(loss, [network.weights[name] for name in names])
     assert None not in gradients
-    assert layers.weight_decays() == {name: 0.5 for name in names if name.endswith('weights')}
-    assert len(tf.compat.v1.losses.get_regularization_losses()) == len(layers.weight_decays())
+    assert weight_decays.factors() == {name: 0.5 for name in names if name.endswith('weights')}
+    assert len(tf.compat.v1.losses.get_regularization_losses()) == len(weight_decays.factors())
     assert {update.decay for update in moving_updates.registered()} == {0.9997}
-    assert len(moving_updates.registered()) == len(names) - len(layers.weight_decays())
+    assert len(moving_updates.registered()) == len(names) - len(weight_decays.factors())
     norms = network.run([tf.norm(gradient) for gradient in gradients])
     assert np.all(np.isfinite(norms))
     assert min(norms) > 0
