@@ -246,7 +246,7 @@ _OF_PIXELS = (
     Rule(
         'array',
         HARMFUL,
-        "have NumPy's format, although PNG is sufficient",
+        'have an image stored as a NumPy array, which PNG could hold',
         'records of RGB arrays (.npy) that another program has written',
         'Build the records again: the builders convert such arrays to PNG files',
         builds_again=False,

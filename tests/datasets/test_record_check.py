@@ -337,7 +337,7 @@ class TestImages:
     )
     def test_sixteen_bits_in_a_data_set_of_eight(self, tmp_path, channels, content):
         text = message(dataset_for(tmp_path, channels, 8, content), 3, 255, needs_labels=False)
-        assert 'has an image of 16 bits, but the data set has 8: train-' in text
+        assert 'has 16 bits, but the data set has 8: train-' in text
         assert text.endswith('Set "image_bits": 16 in the description of the data set (name).')
 
     def test_png_files_that_have_always_lost_bits_are_worth_a_warning(self, tmp_path, caplog):
@@ -346,7 +346,7 @@ class TestImages:
         assert "1 of 2 images of split 'train' have 16 bits, of which the 8 lower ones are lost." in caplog.text
 
     def test_an_array_that_should_be_a_png(self, tmp_path):
-        assert "an image in NumPy's format that PNG can represent" in message(
+        assert 'an image stored as a NumPy array, which PNG could hold' in message(
             dataset_for(tmp_path, 3, 8, files.npy(values(3))), 3, 255
         )
 

@@ -31,7 +31,7 @@ def test_what_is_no_parameter_is_refused_as_python_does():
     with pytest.raises(TypeError, match="multiple values for argument 'upsample_logits'"):
         LossOptions(True, upsample_logits=False)
     with pytest.raises(TypeError, match='positional arguments'):
-        LossOptions(*range(8))
+        LossOptions(*range(20))
     with pytest.raises(AttributeError, match="'LossOptions' object has no attribute 'gamma'"):
         LossOptions().gamma  # noqa: B018
     with pytest.raises(OptionError, match=r'focal_gamma=-1 is not allowed: it must be 0 or more'):
