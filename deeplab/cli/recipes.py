@@ -64,12 +64,15 @@ SMALL_DATA = Recipe(
     'For up to a few thousand images, a short training, and classes of very different frequency.',
     (
         Setting('optimizer', 'adamw', 'converges in fewer steps than momentum'),
-        Setting('base_learning_rate', '0.003', 'the learning rate of adamw', ('optimizer',)),
+        Setting('base_learning_rate', '0.005', 'the learning rate of adamw', ('optimizer',)),
         Setting('weight_decay', '0.01', 'of adamw: part of the update, not of the loss', ('optimizer',)),
         Setting('learning_policy', 'cosine', 'falls to 0 at the end'),
         Setting('slow_start_step', '', 'a fifteenth of the steps, at most 500', of_steps=_slow_start),
         Setting('slow_start_burnin_type', 'linear', 'rises to the learning rate', ('slow_start_step',)),
         Setting('loss', 'softmax+lovasz', 'lovasz follows the IoU, so that small and rare classes count'),
+        Setting('label_weights', 'auto', 'larger for rare classes, which lovasz alone finds too late'),
+        Setting('label_weights_power', '0.4', 'milder than 1: frequent classes keep their IoU', ('label_weights',)),
+        Setting('rare_class_sampling', '0.5', 'half of the crops show a drawn class, mostly a rare one'),
         Setting(
             'batch_norm_decay',
             '',
