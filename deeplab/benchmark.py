@@ -31,7 +31,7 @@ from deeplab.benchmarking.figures import Inference, InferenceRequest, InferenceR
 from deeplab.datasets import descriptor
 from deeplab.errors import OptionError
 from deeplab.options import BenchmarkOptions, DatasetOptions, ModelOptions
-from deeplab.utils import files
+from deeplab.utils import files, processors
 from deeplab.wording import option
 
 _LATE = 'the time is up'
@@ -149,8 +149,7 @@ def _checkpoint(path: str) -> str:
 
 def _threads(options: BenchmarkOptions) -> list[int]:
     """Returns the numbers of threads, the largest first."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
-    return sorted(set(options.threads or (1, cores)), reverse=True)
+    return sorted(set(options.threads or (1, processors.available_cores())), reverse=True)
 
 
 def _training(options: BenchmarkOptions, dataset: DatasetOptions, deadline: float) -> Iterator[Training]:
@@ -199,7 +198,7 @@ def _report(result: Result, options: BenchmarkOptions) -> Iterator[str]:
     """Yields the lines of the report."""
     height, width = _predicting(options).crop_size or (0, 0)
     network = options.train.model.model_variant
-    yield f'{network} on {machine.processor()}; {result.import_seconds:.1f} s to load TensorFlow.'
+    yield f'{network} on {processors.name()}; {result.import_seconds:.1f} s to load TensorFlow.'
     yield ''
     lines = [('threads', 'batch', 'load', 'first batch', 'batch', 'images/s', 'peak memory')]
     for row in result.inference:

@@ -47,9 +47,10 @@ LAYERS = {
     'deeplab.utils': 4,
     'deeplab.zoo': 4,
     'deeplab.utils.child_process': 1,
-    'deeplab.utils.crop_sizes': 1,  # these seven need nothing but errors
+    'deeplab.utils.crop_sizes': 1,  # these eight need nothing but errors
     'deeplab.utils.documents': 1,
     'deeplab.utils.names': 1,
+    'deeplab.utils.processors': 1,
     'deeplab.utils.storage': 1,
     'deeplab.utils.files': 1,
     'deeplab.utils.folder_lock': 1,

@@ -13,7 +13,7 @@ from deeplab.benchmarking.figures import ExportFigures, ExportRequest
 from deeplab.errors import CheckpointError
 from deeplab.inference import exports as formats
 from deeplab.options import BenchmarkOptions
-from deeplab.utils import names
+from deeplab.utils import names, processors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _report(result: Result) -> Iterator[str]:
                 '-' if figures.peak_bytes is None else f'{figures.peak_bytes / 1e6:.0f} MB',
             )
         )
-    yield f'On {machine.processor()}:'
+    yield f'On {processors.name()}:'
     yield from aligned(rows)
     yield f'Written to {result.path}.'
 

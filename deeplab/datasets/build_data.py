@@ -42,7 +42,7 @@ from deeplab.datasets.record_index import RecordIndex
 from deeplab.datasets.tally import Tally
 from deeplab.errors import DataError
 from deeplab.options import BuilderOptions
-from deeplab.utils import files, folder_lock, names
+from deeplab.utils import files, folder_lock, names, processors
 from deeplab.wording import option
 
 Given = TypeVar('Given')
@@ -248,7 +248,7 @@ def in_order(
     Yields:
       The results, in the order of `given`.
     """
-    workers = num_workers or os.cpu_count() or 1
+    workers = num_workers or processors.available_cores()
     waiting: collections.deque[concurrent.futures.Future[Made]] = collections.deque()
     pool = concurrent.futures.ThreadPoolExecutor(workers)
     try:

@@ -15,6 +15,7 @@ import numpy as np
 from deeplab.datasets import example, images, mask_sources, orientation, pairs, record_index, tfrecord
 from deeplab.datasets.color_tables import ColorTable
 from deeplab.errors import DataError
+from deeplab.utils import processors
 
 # Masks that have to be converted are kept up to this many bytes; most take a few kilobytes.
 LARGEST_CACHE = 256 << 20
@@ -96,7 +97,7 @@ class PairRecords:
     def facts(self) -> dict[str, Any]:
         """Returns the digest that records built from these files have, and the folders of the images."""
         if self._sums is None:
-            with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            with concurrent.futures.ThreadPoolExecutor(processors.available_cores()) as pool:
                 sums = list(pool.map(self._sum, range(len(self))))
             table = np.array(sums, np.int64).reshape(-1, 2)
             self._sums = table[:, 0], table[:, 1].astype(np.uint32)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
-import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
@@ -25,7 +24,7 @@ from deeplab.datasets.record_index import Records
 from deeplab.datasets.segmentation_dataset import SegmentationDataset
 from deeplab.errors import DataError
 from deeplab.options import DatasetOptions
-from deeplab.utils import child_process, crop_sizes, names, storage
+from deeplab.utils import child_process, crop_sizes, names, processors, storage
 from deeplab.wording import is_set_by_flag, option
 
 _CHUNK = 32  # number of records that a thread processes at a time
@@ -247,7 +246,8 @@ class _Inspector:
                 starts = range(first, first + total, _CHUNK)
                 chunks += [(place, range(start, min(start + _CHUNK, first + total)), first) for start in starts]
             first += total
-        pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1)  # Pillow releases the interpreter lock
+        # Pillow releases the interpreter lock.
+        pool = concurrent.futures.ThreadPoolExecutor(processors.available_cores())
         # The progress bar appears only in a terminal, and only if the check takes long.
         bar = tqdm.tqdm(
             total=sum(len(records) for _, records, _ in chunks),

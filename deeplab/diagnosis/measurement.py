@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import os
 import sys
 from collections.abc import Iterable
 
@@ -13,6 +12,7 @@ from deeplab.diagnosis import sample_facts
 from deeplab.diagnosis.facts import Expected, Measured
 from deeplab.diagnosis.sources import Split
 from deeplab.errors import DataError
+from deeplab.utils import processors
 
 _CHUNK = 16  # samples that a thread measures at a time
 
@@ -39,7 +39,7 @@ def measure(split: Split, expected: Expected) -> Measured:
     bar = tqdm.tqdm(
         total=total, desc=f'reading {split.name}', unit='image', delay=2, disable=not sys.stderr.isatty(), leave=False
     )
-    pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1)
+    pool = concurrent.futures.ThreadPoolExecutor(processors.available_cores())
     try:
         for chunk, measured in zip(chunks, pool.map(part, chunks), strict=True):
             found.add(measured)

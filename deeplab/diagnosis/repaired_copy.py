@@ -20,7 +20,7 @@ from deeplab.diagnosis.findings import Data
 from deeplab.diagnosis.sources import Split
 from deeplab.errors import DataError, OptionError
 from deeplab.options import DoctorOptions
-from deeplab.utils import files, names
+from deeplab.utils import files, names, processors
 from deeplab.wording import option
 
 LOG = 'repairs.json'
@@ -154,7 +154,7 @@ class _Copy:
             except sample_repair.LeftOutError as error:
                 return sample.name, error
 
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        with concurrent.futures.ThreadPoolExecutor(processors.available_cores()) as pool:
             for start in range(0, len(split), _CHUNK):
                 yield from pool.map(one, range(start, min(start + _CHUNK, len(split))))
 

@@ -34,7 +34,7 @@ from deeplab.errors import DataError, OutputError
 from deeplab.evaluation import coco_panoptic, panoptic
 from deeplab.evaluation.coco_panoptic import Annotation, Annotations
 from deeplab.options import CocoFormatOptions
-from deeplab.utils import files
+from deeplab.utils import files, names, processors
 from deeplab.wording import option
 
 _PARTS_OF_A_WORKER = 8  # so that none waits long for the others
@@ -78,7 +78,7 @@ def run(options: CocoFormatOptions) -> Result:
     seconds = time.monotonic() - started
     figures = panoptic.quality(sums) if options.metric == 'pq' else panoptic.covering(sums)
     means = panoptic.means(figures, truth.is_thing)
-    report = [*_table(means, options.print_digits), f'{len(pairs)} images in {seconds:.1f} s.']
+    report = [*_table(means, options.print_digits), f'{names.counted(len(pairs), "image")} in {seconds:.1f} s.']
     result = Result('\n'.join(report), means, figures, len(pairs))
     if options.results_json_file:
         _write(result, truth, options)
@@ -97,7 +97,7 @@ def _warn_of_unknown_categories(truth: Annotations) -> None:
 
 def _summed(pairs: Pairs, options: CocoFormatOptions) -> np.ndarray:
     """Returns the sums of the metric over all images, [num_categories, k]."""
-    workers = (os.cpu_count() or 1) if options.num_workers == -1 else options.num_workers
+    workers = processors.available_cores() if options.num_workers == -1 else options.num_workers
     workers = min(workers, len(pairs))
     size = max(1, len(pairs) // (workers * _PARTS_OF_A_WORKER)) if workers else 1
     parts = [pairs[i : i + size] for i in range(0, len(pairs), size)]

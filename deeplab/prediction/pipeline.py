@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import contextlib
-import os
 import queue
 import sys
 import threading
@@ -21,6 +20,7 @@ from deeplab.prediction import videos
 from deeplab.prediction.inputs import Failure, Item
 from deeplab.prediction.prediction import Prediction
 from deeplab.prediction.predictor import Predictor
+from deeplab.utils import processors
 
 _MOST_BYTES = 128 << 20  # of images that wait; one always may
 _FRAMES_AHEAD = 4
@@ -104,7 +104,7 @@ def _batches(samples: Iterator[_Sample], batch_size: int) -> Iterator[list[_Samp
 
 def _samples(predictor: Predictor, items: Sequence[Item]) -> Iterator[_Sample]:
     """Yields the images of all files in order; the next ones are read in threads."""
-    threads = min(os.cpu_count() or 1, 4)
+    threads = min(processors.available_cores(), 4)
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
         waiting: collections.deque[concurrent.futures.Future[_Sample]] = collections.deque()
         try:
@@ -188,7 +188,7 @@ class _Writer:
 
     def __init__(self, write: Write) -> None:
         self._write = write
-        self._threads = min(os.cpu_count() or 1, 4)
+        self._threads = min(processors.available_cores(), 4)
         self._pool = concurrent.futures.ThreadPoolExecutor(self._threads)
         self._waiting: collections.deque[tuple[int, concurrent.futures.Future[None]]] = collections.deque()
 

@@ -26,7 +26,7 @@ import deeplab
 from deeplab.datasets.record_index import Records
 from deeplab.errors import OptionError
 from deeplab.options import TrainOptions, parameters
-from deeplab.utils import files, run_manifests
+from deeplab.utils import files, processors, run_manifests
 from deeplab.utils.run_manifests import FILE, Run
 from deeplab.wording import option
 
@@ -197,11 +197,10 @@ def checkpoint(path: str) -> dict[str, Any]:
 
 def machine() -> dict[str, Any]:
     """Describes the machine: cores that this process may use, memory, processor, GPUs, system."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
     return {
-        'cores': cores,
+        'cores': processors.available_cores(),
         'memory_gb': _memory_gb(),
-        'processor': _processor(),
+        'processor': processors.name(),
         'gpus': _gpus(),
         'system': platform.platform(),
     }
@@ -213,15 +212,6 @@ def _memory_gb() -> float | None:
         return round(os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 1e9, 1)
     except (ValueError, OSError, AttributeError):
         return None
-
-
-def _processor() -> str:
-    """Returns the processor's name, or its architecture if unavailable."""
-    with contextlib.suppress(OSError):
-        for line in pathlib.Path('/proc/cpuinfo').read_text('utf-8').splitlines():
-            if line.startswith('model name'):
-                return line.partition(':')[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def _gpus() -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from absl import logging
 from deeplab.datasets import label_checks
 from deeplab.training.train_hooks import ProgressHook
 from deeplab.training.train_loop import Hook, StepResult
+from deeplab.utils import processors
 from deeplab.wording import option
 
 # A new network may well predict one class for a while, so a condition must hold this long before it is reported.
@@ -196,9 +196,9 @@ class WatchHook(Hook):
             self._warn(
                 'input',
                 f'Training waits for its input {share:.0%} of the time (steps {first} to {result.step}); '
-                f'{os.cpu_count()} cores read, decode and augment the images. Build the records from smaller images '
-                f'if {option("ResizeOptions.max_value")} or {option("AugmentOptions.max_scale_factor")} shrinks them '
-                'anyway, use a faster disk, fewer augmentations, or a machine with more cores.',
+                f'{processors.available_cores()} cores read, decode and augment the images. Build the records from '
+                f'smaller images if {option("ResizeOptions.max_value")} or {option("AugmentOptions.max_scale_factor")} '
+                'shrinks them anyway, use a faster disk, fewer augmentations, or a machine with more cores.',
             )
         self._seconds = self._waiting = 0.0
         self._waited_steps = 0

@@ -1,12 +1,23 @@
-"""The number of processor cores that this process may use."""
+"""The name of the processor, and the number of its cores that this process may use."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
+import platform
 
 _CGROUPS = pathlib.Path('/sys/fs/cgroup')
 _GROUP_FILE = pathlib.Path('/proc/self/cgroup')
+
+
+def name() -> str:
+    """Returns the name of the processor; what Python knows, such as its architecture, without /proc."""
+    with contextlib.suppress(OSError), open('/proc/cpuinfo', encoding='utf-8') as file:
+        for line in file:
+            if line.startswith('model name'):
+                return line.partition(':')[2].strip()
+    return platform.processor() or platform.machine()
 
 
 def available_cores() -> int:

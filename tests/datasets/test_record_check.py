@@ -8,7 +8,7 @@ from deeplab import wording
 from deeplab.datasets import example, record_check, record_index, segmentation_dataset
 from deeplab.errors import DataError
 from deeplab.options import DatasetOptions
-from deeplab.utils import child_process
+from deeplab.utils import child_process, processors
 from tests.datasets import files
 
 
@@ -50,7 +50,7 @@ def test_order_and_result_do_not_depend_on_the_threads(tmp_path, monkeypatch):
     dataset = dataset_of(tmp_path, [files.record(seed, 3 + seed % 5, 4) for seed in range(100)])
     found = []
     for threads in (1, 4):
-        monkeypatch.setattr(os, 'cpu_count', lambda threads=threads: threads)
+        monkeypatch.setattr(processors, 'available_cores', lambda threads=threads: threads)
         found.append(record_check.check(dataset, 3, 255))
     one, four = found
     np.testing.assert_array_equal(one.sizes, four.sizes)
