@@ -25,6 +25,7 @@ from deeplab.options import (
     DownloadOptions,
     FetchOptions,
 )
+from deeplab.utils import names
 from deeplab.zoo import cache, catalog, data_sets, fetching
 
 
@@ -105,7 +106,7 @@ def _data_set(name: str, options: DownloadOptions) -> Result:
     lines = [f'{data_set.title}: {place.folder}']
     if archive is not None:
         lines.append(f'archive: {data_set.archive}, {archive.size:,} bytes, SHA-256 {archive.sha256}')
-    lines += [f'{split}: {facts["images"]} images' for split, facts in summary['splits'].items()]
+    lines += [f'{split}: {names.counted(facts["images"], "image")}' for split, facts in summary['splits'].items()]
     (facts,) = listing.in_folder(records)
     if not facts.is_complete:
         raise DataError(f"The records in '{records}' are not complete: `deeplab datasets {records}` shows why.")

@@ -312,8 +312,7 @@ def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> st
     ):
         lines.append(f'{name:{width}}          {_shown(value)}')
     lines.append(
-        f'{result.images} images in {result.seconds:.1f} s ({result.images / result.seconds:.1f} images/s), '
-        f'checkpoint {result.checkpoint} (step {result.global_step}).'
+        runner.speed_text(result.images, result.seconds, result.checkpoint, result.global_step)
         + (f' All metrics: {result.path}' if result.path else '')
     )
     if result.crop_size is not None:

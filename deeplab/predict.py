@@ -78,7 +78,7 @@ def run(options: PredictOptions) -> Result:
     folder.check(items)
     locked = folder_lock.held(options.output_dir, 'predict', 'PredictOptions.output_dir')
     with locked, _predictor(options) as predictor:
-        logging.info("Predicting %s with '%s'.", _counted(len(items), 'file'), predictor.source)
+        logging.info("Predicting %s with '%s'.", names.counted(len(items), 'file'), predictor.source)
         done = pipeline.run(
             predictor, items, folder.write, options.predictor.batch_size, 'confidence' in options.save
         )  # fmt: skip
@@ -107,20 +107,15 @@ def _predictor(options: PredictOptions) -> Predictor:
     return Predictor.of_preset(options.preset, predictor, options.network, options.fetch)
 
 
-def _counted(number: int, noun: str) -> str:
-    """Returns a number with its noun, such as '1 file' and '2 files'."""
-    return f'{number} {noun}' if number == 1 else f'{number} {noun}s'
-
-
 def _report(options: PredictOptions, done: pipeline.Done, failures: Sequence[Failure], summary: str) -> str:
     """Returns what was written, then the files that could not be predicted."""
     rate = done.images / done.seconds
     lines = [
-        f'{_counted(done.images, "image")} in {done.seconds:.1f} s ({rate:.1f} images/s).',
+        f'{names.counted(done.images, "image")} in {done.seconds:.1f} s ({rate:.1f} images/s).',
         f'{", ".join(options.save)}: {options.output_dir}; shares of the classes: {summary}',
     ]
     if failures:
-        lines.append(f'{_counted(len(failures), "input")} could not be predicted:')
+        lines.append(f'{names.counted(len(failures), "input")} could not be predicted:')
         lines += [f'  {names.shown(failure.path)}: {failure.reason}' for failure in failures[:_MOST_SHOWN]]
         if len(failures) > _MOST_SHOWN:
             lines.append(f'  and {len(failures) - _MOST_SHOWN} more, see {summary}')

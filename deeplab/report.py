@@ -214,7 +214,7 @@ def _result(options: ReportOptions, data: Mapping[str, Any], groups: Groups) -> 
             name, first = (data['runs'][difference[key]]['name'] for key in ('run', 'first'))
             lines.append(f'{name} - {first}: {value:+.2f} ({low:+.2f} to {high:+.2f}) percentage points')
     lines.append(f'All figures: {figures_path(options.path)}')
-    lines.append(f'{options.path} ({len(groups)} images, {megabytes:.1f} MB)')
+    lines.append(f'{options.path} ({names.counted(len(groups), "image")}, {megabytes:.1f} MB)')
     miou = tuple(each['miou'][0] if each['miou'] else None for each in data['runs'])
     return Result(options.path, len(groups), megabytes, miou, '\n'.join(lines))
 

@@ -42,6 +42,7 @@ from deeplab.utils import (
     memory,
     names,
     output_files,
+    processors,
     save_annotation,
     written_files,
 )
@@ -312,7 +313,7 @@ class Writer:
     def __init__(self, write: Callable[[int, str, runner.Batch], None]) -> None:
         """Creates the writer; `write` is called with number, file name and sample, in threads."""
         self._write = write
-        threads = min(os.cpu_count() or 1, 8)
+        threads = min(processors.available_cores(), 8)
         self._pool = concurrent.futures.ThreadPoolExecutor(threads)
         self._most_waiting = threads * _WAITING_PER_THREAD
         self._waiting: collections.deque[tuple[concurrent.futures.Future[None], int]] = collections.deque()
@@ -363,8 +364,7 @@ def _report(result: Round, pictures_dir: str, raw_dir: str | None) -> str:
     """Returns where the images are, and how long they took."""
     first = os.path.join(pictures_dir, '000000_image.png')
     lines = [
-        f'{result.images} images in {result.seconds:.1f} s ({result.images / result.seconds:.1f} images/s), '
-        f'checkpoint {result.checkpoint} (step {result.global_step}).',
+        runner.speed_text(result.images, result.seconds, result.checkpoint, result.global_step),
         f'Images and colored predictions: {first}, 000000_prediction.png, ...',
     ]
     if raw_dir is not None:

@@ -151,9 +151,11 @@ def _report(result: Any) -> str:
     lines = [f'Written to {result["output_dir"]}:']
     for split, facts in result.get('splits', {}).items():
         masks = '' if facts['labeled'] else ', without masks'
-        lines.append(f'  {split}: {facts["images"]} images in {facts["shards"]} shards{masks}')
+        lines.append(
+            f'  {split}: {names.counted(facts["images"], "image")} in {names.counted(facts["shards"], "shard")}{masks}'
+        )
     if 'masks' in result:
-        lines.append(f'  {result["masks"]} masks')
+        lines.append(f'  {names.counted(result["masks"], "mask")}')
     if 'description' in result:
         lines.append(f'  {result["description"]}: {result["num_classes"]} classes')
     return '\n'.join(lines)

@@ -24,7 +24,7 @@ from deeplab.errors import OptionError
 from deeplab.evaluation.engine_run import Prepared
 from deeplab.inference.network import InferenceNetwork, in_graph
 from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, ResizeOptions, WindowOptions
-from deeplab.utils import crop_sizes, input_generator, train_utils
+from deeplab.utils import crop_sizes, input_generator, names, train_utils
 from deeplab.wording import option
 
 # Keys in the batches of `run_batches`.
@@ -221,6 +221,12 @@ def reading_of(
         keep_bytes=bool(tf.config.list_physical_devices('GPU')),  # without one, it takes more time
     )
     return Reading(split, steps, batch_size, tuple(dict.fromkeys(keys)), ahead, mean_pixel)
+
+
+def speed_text(images: int, seconds: float, checkpoint: str, step: int) -> str:
+    """Returns the sentence of a report that says how many images were predicted, how fast, and with what."""
+    speed = f'{names.counted(images, "image")} in {seconds:.1f} s ({images / seconds:.1f} images/s)'
+    return f'{speed}, checkpoint {checkpoint} (step {step}).'
 
 
 def run_batches(

@@ -608,7 +608,7 @@ def test_a_program_that_runs_another(tmp_path, capsys):
     words = [f'--original_gt_folder={tmp_path / "palette"}', f'--output_dir={plain}']
     result = cli.run_program('remove_gt_colormap', words)
     assert result['masks'] == 1
-    assert capsys.readouterr().out == f'Written to {plain}:\n  1 masks\n'
+    assert capsys.readouterr().out == f'Written to {plain}:\n  1 mask\n'
     assert [path.name for path in plain.iterdir()] == ['a.png']
     with pytest.raises(DataError, match=str(plain)):
         cli.run_program('remove_gt_colormap', [f'--original_gt_folder={plain}', f'--output_dir={plain}'])
