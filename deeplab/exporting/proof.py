@@ -10,6 +10,7 @@ from absl import logging
 
 from deeplab import input_preprocess
 from deeplab.core import metrics
+from deeplab.errors import DataError
 from deeplab.evaluation import runner
 from deeplab.export import portable
 from deeplab.exporting.reference import Reference
@@ -19,6 +20,7 @@ from deeplab.registry import ExportFormat
 from deeplab.reporting import differences, split_images
 from deeplab.reporting.image_results import ImageResults
 from deeplab.utils import names
+from deeplab.wording import option
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,11 +79,16 @@ class Verification:
         """Opens the split.
 
         Raises:
-          UserError: it does not exist, is damaged, has other classes, or an image that is larger than the crop.
+          UserError: it does not exist, is damaged, has other classes or none, or an image that is larger than the crop.
         """
         self._split_name = options.proof.verify_split
         data = DatasetOptions(self._split_name, options.proof.dataset_dir, dataset)
         self._split = runner.open_split('export_model', data, options.model, options.resize, True, None)
+        if not self._split.check_result.class_pixels.any():
+            raise DataError(
+                f'{option("ProofOptions.verify_split", self._split_name)}: no pixel of its masks has a class, so that '
+                'there is no mean IoU. Choose another split'
+            )
         self._reference = reference
         self._counts: np.ndarray | None = None
 

@@ -17,7 +17,6 @@ import re
 from deeplab.errors import DownloadError
 from deeplab.options import FetchOptions
 from deeplab.utils import files
-from deeplab.wording import option
 from deeplab.zoo import archive_files, archives, cache, transfer
 
 _FACTS = pathlib.Path(__file__).with_name('data_sets.json')
@@ -102,10 +101,8 @@ def place_of(name: str, options: FetchOptions) -> Place:
       DownloadError: the address of the mirror is not one.
     """
     data_set = all_data_sets()[name]
-    address = data_set.address
-    if options.mirror:
-        transfer.check_address(options.mirror, option('FetchOptions.mirror'))
-        address = f'{options.mirror.rstrip("/")}/{data_set.archive}'
+    mirror = transfer.mirror_of(options)
+    address = f'{mirror}/{data_set.archive}' if mirror else data_set.address
     return Place(data_set, address, cache.folder(options.cache_dir))
 
 

@@ -16,7 +16,6 @@ from deeplab.utils import files
 from deeplab.wording import option
 from deeplab.zoo import archive_files, archives, cache, catalog, transfer
 
-_VARIABLE = 'DEEPLAB_MIRROR'
 _SERVER = pathlib.Path(__file__).with_name('server.json')
 _INDEX = '.index'
 _STEP = re.compile(r'-(\d+)$')
@@ -91,12 +90,8 @@ def place_of(name: str, options: FetchOptions | None = None) -> Place:
     """Returns where a published checkpoint comes from, and where it is kept; for arguments and errors see `fetch`."""
     options = options or FetchOptions()
     preset = catalog.get(name)
-    mirror, field = options.mirror, option('FetchOptions.mirror')
-    if not mirror:
-        mirror, field = os.environ.get(_VARIABLE), _VARIABLE
-    base = mirror or str(json.loads(_SERVER.read_text(encoding='utf-8'))['address'])
-    transfer.check_address(base, field)
-    return Place(preset, f'{base.rstrip("/")}/{preset.archive}', cache.folder(options.cache_dir))
+    base = transfer.mirror_of(options) or str(json.loads(_SERVER.read_text(encoding='utf-8'))['address']).rstrip('/')
+    return Place(preset, f'{base}/{preset.archive}', cache.folder(options.cache_dir))
 
 
 def obtain(name: str, options: FetchOptions | None = None) -> Fetched:
@@ -124,7 +119,8 @@ def by_hand(place: Place) -> str:
     """Returns what a user can do who cannot download here."""
     return (
         f'Or fetch {place.address} on another machine and put it, not unpacked, at {place.archive}; '
-        f'the same command then uses it. {option("FetchOptions.mirror")} or {_VARIABLE} names another server.'
+        f'the same command then uses it. {option("FetchOptions.mirror")} or {transfer.MIRROR_VARIABLE} names another '
+        'server.'
     )
 
 

@@ -19,11 +19,14 @@ from typing import Any
 
 import deeplab
 from deeplab.errors import DownloadError, OutputError
+from deeplab.options import FetchOptions
 from deeplab.utils import documents, files, names
+from deeplab.wording import option
 from deeplab.zoo.progress import Progress
 
 LARGEST_FILE = 2 << 30  # bytes
 PAUSES_SECS = (1, 2, 4, 8, 16)  # after failures in a row that brought nothing new
+MIRROR_VARIABLE = 'DEEPLAB_MIRROR'
 _TIMEOUT_SECS = 30  # without a byte
 _CHUNK = 1 << 16
 # What the first bytes of each kind of archive are, and where.
@@ -83,6 +86,21 @@ def download(address: str, path: str, pauses: Sequence[float] = PAUSES_SECS) -> 
 def part_of(path: str) -> str:
     """Returns the name that a file has until its download is complete."""
     return f'{path}.part'
+
+
+def mirror_of(options: FetchOptions) -> str | None:
+    """Returns the address of the folder that the user names for archives, without a slash at its end; None for none.
+
+    Raises:
+      DownloadError: it is no address.
+    """
+    mirror, field = options.mirror, option('FetchOptions.mirror')
+    if not mirror:
+        mirror, field = os.environ.get(MIRROR_VARIABLE), MIRROR_VARIABLE
+    if not mirror:
+        return None
+    check_address(mirror, field)
+    return mirror.rstrip('/')
 
 
 def check_address(address: str, field: str) -> None:

@@ -27,7 +27,7 @@ from deeplab.benchmarking import exports as export_figures
 from deeplab.benchmarking.figures import ExportFigures
 from deeplab.datasets import wire
 from deeplab.engines import tflite
-from deeplab.errors import CheckpointError, OptionError, UserError
+from deeplab.errors import CheckpointError, DataError, OptionError, UserError
 from deeplab.export import metadata, serving
 from deeplab.exporting import proof, work
 from deeplab.inference import exports
@@ -160,6 +160,15 @@ def test_int8_is_calibrated_and_a_loss_names_its_layers(training, tmp_path):
         with pytest.raises(OptionError, match=r'0\.3000.*0\.5000.*max_miou_loss=0\.1.*of the deviation'):
             export_model.run(refused)
     assert not list((tmp_path / 'refused').iterdir())
+
+
+def test_a_split_without_a_labeled_pixel_verifies_nothing(training, tmp_path):
+    (tmp_path / 'four.json').write_text(json.dumps({'num_classes': 4, 'splits': ['val']}))
+    nothing = files.png(np.full((33, 49), 255, np.uint8))
+    files.write_split(tmp_path, 'val', [[files.record(0, 33, 49, label=nothing)]])
+    options = _options(training, tmp_path, proof_options=ProofOptions(dataset_dir=str(tmp_path), verify_split='val'))
+    with pytest.raises(DataError, match="verify_split='val': no pixel of its masks has a class"):
+        proof.Verification(options, str(tmp_path / 'four.json'), None)
 
 
 @pytest.mark.parametrize('input_type', [pytest.param('float32', marks=pytest.mark.slow), 'uint8'])

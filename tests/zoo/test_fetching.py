@@ -16,7 +16,7 @@ import pytest
 from deeplab.errors import DownloadError, OptionError, OutputError
 from deeplab.options import FetchOptions
 from deeplab.utils import folder_lock
-from deeplab.zoo import archives, cache, catalog, fetching, transfer
+from deeplab.zoo import archives, cache, catalog, data_sets, fetching, transfer
 from tests.zoo.test_archives import packed
 from tests.zoo.web_server import Page
 
@@ -180,6 +180,8 @@ def test_settings_of_the_environment(monkeypatch, tmp_path):
     monkeypatch.setenv('DEEPLAB_MIRROR', 'http://mirror')
     assert fetching.place_of(NAME).address == f'http://mirror/{PRESET.archive}'
     assert fetching.place_of(NAME, FetchOptions('https://other/')).address == f'https://other/{PRESET.archive}'
+    assert data_sets.place_of('camvid', FetchOptions()).address.startswith('http://mirror/')
+    assert data_sets.place_of('camvid', FetchOptions('https://other/')).address.startswith('https://other/')
     monkeypatch.setenv('DEEPLAB_MIRROR', 'file:///etc')
     with pytest.raises(DownloadError, match='DEEPLAB_MIRROR=file:///etc is not allowed'):
         fetching.place_of(NAME)
