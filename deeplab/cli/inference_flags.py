@@ -33,25 +33,25 @@ def windows(if_not_set: str) -> tuple[Flag, ...]:
         linked(
             'window',
             'WindowOptions.window',
-            'Height and width of the overlapping tiles in which a larger image is predicted, such as 513,513. Not set: '
-            f'{if_not_set}.',
+            'Height and width of the overlapping windows in which a larger image is predicted, such as 513,513. Not '
+            f'set: {if_not_set}.',
             kind='list',
         ),
         linked(
             'window_stride',
             'WindowOptions.window_stride',
-            'Vertical and horizontal distance of the tiles. Not set: three quarters of their size.',
+            'Vertical and horizontal distance of the windows. Not set: three quarters of their size.',
             kind='list',
         ),
         linked(
             'whole_pixels',
             'WindowOptions.whole_pixels',
-            'Predict images of up to this many pixels without tiles. Not set: 4194304; 0 with --window.',
+            'Predict images of up to this many pixels without windows. Not set: 4194304; 0 with --window.',
         ),
     )
 
 
-WINDOWS = Group('Large images', windows('no tiles'))
+WINDOWS = Group('Large images', windows('no windows'))
 _CHECKPOINT_DIR = linked(
     'checkpoint_dir',
     'EvalOptions.checkpoint_dir',

@@ -93,7 +93,7 @@ PREDICT_SIZES = Group(
         linked(
             'predict_batch_size',
             'PredictorOptions.batch_size',
-            'Consecutive images of the same size, or tiles, per batch.',
+            'Consecutive images of the same size, or windows, per batch.',
         ),
         *RESIZE,
     ),

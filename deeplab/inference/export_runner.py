@@ -69,8 +69,8 @@ class ExportRunner(Runner):
         exported = self._held.value
         if with_probabilities and not exported.has_probabilities:
             raise OptionError(
-                f"'{self._path}' has no output of probabilities, which tiles and confidences need. Export the network "
-                f'again, with {option("ConversionOptions.outputs", "probabilities")}'
+                f"'{self._path}' has no output of probabilities, which windows and confidences need. Export the "
+                f'network again, with {option("ConversionOptions.outputs", "probabilities")}'
             )
         height, width = images.shape[1:3]
         if self._pads:

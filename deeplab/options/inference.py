@@ -46,12 +46,12 @@ class PredictionOptions:
 
 @dataclasses.dataclass(frozen=True)
 class WindowOptions:
-    """Windows: overlapping tiles in which large images are predicted.
+    """Windows: overlapping parts in which large images are predicted.
 
     Attributes:
-      window: height and width of the tiles; None for the crop size, or 513 by 513.
-      window_stride: vertical and horizontal distance of the tiles; None for three quarters of the window.
-      whole_pixels: largest number of pixels of an image that is predicted without tiles, even if it is larger than a
+      window: height and width of a window; None for the crop size, or 513 by 513.
+      window_stride: vertical and horizontal distance of the windows; None for three quarters of the window.
+      whole_pixels: largest number of pixels of an image that is predicted without windows, even if it is larger than a
         window; None for 4,194,304, or 0 if a window is given.
     """
 

@@ -26,7 +26,7 @@ class PredictorOptions:
       dataset: data set whose names and colors the classes have; None for that of the training, if it is known.
       classes: names or numbers of the classes that are kept; empty for all.
       crop_size: height and width to which every image is padded; None for the next `output_stride * k + 1`.
-      batch_size: images of the same size, or tiles, that are predicted at a time.
+      batch_size: images of the same size, or windows, that are predicted at a time.
       use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights.
       probabilities: whether predictions have probabilities from the beginning; otherwise, they are computed when they
         are first read.
