@@ -1,7 +1,8 @@
-"""Work before the import of TensorFlow: choice of its kernels, and start of the check of records."""
+"""Work before the import of TensorFlow: its kernels, threads and memory, and the start of the check of records."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError
 from deeplab.options import EvalOptions, ReportOptions, TrainOptions, VisOptions
+from deeplab.utils import processors
 
+_M_ARENA_MAX = -8  # of mallopt(3)
 # Numbers of threads of one operation, of operations beside each other, and of libraries.
 _THREADS = ('TF_NUM_INTRAOP_THREADS', 'TF_NUM_INTEROP_THREADS', 'OMP_NUM_THREADS')
 
@@ -38,6 +41,18 @@ def use_one_dnn(options: Any = None) -> None:
         os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '1')
 
 
+def limit_arenas() -> None:
+    """Limits the arenas of glibc's malloc to one for two processors, unless the environment says otherwise.
+
+    By default, there are up to eight for each processor, and each keeps what its threads free: a training that passes
+    its feature maps from thread to thread holds up to 5 % more memory, and is not faster.
+    """
+    if 'MALLOC_ARENA_MAX' in os.environ or 'arena_max' in os.environ.get('GLIBC_TUNABLES', ''):
+        return
+    if sys.platform == 'linux' and hasattr(libc := ctypes.CDLL(None), 'mallopt'):  # other C libraries have no arenas
+        libc.mallopt(_M_ARENA_MAX, max(1, processors.available_cores() // 2))
+
+
 def limit_threads(values: Values) -> None:
     """Limits the threads of TensorFlow to --num_threads, by the environment, which it reads when it starts.
 
@@ -56,6 +71,7 @@ def limit_threads(values: Values) -> None:
 def prepare_training(options: TrainOptions) -> None:
     """Begins what a training needs."""
     use_one_dnn()
+    limit_arenas()
     check_records(options)
 
 

@@ -1,4 +1,6 @@
+import ctypes
 import os
+import subprocess
 import sys
 
 import pytest
@@ -9,6 +11,31 @@ from deeplab.cli.program import find_program
 from deeplab.cli.words import UsageError
 from deeplab.datasets import record_check
 from deeplab.errors import OptionError
+
+# Allocates in four threads at the same time, and prints the number of arenas of malloc.
+ARENAS = """
+import ctypes, sys, threading
+from deeplab.cli import early
+from deeplab.utils import processors
+processors.available_cores = lambda: 4
+if sys.argv[1] == 'limited':
+    early.limit_arenas()
+libc = ctypes.CDLL(None)
+libc.fopen.restype = ctypes.c_void_p
+together = threading.Barrier(4)
+def allocate():
+    together.wait()
+    libc.malloc(1000)
+    together.wait()
+threads = [threading.Thread(target=allocate) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+file = ctypes.c_void_p(libc.fopen(b'/dev/stdout', b'w'))
+libc.malloc_info(0, file)
+libc.fclose(file)
+"""
 
 NETWORK = ['--dataset=camvid', '--dataset_dir=records', '--checkpoint_dir=logs']
 
@@ -41,6 +68,23 @@ def test_one_dnn_is_chosen_before_tensorflow_is_imported_unless_the_user_chooses
     os.environ['TF_ENABLE_ONEDNN_OPTS'] = '0'
     begin(None)
     assert os.environ == {'TF_ENABLE_ONEDNN_OPTS': '0'}
+
+
+@pytest.mark.skipif(sys.platform != 'linux' or not hasattr(ctypes.CDLL(None), 'malloc_info'), reason='needs glibc')
+@pytest.mark.parametrize(
+    ('word', 'environment', 'expected'),
+    [
+        ('free', {}, 5),
+        ('limited', {}, 2),  # one for two processors
+        ('limited', {'MALLOC_ARENA_MAX': '3'}, 3),
+        ('limited', {'GLIBC_TUNABLES': 'glibc.malloc.arena_max=4'}, 4),
+    ],
+)
+def test_arenas_of_malloc(word, environment, expected):
+    words = [sys.executable, '-c', ARENAS, word]
+    clean = {name: value for name, value in os.environ.items() if name not in ('MALLOC_ARENA_MAX', 'GLIBC_TUNABLES')}
+    printed = subprocess.run(words, env={**clean, **environment}, capture_output=True, text=True, check=True).stdout
+    assert printed.count('<heap nr=') == expected
 
 
 def test_threads_of_tensorflow_and_of_other_engines(monkeypatch):
