@@ -20,6 +20,7 @@ import dataclasses
 import os
 from collections.abc import Sequence
 
+from deeplab.core import moving_average
 from deeplab.evaluation import runner
 from deeplab.export import export_files
 from deeplab.exporting import destinations, plain, results
@@ -53,6 +54,8 @@ def run(options: ExportOptions) -> Result:
         folder = os.path.dirname(targets[0].path)
         export_files.check_inference_graph(os.path.join(folder, INFERENCE_GRAPH))
     checkpoint = find_checkpoint(options.checkpoint_path)
+    if not options.use_moving_average:
+        moving_average.warn_if_unused(checkpoint, 'ExportOptions.use_moving_average')
     model = options.model
     runner.warn_of_crop_size(model.crop_size, model.output_stride)
     runner.warn_of_flips(options.prediction)

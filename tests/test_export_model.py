@@ -235,13 +235,16 @@ def test_saved_model(small_network, checkpoint, tmp_path):
     assert outputs['probabilities'].shape == (1, 11, 30, 4)
 
 
-def test_moving_averages_take_the_place_of_the_weights(small_network, tmp_path):
+def test_moving_averages_take_the_place_of_the_weights(small_network, tmp_path, caplog):
     values = {name: value * 0 for name, value in WEIGHTS.items()}
     values |= {f'{name}/ExponentialMovingAverage': value for name, value in WEIGHTS.items()}
     path = checkpoint_files.write(tmp_path / 'train' / 'model.ckpt-30', values)
     image = _image(17, 33)
     exported = export_model.run(_options(path, tmp_path, use_moving_average=True)).path
     np.testing.assert_array_equal(_run(exported, image, 'SemanticPredictions')[0][0], _ids(image[..., 0]))
+    assert 'use_moving_average=True' not in caplog.text
+    export_model.run(_options(path, tmp_path, export_path=str(tmp_path / 'weights.pb')))
+    assert 'use_moving_average=True uses them' in caplog.text
 
 
 def test_no_moving_averages_to_take(small_network, checkpoint, tmp_path):

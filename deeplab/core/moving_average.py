@@ -152,6 +152,16 @@ def average_of_each(path: str, variables: Iterable[tf.Variable | tf.Tensor]) -> 
     return {variable.op.name: average_name(variable.op.name) for variable in variables}
 
 
+def warn_if_unused(path: str, field: str) -> None:
+    """Warns if the checkpoint at `path` holds averages, which the program does not use without the option `field`."""
+    if held_by(path):
+        logging.warning(
+            "'%s' holds moving averages of the weights (EMA), too. They are not used; %s uses them.",
+            path,
+            option(field, True),
+        )
+
+
 def read_weights(
     path: str, variables: Sequence[tf.Variable | tf.Tensor], use_moving_average: bool
 ) -> dict[str, np.ndarray]:
