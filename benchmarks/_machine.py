@@ -8,11 +8,12 @@ import platform
 import time
 
 INSTRUCTIONS = ('avx2', 'avx512f', 'avx512_bf16', 'amx_bf16')  # that TensorFlow's speed depends on
+ENVIRONMENT = ('TF_ENABLE_ONEDNN_OPTS', 'MALLOC_ARENA_MAX')  # that change kernels or memory, if set
 RESULTS = pathlib.Path(__file__).resolve().parent / 'results'
 
 
 def describe() -> dict:
-    """Processor, cores, memory and versions of this machine, as a JSON-ready dict."""
+    """Processor, cores, memory, environment and versions of this machine, as a JSON-ready dict."""
     model, instructions = platform.processor(), []
     cpuinfo = pathlib.Path('/proc/cpuinfo')
     if cpuinfo.exists():
@@ -28,6 +29,7 @@ def describe() -> dict:
         'cores': os.cpu_count(),
         'memory_gib': round(memory, 1),
         'python': platform.python_version(),
+        'environment': {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
         'versions': {name: importlib.metadata.version(name) for name in packages},
     }
 
