@@ -77,7 +77,7 @@ def _checkpoint(options: VerifyOptions) -> str:
         return fetching.fetch(options.preset or '', options.fetch)
     if not os.path.isdir(options.checkpoint_dir):
         return checkpoints.check_path(options.checkpoint_dir)
-    found = checkpoints.newest_whole(options.checkpoint_dir)
+    found = checkpoints.newest_whole(checkpoints.as_unpacked(options.checkpoint_dir))
     if found is None:
         raise CheckpointError(
             f'There is no checkpoint in {option("VerifyOptions.checkpoint_dir", options.checkpoint_dir)}. Give another '

@@ -107,7 +107,7 @@ def check_path(path: str) -> str:
             f"'{path}' is one of a checkpoint's files. Give the path of the checkpoint without the extension: {prefix}"
         )
     if os.path.isdir(path):
-        inside = newest(path) or _newest_further_inside(path)
+        inside = newest(as_unpacked(path))
         if inside is None:
             raise CheckpointError(
                 f"There is no checkpoint in the folder '{path}'. A checkpoint consists of files such as "
@@ -122,14 +122,18 @@ def check_path(path: str) -> str:
     return path
 
 
-def _newest_further_inside(folder: str) -> str | None:
-    """Returns the newest checkpoint in the only folder in a folder; None if there is none."""
+def as_unpacked(folder: str) -> str:
+    """Returns the only folder in a folder, if the checkpoints are there, as in an archive that was unpacked.
+
+    All others are returned as they are, also one in which a training has not saved yet.
+    """
     try:
         with os.scandir(folder) as entries:
             inner = [entry.path for entry in entries if entry.is_dir() and not entry.name.startswith('.')]
     except OSError:
-        return None
-    return newest(inner[0]) if len(inner) == 1 else None
+        return folder
+    is_outer = len(inner) == 1 and newest(folder) is None and newest(inner[0]) is not None
+    return inner[0] if is_outer else folder
 
 
 def find(path: str) -> str:
@@ -254,12 +258,12 @@ def newest_whole(directory: str) -> str | None:
 
 
 def require_newest(folder: str) -> str:
-    """Returns the newest complete checkpoint in a folder.
+    """Returns the newest complete checkpoint in a folder; see `as_unpacked`.
 
     Raises:
       CheckpointError: there is none.
     """
-    found = newest_whole(folder)
+    found = newest_whole(as_unpacked(folder))
     if found is None:
         raise CheckpointError(
             f"There is no checkpoint in the folder '{folder}'. Give the log directory of a training that has saved "

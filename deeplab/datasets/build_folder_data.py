@@ -42,6 +42,9 @@ DEFAULT_NUM_SHARDS = 4
 _LIST_SUFFIXES = ('.txt', '.names', '.csv')  # a single class name that ends so is certainly meant as a file
 _SHOWN = 3  # number of files that a message names
 
+# What the records' description takes from a given one as it is.
+_KEPT = ('eval_ids', 'ignore_label_is_class', 'categories', 'license', 'source')
+
 
 @dataclasses.dataclass(frozen=True)
 class Classes:
@@ -256,11 +259,9 @@ def _description(
         splits={split: len(items) for split, items in splits.items()},
         class_names=names or [f'class_{number}' for number in range(count)],
         palette=palettes.bit_shift_palette(count) if palette is None else palette,
-        eval_ids=None if known is None else known.eval_ids,
         image_channels=channels,
         image_bits=bits,
-        ignore_label_is_class=known is not None and known.ignore_label_is_class,
-        categories=None if known is None else known.categories,
+        **({} if known is None else {key: getattr(known, key) for key in _KEPT}),
     )
 
 

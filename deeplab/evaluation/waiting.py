@@ -26,7 +26,8 @@ def rounds(checkpoint_dir: str, wait: WaitOptions) -> Iterator[str]:
     """Yields the path of the newest checkpoint whenever there is a new one.
 
     Args:
-      checkpoint_dir: folder in which checkpoints appear, or the path of a single checkpoint.
+      checkpoint_dir: folder in which checkpoints appear, or an archive as it was unpacked, or the path of a single
+        checkpoint.
       wait: interval, number of rounds, and timeout.
 
     Yields:
@@ -40,6 +41,7 @@ def rounds(checkpoint_dir: str, wait: WaitOptions) -> Iterator[str]:
     if _is_one_checkpoint(checkpoint_dir):
         yield checkpoint_dir
         return
+    checkpoint_dir = checkpoints.as_unpacked(checkpoint_dir)
     done, last, waiting = 0, None, _Waiting(checkpoint_dir, wait)
     while wait.max_rounds is None or done < wait.max_rounds:
         found = waiting.for_new(last)

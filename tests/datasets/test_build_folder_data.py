@@ -73,7 +73,13 @@ def failure(arguments, kind=DataError, **more):
 def test_every_kind_of_mask_becomes_ids(tmp_path, kind):
     table = tmp_path / 'colors.txt'
     table.write_text('0 0 0 ground\n128,64,0;tree\n# a remark\n#00ff00 house\n')
-    (tmp_path / 'given.json').write_text(json.dumps({'num_classes': 3, 'palette': PALETTE.tolist()}))
+    facts = {
+        'license': 'CC BY 4.0',
+        'source': 'the city',
+        'categories': ('flat', 'nature', 'flat'),
+        'eval_ids': (7, 21, 11),
+    }
+    (tmp_path / 'given.json').write_text(json.dumps({'num_classes': 3, 'palette': PALETTE.tolist(), **facts}))
     alpha = np.full((6, 8, 1), 77, np.uint8)
     encode, more = {
         'ids': (files.png, {}),
@@ -98,6 +104,8 @@ def test_every_kind_of_mask_becomes_ids(tmp_path, kind):
         np.testing.assert_array_equal(pixels_of(record.label_bytes), files.ids(seed=seed))
     assert made[0].image_bytes == (tmp_path / 'images/a.jpg').read_bytes()  # copied
     described = descriptor.load(summary['description'])
+    if kind == 'RGB by description':
+        assert {key: getattr(described, key) for key in facts} == facts
     assert (described.num_classes, described.ignore_label, dict(described.splits)) == (3, 255, {'train': 3})
     if 'colors' in more:
         assert described.class_names == ('ground', 'tree', 'house')

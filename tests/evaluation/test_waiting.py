@@ -53,6 +53,13 @@ def save_at(world, folder, *seconds):
         )
 
 
+def test_an_archive_as_it_was_unpacked_is_a_folder_of_its_checkpoints(world, folder, tmp_path):
+    os.makedirs(folder)
+    setup.write_checkpoint(folder, 7)
+    assert steps(str(tmp_path), max_rounds=1) == [7]
+    assert world.now == 0
+
+
 @pytest.mark.parametrize('exists', [False, True])
 def test_one_round_ends_where_nothing_trains(world, folder, tmp_path, caplog, exists):
     if exists:
