@@ -37,6 +37,7 @@ from deeplab.training import validation
 from deeplab.utils import files, memory, names, output_files, save_annotation
 
 _MARK = b'<meta name="generator" content="deeplab report">'
+_PATH = 'ReportOptions.path'
 _FIGURES_FORMAT = 'deeplab report 1'
 _FIGURES_MARK = b'{"format": "deeplab report'
 
@@ -67,10 +68,11 @@ def run(options: ReportOptions) -> Result:
       UserError: Data set, network or checkpoint are missing or do not match, a package is missing, or the file cannot
         be written.
     """
+    output_files.require_folder(os.path.dirname(options.path) or '.', _PATH)
     page.require_paths([each.path for each in options.runs])
-    output_files.require_own(options.path, 'ReportOptions.path', 'a page of deeplab report', _is_page)
+    output_files.require_own(options.path, _PATH, 'a page of deeplab report', _is_page)
     own = figures_path(options.path)
-    output_files.require_own(own, 'ReportOptions.path', 'a file of deeplab report', _is_figures)
+    output_files.require_own(own, _PATH, 'a file of deeplab report', _is_figures)
     with memory.explained('report'), contextlib.ExitStack() as stack:
         library = page.charts_library()
         runs = _runs(options, stack)
@@ -194,13 +196,28 @@ def _pictures(runs: Sequence[content.Run], groups: Groups, most_bytes: int) -> I
 
 
 def _write(path: str, parts: Iterable[str]) -> None:
-    """Writes a file atomically, and creates its folder."""
+    """Writes a file atomically, and creates its folder; what `parts` raises is no failure to write."""
     folder = output_files.make_folder(os.path.dirname(path) or '.')
-    with output_files.writing_to(folder, 'ReportOptions.path'):
-        files.remove_leftovers(folder, re.escape(os.path.basename(path)))
-        with files.written_whole(path) as stream:
-            for part in parts:
-                stream.write(part)
+    failure = None
+
+    def noted() -> Iterator[str]:
+        nonlocal failure
+        try:
+            yield from parts
+        except output_files.FAILURES as error:
+            failure = error
+            raise
+
+    try:
+        with output_files.writing_to(folder, _PATH):
+            files.remove_leftovers(folder, re.escape(os.path.basename(path)))
+            with files.written_whole(path) as stream:
+                for part in noted():
+                    stream.write(part)
+    except OptionError:
+        if failure is not None:
+            raise failure from None
+        raise
 
 
 def _result(options: ReportOptions, data: Mapping[str, Any], groups: Groups) -> Result:

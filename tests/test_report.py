@@ -6,6 +6,7 @@ and reporting/split_images.py.
 
 import dataclasses
 import json
+import os
 import pathlib
 import re
 import types
@@ -193,6 +194,34 @@ def test_only_its_own_pages_are_overwritten(options, tmp_path):
             report.run(dataclasses.replace(one, path=str(tmp_path / path)))
 
 
+def test_the_output_is_checked_before_the_work(options, tmp_path):
+    (tmp_path / 'file').write_text('')
+    with pytest.raises(OptionError, match='cannot be created'):
+        report.run(dataclasses.replace(options, runs=(), path=str(tmp_path / 'file' / 'report.html')))
+
+
+def test_an_error_of_what_is_written_is_no_full_disk(tmp_path):
+    path = tmp_path / 'report.html'
+    path.write_text('before')
+
+    def parts(error):
+        yield 'a'
+        raise error
+
+    with pytest.raises(RuntimeError, match='^of a record$'):
+        report._write(str(path), parts(RuntimeError('of a record')))
+    assert (path.read_text(), len(list(tmp_path.iterdir()))) == ('before', 1)
+    report._write(str(path), ['a', 'b'])
+    assert path.read_text() == 'ab'
+
+
+@pytest.mark.skipif(not os.path.exists('/dev/full'), reason='no /dev/full')
+def test_a_full_disk_is_reported(monkeypatch, tmp_path):
+    monkeypatch.setattr(report.files, 'written_whole', lambda path: open('/dev/full', 'w'))
+    with pytest.raises(OptionError, match='No space left'):
+        report._write(str(tmp_path / 'report.html'), ['a'])
+
+
 def test_checkpoint_and_folder_of_a_run(tmp_path):
     newest = setup.write_checkpoint(tmp_path, step=30)
     assert inference.checkpoint_of(str(tmp_path)) == newest
@@ -305,3 +334,5 @@ def test_mistakes(program, words, parts, capsys):
 def test_options_of_python():
     with pytest.raises(OptionError, match='images=0'):
         ReportOptions((), 'report.html', images=0)
+    with pytest.raises(OptionError, match=r'page\.JSON.*\.html'):
+        ReportOptions((), 'page.JSON')

@@ -51,6 +51,12 @@ class ReportOptions:
     def __post_init__(self) -> None:
         require_positive('ReportOptions.images', self.images)
         require(
+            not self.path.lower().endswith('.json'),
+            'ReportOptions.path',
+            self.path,
+            'it names the page, whose figures are written beside it, with .json. Give a path that ends in .html',
+        )
+        require(
             self.images <= MOST_IMAGES, 'ReportOptions.images', self.images, f'a page has at most {MOST_IMAGES} images'
         )
         require(

@@ -5,21 +5,34 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from deeplab.core import metrics
 from deeplab.core.metrics import confusion_matrix
+from deeplab.core.reasons import reason_of
+from deeplab.errors import OutputError
 
 _FAST = 1  # level of the compression
 
 
 class IdsFile(contextlib.AbstractContextManager['IdsFile']):
-    """Arrays of class ids in a temporary file that the system removes, so that memory does not grow with the images."""
+    """Arrays of class ids in a temporary file without a name, which ends with the process.
+
+    It is in the folder for temporary files (`TMPDIR`). Where that is a file system in memory, as /tmp is on some
+    systems, the compressed arrays take memory.
+    """
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()
+        """Creates the file.
+
+        Raises:
+          OutputError: There is no folder for temporary files in which it can be created.
+        """
+        with _explained():
+            self._file = tempfile.TemporaryFile()
         self._places: list[tuple[int, int, tuple[int, ...]]] = []
 
     def __exit__(self, *_: object) -> None:
@@ -29,21 +42,45 @@ class IdsFile(contextlib.AbstractContextManager['IdsFile']):
         return len(self._places)
 
     def add(self, ids: np.ndarray) -> None:
-        """Adds an array [h, w] of ids, 0 to 255."""
+        """Adds an array [h, w] of ids, 0 to 255.
+
+        Raises:
+          OutputError: It cannot be written, such as on a full disk.
+        """
         content = zlib.compress(np.ascontiguousarray(ids, np.uint8).tobytes(), _FAST)
-        self._places.append((self._file.seek(0, 2), len(content), ids.shape))
-        self._file.write(content)
+        with _explained():
+            offset = self._file.seek(0, 2)
+            self._file.write(content)
+        self._places.append((offset, len(content), ids.shape))
 
     def read(self, number: int) -> np.ndarray:
         """Returns the array that was added as number `number`, from 0: [h, w] uint8."""
         offset, size, shape = self._places[number]
-        self._file.seek(offset)
-        return np.frombuffer(zlib.decompress(self._file.read(size)), np.uint8).reshape(shape)
+        with _explained():  # the last arrays are written when the place changes
+            self._file.seek(offset)
+            content = self._file.read(size)
+        return np.frombuffer(zlib.decompress(content), np.uint8).reshape(shape)
 
     def shape(self, number: int) -> tuple[int, int]:
         """Returns height and width of an array."""
         height, width = self._places[number][2]
         return height, width
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Raises `OutputError` for an error of the temporary file."""
+    try:
+        yield
+    except OSError as error:
+        try:
+            place = f"in the folder '{tempfile.gettempdir()}' "
+        except OSError:
+            place = ''
+        raise OutputError(
+            f'The predicted ids of the images cannot be kept in a temporary file {place}({reason_of(error)}). Free '
+            'some space there, or set the environment variable TMPDIR to another folder'
+        ) from error
 
 
 class ImageResults(contextlib.AbstractContextManager['ImageResults']):
@@ -100,7 +137,10 @@ class ImageResults(contextlib.AbstractContextManager['ImageResults']):
         return found
 
     def scores(self) -> np.ndarray:
-        """Returns the mean IoU of each image over the classes in it: [images], NaN for one without labels."""
+        """Returns the mean IoU of each image, over the classes in its labels or predictions: [images].
+
+        It is NaN for an image without labels.
+        """
         return metrics.mean_of_known(metrics.class_iou(self.counts()))
 
     def pixels_of_pair(self, label: int, prediction: int) -> np.ndarray:

@@ -3,11 +3,16 @@
 Covers reporting/choice.py, reporting/differences.py and reporting/image_results.py.
 """
 
+import errno
+import io
+import os
+
 import numpy as np
 import pytest
 
 from deeplab.core.metrics import ConfusionMatrix
-from deeplab.reporting import choice, differences
+from deeplab.errors import OutputError
+from deeplab.reporting import choice, differences, image_results
 from deeplab.reporting.image_results import ImageResults
 
 CLASSES = 4
@@ -49,6 +54,17 @@ def test_pixel_counts_agree_with_the_confusion_matrix(results, pairs):
         assert results.predictions.read(number).tolist() == predictions.tolist()
         assert results.predictions.shape(number) == predictions.shape
     assert results.confusion().tolist() == whole.counts.tolist()
+
+
+def test_a_full_disk_for_temporary_files_is_named(monkeypatch):
+    class Full(io.BytesIO):
+        def write(self, content):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(image_results.tempfile, 'TemporaryFile', Full)
+    with image_results.IdsFile() as ids, pytest.raises(OutputError, match='No space left.*TMPDIR'):
+        ids.add(np.zeros((2, 2), np.uint8))
+    assert len(ids) == 0
 
 
 def test_a_network_does_not_differ_from_itself(results):
