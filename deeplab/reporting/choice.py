@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ BETTER, WORSE = 'better', 'worse'  # than the first network
 _SHARE_OF_CONFUSIONS = 0.2
 
 Groups = dict[int, list[str]]
+Group = tuple[str, Iterable[int]]  # its name and its images
 
 
 def of_one(scores: np.ndarray, confusing: Sequence[int], most: int) -> Groups:
@@ -34,13 +35,12 @@ def of_one(scores: np.ndarray, confusing: Sequence[int], most: int) -> Groups:
     third, rest = divmod(most - len(examples), 3)
     middle = third + rest
     start = (len(ranked) - middle) // 2
-    chosen = [
-        (WORST, ranked[:third]),
+    others = [
         (MEDIAN, ranked[start : start + middle]),
         (BEST, ranked[len(ranked) - third :][::-1]),
         (CONFUSION, examples),
     ]
-    return _merged(chosen, most)
+    return _filled(lambda lowest: [(WORST, lowest), *others], ranked, third, most)
 
 
 def of_several(scores: np.ndarray, most: int) -> Groups:
@@ -60,8 +60,24 @@ def of_several(scores: np.ndarray, most: int) -> Groups:
     better = [i for i in ranked[::-1] if largest[i] > 0]
     half = max(most // 2, most - len(better))
     groups = [(WORSE, worse[:half]), (BETTER, better[: max(most // 2, most - len(worse))])]
-    lowest = _ranked(scores.min(axis=0))
-    return _merged([*groups, (WORST, lowest[: max(most - sum(len(each) for _, each in groups), 0)])], most)
+    room = max(most - sum(len(each) for _, each in groups), 0)
+    return _filled(lambda lowest: [*groups, (WORST, lowest)], _ranked(scores.min(axis=0)), room, most)
+
+
+def _filled(with_lowest: Callable[[np.ndarray], Sequence[Group]], ranked: np.ndarray, number: int, most: int) -> Groups:
+    """Returns the groups with as many of the lowest images as it takes to have `most` images, as far as there are any.
+
+    Args:
+      with_lowest: returns the groups with the given lowest images.
+      ranked: images, the lowest first.
+      number: how many of these it takes if no image is in two groups.
+      most: largest number of images.
+    """
+    found = _merged(with_lowest(ranked[:number]), most)
+    while len(found) < most and number < len(ranked):  # an image in two groups counts once
+        number += 1
+        found = _merged(with_lowest(ranked[:number]), most)
+    return found
 
 
 def _ranked(scores: np.ndarray) -> np.ndarray:
@@ -70,10 +86,10 @@ def _ranked(scores: np.ndarray) -> np.ndarray:
     return order[np.isfinite(scores[order])]
 
 
-def _merged(groups: object, most: int) -> Groups:
+def _merged(groups: Iterable[Group], most: int) -> Groups:
     """Returns the groups of each image; an image of several groups counts once."""
     found: Groups = {}
-    for name, images in groups:  # type: ignore[attr-defined]
+    for name, images in groups:
         for image in images:
             if int(image) in found or len(found) < most:
                 found.setdefault(int(image), []).append(name)

@@ -84,10 +84,26 @@ def test_a_difference_that_every_image_shows_is_beyond_chance(results, pairs):
     assert 0 < mean.low <= mean.value <= mean.high
 
 
+def test_one_image_gives_no_interval():
+    """Of class 3, which occurs in one image; of all classes, if there is only one image."""
+    random = np.random.default_rng(0)
+    first = np.zeros((4, 3, CLASSES), np.int64)
+    first[:, :, :2] = 10
+    first[0, 1:, 3] = 10
+    second = first.copy()
+    second[:, 0] -= random.integers(0, 2, (4, CLASSES)) * (second[:, 0] > 0)
+    second[0, 0, 3] = 5
+    mean, classes = differences.paired(first, second)
+    assert mean.low < mean.high and classes[0].low is not None
+    assert classes[3] == (pytest.approx(1 / 3), None, None) and classes[2] == (None, None, None)
+    mean, classes = differences.paired(first[:1], second[:1])
+    assert mean.value is not None and {each.low for each in (mean, *classes)} == {None}
+
+
 def test_worst_median_and_best_of_one_network():
     scores = np.array([0.5, np.nan, *np.linspace(0.9, 0.1, 20)])
     groups = choice.of_one(scores, confusing=[3, 3, 1, 4], most=10)
-    assert list(groups)[:2] == [21, 20] and list(groups)[-3:] == [2, 3, 4] and len(groups) == 9
+    assert list(groups)[:3] == [21, 20, 19] and list(groups)[-3:] == [2, 3, 4] and len(groups) == 10
     assert groups[21] == [choice.WORST] and groups[2] == [choice.BEST]
     assert choice.CONFUSION in groups[3] and choice.CONFUSION in groups[4] and 1 not in groups
     medians = [scores[i] for i, names in groups.items() if choice.MEDIAN in names]
@@ -104,6 +120,8 @@ def test_the_images_that_changed_most():
     change = np.array([0.0, 0.01, -0.3, 0.2, -0.1, 0.05, np.nan, 0.0, -0.02])
     groups = choice.of_several(np.stack([first, first + change]), most=4)
     assert groups == {2: [choice.WORSE], 4: [choice.WORSE], 3: [choice.BETTER], 5: [choice.BETTER]}
+    others = choice.of_several(np.stack([first, first + np.array([0, 0, 0, 0, -0.1, 0, np.nan, 0, -0.2])]), most=4)
+    assert list(others) == [8, 4, 0, 1]
     only_better = choice.of_several(np.stack([first, first + np.abs(change)]), most=4)
     assert list(only_better) == [2, 3, 4, 5]
     assert choice.of_several(np.stack([first, first]), most=2) == {0: [choice.WORST], 1: [choice.WORST]}
