@@ -227,9 +227,10 @@ def _result(options: ReportOptions, data: Mapping[str, Any], groups: Groups) -> 
     lines = [f'{each["name"]:{width}}  {_shown(each["miou"])}' for each in data['runs']]
     for difference in data['differences']:
         value, low, high = (None if part is None else 100 * part for part in difference['miou'])
-        if value is not None and low is not None:
+        if value is not None:
             name, first = (data['runs'][difference[key]]['name'] for key in ('run', 'first'))
-            lines.append(f'{name} - {first}: {value:+.2f} ({low:+.2f} to {high:+.2f}) percentage points')
+            interval = '' if low is None else f' ({low:+.2f} to {high:+.2f})'
+            lines.append(f'{name} - {first}: {value:+.2f}{interval} percentage points')
     lines.append(f'All figures: {figures_path(options.path)}')
     lines.append(f'{options.path} ({names.counted(len(groups), "image")}, {megabytes:.1f} MB)')
     miou = tuple(each['miou'][0] if each['miou'] else None for each in data['runs'])

@@ -23,7 +23,9 @@ class Interval(NamedTuple):
 def paired(first: np.ndarray, second: np.ndarray) -> tuple[Interval, list[Interval]]:
     """Returns the differences second - first of mean IoU and of the IoU of each class.
 
-    Both networks are resampled with the same images. An image without a labeled pixel is excluded.
+    Both networks are resampled with the same images. An image without a labeled pixel is excluded. One image gives no
+    interval: there is none for a class that occurs in fewer than two images (in the labels or predictions), and with
+    fewer than two images none at all.
 
     Args:
       first: [images, 3, classes], pixels that are right, of the label, of the prediction, of each image and class.
@@ -39,6 +41,8 @@ def paired(first: np.ndarray, second: np.ndarray) -> tuple[Interval, list[Interv
         _means_first(each[:, classes:]) - _means_first(each[:, :classes]) for each in (whole, draws)
     ]  # [1 and resamples, 1 + classes]
     low, high = metrics.percentiles(ends)
+    images = np.concatenate([[len(both)], both.any(axis=1).reshape(-1, 2, classes).any(axis=1).sum(axis=0)])
+    low, high = (np.where(images < 2, np.nan, end) for end in (low, high))
     found = [
         Interval(*(float(part) if np.isfinite(part) else None for part in parts))
         for parts in zip(values[0], low, high, strict=True)

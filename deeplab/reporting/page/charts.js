@@ -179,7 +179,7 @@ function differenceChart(difference, ids) {
       height: 22 * rows.length, description: 'Difference of the IoU of each class with its interval', data: {values: rows},
       layer: [
         {mark: {type: 'rule', color: color('--ink')}, encoding: {x: {datum: 0}}},
-        {mark: {type: 'rule', strokeWidth: 3, color: color('--faded')}, encoding: {y, x: x('low'), x2: {field: 'high'}, tooltip}},
+        {transform: [{filter: 'datum.low != null'}], mark: {type: 'rule', strokeWidth: 3, color: color('--faded')}, encoding: {y, x: x('low'), x2: {field: 'high'}, tooltip}},
         {mark: {type: 'point', filled: true, size: 90, color: color('--accent')}, encoding: {y, x: x('value'), tooltip}},
       ],
     };
