@@ -121,9 +121,7 @@ def _open_split(options: EvalOptions) -> runner.Split:
     model = options.model
     is_chosen = options.fits_crop_size or options.windows is not None
     asked = dataclasses.replace(model, crop_size=None) if is_chosen else model
-    split = runner.open_split(
-        'eval', options.dataset, asked, options.resize, True, options.eval_logdir, chooses_crop=True
-    )
+    split = runner.open_split(options.dataset, asked, options.resize, True, options.eval_logdir, chooses_crop=True)
     if asked.crop_size is not None or options.windows is not None:
         return split
     if model.crop_size is not None and all(np.less_equal(split.crop_size, model.crop_size)):

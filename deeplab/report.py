@@ -109,24 +109,32 @@ def _figures(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _runs(options: ReportOptions, stack: contextlib.ExitStack) -> list[content.Run]:
-    """Reads the files of each run and evaluates it; `stack` closes the results."""
+    """Reads the files of each run and evaluates it, after all have been checked; `stack` closes the results."""
     short = content.short_names([each.path for each in options.runs])
-    runs = []
+    prepared = []
     for i, reported in enumerate(options.runs):
         folder = inference.folder_of(reported.path)
         found = run_files.read(folder, options.metrics_dirs[i : i + 1])
-        result, notes = _evaluated(reported, folder)
+        task, notes = _prepared(reported, folder, len(options.runs) > 1)
         if found.others:
-            split = found.evaluations[-1].split or 'unknown'
-            notes.append(
-                f'The curves show split {split}; {found.others} metrics files of other splits or scales exist.'
-            )
-        if result is not None:
+            split = found.evaluations[-1].split
+            shown = f'show split {split}' if split else 'are from files that name no split'
+            files_of_others = f'{names.counted(found.others, "metrics file")} of other splits or scales'
+            notes.append(f'The curves {shown}; {files_of_others} {"exists" if found.others == 1 else "exist"}.')
+        prepared.append((found, task, notes))
+    inference.require_same_splits([task for _, task, _ in prepared if task is not None])
+    runs = []
+    for name, (found, task, notes) in zip(short, prepared, strict=True):
+        result = None
+        if task is not None:
+            result = inference.run(task)
             stack.enter_context(result.images)
-        runs.append(content.Run(short[i], found, result, notes))
-    passes = [each.result for each in runs if each.result is not None]
+        runs.append(content.Run(name, found, result, notes))
+    passes = {i: each.result for i, each in enumerate(runs) if each.result is not None}
     if passes:
-        inference.require_same_images(passes)
+        further = inference.require_same_images(list(passes.values()))
+        for i, notes in zip(passes, further, strict=True):
+            runs[i] = runs[i]._replace(notes=[*runs[i].notes, *notes])
     elif not any(each.files.points or each.files.evaluations for each in runs):
         raise OptionError(
             f"There is nothing to report in '{options.runs[0].path}': no metrics.jsonl, no metrics-STEP.json, and no "
@@ -135,8 +143,8 @@ def _runs(options: ReportOptions, stack: contextlib.ExitStack) -> list[content.R
     return runs
 
 
-def _evaluated(reported: ReportedRun, folder: str) -> tuple[inference.Pass | None, list[str]]:
-    """Returns the results of a run, or None and a note why there are none."""
+def _prepared(reported: ReportedRun, folder: str, checks_weights: bool) -> tuple[inference.Task | None, list[str]]:
+    """Returns what to predict of a run, or None, and notes for the page, such as why there are no images."""
     if reported.evaluation is None:
         note = f'No images: {reported.no_records}'
         logging.warning('%s: %s', reported.path, note)
@@ -153,8 +161,8 @@ def _evaluated(reported: ReportedRun, folder: str) -> tuple[inference.Pass | Non
             evaluation, model=dataclasses.replace(found, crop_size=evaluation.model.crop_size)
         )
     cache = os.path.join(folder, validation.EVAL_FOLDER)
-    result = inference.run(checkpoint, evaluation, cache if os.path.isdir(cache) else None)
-    return result, []
+    task = inference.prepare(checkpoint, evaluation, cache if os.path.isdir(cache) else None, checks_weights)
+    return task, list(task.notes)
 
 
 def _content(options: ReportOptions, runs: Sequence[content.Run]) -> tuple[dict[str, Any], Groups]:

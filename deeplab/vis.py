@@ -119,7 +119,6 @@ def _run(options: VisOptions) -> Result:
         exports.check_evaluation(options.checkpoint_dir, classes, options.prediction, options.engine)
         options = dataclasses.replace(options, windows=options.windows or WindowOptions())
     split = runner.open_split(
-        'vis',
         options.dataset,
         options.model if options.windows is None else dataclasses.replace(options.model, crop_size=None),
         options.resize,

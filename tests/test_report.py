@@ -17,8 +17,9 @@ import pytest
 from deeplab import cli, compare, report
 from deeplab.core.metrics import ConfusionMatrix
 from deeplab.errors import CheckpointError, DataError, OptionError
-from deeplab.options import ReportOptions
+from deeplab.options import EngineOptions, PredictionOptions, ReportedRun, ReportOptions
 from deeplab.reporting import content, inference
+from deeplab.reporting.image_results import ImageResults
 from tests import evaluation_setup as setup
 from tests import report_setup
 
@@ -113,14 +114,6 @@ def test_a_run_without_records_has_curves_and_says_so(options):
     assert [each['name'] for each in data['classes']] == report_setup.CLASSES
 
 
-class Images(list):
-    """Results of images, of which only the names count."""
-
-    @property
-    def names(self):
-        return list(self)
-
-
 class FakeExport:
     """Stands for a `Predictor` that is always right, except where the label is ignored."""
 
@@ -137,14 +130,27 @@ class FakeExport:
 def test_an_export_and_a_checkpoint_after_a_run_without_predictions(options, tmp_path, monkeypatch):
     export = tmp_path / 'frozen.pb'
     export.write_bytes(b'')
-    monkeypatch.setattr(inference.Predictor, 'of_export', lambda path, options, changes: FakeExport())
-    second = dataclasses.replace(options.runs[1], path=str(export))
+    asked = []
+    monkeypatch.setattr(
+        inference.Predictor, 'of_export', lambda path, options, changes: asked.append(options) or FakeExport()
+    )
+    monkeypatch.setattr(inference.exports, 'check_evaluation', lambda path, classes, *_: asked.append(classes))
+    monkeypatch.setattr(inference.exports, 'step_of', lambda path: 7)
+    engine = EngineOptions('onnxruntime', threads=3)
+    prediction = PredictionOptions((0.5, 1.0), True)
+    evaluation = dataclasses.replace(options.runs[1].evaluation, engine=engine, prediction=prediction)
+    second = dataclasses.replace(options.runs[1], path=str(export), evaluation=evaluation)
     without_records = dataclasses.replace(options.runs[0], evaluation=None)
     result = report.run(dataclasses.replace(options, runs=(without_records, options.runs[1], second)))
     _, two, exported = data_of(result.path)['runs']
     assert exported['miou'][0] == 1.0 > two['miou'][0]
     assert exported['calibration'] is None and two['calibration'] is not None
-    assert exported['name'] == 'frozen.pb' and 'Step' not in dict(exported['figures'])
+    assert exported['name'] == 'frozen.pb' and dict(exported['figures'])['Step'] == '7'
+    assert asked[0] == 4 and asked[1].execution == EngineOptions(threads=3)
+    (note,) = exported['notes']
+    assert (
+        all(part in note for part in ('engine=', 'scales=(0.5, 1.0)', 'add_flipped_images=True')) and not two['notes']
+    )
     (difference,) = data_of(result.path)['differences']
     assert (difference['run'], difference['first'], difference['better']) == (2, 1, 5)
     assert f'{exported["name"]} - {two["name"]}: +' in result.report
@@ -172,15 +178,65 @@ def test_a_run_without_checkpoint_is_not_compared(tmp_path):
         compare.run(types.SimpleNamespace(runs=runs))
 
 
-def test_runs_on_other_images_are_not_compared():
-    names, others = ['a', 'b'], ['a', 'c']
-    passes = [
-        types.SimpleNamespace(checkpoint=name, descriptor=types.SimpleNamespace(num_classes=4), images=Images(images))
-        for name, images in (('one', names), ('two', names), ('three', others))
-    ]
-    inference.require_same_images(passes[:2])
+@pytest.fixture
+def a_pass(request):
+    """Makes a pass over images with the given names and labels."""
+
+    def make(checkpoint, names, labels):
+        images = ImageResults(4, 255)
+        request.addfinalizer(images.__exit__)
+        for name, ids in zip(names, labels, strict=True):
+            images.add(name, ids, np.zeros_like(ids))
+        return types.SimpleNamespace(
+            checkpoint=checkpoint, descriptor=types.SimpleNamespace(num_classes=4), images=images
+        )
+
+    return make
+
+
+def test_runs_on_other_images_are_not_compared(a_pass):
+    labels = np.zeros((2, 3, 4), int)
+    one, two = (a_pass(name, 'ab', labels) for name in ('one', 'two'))
+    assert inference.require_same_images([one, two]) == [[], []]
     with pytest.raises(DataError, match=r"'one'.*'three'.*same images"):
-        inference.require_same_images(passes)
+        inference.require_same_images([one, two, a_pass('three', 'ac', labels)])
+
+
+def test_runs_on_other_labels_are_not_compared(a_pass):
+    labels = np.zeros((2, 3, 4), int)
+    corrected = labels.copy()
+    corrected[1, 2] = 3
+    with pytest.raises(DataError, match=r"'one' and 'two'.*1 image, such as 'b'.*same labels"):
+        inference.require_same_images([a_pass('one', 'ab', labels), a_pass('two', 'ab', corrected)])
+    resized = a_pass('two', 'ab', [labels[0], np.zeros((6, 8), int)])
+    first, (note,) = inference.require_same_images([a_pass('one', 'ab', labels), resized])
+    assert first == [] and note.startswith('1 of 2 images had another size')
+
+
+def test_runs_are_checked_before_the_first_prediction(options, monkeypatch, tmp_path):
+    monkeypatch.setattr(report.inference, 'run', lambda task: pytest.fail('a run was predicted'))
+    setup.write_checkpoint(tmp_path / 'two', step=30, name='other')
+    with pytest.raises(CheckpointError, match='model.ckpt-30.*does not match'):
+        report.run(options)
+    evaluation = options.runs[1].evaluation
+    missing = dataclasses.replace(evaluation, dataset=dataclasses.replace(evaluation.dataset, split='missing'))
+    with pytest.raises(DataError, match='missing'):
+        report.run(dataclasses.replace(options, runs=(options.runs[0], ReportedRun(options.runs[1].path, missing))))
+
+
+def test_splits_of_other_sizes_are_not_compared():
+    tasks = [
+        types.SimpleNamespace(
+            path=path,
+            split=types.SimpleNamespace(num_images=images, descriptor=types.SimpleNamespace(num_classes=classes)),
+        )
+        for path, images, classes in (('one', 1, 4), ('two', 1, 4), ('three', 2, 4), ('four', 1, 5))
+    ]
+    inference.require_same_splits(tasks[:2])
+    with pytest.raises(DataError, match=r"'one' is evaluated on 1 image of 4 classes, 'three' on 2 of 4"):
+        inference.require_same_splits(tasks[:3])
+    with pytest.raises(DataError, match=r"'four' on 1 of 5"):
+        inference.require_same_splits([tasks[0], tasks[3]])
 
 
 def test_only_its_own_pages_are_overwritten(options, tmp_path):
@@ -301,8 +357,14 @@ def test_a_checkpoint_without_manifest_is_identified(tmp_path, monkeypatch):
         return types.SimpleNamespace(options=dataclasses.replace(setup.MODEL, model_variant='xception_65'))
 
     monkeypatch.setattr(report.model_source, 'find', find)
-    monkeypatch.setattr(report.inference, 'run', lambda path, evaluation, cache: evaluation.model)
-    model, _ = report._evaluated(run, str(tmp_path))
+    prepared = []
+    monkeypatch.setattr(
+        report.inference,
+        'prepare',
+        lambda path, evaluation, *_: prepared.append(evaluation.model) or types.SimpleNamespace(notes=()),
+    )
+    report._prepared(run, str(tmp_path), False)
+    (model,) = prepared
     assert asked == [(str(tmp_path / 'model.ckpt-10'), run.network)]
     assert (model.model_variant, model.crop_size) == ('xception_65', None)
     path = write_manifest(tmp_path)

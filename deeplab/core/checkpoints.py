@@ -357,7 +357,7 @@ def restore_all(
         this case no variable is changed.
     """
     variables = list(variables)
-    _require_all(path, variables, names)
+    require_all(path, variables, names)
     _load(session, path, variables, names)
 
 
@@ -375,11 +375,11 @@ def read_all(
       CheckpointError: as `restore_all`.
     """
     variables = list(variables)
-    _require_all(path, variables, names)
+    require_all(path, variables, names)
     return _values(path, variables, names)
 
 
-def _require_all(
+def require_all(
     path: str, variables: Sequence[tf.Variable | tf.Tensor], names: Mapping[str, str] | None = None
 ) -> None:
     """Raises `CheckpointError` unless the checkpoint at `path` has all `variables`, see `restore_all`."""

@@ -162,6 +162,11 @@ def warn_if_unused(path: str, field: str) -> None:
         )
 
 
+def require_weights(path: str, variables: Sequence[tf.Variable | tf.Tensor], use_moving_average: bool) -> None:
+    """Raises what `read_weights` would raise for a checkpoint that does not match; reads no weights."""
+    checkpoints.require_all(path, variables, average_of_each(path, variables) if use_moving_average else None)
+
+
 def read_weights(
     path: str, variables: Sequence[tf.Variable | tf.Tensor], use_moving_average: bool
 ) -> dict[str, np.ndarray]:

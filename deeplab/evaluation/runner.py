@@ -66,23 +66,21 @@ class Split:
 
 
 def open_split(
-    program: str,
     dataset: DatasetOptions,
     network: ModelOptions,
     resize: ResizeOptions,
     needs_labels: bool,
-    cache_dir: str,
+    cache_dir: str | None,
     chooses_crop: bool = False,
 ) -> Split:
     """Opens a split and checks it before anything is computed from it.
 
     Args:
-      program: 'eval' or 'vis', for messages.
       dataset: which split.
       network: its classes and crop size must match the split.
       resize: how images are resized before the crop.
       needs_labels: whether each image must have a mask.
-      cache_dir: folder that caches the check result of the records.
+      cache_dir: folder that caches the check result of the records; None for no cache.
       chooses_crop: whether a crop size that is not set becomes the smallest aligned one into which every image fits.
 
     Raises:

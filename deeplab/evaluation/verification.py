@@ -250,9 +250,7 @@ def _open(case: VerifyCase, options: VerifyOptions) -> runner.Split:
     """Opens the split for a network; without a crop size that is the smallest into which every image fits."""
     model = case.model
     asked = dataclasses.replace(model, crop_size=None) if options.fits_crop_size else model
-    split = runner.open_split(
-        'verify', options.dataset, asked, case.resize, True, options.verify_logdir, chooses_crop=True
-    )
+    split = runner.open_split(options.dataset, asked, case.resize, True, options.verify_logdir, chooses_crop=True)
     if model.crop_size is not None and all(np.less_equal(split.crop_size, model.crop_size)):
         return dataclasses.replace(split, crop_size=model.crop_size)
     return split

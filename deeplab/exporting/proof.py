@@ -83,7 +83,7 @@ class Verification:
         """
         self._split_name = options.proof.verify_split
         data = DatasetOptions(self._split_name, options.proof.dataset_dir, dataset)
-        self._split = runner.open_split('export_model', data, options.model, options.resize, True, None)
+        self._split = runner.open_split(data, options.model, options.resize, True, None)
         if not self._split.check_result.class_pixels.any():
             raise DataError(
                 f'{option("ProofOptions.verify_split", self._split_name)}: no pixel of its masks has a class, so that '

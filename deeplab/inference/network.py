@@ -134,6 +134,15 @@ class InferenceNetwork:
         need = memory.Need(self.at_once * graph_memory.peak(self.built.outputs) + waiting, held)
         memory.check(need, memory_size(program, self.options, self.batch_size))
 
+    def require_weights(self, checkpoint_path: str, use_moving_average: bool = False) -> None:
+        """Checks that a checkpoint has every variable, in its shape, without reading the values.
+
+        Raises:
+          CheckpointError: It does not match the network; the message names the variables.
+        """
+        with checkpoint_network.explained(checkpoint_path, self.options):
+            moving_average.require_weights(checkpoint_path, self.built.weights, use_moving_average)
+
     def frozen(self, checkpoint_path: str, use_moving_average: bool = False, is_portable: bool = False) -> FrozenGraph:
         """Returns the network with the weights of a checkpoint as constants.
 

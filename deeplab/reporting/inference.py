@@ -20,11 +20,19 @@ from deeplab.evaluation import engine_run, runner, scoring
 from deeplab.inference import exports, opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
-from deeplab.options import EngineOptions, EvalOptions, PredictorOptions, WindowOptions
+from deeplab.options import (
+    EngineOptions,
+    EvalOptions,
+    PredictionOptions,
+    PredictorOptions,
+    ResizeOptions,
+    WindowOptions,
+)
 from deeplab.prediction.predictor import Predictor
 from deeplab.reporting import split_images
 from deeplab.reporting.image_results import ImageResults
 from deeplab.utils import names, run_manifests
+from deeplab.wording import option
 from deeplab.zoo import cache
 
 _METRICS = ('calibration', 'intervals')
@@ -34,16 +42,37 @@ Handle = Callable[[runner.Batch], None]
 _OF_IMAGES = (common.IMAGE_NAME, common.HEIGHT, common.WIDTH)
 
 
+class Task(NamedTuple):
+    """What a pass needs, checked.
+
+    Attributes:
+      path: of a checkpoint or an export.
+      options: how the images are read and predicted.
+      split: the images.
+      network: the network of a checkpoint; None for an export.
+      step: of the checkpoint; None for an export that does not name it.
+      notes: sentences for the page.
+    """
+
+    path: str
+    options: EvalOptions
+    split: runner.Split
+    network: InferenceNetwork | None
+    step: int | None
+    notes: Sequence[str] = ()
+
+
 class Pass(NamedTuple):
     """The result of a checkpoint or an export.
 
     Attributes:
       checkpoint: its path.
-      step: its step; None for an export.
+      step: its step; None for an export that does not name it.
       seconds: how long reading and predicting took.
       results: metrics of all images, with calibration and intervals.
       images: results of each image.
       source: where the images come from.
+      options: how the images were read and predicted.
       engine: a sentence about what ran the network; empty for TensorFlow in float32.
       crop_size: height and width to which the images were padded; None if they kept their sizes.
     """
@@ -54,6 +83,7 @@ class Pass(NamedTuple):
     results: scoring.Results
     images: ImageResults
     source: split_images.Source
+    options: EvalOptions
     engine: str = ''
     crop_size: tuple[int, int] | None = None
 
@@ -90,21 +120,77 @@ def is_export(path: str) -> bool:
     return exports.is_export(path)
 
 
-def run(path: str, options: EvalOptions, cache_dir: str | None) -> Pass:
-    """Predicts every image of the split. The caller closes the results of the images.
+def prepare(path: str, options: EvalOptions, cache_dir: str | None, checks_weights: bool) -> Task:
+    """Checks whatever can be checked before the first image is predicted.
 
     Args:
       path: of a checkpoint or an export.
-      options: network and split; of an export, the split alone.
+      options: network and split; of an export, the split, windows and threads alone.
       cache_dir: folder that caches the check of the records; None for no cache.
+      checks_weights: whether to check that the checkpoint fits the network, which otherwise `run` finds at its start.
 
     Raises:
       UserError: Data set, network or checkpoint are missing or do not match.
     """
+    notes: list[str] = []
+    exported = is_export(path)
+    if exported:
+        exports.check_evaluation(path, options.model.num_classes, PredictionOptions(), EngineOptions())
+        unused = _unused(options)
+        if unused:
+            notes.append(f'It is an export, which has its own network and sizes, without {", ".join(unused)}.')
+            logging.warning('%s: %s', path, notes[0])
+        model = dataclasses.replace(options.model, crop_size=None)
+        options = dataclasses.replace(options, model=model, resize=ResizeOptions(), prediction=PredictionOptions())
+    else:
+        opening.check(options.engine)
+        runner.warn_of_flips(options.prediction)
     model = dataclasses.replace(options.model, crop_size=None) if options.windows else options.model
-    split = runner.open_split('report', options.dataset, model, options.resize, True, cache_dir, chooses_crop=True)
-    logging.info("Predicting %d images with '%s'.", split.num_images, path)
-    predict_all, of_path = (_of_export, _EXPORT_METRICS) if is_export(path) else (_of_checkpoint, _METRICS)
+    split = runner.open_split(options.dataset, model, options.resize, True, cache_dir, chooses_crop=True)
+    if exported:
+        return Task(path, options, split, None, exports.step_of(path) or None, notes)
+    network = _network(options, split)
+    if checks_weights:
+        network.require_weights(path, options.use_moving_average)
+    return Task(path, options, split, network, checkpoints.step_of(path), notes)
+
+
+def _unused(options: EvalOptions) -> list[str]:
+    """Returns the options that are set and do not apply to an export."""
+    model = dataclasses.replace(options.model, crop_size=None)
+    set_parts = (options.prediction, options.resize, dataclasses.replace(options.engine, threads=None), options.model)
+    found = []
+    for part, default in zip(set_parts, (PredictionOptions(), ResizeOptions(), EngineOptions(), model), strict=True):
+        for field in dataclasses.fields(part):
+            value = getattr(part, field.name)
+            if value != getattr(default, field.name):
+                found.append(option(f'{type(part).__name__}.{field.name}', value))
+    return found
+
+
+def _network(options: EvalOptions, split: runner.Split) -> InferenceNetwork:
+    """Returns the network of a checkpoint."""
+    network = InferenceNetwork(
+        options.model if options.windows else dataclasses.replace(options.model, crop_size=split.crop_size),
+        options.prediction,
+        options.batch_size,
+        with_probabilities=True,
+        of_labels_only=True,
+    )
+    if options.engine == EngineOptions():
+        network.check_memory('report')
+    return network
+
+
+def run(task: Task) -> Pass:
+    """Predicts every image of the split. The caller closes the results of the images.
+
+    Raises:
+      UserError: An image cannot be read, or the checkpoint does not match the network.
+    """
+    path, options, split, network, step, _ = task
+    logging.info("Predicting %s with '%s'.", names.counted(split.num_images, 'image'), path)
+    of_path = _EXPORT_METRICS if network is None else _METRICS
     scores = scoring.Scores(split.descriptor, dataclasses.replace(options, metrics=of_path).metric_parameters)
     with contextlib.ExitStack() as stack:
         images = stack.enter_context(ImageResults(split.descriptor.num_classes, split.descriptor.ignore_label))
@@ -115,29 +201,21 @@ def run(path: str, options: EvalOptions, cache_dir: str | None) -> Pass:
 
         started = time.monotonic()
         with scoring.in_background(handle) as submit:
-            source, engine = predict_all(path, options, split, (*scores.keys, *_OF_IMAGES), submit)
+            if network is None:
+                source, engine = _of_export(task, submit), ''
+            else:
+                source, engine = _of_checkpoint(task, network, (*scores.keys, *_OF_IMAGES), submit)
         seconds = time.monotonic() - started
         stack.pop_all()
-    step = None if is_export(path) else checkpoints.step_of(path)
-    crop_size = None if is_export(path) or options.windows else split.crop_size
-    return Pass(path, step, seconds, scores.results(), images, source, engine, crop_size)
+    crop_size = None if network is None or options.windows else split.crop_size
+    return Pass(path, step, seconds, scores.results(), images, source, options, engine, crop_size)
 
 
 def _of_checkpoint(
-    path: str, options: EvalOptions, split: runner.Split, keys: Sequence[str], handle: Handle
+    task: Task, network: InferenceNetwork, keys: Sequence[str], handle: Handle
 ) -> tuple[split_images.Source, str]:
     """Predicts the images with a checkpoint; returns how they were read, and what ran the network."""
-    opening.check(options.engine)
-    runner.warn_of_flips(options.prediction)
-    network = InferenceNetwork(
-        options.model if options.windows else dataclasses.replace(options.model, crop_size=split.crop_size),
-        options.prediction,
-        options.batch_size,
-        with_probabilities=True,
-        of_labels_only=True,
-    )
-    if options.engine == EngineOptions():
-        network.check_memory('report')
+    path, options, split = task.path, task.options, task.split
     reading = runner.reading_of(split, network, options.resize, keys, options.windows)
     weights = Weights(path, options.use_moving_average)
     cache_dirs = (os.path.join(cache.folder(), 'engines'),)  # if that of the checkpoint cannot be written
@@ -146,12 +224,15 @@ def _of_checkpoint(
     return split_images.Source(split, reading.steps), '' if ready.report.is_default else ready.report.text()
 
 
-def _of_export(
-    path: str, options: EvalOptions, split: runner.Split, keys: Sequence[str], handle: Handle
-) -> tuple[split_images.Source, str]:
+def _of_export(task: Task, handle: Handle) -> split_images.Source:
     """Predicts the images with an export, which takes one image at a time and resizes it itself."""
+    path, options, split = task.path, task.options, task.split
     source = split_images.unchanged(split)
-    predictor_options = PredictorOptions(dataset=options.dataset.name, windows=options.windows or WindowOptions())
+    predictor_options = PredictorOptions(
+        dataset=options.dataset.name,
+        execution=EngineOptions(threads=options.engine.threads),
+        windows=options.windows or WindowOptions(),
+    )
     with Predictor.of_export(path, predictor_options, {}) as predictor:
         for sample in split_images.samples(source, range(split.num_images)):
             labels = predictor(sample.image).labels
@@ -170,7 +251,7 @@ def _of_export(
                     runner.PREDICTION: labels[np.newaxis].astype(np.int32),
                 }
             )
-    return source, ''
+    return source
 
 
 def _add(images: ImageResults, batch: runner.Batch) -> None:
@@ -181,14 +262,65 @@ def _add(images: ImageResults, batch: runner.Batch) -> None:
         images.add(names.shown(name), labels, batch[runner.PREDICTION][i, :height, :width])
 
 
-def require_same_images(passes: Sequence[Pass]) -> None:
-    """Raises `DataError` unless all passes are over the same images and classes."""
+def require_same_splits(tasks: Sequence[Task]) -> None:
+    """Raises `DataError` unless all tasks have the same number of images and classes, before they are predicted."""
+    for other in tasks[1:]:
+        found = [(each.split.num_images, each.split.descriptor.num_classes) for each in (tasks[0], other)]
+        if found[0] != found[1]:
+            raise _not_the_same(tasks[0].path, *found[0], other.path, *found[1])
+
+
+def require_same_images(passes: Sequence[Pass]) -> list[list[str]]:
+    """Raises `DataError` unless all passes are over the same images, labels and classes.
+
+    Returns:
+      Notes for each pass: whether its images had other sizes than those of the first, so that their labels cannot be
+      compared.
+    """
     first = passes[0]
+    found: list[list[str]] = [[]]
     for other in passes[1:]:
-        if other.descriptor.num_classes != first.descriptor.num_classes or other.images.names != first.images.names:
-            raise DataError(
-                f"'{first.checkpoint}' was evaluated on {len(first.images)} images of "
-                f"{first.descriptor.num_classes} classes, '{other.checkpoint}' on {len(other.images)} of "
-                f'{other.descriptor.num_classes}: runs are compared on the same images. Give --dataset, '
-                '--dataset_dir and --eval_split for all of them'
-            )
+        sizes = [(len(each.images), each.descriptor.num_classes) for each in (first, other)]
+        if sizes[0] != sizes[1] or other.images.names != first.images.names:
+            raise _not_the_same(first.checkpoint, *sizes[0], other.checkpoint, *sizes[1])
+        resized = _require_same_labels(first, other)
+        note = (
+            f'{resized:,} of {names.counted(len(other.images), "image")} had another size than for the first run, '
+            'because they were resized differently: the runs are compared on the same images, with resized labels.'
+        )
+        found.append([note] if resized else [])
+    return found
+
+
+def _require_same_labels(first: Pass, other: Pass) -> int:
+    """Raises `DataError` if an image of the same size has other labels; returns how many have another size."""
+    shapes = [
+        np.array([each.images.predictions.shape(i) for i in range(len(each.images))]).reshape(-1, 2)
+        for each in (first, other)
+    ]
+    is_resized = (shapes[0] != shapes[1]).any(axis=1)
+    differ = (first.images.counts()[:, 1] != other.images.counts()[:, 1]).any(axis=1) & ~is_resized
+    if differ.any():
+        number = int(differ.sum())
+        name = first.images.names[int(differ.argmax())]
+        raise DataError(
+            f"'{first.checkpoint}' and '{other.checkpoint}' were evaluated on masks that differ, those of "
+            f"{names.counted(number, 'image')}, such as '{name}': runs are compared on the same labels. {_advice()}"
+        )
+    return int(is_resized.sum())
+
+
+def _not_the_same(
+    first: str, images: int, classes: int, other: str, other_images: int, other_classes: int
+) -> DataError:
+    """Returns the error for runs on other images or classes."""
+    return DataError(
+        f"'{first}' is evaluated on {names.counted(images, 'image')} of {classes} classes, '{other}' on "
+        f'{other_images:,} of {other_classes}: runs are compared on the same images. {_advice()}'
+    )
+
+
+def _advice() -> str:
+    """Returns what to do about runs on other images."""
+    given = [option(f'DatasetOptions.{name}') for name in ('name', 'directory', 'split')]
+    return f'Give {given[0]}, {given[1]} and {given[2]} for all of them'
