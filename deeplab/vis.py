@@ -194,7 +194,8 @@ def _visualize(
 ) -> Round:
     """Runs one checkpoint over the split."""
     step = exports.step_of(checkpoint) if exports.is_export(checkpoint) else checkpoints.step_of(checkpoint)
-    logging.info("Visualizing '%s' (step %d) on %d images.", checkpoint, step, split.num_images)
+    images = names.counted(split.num_images, 'image')
+    logging.info("Visualizing '%s' (step %d) on %s.", checkpoint, step, images)
     weights = Weights(checkpoint, options.use_moving_average)
     keys = (*pictures.keys, *([pictures.truth_key] if options.needs_labels else []))
     reading = runner.reading_of(split, network, options.resize, keys, options.windows, undoes_resize(options.resize))
@@ -204,7 +205,7 @@ def _visualize(
             runner.run_batches(ready, reading, writer.add, f'vis step {step}', options.master)
         pictures.finish()
     seconds = time.monotonic() - started
-    logging.info('%d images in %.1f s (%.1f images/s).', split.num_images, seconds, split.num_images / seconds)
+    logging.info('%s in %.1f s (%.1f images/s).', images, seconds, split.num_images / seconds)
     return Round(checkpoint, step, split.num_images, seconds, None if ready.report.is_default else ready.report)
 
 

@@ -148,7 +148,11 @@ class Submission:
         found = [self._found[number][0] for number in sorted(self._found)]
         missing = len(self._sizes) - len(found)
         return [
-            *([f'{missing} of {len(self._sizes)} images are missing'] if missing else []),
+            *(
+                [f'{missing} of {names.counted(len(self._sizes), "image")} {"is" if missing == 1 else "are"} missing']
+                if missing
+                else []
+            ),
             *_wrong_names(found, self._server),
         ]
 
@@ -189,8 +193,9 @@ def check(
         )
     if unreadable:
         raise DataError(
-            f'{option(_FIELD, server)} needs every image of the split, but {len(unreadable)} records cannot be read: '
-            f'{_listed(unreadable)}. Build the records again.'
+            f'{option(_FIELD, server)} needs every image of the split, but '
+            f'{names.counted(len(unreadable), "record")} cannot be read: {_listed(unreadable)}. Build the records '
+            'again.'
         )
     wrong = _wrong_names([names.file_name(name)[0] for name in image_names], SERVERS[server])
     if wrong:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -92,4 +93,5 @@ def _miou(verified: Verified | None) -> str:
     if verified is None:
         return '-'
     value, low, high = verified.difference
-    return f'{verified.miou:.4f} ({value:+.4f}, 95 %: {low:+.4f} to {high:+.4f})'
+    interval = '' if math.isnan(low) else f', 95 %: {low:+.4f} to {high:+.4f}'
+    return f'{verified.miou:.4f} ({value:+.4f}{interval})'

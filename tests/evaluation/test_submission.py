@@ -66,7 +66,7 @@ def test_cityscapes_gets_label_ids(tmp_path):
     [
         ('voc', ['2008_000001', 'photo'], 'not like 2008_000001: photo'),
         ('voc', ['evil', 'evil'], 'not like 2008_000001: evil; several images of one name: evil'),
-        ('voc', ['2008_000001'], '1 of 2 images are missing'),
+        ('voc', ['2008_000001'], '1 of 2 images is missing'),
         ('cityscapes', ['bonn_000001_000019', 'bonn_000001_000019_leftImg8bit'], 'one name: bonn_000001_000019'),
     ],
 )
@@ -114,7 +114,7 @@ def test_what_can_be_known_is_checked_before_anything_is_predicted(caplog):
         OptionError, match="submission='cityscapes'.*'streets' gives the ids 0, 1, 2 and 10 more.*eval_ids"
     ):
         submission.check('cityscapes', train_ids, 'test', [b'a'] * 3, ())
-    with pytest.raises(DataError, match='1 records cannot be read: record 7'):
+    with pytest.raises(DataError, match='1 record cannot be read: record 7'):
         submission.check('voc', VOC, 'val', [], ['record 7'])
     with pytest.raises(DataError, match='not like 2008_000001: photo; several images of one name: 2007_000033'):
         submission.check('voc', VOC, 'val', [b'photo', b'a/2007_000033.jpg', b'2007_000033'], ())
