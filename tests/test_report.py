@@ -18,7 +18,7 @@ from deeplab import cli, compare, report
 from deeplab.core.metrics import ConfusionMatrix
 from deeplab.errors import CheckpointError, DataError, OptionError
 from deeplab.options import EngineOptions, PredictionOptions, ReportedRun, ReportOptions
-from deeplab.reporting import content, inference
+from deeplab.reporting import content, inference, run_files
 from deeplab.reporting.image_results import ImageResults
 from tests import evaluation_setup as setup
 from tests import report_setup
@@ -75,6 +75,7 @@ def test_a_page_of_two_runs(page_of_two):
     assert result.images == len(data['pictures']) == 5
     assert 'two - one: -' in result.report and result.report.endswith(' MB)')
     assert ['Crop size', '17 x 17'] in one['figures']
+    assert ['Split', 'val'] in one['settings'] and dict(one['settings'])['Scales'] == '1'
 
 
 def test_the_figures_of_a_page_are_beside_it(page_of_two):
@@ -299,6 +300,14 @@ def test_checkpoint_and_folder_of_a_run(tmp_path):
 )
 def test_short_names(paths, expected):
     assert content.short_names(paths) == expected
+
+
+def test_the_current_folder_has_a_name(tmp_path, monkeypatch):
+    (tmp_path / 'run').mkdir()
+    monkeypatch.chdir(tmp_path / 'run')
+    assert content.short_names(['.']) == ['run']
+    files = run_files.RunFiles('.', [], 0, [], 0, {'command': ['a']})
+    assert run_files.repeat_line(files).endswith(f'--train_logdir={tmp_path}/run_again')
 
 
 # --- The command line ------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import numpy as np
 from deeplab.core import metrics
 from deeplab.datasets import palettes
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.reporting import choice, run_files
+from deeplab.reporting import choice, inference, run_files
 from deeplab.reporting.differences import Interval, paired
 from deeplab.reporting.image_results import ImageResults
 from deeplab.reporting.inference import Pass
@@ -41,7 +41,7 @@ class Run(NamedTuple):
 
 def short_names(paths: Sequence[str]) -> list[str]:
     """Returns names for runs: the ends of their paths, as long as is needed to tell them apart."""
-    split = [os.path.normpath(path).split(os.sep) for path in paths]
+    split = [os.path.abspath(path).split(os.sep) for path in paths]
     for length in range(1, max(map(len, split)) + 1):
         found = [names.shown(os.sep.join(parts[-length:])) for parts in split]
         if len(set(found)) == len(found):
@@ -66,6 +66,7 @@ def of_run(run: Run, class_names: Sequence[str]) -> dict[str, Any]:
         'repeat': names.printable(run_files.repeat_line(run.files)),
         'points': list(run.files.points),
         'evaluations': [_evaluation(each, class_names) for each in run.files.evaluations],
+        'settings': [],
         'scores': [],
         'examples': {},
         'calibration': None,
@@ -101,6 +102,7 @@ def _of_newest_file(files: run_files.RunFiles, class_names: Sequence[str]) -> di
     ious = metrics.class_iou(np.stack([np.diagonal(matrix), matrix.sum(axis=1), matrix.sum(axis=0)]))
     return {
         'miou': [run_files.number(float(metrics.mean_of_known(ious))), None, None],
+        'settings': [['Split', newest.split]] if newest.split else [],
         'figures': [['From', newest.source], ['Step', str(newest.step)], *_accuracies(matrix)],
         'classes': _class_rows(matrix, [Interval(run_files.number(float(iou)), None, None) for iou in ious]),
         'confusion': matrix.tolist(),
@@ -125,10 +127,34 @@ def _of_pass(result: Pass) -> dict[str, Any]:
         ],
         'classes': _class_rows(matrix, ious),
         'confusion': matrix.tolist(),
+        'settings': [[label, names.printable(text)] for label, text in _settings(result)],
         'scores': [run_files.number(float(score)) for score in result.images.scores()],
         'examples': _examples(result.images, matrix),
         'calibration': _calibration(result),
     }
+
+
+def _settings(result: Pass) -> list[tuple[str, str]]:
+    """Returns how the figures were obtained, as pairs of a label and a text."""
+    options = result.options
+    found = [('Data set', result.descriptor.name), ('Split', options.dataset.split)]
+    if inference.is_export(result.checkpoint):
+        found.append(('Weights', 'those of the export'))
+    else:
+        prediction, resize = options.prediction, options.resize
+        is_flipped = prediction.add_flipped_images and not prediction.is_single_scale
+        sides = {'shorter side': resize.min_value, 'longer side at most': resize.max_value, 'factor': resize.factor}
+        found += [
+            ('Scales', ', '.join(f'{scale:g}' for scale in prediction.scales)),
+            ('Flipped images', 'averaged' if is_flipped else 'no'),
+            ('Resized', ', '.join(f'{name} {value}' for name, value in sides.items() if value is not None) or 'no'),
+            ('Weights', 'moving averages' if options.use_moving_average else 'as trained'),
+        ]
+    if options.windows is not None:
+        sizes = {'window': options.windows.window, 'stride': options.windows.window_stride}
+        texts = [f'{name} {size[0]} x {size[1]}' for name, size in sizes.items() if size is not None]
+        found.append(('Windows', ', '.join(texts) or 'of the default size'))
+    return found
 
 
 def _calibration(result: Pass) -> dict[str, Any] | None:

@@ -150,8 +150,9 @@ def repeat_line(files: RunFiles) -> str:
     """Returns the command line that repeats a run; empty if it was not started from a command line."""
     if not files.manifest.get('command'):
         return ''
-    manifest = os.path.join(files.folder, run_manifests.FILE)
-    return shlex.join(['deeplab', 'train', f'--from={manifest}', f'--train_logdir={files.folder.rstrip("/")}_again'])
+    folder = os.path.abspath(files.folder)  # which has a name, unlike '.'
+    manifest = os.path.join(folder, run_manifests.FILE)
+    return shlex.join(['deeplab', 'train', f'--from={manifest}', f'--train_logdir={folder}_again'])
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

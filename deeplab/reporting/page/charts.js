@@ -52,7 +52,7 @@ function addChart(place, spec) {
 
 darkScheme.addEventListener('change', () => drawn.filter((chart) => chart.isDrawn).forEach(draw));
 
-// Colors and dashes of the runs in some rows, the same in every chart.
+// Colors and dashes of the runs in some rows, the same in every chart; with more than five, their pairs differ.
 function runEncoding(rows, legend = {}) {
   const numbers = runs.map((_, i) => i).filter((i) => rows.some((row) => row.run === runs[i].name));
   const domain = numbers.map((i) => runs[i].name);
@@ -60,7 +60,7 @@ function runEncoding(rows, legend = {}) {
   const shown = runs.length > 1 ? legend : null;
   return {
     color: {field: 'run', type: 'nominal', scale: {domain, range: numbers.map((i) => colors[i % 5])}, legend: shown},
-    strokeDash: {field: 'run', type: 'nominal', scale: {domain, range: numbers.map((i) => runDashes[i % 5])}, legend: shown},
+    strokeDash: {field: 'run', type: 'nominal', scale: {domain, range: numbers.map((i) => runDashes[(i + Math.floor(i / 5)) % 5])}, legend: shown},
   };
 }
 
@@ -107,7 +107,9 @@ function drawCurves() {
     run.evaluations.filter((each) => each.miou != null).map((each) => ({run: run.name, step: each.step, value: each.miou})));
   add('Training loss', curve('loss'), {});
   add('Learning rate', curve('learning_rate'), {format: '.2~e'});
-  add('Mean IoU', evaluated, {format: '.0%', withPoints: true});
+  add('Gradient norm', curve('gradient_norm'), {});
+  add('Images per second', curve('images_per_second'), {});
+  add('Mean IoU', evaluated, {format: '.1~%', withPoints: true});
   if (curve('loss').length || evaluated.length) show('curves');
   drawClassCurves();
 }

@@ -6,7 +6,7 @@ function drawSummary() {
     element('h3', {}, run.name),
     element('div', {class: 'figure'}, run.miou ? percent(run.miou[0], 2) : '–'),
     element('div', {class: 'faded'}, run.miou?.[1] == null ? 'mean IoU' : `mean IoU, 95 % interval ${percent(run.miou[1], 2)} to ${percent(run.miou[2], 2)}`),
-    facts(run.figures),
+    facts([...run.figures, ...run.settings]),
     ...(run.notes.length ? [element('ul', {class: 'notes'}, ...run.notes.map((text) => element('li', {}, text)))] : []))));
 }
 
@@ -31,7 +31,7 @@ function drawDifferences() {
     byId('differences-body').append(
       element('h3', {}, `${runs[difference.run].name} compared with ${runs[difference.first].name}`),
       element('p', {}, `Mean IoU ${withInterval(difference.miou, points)} percentage points. `
-        + `${count(difference.better)} images are better, ${count(difference.worse)} worse, ${count(difference.equal)} equal.`),
+        + `${counted(difference.better, 'image')} ${difference.better === 1 ? 'is' : 'are'} better, ${count(difference.worse)} worse, ${count(difference.equal)} equal.`),
       place, element('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Table of differences'}, table));
   }
 }

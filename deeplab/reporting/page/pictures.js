@@ -2,6 +2,7 @@
 
 const decoded = new Map(); // number -> promise of a picture, the most recently used last
 const MOST_DECODED = 24;
+const CANNOT_BE_SHOWN = 'This picture cannot be shown in this browser.';
 
 function bytesOf(text) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
@@ -26,6 +27,7 @@ async function decode(number) {
 // Returns a promise of a decoded picture; only the last few stay in memory.
 function picture(number) {
   const found = decoded.get(number) || decode(number);
+  found.catch(() => decoded.get(number) === found && decoded.delete(number));
   decoded.delete(number);
   decoded.set(number, found);
   if (decoded.size > MOST_DECODED) decoded.delete(decoded.keys().next().value);
@@ -79,14 +81,18 @@ let isDrawing = false;
 async function drawWaiting() {
   if (isDrawing) return;
   isDrawing = true;
-  while (waiting.size) {
-    await new Promise((resolve) => (window.requestIdleCallback || setTimeout)(resolve));
-    const next = waiting.entries().next();
-    if (next.done) break;
-    waiting.delete(next.value[0]);
-    await drawThumbnail(...next.value);
+  try {
+    while (waiting.size) {
+      await new Promise((resolve) => (window.requestIdleCallback || setTimeout)(resolve));
+      const next = waiting.entries().next();
+      if (next.done) break;
+      const [canvas, number] = next.value;
+      waiting.delete(canvas);
+      await drawThumbnail(canvas, number).catch(() => canvas.setAttribute('aria-label', CANNOT_BE_SHOWN));
+    }
+  } finally {
+    isDrawing = false;
   }
-  isDrawing = false;
 }
 
 function enter(canvas, number) {
@@ -156,7 +162,7 @@ function fillGallery() {
 function drawImages() {
   if (!data.pictures.length) return;
   show('images');
-  byId('images-note').textContent = `${count(data.pictures.length)} of ${count(data.image_names.length)} images, chosen by their mean IoU (the mean over the classes in the image). Select one to compare truth and prediction.`;
+  byId('images-note').textContent = `${count(data.pictures.length)} of ${counted(data.image_names.length, 'image')}, chosen by mean IoU (of an image, the mean over the classes in its labels or predictions). Select one to compare truth and prediction.`;
   const change = (key, number = false) => (value) => {
     galleryState[key] = number ? Number(value) : value;
     fillGallery();

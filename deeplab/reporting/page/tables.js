@@ -86,7 +86,10 @@ function matrixOrder(matrix) {
   const labels = matrix.map(sum);
   const predictions = ids.map((id) => sum(matrix.map((row) => row[id])));
   const wrong = (id) => labels[id] + predictions[id] - 2 * matrix[id][id];
-  const iou = (id) => matrix[id][id] / Math.max(labels[id] + predictions[id] - matrix[id][id], 1);
+  const iou = (id) => {
+    const union = labels[id] + predictions[id] - matrix[id][id];
+    return union ? matrix[id][id] / union : 2; // classes that do not occur come last
+  };
   const orders = {
     class: (a, b) => a - b,
     pixels: (a, b) => labels[b] - labels[a],
@@ -112,7 +115,7 @@ function fillMatrix() {
 
 function matrixCell(truth, prediction, row, column, pixels, whole) {
   const share = whole ? pixels / whole : null;
-  const label = `${data.classes[truth].name} predicted as ${data.classes[prediction].name}: ${percent(share)}, ${count(pixels)} pixels`;
+  const label = `${data.classes[truth].name} predicted as ${data.classes[prediction].name}: ${percent(share)}, ${counted(pixels, 'pixel')}`;
   const cell = element('td', {
     role: 'gridcell', tabindex: row === matrixState.at[0] && column === matrixState.at[1] ? 0 : -1, 'aria-label': label, title: label,
     class: `${truth === prediction ? 'right' : ''} ${share > 0.8 ? 'strong' : ''}`,
@@ -124,7 +127,7 @@ function matrixCell(truth, prediction, row, column, pixels, whole) {
 
 function moveInMatrix(event) {
   const cell = event.target.closest('td[role]');
-  if (!cell) return;
+  if (!cell || event.altKey || event.metaKey) return;
   const moves = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
   const lines = [...cell.closest('tbody').rows];
   const [row, column] = [lines.indexOf(cell.parentElement), cell.cellIndex - 1];
@@ -162,10 +165,11 @@ function openCell(cell) {
   const pixelsIn = (picture) => picture.cells[matrixState.run]?.find(([found]) => found === pair)?.[1] ?? 0;
   const found = data.pictures.map((picture, number) => ({number, pixels: pixelsIn(picture)}))
     .filter(({pixels}) => pixels).sort((a, b) => b.pixels - a.pixels);
-  const parts = [element('h3', {}, cell.getAttribute('aria-label'))];
+  const parts = [];
   const elsewhere = (run.examples[pair] || []).map(([image, pixels]) => `${data.image_names[image]} (${count(pixels)})`);
   if (elsewhere.length) parts.push(element('p', {class: 'faded'}, `Most such pixels of all images: ${elsewhere.join(', ')}.`));
-  if (found.length) parts.push(element('ul', {class: 'gallery'}, ...found.slice(0, 24).map(({number, pixels}) => pictureCard(number, `${count(pixels)} such pixels`, found.map((each) => each.number)))));
+  if (found.length) parts.push(element('ul', {class: 'gallery'}, ...found.slice(0, 24).map(({number, pixels}) => pictureCard(number, counted(pixels, 'such pixel'), found.map((each) => each.number)))));
   else parts.push(element('p', {class: 'faded'}, data.pictures.length ? 'None of the images on this page has such pixels.' : 'This page has no images.'));
-  byId('confusion-cell').replaceChildren(...parts);
+  byId('confusion-heading').replaceChildren(element('h3', {}, cell.getAttribute('aria-label')));
+  byId('confusion-images').replaceChildren(...parts);
 }

@@ -42,6 +42,11 @@ function count(number) {
   return number.toLocaleString('en');
 }
 
+// '1 image' or '2 images'; `noun` is in singular.
+function counted(number, noun) {
+  return `${count(number)} ${noun}${number === 1 ? '' : 's'}`;
+}
+
 function swatch(id) {
   const made = element('span', {class: 'swatch', 'aria-hidden': 'true'});
   made.style.setProperty('--swatch', `rgb(${data.classes[id].color.join(' ')})`);

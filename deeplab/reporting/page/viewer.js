@@ -21,16 +21,17 @@ async function goTo(number) {
   parts.title.textContent = data.image_names[image];
   const place = view.sequence.indexOf(number);
   parts.place.textContent = `${place + 1} of ${view.sequence.length}`;
-  parts.previous.disabled = place <= 0;
-  parts.next.disabled = place >= view.sequence.length - 1;
-  const found = await picture(number);
+  parts.previous.setAttribute('aria-disabled', place <= 0); // not disabled, which would take the focus away
+  parts.next.setAttribute('aria-disabled', place >= view.sequence.length - 1);
+  const found = await picture(number).catch(() => null);
   if (view.number !== number) return;
   view.found = found;
   view.layers.clear();
-  parts.details.replaceChildren(facts([
+  if (!found) parts.stages.replaceChildren();
+  parts.details.replaceChildren(element('p', {class: 'note', role: 'status', hidden: Boolean(found)}, CANNOT_BE_SHOWN), facts([
     ...runs.filter((run) => run.scores.length).map((run) => [run.name, `mean IoU ${percent(run.scores[image])}`]),
     ['Group', groups.map((group) => groupNames[group]).join(', ')],
-    ['Size', `${found.image_width} x ${found.image_height}${found.width < found.image_width ? `, shown as ${found.width} x ${found.height}` : ''}`],
+    ...(found ? [['Size', `${found.image_width} x ${found.image_height}${found.width < found.image_width ? `, shown as ${found.width} x ${found.height}` : ''}`]] : []),
   ]));
   fillLegend(number);
   resetZoom();
@@ -44,7 +45,7 @@ function step(by) {
 function buildViewer() {
   const button = (text, label, onclick) => element('button', {type: 'button', 'aria-label': label, title: label, onclick}, text);
   parts.title = element('h2', {id: 'viewer-title'});
-  parts.place = element('span', {class: 'faded'});
+  parts.place = element('output', {class: 'faded'});
   parts.previous = button('←', 'Previous image (Page Up)', () => step(-1));
   parts.next = button('→', 'Next image (Page Down)', () => step(1));
   parts.zoom = element('output', {class: 'number', id: 'zoom'});
