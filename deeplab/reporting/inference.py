@@ -138,7 +138,7 @@ def prepare(path: str, options: EvalOptions, cache_dir: str | None, checks_weigh
         exports.check_evaluation(path, options.model.num_classes, PredictionOptions(), EngineOptions())
         unused = _unused(options)
         if unused:
-            notes.append(f'It is an export, which has its own network and sizes, without {", ".join(unused)}.')
+            notes.append(f'An export has its own network and sizes and does not use {", ".join(unused)}.')
             logging.warning('%s: %s', path, notes[0])
         model = dataclasses.replace(options.model, crop_size=None)
         options = dataclasses.replace(options, model=model, resize=ResizeOptions(), prediction=PredictionOptions())
