@@ -47,14 +47,15 @@ class Verified:
       images: number of images.
       checkpoint_miou: of the checkpoint.
       miou: of the export.
-      difference: export minus checkpoint, and both ends of its 95 % interval.
+      difference: export minus checkpoint, and both ends of its 95 % interval; None for ends that are unknown, as with
+        a single image.
     """
 
     split: str
     images: int
     checkpoint_miou: float
     miou: float
-    difference: tuple[float, float, float]
+    difference: tuple[float, float | None, float | None]
 
 
 def compared(export: ExportRunner, reference: Reference, images: Sequence[np.ndarray]) -> Comparison:
@@ -109,14 +110,14 @@ class Verification:
                 self._counts = first.counts()
             counts = second.counts()
         difference, _ = differences.paired(self._counts, counts)
-        value, low, high = (part if part is not None else float('nan') for part in difference)
+        expected, found = _miou(self._counts), _miou(counts)
         logging.info('%d images of %s evaluated.', self._split.num_images, self._split_name)
         return Verified(
             self._split_name,
             self._split.num_images,
-            _miou(self._counts),
-            _miou(counts),
-            (value, low, high),
+            expected,
+            found,
+            (found - expected, *difference[1:]),
         )
 
 

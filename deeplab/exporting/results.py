@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -93,5 +92,5 @@ def _miou(verified: Verified | None) -> str:
     if verified is None:
         return '-'
     value, low, high = verified.difference
-    interval = '' if math.isnan(low) else f', 95 %: {low:+.4f} to {high:+.4f}'
+    interval = '' if low is None else f', 95 %: {low:+.4f} to {high:+.4f}'
     return f'{verified.miou:.4f} ({value:+.4f}{interval})'
