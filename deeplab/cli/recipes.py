@@ -69,10 +69,12 @@ SMALL_DATA = Recipe(
         Setting('learning_policy', 'cosine', 'falls to 0 at the end'),
         Setting('slow_start_step', '', 'a fifteenth of the steps, at most 500', of_steps=_slow_start),
         Setting('slow_start_burnin_type', 'linear', 'rises to the learning rate', ('slow_start_step',)),
-        Setting('loss', 'softmax+lovasz', 'lovasz follows the IoU, so that small and rare classes count'),
+        Setting('loss', 'softmax+2*lovasz', 'lovasz follows the IoU, so that small and rare classes count'),
         Setting('label_weights', 'auto', 'larger for rare classes, which lovasz alone finds too late'),
         Setting('label_weights_power', '0.4', 'milder than 1: frequent classes keep their IoU', ('label_weights',)),
         Setting('rare_class_sampling', '0.5', 'half of the crops show a drawn class, mostly a rare one'),
+        Setting('min_scale_factor', '0.75', 'few steps do not suffice for scales of 0.5 to 2', ('max_scale_factor',)),
+        Setting('max_scale_factor', '1.5', 'as above', ('min_scale_factor',)),
         Setting(
             'batch_norm_decay',
             '',
@@ -109,16 +111,15 @@ def apply(name: str, values: flags.FlagValues, parsed: Values) -> None:
     """
     if name not in RECIPES:
         raise UsageError(f"--recipe='{name}': there is no such recipe. Allowed: {', '.join(RECIPES)}, or {LIST}.")
-    changed = set()
     steps = values['training_number_of_steps'].value
-    found = []
-    for setting in RECIPES[name].settings:
-        flag, text = values[setting.flag], setting.of_steps(steps) if setting.of_steps else setting.value
-        if flag.present:
-            if str(flag.value) != text:
-                changed.add(setting.flag)
-        elif changed.isdisjoint(setting.only_with):
-            found.append((flag, text))
+    settings = RECIPES[name].settings
+    texts = {each.flag: each.of_steps(steps) if each.of_steps else each.value for each in settings}
+    changed = {key for key, text in texts.items() if values[key].present and str(values[key].value) != text}
+    found = [
+        (values[each.flag], texts[each.flag])
+        for each in settings
+        if not values[each.flag].present and changed.isdisjoint(each.only_with)
+    ]
     for flag, text in found:
         flag.parse(text)
     shown = ' '.join(f'--{flag.name}={text}' for flag, text in found)

@@ -35,7 +35,7 @@ def test_the_log_shows_what_a_recipe_sets():
     (note,) = parsed('--recipe=small_data').notes
     assert '--recipe=small_data' in note
     assert '--optimizer=adamw' in note
-    assert '--loss=softmax+lovasz' in note
+    assert '--loss=softmax+2*lovasz' in note
 
 
 def test_the_command_line_wins():
@@ -49,6 +49,11 @@ def test_another_optimizer_leaves_out_what_belongs_to_that_of_the_recipe():
     values = parsed('--recipe=small_data', '--optimizer=momentum')
     assert (values['base_learning_rate'], values['weight_decay']) == (1e-4, 4e-5)
     assert values['learning_policy'] == 'cosine'
+
+
+def test_one_limit_of_the_scales_leaves_out_the_other():
+    values = parsed('--recipe=small_data', '--max_scale_factor=0.7')
+    assert (values['min_scale_factor'], values['max_scale_factor']) == (0.5, 0.7)
 
 
 def test_the_same_optimizer_keeps_what_belongs_to_it():
