@@ -292,7 +292,8 @@ def depthwise_conv2d(
             inputs, padding = _pad_for_stride(inputs, kernel_size, rates[0]), 'VALID'  # a stride's rate is 1
 
         def convolve(weights: tf.Tensor) -> tf.Tensor:
-            if native_dilation and max(rates) > 1 and tf_compat.has_native_dilated_depthwise():
+            is_native = native_dilation and inputs.dtype != tf.float64  # which oneDNN does not compute
+            if is_native and max(rates) > 1 and tf_compat.has_native_dilated_depthwise():
                 return tf.raw_ops.DepthwiseConv2dNative(
                     input=inputs, filter=weights, strides=[1, 1, 1, 1], padding=padding, dilations=[1, *rates, 1]
                 )
