@@ -120,7 +120,7 @@ def _runs(options: ReportOptions, stack: contextlib.ExitStack) -> list[content.R
             split = found.evaluations[-1].split
             shown = f'show split {split}' if split else 'are from files that name no split'
             files_of_others = f'{names.counted(found.others, "metrics file")} of other splits or scales'
-            notes.append(f'The curves {shown}; {files_of_others} {"exists" if found.others == 1 else "exist"}.')
+            notes.append(f'The curves {shown}; {files_of_others} {names.agreeing(found.others, "exist")}.')
         prepared.append((found, task, notes))
     inference.require_same_splits([task for _, task, _ in prepared if task is not None])
     runs = []

@@ -156,7 +156,7 @@ def warn_if_unused(path: str, field: str) -> None:
     """Warns if the checkpoint at `path` holds averages, which the program does not use without the option `field`."""
     if held_by(path):
         logging.warning(
-            "'%s' holds moving averages of the weights (EMA), too. They are not used; %s uses them.",
+            "'%s' also holds moving averages of the weights (EMA), which are not used. Set %s to use them.",
             path,
             option(field, True),
         )

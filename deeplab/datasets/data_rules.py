@@ -15,16 +15,6 @@ LEFT_OUT = 'leaves these images out'
 _DESCRIPTION = 'the description of the data set'
 
 
-# Verbs of the rules in plural, and in singular.
-_OF_ONE = {'are': 'is', 'fit': 'fits', 'have': 'has', 'look': 'looks', 'seem': 'seems', 'show': 'shows'}
-
-
-def agreeing(number: int, phrase: str) -> str:
-    """Returns a phrase that begins with a verb in plural as it is said of so many things: 'has' or 'have a mask'."""
-    verb, space, rest = phrase.partition(' ')
-    return f'{_OF_ONE.get(verb, verb)}{space}{rest}' if number == 1 else phrase
-
-
 @dataclasses.dataclass(frozen=True)
 class Rule:
     """A rule.

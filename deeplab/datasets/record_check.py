@@ -17,7 +17,7 @@ from absl import logging
 
 from deeplab.datasets import check_cache, example, images, orientation, segmentation_dataset, tfrecord
 from deeplab.datasets.check_cache import CheckCache, Found, Part
-from deeplab.datasets.data_rules import RULES, agreeing
+from deeplab.datasets.data_rules import RULES
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.pair_records import PairRecords
 from deeplab.datasets.record_index import Records
@@ -343,7 +343,7 @@ def _message(dataset: SegmentationDataset, found: Found, total: int, allowed: Ma
         if kind == 'ids':
             fix = _fix_of_ids(allowed.advice(found.all_counts))
         more = f'; and {len(cases) - _SHOWN} more' if len(cases) > _SHOWN else ''
-        said = agreeing(len(cases), rule.what.format(**values))
+        said = names.agreeing(len(cases), rule.what.format(**values))
         shown = f'{"; ".join(cases[:_SHOWN])}{more}'
         parts.append(f"{len(cases)} of {total} records of split '{dataset.split}' {said}: {shown}. {fix}")
     return ' '.join(parts)

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from deeplab.datasets.data_rules import agreeing
 from deeplab.diagnosis import appearance
 from deeplab.diagnosis.edges import Agreement
 from deeplab.diagnosis.facts import Case, Look, Measured
 from deeplab.diagnosis.findings import Data, Finding
-from deeplab.utils.names import counted
+from deeplab.utils.names import agreeing, counted
 
 # A split is moved if the mean agreement of its images grows so much, and so surely, by a shift of so many steps.
 _FEWEST_IMAGES = 4

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from deeplab.datasets.data_rules import RULES, agreeing
+from deeplab.datasets.data_rules import RULES
 from deeplab.diagnosis.facts import KEPT
 from deeplab.diagnosis.findings import Data, Finding
-from deeplab.utils.names import counted
+from deeplab.utils.names import agreeing, counted
 from deeplab.wording import option
 
 _BY_LABEL_RULES = ('ids',)  # which look at all masks of a split together

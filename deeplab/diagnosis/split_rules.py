@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from deeplab.datasets.data_rules import agreeing
 from deeplab.diagnosis.facts import Case, Look
 from deeplab.diagnosis.findings import Data, Finding, build_again
 from deeplab.utils import crop_sizes
-from deeplab.utils.names import counted
+from deeplab.utils.names import agreeing, counted
 
 _SIMILAR = 0.97  # correlation of the gradients of two thumbnails
 _BLOCK = 2048

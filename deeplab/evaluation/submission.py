@@ -149,7 +149,7 @@ class Submission:
         missing = len(self._sizes) - len(found)
         return [
             *(
-                [f'{missing} of {names.counted(len(self._sizes), "image")} {"is" if missing == 1 else "are"} missing']
+                [f'{missing} of {names.counted(len(self._sizes), "image")} {names.agreeing(missing, "are missing")}']
                 if missing
                 else []
             ),

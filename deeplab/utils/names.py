@@ -14,6 +14,16 @@ LONGEST_FILE_NAME = 230
 
 _IMAGE_SUFFIXES = ('.jpg', '.jpeg', '.png', '.npy')
 _ELLIPSIS = '[...]'
+# Verbs in plural, and in singular.
+_OF_ONE = {
+    'are': 'is',
+    'exist': 'exists',
+    'fit': 'fits',
+    'have': 'has',
+    'look': 'looks',
+    'seem': 'seems',
+    'show': 'shows',
+}
 # Characters that move the cursor, color a terminal or change the direction of text; and surrogates.
 _CONTROLS = re.compile('[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]')
 
@@ -79,3 +89,9 @@ def _start(parts: list[str], longest: int) -> list[str]:
 def counted(number: int, noun: str) -> str:
     """Returns a number of things: '1 image' or '2 images'; `noun` is in singular."""
     return f'{number:,} {noun}' if number == 1 else f'{number:,} {noun}s'
+
+
+def agreeing(number: int, phrase: str) -> str:
+    """Returns a phrase that begins with a verb in plural as it is said of so many things: 'has' or 'have a mask'."""
+    verb, space, rest = phrase.partition(' ')
+    return f'{_OF_ONE.get(verb, verb)}{space}{rest}' if number == 1 else phrase
