@@ -130,8 +130,8 @@ class LossOptions:
             self.upsample_logits or self.region_loss_stride == 1,
             'LossOptions.region_loss_stride',
             self.region_loss_stride,
-            f'with {option("LossOptions.upsample_logits", False)} region losses use the pixels of the logits, which are '
-            'few. Omit one of the two',
+            f'{option("LossOptions.upsample_logits", False)} computes losses from the few pixels of the logits. Omit '
+            'one of the two',
         )
         self._require_terms()
 
