@@ -29,10 +29,12 @@ def _parse(document: Document) -> AnnotationSet:
     """Reads a file.
 
     Whole coordinates are corners of pixels. Annotations cover each other in the order of the list, except that crowd
-    regions lie beneath all others, whose outlines are more exact.
+    regions lie beneath all others, whose outlines are more exact. CVAT marks every mask as a crowd: its masks are as
+    exact as its polygons, and keep their place.
 
     Source: cocodataset.org, "Data format"; the order is that of cocoSegmentationToSegmentationMap in the COCO toolbox
-      for stuff (cocostuffapi), which draws annotations as they are listed.
+      for stuff (cocostuffapi), which draws annotations as they are listed; for the masks of CVAT the exporter of COCO
+      in its package datumaro, where is_crowd means a mask.
     """
     content = document.content
     categories = _categories(content)
@@ -53,12 +55,17 @@ def _parse(document: Document) -> AnnotationSet:
             if geometry is None:
                 left_out['box or keypoints without an outline'] += 1
                 continue
-            order = _BENEATH if annotation.get('iscrowd') else 0
+            order = _BENEATH if _is_crowd(annotation) else 0
             shapes[image_id].append(Shape(categories[category], geometry, order))
     if not shapes and left_out:
         raise DataError('its annotations are boxes or keypoints without an outline; export them with segmentation')
     images = [_image(image, document, sizes[image['id']], shapes[image['id']]) for image in content['images']]
     return AnnotationSet(NAME, images, _labels(content, categories, shapes), left_out)
+
+
+def _is_crowd(annotation: Mapping[str, Any]) -> bool:
+    """Returns whether a region is one of many objects, and not a mask of CVAT, which notes what is occluded."""
+    return bool(annotation.get('iscrowd')) and 'occluded' not in (annotation.get('attributes') or ())
 
 
 def _categories(content: Mapping[str, Any]) -> dict[Any, str]:

@@ -105,6 +105,9 @@ def _geometry(instance: Mapping[str, Any]) -> Geometry | None:
         ring = reading.points(instance['points'])
         holes = tuple(reading.points(hole) for hole in instance.get('exclude') or ())
         return Polygon((ring,), holes) if reading.has_area(ring) else None
+    if kind == 'rbbox':
+        corners = [[reading.number(instance['points'][f'{axis}{corner}']) for axis in 'xy'] for corner in range(1, 5)]
+        return Polygon((reading.points(corners),))
     if kind == 'bbox':
         left, right = sorted(reading.number(instance['points'][key]) for key in ('x1', 'x2'))
         top, bottom = sorted(reading.number(instance['points'][key]) for key in ('y1', 'y2'))

@@ -268,10 +268,14 @@ def roboflow(root):
 
 
 def cvat_coco(root):
-    """COCO 1.0 of CVAT: annotations/instances_SUBSET.json and images/SUBSET/."""
+    """COCO 1.0 of CVAT: annotations/instances_SUBSET.json and images/SUBSET/; every mask is marked as a crowd."""
     categories = [{'id': place, 'name': name, 'supercategory': ''} for place, name in enumerate(COLORS, start=1)]
     for split, numbers in (('train', (0, 1)), ('val', (2,))):
-        put(root / 'annotations' / f'instances_{split}.json', _coco(numbers, categories))
+        content = _coco(numbers, categories)
+        for annotation in content['annotations']:
+            annotation['iscrowd'] = int(isinstance(annotation['segmentation'], dict))
+            annotation['attributes'] = {'occluded': False}
+        put(root / 'annotations' / f'instances_{split}.json', content)
         for number in numbers:
             put(root / 'images' / split / f'{NAMES[number]}.png', image(number))
     return {'annotations': str(root / 'annotations')}
@@ -336,9 +340,14 @@ def superannotate_vectors(root):
     _superannotate_classes(root)
     for number, name in enumerate(NAMES):
         left, top, right, bottom = car(number)
+        keys = [f'{axis}{corner}' for corner in range(1, 5) for axis in 'xy']
+        of_car = [
+            {'type': 'bbox', 'points': {'x1': left, 'x2': right, 'y1': top, 'y2': bottom}},
+            {'type': 'rbbox', 'points': dict(zip(keys, flat(corners(car(number))), strict=True))},
+        ][number % 2]
         instances = [
             {'type': 'polygon', 'className': 'road', 'points': flat(corners(ROAD)), 'exclude': []},
-            {'type': 'bbox', 'className': 'car', 'points': {'x1': left, 'x2': right, 'y1': top, 'y2': bottom}},
+            {**of_car, 'className': 'car'},
             {'type': 'polyline', 'className': 'road', 'points': [0, 0, 4, 4]},
         ]
         put(root / f'{name}.png.json', {'metadata': _superannotate_metadata(number), 'instances': instances})
