@@ -26,6 +26,7 @@ from deeplab.options import (
     FetchOptions,
 )
 from deeplab.utils import names
+from deeplab.wording import option
 from deeplab.zoo import cache, catalog, data_sets, fetching
 
 
@@ -48,7 +49,7 @@ def run(options: DownloadOptions) -> Result:
     """Downloads a published checkpoint, or a data set and builds its records; or lists all.
 
     Raises:
-      OptionError: there is no such preset or data set.
+      OptionError: there is no such preset or data set, or a checkpoint is given a folder for records.
       DownloadError: it cannot be downloaded, or is not what was noted at the first download.
       OutputError: the cache folder cannot be written.
     """
@@ -60,6 +61,11 @@ def run(options: DownloadOptions) -> Result:
         place = fetching.place_of(options.name, options.fetch)
     except OptionError as error:
         raise OptionError(f'{error} Data sets: {", ".join(data_sets.all_data_sets())}.') from None
+    if options.output_dir is not None:
+        raise OptionError(
+            f'{option("DownloadOptions.output_dir", options.output_dir)} is for the records of a data set, and '
+            f'{options.name} is a checkpoint. Set {option("FetchOptions.cache_dir")} instead.'
+        )
     if options.dry_run:
         return Result(_plan(place))
     found = fetching.obtain(options.name, options.fetch)

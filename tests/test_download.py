@@ -46,9 +46,13 @@ def test_a_download_on_the_command_line(tmp_path, monkeypatch, capsys):
     assert f'Downloading {address}/{PRESET.archive} (23 MB)' in first.err
 
 
-@pytest.mark.parametrize(('words', 'status'), [(['no_such'], 1), (['--mirror=ftp://host', NAME], 1), (['a', 'b'], 2)])
+@pytest.mark.parametrize(
+    ('words', 'status'),
+    [(['no_such'], 1), (['--mirror=ftp://host', NAME], 1), (['a', 'b'], 2), ([NAME, '--output_dir=here'], 1)],
+)
 def test_errors(words, status, capsys, tmp_path):
     assert cli.main(['download', *words, f'--cache_dir={tmp_path}']) == status
     error = capsys.readouterr().err
     assert error.startswith('deeplab download: error: ')
     assert words != ['no_such'] or 'voc2012, ade20k' in error
+    assert '--output_dir=here' not in words or ('--output_dir=here' in error and '--cache_dir' in error)
