@@ -99,8 +99,9 @@ class CheckCache:
         descriptor = dataset.descriptor
         settings = [_VERSION, *arguments, descriptor.image_channels, descriptor.image_bits]
         self._signatures = dataset.signatures()
-        if dataset.items:  # the bytes that records are made of depend on the colors
-            settings.append(descriptor.palette.tolist())
+        # The bytes that records are made of depend on how masks are converted, as by the colors of a palette or a file.
+        sources = {id(item.source): item.source for item in dataset.items if item.source is not None}
+        settings += sorted(source.key for source in sources.values())
         self._part_keys = [_key([settings, signature]) for signature in self._signatures]
         self.key = _key(self._part_keys)
         self._name = f'record_check-{dataset.split}-{_key([settings, storage.absolute(dataset.directory)])[:12]}.npz'

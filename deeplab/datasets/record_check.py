@@ -339,9 +339,9 @@ def _message(dataset: SegmentationDataset, found: Found, total: int, allowed: Ma
         cases = [text for wrong, text in found.wrong if wrong == kind]
         if not cases:
             continue
-        fix = rule.fix_text(in_records=True, description=_description())
+        fix = rule.fix_text(in_records=not dataset.items, description=_description())
         if kind == 'ids':
-            fix = _fix_of_ids(allowed.advice(found.all_counts))
+            fix = _fix_of_ids(allowed.advice(found.all_counts), in_records=not dataset.items)
         more = f'; and {len(cases) - _SHOWN} more' if len(cases) > _SHOWN else ''
         said = names.agreeing(len(cases), rule.what.format(**values))
         shown = f'{"; ".join(cases[:_SHOWN])}{more}'
@@ -349,13 +349,14 @@ def _message(dataset: SegmentationDataset, found: Found, total: int, allowed: Ma
     return ' '.join(parts)
 
 
-def _fix_of_ids(pattern: str | None) -> str:
+def _fix_of_ids(pattern: str | None, in_records: bool) -> str:
     """Returns the fix for ids outside the classes; `pattern` is the advice of `MaskIds`."""
     if pattern is None:
         return f'Set num_classes or ignore_label in {_description()}, or fix the masks.'
+    again = '; then build the records again' if in_records else ''
     return (
-        f'Fix the masks, {pattern}; then build the records again. Only if all these ids are intended, set num_classes '
-        f'or ignore_label in {_description()}.'
+        f'Fix the masks, {pattern}{again}. Only if all these ids are intended, set num_classes or ignore_label in '
+        f'{_description()}.'
     )
 
 

@@ -108,6 +108,29 @@ def test_only_changed_files_are_checked_again_and_their_sums_are_kept(tmp_path, 
     np.testing.assert_array_equal(changed.records, first.records)
 
 
+def test_masks_are_checked_again_if_the_table_of_their_colors_changes(tmp_path):
+    (tmp_path / 'colors.txt').write_text('0 0 0 a\n128 64 0 b\n0 255 0 c\n')
+    for name in ('a', 'b'):
+        for folder, content in (('images', files.pixels()), ('masks', np.array(PALETTE, np.uint8)[files.ids()])):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            (tmp_path / folder / f'{name}.png').write_bytes(files.png(content))
+    facts = {'num_classes': 3, 'images': 'images', 'masks': 'masks', 'colors': 'colors.txt', 'val_fraction': 0}
+    path = tmp_path / 'dataset.json'
+    path.write_text(json.dumps(facts))
+
+    def pixels():
+        dataset = segmentation_dataset.get_dataset(str(path), 'train', str(tmp_path))
+        return record_check.check(dataset, 3, 255, cache_dir=str(tmp_path / 'log')).class_pixels.tolist()
+
+    first = pixels()
+    (tmp_path / 'colors.txt').write_text('0 255 0 a\n128 64 0 b\n0 0 0 c\n')
+    assert pixels() == first[::-1] != first
+    (tmp_path / 'colors.txt').write_text('1 0 0 0 a\n2 128 64 0 b\n3 0 255 0 c\n')
+    with pytest.raises(DataError, match='id 3 on .*subtract 1') as caught:
+        pixels()
+    assert 'records again' not in str(caught.value)  # there are none
+
+
 def test_what_the_description_says_decides(tmp_path):
     path = write(tmp_path / 'data')
     files.write_split(tmp_path / 'data', 'train', [[files.record()]])
