@@ -5,12 +5,15 @@ Libraries know fields, not flags. A message refers to an option by its class and
     f'{option("ModelOptions.crop_size", (5, 7))} is too small'
 
 which reads `--train_crop_size=5,7 is too small` while a program of the command line runs (see `flag_names`) and
-`crop_size=(5, 7) is too small` in Python. tests/test_wording.py checks that these names are fields.
+`crop_size=(5, 7) is too small` in Python. Options that a file sets are named by its keys (see `file_keys`).
+tests/test_wording.py checks that these names are fields.
 """
 
 from __future__ import annotations
 
 import contextlib
+import contextvars
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,6 +22,8 @@ _UNSET: Any = object()
 # Flags by 'Class.field' while a program of the command line runs; None in Python. It is not a context variable, because
 # the threads of the program need it, too.
 _flags: Mapping[str, str] | None = None
+# Keys of a file by 'Class.field' while its values are the options.
+_keys: contextvars.ContextVar[Mapping[str, str] | None] = contextvars.ContextVar('keys', default=None)
 
 
 def option(field: str, value: Any = _UNSET) -> str:
@@ -30,8 +35,12 @@ def option(field: str, value: Any = _UNSET) -> str:
 
     Returns:
       The flag, such as '--train_crop_size=513,513', if a program of the command line runs and the field has a flag;
-      otherwise the field, such as 'crop_size=(513, 513)'. Without a value '--train_crop_size' or 'crop_size'.
+      otherwise the field, such as 'crop_size=(513, 513)'. Without a value '--train_crop_size' or 'crop_size'. Within
+      `file_keys` the key of a field that has one, in quotes, such as "'seed: 3'".
     """
+    key = (_keys.get() or {}).get(field)
+    if key is not None:
+        return f"'{key}'" if value is _UNSET else f"'{key}: {json.dumps(value)}'"
     flag = (_flags or {}).get(field)
     if flag is None:
         name = field.rpartition('.')[2]
@@ -57,6 +66,20 @@ def flag_names(flags: Mapping[str, str]) -> Iterator[None]:
         yield
     finally:
         _flags = before
+
+
+@contextlib.contextmanager
+def file_keys(keys: Mapping[str, str]) -> Iterator[None]:
+    """Makes messages of this thread name options by the keys of the file that sets them within the `with` block.
+
+    Args:
+      keys: keys by 'Class.field'.
+    """
+    token = _keys.set(keys)
+    try:
+        yield
+    finally:
+        _keys.reset(token)
 
 
 def current_flag_names() -> Mapping[str, str] | None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from deeplab import wording
 from deeplab.datasets import color_tables, description_file, file_pairs, folder_splits, pairs
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.errors import DataError, OptionError
@@ -18,6 +19,7 @@ _FIELDS = {
     'val_fraction': 'val_fraction', 'group_pattern': 'group_pattern', 'seed': 'seed',
     'allow_unmatched': 'allow_unmatched', 'colors': 'colors',
 }  # fmt: skip
+_KEYS = {f'BuildFolderOptions.{field}': key for key, field in _FIELDS.items()}  # for messages
 _PATHS = ('images', 'masks', 'lists', 'colors')
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     'val_fraction': ((int, float), 'a number'),
@@ -77,7 +79,8 @@ def of_description(path: str) -> FolderSource | None:
     folder = os.path.dirname(path)
     values = {_FIELDS[key]: _value(path, folder, key, content[key]) for key in _FIELDS if content.get(key) is not None}
     try:
-        return FolderSource(path, BuildFolderOptions(**values))
+        with wording.file_keys(_KEYS):
+            return FolderSource(path, BuildFolderOptions(**values))
     except OptionError as error:
         raise OptionError(f'{path}: {error}') from None
 
@@ -103,7 +106,11 @@ def items(source: FolderSource, dataset: descriptor_lib.DatasetDescriptor) -> di
         table: color_tables.ColorTable | None = color_tables.load(options.colors, dataset.ignore_label)
     else:
         table = color_tables.of_palette(dataset.palette[: dataset.num_classes])
-    return find(options, table)
+    try:
+        with wording.file_keys(_KEYS):
+            return find(options, table)
+    except DataError as error:
+        raise DataError(f'{source.description}: {error}') from None
 
 
 def find(options: BuildFolderOptions, table: color_tables.ColorTable | None) -> dict[str, list[pairs.Item]]:

@@ -6,6 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 
+from deeplab import wording
 from deeplab.datasets import (
     build_folder_data,
     description_file,
@@ -150,8 +151,9 @@ def test_what_the_description_says_decides(tmp_path):
         ({'masks': None}, ["'images' needs 'masks'"]),
         ({'seed': 'one'}, ["'seed' is 'one'", 'whole number']),
         ({'val_fraction': True}, ["'val_fraction' is True", 'a number']),
-        ({'val_fraction': 2}, ['val_fraction=2', 'less than 1']),
-        ({'mask_suffix': '_m'}, ['no mask (*_m.png)']),
+        ({'val_fraction': 2}, ["dataset.json: 'val_fraction: 2'", 'less than 1']),
+        ({'lists': 'gt'}, ["/gt\"' and 'val_fraction: 0.3' both"]),
+        ({'mask_suffix': '_m'}, ['dataset.json: There is no mask (*_m.png)', "Set 'mask_suffix'"]),
         ({'val_fraction': 0}, ["no split 'val'", 'Splits there: train']),
     ],
 )
@@ -164,6 +166,14 @@ def test_wrong_values_are_named(tmp_path, more, parts):
         segmentation_dataset.get_dataset(path, 'val', str(tmp_path / 'data'))
     for part in parts:
         assert part in str(caught.value)
+
+
+def test_messages_name_the_keys_of_the_description_rather_than_flags_of_the_builder(tmp_path):
+    path = write(tmp_path / 'data')
+    (tmp_path / 'data/gt/00.png').unlink()
+    with wording.flag_names({'BuildFolderOptions.allow_unmatched': 'allow_unmatched'}):
+        with pytest.raises(DataError, match=r"dataset\.json: 1 of 28 images have no .* 'allow_unmatched: true'"):
+            segmentation_dataset.get_dataset(path, 'val', str(tmp_path / 'data'))
 
 
 def test_a_file_that_is_missing_later_is_named(tmp_path):
