@@ -123,9 +123,19 @@ def _by_lists(stems: Sequence[str], folder: str) -> dict[str, list[str]]:
             f'{folders.summary(folder)}'
         )
     search = _Search(stems)
+    others = [path for path in paths if known(path.stem) is None and not _names_an_image(path, search)]
+    if len(others) < len(paths):  # else the error of the first one says what is wrong
+        for path in others:
+            logging.warning("'%s' is left out: none of its lines is the name of an image with a mask.", path)
+        paths = [path for path in paths if path not in others]
     found = {path.stem: _read_list(path, search) for path in paths}
     _warn_of_shared(found)
     return found
+
+
+def _names_an_image(path: pathlib.Path, search: _Search) -> bool:
+    """Returns whether a text is a list of images, rather than of classes or of something else."""
+    return any(search.find(line) is not None for line in split_lists.read(path))
 
 
 class _Search:
@@ -156,7 +166,8 @@ def _read_list(path: pathlib.Path, search: _Search) -> list[str]:
     if lost:
         raise DataError(
             f"{len(lost)} of {len(lines)} names in the list '{path}' are not those of an image with a mask: "
-            f'{file_pairs.named(lost)}. If a name occurs in several folders, write the folder, too.'
+            f'{file_pairs.named(lost)}. Remove the names of images without a mask. If a name occurs in several '
+            'folders, write the folder, too.'
         )
     once = list(dict.fromkeys(stem for stem in found if stem is not None))
     if len(once) < len(lines):

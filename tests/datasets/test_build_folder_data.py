@@ -194,7 +194,7 @@ def test_frames_of_a_video_stay_together():
         by(stems, group_pattern='(')
 
 
-def test_lists_take_paths_extensions_blank_lines_and_foreign_line_ends(tmp_path):
+def test_lists_take_paths_extensions_blank_lines_and_foreign_line_ends(tmp_path, caplog):
     stems = ['city/a', 'city/b c', 'land/a', 'land/d.1', 'land/e']
     (tmp_path / 'train.txt').write_bytes(
         b'\xef\xbb\xbf# split\r\nland\\a.JPG\r\n\r\n /data/images/city/a.png \r\nb c\r\nland/a\r\n'
@@ -204,6 +204,13 @@ def test_lists_take_paths_extensions_blank_lines_and_foreign_line_ends(tmp_path)
     assert made == {'train': ['land/a', 'city/a', 'city/b c'], 'val': ['land/d.1', 'land/e']}
     (tmp_path / 'train.txt').write_text('a\nnone\nd.1\n')
     with pytest.raises(DataError, match=r'2 of 3 names in the list .*train\.txt.*: a, none\. '):
+        by(stems, list_folder=str(tmp_path))
+    (tmp_path / 'train.txt').write_text('land/a\n')
+    (tmp_path / 'classes.txt').write_text('road\nsky\n')
+    assert set(by(stems, list_folder=str(tmp_path))) == {'train', 'val'}
+    assert "classes.txt' is left out" in caplog.text
+    (tmp_path / 'val.TXT').write_text('land/z\n')  # is certainly meant as a list
+    with pytest.raises(DataError, match=r'1 of 1 names in the list .*val\.TXT'):
         by(stems, list_folder=str(tmp_path))
     with pytest.raises(OptionError, match=r'list_folder=.* and val_fraction=0\.1 both'):
         by(stems, list_folder=str(tmp_path), val_fraction=0.1)
