@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image
 
 from deeplab.datasets import images, orientation
+from deeplab.datasets.color_tables import ColorTable
 from deeplab.diagnosis import edges
 from deeplab.diagnosis.repair_plan import Plan
 from deeplab.diagnosis.sample_facts import FLAT, gray_picture, other_format
@@ -53,7 +54,9 @@ def repair(sample: Sample, plan: Plan) -> Repaired:
         mask = _resized(mask, ids_header, header, done)
     elif header.orientation != ids_header.orientation:
         image, mask = _upright(image, mask, header, ids_header, decision, done)
-    mask = _with_ids(mask, plan, done)
+    # The pattern of wrong ids is that of masks without colors.
+    has_table = plan.table is not None and 'color_mask' in done
+    mask = _with_ids(mask, dataclasses.replace(plan, ids={}) if has_table else plan, done)
     _require_content(image, mask, plan)
     return Repaired(image, mask, done)
 
@@ -102,9 +105,12 @@ def _mask(sample: Sample, plan: Plan, done: list[str]) -> bytes:
         mask = images.read_mask(content)
     except DataError as error:
         raise LeftOutError('corrupt', f'the mask: {error}') from None
-    if mask.channels > 1 or (mask.is_palette and plan.table is not None and plan.table.with_palettes):
-        done.append('color_mask' if mask.channels > 1 else 'palette')
+    if mask.channels > 1:
+        done.append('color_mask')
         return _without_colors(content, plan)
+    if mask.is_palette and plan.table is not None and plan.table.with_palettes:
+        done.append('color_mask')
+        return _of_colors(content, plan.table)
     try:
         gray = images.mask_as_gray_png(content, mask.orientation if mask.is_palette or mask.counts is None else 1, mask)
     except DataError as error:
@@ -131,6 +137,14 @@ def _without_colors(content: bytes, plan: Plan) -> bytes:
     if not all(np.array_equal(colors[0], band) for band in colors):
         raise LeftOutError('color_mask', 'the meaning of the colors of the mask is unknown')
     return images.encode_png(colors[0])
+
+
+def _of_colors(content: bytes, table: ColorTable) -> bytes:
+    """Returns the ids of a mask with a palette whose colors are in a table."""
+    try:
+        return table.as_ids(content)
+    except DataError as error:
+        raise LeftOutError('color_mask', f'the mask: {error}') from None
 
 
 def _resized(mask: bytes, found: images.Mask, header: images.Header, done: list[str]) -> bytes:

@@ -129,6 +129,25 @@ def test_a_copy_keeps_what_is_evaluated_on_and_changes_no_good_file(tmp_path):
         np.testing.assert_array_equal(np.asarray(image), expected)
 
 
+def test_a_copy_takes_the_colors_of_palettes_if_their_meaning_is_given(tmp_path):
+    made = zoo.Zoo()
+    made.relabel(lambda ids: np.where(ids == 255, 0, ids))
+    palette = np.zeros((256, 3), np.uint8)
+    palette[1:5] = zoo.COLORS[::-1]  # class 3 has the index 1
+
+    def of_colors(ids):
+        image = Image.fromarray(4 - ids)
+        image.putpalette(palette.ravel().tolist())
+        return zoo.encoded(image, 'PNG')
+
+    made.masks(of_colors)
+    made.files['colors.txt'] = zoo.TABLE.encode()
+    copy = tmp_path / 'copy'
+    assert not serious(run(made.write(tmp_path / 'data', 'files'), **zoo.COLOR_FIX, fix=str(copy)).remaining)
+    assert json.loads((copy / 'repairs.json').read_text())['repaired'] == {'color_mask': len(made.every())}
+    np.testing.assert_array_equal(np.asarray(Image.open(copy / 'masks/train_1.png')), made['train'][1].ids)
+
+
 def test_a_copy_rotates_nothing_where_the_edges_do_not_show_it(tmp_path):
     made = zoo.Zoo()
     noise = zoo.files.with_exif(zoo.files.jpeg(zoo.files.pixels(*zoo.SIZE)), zoo.files.exif(3))
