@@ -151,9 +151,9 @@ def examine(options: DoctorOptions) -> Data:
     num_classes = options.num_classes or (None if described is None else described.num_classes)
     allowed = None if num_classes is None else MaskIds(num_classes, ignore_label)
     kind = (3, 8) if described is None else (described.image_channels, described.image_bits)
-    expected = Expected(ignore_label, options.output_stride, allowed, *kind)
+    expected = Expected(ignore_label, options.output_stride, allowed, *kind, in_records=source.is_records)
     splits = {split.name: measure(split, expected) for split in source.splits}
-    train, evaluated = options.train_split, options.eval_split
+    train, evaluated = _chosen(options.train_split, splits), _chosen(options.eval_split, splits)
     if train not in splits and len(splits) == 1:
         train = next(iter(splits))
     if described is None or options.num_classes is not None:

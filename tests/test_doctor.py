@@ -93,7 +93,63 @@ def test_builders_take_palettes_and_rotate_so_files_are_no_fault(tmp_path):
     data = _clean()
     _masks(data, files.palette_png)
     data['train'][0][0] = files.with_exif(files.jpeg(files.pixels(48, 40, seed=77)), files.exif(6))
-    assert not _rules(_examine(_write(tmp_path, data, IN_FILES)), 'error', 'warning')
+    result = _examine(_write(tmp_path, data, IN_FILES))
+    assert not _rules(result, 'error', 'warning')
+    assert 'Split train: 4 images in files, all 40 x 48 pixels' in result.report  # as in the records
+
+
+def _build(result, folder):
+    """Builds records by the suggested command; returns the number of images in each split."""
+    _, program, *words = shlex.split(next(line for line in result.suggestion.lines if 'build_folder' in line))
+    options = dataclasses.replace(cli.options_of(program, words), output_dir=str(folder / 'built'))
+    splits = build_folder_data.run(options)['splits']
+    return {split: facts['images'] for split, facts in splits.items()}
+
+
+def test_suggested_records_are_those_of_the_splits_in_spite_of_other_files(tmp_path):
+    folder = _write(tmp_path, _clean(), IN_FILES)
+    (folder / 'images/lost.jpg').write_bytes(files.jpeg(files.pixels(*SIZE)))
+    (folder / 'masks/old.png').write_bytes(files.png(_mask()))
+    (folder / 'dataset.json').write_text(json.dumps({'num_classes': 3, 'class_names': ['a', 'b', 'c']}))
+    result = _examine(folder, num_classes=None)
+    assert _rules(result, 'error', 'warning', 'note') == {'unused_masks'}
+    assert _build(result, tmp_path) == SPLITS
+    assert descriptor.load(str(tmp_path / 'built/dataset.yaml')).class_names == ('a', 'b', 'c')
+    for line in result.suggestion.lines[-2:]:
+        assert '--dataset=' not in line
+
+
+def test_suggested_names_of_splits_are_those_that_the_builder_gives(tmp_path):
+    for number, name in enumerate(('training/a', 'training/b', 'valid/a', 'testing/a')):
+        for kind, content in (
+            ('images', files.jpeg(files.pixels(*SIZE, seed=number))),
+            ('masks', files.png(_mask())),
+        ):
+            path = tmp_path / kind / f'{name}.{"jpg" if kind == "images" else "png"}'
+            if kind == 'images' or not name.startswith('test'):  # a test split without masks
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+    result = _examine(tmp_path)
+    assert not _rules(result, 'error', 'warning')
+    assert _build(result, tmp_path) == {'train': 2, 'val': 1}
+    *_, train, evaluate = result.suggestion.lines
+    assert '--train_split=train ' in train and '--eval_split=val ' in evaluate
+    (tmp_path / 'masks/extra').mkdir()
+    (tmp_path / 'images/extra').mkdir()  # a split whose name the builder does not know: lists of a copy keep it
+    for folder, extension in (('images', 'jpg'), ('masks', 'png')):
+        content = (tmp_path / folder / f'training/a.{extension}').read_bytes()
+        (tmp_path / folder / f'extra/c.{extension}').write_bytes(content)
+    copy, build, *_, train, _ = _examine(tmp_path).suggestion.lines
+    assert '--fix=' in copy and '_repaired/lists' in build and '--train_split=training ' in train
+
+
+def test_a_split_without_masks_that_is_not_used_is_no_fault(tmp_path):
+    data = _clean()
+    data['test'] = [[files.jpeg(files.pixels(*SIZE, seed=9)), None]]
+    folder = _write(tmp_path, data, IN_RECORDS)
+    result = _examine(folder)
+    assert 'no_mask' in _rules(result, 'note') and result.status == 0
+    assert 'no_mask' in _rules(_examine(folder, eval_split='test'), 'error')
 
 
 def test_listed_name_without_an_image(tmp_path):

@@ -24,6 +24,7 @@ class Expected:
       allowed: ids that masks may hold; None if that is not known.
       channels: channels of the images.
       bits: bits a channel, 8 or 16.
+      in_records: whether the images are those of records, whose stored pixels are used; builders turn files upright.
     """
 
     ignore_label: int
@@ -31,6 +32,7 @@ class Expected:
     allowed: MaskIds | None = None
     channels: int = 3
     bits: int = 8
+    in_records: bool = False
 
 
 class Case(NamedTuple):
@@ -89,7 +91,7 @@ class Measured:
     Attributes:
       samples: number of records, or of listed images.
       images: number of images that can be read.
-      sizes: number of images of each (height, width).
+      sizes: number of images of each (height, width), as in records.
       counts: [256] pixels of each id in masks of one channel.
       pixels_beside: [256] labeled pixels of the masks in which the id occurs.
       images_with: [256] masks in which the id occurs.

@@ -60,18 +60,20 @@ class _OfSample:
         self._sample = sample
         self._expected = expected
         self._mask_orientation = orientation.UPRIGHT
+        self._turns_image = not expected.in_records
 
     def add(self, header: images.Header) -> None:
         """Adds all facts."""
         found, sample = self._found, self._sample
         found.images += 1
-        found.sizes[header.size] += 1
         mode, small = _mode_and_small_picture(sample.image, header)
         if rule := self._kind_of_image(header, mode):
             self._note(rule, sample.name)
         if sample.other_images:
             self._note('same_name', f'{sample.name}: {", ".join(sample.other_images)}')
         ids = self._mask_ids(header)
+        size = orientation.shown_size(header.size, header.orientation) if self._turns_image else header.size
+        found.sizes[size] += 1
         gray = np.asarray(small.convert('L'))
         cells = agreement = None
         if ids is not None and ids.shape == header.size:
@@ -152,7 +154,9 @@ class _OfSample:
         turns = (header.size, header.orientation, mask.size, mask.orientation)
         name = self._sample.name
         sizes = f'{name}: image {header.height} x {header.width}, mask {mask.height} x {mask.width}'
-        if orientation.decide(*turns) is None:
+        decision = orientation.decide(*turns)
+        self._turns_image &= decision is None or decision.turn_image
+        if decision is None:
             self._note('size', sizes + orientation.explanation(*turns))
         elif header.size != mask.size:
             self._note('turned', sizes + orientation.explanation(*turns))
