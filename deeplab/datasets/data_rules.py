@@ -127,11 +127,11 @@ _OF_FILES = (
     ),
     Rule(
         'same_name',
-        WARNING,
-        'have the name of another image apart from the extension; the other one is used',
+        HARMFUL,
+        'have the name of another image apart from the extension, which build_folder_data refuses',
         'images/0012.jpg beside images/0012.png',
         'Remove or rename one of them',
-        'copies the one that is used',
+        'copies one of them: the JPEG, if there is one',
     ),
     Rule(
         'unused_masks',

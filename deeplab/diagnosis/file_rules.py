@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from deeplab.datasets.data_rules import RULES
+from deeplab.datasets.data_rules import NOTE, RULES
 from deeplab.diagnosis.facts import KEPT
 from deeplab.diagnosis.findings import Data, Finding
 from deeplab.utils.names import agreeing, counted
@@ -29,8 +29,16 @@ def check(data: Data) -> Iterator[Finding]:
                 what = f"The shards of split '{split}' are not complete."
             cases = [(split, case) for case in facts.cases[name]]
             fix = rule.fix_text(data.source.is_records, **values)
-            yield dataclasses.replace(data.found(name, split, what, fix, cases), count=count)
+            severity = NOTE if name == 'no_mask' and _is_unlabeled(data, split) else None
+            yield dataclasses.replace(data.found(name, split, what, fix, cases, severity), count=count)
     yield from _unused(data)
+
+
+def _is_unlabeled(data: Data, split: str) -> bool:
+    """Returns whether the records of a split have no masks, as those of test splits, and nothing is to use them."""
+    facts = data.splits[split]
+    is_used = split in (data.train, data.evaluated)
+    return data.source.is_records and facts.problems['no_mask'] == facts.samples and not is_used
 
 
 def _is_declared(data: Data, name: str) -> bool:
