@@ -20,11 +20,12 @@ import json
 import math
 import os
 import tempfile
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
-from deeplab.datasets import description_file
+from deeplab.datasets import description_file, folder_splits
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.data_rules import SEVERITIES
 from deeplab.datasets.descriptor import DatasetDescriptor
@@ -162,6 +163,12 @@ def examine(options: DoctorOptions) -> Data:
         described = DatasetDescriptor(options.data, classes, ignore_label)
     described = dataclasses.replace(described, ignore_label=ignore_label)
     return Data(described, num_classes is None, splits, train, evaluated, source, options.output_stride)
+
+
+def _chosen(wanted: str, splits: Collection[str]) -> str:
+    """Returns the split that an option names: if there is none, the only one of a similar name, such as train_fine."""
+    similar = [name for name in splits if folder_splits.known(name) == wanted or name.startswith(f'{wanted}_')]
+    return similar[0] if wanted not in splits and len(similar) == 1 else wanted
 
 
 def _largest_class(counts: np.ndarray, ignore_label: int) -> int:

@@ -5,6 +5,7 @@ diagnosis/sample_facts.py, diagnosis/mask_pixels.py, diagnosis/findings.py, diag
 diagnosis/label_rules.py, diagnosis/split_rules.py, diagnosis/suggestion.py and options/doctor.py.
 """
 
+import dataclasses
 import json
 import shlex
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from deeplab import cli, doctor
-from deeplab.datasets import example
+from deeplab.datasets import build_folder_data, descriptor, example
 from deeplab.diagnosis import mask_pixels, suggestion
 from deeplab.errors import DataError, OptionError
 from deeplab.options import DoctorOptions
@@ -251,6 +252,7 @@ def test_folders_that_are_no_splits(tmp_path):
     (tmp_path / 'train.txt').write_text('images/ulm/a.jpg masks/ulm/a.png\nbonn/a\n')
     (tmp_path / 'val.txt').write_text('./ulm/b.jpg\n')
     (tmp_path / 'classes.txt').write_text('road\nsky\n')
+    assert _build(_examine(tmp_path), tmp_path) == {'train': 2, 'val': 1}
     result = _examine(tmp_path, fix=str(tmp_path / 'copy'))
     assert 'Split train: 2 images' in result.report and 'Split val: 1 image ' in result.report
     assert not result.findings

@@ -103,15 +103,15 @@ DOCTOR = Group(
         linked(
             'dataset',
             'DoctorOptions.dataset',
-            'The data set, as for train: its classes, their names and its ignore label. Not set: the ids in the masks '
-            'are taken as the classes.',
+            'The data set, as for train: its classes, their names and its ignore label. Not set: the description '
+            'beside the data; without one, the ids in the masks are taken as the classes.',
             is_path=True,
         ),
-        linked('num_classes', 'DoctorOptions.num_classes', 'Number of classes; overrides --dataset.'),
+        linked('num_classes', 'DoctorOptions.num_classes', 'Number of classes; overrides that of the data set.'),
         linked(
             'ignore_label',
             'DoctorOptions.ignore_label',
-            'Id of the pixels that are excluded; overrides --dataset. Not set: that of --dataset, or 255.',
+            'Id of the pixels that are excluded. Not set: that of the data set, or 255.',
         ),
         linked('train_split', 'DoctorOptions.train_split', 'The split to train on.'),
         linked('eval_split', 'DoctorOptions.eval_split', 'The split to evaluate on.'),

@@ -84,6 +84,7 @@ class Source:
       is_described: whether a description names the folders, so that programs read them without records.
       unused_masks: names of masks without an image.
       unlisted: names of images with masks that are in no list.
+      has_unmatched: whether files without a partner are in no split, so that builders need `allow_unmatched`.
     """
 
     splits: Sequence[Split]
@@ -94,6 +95,7 @@ class Source:
     is_described: bool = False
     unused_masks: tuple[str, ...] = ()
     unlisted: tuple[str, ...] = ()
+    has_unmatched: bool = False
 
 
 def open_source(options: DoctorOptions) -> Source:
@@ -190,9 +192,21 @@ def _from_files(options: DoctorOptions, images: pathlib.Path, masks: pathlib.Pat
     other = _folders_in(masks)
     both = [name for name in inner if name in other]
     if any(name in _SPLIT_FOLDERS for name in both):
-        splits = [_Files(name, _stems(inner[name]), inner[name], other[name]) for name in both]
-        return Source(splits, False, str(images), str(masks))
+        return _of_split_folders(images, masks, {name: (inner[name], other[name]) for name in both})
     return _of_files([_Files(WHOLE, _stems(images), images, masks)], images, masks)
+
+
+def _of_split_folders(
+    images: pathlib.Path, masks: pathlib.Path, inner: dict[str, tuple[pathlib.Path, pathlib.Path]]
+) -> Source:
+    """Returns the splits of folders of equal names in one folder of images and one of masks."""
+    splits = [_Files(name, _stems(pair[0]), *pair) for name, pair in inner.items()]
+    unused = sorted(f'{split.name}/{name}' for split in splits for name in split.unused_masks())
+    in_splits = {folder for pair in inner.values() for folder in pair}
+    others = (path for folder in (images, masks) for path in folder.iterdir() if path not in in_splits)
+    has_others = any(_by_stem(path, (*_MASK_SUFFIXES, '.npy')) for path in others if path.is_dir())
+    shown = tuple(map(names.shown, unused))
+    return Source(splits, False, str(images), str(masks), unused_masks=shown, has_unmatched=has_others or bool(unused))
 
 
 def _of_files(
@@ -206,9 +220,11 @@ def _of_files(
     stems = _stems(images)
     found = pairing.partners(stems, _by_stem(masks, _MASK_SUFFIXES))
     unused = set(_by_stem(masks, _MASK_SUFFIXES)) - set(found.values())
-    unlisted = [] if listed is None else [stem for stem in found if stem not in listed]
+    outside = [] if listed is None else [stem for stem in stems if stem not in listed]
+    unlisted = [stem for stem in outside if stem in found]
     shown = [tuple(map(names.shown, sorted(group))) for group in (unused, unlisted)]
-    return Source(splits, False, str(images), str(masks), list_folder, False, *shown)
+    has_unmatched = bool(unused) or len(unlisted) < len(outside)
+    return Source(splits, False, str(images), str(masks), list_folder, False, shown[0], shown[1], has_unmatched)
 
 
 def _listed(path: pathlib.Path, known: Collection[str]) -> list[str]:
@@ -305,6 +321,10 @@ class _Files:
 
     def __len__(self) -> int:
         return len(self._stems)
+
+    def unused_masks(self) -> set[str]:
+        """Returns the names of the masks in the folder that are those of no image."""
+        return self._masks.keys() - self._partners.values()
 
     def read(self, number: int) -> Sample:
         """Returns an image with its mask."""

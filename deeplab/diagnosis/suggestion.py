@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
-from deeplab.datasets import description_file
+from deeplab.datasets import description_file, folder_splits
 from deeplab.diagnosis import sources
 from deeplab.diagnosis.findings import Data
 from deeplab.diagnosis.label_rules import label_weights
@@ -56,6 +58,18 @@ class Suggestion:
     lines: tuple[str, ...]
 
 
+class _Building(NamedTuple):
+    """How records of files are built.
+
+    Attributes:
+      lines: the commands; none if programs read the data set as it is.
+      splits: name of each split in the records by its name in the data set.
+    """
+
+    lines: list[str]
+    splits: Mapping[str, str]
+
+
 def suggest(data: Data, options: DoctorOptions, dataset: str | None, is_uneven: bool) -> Suggestion | None:
     """Returns what suits the data set; None without an image to train on.
 
@@ -81,11 +95,11 @@ def suggest(data: Data, options: DoctorOptions, dataset: str | None, is_uneven: 
     rate = float(f'{_RATE * batch / _OF_BATCH:.2g}')
     steps = int(min(max(-(-facts.images * _EPOCHS // batch), _FEWEST_STEPS), _MOST_STEPS))
     building = _building(data, options, dataset)
-    is_split_by_builder = bool(building) and data.train == sources.WHOLE
+    is_split_by_builder = bool(building.lines) and data.train == sources.WHOLE
     train = {
         **({'dataset': dataset} if dataset else {}),
-        'dataset_dir': _RECORDS if building else options.data,
-        'train_split': DoctorOptions.train_split if is_split_by_builder else data.train,
+        'dataset_dir': _RECORDS if building.lines else options.data,
+        'train_split': building.splits[data.train],
         'train_logdir': 'logs/train',
         'model_variant': 'mobilenet_v2',  # of _INITIAL, whose preset would set --dataset, too
         'tf_initial_checkpoint': f'{_CHECKPOINTS}/{catalog.get(_INITIAL).folder}',
@@ -97,11 +111,11 @@ def suggest(data: Data, options: DoctorOptions, dataset: str | None, is_uneven: 
         'training_number_of_steps': str(steps),
         'fine_tune_batch_norm': str(batch >= _FEWEST_FOR_STATISTICS).lower(),
     }
-    lines = [*building, f'deeplab download {_INITIAL} --cache_dir={_CHECKPOINTS}']
+    lines = [*building.lines, f'deeplab download {_INITIAL} --cache_dir={_CHECKPOINTS}']
     lines.append(_line('train', train) + (f' {label_weights()}' if is_uneven else ''))
     if evaluated is not None or is_split_by_builder:
         kept: dict[str, str] = {key: value for key, value in train.items() if key in ('dataset', 'dataset_dir')}
-        split = DoctorOptions.eval_split if is_split_by_builder else data.evaluated
+        split = DoctorOptions.eval_split if is_split_by_builder else building.splits[data.evaluated]
         kept |= {'eval_split': split, 'checkpoint_dir': 'logs/train', 'eval_logdir': 'logs/eval'}
         kept |= {'eval_crop_size': f'{eval_crop[0]},{eval_crop[1]}', 'max_number_of_evaluations': '1'}
         lines.append(_line('eval', kept))
@@ -115,24 +129,40 @@ def _batch_size(pixels: int, images: int, free: int | None) -> int:
     return next(fitting, 1)
 
 
-def _building(data: Data, options: DoctorOptions, dataset: str | None) -> list[str]:
-    """Returns the commands that build records of files, with the description of the data set; none if not needed."""
+def _building(data: Data, options: DoctorOptions, dataset: str | None) -> _Building:
+    """Returns the commands that build records of files, with the description of the data set."""
     source = data.source
+    unchanged = {name: name for name in data.splits}
     if source.is_records or source.is_described:
-        return []
-    lines = []
+        return _Building([], unchanged)
+    lines, splits = [], _splits_of_builder(data)
     flags = {'image_folder': source.image_folder, 'mask_folder': source.mask_folder, 'list_folder': source.list_folder}
-    if source.image_folder is None:  # each split has folders of its own, which the copy brings together
-        lines = [repair_line(options)]
+    if source.image_folder is None or splits is None:  # the copy brings folders together, and has lists
+        lines, splits = [repair_line(options)], unchanged
         flags = {f'{kind}_folder': f'{_copy(options)}/{kind}s' for kind in ('image', 'mask', 'list')}
+    elif source.has_unmatched:
+        flags['allow_unmatched'] = 'true'
     given = {name: value for name, value in flags.items() if value}
+    if dataset is None and options.num_classes is None:
+        dataset = description_file.beside(options.data)
     if dataset:
         given['dataset'] = dataset
     else:
         given['num_classes'] = str(data.descriptor.num_classes)
         if data.descriptor.ignore_label != BuilderOptions.ignore_label:
             given['ignore_label'] = str(data.descriptor.ignore_label)
-    return [*lines, _line('build_folder_data', {**given, 'output_dir': _RECORDS})]
+    return _Building([*lines, _line('build_folder_data', {**given, 'output_dir': _RECORDS})], splits)
+
+
+def _splits_of_builder(data: Data) -> dict[str, str] | None:
+    """Returns what `build_folder_data` calls each split; None if it would make other splits."""
+    if data.source.list_folder is not None:
+        return {name: name for name in data.splits}
+    if sources.WHOLE in data.splits:
+        return {sources.WHOLE: DoctorOptions.train_split}
+    found = {name: split for name in data.splits if (split := folder_splits.known(name)) is not None}
+    is_same = len(set(found.values())) == len(data.splits) and DoctorOptions.train_split in found.values()
+    return found if is_same else None
 
 
 def _copy(options: DoctorOptions) -> str:
