@@ -25,7 +25,7 @@ from deeplab.datasets.segmentation_dataset import SegmentationDataset
 from deeplab.errors import DataError
 from deeplab.options import DatasetOptions
 from deeplab.utils import child_process, crop_sizes, names, processors, storage
-from deeplab.wording import is_set_by_flag, option
+from deeplab.wording import option
 
 _CHUNK = 32  # number of records that a thread processes at a time
 _SHOWN = 3  # number of problems that a message names
@@ -155,6 +155,7 @@ def require_fit(
     crop_size: Sequence[int],
     output_stride: int = 16,
     resized: Callable[[int, int], tuple[int, int]] | None = None,
+    field: str = 'ModelOptions.crop_size',
 ) -> None:
     """Raises `DataError` if an image is larger than the crop size, because evaluation does not crop images.
 
@@ -164,6 +165,7 @@ def require_fit(
       crop_size: height and width.
       output_stride: sides of the suggested crop size are a multiple of it plus one.
       resized: function from the height and width of an image to those after resizing; None for no resizing.
+      field: option that sets the crop size, as 'Class.field'.
 
     Raises:
       DataError: The message names the image, and the smallest aligned crop size for all images.
@@ -177,9 +179,6 @@ def require_fit(
     record = int(check_result.records[first[place]])
     needed = np.maximum(seen.max(axis=0), crop_size)
     good = crop_sizes.above(needed, output_stride)
-    # Programs that train evaluate with a crop size of their own.
-    validates = is_set_by_flag('ValidationOptions.crop_size')
-    field = 'ValidationOptions.crop_size' if validates else 'ModelOptions.crop_size'
     raise DataError(
         f"Image '{names.shown(example.parse(index.read(record)).image_name)}' ({index.name_of(record)}) is "
         f'{seen[place][0]} x {seen[place][1]} pixels (height x width), larger than '

@@ -72,6 +72,7 @@ def open_split(
     needs_labels: bool,
     cache_dir: str | None,
     chooses_crop: bool = False,
+    crop_field: str = 'ModelOptions.crop_size',
 ) -> Split:
     """Opens a split and checks it before anything is computed from it.
 
@@ -82,6 +83,7 @@ def open_split(
       needs_labels: whether each image must have a mask.
       cache_dir: folder that caches the check result of the records; None for no cache.
       chooses_crop: whether a crop size that is not set becomes the smallest aligned one into which every image fits.
+      crop_field: option that sets the crop size, as 'Class.field'.
 
     Raises:
       OptionError: There is no such network, or it has another number of classes than the data set, or no crop size.
@@ -98,10 +100,10 @@ def open_split(
     require_channels(network, descriptor)
     crop_size = network.crop_size
     if crop_size is not None:
-        warn_of_crop_size(crop_size, network.output_stride)
+        warn_of_crop_size(crop_size, network.output_stride, crop_field)
     elif not chooses_crop:
-        field = 'ModelOptions.crop_size'
-        raise OptionError(f'{option(field)} is not set. Give height and width, such as {option(field, (513, 513))}.')
+        example = option(crop_field, (513, 513))
+        raise OptionError(f'{option(crop_field)} is not set. Give height and width, such as {example}.')
     index = found.open_records(dataset.skip_corrupt_records)
     found.warn_of_changed_records(index)
     check_result = record_check.check(
@@ -116,7 +118,7 @@ def open_split(
     resized = functools.partial(_resized, resize)
     if crop_size is None:
         crop_size = _smallest_crop(check_result, network.output_stride, resized)
-    record_check.require_fit(check_result, index, crop_size, network.output_stride, resized)
+    record_check.require_fit(check_result, index, crop_size, network.output_stride, resized, crop_field)
     reader = input_generator.RecordReader(index, descriptor.image_channels, descriptor.image_bits)
     return Split(descriptor, reader, check_result, crop_size)
 
@@ -147,9 +149,9 @@ def _resized(resize: ResizeOptions, height: int, width: int) -> tuple[int, int]:
     return int(sides[0]), int(sides[1])
 
 
-def warn_of_crop_size(crop_size: tuple[int, int], output_stride: int) -> None:
-    """Warns if a side is not `output_stride * k + 1`, with the two nearest sizes that are."""
-    advice = train_utils.crop_advice(crop_size, output_stride)
+def warn_of_crop_size(crop_size: tuple[int, int], output_stride: int, field: str = 'ModelOptions.crop_size') -> None:
+    """Warns if a side is not `output_stride * k + 1`, with the two nearest sizes that are; see `crop_advice`."""
+    advice = train_utils.crop_advice(crop_size, output_stride, field)
     if advice:
         logging.warning('%s', advice)
 

@@ -141,7 +141,7 @@ class ValidationHook(Hook):
             ),
         )
         self._split = runner.open_split(
-            _dataset(options), network, options.resize, True, self._logdir, chooses_crop=True
+            _dataset(options), network, options.resize, True, self._logdir, True, 'ValidationOptions.crop_size'
         )
         self._warn_of_labels()
         network = dataclasses.replace(network, crop_size=self._split.crop_size)

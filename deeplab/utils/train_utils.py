@@ -31,7 +31,7 @@ from deeplab.utils import checkpoint_network, crop_sizes
 from deeplab.wording import option
 
 
-def crop_advice(crop_size: Sequence[int], output_stride: int) -> str | None:
+def crop_advice(crop_size: Sequence[int], output_stride: int, field: str = 'ModelOptions.crop_size') -> str | None:
     """Returns a warning about a crop whose sides are not `output_stride * k + 1`; None if they are.
 
     Such a crop works, but the corners of the network's feature map are not aligned with those of the image.
@@ -39,6 +39,7 @@ def crop_advice(crop_size: Sequence[int], output_stride: int) -> str | None:
     Args:
       crop_size: height and width, in pixels.
       output_stride: input pixels for each step of the features.
+      field: option that sets the crop size, as 'Class.field'.
     """
     if crop_sizes.are_aligned(crop_size, output_stride):
         return None
@@ -47,7 +48,7 @@ def crop_advice(crop_size: Sequence[int], output_stride: int) -> str | None:
     if below == above:  # there is none below
         nearest = f'size is {above[0]},{above[1]}'
     return (
-        f'{option("ModelOptions.crop_size", tuple(crop_size))} is not a multiple of '
+        f'{option(field, tuple(crop_size))} is not a multiple of '
         f'{option("ModelOptions.output_stride", output_stride)} plus 1, so features and pixels do not align exactly. '
         f'The nearest aligned {nearest}.'
     )

@@ -4,7 +4,8 @@ import os
 import numpy as np
 import pytest
 
-from deeplab import wording
+from deeplab import cli, wording
+from deeplab.cli.program import names_in_messages
 from deeplab.datasets import example, record_check, record_index, segmentation_dataset
 from deeplab.errors import DataError
 from deeplab.options import DatasetOptions
@@ -289,9 +290,13 @@ def test_images_beyond_the_crop_are_named(tmp_path):
         "Image 'image_1' (train-00000-of-00001.tfrecord, record 1) is 50 x 20 pixels (height x width), larger than "
         'crop_size=(33, 32); 2 of 3 images are. Set crop_size=(57, 33).'
     )
-    flags = {'ModelOptions.crop_size': 'train_crop_size', 'ValidationOptions.crop_size': 'eval_crop_size'}
-    with wording.flag_names(flags), pytest.raises(DataError, match='Set --eval_crop_size=57,33.'):
-        record_check.require_fit(check_result, index, (33, 32), output_stride=8)
+    for program, field, flag in (
+        ('train', 'ValidationOptions.crop_size', '--eval_crop_size'),
+        ('vis', 'ModelOptions.crop_size', '--vis_crop_size'),  # which knows the flags of other programs, too
+    ):
+        names = wording.flag_names(names_in_messages(cli.find_program(program)))
+        with names, pytest.raises(DataError, match=f'larger than {flag}=33,32; .* Set {flag}=57,33.'):
+            record_check.require_fit(check_result, index, (33, 32), 8, field=field)
     record_check.require_fit(check_result, index, (25, 17), resized=lambda height, width: (height // 2, width // 2))
 
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from deeplab import cli, train, wording
 from deeplab import eval as eval_program
-from deeplab import train
+from deeplab.cli.program import names_in_messages
 from deeplab.core import checkpoints
 from deeplab.core.metrics import ConfusionMatrix
 from deeplab.errors import DataError, OptionError
@@ -407,6 +408,11 @@ class TestBadInput:
     def test_an_image_larger_than_the_crop(self, data, tmp_path):
         with pytest.raises(DataError, match=r'larger than crop_size=\(17, 33\); 3 of 3 images are. Set crop_size'):
             train.run(options(data, tmp_path / 'log', crop_size=(17, 33)))
+
+    def test_a_crop_beside_the_stride(self, data, tmp_path, monkeypatch, caplog):
+        with wording.flag_names(names_in_messages(cli.find_program('train'))):
+            new_hook(options(data, tmp_path / 'log', crop_size=(34, 49)), monkeypatch)
+        assert '--eval_crop_size=34,49 is not a multiple of --output_stride=16 plus 1' in caplog.text
 
     def test_a_split_without_masks(self, data, tmp_path):
         files.write_split(pathlib.Path(data.directory), 'bare', [[files.record(label=None)]])
