@@ -265,7 +265,8 @@ class _Loop:
         finally:
             for hook in self._hooks:
                 hook.end(done)
-        stopped_by = interrupts.received if done < number_of_steps else None
+        is_complete = done >= number_of_steps and not any(hook.needs_checkpoint(done) for hook in self._hooks)
+        stopped_by = None if is_complete else interrupts.received
         if stopped_by is not None:
             name = signal.Signals(stopped_by).name
             saved = f', saved {path}' if path else ''

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -105,6 +106,19 @@ class TestLoop:
         name = signal.Signals(number).name
         saved = f'saved {result.checkpoint}. The same command resumes from there.'
         assert f'Stopped by {name} at step {result.step}, {saved}' in caplog.text
+
+    def test_a_signal_in_the_last_validation_is_the_end_of_the_run(self, tmp_path):
+        class Validation(train_loop.Hook):
+            def needs_checkpoint(self, step):
+                return step == 1
+
+            def after_checkpoint(self, path, step, interrupts):
+                os.kill(os.getpid(), signal.SIGTERM)
+                while interrupts.received is None:
+                    time.sleep(0.01)
+
+        with tf.Graph().as_default():
+            assert train(Toy([1.0]), tmp_path, 1, hooks=[Validation()]).status == 128 + signal.SIGTERM
 
     def test_where_the_input_ends_the_steps_so_far_are_saved(self, tmp_path):
         with tf.Graph().as_default(), pytest.raises(tf.errors.OutOfRangeError):
