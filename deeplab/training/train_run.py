@@ -129,7 +129,7 @@ def _require_folders(options: TrainOptions) -> None:
     if options.clones.is_chief:
         output_files.require_folder(options.train_logdir, _LOGDIR)
         for folder in validation.folders(options):
-            output_files.require_folder(folder, 'ValidationOptions.split')
+            output_files.require_folder(folder, _LOGDIR)
 
 
 def _newest(options: TrainOptions) -> tuple[str | None, int]:

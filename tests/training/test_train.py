@@ -350,7 +350,7 @@ class TestBadInput:
         file = tmp_path / place
         file.parent.mkdir(exist_ok=True)
         file.write_text('mine')
-        field = {'log': 'train_logdir', 'profile': 'profile_logdir'}.get(place, 'split')
+        field = 'profile_logdir' if place == 'profile' else 'train_logdir'
         known = training_setup.options(data, tmp_path / 'log', profile_logdir=str(tmp_path / 'profile' / 'a'))
         known = dataclasses.replace(known, validation=ValidationOptions('train', 2))
         with pytest.raises(
