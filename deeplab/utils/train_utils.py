@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import tensorflow as tf
 import tf_slim as slim
@@ -24,7 +25,7 @@ from deeplab.core import (
     weight_decays,
 )
 from deeplab.deployment.model_deploy import Gradient
-from deeplab.errors import CheckpointError
+from deeplab.errors import CheckpointError, NetworkMismatchError
 from deeplab.options import LearningRateOptions, LossOptions, ModelOptions, OptimizerOptions
 from deeplab.registry import OPTIMIZERS, values_of
 from deeplab.utils import checkpoint_network, crop_sizes
@@ -180,10 +181,22 @@ def resume(
       CheckpointError: it does not fit.
     """
     variables = session.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
-    with checkpoint_network.explained(path, network):
+    with checkpoint_network.explained(path, network), _resume_explained():
         variables = quantization.restorable(loss_scaling.restorable(variables, path), path)
         moving_average.resume(session, path, variables, averages)
     logging.info('Resuming from %s.', path)
+
+
+@contextlib.contextmanager
+def _resume_explained() -> Iterator[None]:
+    """Adds to an error that a checkpoint does not match why it is read: the user has not given it."""
+    try:
+        yield
+    except NetworkMismatchError as error:
+        logdir = option('TrainOptions.train_logdir')
+        raise NetworkMismatchError(
+            f'{error}. Training resumes from it because it is in {logdir}; for a new training, set another {logdir}'
+        ) from error
 
 
 def get_model_init_fn(

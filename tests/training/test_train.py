@@ -378,7 +378,8 @@ class TestBadInput:
         aspp = dataclasses.replace(options.model.aspp, filters=4)
         options = dataclasses.replace(options, model=dataclasses.replace(options.model, aspp=aspp))
         with pytest.raises(
-            CheckpointError, match='does not match this network: 26 variables differ .*4. here, .*8. in the'
+            CheckpointError,
+            match='does not match this network: 26 variables differ .*4. here, .*8. in the .*set another train_logdir',
         ):
             train.run(options)
 
