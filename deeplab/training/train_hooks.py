@@ -14,7 +14,8 @@ from absl import logging
 
 from deeplab.training import summaries
 from deeplab.training.train_loop import Hook, StepResult
-from deeplab.utils import output_files
+from deeplab.utils import names, output_files
+from deeplab.wording import option
 
 
 class BeginHook(Hook):
@@ -194,12 +195,20 @@ class ProfileHook(Hook):
             self._stop()
 
     def end(self, step: int) -> None:
-        """Stops a running profile."""
+        """Stops a running profile, and warns if the run was too short for one."""
         if self._is_running:
             self._stop()
+        elif 0 < self._steps < self._skipped_steps:
+            logging.warning(
+                '%s: no profile was written. It begins after %d steps, and this run had %d.',
+                option('TrainOptions.profile_logdir', self._directory),
+                self._skipped_steps,
+                self._steps,
+            )
 
     def _stop(self) -> None:
         self._is_running = False
         self._output.attempt(tf.profiler.experimental.stop)
         if self._output.is_on:
-            logging.info('Wrote a profile of %d steps to %s.', self._profiled_steps, self._directory)
+            steps = names.counted(self._steps - self._skipped_steps, 'step')
+            logging.info('Wrote a profile of %s to %s.', steps, self._directory)

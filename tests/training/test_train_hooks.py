@@ -101,11 +101,21 @@ def test_profile(tmp_path):
     assert list(tmp_path.rglob('*.xplane.pb'))
 
 
-def test_profile_of_a_run_that_ends_too_early(tmp_path):
+def test_profile_of_a_run_that_ends_too_early(tmp_path, caplog):
     hook = train_hooks.ProfileHook(str(tmp_path), skipped_steps=1, profiled_steps=5)
+    with caplog.at_level('INFO'):
+        for step in (1, 2, 3):
+            hook.after_step(StepResult(step, 1.0, 0.1, 0.1), {})
+        hook.end(3)
+    assert list(tmp_path.rglob('*.xplane.pb'))
+    assert 'Wrote a profile of 2 steps' in caplog.text
+
+
+def test_profile_of_a_run_that_ends_before_it_begins(tmp_path, caplog):
+    hook = train_hooks.ProfileHook(str(tmp_path), skipped_steps=3)
     hook.after_step(StepResult(1, 1.0, 0.1, 0.1), {})
     hook.end(1)
-    assert list(tmp_path.rglob('*.xplane.pb'))
+    assert 'no profile was written. It begins after 3 steps, and this run had 1.' in caplog.text
 
 
 def test_a_profile_that_cannot_be_written_is_told_once(tmp_path, caplog):
