@@ -91,7 +91,7 @@ class ProgressHook(Hook):
             + (f', {self.note}' if self.note else ''),
             refresh=False,
         )
-        self._bar.update()
+        self._bar.update(result.step - self._bar.n)  # other replicas may have done some steps
 
     def end(self, step: int) -> None:
         """Closes the bar and leaves it on the terminal."""

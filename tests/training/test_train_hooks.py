@@ -45,8 +45,9 @@ def test_bar_shows_on_a_terminal(monkeypatch):
     bar.after_step(StepResult(6, 1.25, 0.007, 0.5), {})
     with bar.hidden():
         pass
-    bar.end(6)
-    assert '6/20' in terminal.getvalue()
+    bar.after_step(StepResult(9, 1.25, 0.007, 0.5), {})  # of several replicas
+    bar.end(9)
+    assert '9/20' in terminal.getvalue()
     assert 'loss 1.2500, rate 0.007, 16.0 images/s' in terminal.getvalue()
 
 
