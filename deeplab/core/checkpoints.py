@@ -465,6 +465,10 @@ def _load(
 ) -> None:
     """Runs the variables' own initializers, fed with the checkpoint's values, in one run without new operations."""
     values = _values(path, variables, names, conversions)
+    bad = [name for name, value in values.items() if value.dtype.kind == 'f' and not np.isfinite(value).all()]
+    if bad:
+        text = "The checkpoint '%s' has values that are NaN or infinite (%s). Give another checkpoint."
+        logging.warning(text, path, shortened(bad, 3))
     fed = {variable.initializer.inputs[1]: values[variable.op.name] for variable in variables}
     session.run([variable.initializer for variable in variables], fed)
 

@@ -68,12 +68,12 @@ def scalar_summaries(
 def histograms(values: Mapping[str, np.ndarray]) -> list[bytes]:
     """Returns a histogram of each array, under its name, as serialized summaries.
 
-    Raises:
-      tf.errors.InvalidArgumentError: a value is not finite.
+    An array with a value that is not finite, as a restored checkpoint may have, is left out: it has no histogram.
     """
+    finite = {name: array for name, array in values.items() if np.isfinite(array).all()}
 
     def computed() -> list[bytes]:
-        return [tf.raw_ops.HistogramSummary(tag=name, values=array).numpy() for name, array in values.items()]
+        return [tf.raw_ops.HistogramSummary(tag=name, values=array).numpy() for name, array in finite.items()]
 
     # In a thread that has no default graph, TensorFlow computes at once.
     with concurrent.futures.ThreadPoolExecutor(1) as thread:

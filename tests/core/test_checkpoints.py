@@ -283,6 +283,12 @@ class TestRestore:
         expected = ('a: [3] here, [21] in the checkpoint', 'd: float32 here, int32 in the checkpoint')
         assert report.mismatched == expected
 
+    def test_values_that_are_not_finite_are_named(self, tmp_path, caplog):
+        path = write(tmp_path, a=np.float32([1, np.nan]), b=5.0)
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            checkpoints.restore_all(session, path, make_variables(a=[2], b=[]))
+        assert 'values that are NaN or infinite (a).' in caplog.text
+
     def test_long_lists_are_shortened(self):
         names = [f'v{number}' for number in range(12)]
         assert checkpoints.shortened(names, 3) == 'v0, v1, v2 and 9 more'

@@ -34,7 +34,7 @@ def test_histograms_are_those_of_a_graph_and_stand_before_images():
         return [tf.raw_ops.HistogramSummary(tag=name, values=array) for name, array in values.items()]
 
     with tf.Graph().as_default():
-        found = summaries.histograms(values)
+        found = summaries.histograms({**values, 'net/diverged': np.float32([1, np.nan])})  # which has none
     merged = tf.compat.v1.Summary()
     merged.value.add(tag='total_loss', simple_value=2.0)
     merged.value.add(tag='picture').image.width = 1
