@@ -66,7 +66,7 @@ class MetricsHook(Hook):
         self._validated = {(line['step'], line.get('eval_split', '')) for line in lines if 'miou' in line}
         text = ''.join(text_of(line) for line in lines)
         try:
-            with open(self._path, encoding='utf-8') as file:
+            with open(self._path, encoding='utf-8', errors='replace') as file:
                 if file.read() == text:
                     return
         except OSError:  # a new file

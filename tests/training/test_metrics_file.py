@@ -12,7 +12,7 @@ from tests import training_setup
 
 
 def write(directory, *lines):
-    (directory / 'metrics.jsonl').write_text(''.join(lines))
+    (directory / 'metrics.jsonl').write_text(''.join(lines), errors='surrogateescape')
 
 
 def hook(directory, every_steps=2):
@@ -64,7 +64,7 @@ def test_validations_stand_in_lines_of_their_own_once(tmp_path):
     ]
 
 
-@pytest.mark.parametrize('half', ['', '{"step": 6, "lo', '{"step": 6}', 'null\n', '[1]\n', '{"loss": 2}\n'])
+@pytest.mark.parametrize('half', ['', '{"step": 6, "lo', '{"step": 6}', 'null\n', '[1]\n', '{"loss": 2}\n', '\udcff\n'])
 def test_what_comes_again_and_what_is_half_written_goes(tmp_path, half):
     lines = [json.dumps({'step': step, 'loss': step / 3}) + '\n' for step in (2, 4, 6, 8)]
     write(tmp_path, *lines, half)
