@@ -28,7 +28,7 @@ from deeplab.options import DatasetOptions, NasOptions, PredictionOptions, Train
 from deeplab.training.metrics_file import MetricsHook
 from deeplab.training.train_hooks import ProgressHook, passes_multiple
 from deeplab.training.train_loop import Hook, StepResult
-from deeplab.utils import files, output_files
+from deeplab.utils import files, memory, output_files
 from deeplab.wording import option
 
 EVAL_FOLDER = 'eval'
@@ -229,7 +229,8 @@ class ValidationHook(Hook):
 
         with self._bar.hidden():
             try:
-                result = evaluation_rounds.evaluate(path, self._task, stop_at_signals)
+                with memory.explained(memory.VALIDATION):
+                    result = evaluation_rounds.evaluate(path, self._task, stop_at_signals)
             except _StoppedError:
                 logging.warning('The validation of step %d was interrupted; the next run repeats it.', step)
                 return

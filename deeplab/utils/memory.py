@@ -33,6 +33,7 @@ PROGRAMS = (
     'demo',
     'server',
 )
+VALIDATION = 'validation'  # a part of train, for `advice` and `explained`
 
 _CLOSE_OTHERS = 'close other programs, or use a machine with more memory'
 _CROP_SIZE = 'ModelOptions.crop_size'
@@ -53,7 +54,7 @@ _NO_LIMIT = 1 << 60  # version 1 of control groups writes a number beyond this
 
 
 def advice(program: str) -> str:
-    """Returns what to do if the memory is not enough for a program, one of `PROGRAMS`."""
+    """Returns what to do if the memory is not enough for a program, one of `PROGRAMS`, or for `VALIDATION`."""
     crop_size, scales = option(_CROP_SIZE), option('PredictionOptions.scales')
     if program == 'train':
         return (
@@ -68,7 +69,10 @@ def advice(program: str) -> str:
             f'{option("WindowOptions.window", (513, 513))} or smaller'
         )
     window = f'{option("WindowOptions.window")} and {option("WindowOptions.whole_pixels")}'
+    resize = f'{option("ResizeOptions.min_value")} and {option("ResizeOptions.max_value")}'
     return {
+        VALIDATION: f'Validation needs memory beside training: resize the images ({resize}), reduce '
+        f'{option(_BATCH_SIZES["train"])}, or give a split of smaller images ({option("ValidationOptions.split")})',
         'predict': f'Predict in smaller windows: reduce {window}, or save no probabilities',
         'export_model': f'Reduce {crop_size} or the largest of {scales}',
         'preview': f'Reduce {crop_size}, {_CLOSE_OTHERS}',
@@ -180,7 +184,7 @@ def explained(program: str, need: Need | None = None, size: Size | None = None) 
     """Turns a failed allocation into an error of one line with `advice`.
 
     Args:
-      program: name of the program, one of `PROGRAMS`.
+      program: name of the program, one of `PROGRAMS`, or `VALIDATION`.
       need: the estimated memory of the run; None if unknown.
       size: batch and crop size, which may be reduced; None if unknown.
 

@@ -15,7 +15,7 @@ from deeplab import eval as eval_program
 from deeplab.cli.program import names_in_messages
 from deeplab.core import checkpoints
 from deeplab.core.metrics import ConfusionMatrix
-from deeplab.errors import DataError, OptionError
+from deeplab.errors import DataError, OptionError, OutOfMemoryError
 from deeplab.evaluation import evaluation_rounds
 from deeplab.options import EvalOptions, ValidationOptions, WaitOptions
 from deeplab.training import validation
@@ -319,6 +319,16 @@ def test_a_signal_breaks_a_validation_off(data, tmp_path, monkeypatch, caplog):
     assert 'The validation of step 2 was interrupted; the next run repeats it.' in caplog.text
     assert hook.last is None
     assert hook.needs_checkpoint(2)
+
+
+def test_a_validation_for_which_the_memory_is_not_enough(data, tmp_path, monkeypatch):
+    def evaluate(*arguments):
+        raise MemoryError
+
+    monkeypatch.setattr(evaluation_rounds, 'evaluate', evaluate)
+    hook = new_hook(options(data, tmp_path / 'log'), monkeypatch)
+    with pytest.raises(OutOfMemoryError, match=r'resize the images \(min_value and max_value\), reduce batch_size'):
+        hook.after_checkpoint(str(tmp_path), 2, Quiet())
 
 
 def new_hook(chosen, monkeypatch):
