@@ -111,7 +111,7 @@ def apply(name: str, values: flags.FlagValues, parsed: Values) -> None:
     """
     if name not in RECIPES:
         raise UsageError(f"--recipe='{name}': there is no such recipe. Allowed: {', '.join(RECIPES)}, or {LIST}.")
-    steps = values['training_number_of_steps'].value
+    steps = max(values['training_number_of_steps'].value, 1)  # the options refuse less than 1
     settings = RECIPES[name].settings
     texts = {each.flag: each.of_steps(steps) if each.of_steps else each.value for each in settings}
     changed = {key for key, text in texts.items() if values[key].present and str(values[key].value) != text}

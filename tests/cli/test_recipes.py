@@ -7,6 +7,7 @@ from deeplab.cli import recipes
 from deeplab.cli.parse import parse_flags
 from deeplab.cli.program import find_program
 from deeplab.cli.words import UsageError
+from deeplab.errors import OptionError
 
 TRAIN = ['--train_logdir=log', '--dataset_dir=records']
 
@@ -68,6 +69,11 @@ def test_slow_start_and_statistics_follow_the_number_of_steps(steps, slow_start,
     values = parsed('--recipe=small_data', f'--training_number_of_steps={steps}')
     assert values['slow_start_step'] == slow_start
     assert values['batch_norm_decay'] == decay
+
+
+def test_a_number_of_steps_that_is_not_allowed_is_refused_as_without_a_recipe():
+    with pytest.raises(OptionError, match='training_number_of_steps=0 is not allowed'):
+        cli.options_of('train', [*TRAIN, '--recipe=small_data', '--training_number_of_steps=0'])
 
 
 def test_an_unknown_recipe_is_refused_with_the_known_ones():
