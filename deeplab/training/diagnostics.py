@@ -5,7 +5,9 @@ Each of these configurations may be intended, so none is refused. Invalid option
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import dataclasses
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from absl import logging
 
@@ -14,8 +16,8 @@ from deeplab.core import checkpoints, quantization
 from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_check import CheckResult
-from deeplab.options import TrainOptions
-from deeplab.registry import BACKBONES, HEADS, OPTIMIZERS
+from deeplab.options import AugmentOptions, LearningRateOptions, TrainOptions
+from deeplab.registry import AUGMENTATIONS, BACKBONES, HEADS, LEARNING_POLICIES, OPTIMIZERS, Registry
 from deeplab.wording import option
 
 # With fewer images in a clone's batch, batch statistics are worse than a checkpoint's own.
@@ -25,9 +27,9 @@ _LOGITS_WEIGHTS = f'{common.LOGITS_SCOPE}/{common.OUTPUT_TYPE}/weights'
 
 
 def warn(options: TrainOptions, descriptor: DatasetDescriptor, check_result: CheckResult) -> None:
-    """Logs the findings of `label_checks.labels`, `batch_norm` and `learning_rate`."""
+    """Logs the findings of `label_checks.labels`, `batch_norm`, `learning_rate` and `unused`."""
     findings = label_checks.labels(descriptor, check_result, options.dataset.split, options.loss)
-    for line in (*findings, *batch_norm(options), *learning_rate(options)):
+    for line in (*findings, *batch_norm(options), *learning_rate(options), *unused(options)):
         logging.warning('%s', line)
 
 
@@ -96,6 +98,68 @@ def learning_rate(options: TrainOptions) -> list[str]:
         f'{usual:.2g}, scaled linearly from the usual {known.usual:g} for {known.batch_size}. '
         'If the loss jumps or does not decrease, try that.'
     ]
+
+
+def unused(options: TrainOptions) -> list[str]:
+    """Returns findings on options that differ from their defaults, and that another option leaves without effect."""
+    optimizer, loss = options.optimizer, options.loss
+    by = option('OptimizerOptions.name', optimizer.name)
+    found = [*_unread('OptimizerOptions', optimizer.settings, OPTIMIZERS, optimizer.name, by)]
+    constant = optimizer.constant_learning_rate
+    if constant is None:
+        found += _unused_of_schedule(optimizer.learning_rate)
+    elif optimizer.learning_rate != LearningRateOptions():
+        rate = option(OPTIMIZERS.get(optimizer.name).rate_field, constant)
+        changed = ', '.join(_changed(optimizer.learning_rate))
+        found.append(f'No effect with {by}, whose learning rate is the constant {rate}: {changed}.')
+    if loss.hard_example_mining_step and loss.top_k_percent_pixels == 1.0:
+        found.append(
+            f'{option("LossOptions.hard_example_mining_step", loss.hard_example_mining_step)} has no effect without '
+            f'{option("LossOptions.top_k_percent_pixels")}.'
+        )
+    return [*found, *_unused_of_augmentations(options.augment)]
+
+
+def _unread(
+    kind: str, settings: Iterable[tuple[str, Any]], registry: Registry[Any], chosen: str, by: str
+) -> Iterator[str]:
+    """Yields findings on parameters of records that are not the chosen one, which the option `by` names."""
+    for name, value in settings:
+        readers = registry.readers(name)
+        if chosen not in readers:
+            yield f'{option(f"{kind}.{name}", value)} has no effect with {by}: it applies to {", ".join(readers)}.'
+
+
+def _changed(schedule: LearningRateOptions) -> list[str]:
+    """Returns the options of a learning rate schedule that differ from their defaults, with their values."""
+    names = [field.name for field in dataclasses.fields(schedule) if field.name != 'settings']
+    fields = [(name, getattr(schedule, name)) for name in names]
+    changed = [(name, value) for name, value in fields if value != getattr(LearningRateOptions, name)]
+    return [option(f'LearningRateOptions.{name}', value) for name, value in (*changed, *schedule.settings)]
+
+
+def _unused_of_schedule(schedule: LearningRateOptions) -> list[str]:
+    """Returns findings on parameters of other learning policies, and on a slow start of no steps."""
+    by = option('LearningRateOptions.policy', schedule.policy)
+    found = [*_unread('LearningRateOptions', schedule.settings, LEARNING_POLICIES, schedule.policy, by)]
+    for name in ('slow_start_rate', 'slow_start_burnin_type'):
+        value = getattr(schedule, name)
+        if not schedule.slow_start_steps and value != getattr(LearningRateOptions, name):
+            steps = option('LearningRateOptions.slow_start_steps')
+            found.append(f'{option(f"LearningRateOptions.{name}", value)} has no effect without {steps}.')
+    return found
+
+
+def _unused_of_augmentations(augment: AugmentOptions) -> list[str]:
+    """Returns findings on parameters of augmentations that are off."""
+    active = {record.name for record in augment.active}
+    found = []
+    for name, value in augment.settings:
+        readers = AUGMENTATIONS.readers(name)
+        if value and active.isdisjoint(readers):  # 0 is what switches one off
+            switch = option(f'AugmentOptions.{AUGMENTATIONS.get(readers[0]).parameters[0].name}')
+            found.append(f'{option(f"AugmentOptions.{name}", value)} has no effect without {switch}.')
+    return found
 
 
 def backbone(options: TrainOptions, variables: Sequence[str], held: Collection[str]) -> list[str]:

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from deeplab import cli, train
+from deeplab import cli, train, wording
 from deeplab.core import checkpoints
 from deeplab.errors import DataError
 from deeplab.options import CloneOptions, LearningRateOptions, LossOptions, OptimizerOptions, RestoreOptions
@@ -157,6 +157,42 @@ class TestOrdinaryTrainings:
         chosen = cli.options_of('train', ['--train_logdir=a', '--dataset_dir=b', *line.split()])
         assert diagnostics.batch_norm(chosen) == []
         assert diagnostics.learning_rate(chosen) == []
+        assert diagnostics.unused(chosen) == []
+
+
+@pytest.mark.parametrize(
+    ('line', 'found'),
+    [
+        (
+            '--optimizer=adam --base_learning_rate=0.01 --slow_start_step=50 --decay_steps=9',
+            'No effect with --optimizer=adam, whose learning rate is the constant --adam_learning_rate=0.001: '
+            '--base_learning_rate=0.01, --slow_start_step=50, --decay_steps=9.0.',
+        ),
+        (
+            '--adam_learning_rate=0.01',
+            '--adam_learning_rate=0.01 has no effect with --optimizer=momentum: it applies to adam.',
+        ),
+        (
+            '--decay_steps=9 --learning_policy=step',
+            '--decay_steps=9.0 has no effect with --learning_policy=step: it applies to cosine, poly, polynomial.',
+        ),
+        (
+            '--slow_start_learning_rate=0.1',
+            '--slow_start_learning_rate=0.1 has no effect without --slow_start_step.',
+        ),
+        (
+            '--hard_example_mining_step=9',
+            '--hard_example_mining_step=9 has no effect without --top_k_percent_pixels.',
+        ),
+        ('--blur_probability=1', '--blur_probability=1.0 has no effect without --blur_sigma.'),
+        ('--flip_probability=0 --recipe=small_data', None),
+        ('--blur_probability=1 --blur_sigma=2 --slow_start_learning_rate=0.1 --slow_start_step=9', None),
+    ],
+)
+def test_flags_without_effect(line, found):
+    chosen = cli.options_of('train', ['--train_logdir=a', '--dataset_dir=b', *line.split()])
+    with wording.flag_names(cli.find_program('train').flag_names):
+        assert diagnostics.unused(chosen) == ([] if found is None else [found])
 
 
 class TestDataAsUsersBringIt:
