@@ -367,7 +367,7 @@ def test_images_are_measured_at_the_resized_size(options):
 @pytest.mark.parametrize(
     ('checkpoint', 'message'),
     [
-        ({'shape': (2,)}, r'1 variables differ \(weight: \[1\] here, \[2\] in the checkpoint\)'),
+        ({'shape': (2,)}, r'1 variable differs \(weight: \[1\] here, \[2\] in the checkpoint\)'),
         ({'name': 'other'}, r'it lacks 1 of 1 variables \(weight\)'),
     ],
 )

@@ -391,7 +391,8 @@ def require_all(
     if missing or different:
         problems = []
         if different:
-            problems.append(f'{len(different)} variables differ ({shortened(different, 4)})')
+            differ = 'variable differs' if len(different) == 1 else 'variables differ'
+            problems.append(f'{len(different)} {differ} ({shortened(different, 4)})')
         if missing:
             problems.append(f'it lacks {len(missing)} of {len(wanted)} variables ({shortened(missing)})')
         raise NetworkMismatchError(

@@ -1,9 +1,4 @@
-"""Creation and configuration of TensorFlow sessions.
-
-One training step is one `session.run`: forward, backward, and an update that happens as a whole or, where the loss or
-a gradient is not finite, not at all. What else happens between two steps (log lines, summaries, a profile) is a
-`Hook`; checkpoints and signals are the loop's own.
-"""
+"""Creation and configuration of TensorFlow sessions."""
 
 from __future__ import annotations
 

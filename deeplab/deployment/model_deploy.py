@@ -18,6 +18,7 @@ import tf_slim as slim
 from absl import logging
 
 from deeplab.core import summation
+from deeplab.utils import names
 from deeplab.wording import option
 
 # A gradient and the variable that it belongs to.
@@ -119,7 +120,8 @@ def deployment_config(
         gpus = 0 if clone_on_cpu else len(tf.config.list_physical_devices('GPU'))
     if 0 < gpus < num_clones:
         clones = option('CloneOptions.num_clones', num_clones)
-        logging.warning('%s, but this machine has %d GPUs: some clones will share one.', clones, gpus)
+        found = names.counted(gpus, 'GPU')
+        logging.warning('%s, but this machine has %s: some clones will share one.', clones, found)
     return DeploymentConfig(num_clones, gpus > 0 and not clone_on_cpu, worker, num_ps_tasks)
 
 

@@ -18,7 +18,7 @@ from deeplab.errors import DataError
 from deeplab.evaluation import runner
 from deeplab.options import TrainOptions
 from deeplab.training import label_weights, replicas
-from deeplab.utils import input_generator, processors
+from deeplab.utils import input_generator, names, processors
 from deeplab.wording import option
 
 QUEUED_BATCHES = 2
@@ -67,9 +67,8 @@ def open_data(options: TrainOptions) -> Data:
         cache_dir=options.train_logdir if options.clones.is_chief else None,
         index=index,
     )
-    logging.info(
-        'Training on %d images of %s, split %s.', len(check_result.records), options.dataset.name, dataset.split
-    )
+    images = names.counted(len(check_result.records), 'image')
+    logging.info('Training on %s of %s, split %s.', images, options.dataset.name, dataset.split)
     kind = (dataset.descriptor.image_channels, dataset.descriptor.image_bits)
     return Data(dataset.descriptor, check_result, input_generator.RecordReader(index, *kind))
 

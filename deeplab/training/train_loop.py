@@ -1,8 +1,8 @@
 """The training loop: runs steps and hooks, writes checkpoints, and ends at the last step, a signal or an error.
 
-One training step is one `session.run`: forward pass, backward pass, and an update that is applied as a whole, or not at
-all if the loss or a gradient is not finite (`training_step.gated_update`). Log lines, summaries, validation and
-profiles are hooks (`Hook`); checkpoints and signals belong to the loop.
+One training step is one `session.run`, or one for each of its micro-batches: forward pass, backward pass, and an update
+that is applied as a whole, or not at all if the loss or a gradient is not finite (`training_step.gated_update`). Log
+lines, summaries, validation and profiles are hooks (`Hook`); checkpoints and signals belong to the loop.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Remote:
 
     Attributes:
       master: address of the one that runs the steps.
-      device_filters: see `open_session`.
+      device_filters: see `sessions.open_session`.
       is_ready: polled every second, after `initialize`, until it returns True: then training begins.
     """
 
@@ -123,7 +123,7 @@ class LoopOptions(NamedTuple):
 
     Attributes:
       save_interval_secs: time between two checkpoints, in seconds; None for only the first and the last.
-      cpu_devices: see `config`.
+      cpu_devices: see `sessions.config`.
       remote: the servers that compute; None for this process.
       most_skips: how many batches in a row may be skipped because the loss or a gradient is not finite. If that is not
         0, the training step must count them as steps.

@@ -28,7 +28,7 @@ from deeplab.options import DatasetOptions, NasOptions, PredictionOptions, Train
 from deeplab.training.metrics_file import MetricsHook
 from deeplab.training.train_hooks import ProgressHook, passes_multiple
 from deeplab.training.train_loop import Hook, StepResult
-from deeplab.utils import files, memory, output_files
+from deeplab.utils import files, memory, names, output_files
 from deeplab.wording import option
 
 EVAL_FOLDER = 'eval'
@@ -52,8 +52,8 @@ def check(options: TrainOptions) -> None:
 
 def folders(options: TrainOptions) -> list[str]:
     """Returns the folders that validations write to; none without validation."""
-    names = (EVAL_FOLDER, BEST_FOLDER) if options.validation.is_on else ()
-    return [os.path.join(options.train_logdir, name) for name in names]
+    subfolders = (EVAL_FOLDER, BEST_FOLDER) if options.validation.is_on else ()
+    return [os.path.join(options.train_logdir, name) for name in subfolders]
 
 
 def is_pending(options: TrainOptions, step: int) -> bool:
@@ -157,11 +157,11 @@ class ValidationHook(Hook):
         self.score = Score()
         self.last: evaluation_rounds.Round | None = None
         logging.info(
-            'Validating on %d images of split %s, %d x %d pixels, every %d steps.',
-            self._split.num_images,
+            'Validating on %s of split %s, %d x %d pixels, every %s.',
+            names.counted(self._split.num_images, 'image'),
             options.validation.split,
             *self._split.crop_size,
-            options.validation.every,
+            names.counted(options.validation.every or 0, 'step'),
         )
 
     def _warn_of_labels(self) -> None:

@@ -322,7 +322,8 @@ def _require_everything(path: str, report: checkpoints.RestoreReport, slots: set
             f'{checkpoints.shortened(missing, 3)}'
         )
     if mismatched:
-        parts.append(f'{len(mismatched)} variables differ: {checkpoints.shortened(mismatched, 3)}')
+        differ = 'variable differs' if len(mismatched) == 1 else 'variables differ'
+        parts.append(f'{len(mismatched)} {differ}: {checkpoints.shortened(mismatched, 3)}')
     raise CheckpointError(
         f"The initial checkpoint '{path}'{names} does not have every variable of the network. "
         f'{_capitalized(", or ".join([", ".join(fixes[:-1]), fixes[-1]]))}. {". ".join(parts)}'

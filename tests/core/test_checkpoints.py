@@ -267,7 +267,7 @@ class TestRestore:
             assert session.run(b) == 0.0
         message = str(error.value)
         assert f"The checkpoint '{path}' does not match this network" in message
-        assert '1 variables differ (a: [3] here, [21] in the checkpoint)' in message
+        assert '1 variable differs (a: [3] here, [21] in the checkpoint)' in message
         assert 'it lacks 1 of 3 variables (c)' in message
 
     def test_matching(self, tmp_path):

@@ -48,7 +48,7 @@ class TestConfig:
             config = model_deploy.deployment_config(2, clone_on_cpu=False)
         assert config.clone_device(1) == '/device:GPU:1'
         assert config.cpu_devices == 1
-        assert 'num_clones=2, but this machine has 1 GPUs' in caplog.text
+        assert 'num_clones=2, but this machine has 1 GPU:' in caplog.text
         caplog.clear()
         assert model_deploy.deployment_config(1, clone_on_cpu=False).use_gpus
         assert not model_deploy.deployment_config(1, clone_on_cpu=True, gpus=2).use_gpus  # as of a server

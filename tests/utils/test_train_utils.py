@@ -138,7 +138,7 @@ class TestInitialRestore:
         assert message.startswith(f"The initial checkpoint '{path}' does not have every variable of the network. Add")
         assert 'exclude_scopes, or set ignore_missing_vars=True' in message
         assert message.endswith(
-            'It lacks 1 of 5 variables (decoder: 1 of 1): decoder/weights. 1 variables differ: logits/weights: [4] '
+            'It lacks 1 of 5 variables (decoder: 1 of 1): decoder/weights. 1 variable differs: logits/weights: [4] '
             'here, [21] in the checkpoint'
         )
 
