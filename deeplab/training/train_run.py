@@ -89,7 +89,8 @@ def _run(options: TrainOptions) -> Result:
     if first_step >= options.number_of_steps and not validation.is_pending(options, first_step):
         return Result(
             f'Nothing to train: {resumed} is at step {first_step}, with '
-            f'{option("TrainOptions.number_of_steps", options.number_of_steps)}.',
+            f'{option("TrainOptions.number_of_steps", options.number_of_steps)}. Set a larger number to continue, or '
+            f'another {option(_LOGDIR)} for a new training.',
             first_step,
             checkpoint=resumed,
         )

@@ -267,10 +267,8 @@ def test_initial_checkpoint_in_the_folder_of_the_run(data, tmp_path, caplog):
     restored, given = values_of(logdir / 'model.ckpt-0'), values_of(first.checkpoint)
     np.testing.assert_array_equal(restored['tiny/conv1/weights'], given['tiny/conv1/weights'])
     again = train.run(options)
-    assert (again.report, again.loss) == (
-        f'Nothing to train: {logdir}/model.ckpt-1 is at step 1, with number_of_steps=1.',
-        None,
-    )
+    assert again.report.startswith(f'Nothing to train: {logdir}/model.ckpt-1 is at step 1, with number_of_steps=1.')
+    assert again.loss is None
     assert (logdir / 'model.ckpt.index').exists()
 
 
