@@ -116,7 +116,8 @@ def _run(options: VisOptions) -> Result:
     is_export = exports.is_export(options.checkpoint_dir)
     if is_export:
         classes = options.model.num_classes
-        exports.check_evaluation(options.checkpoint_dir, classes, options.prediction, options.engine)
+        averages = 'VisOptions.use_moving_average' if options.use_moving_average else None
+        exports.check_evaluation(options.checkpoint_dir, classes, options.prediction, options.engine, averages)
         options = dataclasses.replace(options, windows=options.windows or WindowOptions())
     split = runner.open_split(
         options.dataset,

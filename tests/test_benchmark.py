@@ -81,6 +81,22 @@ def test_a_file_that_cannot_be_written_is_found_first(options):
         benchmark.run(dataclasses.replace(options, output=str(ROOT / 'setup.py' / 'results.json')))
 
 
+@pytest.mark.parametrize(
+    ('words', 'parts'),
+    [
+        ('a.tflite --batch_sizes=2', ('--batch_sizes=2', '--batch ')),
+        ('a.tflite --image_size=9,9', ('--image_size=9,9', '--size ')),
+        ('a.tflite --checkpoint_dir=log', ('--checkpoint_dir=log', 'Omit it')),
+        ('--batch=2', ('--batch=2', '--batch_sizes')),
+        ('--size=9,9', ('--size=9,9', '--image_size')),
+    ],
+)
+def test_flags_of_networks_and_of_exports_are_not_mixed(words, parts):
+    with pytest.raises(OptionError) as caught:
+        cli.options_of('benchmark', words.split())
+    assert not [part for part in parts if part not in str(caught.value)], caught.value
+
+
 def test_a_network_that_predicts(tmp_path, monkeypatch):
     monkeypatch.setattr(inference, '_SECONDS', 0.0)
     with BACKBONES.changes_undone():

@@ -560,7 +560,12 @@ def test_an_old_line():
         ('--format=tflite:int8', '--dataset_dir'),
         ('--format=onnx --min_resize_value=33', '--min_resize_value'),
         ('--max_miou_loss=0.1', '--verify_split'),
-        ('--verify_split=val --dataset_dir=d --min_resize_value=33', '--verify_split=val'),
+        ('--format=frozen --verify_split=val --dataset_dir=d --min_resize_value=33', '(--min_resize_value)'),
+        ('--verify_split=val --dataset_dir=d --export_format=saved_model', 'Set --format=saved_model'),
+        ('--dynamic_batch --export_format=saved_model', '--dynamic_batch=true'),
+        ('--format=frozen,saved_model --outputs=probabilities', 'onnx, openvino, tflite only'),
+        ('--format=tflite --serving_version=1', 'set --format=saved_model'),
+        ('--serving_warmup', '--serving_warmup=true'),
     ],
 )
 def test_values_that_are_refused(word, message):

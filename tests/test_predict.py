@@ -154,8 +154,11 @@ def test_the_command_line():
     found = words(
         '--export_path=x.pb', '--window=65,97', '--eval_scales=0.5', '--classes=sky, 3', '--min_resize_value=9'
     )
-    assert (found.predictor.windows.window, found.predictor.classes) == ((65, 97), ('sky', '3'))
+    assert (found.export_path, found.predictor.windows.window) == ('x.pb', (65, 97))
+    assert found.predictor.classes == ('sky', '3')
     assert found.predictor.prediction.scales == (0.5,) and found.predictor.resize.min_value == 9
+    assert words('--checkpoint_dir=logs').save == ('mask', 'overlay')
+    assert words('--checkpoint_dir=logs', '--save=mask', '--overlay_alpha=0.3').save == ('mask', 'overlay')
     found = words('--preset=mobilenetv2_coco_voc_trainaug')
     assert found.preset == 'mobilenetv2_coco_voc_trainaug' and found.predictor.dataset == 'pascal_voc_seg'
     assert found.network['ModelOptions.model_variant'] == 'mobilenet_v2' and found.predictor.crop_size is None
@@ -166,6 +169,7 @@ def test_the_command_line():
     [
         ((), '--checkpoint_dir.*--export_path.*--preset'),
         (('--checkpoint_dir=a', '--export_path=b'), '--checkpoint_dir.*--export_path'),
+        (('--preset=mobilenetv2_coco_voc_trainaug', '--export_path=b'), '--preset.*--export_path'),
         (('--checkpoint_dir=a', '--save=masks'), '--save=masks.*overlay'),
         (('--checkpoint_dir=a', '--save='), '--save.*mask'),
         (('--checkpoint_dir=a', '--overlay_alpha=2'), '--overlay_alpha=2.*0 to 1'),

@@ -41,7 +41,11 @@ PREDICT_FILES = Group(
             'Comma-separated names or numbers of the classes to keep; pixels of others get the id 255. Not set: all.',
             kind='string',
         ),
-        linked('overlay_alpha', 'PredictOptions.overlay_alpha', 'Opacity of the colors of overlays, 0 to 1.'),
+        linked(
+            'overlay_alpha',
+            'PredictOptions.overlay_alpha',
+            'Opacity of the colors of overlays, 0 to 1. If given, overlays are written.',
+        ),
         linked('overwrite', 'PredictOptions.overwrite', 'Replace files that predict has not written.'),
     ),
 )

@@ -303,7 +303,8 @@ _DOWNLOAD = Program(
                 linked(
                     'output_dir',
                     'DownloadOptions.output_dir',
-                    'Folder for the records of a data set. Not set: tfrecord beside its files in the cache.',
+                    'Folder for the records of a data set; checkpoints go to --cache_dir. Not set: tfrecord beside its '
+                    'files in the cache.',
                     is_path=True,
                 ),
                 linked('dry_run', 'DownloadOptions.dry_run', 'Only show what would be downloaded, and to where.'),

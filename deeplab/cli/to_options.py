@@ -160,12 +160,12 @@ def vis_options(values: Values) -> options.VisOptions:
         wait=_wait_options(values, 'max_number_of_iterations'),
         engine=_engine_options(values),
         colormap_type=values.if_given('colormap_type'),
-        save=_saved_by_vis(values),
+        save=_saved(values),
     )
 
 
-def _saved_by_vis(values: Values) -> tuple[str, ...]:
-    """Returns the kinds of further pictures; an opacity of overlays asks for overlays."""
+def _saved(values: Values) -> tuple[str, ...]:
+    """Returns the kinds of pictures that vis or predict writes; an opacity of overlays asks for overlays."""
     kinds = (*values.names('save'), *(['overlay'] if values.given('overlay_alpha') else []))
     return tuple(dict.fromkeys(kinds))
 
@@ -275,7 +275,14 @@ def predict_options(values: Values) -> options.PredictOptions:
         dataset=values.path('dataset'),
     )
     fetch = filled(options.FetchOptions, values)
-    return filled(options.PredictOptions, values, predictor=predictor, network=given_network(values), fetch=fetch)
+    return filled(
+        options.PredictOptions,
+        values,
+        predictor=predictor,
+        network=given_network(values),
+        fetch=fetch,
+        save=_saved(values),
+    )
 
 
 def spread_against(words: Sequence[str]) -> list[str]:

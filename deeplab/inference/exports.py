@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Iterator
+from typing import Any
 
 from deeplab.errors import CheckpointError, OptionError, UserError
 from deeplab.options import EngineOptions, PredictionOptions
@@ -64,19 +65,35 @@ def step_of(path: str) -> int:
         return int(exported.metadata.get('global_step') or 0)
 
 
-def check_evaluation(path: str, num_classes: int, prediction: PredictionOptions, engine: EngineOptions) -> None:
+def set_fields(options: Any) -> list[str]:
+    """Returns the fields of an options object that differ from their defaults, as 'Class.field'."""
+    changed = [field.name for field in dataclasses.fields(options) if getattr(options, field.name) != field.default]
+    return [f'{type(options).__name__}.{name}' for name in changed]
+
+
+def check_evaluation(
+    path: str, num_classes: int, prediction: PredictionOptions, engine: EngineOptions, averages: str | None = None
+) -> None:
     """Checks that an export can be evaluated in the place of a checkpoint.
+
+    Args:
+      path: of the export.
+      num_classes: number of classes of the data set.
+      prediction: scales and flips that are asked for.
+      engine: engine and precision that are asked for.
+      averages: 'Class.field' of the option that asks for moving averages of the weights; None if they are not asked
+        for.
 
     Raises:
       CheckpointError: it cannot be opened, or has other classes.
       OptionError: an option asks for what the export determines itself.
     """
-    unused = [option('PredictionOptions.scales')] if prediction != PredictionOptions() else []
-    if dataclasses.replace(engine, threads=None) != EngineOptions():
-        unused.append(option('EngineOptions.engine'))
+    unused = [*set_fields(prediction), *set_fields(dataclasses.replace(engine, threads=None))]
+    unused += [averages] if averages else []
     if unused:
+        shown = ', '.join(map(option, unused))
         raise OptionError(
-            f"'{path}' is an export, which has its own network: {', '.join(unused)} cannot be set. Omit it"
+            f"'{path}' is an export, which has its own network and weights: {shown} cannot be set. Omit it"
         )
     with opened(path) as exported:
         found = exported.num_classes

@@ -7,6 +7,7 @@ import dataclasses
 from deeplab.options.inference import EngineOptions
 from deeplab.options.rules import check_size, require, require_positive
 from deeplab.options.training import TrainOptions
+from deeplab.wording import option
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,3 +52,17 @@ class BenchmarkOptions:
             sizes = getattr(self, name)
             require(all(size > 0 for size in sizes), f'BenchmarkOptions.{name}', sizes, 'each must be 1 or more')
         require_positive('BenchmarkOptions.budget_secs', self.budget_secs)
+        self._require_used()
+
+    def _require_used(self) -> None:
+        """Raises `OptionError` for an option of networks where exports are measured, or the other way round."""
+        exports = option('BenchmarkOptions.exports')
+        if self.exports:
+            rule = f'it applies to a network, not to {exports}'
+            others = {'image_size': 'size', 'batch_sizes': 'batch', 'training_batch_sizes': '', 'checkpoint_dir': ''}
+        else:
+            rule, others = f'it applies to {exports} only', {'size': 'image_size', 'batch': 'batch_sizes'}
+        for name, other in others.items():
+            value = getattr(self, name)
+            fix = f'Set {option(f"BenchmarkOptions.{other}")} instead' if other else 'Omit it'
+            require(value == getattr(BenchmarkOptions, name), f'BenchmarkOptions.{name}', value, f'{rule}. {fix}')

@@ -19,6 +19,10 @@ INPUT_TYPES = ('float32', 'uint8')
 OUTPUTS = ('labels', 'probabilities')
 _SHORT_NAMES = {'frozen': 'frozen_graph'}
 _FORMATS = 'ExportOptions.formats'
+_SERVED = 'saved_model'
+# Conversion options that only formats of other runtimes read, and those that only the format of a server reads.
+_OF_PORTABLE = ('input_type', 'outputs', 'is_resizable', 'has_dynamic_batch')
+_OF_SERVED = ('serving_version', 'has_warmup')
 
 
 class Target(NamedTuple):
@@ -161,8 +165,15 @@ class ExportOptions:
             None,
             'an export needs height and width, such as 513,513',
         )
-        if any(EXPORT_FORMATS.get(target.format).is_portable for target in targets):
+        self._require_read_conversion()
+        if self._has_portable:
             self._check_portable()
+        require(
+            self.proof.verify_split is None or bool(self.formats) or self._has_portable,
+            'ProofOptions.verify_split',
+            self.proof.verify_split,
+            f'only exports that {option(_FORMATS)} names are evaluated. Set {option(_FORMATS, self.export_format)}',
+        )
         require(
             self.proof.verify_split is None or self.resize == ResizeOptions(),
             'ProofOptions.verify_split',
@@ -170,6 +181,25 @@ class ExportOptions:
             f'the export resizes images itself ({option("ResizeOptions.min_value")}). Omit one of both, and evaluate '
             'the export with eval',
         )
+
+    @property
+    def _has_portable(self) -> bool:
+        """Whether one of the exports is for another runtime."""
+        return any(EXPORT_FORMATS.get(target.format).is_portable for target in self.targets)
+
+    def _require_read_conversion(self) -> None:
+        """Raises `OptionError` for a conversion option that is set and that none of the formats reads."""
+        portable = tuple(record.name for record in EXPORT_FORMATS.records() if record.is_portable)
+        chosen = {target.format for target in self.targets}
+        for names, readers in ((_OF_PORTABLE, portable), (_OF_SERVED, (_SERVED,))):
+            for name in names:
+                value = getattr(self.conversion, name)
+                require(
+                    value == getattr(ConversionOptions, name) or not chosen.isdisjoint(readers),
+                    f'ConversionOptions.{name}',
+                    value,
+                    f'it applies to {", ".join(readers)} only. Omit it, or set {option(_FORMATS)}={readers[-1]}',
+                )
 
     def _check_variant(self, target: Target) -> None:
         """Raises `OptionError` unless a format has the variant and what it needs."""

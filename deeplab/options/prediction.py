@@ -14,6 +14,7 @@ from deeplab.options.tools import FetchOptions
 from deeplab.wording import option
 
 _CHECKPOINT_DIR, _EXPORT_PATH = 'PredictOptions.checkpoint_dir', 'PredictOptions.export_path'
+_PRESET = 'PredictOptions.preset'
 
 SAVED = ('mask', 'color', 'overlay', 'confidence', 'probabilities')
 
@@ -89,10 +90,11 @@ class PredictOptions:
             require_choice('PredictOptions.save', kind, SAVED)
         good = 0 <= self.overlay_alpha <= 1
         require(good, 'PredictOptions.overlay_alpha', self.overlay_alpha, 'it must be in the range 0 to 1')
-        if self.checkpoint_dir is not None and self.export_path is not None:
-            raise OptionError(f'Give either {option(_CHECKPOINT_DIR)} or {option(_EXPORT_PATH)}, not both.')
+        for field, value in ((_CHECKPOINT_DIR, self.checkpoint_dir), (_PRESET, self.preset)):
+            if value is not None and self.export_path is not None:
+                raise OptionError(f'Give either {option(field)} or {option(_EXPORT_PATH)}, not both.')
         if self.checkpoint_dir is None and self.export_path is None and self.preset is None:
             raise OptionError(
                 f'There is no network to predict with. Set {option(_CHECKPOINT_DIR)}, {option(_EXPORT_PATH)} or '
-                f'{option("PredictOptions.preset")}.'
+                f'{option(_PRESET)}.'
             )

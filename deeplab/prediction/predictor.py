@@ -23,7 +23,7 @@ from PIL import Image
 from deeplab.datasets.class_names import Classes, classes_of
 from deeplab.errors import DataError, OptionError
 from deeplab.export import metadata
-from deeplab.inference import any_size, opening
+from deeplab.inference import any_size, exports, opening
 from deeplab.inference.any_size import Scores
 from deeplab.inference.export_runner import ExportRunner
 from deeplab.inference.runners import CheckpointRunner, Runner
@@ -175,15 +175,14 @@ class Predictor:
     @classmethod
     def of_export(cls, path: str, options: PredictorOptions, changes: model_source.Changes) -> Predictor:
         """As `from_export`, with options objects."""
-        unused = [option(field) for field in changes]
-        if options.prediction != PredictionOptions():
-            unused.append(option('PredictionOptions.scales'))
-        if dataclasses.replace(options.execution, threads=None) != EngineOptions():
-            unused.append(option('EngineOptions.engine'))
-        unused += [option(f'PredictorOptions.{name}') for name in ('crop_size', 'resize') if getattr(options, name)]
+        fixed = ('crop_size', 'use_moving_average')
+        unused = [*changes, *(f'PredictorOptions.{name}' for name in fixed if getattr(options, name))]
+        for part in (options.prediction, dataclasses.replace(options.execution, threads=None), options.resize):
+            unused += [] if part is None else exports.set_fields(part)
         if unused:
             raise OptionError(
-                f'An export has its own network and sizes: {", ".join(unused)} cannot be changed. Omit it'
+                f'An export has its own network, weights and sizes: {", ".join(map(option, unused))} cannot be '
+                'changed. Omit it'
             )
         runner = ExportRunner(path, options.execution.threads)
         try:

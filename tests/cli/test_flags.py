@@ -249,7 +249,9 @@ UNREAD = {'intersection_offset', 'from', 'plugins', 'num_threads', 'keep_aspect_
 UNREAD_HERE = {(program, 'label_weights') for program in ('eval', 'vis', 'export_model')}
 # --published needs a file; nothing is published for other splits and strides (tests/test_verify.py).
 UNREAD_HERE |= {('verify', name) for name in ('published', 'eval_split', 'output_stride')}
+UNREAD_HERE.add(('predict', 'export_path'))  # not with a preset (tests/test_predict.py)
 NEEDS = {
+    **dict.fromkeys(('batch', 'size'), '--exports=a.tflite'),
     'class_map': '--full_release_root=release',
     'inference_threads': '--engine=tflite',
     'label_map': '--annotations=a',
@@ -261,9 +263,11 @@ NEEDS = {
     'calibration_bins': '--metrics=calibration',
     'instance_dir': '--metrics=instance_iou',
     'decoder_output_is_logits': '--decoder_output_stride=4',
-    'max_miou_loss': '--verify_split=val --dataset_dir=records',
+    'max_miou_loss': '--verify_split=val --dataset_dir=records --format=frozen_graph',
     'onnx_opset': '--format=onnx',
-    'verify_split': '--dataset_dir=records',
+    'verify_split': '--dataset_dir=records --format=frozen_graph',
+    **dict.fromkeys(('input_type', 'outputs', 'resizable', 'dynamic_batch'), '--format=tflite'),
+    **dict.fromkeys(('serving_version', 'serving_warmup'), '--format=saved_model'),
     'focal_gamma': '--loss=focal',
     'logits_kernel_size': '--noaspp_with_batch_norm',
     'quantize_per_channel': '--quantize_delay_step=0',

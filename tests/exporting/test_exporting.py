@@ -136,9 +136,12 @@ def test_eval_and_vis_take_an_export_in_the_place_of_a_checkpoint(training, tmp_
     wait = WaitOptions(max_rounds=1)
     visualization.run(VisOptions(network, data, path, str(logdir), wait=wait, also_save_raw_predictions=True))
     assert len(list((logdir / 'raw_segmentation_results').iterdir())) == 3
-    scales = PredictionOptions((0.5, 1.0))
-    with pytest.raises(OptionError, match='scales'):
-        evaluation.run(EvalOptions(network, data, path, str(tmp_path / 'eval'), prediction=scales))
+    for part, given in (
+        ('scales', {'prediction': PredictionOptions((0.5, 1.0))}),
+        ('use_moving_average', {'use_moving_average': True}),
+    ):
+        with pytest.raises(OptionError, match=part):
+            evaluation.run(EvalOptions(network, data, path, str(tmp_path / 'eval'), **given))
     other = dataclasses.replace(network, outputs_to_num_classes={'semantic': 9})
     with pytest.raises(CheckpointError, match=r'm\.tflite.* 4 classes.* 9'):
         evaluation.run(EvalOptions(other, data, path, str(tmp_path / 'eval')))
@@ -166,7 +169,8 @@ def test_a_split_without_a_labeled_pixel_verifies_nothing(training, tmp_path):
     (tmp_path / 'four.json').write_text(json.dumps({'num_classes': 4, 'splits': ['val']}))
     nothing = files.png(np.full((33, 49), 255, np.uint8))
     files.write_split(tmp_path, 'val', [[files.record(0, 33, 49, label=nothing)]])
-    options = _options(training, tmp_path, proof_options=ProofOptions(dataset_dir=str(tmp_path), verify_split='val'))
+    proof_options = ProofOptions(dataset_dir=str(tmp_path), verify_split='val')
+    options = _options(training, tmp_path, 'frozen_graph', proof_options=proof_options)
     with pytest.raises(DataError, match="verify_split='val': no pixel of its masks has a class"):
         proof.Verification(options, str(tmp_path / 'four.json'), None)
 

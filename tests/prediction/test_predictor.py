@@ -261,8 +261,15 @@ def test_what_is_no_export(tmp_path):
     for name, reason in (('text.pb', 'cannot be loaded'), ('other.pb', 'ImageTensor'), ('missing.pb', 'loaded')):
         with pytest.raises(CheckpointError, match=f'{name}.*{reason}'):
             Predictor.from_export(tmp_path / name)
-    with pytest.raises(OptionError, match='scales'):
-        Predictor.from_export(tmp_path / 'other.pb', scales=(0.5, 1.0))
+    for given in (
+        {'scales': (0.5, 1.0)},
+        {'add_flipped_images': True},
+        {'precision': 'bfloat16'},
+        {'resize': ResizeOptions(min_value=33)},
+        {'use_moving_average': True},
+    ):
+        with pytest.raises(OptionError, match='min_value' if 'resize' in given else next(iter(given))):
+            Predictor.from_export(tmp_path / 'other.pb', **given)
 
 
 def test_the_public_names():
