@@ -145,7 +145,12 @@ HINTS = (
     Hint('tta flip_test flip hflip', 'add_flipped_images'),
     Hint('scales multi_scale ms_test', 'eval_scales inference_scales'),
     Hint('images image_dir img_dir images_dir', 'image_folder'),
-    Hint('masks mask_dir label_dir labels annotations ann_dir', 'semantic_segmentation_folder'),
+    Hint(
+        'source input input_dir input_path image image_path img image_file images image_dir img_dir images_dir',
+        'inputs',
+        'name images or their folder without a flag, or use {flag}=PATH.',
+    ),
+    Hint('masks mask_dir label_dir labels annotations ann_dir', 'semantic_segmentation_folder mask_folder'),
     Hint('split subset', 'train_split eval_split vis_split'),
     Hint('format export_type', 'export_format'),
     Hint(

@@ -106,6 +106,8 @@ def find_program(name: str) -> Program:
         if plain == program.name or plain in program.aliases:
             return program
     names = [program.name for program in PROGRAMS]
+    if name.startswith('-'):
+        raise UsageError(f'{name} stands before the program: write deeplab PROGRAM {name}. Known: {", ".join(names)}.')
     near = difflib.get_close_matches(plain.lower(), names, n=1)
     hint = f'Did you mean {near[0]}? ' if near else ''
     raise UsageError(f"Unknown program '{name}'. {hint}Known: {', '.join(names)}.")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import itertools
 import math
 import os
 import re
@@ -19,6 +20,7 @@ from deeplab.errors import OptionError
 _CURLY_QUOTES = '“”„‟‘’‚‛«»″′'
 _LONG_DASHES = '–—−‐‑'
 _CHECKPOINT_SUFFIX = re.compile(r'\.(index|meta|data-\d{5}-of-\d{5})$')
+_AROUND_NUMBERS = ',[](){}'
 _BOOLEANS = ('true', 't', '1', 'false', 'f', '0')  # in any case, as absl reads them
 
 
@@ -349,12 +351,21 @@ def _refuse_unknown(
         raise UsageError(' '.join(_unknown_flag(name, program, known, owners(name)) for name in unknown))
     leftover = [word.text for word in words if word.flag is None]
     if leftover:
-        shown = ' '.join(leftover)
-        hint = 'flags are written --flag=value'
-        before = [a.flag for a, b in zip(words, words[1:], strict=False) if b.text == leftover[0] and a.flag]
-        if before and before[0].kind == 'boolean':
-            hint = f'write --{before[0].name}={leftover[0]} with an equals sign'
-        raise UsageError(f"Unexpected argument '{shown}': {hint}.")
+        raise UsageError(f"Unexpected argument '{' '.join(leftover)}': {_hint_for_leftover(words)}.")
+
+
+def _hint_for_leftover(words: Sequence[_Word]) -> str:
+    """Returns how to write the first words that are neither flags nor values of flags."""
+    first = next(i for i, word in enumerate(words) if word.flag is None)
+    before = words[first - 1] if first else None
+    if before is not None and before.flag is not None:
+        if before.flag.kind == 'boolean':
+            return f'write --{before.flag.name}={words[first].text} with an equals sign'
+        if before.flag.holds_numbers:  # 6 12 18 as argparse reads it, or 6, 12, 18 without quotes
+            beside = itertools.takewhile(lambda word: word.flag is None, words[first:])
+            numbers = [text.strip(_AROUND_NUMBERS) for text in (str(before.value), *(word.text for word in beside))]
+            return f'write --{before.flag.name}={",".join(numbers)} without spaces'
+    return 'flags are written --flag=value'
 
 
 def _unknown_flag(name: str, program: str, known: Mapping[str, Flag], owners: Sequence[str]) -> str:

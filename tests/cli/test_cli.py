@@ -438,6 +438,8 @@ MISTAKES = [
         ),
     ),
     (['--fine_tune_batch_norm', 'false'], ("'false'", 'write --fine_tune_batch_norm=false with')),
+    (['--atrous_rates', '6', '12', '18', '--seed=1'], ("'12 18'", 'write --atrous_rates=6,12,18 without')),
+    (['--train_crop_size=[513,', '513]'], ("'513]'", 'write --train_crop_size=513,513 without')),
     (['records', 'logs'], ("'records logs'", 'written --flag=value')),
     (['--train_logdir', '--dataset_dir=x'], ('--train_logdir has no value', 'write --train_logdir=VALUE.')),
     (['--train_logdir'], ('--train_logdir has no value', 'write --train_logdir=VALUE.')),
@@ -510,6 +512,7 @@ def test_a_flag_file_that_does_not_exist(capsys):
     [
         ('trian', "Unknown program 'trian'. Did you mean train? Known: "),
         ('xyz', "Unknown program 'xyz'. Known: demo, build_voc2012_data, "),
+        ('--v=1', '--v=1 stands before the program: write deeplab PROGRAM --v=1. Known: demo, '),
     ],
 )
 def test_unknown_programs(name, message, capsys):

@@ -10,6 +10,8 @@ NEEDED = {
     'vis': '--checkpoint_dir=l --vis_logdir=v --dataset_dir=d',
     'export_model': '--checkpoint_path=c --export_path=p',
     'build_voc2012_data': '',
+    'build_folder_data': '',
+    'predict': 'a.jpg --checkpoint_dir=l',
     'networks': '',
 }
 
@@ -55,6 +57,9 @@ def message(program, *words):
         ('train', ['--random_seed=3'], '--seed'),
         ('train', ['--backbone=xception_65'], '--model_variant'),
         ('train', ['--config=c.yaml'], '--flagfile=FILE'),
+        ('predict', ['--source', 'photos'], 'without a flag, or use --inputs=PATH'),
+        ('build_folder_data', ['--images=photos'], '--image_folder'),
+        ('build_folder_data', ['--masks=m'], '--mask_folder'),
     ],
 )
 def test_words_of_other_toolkits_get_the_flag_that_does_it_here(program, words, wanted):
