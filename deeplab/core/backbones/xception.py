@@ -121,10 +121,11 @@ def _rates(block: Block, rate: int, options: ModelOptions) -> tuple[int, ...]:
     """Returns the atrous rates of a module's three convolutions."""
     if not block.multi_grid or options.multi_grid is None:
         return (rate,) * CONVOLUTIONS
-    if len(options.multi_grid) != CONVOLUTIONS:
+    if len(options.multi_grid) != CONVOLUTIONS or min(options.multi_grid) < 1:
         raise OptionError(
-            f'{option("ModelOptions.multi_grid", options.multi_grid)} has {len(options.multi_grid)} numbers. '
-            f'{options.model_variant} needs {CONVOLUTIONS}, one for each convolution of its last block.'
+            f'{option("ModelOptions.multi_grid", options.multi_grid)} is not supported by {options.model_variant}: its '
+            f'last block has {CONVOLUTIONS} convolutions. Give {CONVOLUTIONS} factors, each 1 or more, such as '
+            f'{option("ModelOptions.multi_grid", (1,) * CONVOLUTIONS)}.'
         )
     return tuple(rate * factor for factor in options.multi_grid)
 
@@ -145,7 +146,7 @@ def build(
     """Builds the network.
 
     Args:
-      images: [n, h, w, input_channels] float32, normalized.
+      images: [n, h, w, input_channels] float, normalized; the network computes in their type.
       options: output_stride, multi_grid and use_bounded_activation are read.
       scope: the network's variable scope.
       blocks: its blocks, in order.
@@ -155,7 +156,7 @@ def build(
       `BLOCK/unit_N/xception_module/separable_convI_pointwise`.
 
     Raises:
-      OptionError: `multi_grid` does not have one number for each convolution of the last block.
+      OptionError: `multi_grid` does not have one factor for each convolution of the last block, or one is below 1.
     """
     unit_strides = [stride for block in blocks for stride in [1] * (block.units - 1) + [block.stride]]
     units = iter(densify([2, *unit_strides], options.output_stride))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 
 import numpy as np
 import pytest
@@ -185,9 +186,10 @@ def test_multi_grid_multiplies_the_last_rates():
     assert np.abs(plain - other).max() > 0.1 * plain.std()
 
 
-def test_multi_grid_of_the_wrong_length():
-    with pytest.raises(OptionError, match=r'multi_grid=\(1, 2\) has 2 numbers. xception_41 needs 3'):
-        _tiny_xception(multi_grid=(1, 2))
+@pytest.mark.parametrize('grid', [(1, 2), (0, 1, 2)])
+def test_multi_grid_that_does_not_fit(grid):
+    with pytest.raises(OptionError, match=rf'multi_grid={re.escape(str(grid))} .* xception_41: .* 3 factors, each 1'):
+        _tiny_xception(multi_grid=grid)
 
 
 @functools.cache
