@@ -210,7 +210,7 @@ class Mode(NamedTuple):
     Attributes:
       is_training: whether dropout drops.
       fine_tune_batch_norm: whether (in training) batch norms use the batch's statistics.
-      weight_decay: weight decay of convolutions; its terms go to the graph's regularisation losses.
+      weight_decay: weight decay of convolutions; its terms go to the graph's regularization losses.
       native_dilation: see `layers.mode_scope`; False for a graph that will be exported.
       compute_type: type in which backbone, head and decoder compute: float32, bfloat16 or float16.
     """

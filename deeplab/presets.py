@@ -90,10 +90,11 @@ def _one(preset: Preset) -> str:
                 f'scales {_scales(row)}{cost}'
             )
     lines += ['', 'The preset is equivalent to', f'  {" ".join(spelled(settings(preset, _some_program(preset), {})))}']
+    order = ', in the order of the evaluations above' if preset.published else ''
     lines += [
         '',
         f'Unpack the archive into the folder {preset.folder}, or take the path that `deeplab download {preset.name}` '
-        'prints; then, in the order of the evaluations above:',
+        f'prints; then{order}:',
     ]
     return '\n'.join([*lines, '', *(f'  {line}' for line in command_lines(preset))])
 

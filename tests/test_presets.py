@@ -179,7 +179,9 @@ def test_what_a_preset_stands_for_says_the_same():
     report = presets.run(options.PresetsOptions('mobilenetv3_large_cityscapes_trainfine')).report
     (spelled,) = [line.split() for line in report.splitlines() if line.startswith('  --')]
     assert _options('eval', *spelled) == _options('eval', '--preset=mobilenetv3_large_cityscapes_trainfine')
-    assert 'mIoU 72.41 % on val at output stride 32' in report
+    assert 'mIoU 72.41 % on val at output stride 32' in report and 'order of the evaluations above' in report
+    backbone = presets.run(options.PresetsOptions('xception_41_imagenet')).report
+    assert 'evaluations' not in backbone and 'deeplab train --preset=xception_41_imagenet' in backbone
 
 
 def test_the_list_names_all(capsys):

@@ -10,7 +10,8 @@ that help and usage errors are fast.
 The words are read twice: first by `words`, which recognizes common mistakes and suggests fixes, then by absl, which
 parses the values (`parse`).
 
-To add a program: a `Program` in `programs`, a function in `to_options`, and flags that no group has yet.
+To add a program: a `Program` in `programs`, its summary in `overview`, a function in `to_options`, and flags that no
+group has yet.
 """
 
 from deeplab.cli import programs  # noqa: F401 (fills the table of programs)

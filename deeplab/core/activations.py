@@ -23,7 +23,7 @@ def hard_sigmoid(values: tf.Tensor) -> tf.Tensor:
     """Returns the piecewise-linear sigmoid relu6(x + 3) / 6: 0 up to -3, 1 from 3 on.
 
     Args:
-      values: any shape, float32.
+      values: any shape, float.
 
     Source: arXiv:1905.02244, section 5.2 and figure 6.
     """
@@ -34,7 +34,7 @@ def hard_swish(values: tf.Tensor) -> tf.Tensor:
     """Returns the swish x * relu6(x + 3) / 6: nearly x * sigmoid(x), without an exponential.
 
     Args:
-      values: any shape, float32.
+      values: any shape, float.
 
     Source: arXiv:1905.02244, section 5.2.
     """

@@ -65,13 +65,13 @@ def build(
     """Refines features with skips of the backbone, one stage for each of the decoder's strides.
 
     Args:
-      features: [n, h, w, c] float32, the head's output.
+      features: [n, h, w, c] float, the head's output.
       end_points: the backbone's.
       options: the network; mainly `options.decoder` is read.
       image_size: height and width of the network's input.
 
     Returns:
-      [n, H, W, filters] float32 at the last (smallest) stride; `features` themselves if there is no stage.
+      [n, H, W, filters] of their type at the last (smallest) stride; `features` themselves if there is no stage.
 
     Raises:
       OptionError: the backbone has no skip at one of the strides.

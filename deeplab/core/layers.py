@@ -202,7 +202,7 @@ def conv2d(
       normalize: whether a batch norm follows; else biases.
       activation: what comes last; None for nothing.
       initializer: first value of the weights.
-      weight_decay: factor on half the sum of the squared weights in the regularisation losses.
+      weight_decay: factor on half the sum of the squared weights in the regularization losses.
       bias: whether biases follow where no batch norm does (a family may make its batch norms itself).
       weights_name: name of the weights in their scope.
       norm_beside: scope of a batch norm that lies beside `scope`; None for `BatchNorm` in it.

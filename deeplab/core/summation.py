@@ -3,7 +3,7 @@
 TensorFlow's AddN adds in the memory of whichever of its inputs nobody else holds at that moment, and begins with that
 one: with three inputs or more, two runs of one graph on one batch can differ in their last bits. Two numbers add up to
 the same in either order, so here everything is added in pairs. A session must leave those pairs alone, too (see
-`session.config`).
+`sessions.config`).
 """
 
 from __future__ import annotations

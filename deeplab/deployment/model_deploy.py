@@ -2,7 +2,7 @@
 
 Each clone computes on its own device; the variables are on the CPU, with the same names for any number of clones.
 The loss of each clone is divided by their number and the gradients are summed, so that n clones of batch size b compute
-the step of one clone of batch size n * b. Regularisation is added once, and only the first clone updates the statistics
+the step of one clone of batch size n * b. Regularization is added once, and only the first clone updates the statistics
 of batch norms.
 """
 
@@ -235,11 +235,11 @@ def optimize_clones(
     variables: Sequence[tf.Variable],
     loss_scale: tf.Tensor | None = None,
 ) -> tuple[tf.Tensor, list[Gradient]]:
-    """Returns the total loss and its gradients: the mean over the clones, plus the regularisation once.
+    """Returns the total loss and its gradients: the mean over the clones, plus the regularization once.
 
     Args:
       clones: the clones.
-      losses: the loss of each clone, scalar, without regularisation.
+      losses: the loss of each clone, scalar, without regularization.
       regularization_losses: scalars.
       variables: the variables to differentiate by.
       loss_scale: scalar factor of the loss during backpropagation, by which the gradients are divided; None for 1.

@@ -37,7 +37,7 @@ class Look(NamedTuple):
       label_classes: number of classes among them.
       predicted_share: share of the predictions that are of the most frequent class.
       predicted_class: that class.
-      loss: the clone's loss without regularisation.
+      loss: the clone's loss without regularization.
     """
 
     labeled_pixels: float
@@ -154,7 +154,7 @@ class WatchHook(Hook):
             why = label_checks.ONE_CLASS if self._has_one_class else all_zero
             self._warn(
                 'zero',
-                f'The loss without regularisation has been exactly 0 since step {self._zero.since}, although there are '
+                f'The loss without regularization has been exactly 0 since step {self._zero.since}, although there are '
                 f'labels: nothing is learned. {why}',
             )
         if self._collapsed.lasts(step, seen.predicted_share == 1.0 and seen.label_classes > 1):

@@ -29,7 +29,7 @@ def _variable_name(kernel: str) -> str:
 
 
 def _decayed(losses) -> set[str]:
-    """Names of the variables whose half squared sums are the regularisation losses."""
+    """Names of the variables whose half squared sums are the regularization losses."""
     names = set()
     for loss in losses:
         pending = [loss.op]

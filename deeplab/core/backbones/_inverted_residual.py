@@ -118,7 +118,7 @@ def build(
     """Builds a network of inverted residuals.
 
     Args:
-      images: [n, h, w, input_channels] float32, normalized.
+      images: [n, h, w, input_channels] float, normalized; the network computes in their type.
       network: its layers.
       output_stride: ratio of the input's size to the size of the features.
       scaled: function from the channels in `network` to the channels to build.

@@ -66,7 +66,7 @@ def linear_conv2d(
     """Builds a convolution `scope` and its batch norm `norm`, which lie beside each other, without activation.
 
     Returns:
-      [n, ceil(h / stride), ceil(w / stride), filters] float32.
+      [n, ceil(h / stride), ceil(w / stride), filters], of the type of `inputs`.
     """
     return layers.conv2d(
         inputs,
@@ -175,8 +175,8 @@ def cell(
     """Builds one cell.
 
     Args:
-      inputs: [n, h, w, c] float32, the features before it.
-      previous: [n, h', w', c'] float32, the output of the previous cell.
+      inputs: [n, h, w, c] float, the features before it.
+      previous: [n, h', w', c'] float, the output of the previous cell.
       style: genotype, activation and drop path.
       filters: channels of every operation.
       stride: 1 or 2, for operations that read one of the cell's two inputs.
@@ -184,7 +184,7 @@ def cell(
       scope: variable scope.
 
     Returns:
-      [n, ceil(h / stride), ceil(w / stride), filters * blocks] float32, before any activation.
+      [n, ceil(h / stride), ceil(w / stride), filters * blocks] of their type, before any activation.
 
     Source: arXiv:1712.00559, section 3.1.
     """

@@ -45,7 +45,7 @@ def build(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tensor, dict[str
     """Builds the network; its channels are multiples of 8 for every depth multiplier, and `divisible_by` is ignored.
 
     Args:
-      images: [n, h, w, input_channels] float32, normalized.
+      images: [n, h, w, input_channels] float, normalized; the network computes in their type.
       options: output_stride and depth_multiplier are read.
 
     Returns:

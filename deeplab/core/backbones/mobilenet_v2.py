@@ -43,7 +43,7 @@ def build(images: tf.Tensor, options: ModelOptions) -> tuple[tf.Tensor, dict[str
     """Builds the network.
 
     Args:
-      images: [n, h, w, input_channels] float32, normalized.
+      images: [n, h, w, input_channels] float, normalized; the network computes in their type.
       options: output_stride, depth_multiplier and divisible_by are read.
 
     Returns:

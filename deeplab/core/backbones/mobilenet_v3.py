@@ -80,7 +80,7 @@ def build(
     `use_bounded_activation` (which is for the heads here) are ignored.
 
     Args:
-      images: [n, h, w, input_channels] float32, normalized.
+      images: [n, h, w, input_channels] float, normalized; the network computes in their type.
       options: output_stride and depth_multiplier are read.
       network: `LARGE` or `SMALL`.
 

@@ -199,7 +199,7 @@ def build(
     """Builds the network.
 
     Args:
-      images: [n, h, w, input_channels] float32, normalized.
+      images: [n, h, w, input_channels] float, normalized; the network computes in their type.
       options: output_stride, use_bounded_activation and nas are read.
       architecture: the network.
 

@@ -142,7 +142,7 @@ def build(images: tf.Tensor, options: ModelOptions, network: Network) -> tuple[t
     `use_bounded_activation` is ignored here and affects the head only.
 
     Args:
-      images: [n, h, w, input_channels] float32, normalized.
+      images: [n, h, w, input_channels] float, normalized; the network computes in their type.
       options: output_stride and multi_grid are read.
       network: its depth and root.
 

@@ -76,11 +76,11 @@ def build(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
     """Builds atrous spatial pyramid pooling (ASPP).
 
     Args:
-      features: [n, h, w, c] float32.
+      features: [n, h, w, c] float.
       options: the network; mainly `options.aspp` is read.
 
     Returns:
-      [n, h, w, filters] float32; without the projection, filters times the number of branches.
+      [n, h, w, filters] of their type; without the projection, filters times the number of branches.
     """
     aspp = options.aspp
     with layers.head_scope(options):

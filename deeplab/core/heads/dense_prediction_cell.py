@@ -240,11 +240,11 @@ def build(features: tf.Tensor, options: ModelOptions) -> tf.Tensor:
     The `aspp` options and `use_bounded_activation` are ignored: the number of filters and ReLU are part of the cell.
 
     Args:
-      features: [n, h, w, c] float32.
+      features: [n, h, w, c] float.
       options: dense_prediction_cell_json, output_stride, crop_size and image_pooling_crop_size are read.
 
     Returns:
-      [n, h, w, 256] float32.
+      [n, h, w, 256] of their type.
 
     Raises:
       OptionError: as `load` and `rate_multiplier`.
