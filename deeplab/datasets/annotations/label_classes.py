@@ -98,10 +98,10 @@ def of(
         classes = tuple(dict.fromkeys([*([background] if with_background else []), *ordered]))
     else:
         classes = tuple(name for name in names if not is_ignored(name))
-        _require_among(classes, {label: targets[label] for label in targets if label in used}, used)
+        _require_among(classes, {label: targets[label] for label in targets if label in used}, used, options)
     if not classes or len(classes) > _MOST_CLASSES:
         raise DataError(f'The annotations have {len(classes)} classes; there must be 1 to {_MOST_CLASSES}.')
-    fill = _background_id(classes) if with_background else ignore
+    fill = _background_id(classes, options) if with_background else ignore
     ids = {label: _id_of(targets[label], classes, ignore) for label in targets if label in used}
     return LabelClasses(classes, _colors(classes, annotations, targets), ids, fill)
 
@@ -156,16 +156,30 @@ def _id_of(target: str, classes: Sequence[str], ignore: int) -> int | None:
     return next(number for number, name in enumerate(classes) if _is_same(target, name))
 
 
-def _background_id(classes: Sequence[str]) -> int:
-    """Returns the id of the class of unlabeled pixels."""
+def _is_of_data_set(options: BuildFolderOptions) -> bool:
+    """Returns whether the names of the classes are those of a data set, which are not changed by other names."""
+    return options.dataset is not None and not options.class_names
+
+
+def _named_by(options: BuildFolderOptions, names: str | None = None) -> str:
+    """Returns the option that names the classes; with other `names` as its value, unless it is a data set."""
+    if _is_of_data_set(options):
+        return option('BuildFolderOptions.dataset', options.dataset)
+    return option('BuildFolderOptions.class_names', *([] if names is None else [names]))
+
+
+def _background_id(classes: Sequence[str], options: BuildFolderOptions) -> int:
+    """Returns the id of the class of unlabeled pixels; raises `OptionError` if there is none."""
     for number, name in enumerate(classes):
         if is_background(name):
             return number
     more = f'{BACKGROUND},{",".join(classes)}'
+    add = (
+        f'Add it to {_named_by(options)}' if _is_of_data_set(options) else f'Add it, such as {_named_by(options, more)}'
+    )
     raise OptionError(
-        f'Pixels without a label become the class {BACKGROUND}, which is not among the classes. Add it, such as '
-        f'{option("BuildFolderOptions.class_names", more)}, or exclude these pixels with '
-        f'{option("BuildFolderOptions.unlabeled", IGNORED)}.'
+        f'Pixels without a label become the class {BACKGROUND}, which is not among the classes. {add}, or exclude '
+        f'these pixels with {option("BuildFolderOptions.unlabeled", IGNORED)}.'
     )
 
 
@@ -179,7 +193,9 @@ def _require_known(mapping: Mapping[str, str], labels: set[str]) -> None:
         )
 
 
-def _require_among(classes: Sequence[str], targets: Mapping[str, str], used: Mapping[str, int]) -> None:
+def _require_among(
+    classes: Sequence[str], targets: Mapping[str, str], used: Mapping[str, int], options: BuildFolderOptions
+) -> None:
     """Raises `DataError` if a label is mapped to something that is no class."""
     wrong = [
         label
@@ -191,7 +207,7 @@ def _require_among(classes: Sequence[str], targets: Mapping[str, str], used: Map
         example = option('BuildFolderOptions.label_map', f'{wrong[0]}={classes[0]}')
         raise DataError(
             f'{len(wrong)} labels are not among the classes ({_listed(classes)}): {_listed(parts)}. Add them to '
-            f"{option('BuildFolderOptions.class_names')}, or map them: {example}, '{wrong[0]}={IGNORED}' to "
+            f"{_named_by(options)}, or map them: {example}, '{wrong[0]}={IGNORED}' to "
             f"exclude their pixels, '{wrong[0]}=' to leave them out, '{_ALL_OTHERS}=' for all others."
         )
 

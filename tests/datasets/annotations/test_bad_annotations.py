@@ -237,6 +237,9 @@ def test_labels_that_are_no_classes(tmp_path):
     assert "label_map='mud=background'" in message
     message = failure(tmp_path, ('car', 'tree', 'mud', 'truck'), kind=OptionError)
     assert "class_names='background,car,tree,mud,truck'" in message and "unlabeled='ignore'" in message
+    for names, kind in ((('car', 'tree', 'mud', 'truck'), OptionError), (('background', 'car'), DataError)):
+        message = failure(tmp_path, names, kind=kind, dataset='rooms.json')
+        assert "to dataset='rooms.json'" in message and 'class_names' not in message
     assert 'do not have: bus' in failure(tmp_path, kind=OptionError, label_map=('bus=car',))
     assert 'occurs twice' in failure(tmp_path, kind=OptionError, label_map=('mud=car', 'mud='))
     assert 'is not LABEL=CLASS' in failure(tmp_path, kind=OptionError, label_map=('mud=car', 'mud'))
