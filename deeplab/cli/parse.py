@@ -40,16 +40,17 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
         words = load_plugins(words)  # before the flags of what they register are defined
         words = program.prepare(without_undefined(words, program.flags))
         program.check_flags()
-        wording.add_flag_names(program.flag_names)  # those of the plugins
-        for flag in program.flags.values():
+        known, flag_names = program.flags, program.flag_names  # both are made anew whenever they are read
+        wording.add_flag_names(flag_names)  # those of the plugins
+        for flag in known.values():
             define(flag, values)
         if program.positional:
-            words = with_named(words, program.flags, program.positional)
-        check_words(words, program.name, program.flags, owners_of)
+            words = with_named(words, known, program.positional)
+        check_words(words, program.name, known, owners_of)
         values([program.name, *words])
     except flags.Error as error:
         raise _usage_error(error) from error
-    parsed = Values(values, words, program.flags, program.flag_names)
+    parsed = Values(values, words, known, flag_names)
     log_files.level_of(parsed['stderrthreshold'])
     is_dataset_given = 'dataset' in values and values['dataset'].present
     if 'preset' in values and parsed['preset']:
@@ -57,8 +58,8 @@ def parse_flags(program: Program, words: Sequence[str]) -> Values:
     if 'recipe' in values and parsed['recipe']:
         recipes.apply(parsed['recipe'], values, parsed)
     _check_required(program, parsed)
-    _apply_description(program, values, parsed, bool(is_dataset_given))
-    _apply_run(program, values, parsed)
+    _apply_description(values, parsed, bool(is_dataset_given))
+    _apply_run(values, parsed)
     return parsed
 
 
@@ -81,9 +82,9 @@ def load_plugins(words: Sequence[str]) -> list[str]:
     return words
 
 
-def _apply_run(program: Program, values: flags.FlagValues, parsed: Values) -> None:
+def _apply_run(values: flags.FlagValues, parsed: Values) -> None:
     """Sets network flags that are not given, nor set by a preset, as in the training that wrote the checkpoint."""
-    path = next((parsed.path(name) for name in ('checkpoint_dir', 'checkpoint_path') if name in program.flags), None)
+    path = next((parsed.path(name) for name in ('checkpoint_dir', 'checkpoint_path') if name in parsed.known), None)
     beside = run_manifests.beside(path) if path else None
     if beside is None:
         return
@@ -110,7 +111,7 @@ def _apply_run(program: Program, values: flags.FlagValues, parsed: Values) -> No
     found |= run_flags.facts_of_data(run)
     taken = []
     for name, value in found.items():
-        if name in program.flags and not values[name].present and values[name].value != value:
+        if name in parsed.known and not values[name].present and values[name].value != value:
             values[name].value = value
             shown = ','.join(str(part) for part in value) if isinstance(value, (list, tuple)) else value
             taken.append(f'--{name}={str(shown).lower() if isinstance(shown, bool) else shown}')
@@ -118,13 +119,13 @@ def _apply_run(program: Program, values: flags.FlagValues, parsed: Values) -> No
         parsed.notes.append(f'Flags from {file}, as they are not given: {" ".join(taken)}')
 
 
-def _apply_description(program: Program, values: flags.FlagValues, parsed: Values, is_given: bool) -> None:
+def _apply_description(values: flags.FlagValues, parsed: Values, is_given: bool) -> None:
     """Sets --dataset, unless it is given, to the description that lies beside the records; compares one that is.
 
     Where a training starts from a preset, the description replaces the data set of the preset; other programs run the
     network of the preset, which has its classes.
     """
-    if not {'dataset', 'dataset_dir'} <= program.flags.keys():
+    if not {'dataset', 'dataset_dir'} <= parsed.known.keys():
         return
     folder = parsed.path('dataset_dir')
     if folder and storage.is_remote(folder):
@@ -132,7 +133,7 @@ def _apply_description(program: Program, values: flags.FlagValues, parsed: Value
     path = description_file.beside(folder) if folder else None
     if path is None:
         return
-    only_starts_from_preset = 'tf_initial_checkpoint' in program.flags
+    only_starts_from_preset = 'tf_initial_checkpoint' in parsed.known
     if not is_given and (only_starts_from_preset or not values['dataset'].present):
         values['dataset'].value = path
         parsed.notes.append(f'Flag from the folder of the records, as it is not given: --dataset={path}')
@@ -161,7 +162,7 @@ def _apply_preset(name: str, program: Program, values: flags.FlagValues) -> None
 
 def _check_required(program: Program, values: Values) -> None:
     """Raises `UsageError` with the names and meanings of all missing required flags."""
-    missing = [program.flags[name] for name in program.required if not values[name]]
+    missing = [values.known[name] for name in program.required if not values[name]]
     if missing:
         shown = ' and '.join(
             f'--{flag.name} ({lower_first(flag.meaning.partition(". ")[0]).rstrip(".")})' for flag in missing
