@@ -40,9 +40,8 @@ def paired(first: np.ndarray, second: np.ndarray) -> tuple[Interval, list[Interv
     values, ends = [
         _means_first(each[:, classes:]) - _means_first(each[:, :classes]) for each in (whole, draws)
     ]  # [1 and resamples, 1 + classes]
-    low, high = metrics.percentiles(ends)
     images = np.concatenate([[len(both)], both.any(axis=1).reshape(-1, 2, classes).any(axis=1).sum(axis=0)])
-    low, high = (np.where(images < 2, np.nan, end) for end in (low, high))
+    low, high = metrics.of_several_images(metrics.percentiles(ends), images)
     found = [
         Interval(*(float(part) if np.isfinite(part) else None for part in parts))
         for parts in zip(values[0], low, high, strict=True)

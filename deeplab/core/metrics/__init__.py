@@ -5,6 +5,14 @@ They need NumPy alone; importing them does not import TensorFlow.
 
 from deeplab.core.metrics._image_counts import class_iou, mean_of_known
 from deeplab.core.metrics.confusion_matrix import ConfusionMatrix, Metrics
-from deeplab.core.metrics.intervals import percentiles, resampled_iou
+from deeplab.core.metrics.intervals import of_several_images, percentiles, resampled_iou
 
-__all__ = ['ConfusionMatrix', 'Metrics', 'class_iou', 'mean_of_known', 'percentiles', 'resampled_iou']
+__all__ = [
+    'ConfusionMatrix',
+    'Metrics',
+    'class_iou',
+    'mean_of_known',
+    'of_several_images',
+    'percentiles',
+    'resampled_iou',
+]

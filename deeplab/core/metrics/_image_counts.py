@@ -31,6 +31,12 @@ def of_matrices(matrices: Counts) -> Counts:
     return np.stack([right, matrices.sum(axis=2), matrices.sum(axis=1)], axis=1)
 
 
+def images_of(counts: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    """Returns the number of images with each class in labels or predictions: [n, 3, classes] -> [classes]."""
+    numbers: npt.NDArray[np.intp] = counts.any(axis=1).sum(axis=0)
+    return numbers
+
+
 def class_iou(counts: npt.NDArray[Any]) -> Shares:
     """Returns the IoU of each class: [..., 3, classes] -> [..., classes], NaN for a class that occurs nowhere."""
     right = counts[..., RIGHT, :]

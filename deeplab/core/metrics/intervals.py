@@ -19,7 +19,8 @@ class Intervals:
     """Percentile intervals of 95 %: in 95 % of repeated samples of images, such an interval contains the true value.
 
     Each resample draws as many images as there are, with replacement, and sums their counts. An image without a
-    labeled pixel is excluded.
+    labeled pixel is excluded. Resamples of one image do not vary: there is no interval of a class that occurs in fewer
+    than two images (in labels or predictions), and with fewer than two images none at all.
     """
 
     def __init__(self, context: MetricContext, bootstrap_samples: int, bootstrap_seed: int) -> None:
@@ -41,13 +42,13 @@ class Intervals:
         self._found = None
 
     def result(self) -> dict[str, float | None]:
-        """Returns both ends of the interval of mIoU."""
+        """Returns both ends of the interval of mIoU; None with fewer than two images."""
         miou, _ = self._intervals()
         low, high = known(miou)
         return {'miou low': low, 'miou high': high}
 
     def class_figures(self) -> dict[str, tuple[float | None, ...]]:
-        """Returns both ends of the interval of the IoU of each class; None for a class that occurs nowhere."""
+        """Returns both ends of the interval of the IoU of each class; None for one in fewer than two images."""
         _, classes = self._intervals()
         return {'low': known(classes[0]), 'high': known(classes[1])}
 
@@ -56,7 +57,9 @@ class Intervals:
         if self._found is None:
             rows = self._counts.rows.reshape(len(self._counts.rows), 3 * self._classes)
             ious = resampled_iou(rows[_sorted(rows)], self._samples, np.random.default_rng(self._seed))
-            self._found = percentiles(_image_counts.mean_of_known(ious)[:, None])[:, 0], percentiles(ious)
+            found = percentiles(np.concatenate([_image_counts.mean_of_known(ious)[:, None], ious], axis=1))
+            found = of_several_images(found, [len(rows), *_image_counts.images_of(self._counts.rows)])
+            self._found = found[:, 0], found[:, 1:]
         return self._found
 
 
@@ -92,6 +95,16 @@ def percentiles(values: Shares) -> Shares:
         warnings.simplefilter('ignore', RuntimeWarning)  # of columns that are NaN, whose result is NaN
         quantiles: Shares = np.nanquantile(values, (0.025, 0.975), axis=0)
     return quantiles
+
+
+def of_several_images(ends: Shares, images: npt.ArrayLike) -> Shares:
+    """Returns the ends of intervals, NaN for those of figures that fewer than two images determine.
+
+    Args:
+      ends: [2, columns].
+      images: [columns], numbers of images that determine each figure.
+    """
+    return np.where(np.asarray(images) < 2, np.nan, ends)
 
 
 register(

@@ -55,12 +55,19 @@ def test_against_a_loop_over_resamples():
     assert (found['miou low'], found['miou high']) == pytest.approx((low, high), abs=0.15 * (high - low))
 
 
-def test_a_class_that_occurs_nowhere_and_one_image():
-    matrices = np.zeros((1, 4, 4), int)
-    matrices[0, :2, :2] = [[3, 1], [0, 4]]
+def test_one_image_gives_no_interval():
+    """Resamples of it do not vary: an interval of width 0 would look certain."""
+    matrices = np.zeros((3, 5, 5), int)
+    matrices[:, :2, :2] = [[[3, 1], [0, 4]], [[5, 0], [2, 3]], [[1, 4], [2, 2]]]
+    matrices[0, 2, 2] = 7  # class 2 in one image
+    matrices[0, 3, 3], matrices[1, 0, 3] = 1, 2  # class 3 in the labels of one, in the predictions of another
     metric = _of(matrices)
-    assert metric.class_figures() == {'low': (0.75, 0.8, None, None), 'high': (0.75, 0.8, None, None)}
-    assert metric.result() == {'miou low': pytest.approx(0.775), 'miou high': pytest.approx(0.775)}
+    low, high = (metric.class_figures()[end] for end in ('low', 'high'))
+    assert [end is None for end in low] == [end is None for end in high] == [False, False, True, False, True]
+    assert low[0] < high[0] and low[3] == 0 and high[3] == 1
+    assert metric.result()['miou low'] < metric.result()['miou high']
+    alone = _of(matrices[:1])
+    assert {*alone.result().values(), *alone.class_figures()['low'], *alone.class_figures()['high']} == {None}
 
 
 def test_images_without_a_label_are_no_images():
