@@ -64,7 +64,7 @@ def run(options: PredictOptions) -> Result:
 
     Raises:
       UserError: There is no file to predict, no network, a result cannot be written, or another predict writes to the
-        folder.
+        folder. There is then no predictions.json, not even that of an earlier run.
     """
     items, missing = inputs.find(options.inputs, options.output_dir)
     if not items:
@@ -79,6 +79,7 @@ def run(options: PredictOptions) -> Result:
     locked = folder_lock.held(options.output_dir, 'predict', 'PredictOptions.output_dir')
     with locked, _predictor(options) as predictor:
         logging.info("Predicting %s with '%s'.", names.counted(len(items), 'file'), predictor.source)
+        folder.begin()
         done = pipeline.run(
             predictor, items, folder.write, options.predictor.batch_size, 'confidence' in options.save
         )  # fmt: skip

@@ -86,6 +86,10 @@ def test_results_and_summary(training, photos):
     }  # fmt: skip
 
 
+def _full(*_):
+    raise DataError('the disk is full')
+
+
 def test_files_of_others_are_kept(training, photos, monkeypatch):
     predictor = predict._predictor(options(training))
     monkeypatch.setattr(predict, '_predictor', lambda _: contextlib.nullcontext(predictor))
@@ -106,6 +110,10 @@ def test_files_of_others_are_kept(training, photos, monkeypatch):
     assert predict.run(options(training, 'photos/a.bmp', output_dir='out')).images == 1
     assert not os.path.exists('out/mask/a.png.png.1234567890.partial')
     assert os.path.exists('out/mask/a.png.png') and os.path.exists('out/mask/a.png')
+    with monkeypatch.context() as patch, pytest.raises(DataError, match='full'):
+        patch.setattr('deeplab.prediction.output_folder.OutputFolder.write', _full)
+        predict.run(options(training, output_dir='out'))
+    assert not os.path.exists('out/predictions.json')  # which would be of the run before
     (photos / 'out/mask/a.png').write_text('edited')
     with pytest.raises(OptionError, match='overwrite'):
         predict.run(options(training, 'photos/a.bmp', output_dir='out'))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -63,6 +64,19 @@ class OutputFolder:
                 f"{option(_FIELD, self._folder)}: '{in_the_way[0]}'{others} would be replaced, which predict has not "
                 f'written. Give another folder, or set {option("PredictOptions.overwrite", True)}'
             )
+
+    def begin(self) -> None:
+        """Removes the summary of an earlier run, whose results are about to be replaced.
+
+        Raises:
+          DataError: It cannot be removed.
+        """
+        path = os.path.join(self._folder, SUMMARY)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(path)
+        except OSError as error:
+            raise DataError(f"Cannot remove '{path}' of an earlier run: {error.strerror}.") from None
 
     def write(self, item: Item, number: int | None, prediction: Prediction) -> None:
         """Writes the results of an image, or of a frame of a video.

@@ -22,7 +22,7 @@ from deeplab.prediction.prediction import Prediction
 from deeplab.prediction.predictor import Predictor
 from deeplab.utils import processors
 
-_MOST_BYTES = 128 << 20  # of images that wait; one always may
+_MOST_BYTES = 128 << 20  # of images that are read or wait; one always may be
 _FRAMES_AHEAD = 4
 
 Write = Callable[[Item, int | None, Prediction], None]
@@ -72,32 +72,43 @@ def run(predictor: Predictor, items: Sequence[Item], write: Write, batch_size: i
     with bar, _Writer(write) as writer, contextlib.closing(_samples(predictor, items)) as samples:
         for batch in _batches(samples, batch_size):
             bar.update(len(batch))
-            failures += [Failure(sample.item.path, str(sample.error)) for sample in batch if sample.error]
-            good = [sample for sample in batch if sample.image is not None]
-            if not good:
-                continue
-            try:
-                predictions = predictor.predict([s.image for s in good if s.image is not None], with_confidence)
-            except DataError as error:
-                failures += [Failure(sample.item.path, str(error)) for sample in good]
-                continue
-            for sample, prediction in zip(good, predictions, strict=True):
-                writer.add(sample, prediction)
-            images += len(good)
+            failed = _predict(predictor, batch, writer, with_confidence)
+            failures += failed
+            images += len(batch) - len(failed)
+            batch.clear()  # an image may be large, and the next one is read now
     return Done(images, tuple(failures), time.monotonic() - started)
 
 
+def _predict(predictor: Predictor, batch: Sequence[_Sample], writer: _Writer, with_confidence: bool) -> list[Failure]:
+    """Predicts samples of the same shape and adds them to the writer; returns those that failed."""
+    failures = [Failure(sample.item.path, str(sample.error)) for sample in batch if sample.error]
+    good = [sample for sample in batch if sample.image is not None]
+    if not good:
+        return failures
+    try:
+        predictions = predictor.predict([s.image for s in good if s.image is not None], with_confidence)
+    except DataError as error:
+        return [*failures, *(Failure(sample.item.path, str(error)) for sample in good)]
+    for sample, prediction in zip(good, predictions, strict=True):
+        writer.add(sample, prediction)
+    return failures
+
+
 def _batches(samples: Iterator[_Sample], batch_size: int) -> Iterator[list[_Sample]]:
-    """Yields consecutive samples of the same shape; failed ones alone."""
+    """Yields consecutive samples of the same shape as soon as a batch is full; failed ones alone."""
     batch: list[_Sample] = []
     shape: tuple[int, ...] | None = None
     for sample in samples:
         own = None if sample.image is None else sample.image.shape
-        if batch and (own is None or own != shape or len(batch) == batch_size):
+        if batch and own != shape:
             yield batch
             batch = []
         batch.append(sample)
         shape = own
+        del sample  # with its image
+        if own is None or len(batch) == batch_size:
+            yield batch
+            batch = []
     if batch:
         yield batch
 
@@ -106,29 +117,24 @@ def _samples(predictor: Predictor, items: Sequence[Item]) -> Iterator[_Sample]:
     """Yields the images of all files in order; the next ones are read in threads."""
     threads = min(processors.available_cores(), 4)
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-        waiting: collections.deque[concurrent.futures.Future[_Sample]] = collections.deque()
+        waiting: collections.deque[tuple[int, concurrent.futures.Future[_Sample]]] = collections.deque()
         try:
             for item in items:
                 if item.is_video:
                     while waiting:
-                        yield waiting.popleft().result()
+                        yield waiting.popleft()[1].result()
                     with contextlib.closing(_ahead(_frames(predictor, item))) as frames:
                         yield from frames
                     continue
-                waiting.append(pool.submit(_read, predictor, item))
-                while len(waiting) > threads or _bytes(waiting) > _MOST_BYTES:
-                    yield waiting.popleft().result()
+                size = predictor.bytes_of_file(item.path)
+                while waiting and (len(waiting) > threads or size + sum(each for each, _ in waiting) > _MOST_BYTES):
+                    yield waiting.popleft()[1].result()
+                waiting.append((size, pool.submit(_read, predictor, item)))
             while waiting:
-                yield waiting.popleft().result()
+                yield waiting.popleft()[1].result()
         finally:
-            for future in waiting:
+            for _, future in waiting:
                 future.cancel()
-
-
-def _bytes(waiting: Sequence[concurrent.futures.Future[_Sample]]) -> int:
-    """Returns the size of the images that have been read and wait."""
-    done = [future.result().image for future in waiting if future.done()]
-    return sum(image.nbytes for image in done if image is not None)
 
 
 def _read(predictor: Predictor, item: Item) -> _Sample:

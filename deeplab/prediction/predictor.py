@@ -233,6 +233,10 @@ class Predictor:
         """As `read`, for a file whose name the caller adds to the message of an error."""
         return self._reader.read(path)
 
+    def bytes_of_file(self, path: str) -> int:
+        """Returns about how many bytes the image in a file takes when it is read."""
+        return self._reader.bytes_of(path)
+
     def predict(self, images: Sequence[np.ndarray], with_confidence: bool = False) -> list[Prediction]:
         """Predicts images of one size.
 

@@ -40,6 +40,7 @@ def test_a_good_file(reader, tmp_path, name):
     content, size = GOOD[name]
     found = read(reader, tmp_path, name, content)
     assert found.shape == (*size, 3) and found.dtype == np.uint8
+    assert reader.bytes_of(tmp_path / name) == found.nbytes or name.endswith('.npy')
     if name.startswith(('plain', 'packed', 'alpha', 'array')):
         assert np.array_equal(found, pixels(*size))
     if name.startswith('sixteen'):
@@ -60,6 +61,7 @@ def test_a_bad_file_is_refused_with_the_reason(reader, tmp_path, name):
     content, reason = BAD[name]
     with pytest.raises(DataError, match=re.compile(reason, re.I)):
         read(reader, tmp_path, name, content)
+    assert reader.bytes_of(tmp_path / name) >= 0
 
 
 def test_an_image_above_the_own_limit_is_refused_with_its_size(reader, tmp_path, monkeypatch):
