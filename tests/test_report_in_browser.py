@@ -100,6 +100,22 @@ def test_charts_are_drawn_without_a_request_or_an_error(browser):
     assert browser.driver.get_log('browser') == []
 
 
+def test_the_whole_page_is_printed(browser):
+    browser.driver.refresh()
+    browser.until('document.documentElement.dataset.ready === "true"')
+    empty = '[...document.querySelectorAll(".chart:not(:has(svg.marks))")].length'
+    pictures = '[...document.querySelectorAll("#gallery canvas")].filter((canvas) => canvas.width < 2).length'
+    assert browser.js(empty) > 0
+    browser.driver.execute_script(f'window.print = () => (window.printed = [{empty}, {pictures}])')
+    browser.focus('#print')
+    browser.keys(Keys.ENTER)
+    browser.until('window.printed !== undefined')
+    assert browser.js('window.printed') == [0, 0]
+    assert browser.js('document.querySelectorAll("#gallery canvas").length') == 5
+    browser.driver.execute_script('window.dispatchEvent(new Event("afterprint"))')
+    assert not browser.js('"print" in document.documentElement.dataset')
+
+
 def test_names_with_markup_show_as_text(browser):
     assert browser.js('document.querySelectorAll("img, b, i").length') == 0
     assert browser.js('document.title').endswith('two') or 'compared' in browser.js('document.title')

@@ -50,13 +50,25 @@ function addChart(place, spec) {
   return () => chart.isDrawn && draw(chart);
 }
 
-darkScheme.addEventListener('change', () => drawn.filter((chart) => chart.isDrawn).forEach(draw));
+function redrawCharts() {
+  drawn.filter((chart) => chart.isDrawn).forEach(draw);
+}
+
+darkScheme.addEventListener('change', redrawCharts);
+
+// Draws all charts, in the present colors.
+function drawAllCharts() {
+  return Promise.allSettled(drawn.map((chart) => {
+    chart.isDrawn = true;
+    return draw(chart);
+  }));
+}
 
 // Colors and dashes of the runs in some rows, the same in every chart; with more than five, their pairs differ.
 function runEncoding(rows, legend = {}) {
   const numbers = runs.map((_, i) => i).filter((i) => rows.some((row) => row.run === runs[i].name));
   const domain = numbers.map((i) => runs[i].name);
-  const colors = runColors[darkScheme.matches ? 'dark' : 'light'];
+  const colors = runColors[darkScheme.matches && !isPrinting() ? 'dark' : 'light'];
   const shown = runs.length > 1 ? legend : null;
   return {
     color: {field: 'run', type: 'nominal', scale: {domain, range: numbers.map((i) => colors[i % 5])}, legend: shown},

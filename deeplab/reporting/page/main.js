@@ -51,7 +51,40 @@ function drawSections() {
   }
 }
 
+// Prints the whole page: what was not scrolled to is not drawn yet, and a browser does not wait for it.
+async function printPage() {
+  const button = byId('print');
+  if (button.getAttribute('aria-disabled') === 'true') return;
+  button.setAttribute('aria-disabled', true);
+  document.documentElement.dataset.print = '';
+  try {
+    await drawAllCharts();
+    await drawAllThumbnails();
+    window.print();
+  } finally {
+    button.setAttribute('aria-disabled', false);
+  }
+}
+
+function endPrinting() {
+  if (!isPrinting()) return;
+  delete document.documentElement.dataset.print;
+  if (darkScheme.matches) redrawCharts();
+}
+
+function addPrinting() {
+  byId('made').after(element('p', {class: 'controls'}, element('button', {type: 'button', id: 'print', onclick: printPage}, 'Print')));
+  window.addEventListener('afterprint', endPrinting);
+  document.addEventListener('keydown', (event) => {
+    const isPrint = (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey && event.key.toLowerCase() === 'p';
+    if (!isPrint || byId('viewer').open) return;
+    event.preventDefault();
+    printPage();
+  });
+}
+
 byId('title').textContent = data.title;
+addPrinting();
 byId('made').textContent = data.made;
 drawSummary();
 drawDifferences();

@@ -101,6 +101,7 @@ function enter(canvas, number) {
 }
 
 function leave(canvas) {
+  if (isPrinting()) return;
   waiting.delete(canvas);
   canvas.width = canvas.height = 1;
 }
@@ -117,6 +118,14 @@ async function drawThumbnail(canvas, number) {
   const kind = galleryState.layer === 'errors' ? 'errors' : galleryState.layer === 'photo' ? 'photo' : 'classes';
   const side = galleryState.layer === 'truth' ? 'truth' : galleryState.run;
   context.drawImage(layerOf(found, idsOfSide(found, side), kind, allClasses), 0, 0, width, height);
+}
+
+// Draws all thumbnails, also those that are far from the visible part of the page.
+async function drawAllThumbnails() {
+  for (const canvas of document.querySelectorAll('[data-picture] canvas')) {
+    const number = Number(canvas.closest('[data-picture]').dataset.picture);
+    await drawThumbnail(canvas, number).catch(() => canvas.setAttribute('aria-label', CANNOT_BE_SHOWN));
+  }
 }
 
 const predicted = runs.map((_, i) => i).filter((i) => runs[i].scores.length); // numbers of the runs with predictions

@@ -4,6 +4,11 @@ const data = JSON.parse(document.getElementById('content').textContent);
 const runs = data.runs;
 const classCount = data.classes.length;
 
+// While the page is printed, or prepared for it: in light colors, with everything drawn.
+function isPrinting() {
+  return 'print' in document.documentElement.dataset;
+}
+
 function byId(id) {
   return document.getElementById(id);
 }
