@@ -122,7 +122,9 @@ def _runs(options: ReportOptions, stack: contextlib.ExitStack) -> list[content.R
             files_of_others = f'{names.counted(found.others, "metrics file")} of other splits or scales'
             notes.append(f'The curves {shown}; {files_of_others} {names.agreeing(found.others, "exist")}.')
         prepared.append((found, task, notes))
-    inference.require_same_splits([task for _, task, _ in prepared if task is not None])
+    tasks = [task for _, task, _ in prepared if task is not None]
+    inference.require_same_splits(tasks)
+    inference.require_same_records(tasks)
     runs = []
     for name, (found, task, notes) in zip(short, prepared, strict=True):
         result = None

@@ -22,6 +22,7 @@ from deeplab.reporting import content, inference, run_files
 from deeplab.reporting.image_results import ImageResults
 from tests import evaluation_setup as setup
 from tests import report_setup
+from tests.datasets import files
 
 
 @pytest.fixture
@@ -212,6 +213,35 @@ def test_runs_on_other_labels_are_not_compared(a_pass):
     resized = a_pass('two', 'ab', [labels[0], np.zeros((6, 8), int)])
     first, (note,) = inference.require_same_images([a_pass('one', 'ab', labels), resized])
     assert first == [] and note.startswith('1 of 2 images had another size')
+
+
+class FakeRecords(list):
+    def facts(self):
+        return {'digest': hash(tuple(self))}
+
+    def read(self, record):
+        return self[record]
+
+
+def test_records_of_other_images_or_masks_are_refused_before_the_first_prediction():
+    def task(path, names, masks):
+        found = FakeRecords(
+            files.example.encode(b'image', 'png', name, *mask.shape, 3, files.png(mask))
+            for name, mask in zip(names, masks, strict=True)
+        )
+        reader, descriptor = types.SimpleNamespace(index=found), types.SimpleNamespace(num_classes=4)
+        split = types.SimpleNamespace(reader=reader, records=np.arange(len(found)), descriptor=descriptor)
+        return types.SimpleNamespace(path=path, split=split)
+
+    masks = np.zeros((2, 3, 4), np.uint8)
+    corrected = masks.copy()
+    corrected[1, 2] = 3
+    one = task('one', 'ab', masks)
+    inference.require_same_records([one, task('two', 'ab', masks), task('two', 'ab', [masks[0], corrected[1, :2]])])
+    with pytest.raises(DataError, match=r"'one' and 'three'.*'b' and 'c'.*same images"):
+        inference.require_same_records([one, task('three', 'ac', masks)])
+    with pytest.raises(DataError, match=r"'one' and 'four'.*1 image, such as 'b'.*same labels"):
+        inference.require_same_records([one, task('four', 'ab', corrected)])
 
 
 def test_runs_are_checked_before_the_first_prediction(options, monkeypatch, tmp_path):

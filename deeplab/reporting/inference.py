@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from absl import logging
 
 from deeplab import common
 from deeplab.core import checkpoints
+from deeplab.datasets import example, images
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import CheckpointError, DataError
 from deeplab.evaluation import engine_run, runner, scoring
@@ -270,6 +271,43 @@ def require_same_splits(tasks: Sequence[Task]) -> None:
             raise _not_the_same(tasks[0].path, *found[0], other.path, *found[1])
 
 
+def require_same_records(tasks: Sequence[Task]) -> None:
+    """Raises `DataError` unless all tasks have the same images and masks, before they are predicted.
+
+    Masks of different sizes are left to `require_same_images`: images may have been resized for the records.
+    """
+    for other in tasks[1:]:
+        first = tasks[0]
+        differing = []
+        for one, another in _pairs_of_records(first.split, other.split):
+            if one.image_name != another.image_name:
+                raise _other_images(first.path, other.path, one.image_name, another.image_name)
+            if _differ(one.label_bytes, another.label_bytes, first.split.descriptor.num_classes):
+                differing.append(names.shown(one.image_name))
+        if differing:
+            raise _other_masks(first.path, other.path, len(differing), differing[0])
+
+
+def _pairs_of_records(first: runner.Split, other: runner.Split) -> Iterator[tuple[example.Example, example.Example]]:
+    """Yields the records of two splits of the same number of images; none if they are the same records."""
+    one, another = first.reader.index, other.reader.index
+    if one.facts()['digest'] == another.facts()['digest'] and np.array_equal(first.records, other.records):
+        return
+    for numbers in zip(first.records, other.records, strict=True):
+        yield example.parse(one.read(int(numbers[0]))), example.parse(another.read(int(numbers[1])))
+
+
+def _differ(one: bytes | None, another: bytes | None, num_classes: int) -> bool:
+    """Returns whether two masks of the same size have different numbers of pixels of a class."""
+    if one is None or another is None or one == another:
+        return False
+    masks = [images.read_mask(content) for content in (one, another)]
+    counts = [mask.counts for mask in masks if mask.counts is not None]
+    if masks[0].size != masks[1].size or len(counts) < len(masks):
+        return False
+    return not np.array_equal(counts[0][:num_classes], counts[1][:num_classes])
+
+
 def require_same_images(passes: Sequence[Pass]) -> list[list[str]]:
     """Raises `DataError` unless all passes are over the same images, labels and classes.
 
@@ -281,8 +319,11 @@ def require_same_images(passes: Sequence[Pass]) -> list[list[str]]:
     found: list[list[str]] = [[]]
     for other in passes[1:]:
         sizes = [(len(each.images), each.descriptor.num_classes) for each in (first, other)]
-        if sizes[0] != sizes[1] or other.images.names != first.images.names:
+        if sizes[0] != sizes[1]:
             raise _not_the_same(first.checkpoint, *sizes[0], other.checkpoint, *sizes[1])
+        for pair in zip(first.images.names, other.images.names, strict=True):
+            if pair[0] != pair[1]:
+                raise _other_images(first.checkpoint, other.checkpoint, *pair)
         resized = _require_same_labels(first, other)
         note = (
             f'{resized:,} of {names.counted(len(other.images), "image")} had another size than for the first run, '
@@ -303,10 +344,7 @@ def _require_same_labels(first: Pass, other: Pass) -> int:
     if differ.any():
         number = int(differ.sum())
         name = first.images.names[int(differ.argmax())]
-        raise DataError(
-            f"'{first.checkpoint}' and '{other.checkpoint}' were evaluated on masks that differ, those of "
-            f"{names.counted(number, 'image')}, such as '{name}': runs are compared on the same labels. {_advice()}"
-        )
+        raise _other_masks(first.checkpoint, other.checkpoint, int(differ.sum()), name)
     return int(is_resized.sum())
 
 
@@ -317,6 +355,22 @@ def _not_the_same(
     return DataError(
         f"'{first}' is evaluated on {names.counted(images, 'image')} of {classes} classes, '{other}' on "
         f'{other_images:,} of {other_classes}: runs are compared on the same images. {_advice()}'
+    )
+
+
+def _other_images(first: str, other: str, name: str, other_name: str) -> DataError:
+    """Returns the error for runs on as many, but other images."""
+    return DataError(
+        f"'{first}' and '{other}' are evaluated on different images, or on the same ones in another order, such as "
+        f"'{names.shown(name)}' and '{names.shown(other_name)}': runs are compared on the same images. {_advice()}"
+    )
+
+
+def _other_masks(first: str, other: str, number: int, name: str) -> DataError:
+    """Returns the error for runs on other masks of the same images."""
+    return DataError(
+        f"'{first}' and '{other}' are evaluated on masks that differ, those of {names.counted(number, 'image')}, such "
+        f"as '{name}': runs are compared on the same labels. {_advice()}"
     )
 
 
