@@ -71,6 +71,7 @@ def _run(options: EvalOptions) -> Result:
     """Does the work of `run`, in a locked folder."""
     opening.check(options.engine)  # before the records, which may take long
     is_export = exports.is_export(options.checkpoint_dir)
+    _require_no_export_among_several(options)
     if is_export:
         classes = options.model.num_classes
         averages = 'EvalOptions.use_moving_average' if options.use_moving_average else None
@@ -88,11 +89,22 @@ def _run(options: EvalOptions) -> Result:
     task = _task(options, split)
     if not options.master and not is_export and options.engine == EngineOptions():
         task.network.check_memory('eval')
-    if options.further_checkpoint_dirs or options.all_checkpoints:
+    if not is_export and (options.further_checkpoint_dirs or options.all_checkpoints):
         return _of_several(options, task)
     found = [options.checkpoint_dir] if is_export else waiting.rounds(options.checkpoint_dir, options.wait)
     rounds = [_evaluate(checkpoint, options, task) for checkpoint in found]
     return Result(tuple(rounds), report(rounds[-1], split.descriptor) if rounds else '')
+
+
+def _require_no_export_among_several(options: EvalOptions) -> None:
+    """Raises `OptionError` if several checkpoints are to be evaluated and one of them is an export."""
+    paths = [options.checkpoint_dir, *options.further_checkpoint_dirs]
+    found = next((path for path in paths if exports.is_export(path)), None)
+    if found is not None and len(paths) > 1:
+        raise OptionError(
+            f"'{found}' is an export, which eval evaluates alone. Give one {option('EvalOptions.checkpoint_dir')} at a "
+            'time, or compare both with deeplab compare'
+        )
 
 
 def _task(options: EvalOptions, split: runner.Split) -> evaluation_rounds.Task:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deeplab.errors import OptionError
+from deeplab.errors import DataError, OptionError
 from deeplab.inference import windows
 from deeplab.inference.runners import Runner, Size
 from deeplab.options import WindowOptions
@@ -71,8 +71,18 @@ class AnySize:
           images: each [h, w, channels], 0 to 255, all of the same shape.
           with_confidence: whether the confidence is computed.
           with_probabilities: whether the probabilities are computed.
+
+        Raises:
+          DataError: They need windows, and the runner gives no probabilities.
         """
-        window = self.window_for(*images[0].shape[:2])
+        height, width = images[0].shape[:2]
+        window = self.window_for(height, width)
+        if window is not None and not self._runner.has_probabilities:
+            raise DataError(
+                f'an image of {height} x {width} pixels is predicted in windows of {window[0]} x {window[1]}, for '
+                'which the export must give probabilities. Give smaller images, or export the network again, with '
+                f'{option("ConversionOptions.outputs", "probabilities")}'
+            )
         if window is not None:
             return [self._in_windows(image, with_confidence, with_probabilities) for image in images]
         labels, scores = self._runner.run(np.stack(images), with_confidence or with_probabilities)

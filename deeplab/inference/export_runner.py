@@ -69,7 +69,7 @@ class ExportRunner(Runner):
         exported = self._held.value
         if with_probabilities and not exported.has_probabilities:
             raise OptionError(
-                f"'{self._path}' has no output of probabilities, which windows and confidences need. Export the "
+                f"'{self._path}' has no output of probabilities, which confidences need. Export the "
                 f'network again, with {option("ConversionOptions.outputs", "probabilities")}'
             )
         height, width = images.shape[1:3]

@@ -34,13 +34,14 @@ def opened(path: str, threads: int | None = None, record: ExportFormat | None = 
 
     Args:
       path: its file or folder.
-      threads: number of threads; None for all cores.
+      threads: number of threads; None for as many as TensorFlow may have in this process.
       record: its format; None to recognize it.
 
     Raises:
       CheckpointError: it cannot be opened.
       OptionError: a package that runs its format is not installed.
     """
+    threads = threads or _limit()
     record = record or format_of(path)
     if record is None:
         known = ', '.join(each.noun for each in EXPORT_FORMATS.records() if each.open is not None)
@@ -57,6 +58,12 @@ def opened(path: str, threads: int | None = None, record: ExportFormat | None = 
             text = ' '.join(str(error).split())[:_LONGEST_REASON] or type(error).__name__
             raise CheckpointError(f"The export '{names.shown(path)}' cannot be loaded ({text})") from None
         yield exported
+
+
+def _limit() -> int | None:
+    """Returns the number of threads to which --num_threads or the user limits TensorFlow; None for no limit."""
+    text = os.environ.get('TF_NUM_INTRAOP_THREADS', '')
+    return int(text) or None if text.isdecimal() else None
 
 
 def step_of(path: str) -> int:

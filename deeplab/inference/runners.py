@@ -38,6 +38,7 @@ class Runner(abc.ABC):
       alignment: windows begin at multiples of it.
       fixed_size: height and width to which all images are padded, and which none may exceed; None for no limit.
       smallest_window: height and width that a window must have at least.
+      has_probabilities: whether it gives probabilities, without which there are no windows.
     """
 
     channels: int
@@ -45,6 +46,7 @@ class Runner(abc.ABC):
     alignment: int = 1
     fixed_size: Size | None = None
     smallest_window: Size = (1, 1)
+    has_probabilities: bool = True
 
     @abc.abstractmethod
     def run(self, images: np.ndarray, with_probabilities: bool) -> Outputs:

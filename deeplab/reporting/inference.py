@@ -158,14 +158,14 @@ def prepare(path: str, options: EvalOptions, cache_dir: str | None, checks_weigh
 
 def _unused(options: EvalOptions) -> list[str]:
     """Returns the options that are set and do not apply to an export."""
-    model = dataclasses.replace(options.model, crop_size=None)
-    set_parts = (options.prediction, options.resize, dataclasses.replace(options.engine, threads=None), options.model)
-    found = []
-    for part, default in zip(set_parts, (PredictionOptions(), ResizeOptions(), EngineOptions(), model), strict=True):
-        for field in dataclasses.fields(part):
-            value = getattr(part, field.name)
-            if value != getattr(default, field.name):
-                found.append(option(f'{type(part).__name__}.{field.name}', value))
+    parts = (options.prediction, options.resize, dataclasses.replace(options.engine, threads=None))
+    fields = [field for part in parts for field in exports.set_fields(part)]
+    values = {type(part).__name__: part for part in parts}
+    found = [option(field, getattr(values[kind], name)) for field in fields for kind, _, name in [field.partition('.')]]
+    if options.model.crop_size is not None:
+        found.append(option('ModelOptions.crop_size', options.model.crop_size))
+    if options.use_moving_average:
+        found.append(option('EvalOptions.use_moving_average', True))
     return found
 
 
@@ -342,7 +342,6 @@ def _require_same_labels(first: Pass, other: Pass) -> int:
     is_resized = (shapes[0] != shapes[1]).any(axis=1)
     differ = (first.images.counts()[:, 1] != other.images.counts()[:, 1]).any(axis=1) & ~is_resized
     if differ.any():
-        number = int(differ.sum())
         name = first.images.names[int(differ.argmax())]
         raise _other_masks(first.checkpoint, other.checkpoint, int(differ.sum()), name)
     return int(is_resized.sum())

@@ -139,6 +139,7 @@ def test_eval_and_vis_take_an_export_in_the_place_of_a_checkpoint(training, tmp_
     for part, given in (
         ('scales', {'prediction': PredictionOptions((0.5, 1.0))}),
         ('use_moving_average', {'use_moving_average': True}),
+        (r'm\.tflite.*compare', {'further_checkpoint_dirs': (str(training),)}),
     ):
         with pytest.raises(OptionError, match=part):
             evaluation.run(EvalOptions(network, data, path, str(tmp_path / 'eval'), **given))

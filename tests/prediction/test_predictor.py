@@ -251,6 +251,9 @@ def test_a_frozen_graph(tmp_path, training):
         assert np.array_equal(plain(image).labels, image[..., 0] // 64)
         with pytest.raises(OptionError, match='probabilities'):
             plain(image).probabilities  # noqa: B018
+    sized = write_export(tmp_path / 'sized.pb', crop=(33, 41), has_probabilities=False)
+    with Predictor.from_export(sized) as small, pytest.raises(DataError, match=r'70 x 50 .*33 x 41.*outputs='):
+        small.predict([image])  # an image of many, which does not stop `deeplab predict`
     with Predictor.from_export(tmp_path / 'plain.pb', dataset=str(training / 'tiny.json')) as named:
         assert named.class_names == tuple(setup.CLASSES)
 
