@@ -33,6 +33,10 @@ from deeplab.wording import option
 # Of variants that only round: share of the pixels whose label must be that of the checkpoint.
 _LEAST_AGREEMENT = {'float32': 0.999, 'float16': 0.98}
 _SHOWN_LAYERS = 3
+# Python expressions that read an image [h, w, channels] with values of 0 to 255.
+_RGB_IMAGE = "np.asarray(PIL.Image.open('image.png').convert('RGB'))"
+_OTHER_IMAGE = "np.load('image.npy')  # [height, width, {channels}] uint8"
+_WIDE_IMAGE = "np.load('image.npy') / 257  # [height, width, {channels}] uint16"
 
 
 class Work:
@@ -260,5 +264,9 @@ def _report(proven: results.Proof, options: ExportOptions) -> str:
     ]
     if conversion.outputs == 'probabilities':
         lines.append(f'        {probabilities} float32 [{batch}, {height}, {width}, {model.num_classes}]')
-    example = record.example.format(path=proven.path, image="np.asarray(PIL.Image.open('image.png'))")
-    return '\n'.join([*lines, '', 'To run it in Python:', '', 'import PIL.Image', example])
+    if (model.input_channels, options.image_bits) == (3, 8):
+        example = record.example.format(path=proven.path, image=_RGB_IMAGE)
+        return '\n'.join([*lines, '', 'To run it in Python:', '', 'import PIL.Image', example])
+    image = _WIDE_IMAGE if options.image_bits == 16 else _OTHER_IMAGE
+    example = record.example.format(path=proven.path, image=image.format(channels=model.input_channels))
+    return '\n'.join([*lines, '', 'To run it in Python:', '', example])

@@ -29,7 +29,7 @@ from deeplab.datasets import wire
 from deeplab.engines import tflite
 from deeplab.errors import CheckpointError, DataError, OptionError, UserError
 from deeplab.export import metadata, serving
-from deeplab.exporting import proof, work
+from deeplab.exporting import proof, results, work
 from deeplab.inference import exports
 from deeplab.options import (
     ConversionOptions,
@@ -304,6 +304,24 @@ def test_figures_are_measured_in_a_process(training, tmp_path, monkeypatch):
         benchmark.run(cli.options_of('benchmark', [f'--output={json_path}', str(tmp_path / 'none.tflite')]))
     with pytest.raises(OptionError, match='33 x 49'):
         export_figures.measure(dataclasses.replace(request, size=(65, 65)))
+
+
+def test_the_lines_that_run_an_export_read_the_images_of_the_network(training):
+    for channels, bits, read in ((3, 8, "convert('RGB')"), (1, 8, "np.load('image.npy')  #"), (5, 16, ' / 257  #')):
+        model = dataclasses.replace(MODEL, input_channels=channels)
+        options = dataclasses.replace(_options(training, 'm.onnx', 'onnx'), model=model, image_bits=bits)
+        report = work._report(results.Proof('onnx', 'float32', 'm.onnx', 'c', None, FIGURES), options)
+        lines = report.partition('To run it in Python:\n')[2]
+        assert read in lines and f', {channels}]' in report
+        compile(lines, 'report', 'exec')
+
+
+def test_threads_of_exports_are_limited_as_those_of_tensorflow(monkeypatch):
+    found = []
+    for number in ('3', '0', 'all', ''):
+        monkeypatch.setenv('TF_NUM_INTRAOP_THREADS', number)
+        found.append(exports._limit())
+    assert found == [3, None, None, None]
 
 
 # --- What is refused -------------------------------------------------------------------------------------------------
