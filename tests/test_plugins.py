@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from deeplab import cli, common, input_preprocess, model, plugins
+from deeplab.benchmarking import exports
 from deeplab.core import schedules, sessions
 from deeplab.datasets import descriptor
 from deeplab.errors import OptionError
@@ -247,6 +248,10 @@ def test_an_export_format_of_a_plugin(tmp_path, monkeypatch):
     with EXPORT_FORMATS.changes_undone():
         options = cli.options_of('export_model', [*words, '--export_format=compressed_graph', '--gzip_level=1'])
         assert options.format_parameters == {'gzip_level': 1}
+        with pytest.raises(OptionError, match='--format=compressed_graph .*--export_format=compressed_graph'):
+            cli.options_of('export_model', [*words, '--format=compressed_graph'])
+        (file,) = exports._plugin_of('compressed_graph')
+        assert file.endswith('compressed_graph.py') and exports._plugin_of('tflite') == ()
         with pytest.raises(OptionError, match=r'--gzip_level=1 .*--export_format=compressed_graph'):
             cli.options_of('export_model', [*words, '--gzip_level=1'])
         record = EXPORT_FORMATS.get('compressed_graph')

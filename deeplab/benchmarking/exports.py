@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
+import pathlib
 import statistics
 import time
 
 import numpy as np
 
+import deeplab
 from deeplab.benchmarking import children
 from deeplab.benchmarking.figures import ExportFigures, ExportRequest
 from deeplab.errors import OptionError
@@ -24,13 +26,25 @@ _USUAL_SIZE = (513, 513)  # for an export that takes any size
 def measured(request: ExportRequest, plugins: tuple[str, ...] = ()) -> ExportFigures:
     """Measures an export in a process of its own.
 
+    Args:
+      request: what to measure.
+      plugins: to import in the process; without any, the file that has registered the format, if it is a plugin.
+
     Raises:
       UserError: it cannot be opened, or takes no images of this size.
     """
     threads = request.threads
     pool = {} if threads is None else {'TF_NUM_INTRAOP_THREADS': str(threads), 'OMP_NUM_THREADS': str(threads)}
-    figures: ExportFigures = children.call('deeplab.benchmarking.exports:measure', request, plugins, pool)
+    named = plugins or _plugin_of(request.format)
+    figures: ExportFigures = children.call('deeplab.benchmarking.exports:measure', request, named, pool)
     return figures
+
+
+def _plugin_of(format_name: str) -> tuple[str, ...]:
+    """Returns the file that has registered a format; nothing for one of this package."""
+    file = EXPORT_FORMATS.file_of(format_name)
+    is_own = not file or pathlib.Path(file).is_relative_to(pathlib.Path(deeplab.__file__).parent)
+    return () if is_own else (file,)
 
 
 def measure(request: ExportRequest) -> ExportFigures:
@@ -69,7 +83,7 @@ def _size(request: ExportRequest, own: tuple[int, int] | None, takes_smaller: bo
     if takes_smaller and size[0] <= own[0] and size[1] <= own[1]:
         return size
     raise OptionError(
-        f"{option('BenchmarkOptions.image_size', size)}: '{request.path}' takes images of {own[0]} x {own[1]} pixels "
+        f"{option('BenchmarkOptions.size', size)}: '{request.path}' takes images of {own[0]} x {own[1]} pixels "
         f'{"or less " if takes_smaller else ""}only. Omit it, or export the network with another '
         f'{option("ModelOptions.crop_size")}'
     )

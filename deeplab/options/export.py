@@ -203,12 +203,20 @@ class ExportOptions:
 
     def _check_variant(self, target: Target) -> None:
         """Raises `OptionError` unless a format has the variant and what it needs."""
-        known = EXPORT_FORMATS.get(target.format).variants
+        record = EXPORT_FORMATS.get(target.format)
+        known = record.variants
         require(
             target.variant in known,
             _FORMATS,
             str(target),
             f'the variants of {target.format} are {", ".join(known)}',
+        )
+        require(
+            record.open is not None or not (self.formats or record.is_portable),
+            _FORMATS,
+            target.format,
+            'exports of this format cannot be opened for the comparison with the checkpoint (it registers no open). '
+            f'Use {option("ExportOptions.export_format", target.format)}',
         )
         is_trained = target.format == 'tflite' and self.model.quantize_delay_step is not None
         if target.variant == 'int8' and self.proof.dataset_dir is None and not is_trained:
