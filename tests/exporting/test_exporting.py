@@ -246,6 +246,8 @@ def test_a_saved_model_for_a_server(training, tmp_path):
     for name in ('predictions', 'probabilities'):
         np.testing.assert_array_equal(found[name], whole[name])
     assert set(signatures['encoded'].structured_outputs) == set(signatures['labels'].structured_outputs)
+    with pytest.raises(tf.errors.InvalidArgumentError):  # of which it would predict the first alone
+        signatures['encoded'](image_bytes=tf.constant([encoded.getvalue()] * 2))
     with Predictor.from_export(path) as exported:  # the folder of the versions
         np.testing.assert_array_equal(exported(image).labels, whole['predictions'][0])
         assert exported.class_names == tuple(setup.CLASSES)

@@ -80,10 +80,11 @@ def _inputs(network: FrozenNetwork) -> tuple[Any, Any]:
     if network.channels not in (1, 3) or not network.has_signatures:
         return tf.compat.v1.placeholder(kind, shape, name=tensor_names.IMAGE), None
     encoded = tf.compat.v1.placeholder(tf.string, [None], name=ENCODED)
+    content = tf.reshape(encoded, [])  # fails for several files, of which one alone would be predicted
     if network.bits == 8:
-        pixels = tf.io.decode_jpeg(encoded[0], channels=network.channels)  # PNG too; as records are decoded
+        pixels = tf.io.decode_jpeg(content, channels=network.channels)  # PNG too; as records are decoded
     else:
-        pixels = tf.io.decode_png(encoded[0], channels=network.channels, dtype=tf.uint16)
+        pixels = tf.io.decode_png(content, channels=network.channels, dtype=tf.uint16)
     image = tf.compat.v1.placeholder_with_default(pixels[tf.newaxis], shape, name=tensor_names.IMAGE)
     return image, encoded
 
