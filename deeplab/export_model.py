@@ -60,7 +60,10 @@ def run(options: ExportOptions) -> Result:
     runner.warn_of_crop_size(model.crop_size, model.output_stride)
     runner.warn_of_flips(options.prediction)
     if not options.formats and not targets[0].record.is_portable:
-        return plain.write(options, checkpoint, targets[0], {})
+        written = plain.write(options, checkpoint, targets[0], {})
+        with output_files.writing_to(os.path.dirname(written.path) or '.', 'ExportOptions.export_path'):
+            results.forget(written.path)
+        return written
     work = Work(options, checkpoint)
     folder = _common_folder(options, targets)
     found = []

@@ -7,6 +7,7 @@ export/formats/_sessions.py, exporting/plain.py, exporting/fit.py and options/ex
 """
 
 import dataclasses
+import json
 import os
 import pathlib
 
@@ -576,8 +577,12 @@ def test_values_that_are_refused(word, message):
 
 def test_it_runs_from_the_command_line(small_network, checkpoint, tmp_path, capsys):
     path = os.path.join(tmp_path, 'out', 'g.pb')
+    figures = tmp_path / 'out' / 'export.json'
+    os.mkdir(tmp_path / 'out')
+    figures.write_text('{"exports": {"g.pb": {}, "other.pb": {}}}')
     words = [f'--checkpoint_path={checkpoint}', f'--export_path={path}', '--num_classes=4', '--crop_size=17,33']
     assert cli.main(['export', *words]) == 0
+    assert json.loads(figures.read_text())['exports'].keys() == {'other.pb'}  # those of this export were another one's
     assert f'Frozen graph: {path} (0.0 MB)' in capsys.readouterr().out
     assert cli.main(['export', *words, '--num_classes=5']) == cli.ERROR_STATUS
     assert '--num_classes=5, but the checkpoint' in capsys.readouterr().err

@@ -47,10 +47,24 @@ def write(folder: str, proofs: Sequence[Proof]) -> str:
         entry = dataclasses.asdict(proof)
         del entry['path']
         entries[os.path.relpath(proof.path, folder)] = entry
+    _write(path, entries)
+    return path
+
+
+def forget(export: str) -> None:
+    """Removes the figures of an earlier export from export.json, if another one without figures has replaced it."""
+    folder, name = os.path.split(export)
+    path = os.path.join(folder, FILE)
+    entries = _earlier(path)
+    if entries.pop(name, None) is not None:
+        _write(path, entries)
+
+
+def _write(path: str, entries: dict[str, Any]) -> None:
+    """Writes export.json."""
     with files.written_whole(path) as stream:
         json.dump({'exports': entries, 'machine': machine.facts()}, stream, indent=1)
         stream.write('\n')
-    return path
 
 
 def _earlier(path: str) -> dict[str, Any]:
