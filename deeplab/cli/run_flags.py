@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from deeplab import common
-from deeplab.utils import run_manifests
+from deeplab.datasets import descriptor
+from deeplab.errors import UserError
+from deeplab.utils import run_datasets, run_manifests
 
 
 def facts_of_data(run: run_manifests.Run) -> dict[str, Any]:
@@ -17,3 +19,20 @@ def facts_of_data(run: run_manifests.Run) -> dict[str, Any]:
     classes = (model.get('outputs_to_num_classes') or {}).get(common.OUTPUT_TYPE)
     found = {'num_classes': classes, 'image_channels': model.get('input_channels')}
     return {name: value for name, value in found.items() if isinstance(value, int)}
+
+
+def bits_of_data(file: str, run: run_manifests.Run) -> dict[str, int]:
+    """Returns the bits of the images of a run's data set, by the name of the flag of export_model.
+
+    Args:
+      file: path of the run.json.
+      run: the run in it.
+
+    Returns:
+      Nothing if the data set is not known here.
+    """
+    dataset = run_datasets.dataset_of(file, run)
+    try:
+        return {} if dataset is None else {'image_bits': descriptor.load(dataset).image_bits}
+    except UserError:  # which is reported where the data set is needed
+        return {}

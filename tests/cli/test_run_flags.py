@@ -82,6 +82,14 @@ def test_export_takes_classes_and_channels(logdir):
     assert (values['num_classes'], values['image_channels']) == (8, 4)
     values = parsed('export_model', logdir, '--num_classes=3', '--image_channels=1')
     assert (values['num_classes'], values['image_channels']) == (3, 1)
+    run = json.loads((logdir / 'run.json').read_text())
+    run['runs'][0]['options']['dataset'] = {'name': 'wide.json'}
+    (logdir / 'run.json').write_text(json.dumps(run))
+    assert parsed('export_model', logdir)['image_bits'] == 8  # there is no such data set here
+    (logdir / 'wide.json').write_text(json.dumps({'num_classes': 8, 'image_bits': 16, 'splits': ['train']}))
+    values = parsed('export_model', logdir)
+    assert values['image_bits'] == 16 and '--image_bits=16' in values.notes[0]
+    assert parsed('export_model', logdir, '--image_bits=8')['image_bits'] == 8
 
 
 def test_a_relative_path_is_that_of_the_training(logdir, monkeypatch, tmp_path):
