@@ -30,7 +30,7 @@ from deeplab.benchmarking import children, machine, side_by_side, synthetic, tra
 from deeplab.benchmarking.figures import Inference, InferenceRequest, InferenceResult, Parts, PartsRequest, Training
 from deeplab.datasets import descriptor
 from deeplab.errors import OptionError
-from deeplab.options import BenchmarkOptions, DatasetOptions, ModelOptions
+from deeplab.options import AUTO_ENGINE, BenchmarkOptions, DatasetOptions, ModelOptions
 from deeplab.utils import files, processors
 from deeplab.wording import option
 
@@ -200,9 +200,11 @@ def _report(result: Result, options: BenchmarkOptions) -> Iterator[str]:
     network = options.train.model.model_variant
     yield f'{network} on {processors.name()}; {result.import_seconds:.1f} s to load TensorFlow.'
     yield ''
-    lines = [('threads', 'batch', 'load', 'first batch', 'batch', 'images/s', 'peak memory')]
+    is_chosen = options.engine.engine == AUTO_ENGINE
+    columns = ('load', 'first batch', 'batch', 'images/s', 'peak memory')
+    lines = [('threads', 'batch', *(['engine'] if is_chosen else []), *columns)]
     for row in result.inference:
-        head = (str(row.threads), str(row.batch_size))
+        head = (str(row.threads), str(row.batch_size), *([row.engine] if is_chosen else []))
         if row.skipped:
             lines.append((*head, f'skipped: {row.skipped}', '', '', '', ''))
         else:

@@ -43,6 +43,7 @@ class Inference:
       seconds: of a later batch, median.
       peak_bytes: peak resident memory of the process so far.
       skipped: why it was not measured; empty if it was.
+      engine: what ran it, also if 'auto' chose that; empty if it was not measured.
     """
 
     threads: int
@@ -52,6 +53,7 @@ class Inference:
     seconds: float = 0.0
     peak_bytes: int | None = None
     skipped: str = ''
+    engine: str = ''
 
     @property
     def images_per_second(self) -> float:

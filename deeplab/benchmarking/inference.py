@@ -66,7 +66,8 @@ def _measured(request: InferenceRequest, threads: int, batch_size: int) -> Infer
         load = time.perf_counter() - started
         first, *later = _timed(lambda: predict(images))
     peak = children.peak_bytes_of(os.getpid())
-    return Inference(threads, batch_size, load, first, statistics.median(later), peak)
+    engine = network.chosen_engines.get(request.engine, request.engine).engine
+    return Inference(threads, batch_size, load, first, statistics.median(later), peak, engine=engine)
 
 
 def _timed(run) -> list[float]:

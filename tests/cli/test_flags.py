@@ -266,7 +266,6 @@ NEEDS = {
     'decoder_output_is_logits': '--decoder_output_stride=4',
     'max_miou_loss': '--verify_split=val --dataset_dir=records --format=frozen_graph',
     'onnx_opset': '--format=onnx',
-    'size': '--exports=m.tflite',
     'verify_split': '--dataset_dir=records --format=frozen_graph',
     **dict.fromkeys(('input_type', 'outputs', 'resizable', 'dynamic_batch'), '--format=tflite'),
     **dict.fromkeys(('serving_version', 'serving_warmup'), '--format=saved_model'),
