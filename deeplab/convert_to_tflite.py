@@ -40,6 +40,7 @@ from deeplab.wording import option
 
 _PATH = 'ConvertOptions.output_tflite_path'
 _STEPS = 255  # of 8 bits
+_MODES = {1: 'L', 3: 'RGB'}  # Pillow's names, by channels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,8 +82,8 @@ def run(options: ConvertOptions) -> Result:
     path = options.output_tflite_path
     # A model of the original, which has no metadata, may be replaced as well.
     output_files.require_own(path, _PATH, record.noun, record.recognizes)
-    image = None if options.test_image_path is None else _read(options.test_image_path)
     source = _source(options)
+    image = None if options.test_image_path is None else _read(options.test_image_path, source.graph.shape[3])
     folder = output_files.make_folder(os.path.dirname(path) or '.')
     with export_files.beside(path) as temporary:
         content = _converted(source, options)
@@ -210,21 +211,31 @@ def _tensor(name: str) -> str:
     return name if ':' in name else f'{name}:0'
 
 
-def _read(path: str) -> np.ndarray:
-    """Returns an RGB image, [h, w, 3] uint8."""
+def _read(path: str, channels: int) -> Image.Image:
+    """Returns an image, gray or RGB as the graph takes it.
+
+    Raises:
+      DataError: it cannot be read.
+      OptionError: the graph takes images of other channels.
+    """
+    if channels not in _MODES:
+        raise OptionError(
+            f'{option("ConvertOptions.test_image_path", path)} is not possible: the graph takes images of {channels} '
+            'channels, and only gray and RGB ones can be read. Omit it'
+        )
     try:
         with Image.open(path) as image:
-            return np.asarray(image.convert('RGB'))
-    except (OSError, ValueError) as error:
+            return image.convert(_MODES[channels])
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(f'{option("ConvertOptions.test_image_path", path)} cannot be read ({error})') from None
 
 
-def _agreement(source: Source, path: str, image: np.ndarray) -> float:
+def _agreement(source: Source, path: str, image: Image.Image) -> float:
     """Returns the share of the labels of an image that are equal in the graph and in the model."""
     graph = source.graph
-    height, width = graph.shape[1:3]
-    pixels = np.asarray(Image.fromarray(image).resize((width, height), Image.Resampling.BILINEAR))
-    images = metadata.normalized(pixels[np.newaxis], source.metadata)
+    _, height, width, channels = graph.shape
+    pixels = np.asarray(image.resize((width, height), Image.Resampling.BILINEAR))
+    images = metadata.normalized(pixels.reshape(1, height, width, channels), source.metadata)
     with tf.Graph().as_default() as own, sessions.open_session(own) as running:
         tf.graph_util.import_graph_def(graph.graph_def, name='')
         expected = running.run(graph.labels, {graph.image: images})

@@ -98,6 +98,10 @@ def _labels(image, largest=1.0):
 def test_what_is_refused(tmp_path):
     from deeplab import convert_to_tflite
 
+    Image.fromarray(setup.pixels(4, 5)).save(tmp_path / 'photo.png')
+    assert convert_to_tflite._read(str(tmp_path / 'photo.png'), 1).mode == 'L'
+    with pytest.raises(OptionError, match=r'test_image_path=.*photo\.png.* 4 channels.*Omit it'):
+        convert_to_tflite._read(str(tmp_path / 'photo.png'), 4)
     path, target = _graph(tmp_path / 'g.pb'), tmp_path / 'model.tflite'
     for changes, kind, parts in (
         ({'input_tensor_name': 'nothing:0'}, CheckpointError, ('nothing:0', 'MobilenetV2/MobilenetV2/input:0')),
