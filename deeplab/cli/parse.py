@@ -109,7 +109,7 @@ def _apply_run(values: flags.FlagValues, parsed: Values) -> None:
         cell = found['dense_prediction_cell_json']
         found['dense_prediction_cell_json'] = seen_from_here('dense_prediction_cell_json', cell, folder)
     found |= run_flags.facts_of_data(run)
-    if 'image_bits' in program.flags:
+    if 'image_bits' in parsed.known:
         found |= run_flags.bits_of_data(file, run)
     taken = []
     for name, value in found.items():
