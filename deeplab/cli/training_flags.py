@@ -56,12 +56,6 @@ LOSS = Group(
             'LossOptions.hard_example_mining_step',
             'Step at which --top_k_percent_pixels is reached, falling linearly from 1; 0: from the start.',
         ),
-        linked(
-            'region_loss_stride',
-            'LossOptions.region_loss_stride',
-            'Compute region losses, such as dice and lovasz, from every n-th row and column of the pixels: 2 takes '
-            'about a quarter of their time.',
-        ),
         linked('weight_decay', 'OptimizerOptions.weight_decay', 'Weight decay of the convolution weights.'),
     ),
 )

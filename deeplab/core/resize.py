@@ -35,17 +35,15 @@ def interpolation_matrix(old: int, new: int) -> np.ndarray:
     return matrix
 
 
-def bilinear(images: tf.Tensor, size: tuple[int, int], stride: int = 1) -> tf.Tensor:
+def bilinear(images: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
     """Resizes `images` to `size` by bilinear interpolation with aligned corners.
 
     Args:
       images: [n, h, w, c] float; h, w and c must be known when the graph is built, n need not be.
       size: wanted height and width, in pixels.
-      stride: only every `stride`-th row and column of the result is computed, from the first one on.
 
     Returns:
-      [n, *size, c] of the same type, or its rows and columns `[::stride]`; `images` itself where it has that size
-      already and `stride` is 1.
+      [n, *size, c] of the same type; `images` itself where the size is that already.
 
     Raises:
       ValueError: if h, w or c is unknown.
@@ -54,14 +52,13 @@ def bilinear(images: tf.Tensor, size: tuple[int, int], stride: int = 1) -> tf.Te
     if None in (height, width, channels):
         raise ValueError(f'bilinear needs images of a known size and depth; it was given {images.shape}.')
     if (height, width) == tuple(size):
-        return images if stride == 1 else images[:, ::stride, ::stride]
+        return images
     count = tf.shape(images)[0]
-    rows = tf.constant(interpolation_matrix(height, size[0])[::stride], images.dtype)  # [h', h]
-    columns = tf.constant(interpolation_matrix(width, size[1])[::stride], images.dtype)  # [w', w]
-    new_height, new_width = int(rows.shape[0]), int(columns.shape[0])
+    rows = tf.constant(interpolation_matrix(height, size[0]), images.dtype)
+    columns = tf.constant(interpolation_matrix(width, size[1]), images.dtype)
     # Columns first, while there are few rows: one product over all images at once.
     wide = tf.reshape(tf.transpose(images, [2, 0, 1, 3]), [width, -1])  # [w, n * h * c]
-    wide = tf.reshape(tf.matmul(columns, wide), [new_width, count, height, channels])
-    wide = tf.reshape(tf.transpose(wide, [1, 2, 0, 3]), [count, height, new_width * channels])  # [n, h, w' * c]
-    tall = tf.matmul(tf.broadcast_to(rows, [count, new_height, height]), wide)  # [n, h', w' * c]
-    return tf.reshape(tall, [count, new_height, new_width, channels])
+    wide = tf.reshape(tf.matmul(columns, wide), [size[1], count, height, channels])
+    wide = tf.reshape(tf.transpose(wide, [1, 2, 0, 3]), [count, height, size[1] * channels])  # [n, h, w' * c]
+    tall = tf.matmul(tf.broadcast_to(rows, [count, size[0], height]), wide)  # [n, h', w' * c]
+    return tf.reshape(tall, [count, size[0], size[1], channels])

@@ -80,10 +80,11 @@ def _terms_of_one_scale(
     logits: tf.Tensor, labels: tf.Tensor, ignore_label: int, options: LossOptions, global_step: tf.Tensor | None
 ) -> dict[str, tf.Tensor]:
     """Returns the terms of one scale's loss by name, scalars float32, not weighted."""
-    stride = options.region_loss_stride
-    every_pixel = _of_one_size(logits, labels, options.upsample_logits)
-    of_regions = every_pixel if stride == 1 else _of_one_size(logits, labels, options.upsample_logits, stride)
-    logits, labels = every_pixel
+    if options.upsample_logits:
+        height, width = (int(side) for side in labels.shape[1:3])
+        logits = resize.bilinear(tf.cast(logits, tf.float32), (height, width))  # [n, h, w, classes]
+    else:
+        labels = shapes.resize_nearest(labels, shapes.spatial_size(logits))  # [n, h', w', 1]
     regions = None
     terms = {}
     for record in (LOSSES.get(term.name) for term in options.terms):
@@ -94,31 +95,13 @@ def _terms_of_one_scale(
             )
             terms[record.name] = _mean_of_pixels(pixels, options, global_step)
         elif record.of == REGIONS:
-            regions = regions or region_losses.regions_of(*of_regions, ignore_label)
+            regions = regions or region_losses.regions_of(logits, labels, ignore_label)
             classes = region_losses.class_losses(regions, record.function, **parameters)
             terms[record.name] = region_losses.mean_of_classes(classes, options.label_weights)
         else:
             known = tf.where(labels == ignore_label, -1, labels)[..., 0]  # [n, h, w]
             terms[record.name] = record.function(tf.cast(logits, tf.float32), known, **parameters)
     return terms
-
-
-def _of_one_size(
-    logits: tf.Tensor, labels: tf.Tensor, upsample_logits: bool, stride: int = 1
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns logits [n, h, w, classes] and labels [n, h, w, 1] of one size.
-
-    Args:
-      logits: [n, h', w', classes] float.
-      labels: [n, h, w, 1] int32.
-      upsample_logits: whether the size is that of the labels; otherwise it is that of the logits.
-      stride: with the size of the labels, only every `stride`-th row and column is returned.
-    """
-    if not upsample_logits:
-        return logits, shapes.resize_nearest(labels, shapes.spatial_size(logits))
-    height, width = (int(side) for side in labels.shape[1:3])
-    upsampled = resize.bilinear(tf.cast(logits, tf.float32), (height, width), stride)
-    return upsampled, labels if stride == 1 else labels[:, ::stride, ::stride]
 
 
 def _mean_of_pixels(pixels: pixel_losses.PixelLosses, options: LossOptions, global_step: tf.Tensor | None) -> tf.Tensor:

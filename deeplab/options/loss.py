@@ -6,8 +6,8 @@ import dataclasses
 import math
 
 from deeplab.options.parameters import Settings, with_parameters
-from deeplab.options.rules import require, require_not_negative, require_positive, require_share
-from deeplab.registry.losses import LOSSES, PIXELS, REGIONS
+from deeplab.options.rules import require, require_not_negative, require_share
+from deeplab.registry.losses import LOSSES, PIXELS
 from deeplab.wording import is_set_by_flag, option
 
 
@@ -68,11 +68,6 @@ def auto_label_weights_option() -> str:
     return option('LossOptions.auto_label_weights', True)
 
 
-def _names_of(kind: str) -> tuple[str, ...]:
-    """Returns the names of the registered losses of a kind, such as `PIXELS`."""
-    return tuple(record.name for record in LOSSES.records() if record.of == kind)
-
-
 @with_parameters(LOSSES)
 @dataclasses.dataclass(frozen=True)
 class LossOptions:
@@ -89,7 +84,6 @@ class LossOptions:
       formula: name of a registered loss, or a weighted sum of several such as 'softmax+0.5*dice'.
       auto_label_weights: whether label weights are computed from the label histogram of the split.
       label_weights_power: exponent of the automatic weights, above 0 and at most 1.
-      region_loss_stride: region losses use only every n-th row and column of the pixels; 1 for all.
       settings: parameters of the losses that differ from their defaults.
     """
 
@@ -100,7 +94,6 @@ class LossOptions:
     formula: str = 'softmax'
     auto_label_weights: bool = False
     label_weights_power: float = 1.0
-    region_loss_stride: int = 1
     settings: Settings = ()
 
     def __post_init__(self) -> None:
@@ -125,14 +118,6 @@ class LossOptions:
             self.label_weights_power,
             f'it applies to {auto_label_weights_option()} only. Omit it, or add that',
         )
-        require_positive('LossOptions.region_loss_stride', self.region_loss_stride)
-        require(
-            self.upsample_logits or self.region_loss_stride == 1,
-            'LossOptions.region_loss_stride',
-            self.region_loss_stride,
-            f'{option("LossOptions.upsample_logits", False)} computes losses from the few pixels of the logits. Omit '
-            'one of the two',
-        )
         self._require_terms()
 
     def _require_terms(self) -> None:
@@ -140,9 +125,8 @@ class LossOptions:
         names = {term.name for term in self.terms}
         changed = {name: (value, LOSSES.readers(name)) for name, value in self.settings}
         if self.top_k_percent_pixels != 1.0:
-            changed['top_k_percent_pixels'] = self.top_k_percent_pixels, _names_of(PIXELS)
-        if self.region_loss_stride != 1:
-            changed['region_loss_stride'] = self.region_loss_stride, _names_of(REGIONS)
+            of_pixels = tuple(record.name for record in LOSSES.records() if record.of == PIXELS)
+            changed['top_k_percent_pixels'] = self.top_k_percent_pixels, of_pixels
         for name, (value, readers) in changed.items():
             loss = option('LossOptions.formula', self.formula)
             require(

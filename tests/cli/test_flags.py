@@ -56,7 +56,6 @@ NEW = {
         'rare_class_sampling',
         'loss',
         'label_weights_power',
-        'region_loss_stride',
         'label_smoothing',
         'focal_gamma',
         'tversky_alpha',
@@ -275,7 +274,6 @@ NEEDS = {
     'tversky_alpha': '--loss=tversky',
     'tversky_beta': '--loss=tversky',
     'label_weights_power': '--label_weights=auto',
-    'region_loss_stride': '--loss=lovasz',
 }
 NEEDS_IN_DOCTOR = {'colors': '--fix=copy', 'ignore_other_ids': '--fix=copy --num_classes=3'}
 WITH_THOSE_OF_TRAIN = ('preview', 'benchmark')

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from deeplab.core import pixel_losses as losses
-from deeplab.core import region_losses, resize, scale_losses
+from deeplab.core import region_losses, scale_losses
 from deeplab.options import LossOptions
 from tests.core import computed_losses
 
@@ -72,15 +72,6 @@ def test_hard_pixels_are_a_matter_of_pixel_terms(case):
     whole, hard = (loss_of(case, formula='softmax+dice', top_k_percent_pixels=share) for share in (1.0, 0.25))
     assert float(hard.terms['softmax']) > float(whole.terms['softmax'])
     assert float(hard.terms['dice']) == float(whole.terms['dice'])
-
-
-def test_the_stride_of_region_losses(case):
-    logits, labels = case
-    strided = loss_of((logits[:, 1:4, 1:5], labels), formula='softmax+lovasz', region_loss_stride=2)
-    whole = resize.bilinear(logits[:, 1:4, 1:5], (5, 7))
-    assert float(strided.terms['softmax']) == float(loss_of((whole, labels)).value)
-    expected = loss_of((whole[:, ::2, ::2], labels[:, ::2, ::2]), formula='lovasz')
-    assert float(strided.terms['lovasz']) == pytest.approx(float(expected.value), rel=1e-5)
 
 
 def test_labels_shrink_to_the_logits():

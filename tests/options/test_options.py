@@ -65,15 +65,6 @@ def test_formula(formula, terms):
             {'formula': 'dice+lovasz', 'top_k_percent_pixels': 0.5},
             ('top_k_percent_pixels=0.5', "formula='dice+lovasz' does not contain", 'add focal or softmax to formula'),
         ),
-        (
-            {'region_loss_stride': 2},
-            ('region_loss_stride=2', "formula='softmax' does not contain", 'add dice or jaccard or lovasz or tversky'),
-        ),
-        ({'formula': 'dice', 'region_loss_stride': 0}, ('region_loss_stride=0', 'greater than 0')),
-        (
-            {'formula': 'dice', 'region_loss_stride': 2, 'upsample_logits': False},
-            ('region_loss_stride=2', 'upsample_logits=False'),
-        ),
         ({'focal_gamma': 1.0}, ('focal_gamma=1.0', 'to focal only', "formula='softmax' does not contain")),
         (
             {'auto_label_weights': True, 'label_weights': (1.0, 2.0)},
