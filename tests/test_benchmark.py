@@ -87,6 +87,8 @@ def test_a_file_that_cannot_be_written_is_found_first(options):
         ('a.tflite --batch_sizes=2', ('--batch_sizes=2', '--batch ')),
         ('a.tflite --image_size=9,9', ('--image_size=9,9', '--size ')),
         ('a.tflite --checkpoint_dir=log', ('--checkpoint_dir=log', 'Omit it')),
+        ('a.tflite --engine=onnxruntime', ('--engine=onnxruntime', 'Omit it')),
+        ('a.tflite --inference_precision=float16', ('--inference_precision=float16', 'Omit it')),
         ('--batch=2', ('--batch=2', '--batch_sizes')),
         ('--size=9,9', ('--size=9,9', '--image_size')),
     ],

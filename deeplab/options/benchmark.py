@@ -59,6 +59,9 @@ class BenchmarkOptions:
         exports = option('BenchmarkOptions.exports')
         if self.exports:
             rule = f'it applies to a network, not to {exports}'
+            for name in ('engine', 'precision'):  # an export runs in that of its format
+                value = getattr(self.engine, name)
+                require(value == getattr(EngineOptions, name), f'EngineOptions.{name}', value, f'{rule}. Omit it')
             others = {'image_size': 'size', 'batch_sizes': 'batch', 'training_batch_sizes': '', 'checkpoint_dir': ''}
         else:
             rule, others = f'it applies to {exports} only', {'size': 'image_size', 'batch': 'batch_sizes'}
