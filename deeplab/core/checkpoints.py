@@ -21,6 +21,7 @@ from deeplab.core.reasons import reason_of
 from deeplab.core.scopes import shortened
 from deeplab.errors import CheckpointError, NetworkMismatchError
 from deeplab.utils import files
+from deeplab.utils.names import agreeing, counted
 
 __all__ = [
     'BASENAME',
@@ -391,8 +392,9 @@ def require_all(
     if missing or different:
         problems = []
         if different:
-            differ = 'variable differs' if len(different) == 1 else 'variables differ'
-            problems.append(f'{len(different)} {differ} ({shortened(different, 4)})')
+            number = len(different)
+            differ = f'{counted(number, "variable")} {agreeing(number, "differ")}'
+            problems.append(f'{differ} ({shortened(different, 4)})')
         if missing:
             problems.append(f'it lacks {len(missing)} of {len(wanted)} variables ({shortened(missing)})')
         raise NetworkMismatchError(

@@ -17,6 +17,7 @@ _ELLIPSIS = '[...]'
 # Verbs in plural, and in singular.
 _OF_ONE = {
     'are': 'is',
+    'differ': 'differs',
     'exist': 'exists',
     'fit': 'fits',
     'have': 'has',

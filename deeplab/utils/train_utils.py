@@ -29,6 +29,7 @@ from deeplab.errors import CheckpointError, NetworkMismatchError
 from deeplab.options import LearningRateOptions, LossOptions, ModelOptions, OptimizerOptions
 from deeplab.registry import OPTIMIZERS, values_of
 from deeplab.utils import checkpoint_network, crop_sizes
+from deeplab.utils.names import agreeing, counted
 from deeplab.wording import option
 
 
@@ -322,8 +323,9 @@ def _require_everything(path: str, report: checkpoints.RestoreReport, slots: set
             f'{checkpoints.shortened(missing, 3)}'
         )
     if mismatched:
-        differ = 'variable differs' if len(mismatched) == 1 else 'variables differ'
-        parts.append(f'{len(mismatched)} {differ}: {checkpoints.shortened(mismatched, 3)}')
+        number = len(mismatched)
+        differ = f'{counted(number, "variable")} {agreeing(number, "differ")}'
+        parts.append(f'{differ}: {checkpoints.shortened(mismatched, 3)}')
     raise CheckpointError(
         f"The initial checkpoint '{path}'{names} does not have every variable of the network. "
         f'{_capitalized(", or ".join([", ".join(fixes[:-1]), fixes[-1]]))}. {". ".join(parts)}'
