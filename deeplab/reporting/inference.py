@@ -159,9 +159,9 @@ def prepare(path: str, options: EvalOptions, cache_dir: str | None, checks_weigh
 def _unused(options: EvalOptions) -> list[str]:
     """Returns the options that are set and do not apply to an export."""
     parts = (options.prediction, options.resize, dataclasses.replace(options.engine, threads=None))
-    fields = [field for part in parts for field in exports.set_fields(part)]
-    values = {type(part).__name__: part for part in parts}
-    found = [option(field, getattr(values[kind], name)) for field in fields for kind, _, name in [field.partition('.')]]
+    found = [
+        option(field, getattr(part, field.rpartition('.')[2])) for part in parts for field in exports.set_fields(part)
+    ]
     if options.model.crop_size is not None:
         found.append(option('ModelOptions.crop_size', options.model.crop_size))
     if options.use_moving_average:
