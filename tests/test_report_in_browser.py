@@ -24,6 +24,11 @@ ARGUMENTS = (
     'headless', 'no-sandbox', 'disable-gpu', 'disable-quic', 'no-first-run', 'disable-background-networking',
     'disable-component-update', 'disable-sync', 'disable-dev-shm-usage', 'window-size=1200,900',
 )  # fmt: skip
+READY = 'document.documentElement.dataset.ready === "true"'
+IS_BLANK = """(canvas) => {
+  const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  return !data.some(Boolean);
+}"""
 
 pytestmark = [
     pytest.mark.slow,
@@ -45,7 +50,7 @@ def browser(tmp_path_factory):
     options.set_capability('goog:loggingPrefs', {'browser': 'ALL'})
     with contextlib.closing(_Browser(options)) as made:
         made.driver.get(f'file://{page}')
-        made.until('document.documentElement.dataset.ready === "true"')
+        made.until(READY)
         yield made
 
 
@@ -61,6 +66,10 @@ class _Browser:
 
     def until(self, expression):
         WebDriverWait(self.driver, 30, 0.05).until(lambda _: self.js(expression), expression)
+
+    def reload(self):
+        self.driver.refresh()
+        self.until(READY)
 
     def focus(self, selector):
         self.driver.execute_script(f'document.querySelector({selector!r}).focus()')
@@ -100,18 +109,29 @@ def test_charts_are_drawn_without_a_request_or_an_error(browser):
     assert browser.driver.get_log('browser') == []
 
 
-def test_the_whole_page_is_printed(browser):
-    browser.driver.refresh()
-    browser.until('document.documentElement.dataset.ready === "true"')
+@pytest.fixture
+def undrawn(browser):
+    """The page anew, as if no chart and no picture ever came near the visible part: printing has everything to draw."""
+    never_near = {'source': 'IntersectionObserver = class { observe() {} }'}
+    script = browser.driver.execute_cdp_cmd('Page.addScriptToEvaluateOnNewDocument', never_near)
+    browser.reload()
+    yield browser
+    browser.driver.execute_cdp_cmd('Page.removeScriptToEvaluateOnNewDocument', script)
+    browser.reload()
+
+
+def test_the_whole_page_is_printed(undrawn):
+    browser = undrawn
     empty = '[...document.querySelectorAll(".chart:not(:has(svg.marks))")].length'
-    pictures = '[...document.querySelectorAll("#gallery canvas")].filter((canvas) => canvas.width < 2).length'
-    assert browser.js(empty) > 0
-    browser.driver.execute_script(f'window.print = () => (window.printed = [{empty}, {pictures}])')
+    browser.driver.execute_script(f'window.isBlank = {IS_BLANK}')
+    blank = '[...document.querySelectorAll("#gallery canvas")].filter(isBlank).length'
+    assert browser.js(empty) == browser.js('document.querySelectorAll(".chart").length') > 0
+    assert browser.js(blank) == browser.js('document.querySelectorAll("#gallery canvas").length') == 5
+    browser.driver.execute_script(f'window.print = () => (window.printed = [{empty}, {blank}])')
     browser.focus('#print')
     browser.keys(Keys.ENTER)
     browser.until('window.printed !== undefined')
     assert browser.js('window.printed') == [0, 0]
-    assert browser.js('document.querySelectorAll("#gallery canvas").length') == 5
     browser.driver.execute_script('window.dispatchEvent(new Event("afterprint"))')
     assert not browser.js('"print" in document.documentElement.dataset')
 
