@@ -1,15 +1,18 @@
 """Pixel losses: label weights, ignored pixels, the mean of all pixels and of the hardest ones.
 
-The functions of `core/losses` see pixels as a flat list. Pixels of `ignore_label` are excluded from the loss and its
-gradient. Losses of whole classes are in `region_losses`.
+The functions of `core/losses` see pixels as a flat list. Ignored pixels are excluded from the loss and its gradient.
+Losses of whole classes are in `region_losses`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
+
+from deeplab.core.class_planes import ClassPlanes
+from deeplab.registry import PIXELS, Loss
 
 
 class PixelLosses(NamedTuple):
@@ -25,59 +28,23 @@ class PixelLosses(NamedTuple):
 
 
 def pixel_losses(
-    function: Callable[..., tf.Tensor],
-    logits: tf.Tensor,
-    labels: tf.Tensor,
-    ignore_label: int,
-    label_weights: Sequence[float] | None = None,
-    **parameters: float,
+    record: Loss, planes: ClassPlanes, label_weights: Sequence[float] | None = None, **parameters: float
 ) -> PixelLosses:
     """Computes the loss of each pixel.
 
     Args:
-      function: of a record of `deeplab.registry.LOSSES`.
-      logits: [..., classes] float.
-      labels: [...] (or [..., 1]) int32, of as many pixels; class ids or `ignore_label`.
-      ignore_label: label of the ignored pixels.
+      record: the loss, of pixels.
+      planes: the batch.
       label_weights: one weight per class, or one for all classes; None for 1.
-      **parameters: of the function.
-
-    Returns:
-      `PixelLosses`, float32 for logits of any type.
+      **parameters: of the record.
 
     Raises:
       ValueError: if the number of weights is neither 1 nor the number of classes.
     """
-    pixels = _flattened(logits, labels, ignore_label)
-    values = function(pixels.logits, pixels.labels, **parameters)  # [pixels]
-    return _weighted(values, pixels, label_weights)
-
-
-class _Pixels(NamedTuple):
-    """Flattened pixels: logits [pixels, classes] float32, labels [pixels] int32, 0 for ignored pixels."""
-
-    logits: tf.Tensor
-    labels: tf.Tensor
-    is_counted: tf.Tensor
-
-    @property
-    def classes(self) -> int:
-        return int(self.logits.shape[-1])
-
-
-def _flattened(logits: tf.Tensor, labels: tf.Tensor, ignore_label: int) -> _Pixels:
-    classes = logits.shape.as_list()[-1]
-    flat_logits = tf.cast(tf.reshape(logits, [-1, classes]), tf.float32)  # [pixels, classes]
-    flat_labels = tf.reshape(labels, [-1])  # [pixels]
-    is_counted = tf.not_equal(flat_labels, ignore_label)
-    known_labels = tf.where(is_counted, flat_labels, tf.zeros_like(flat_labels))
-    return _Pixels(flat_logits, known_labels, is_counted)
-
-
-def _weighted(values: tf.Tensor, pixels: _Pixels, label_weights: Sequence[float] | None) -> PixelLosses:
-    """Returns the losses [pixels] times their weights, which are 0 for ignored pixels."""
-    counted = tf.cast(pixels.is_counted, tf.float32)
-    return PixelLosses(values * _pixel_weights(counted, pixels.labels, pixels.classes, label_weights), counted)
+    logits = tf.transpose(planes.logits) if record.of == PIXELS else planes.logits
+    values = record.function(logits, planes.labels, **parameters)  # [pixels]
+    counted = tf.cast(planes.is_counted, tf.float32)
+    return PixelLosses(values * _pixel_weights(counted, planes.labels, planes.classes, label_weights), counted)
 
 
 def _pixel_weights(

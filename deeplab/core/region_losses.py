@@ -1,9 +1,9 @@
 """Region losses of classes: overlap of predicted and labeled regions.
 
-The functions of `core/losses` take `regions_of(logits, labels, ignore_label)`, whose predicted regions are the
-probabilities of the softmax. Pixels of `ignore_label` are excluded from the loss and its gradient. A batch is one set
-of pixels: the overlap is measured over all its images together, like the mean IoU of an evaluation. Only classes that
-occur among the labels of the batch have a loss.
+The functions of `core/losses` take `regions_of(planes)`, whose predicted regions are the probabilities of the softmax.
+Ignored pixels are excluded from the loss and its gradient. A batch is one set of pixels: the overlap is measured over
+all its images together, like the mean IoU of an evaluation. Only classes that occur among the labels of the batch have
+a loss.
 
 Arrays are [classes, pixels], so that sums run over contiguous memory.
 """
@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
+
+from deeplab.core.class_planes import ClassPlanes
 
 
 class Regions(NamedTuple):
@@ -40,33 +42,24 @@ class ClassLosses(NamedTuple):
     occurs: tf.Tensor
 
 
-def regions_of(logits: tf.Tensor, labels: tf.Tensor, ignore_label: int) -> Regions:
-    """Returns the regions of a batch.
+def regions_of(planes: ClassPlanes) -> Regions:
+    """Returns the regions of a batch."""
+    members = tf.where(planes.is_counted, planes.labels, -tf.ones_like(planes.labels))  # one_hot of -1 is all zeros
+    truth = tf.one_hot(members, planes.classes, axis=0)  # [classes, pixels]
+    return Regions(_softmax(planes.logits, tf.cast(planes.is_counted, tf.float32)), truth)
 
-    Args:
-      logits: [..., classes] float.
-      labels: [...] (or [..., 1]) int32, of as many pixels; class ids or `ignore_label`.
-      ignore_label: label of the ignored pixels.
 
-    Returns:
-      `Regions`, float32 for logits of any type.
+def _softmax(scores: tf.Tensor, counted: tf.Tensor) -> tf.Tensor:
+    """Returns the softmax of [classes, pixels] over the classes, times `counted`, [pixels].
+
+    TensorFlow's own would transpose there and back. The exponentials and their sum are computed as in
+    `losses/softmax.py`, by equal operations: TensorFlow executes these once if both losses are in the formula.
     """
-    classes = logits.shape.as_list()[-1]
-    scores = tf.transpose(tf.cast(tf.reshape(logits, [-1, classes]), tf.float32))  # [classes, pixels]
-    flat_labels = tf.reshape(labels, [-1])  # [pixels]
-    is_counted = tf.not_equal(flat_labels, ignore_label)
-    known_labels = tf.where(is_counted, flat_labels, -tf.ones_like(flat_labels))  # one_hot of -1 is all zeros
-    truth = tf.one_hot(known_labels, classes, axis=0)  # [classes, pixels]
-    return Regions(_softmax(scores) * tf.cast(is_counted, tf.float32), truth)
-
-
-def _softmax(scores: tf.Tensor) -> tf.Tensor:
-    """Returns the softmax of [classes, pixels] over the classes. TensorFlow's own would transpose there and back."""
 
     @tf.custom_gradient
     def softmax(values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         exponentials = tf.exp(values - tf.reduce_max(values, axis=0))
-        result = exponentials / tf.reduce_sum(exponentials, axis=0)
+        result = exponentials * (counted / tf.reduce_sum(exponentials, axis=0))
         return result, lambda gradient: result * (gradient - tf.reduce_sum(gradient * result, axis=0))
 
     return softmax(scores)

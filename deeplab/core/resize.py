@@ -35,30 +35,30 @@ def interpolation_matrix(old: int, new: int) -> np.ndarray:
     return matrix
 
 
-def bilinear(images: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
-    """Resizes `images` to `size` by bilinear interpolation with aligned corners.
+def bilinear_planes(images: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+    """Resizes `images` to `size` by bilinear interpolation with aligned corners; channels come first in the result.
 
     Args:
       images: [n, h, w, c] float; h, w and c must be known when the graph is built, n need not be.
       size: wanted height and width, in pixels.
 
     Returns:
-      [n, *size, c] of the same type; `images` itself where the size is that already.
+      [c, n, *size] of the same type.
 
     Raises:
       ValueError: if h, w or c is unknown.
     """
     height, width, channels = images.shape.as_list()[1:]
     if None in (height, width, channels):
-        raise ValueError(f'bilinear needs images of a known size and depth; it was given {images.shape}.')
+        raise ValueError(f'bilinear_planes needs images of a known size and depth; it was given {images.shape}.')
+    planes = tf.transpose(images, [3, 0, 1, 2])  # [c, n, h, w]
     if (height, width) == tuple(size):
-        return images
-    count = tf.shape(images)[0]
+        return planes
+    count = channels * tf.shape(images)[0]
     rows = tf.constant(interpolation_matrix(height, size[0]), images.dtype)
     columns = tf.constant(interpolation_matrix(width, size[1]), images.dtype)
-    # Columns first, while there are few rows: one product over all images at once.
-    wide = tf.reshape(tf.transpose(images, [2, 0, 1, 3]), [width, -1])  # [w, n * h * c]
-    wide = tf.reshape(tf.matmul(columns, wide), [size[1], count, height, channels])
-    wide = tf.reshape(tf.transpose(wide, [1, 2, 0, 3]), [count, height, size[1] * channels])  # [n, h, w' * c]
-    tall = tf.matmul(tf.broadcast_to(rows, [count, size[0], height]), wide)  # [n, h', w' * c]
-    return tf.reshape(tall, [count, size[0], size[1], channels])
+    planes = tf.reshape(planes, [count, height, width])
+    tall = tf.matmul(tf.broadcast_to(rows, [count, size[0], height]), planes)  # [c * n, h', w]
+    # Most of the work is left to one product over all rows of all planes.
+    wide = tf.matmul(tf.reshape(tall, [-1, width]), columns, transpose_b=True)  # [c * n * h', w']
+    return tf.reshape(wide, [channels, -1, size[0], size[1]])

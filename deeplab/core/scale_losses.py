@@ -9,10 +9,10 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from deeplab import common
-from deeplab.core import pixel_losses, region_losses, resize, shapes, summation
+from deeplab.core import class_planes, pixel_losses, region_losses, shapes, summation
 from deeplab.errors import OptionError
 from deeplab.options import LossOptions
-from deeplab.registry import LOSSES, PIXELS, REGIONS, values_of
+from deeplab.registry import LOSSES, REGIONS, values_of
 from deeplab.wording import option
 
 
@@ -81,26 +81,25 @@ def _terms_of_one_scale(
 ) -> dict[str, tf.Tensor]:
     """Returns the terms of one scale's loss by name, scalars float32, not weighted."""
     if options.upsample_logits:
-        height, width = (int(side) for side in labels.shape[1:3])
-        logits = resize.bilinear(tf.cast(logits, tf.float32), (height, width))  # [n, h, w, classes]
+        planes = class_planes.resized_planes_of(logits, labels, ignore_label)
     else:
         labels = shapes.resize_nearest(labels, shapes.spatial_size(logits))  # [n, h', w', 1]
+        planes = class_planes.planes_of(logits, labels, ignore_label)
     regions = None
     terms = {}
     for record in (LOSSES.get(term.name) for term in options.terms):
         parameters = values_of(record, functools.partial(getattr, options))
-        if record.of == PIXELS:
-            pixels = pixel_losses.pixel_losses(
-                record.function, logits, labels, ignore_label, options.label_weights, **parameters
-            )
+        if record.is_of_pixels:
+            pixels = pixel_losses.pixel_losses(record, planes, options.label_weights, **parameters)
             terms[record.name] = _mean_of_pixels(pixels, options, global_step)
         elif record.of == REGIONS:
-            regions = regions or region_losses.regions_of(logits, labels, ignore_label)
+            regions = regions or region_losses.regions_of(planes)
             classes = region_losses.class_losses(regions, record.function, **parameters)
             terms[record.name] = region_losses.mean_of_classes(classes, options.label_weights)
         else:
             known = tf.where(labels == ignore_label, -1, labels)[..., 0]  # [n, h, w]
-            terms[record.name] = record.function(tf.cast(logits, tf.float32), known, **parameters)
+            by_image = tf.reshape(planes.logits, [planes.classes, *tf.unstack(tf.shape(known))])  # [classes, n, h, w]
+            terms[record.name] = record.function(tf.transpose(by_image, [1, 2, 3, 0]), known, **parameters)
     return terms
 
 

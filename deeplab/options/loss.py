@@ -7,7 +7,7 @@ import math
 
 from deeplab.options.parameters import Settings, with_parameters
 from deeplab.options.rules import require, require_not_negative, require_share
-from deeplab.registry.losses import LOSSES, PIXELS
+from deeplab.registry.losses import LOSSES
 from deeplab.wording import is_set_by_flag, option
 
 
@@ -125,7 +125,7 @@ class LossOptions:
         names = {term.name for term in self.terms}
         changed = {name: (value, LOSSES.readers(name)) for name, value in self.settings}
         if self.top_k_percent_pixels != 1.0:
-            of_pixels = tuple(record.name for record in LOSSES.records() if record.of == PIXELS)
+            of_pixels = tuple(record.name for record in LOSSES.records() if record.is_of_pixels)
             changed['top_k_percent_pixels'] = self.top_k_percent_pixels, of_pixels
         for name, (value, readers) in changed.items():
             loss = option('LossOptions.formula', self.formula)

@@ -20,7 +20,7 @@ from deeplab.registry.datasets import DATASETS, Dataset
 from deeplab.registry.engines import ENGINES, PRECISIONS, Engine, Execution, FrozenGraph, Outputs, Predict
 from deeplab.registry.export_formats import EXPORT_FORMATS, Exported, ExportFormat, FrozenNetwork, PortableNetwork
 from deeplab.registry.learning_policies import LEARNING_POLICIES, LearningPolicy
-from deeplab.registry.losses import BATCH, LOSSES, PIXELS, REGIONS, Loss
+from deeplab.registry.losses import BATCH, LOSSES, PIXELS, PLANES, REGIONS, Loss
 from deeplab.registry.metrics import CONFUSION_MATRIX, METRICS, Metric, MetricContext
 from deeplab.registry.networks import BACKBONES, HEADS, SHARED_OPTIONS, Backbone, Head
 from deeplab.registry.normalization import SCALE_TO_PLUS_MINUS_ONE, SUBTRACT_RGB_MEAN, Normalization
@@ -91,6 +91,7 @@ __all__ = [
     'Optimizer',
     'Outputs',
     'PIXELS',
+    'PLANES',
     'PRECISIONS',
     'PortableNetwork',
     'Parameter',

@@ -9,6 +9,7 @@ from typing import Any
 from deeplab.registry.records import Record, Registry
 
 PIXELS = 'pixels'
+PLANES = 'planes'
 REGIONS = 'regions'
 BATCH = 'batch'
 
@@ -26,6 +27,7 @@ class Loss(Record):
 
       PIXELS: one loss per pixel; `function(logits [pixels, classes], labels [pixels] int32)` returns [pixels]. Label
         weights, ignored pixels and hard example mining are applied to the result.
+      PLANES: as PIXELS, but with logits [classes, pixels], the layout of all other computations: faster.
       REGIONS: one loss per class; `function(probabilities [classes, pixels], truth [classes, pixels])` returns
         [classes]. truth is 1 where the pixel has the class, else 0; both are 0 for ignored pixels. The loss is the
         mean, by label weights, of the classes that occur in the batch.
@@ -37,8 +39,14 @@ class Loss(Record):
     of: str = PIXELS
 
     def __post_init__(self) -> None:
-        if self.of not in (PIXELS, REGIONS, BATCH):
-            raise ValueError(f"The loss '{self.name}' is of '{self.of}'; allowed: {PIXELS}, {REGIONS}, {BATCH}.")
+        kinds = PIXELS, PLANES, REGIONS, BATCH
+        if self.of not in kinds:
+            raise ValueError(f"The loss '{self.name}' is of '{self.of}'; allowed: {', '.join(kinds)}.")
+
+    @property
+    def is_of_pixels(self) -> bool:
+        """Whether there is one loss per pixel."""
+        return self.of in (PIXELS, PLANES)
 
 
 LOSSES: Registry[Loss] = Registry('loss', 'LossOptions.formula', 'deeplab.core.losses')

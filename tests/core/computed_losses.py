@@ -1,19 +1,27 @@
 """Registered losses of logits and labels, with ignored pixels and label weights, as training computes them."""
 
-from deeplab.core import pixel_losses, region_losses
+from deeplab.core import class_planes, pixel_losses, region_losses
 from deeplab.registry import LOSSES
 
 
 def softmax(logits, labels, ignore_label, weights=None, smoothing=0.0):
     """`PixelLosses` of softmax cross entropy."""
-    function = LOSSES.get('softmax').function
-    return pixel_losses.pixel_losses(function, logits, labels, ignore_label, weights, label_smoothing=smoothing)
+    return _of_pixels('softmax', logits, labels, ignore_label, weights, label_smoothing=smoothing)
 
 
 def focal(logits, labels, ignore_label, weights=None, smoothing=0.0, gamma=2.0):
     """`PixelLosses` of the focal loss."""
-    function, values = LOSSES.get('focal').function, {'label_smoothing': smoothing, 'focal_gamma': gamma}
-    return pixel_losses.pixel_losses(function, logits, labels, ignore_label, weights, **values)
+    return _of_pixels('focal', logits, labels, ignore_label, weights, label_smoothing=smoothing, focal_gamma=gamma)
+
+
+def _of_pixels(name, logits, labels, ignore_label, weights, **parameters):
+    planes = class_planes.planes_of(logits, labels, ignore_label)
+    return pixel_losses.pixel_losses(LOSSES.get(name), planes, weights, **parameters)
+
+
+def regions_of(logits, labels, ignore_label):
+    """`Regions` of logits and labels of the same size."""
+    return region_losses.regions_of(class_planes.planes_of(logits, labels, ignore_label))
 
 
 def regions(name, found, **parameters):

@@ -62,14 +62,14 @@ def twin(name, logits, labels):
 
 
 def measured(name, logits, labels):
-    return MEASURES[name](region_losses.regions_of(tf.constant(logits), tf.constant(labels), IGNORE))
+    return MEASURES[name](computed_losses.regions_of(tf.constant(logits), tf.constant(labels), IGNORE))
 
 
 def value_and_gradient(name, logits, labels, weights=None):
     with tf.GradientTape() as tape:
         tensor = tf.constant(logits)
         tape.watch(tensor)
-        losses = MEASURES[name](region_losses.regions_of(tensor, tf.constant(labels), IGNORE))
+        losses = MEASURES[name](computed_losses.regions_of(tensor, tf.constant(labels), IGNORE))
         loss = region_losses.mean_of_classes(losses, weights)
     return float(loss), tape.gradient(loss, tensor).numpy()
 
@@ -88,6 +88,15 @@ def test_against_its_twin(name):
     weights = (1.0, 0.0, 0.5, 3.0, 100.0)
     mean = sum(weights[c] * loss for c, loss in expected.items()) / 4.5
     assert float(region_losses.mean_of_classes(found, weights)) == pytest.approx(mean, rel=1e-5)
+
+
+def test_lovasz_of_the_classes_that_occur_is_that_of_all(monkeypatch):
+    """With many classes, only those in the batch are computed."""
+    logits, labels = random_case(4)
+    value, gradient = value_and_gradient('lovasz', logits, labels)
+    monkeypatch.setattr(lovasz, 'MOST_CLASSES', 4)
+    assert value_and_gradient('lovasz', logits, labels)[0] == pytest.approx(value, rel=1e-6)
+    np.testing.assert_allclose(value_and_gradient('lovasz', logits, labels)[1], gradient, rtol=1e-5, atol=1e-9)
 
 
 @each_measure
@@ -167,7 +176,7 @@ def test_logits_that_are_not_finite_show_in_the_loss(name):
 
 def test_tversky_with_even_costs_of_one_is_jaccard():
     logits, labels = random_case(9)
-    regions = region_losses.regions_of(tf.constant(logits), tf.constant(labels), IGNORE)
+    regions = computed_losses.regions_of(tf.constant(logits), tf.constant(labels), IGNORE)
     np.testing.assert_array_equal(
         MEASURES['tversky'](regions, tversky_alpha=1.0, tversky_beta=1.0).values,
         MEASURES['jaccard'](regions).values,
@@ -185,7 +194,7 @@ def test_gradients_are_finite_where_probabilities_tie_or_saturate(name, scale):
 
 @each_measure
 def test_half_precision_logits_are_measured_in_float32(name):
-    regions = region_losses.regions_of(tf.zeros([4, 3], tf.bfloat16), tf.zeros([4], tf.int32), IGNORE)
+    regions = computed_losses.regions_of(tf.zeros([4, 3], tf.bfloat16), tf.zeros([4], tf.int32), IGNORE)
     assert MEASURES[name](regions).values.dtype == tf.float32
 
 
@@ -200,13 +209,14 @@ def test_weights_of_zero_for_all_that_occurs():
     assert float(region_losses.mean_of_classes(losses, (0.0, 1.0))) == 0.0
 
 
-def test_what_depends_on_the_classes_that_occur_is_not_compiled():
+def test_what_depends_on_the_classes_that_occur_is_not_compiled(monkeypatch):
     """XLA knows no shapes that follow from values; gradients follow the operations that they belong to."""
+    monkeypatch.setattr(lovasz, 'MOST_CLASSES', 3)
     with tf.Graph().as_default() as graph:
         with tf.xla.experimental.jit_scope():
             logits = tf.zeros([2, 5, 5, 4]) + 0.0
             labels = tf.zeros([2, 5, 5, 1], tf.int32)
-            loss = region_losses.mean_of_classes(MEASURES['lovasz'](region_losses.regions_of(logits, labels, IGNORE)))
+            loss = region_losses.mean_of_classes(MEASURES['lovasz'](computed_losses.regions_of(logits, labels, IGNORE)))
         tf.gradients(loss, logits)
         compiled = {
             operation.type

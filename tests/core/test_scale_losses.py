@@ -41,7 +41,7 @@ def test_a_term_alone_may_have_a_weight(case):
 
 
 def test_each_name_means_its_function(case):
-    regions = region_losses.regions_of(*case, 255)
+    regions = computed_losses.regions_of(*case, 255)
     expected = {
         'softmax': losses.mean_of_counted(computed_losses.softmax(*case, 255, WEIGHTS)),
         'focal': losses.mean_of_counted(computed_losses.focal(*case, 255, WEIGHTS)),
@@ -61,7 +61,7 @@ def test_settings_reach_their_terms(case):
     softmax = losses.mean_of_counted(computed_losses.softmax(*case, 255, None, 0.1))
     assert float(loss_of(case, label_smoothing=0.1).value) == float(softmax)
     found = computed_losses.regions(
-        'tversky', region_losses.regions_of(*case, 255), tversky_alpha=0.2, tversky_beta=0.9
+        'tversky', computed_losses.regions_of(*case, 255), tversky_alpha=0.2, tversky_beta=0.9
     )
     tversky = region_losses.mean_of_classes(found, None)
     found = loss_of(case, formula='tversky', tversky_alpha=0.2, tversky_beta=0.9)
@@ -83,10 +83,10 @@ def test_labels_shrink_to_the_logits():
 
 
 def test_the_plain_loss_adds_no_operation():
-    """What follows the resized logits is the cross entropy and its mean, nothing for sums or weights."""
-    kinds = []
+    """What follows the logits is the cross entropy and its mean, nothing for sums or weights."""
+    kinds, options = [], LossOptions(upsample_logits=False)
     for build in (
-        lambda *case: scale_losses.losses_of_scales({'m': case[0]}, case[1], 255, LossOptions())['m'].value,
+        lambda *case: scale_losses.losses_of_scales({'m': case[0]}, case[1], 255, options)['m'].value,
         lambda *case: tf.identity(losses.mean_of_counted(computed_losses.softmax(*case, 255))),
     ):
         with tf.Graph().as_default() as graph:

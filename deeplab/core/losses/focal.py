@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from deeplab.core.lazy import tf
 from deeplab.core.losses.softmax import LABEL_SMOOTHING, softmax, target_probabilities
-from deeplab.registry import Loss, Parameter, register
+from deeplab.registry import PLANES, Loss, Parameter, register
 
 
 def focal(logits: tf.Tensor, labels: tf.Tensor, label_smoothing: float = 0.0, focal_gamma: float = 2.0) -> tf.Tensor:
@@ -17,7 +17,7 @@ def focal(logits: tf.Tensor, labels: tf.Tensor, label_smoothing: float = 0.0, fo
     gamma 0 is softmax cross entropy. Label weights are the paper's alpha.
 
     Args:
-      logits: [pixels, classes] float32.
+      logits: [classes, pixels] float32.
       labels: [pixels] int32, class ids.
       label_smoothing: as in `softmax`.
       focal_gamma: focusing parameter, 0 or more.
@@ -29,9 +29,9 @@ def focal(logits: tf.Tensor, labels: tf.Tensor, label_smoothing: float = 0.0, fo
     """
     if not label_smoothing:
         return _faded(softmax(logits, labels), focal_gamma)
-    entropies = -tf.nn.log_softmax(logits)  # [pixels, classes]
-    target = target_probabilities(labels, int(logits.shape[-1]), label_smoothing)
-    return tf.reduce_sum(target * _faded(entropies, focal_gamma), axis=1)
+    entropies = tf.reduce_logsumexp(logits, axis=0) - logits  # [classes, pixels]
+    target = target_probabilities(labels, int(logits.shape[0]), label_smoothing)
+    return tf.reduce_sum(target * _faded(entropies, focal_gamma), axis=0)
 
 
 def _faded(entropies: tf.Tensor, gamma: float) -> tf.Tensor:
@@ -59,6 +59,7 @@ register(
         name='focal',
         summary='Focal loss: cross entropy with less weight on pixels that are already classified correctly.',
         function=focal,
+        of=PLANES,
         parameters=(
             LABEL_SMOOTHING,
             Parameter(

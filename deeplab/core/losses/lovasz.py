@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 from deeplab.core.lazy import tf
 from deeplab.registry import REGIONS, Loss, register
 
 ERROR_STEP = 2.0**-12  # errors of pixels nearer than that count as equal
 BINS = round(1 / ERROR_STEP) + 1  # of the errors from 0 to 1, with one for 0 alone
+MOST_CLASSES = 32  # of more classes, only those that occur in the batch are computed
 
 
 def lovasz(probabilities: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:
@@ -32,19 +34,30 @@ def lovasz(probabilities: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:
 
     Source: arXiv:1705.08790, sections 2 and 3 (whole batch, classes that are present).
     """
-    labeled = tf.reduce_sum(truth, axis=1)  # [classes]
     with _not_compiled():
+        if int(truth.shape[0]) <= MOST_CLASSES:
+            return _losses(probabilities, truth)
+        labeled = tf.reduce_sum(truth, axis=1)  # [classes]
         present = tf.where(labeled > 0)  # [occurring, 1] int64
-        found = tf.gather(probabilities, present[:, 0])  # [occurring, pixels]
-        places = _places(tf.stop_gradient(found), tf.gather(truth, present[:, 0]))
-        slopes, of_members = _slopes(places)
-        # A pixel of the class errs by 1 - p: its slope times 1 is in `of_members`, and -p is counted here.
-        losses = of_members + tf.reduce_sum(found * slopes, axis=1)  # [occurring]
+        losses = _losses(tf.gather(probabilities, present[:, 0]), tf.gather(truth, present[:, 0]))  # [occurring]
         return tf.scatter_nd(present, losses, tf.shape(labeled, tf.int64))
 
 
+def _losses(probabilities: tf.Tensor, truth: tf.Tensor) -> tf.Tensor:
+    """Returns the losses of all classes, [classes] float32; arguments as for `lovasz`."""
+
+    @tf.custom_gradient
+    def losses(values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        slopes, of_members = _slopes(_places(values, truth))
+        # A pixel of the class errs by 1 - p: its slope times 1 is in `of_members`, and -p is counted here.
+        result = of_members + tf.reduce_sum(values * slopes, axis=1)
+        return result, lambda gradient: slopes * gradient[:, tf.newaxis]
+
+    return losses(probabilities)
+
+
 def _not_compiled() -> contextlib.AbstractContextManager[None]:
-    """A scope that XLA leaves alone, for what has as many rows as classes occur: it compiles known shapes only."""
+    """A scope that XLA leaves alone: there may be as many rows as classes occur, and it compiles known shapes only."""
     if tf.executing_eagerly():
         return contextlib.nullcontext()
     scope: contextlib.AbstractContextManager[None] = tf.xla.experimental.jit_scope(compile_ops=False)
@@ -87,8 +100,9 @@ def _slopes(places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     union = tf.cast(
         tf.reduce_sum(members, axis=1, keepdims=True) + tf.cumsum(others, axis=1, exclusive=True), tf.float32
     )  # U, before the others
-    of_others = intact / (union * (union + tf.cast(others, tf.float32)))
-    of_members = 1.0 / union
+    # Where the union is still empty, no slope counts: there are no pixels yet, or none of the class at all.
+    of_others = tf.math.divide_no_nan(intact, union * (union + tf.cast(others, tf.float32)))
+    of_members = tf.math.divide_no_nan(1.0, union)
     table = tf.concat([of_others, -tf.reverse(of_members, axis=[1])], axis=1)  # [classes, 2 * bins]
     slopes = tf.gather_nd(tf.reshape(table, [-1]), places[..., tf.newaxis])  # takes two thirds of the time of gather
     return slopes, tf.reduce_sum(tf.cast(members, tf.float32) * of_members, axis=1)

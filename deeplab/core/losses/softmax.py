@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from deeplab.core.lazy import tf
-from deeplab.registry import Loss, Parameter, register
+from deeplab.registry import PLANES, Loss, Parameter, register
 
 LABEL_SMOOTHING = Parameter(
     'label_smoothing',
@@ -21,11 +21,8 @@ def softmax(logits: tf.Tensor, labels: tf.Tensor, label_smoothing: float = 0.0) 
     The loss of a pixel with label y is `log(sum(exp(logits))) - logits[y]`. With label smoothing s its truth is no
     longer 1 for y and 0 elsewhere, but that times `1 - s` plus `s / classes`.
 
-    TensorFlow's own kernel takes each exponential twice, one number at a time; on a CPU these few operations need
-    little more than half its time.
-
     Args:
-      logits: [pixels, classes] float32.
+      logits: [classes, pixels] float32.
       labels: [pixels] int32, class ids.
       label_smoothing: fraction of the target probability that all classes share evenly, 0 or more and less than 1.
 
@@ -34,27 +31,39 @@ def softmax(logits: tf.Tensor, labels: tf.Tensor, label_smoothing: float = 0.0) 
 
     Source: label smoothing is arXiv:1512.00567, section 7.
     """
-    classes = int(logits.shape[-1])
+    classes = int(logits.shape[0])
+    is_class = tf.logical_and(labels >= 0, labels < classes)
+    ids = tf.where(is_class, labels, 0)
 
     @tf.custom_gradient
     def cross_entropy(scores: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-        shifted = scores - tf.reduce_max(scores, axis=1, keepdims=True)  # [pixels, classes], at most 0
+        shifted = scores - tf.reduce_max(scores, axis=0)  # [classes, pixels], at most 0
         exponentials = tf.exp(shifted)
-        total = tf.reduce_sum(exponentials, axis=1, keepdims=True)  # [pixels, 1]
-        target = target_probabilities(labels, classes, label_smoothing)
-        values = tf.math.log(tf.squeeze(total, axis=1)) - tf.reduce_sum(target * shifted, axis=1)  # [pixels]
-        return values, lambda gradient: (exponentials / total - target) * gradient[:, tf.newaxis]
+        total = tf.reduce_sum(exponentials, axis=0)  # [pixels]
+        wanted = (1.0 - label_smoothing) * _of_class(shifted, ids)  # [pixels]
+        if label_smoothing:
+            wanted += label_smoothing * tf.reduce_mean(shifted, axis=0)
 
-    is_class = tf.logical_and(labels >= 0, labels < classes)
+        def differentiate(gradient: tf.Tensor) -> tf.Tensor:
+            return (exponentials * (1.0 / total) - target_probabilities(ids, classes, label_smoothing)) * gradient
+
+        return tf.math.log(total) - wanted, differentiate
+
     return tf.where(is_class, cross_entropy(logits), tf.constant(float('nan')))
 
 
+def _of_class(values: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    """Returns of [classes, pixels] the value of one class for each pixel, [pixels]."""
+    pixels = tf.size(ids, tf.int64)
+    return tf.gather(tf.reshape(values, [-1]), tf.cast(ids, tf.int64) * pixels + tf.range(pixels))
+
+
 def target_probabilities(labels: tf.Tensor, classes: int, label_smoothing: float) -> tf.Tensor:
-    """Returns the target probabilities of labels [pixels] int32: [pixels, classes] float32."""
+    """Returns the target probabilities of labels [pixels] int32: [classes, pixels] float32."""
     if not label_smoothing:
-        return tf.one_hot(labels, classes)
+        return tf.one_hot(labels, classes, axis=0)
     others = label_smoothing / classes
-    return tf.one_hot(labels, classes, on_value=1.0 - label_smoothing + others, off_value=others)
+    return tf.one_hot(labels, classes, on_value=1.0 - label_smoothing + others, off_value=others, axis=0)
 
 
 register(
@@ -62,6 +71,7 @@ register(
         name='softmax',
         summary='Softmax cross entropy.',
         function=softmax,
+        of=PLANES,
         parameters=(LABEL_SMOOTHING,),
         source='arXiv:1512.00567, section 7 (label smoothing)',
     )
