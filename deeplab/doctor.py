@@ -117,8 +117,8 @@ def _with_copy(outcome: Outcome, options: DoctorOptions, folder: str) -> Outcome
     """Writes the repaired copy; returns the outcome with what was done and what is still wrong in the copy."""
     repairs = repaired_copy.write(outcome.data, options, folder)
     of_copy = dataclasses.replace(
-        options, data=folder, image_folder=None, mask_folder=None, list_folder=None, fix=None, colors=None,
-        ignore_other_ids=False,
+        options, data=folder, image_folder=None, mask_folder=None, mask_suffix='', list_folder=None, fix=None,
+        colors=None, ignore_other_ids=False,
     )  # fmt: skip
     data = examine(of_copy)
     remaining = find(data)

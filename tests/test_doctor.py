@@ -1,6 +1,6 @@
 """Tests for doctor.py on small data sets with one fault each.
 
-Covers diagnosis/sources.py, diagnosis/pairing.py, diagnosis/measurement.py, diagnosis/facts.py,
+Covers diagnosis/pairing.py, diagnosis/measurement.py, diagnosis/facts.py,
 diagnosis/sample_facts.py, diagnosis/mask_pixels.py, diagnosis/findings.py, diagnosis/file_rules.py,
 diagnosis/label_rules.py, diagnosis/split_rules.py, diagnosis/suggestion.py and options/doctor.py.
 """
@@ -157,7 +157,7 @@ def test_listed_name_without_an_image(tmp_path):
     folder = _write(tmp_path, _clean(), IN_FILES)
     (folder / 'images/train2.jpg').unlink()
     found = [finding for finding in _examine(folder).findings if finding.rule == 'no_image']
-    assert [finding.cases for finding in found] == [('train2',)]
+    assert [finding.cases for finding in found] == [('train2.jpg',)]
     assert found[0].what.startswith("1 of 4 samples of split 'train' is listed")
 
 
@@ -247,6 +247,7 @@ def test_folders_that_are_no_splits(tmp_path):
             path.write_bytes(content)
     result = _examine(tmp_path)
     assert 'Split all: 3 images in files' in result.report
+    assert result.report.splitlines()[-1].startswith('No errors found (0 errors, 1 warning')
     *_, train, evaluate = result.suggestion.lines  # the builder sets images aside
     assert '--train_split=train' in train and '--eval_split=val' in evaluate
     (tmp_path / 'train.txt').write_text('images/ulm/a.jpg masks/ulm/a.png\nbonn/a\n')
@@ -256,7 +257,8 @@ def test_folders_that_are_no_splits(tmp_path):
     result = _examine(tmp_path, fix=str(tmp_path / 'copy'))
     assert 'Split train: 2 images' in result.report and 'Split val: 1 image ' in result.report
     assert not result.findings
-    assert sorted(path.name for path in (tmp_path / 'copy/images').iterdir()) == ['a.jpg', 'a_train.jpg', 'b.jpg']
+    copied = sorted(str(path.relative_to(tmp_path / 'copy/images')) for path in (tmp_path / 'copy/images').rglob('*.*'))
+    assert copied == ['bonn/a.jpg', 'ulm/a.jpg', 'ulm/b.jpg']
     assert not result.remaining
 
 

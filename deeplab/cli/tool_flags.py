@@ -122,6 +122,11 @@ DOCTOR = Group(
             'mask_folder', 'DoctorOptions.mask_folder', 'Folder of the masks, if it has another name.', is_path=True
         ),
         linked(
+            'mask_suffix',
+            'DoctorOptions.mask_suffix',
+            'Suffix of the names of masks, such as _mask for 01.jpg and 01_mask.png, as for build_folder_data.',
+        ),
+        linked(
             'list_folder',
             'DoctorOptions.list_folder',
             'Folder with a file SPLIT.txt for each split. Not set: ImageSets/Segmentation, ImageSets, lists, splits or '

@@ -21,11 +21,13 @@ from typing import Any
 
 import numpy as np
 import tqdm
+from absl import logging
 
 from deeplab.datasets import (
     build_data,
     color_tables,
     descriptor,
+    file_pairs,
     folder_source,
     images,
     pairs,
@@ -36,6 +38,7 @@ from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError, OptionError
 from deeplab.options import BuildFolderOptions
 from deeplab.utils import documents
+from deeplab.utils.names import counted
 from deeplab.wording import option
 
 DEFAULT_NUM_SHARDS = 4
@@ -113,7 +116,11 @@ def find_items(
     build_data.require_folder(options.mask_folder, 'BuildFolderOptions.mask_folder')
     if options.list_folder:
         build_data.require_folder(options.list_folder, 'BuildFolderOptions.list_folder')
-    return folder_source.find(options, table)
+    found = file_pairs.find(options)
+    for stems, noun, other in ((found.without_mask, 'image', 'a mask'), (found.without_image, 'mask', 'an image')):
+        if stems:
+            logging.warning('Left out %s without %s: %s.', counted(len(stems), noun), other, file_pairs.named(stems))
+    return folder_source.split(found, options, table)
 
 
 def _find_annotated(options: BuildFolderOptions, given: Classes) -> tuple[Classes, dict[str, list[pairs.Item]]]:

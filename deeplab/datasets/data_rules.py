@@ -81,7 +81,7 @@ _OF_FILES = (
         HARMFUL,
         'are listed without an image',
         'train.txt names 0012, and there is no images/0012.jpg',
-        'Add the images, or remove the names from the list',
+        'Add the images, or remove the names from the list; if a name occurs in several folders, write the folder, too',
         'leaves these names out',
     ),
     Rule(
@@ -98,7 +98,7 @@ _OF_FILES = (
         HARMFUL,
         'have a mask whose name differs from that of the image by letters in another case or by a common ending',
         'images/IMG_1.jpg with masks/img_1_mask.png',
-        'Rename the masks, or build the records with deeplab build_folder_data and --mask_suffix',
+        'Rename the masks; if all their names have the same ending, pass it as {suffix}, also to build_folder_data',
         'gives the masks the names of their images',
     ),
     Rule(
@@ -145,9 +145,9 @@ _OF_FILES = (
     Rule(
         'unlisted',
         NOTE,
-        'images with masks in no list',
+        'images with masks in no list, or in no folder of a split',
         'images/0012.jpg with masks/0012.png, and 0012 neither in train.txt nor in val.txt',
-        'Add the names to a list to use these images',
+        'Add the names to a list to use these images, or move the files to the folders of a split',
         of_samples=False,
     ),
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from deeplab.datasets import folders
 from deeplab.errors import DataError
@@ -16,29 +17,79 @@ MASK_FORMATS = ('png', 'jpg', 'jpeg')
 _SHOWN = 10  # number of names that a message lists
 
 
-def find(options: BuildFolderOptions) -> dict[str, tuple[str, str]]:
-    """Returns paths of image and mask by their common stem, which is a relative path without extension; sorted.
+class Found(NamedTuple):
+    """Files in a folder of images and one of masks, by stem: the relative path without extension.
+
+    Attributes:
+      images: paths of the images of each stem; several differ in the extension.
+      masks: the same of masks, without the suffix of their names.
+    """
+
+    images: dict[str, list[str]]
+    masks: dict[str, list[str]]
+
+
+def search(
+    image_folder: str,
+    mask_folder: str,
+    mask_suffix: str = '',
+    image_formats: Sequence[str] = IMAGE_FORMATS,
+    mask_formats: Sequence[str] = MASK_FORMATS,
+) -> Found:
+    """Returns the images and masks in two folders and in the folders in them, for builders and for the doctor.
+
+    In one folder of both, the PNG files with the suffix are masks, and all other files are images. Where one folder is
+    in the other, its files belong to it alone.
+
+    Args:
+      image_folder: folder of the images.
+      mask_folder: folder of the masks.
+      mask_suffix: end of the stem of each mask.
+      image_formats: extensions of images; files of earlier ones come first.
+      mask_formats: extensions of masks.
+
+    Raises:
+      DataError: A folder cannot be read.
+    """
+    if os.path.realpath(image_folder) != os.path.realpath(mask_folder):
+        masks = grouped(mask_folder, mask_formats, mask_suffix, (image_folder,))
+        return Found(grouped(image_folder, image_formats, '', (mask_folder,)), masks)
+    masks = grouped(mask_folder, ('png',), mask_suffix)
+    taken = {os.path.realpath(path) for paths in masks.values() for path in paths}
+    images = grouped(image_folder, image_formats, is_wanted=lambda path: os.path.realpath(path) not in taken)
+    return Found(images, masks)
+
+
+class Pairs(NamedTuple):
+    """Images and masks that belong together, and the stems of the others, which are left out.
+
+    Attributes:
+      files: paths of image and mask by their common stem, sorted.
+      without_mask: stems of images.
+      without_image: stems of masks.
+    """
+
+    files: dict[str, tuple[str, str]]
+    without_mask: list[str]
+    without_image: list[str]
+
+
+def find(options: BuildFolderOptions) -> Pairs:
+    """Returns the images and masks in two folders.
 
     Raises:
       DataError: A folder has no such files, two files have the same stem, or one has no partner.
     """
-    same = os.path.realpath(options.image_folder) == os.path.realpath(options.mask_folder)
-    formats = ('png',) if same else MASK_FORMATS
-    masks = by_stem(options.mask_folder, formats, options.mask_suffix, () if same else (options.image_folder,))
-    _require_some(
-        masks,
-        options.mask_folder,
-        f'mask (*{options.mask_suffix}.png)',
-        'mask_suffix' if options.mask_suffix else 'mask_folder',
-    )
-    taken = {os.path.realpath(path) for path in masks.values()} if same else set()
-    inner = () if same else (options.mask_folder,)
-    images = by_stem(options.image_folder, IMAGE_FORMATS, '', inner, lambda path: os.path.realpath(path) not in taken)
-    _require_some(images, options.image_folder, f'image ({", ".join(IMAGE_FORMATS)})', 'image_folder')
+    found = search(options.image_folder, options.mask_folder, options.mask_suffix)
+    masks = _single(found.masks)
+    require_masks(masks, options.mask_folder, options.mask_suffix, 'BuildFolderOptions')
+    images = _single(found.images)
+    require_images(images, options.image_folder, IMAGE_FORMATS, 'BuildFolderOptions')
     both = sorted(images.keys() & masks.keys())
     if not both or not options.allow_unmatched:
         _require_partners(images, masks, options)
-    return {stem: (images[stem], masks[stem]) for stem in both}
+    files = {stem: (images[stem], masks[stem]) for stem in both}
+    return Pairs(files, sorted(images.keys() - masks.keys()), sorted(masks.keys() - images.keys()))
 
 
 def matched(split: str, image_folder: str, mask_folder: str, mask_suffix: str = '') -> dict[str, tuple[str, str]]:
@@ -75,13 +126,22 @@ def named(stems: Sequence[str]) -> str:
     return ', '.join(map(shown, stems[:_SHOWN])) + more
 
 
-def by_stem(
+def by_stem(folder: str, formats: Sequence[str], suffix: str = '') -> dict[str, str]:
+    """Returns the files of a folder and of the folders in it by stem, as `grouped` does.
+
+    Raises:
+      DataError: A folder cannot be read, or two files have the same stem.
+    """
+    return _single(grouped(folder, formats, suffix))
+
+
+def grouped(
     folder: str,
     formats: Sequence[str],
     suffix: str = '',
     without: Sequence[str] = (),
     is_wanted: Callable[[str], bool] = lambda path: True,
-) -> dict[str, str]:
+) -> dict[str, list[str]]:
     """Returns the files of a folder and of the folders in it by stem.
 
     Args:
@@ -92,13 +152,14 @@ def by_stem(
       is_wanted: whether to take the file of a path.
 
     Returns:
-      Paths by stem: the path relative to `folder`, with slashes, without suffix and extension.
+      Paths by stem, those of earlier formats first: the path relative to `folder`, with slashes, without suffix and
+      extension.
 
     Raises:
-      DataError: A folder cannot be read, or two files have the same stem.
+      DataError: A folder cannot be read.
     """
     visited = {os.path.realpath(other) for other in without}
-    found: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
     for here, names in folders.walk(folder, visited):
         for name in names:
             stem, extension = os.path.splitext(name)
@@ -106,19 +167,45 @@ def by_stem(
             if extension[1:].lower() not in formats or not stem.endswith(suffix) or not is_wanted(path):
                 continue
             key = os.path.relpath(os.path.join(here, stem[: len(stem) - len(suffix)]), folder).replace(os.sep, '/')
-            if key in found:
-                raise DataError(
-                    f"'{found[key]}' and '{path}' have the same name except for the extension. Remove one of them."
-                )
-            found[key] = path
+            found.setdefault(key, []).append(path)
+    for paths in found.values():
+        paths.sort(key=lambda path: formats.index(os.path.splitext(path)[1][1:].lower()))
     return found
 
 
-def _require_some(found: Mapping[str, str], folder: str, what: str, field: str) -> None:
+def _single(found: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Returns the only file of each stem; raises `DataError` if there are two."""
+    for first, *others in found.values():
+        if others:
+            raise DataError(
+                f"'{first}' and '{others[0]}' have the same name except for the extension. Remove one of them."
+            )
+    return {stem: path for stem, (path,) in found.items()}
+
+
+def require_masks(found: Collection[str], folder: str, suffix: str, options: str) -> None:
+    """Raises `DataError` if no mask was found.
+
+    Args:
+      found: the masks.
+      folder: where they were searched for.
+      suffix: end of the stem of each mask.
+      options: the class of options that has the folder, for the message.
+    """
+    _require_some(found, folder, f'mask (*{suffix}.png)', f'{options}.{"mask_suffix" if suffix else "mask_folder"}')
+
+
+def require_images(found: Collection[str], folder: str, formats: Sequence[str], options: str) -> None:
+    """Raises `DataError` if no image was found; see `require_masks`."""
+    _require_some(found, folder, f'image ({", ".join(formats)})', f'{options}.image_folder')
+
+
+def _require_some(found: Collection[str], folder: str, what: str, field: str) -> None:
     """Raises `DataError` if no file was found."""
     if not found:
-        fix = f'Set {option(f"BuildFolderOptions.{field}")}.'
-        raise DataError(f"There is no {what} in '{folder}' or its folders. {folders.summary(folder)} {fix}")
+        raise DataError(
+            f"There is no {what} in '{folder}' or its folders. {folders.summary(folder)} Set {option(field)}."
+        )
 
 
 def _require_partners(images: Mapping[str, str], masks: Mapping[str, str], options: BuildFolderOptions) -> None:

@@ -123,10 +123,17 @@ def find(options: BuildFolderOptions, table: color_tables.ColorTable | None) -> 
     Raises:
       DataError: A list is missing or names an unknown image, or a file has no partner.
     """
-    found = file_pairs.find(options)
-    splits = folder_splits.split(list(found), options)
+    return split(file_pairs.find(options), options, table)
+
+
+def split(
+    found: file_pairs.Pairs, options: BuildFolderOptions, table: color_tables.ColorTable | None
+) -> dict[str, list[pairs.Item]]:
+    """Distributes images and masks over the splits; see `find`."""
+    splits = folder_splits.split(list(found.files), options, unmatched=[*found.without_mask, *found.without_image])
     return {
-        split: [pairs.Item(*found[stem], name=stem, source=table) for stem in stems] for split, stems in splits.items()
+        name: [pairs.Item(*found.files[stem], name=stem, source=table) for stem in stems]
+        for name, stems in splits.items()
     }
 
 

@@ -13,6 +13,7 @@ from absl import logging
 from deeplab.datasets import file_pairs, folders, split_lists
 from deeplab.errors import DataError
 from deeplab.options import BuildFolderOptions
+from deeplab.utils.names import counted
 from deeplab.wording import option
 
 DEFAULT_VAL_FRACTION = 0.1
@@ -34,7 +35,10 @@ def known(name: str | None) -> str | None:
 
 
 def split(
-    stems: Sequence[str], options: BuildFolderOptions, named: Mapping[str, str | None] | None = None
+    stems: Sequence[str],
+    options: BuildFolderOptions,
+    named: Mapping[str, str | None] | None = None,
+    unmatched: Sequence[str] = (),
 ) -> dict[str, list[str]]:
     """Distributes images over splits.
 
@@ -42,6 +46,7 @@ def split(
       stems: relative paths of the images without extension, sorted.
       options: how.
       named: a tool's name of the split of each image, which counts before folders; None for none.
+      unmatched: paths, without extension, of files without a partner, which lists may name: they are left out.
 
     Returns:
       Stems by split: in the order of the lists, or else sorted.
@@ -50,7 +55,7 @@ def split(
       DataError: A list names an image that does not exist, the groups cannot be found, or a split would be empty.
     """
     if options.list_folder:
-        return _by_lists(stems, options.list_folder)
+        return _by_lists(stems, options.list_folder, unmatched)
     if options.val_fraction is None and options.group_pattern is None:
         in_folders = {stem: stem.partition('/')[0] if '/' in stem else None for stem in stems}
         if found := _by_names(stems, named or {}) or _by_names(stems, in_folders):
@@ -114,66 +119,64 @@ def _groups(stems: Sequence[str], pattern: str | None) -> dict[str, list[str]]:
     return found
 
 
-def _by_lists(stems: Sequence[str], folder: str) -> dict[str, list[str]]:
+def _by_lists(stems: Sequence[str], folder: str, unmatched: Sequence[str]) -> dict[str, list[str]]:
     """Reads a split from each list in a folder."""
+    search, others = split_lists.Search(stems), split_lists.Search(unmatched)
+    found = {path.stem: _read_list(path, search, others) for path in lists_in(folder, search)}
+    _warn_of_shared(found)
+    return found
+
+
+def lists_in(folder: str, search: split_lists.Search) -> list[pathlib.Path]:
+    """Returns the lists of splits in a folder; all texts in it if none is such a list.
+
+    Raises:
+      DataError: There is no text.
+    """
     paths = folders.of_extension(pathlib.Path(folder).iterdir(), 'txt')
     if not paths:
         raise DataError(
             f"There is no list *.txt in '{folder}'. Each split needs one, with one name per line. "
             f'{folders.summary(folder)}'
         )
-    search = _Search(stems)
-    others = [path for path in paths if known(path.stem) is None and not _names_an_image(path, search)]
-    if len(others) < len(paths):  # else the error of the first one says what is wrong
-        for path in others:
+    return lists_among(paths, search) or paths
+
+
+def lists_among(paths: Sequence[pathlib.Path], search: split_lists.Search) -> list[pathlib.Path]:
+    """Returns the lists of splits among texts: those that name an image, and those with the name of a split.
+
+    If there is one, a warning names each of the other texts, such as names of classes.
+    """
+    lists = [path for path in paths if known(path.stem) is not None or search.is_list(path)]
+    for path in paths:
+        if lists and path not in lists:
             logging.warning("'%s' is left out: none of its lines is the name of an image with a mask.", path)
-        paths = [path for path in paths if path not in others]
-    found = {path.stem: _read_list(path, search) for path in paths}
-    _warn_of_shared(found)
-    return found
+    return lists
 
 
-def _names_an_image(path: pathlib.Path, search: _Search) -> bool:
-    """Returns whether a text is a list of images, rather than of classes or of something else."""
-    return any(search.find(line) is not None for line in split_lists.read(path))
-
-
-class _Search:
-    """Finds images by the names that lists have for them: paths, with or without extension."""
-
-    def __init__(self, stems: Sequence[str]) -> None:
-        self._stems = frozenset(stems)
-        self._by_name: dict[str, list[str]] = collections.defaultdict(list)
-        for stem in stems:
-            self._by_name[stem.rpartition('/')[2]].append(stem)
-
-    def find(self, line: str) -> str | None:
-        """Returns the stem of the image in a line of a list; None if there is no such image, or several."""
-        for name in split_lists.names_in(line):
-            if name in self._stems:
-                return name
-        for name in split_lists.names_in(line):
-            if '/' not in name and len(same := self._by_name.get(name, [])) == 1:
-                return same[0]
-        return None
-
-
-def _read_list(path: pathlib.Path, search: _Search) -> list[str]:
-    """Returns the images of a list, each once."""
+def _read_list(path: pathlib.Path, search: split_lists.Search, unmatched: split_lists.Search) -> list[str]:
+    """Returns the images of a list, each once, without those that have no partner."""
     lines = split_lists.read(path)
-    found = [search.find(line) for line in lines]
-    lost = [line for line, stem in zip(lines, found, strict=True) if stem is None]
-    if lost:
+    stems = {line: search.find(line) for line in lines}
+    unknown = [line for line, stem in stems.items() if stem is None]
+    left_out = [line for line in unknown if unmatched.find(line) is not None]
+    lost = [line for line in unknown if unmatched.find(line) is None]
+    once = list(dict.fromkeys(stem for stem in stems.values() if stem is not None))
+    if lost or not once:
         raise DataError(
-            f"{len(lost)} of {len(lines)} names in the list '{path}' are not those of an image with a mask: "
-            f'{file_pairs.named(lost)}. Remove the names of images without a mask. If a name occurs in several '
-            'folders, write the folder, too.'
+            f"{len(lost or left_out)} of {len(lines)} names in the list '{path}' are not those of an image with a "
+            f'mask: {file_pairs.named(lost or left_out)}. Correct or remove them. If a name occurs in several folders, '
+            'write the folder, too.'
         )
-    once = list(dict.fromkeys(stem for stem in found if stem is not None))
-    if len(once) < len(lines):
+    if left_out:
         logging.warning(
-            "The list '%s' names %d images more than once; each is used once.", path, len(lines) - len(once)
+            "Left out of the list '%s': %s without a partner: %s.",
+            path,
+            counted(len(left_out), 'file'),
+            file_pairs.named(left_out),
         )
+    if repeated := sum(stems[line] is not None for line in lines) - len(once):
+        logging.warning("The list '%s' names %d images more than once; each is used once.", path, repeated)
     return once
 
 

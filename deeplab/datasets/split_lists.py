@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from deeplab.errors import DataError
 from deeplab.options import IMAGE_FORMATS
@@ -26,19 +27,58 @@ def read(path: pathlib.Path) -> list[str]:
     return lines
 
 
-def names_in(line: str) -> Iterator[str]:
+def names_in(line: str, formats: Collection[str] = IMAGE_FORMATS) -> Iterator[str]:
     """Yields the names that a line may stand for, the likeliest first.
 
     The line itself comes first, then what remains without an extension and without folders; some lists also have the
     path of the mask, or a number, behind that of the image.
+
+    Args:
+      line: the line.
+      formats: extensions of images, in lower case.
     """
     for text in dict.fromkeys([line, *line.split(maxsplit=1)[:1]]):
         path = text.replace('\\', '/').removeprefix('./').lstrip('/')  # paths are below the folder of the images
-        for name in (path, *_without_extension(path)):
+        for name in (path, *_without_extension(path, formats)):
             parts = name.split('/')
             yield from ('/'.join(parts[start:]) for start in range(len(parts)))
 
 
-def _without_extension(path: str) -> tuple[str, ...]:
+def _without_extension(path: str, formats: Collection[str]) -> tuple[str, ...]:
     stem, extension = os.path.splitext(path)
-    return (stem,) if extension[1:].lower() in IMAGE_FORMATS else ()
+    return (stem,) if extension[1:].lower() in formats else ()
+
+
+class Search:
+    """Finds images by the names that lists have for them: paths, with or without extension."""
+
+    def __init__(self, stems: Iterable[str], formats: Collection[str] = IMAGE_FORMATS) -> None:
+        """Prepares the search.
+
+        Args:
+          stems: paths of the images, relative to their folder, without extension.
+          formats: extensions that the names may have.
+        """
+        self._stems = frozenset(stems)
+        self._formats = formats
+        self._by_name: dict[str, list[str]] = collections.defaultdict(list)
+        for stem in self._stems:
+            self._by_name[stem.rpartition('/')[2]].append(stem)
+
+    def find(self, line: str) -> str | None:
+        """Returns the stem of the image in a line of a list; None if there is no such image, or several."""
+        names = list(names_in(line, self._formats))
+        for name in names:
+            if name in self._stems:
+                return name
+        for name in names:
+            if '/' not in name and len(same := self._by_name.get(name, [])) == 1:
+                return same[0]
+        return None
+
+    def is_list(self, path: pathlib.Path) -> bool:
+        """Returns whether a text is a list of images, rather than of classes or of something else."""
+        try:
+            return any(self.find(line) is not None for line in read(path))
+        except DataError:  # if it is used nevertheless, `read` says what is wrong
+            return False

@@ -16,7 +16,11 @@ _BY_LABEL_RULES = ('ids',)  # which look at all masks of a split together
 
 def check(data: Data) -> Iterator[Finding]:
     """Yields the findings about files."""
-    values = {'skip': option('DatasetOptions.skip_corrupt_records', True), 'channels': data.descriptor.image_channels}
+    values = {
+        'skip': option('DatasetOptions.skip_corrupt_records', True),
+        'suffix': option('DoctorOptions.mask_suffix'),
+        'channels': data.descriptor.image_channels,
+    }
     for split, facts in data.splits.items():
         for name, rule in RULES.items():
             count = facts.problems[name]
@@ -51,9 +55,10 @@ def _is_declared(data: Data, name: str) -> bool:
 
 def _unused(data: Data) -> Iterator[Finding]:
     """Yields notes about files that no split uses."""
+    outside = 'are in no folder of a split' if data.source.list_folder is None else 'are in no list'
     for name, group, noun, what in (
         ('unused_masks', data.source.unused_masks, 'mask', 'have no image'),
-        ('unlisted', data.source.unlisted, 'image', 'are in no list'),
+        ('unlisted', data.source.unlisted, 'image', outside),
     ):
         if group:
             number = len(group)

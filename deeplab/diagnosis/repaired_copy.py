@@ -105,6 +105,17 @@ def _nothing(repairs: Repairs) -> str:
     return f'No image can be kept in a repaired copy ({shown}).{more}'
 
 
+def _of_one(rule: str) -> str:
+    """Returns what a rule finds, said of one sample."""
+    return names.agreeing(1, RULES[rule].what)
+
+
+def _path(stem: str) -> str:
+    """Returns the path of an image in the copy, without extension: that in the data set, as far as it is one."""
+    parts = (names.file_name(part)[0].lstrip('.') for part in stem.replace('\\', '/').split('/'))
+    return '/'.join(filter(None, parts)) or 'image'
+
+
 class _Copy:
     """Writes the samples of all splits."""
 
@@ -118,7 +129,7 @@ class _Copy:
         """Repairs and writes the samples of a split."""
         kept: list[str] = []
         for rule, what in split.missing:
-            self._leave_out(split.name, what, rule, RULES[rule].what.format(skip=''))
+            self._leave_out(split.name, what, rule, _of_one(rule))
         results = tqdm.tqdm(
             self._results(split), f'copying {split.name}', len(split), unit='image', delay=2, leave=False,
             disable=not sys.stderr.isatty(),
@@ -128,7 +139,7 @@ class _Copy:
             if isinstance(result, sample_repair.LeftOutError):
                 self._leave_out(split.name, name, *result.args)
             elif dropped is not None:
-                self._leave_out(split.name, name, dropped, RULES[dropped].what)
+                self._leave_out(split.name, name, dropped, _of_one(dropped))
             else:
                 stem = self._written(split.name, *result)
                 if stem not in kept:
@@ -161,9 +172,8 @@ class _Copy:
     def _written(self, split: str, stem: str, repaired: sample_repair.Repaired) -> str:
         """Writes a sample under a name that no other image has; returns the name."""
         self._repairs.done.update(set(repaired.done))
-        plain = names.file_name(stem)[0] or 'image'
-        content = (repaired.image, repaired.mask)
-        digests = tuple(sample_facts.digest(part) for part in content)
+        plain = _path(stem)
+        digests = tuple(sample_facts.digest(part) for part in (repaired.image, repaired.mask))
         name, number = plain, 1
         while name.lower() in self._digests and self._digests[name.lower()] != digests:
             number += 1
@@ -171,8 +181,13 @@ class _Copy:
         if name.lower() not in self._digests:
             self._digests[name.lower()] = (digests[0], digests[1])
             suffix = _SUFFIXES[images.content_format(repaired.image)]
-            (self._folder / 'images' / f'{name}{suffix}').write_bytes(repaired.image)
-            (self._folder / 'masks' / f'{name}.png').write_bytes(repaired.mask)
+            for kind, file, content in (
+                ('images', f'{name}{suffix}', repaired.image),
+                ('masks', f'{name}.png', repaired.mask),
+            ):
+                path = self._folder / kind / file
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
         return name
 
     def write_lists(self) -> None:

@@ -6,33 +6,35 @@ import contextlib
 import dataclasses
 import os
 import pathlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from deeplab.datasets import (
     description_file,
     example,
+    file_pairs,
     folder_source,
+    folder_splits,
     folders,
     pairs,
     record_index,
     segmentation_dataset,
+    split_lists,
 )
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.diagnosis import pairing
 from deeplab.errors import DataError, OptionError
-from deeplab.options import DatasetOptions, DoctorOptions
-from deeplab.utils import documents, names
+from deeplab.options import IMAGE_FORMATS, DatasetOptions, DoctorOptions
+from deeplab.utils import names, storage
 from deeplab.wording import option
 
 _IMAGE_FOLDERS = ('images', 'image', 'imgs', 'img', 'jpegimages')
 _MASK_FOLDERS = ('segmentationclassraw', 'segmentationclass', 'masks', 'mask', 'labels', 'annotations', 'gt')
 _LIST_FOLDERS = ('ImageSets/Segmentation', 'ImageSets', 'lists', 'splits', '.')
-_IMAGE_SUFFIXES = ('.jpg', '.jpeg', '.png', '.npy')
 # Files of other formats are found, too, and are a finding.
-_OTHER_SUFFIXES = ('.bmp', '.tif', '.tiff', '.webp', '.gif', '.ppm', '.pgm')
-_MASK_SUFFIXES = ('.png', '.jpg', '.jpeg', *_OTHER_SUFFIXES)
-_SPLIT_FOLDERS = ('train', 'training', 'val', 'valid', 'validation', 'test', 'testing', 'trainval')
+_OTHER_FORMATS = ('bmp', 'tif', 'tiff', 'webp', 'gif', 'ppm', 'pgm')
+_SEARCHED_IMAGES = (*IMAGE_FORMATS, *_OTHER_FORMATS)
+_SEARCHED_MASKS = (*file_pairs.MASK_FORMATS, *_OTHER_FORMATS)
 WHOLE = 'all'  # name of the only split of folders without lists
 
 
@@ -41,10 +43,10 @@ class Sample:
     """An image with its mask, still encoded.
 
     Attributes:
-      name: how messages name it.
+      name: how messages name it: the path in the folder of the images, or the place of the record.
       image: the image's file.
       mask: the mask's file; None if there is none.
-      stem: name of the image without extension.
+      stem: its name without extension.
       mask_name: how messages name the mask; '' in records.
       is_misnamed: whether the mask has not exactly the name of the image.
       other_images: further images of this name.
@@ -83,7 +85,7 @@ class Source:
       list_folder: of files that are split by lists, else None.
       is_described: whether a description names the folders, so that programs read them without records.
       unused_masks: names of masks without an image.
-      unlisted: names of images with masks that are in no list.
+      unlisted: names of images with masks that are in no list, or in no folder of a split.
       has_unmatched: whether files without a partner are in no split, so that builders need `allow_unmatched`.
     """
 
@@ -122,16 +124,21 @@ def _found(options: DoctorOptions) -> Source:
         return _from_files(options, pathlib.Path(options.image_folder), pathlib.Path(options.mask_folder))
     if (named := folder_source.of_data('', options.data)) is not None:
         return _from_description(named, options)
-    folder = pathlib.Path(description_file.folder_of(options.data))
-    splits = segmentation_dataset.split_names(str(folder))
+    data = description_file.folder_of(options.data)
+    if splits := segmentation_dataset.split_names(data):
+        return Source([_Records(data, split) for split in splits], True)
+    if storage.is_remote(data):
+        raise DataError(
+            f"'{options.data}' holds no shards (SPLIT-00000-of-00004.tfrecord). Images and masks are read from local "
+            'folders only: copy them to a local disk, or give the folder of records.'
+        )
+    folder = pathlib.Path(data)
     inner = _folders_in(folder)
-    if splits:
-        return Source([_Records(str(folder), split) for split in splits], True)
     if pair := _pair(inner):
         return _from_files(options, *pair)
     split_pairs = {path.name: pair for path in inner.values() if (pair := _pair(_folders_in(path)))}
     if split_pairs:
-        return Source([_Files(name, _stems(pair[0]), *pair) for name, pair in split_pairs.items()], False)
+        return Source([_whole(_Folders(*pair, options.mask_suffix), name) for name, pair in split_pairs.items()], False)
     raise DataError(
         f"'{options.data}' holds neither shards (SPLIT-00000-of-00004.tfrecord) nor a folder of images with one of "
         f'masks (images and masks, JPEGImages and SegmentationClass). {folders.summary(folder)} Set '
@@ -147,7 +154,7 @@ def _from_description(named: folder_source.FolderSource, options: DoctorOptions)
     except DataError:
         lists = options.list_folder or given.list_folder or None
         root = description_file.folder_of(options.data)
-        options = dataclasses.replace(options, data=root, list_folder=lists)
+        options = dataclasses.replace(options, data=root, list_folder=lists, mask_suffix=given.mask_suffix)
         source = _from_files(options, pathlib.Path(given.image_folder), pathlib.Path(given.mask_folder))
         return dataclasses.replace(source, is_described=True)
     splits = [_Items(name, items) for name, items in found.items()]
@@ -166,111 +173,93 @@ def _pair(found: dict[str, pathlib.Path]) -> tuple[pathlib.Path, pathlib.Path] |
     return None if images is None or masks is None else (images, masks)
 
 
-def _from_files(options: DoctorOptions, images: pathlib.Path, masks: pathlib.Path) -> Source:
+class _Folders:
+    """A folder of images and one of masks, with the folders in them, searched once."""
+
+    def __init__(self, image_folder: pathlib.Path, mask_folder: pathlib.Path, mask_suffix: str = '') -> None:
+        for folder in (image_folder, mask_folder):
+            if not folder.is_dir():
+                raise DataError(f"The folder '{folder}' does not exist.")
+        self.image_folder, self.mask_folder = str(image_folder), str(mask_folder)
+        found = file_pairs.search(self.image_folder, self.mask_folder, mask_suffix, _SEARCHED_IMAGES, _SEARCHED_MASKS)
+        if not found.images and found.masks and image_folder.samefile(mask_folder):
+            raise DataError(
+                f"All images in '{image_folder}' are taken as masks, because it is the folder of both. Set "
+                f'{option("DoctorOptions.mask_suffix")} to the end of the names of masks, such as _mask.'
+            )
+        file_pairs.require_images(found.images, self.image_folder, _SEARCHED_IMAGES, 'DoctorOptions')
+        file_pairs.require_masks(found.masks, self.mask_folder, mask_suffix, 'DoctorOptions')
+        self.images, self.masks = found
+        self.partners = pairing.partners(sorted(self.images), self.masks)
+
+    def source(self, splits: Sequence[_Files], list_folder: str | None = None, others: Collection[str] = ()) -> Source:
+        """Returns the splits with the files that no split uses.
+
+        Args:
+          splits: the splits.
+          list_folder: folder of their lists; None for none.
+          others: stems of the images that are in none of them.
+        """
+        unused = set(self.masks) - set(self.partners.values())
+        unlisted = [stem for stem in others if stem in self.partners]
+        shown = [tuple(map(names.shown, sorted(group))) for group in (unused, unlisted)]
+        has_unmatched = bool(unused) or len(unlisted) < len(others)
+        return Source(
+            splits, False, self.image_folder, self.mask_folder, list_folder, False, shown[0], shown[1], has_unmatched
+        )
+
+
+def _from_files(options: DoctorOptions, image_folder: pathlib.Path, mask_folder: pathlib.Path) -> Source:
     """Returns the splits of a folder of images and one of masks: by lists, by folders of equal names, or only one."""
-    for folder in (images, masks):
-        if not folder.is_dir():
-            raise DataError(f"The folder '{folder}' does not exist.")
-    candidates = [options.list_folder] if options.list_folder else [f'{options.data}/{name}' for name in _LIST_FOLDERS]
-    known = set(_stems(images))
-    for list_folder in map(pathlib.Path, candidates):
-        lists = folders.of_extension(list_folder.iterdir(), 'txt') if list_folder.is_dir() else []
-        found = [(path, stems) for path in lists if (stems := _listed(path, known))]
-        if options.list_folder is None:  # other texts, such as names of classes, may lie there
-            is_list = [bool(known.intersection(stems)) for _, stems in found]
-            if not any(is_list):
-                continue
-            if list_folder == pathlib.Path(options.data):
-                found = [
-                    each for each, good in zip(found, is_list, strict=True) if good or each[0].stem in _SPLIT_FOLDERS
-                ]
-        if found:
-            splits = [_Files(path.stem, stems, images, masks) for path, stems in found]
-            listed = {stem for _, stems in found for stem in stems}
-            return _of_files(splits, images, masks, os.path.normpath(list_folder), listed)
-    inner = _folders_in(images)
-    other = _folders_in(masks)
-    both = [name for name in inner if name in other]
-    if any(name in _SPLIT_FOLDERS for name in both):
-        return _of_split_folders(images, masks, {name: (inner[name], other[name]) for name in both})
-    return _of_files([_Files(WHOLE, _stems(images), images, masks)], images, masks)
+    found = _Folders(image_folder, mask_folder, options.mask_suffix)
+    search = split_lists.Search(found.images, _SEARCHED_IMAGES)
+    list_folder, lists = _lists(options, search)
+    if lists:
+        splits = [_listed(path, found, search) for path in lists]
+        listed = {stem for split in splits for stem in split.stems}
+        others = [stem for stem in found.images if stem not in listed]
+        return found.source(splits, os.path.normpath(list_folder), others)
+    in_folders: dict[str, list[str]] = {}
+    for stem in sorted(found.images):
+        in_folders.setdefault(stem.partition('/')[0] if '/' in stem else '', []).append(stem)
+    both = in_folders.keys() & {mask.partition('/')[0] for mask in found.masks if '/' in mask}
+    if any(folder_splits.known(name) for name in both):
+        splits = [_Files(name, in_folders[name], found) for name in sorted(both)]
+        return found.source(splits, others=[stem for name in in_folders.keys() - both for stem in in_folders[name]])
+    return found.source([_whole(found)])
 
 
-def _of_split_folders(
-    images: pathlib.Path, masks: pathlib.Path, inner: dict[str, tuple[pathlib.Path, pathlib.Path]]
-) -> Source:
-    """Returns the splits of folders of equal names in one folder of images and one of masks."""
-    splits = [_Files(name, _stems(pair[0]), *pair) for name, pair in inner.items()]
-    unused = sorted(f'{split.name}/{name}' for split in splits for name in split.unused_masks())
-    in_splits = {folder for pair in inner.values() for folder in pair}
-    others = (path for folder in (images, masks) for path in folder.iterdir() if path not in in_splits)
-    has_others = any(_by_stem(path, (*_MASK_SUFFIXES, '.npy')) for path in others if path.is_dir())
-    shown = tuple(map(names.shown, unused))
-    return Source(splits, False, str(images), str(masks), unused_masks=shown, has_unmatched=has_others or bool(unused))
+def _lists(options: DoctorOptions, search: split_lists.Search) -> tuple[str, list[pathlib.Path]]:
+    """Returns the folder of the lists that is given, or the first usual one that has lists, and its lists."""
+    if (given := options.list_folder) is not None:
+        if not os.path.isdir(given):
+            raise DataError(f"The folder '{given}' of {option('DoctorOptions.list_folder')} does not exist.")
+        return given, folder_splits.lists_in(given, search)
+    for name in _LIST_FOLDERS:
+        folder = pathlib.Path(options.data, name)
+        texts = folders.of_extension(folder.iterdir(), 'txt') if folder.is_dir() else []
+        # In the folder of the data set itself, train.txt and other texts may be something else.
+        is_list_folder = name != '.' or any(map(search.is_list, texts))
+        if is_list_folder and (lists := folder_splits.lists_among(texts, search)):
+            return str(folder), lists
+    return '', []
 
 
-def _of_files(
-    splits: Sequence[_Files],
-    images: pathlib.Path,
-    masks: pathlib.Path,
-    list_folder: str | None = None,
-    listed: set[str] | None = None,
-) -> Source:
-    """Returns the splits of one folder of images and one of masks, with the files that no split uses."""
-    stems = _stems(images)
-    found = pairing.partners(stems, _by_stem(masks, _MASK_SUFFIXES))
-    unused = set(_by_stem(masks, _MASK_SUFFIXES)) - set(found.values())
-    outside = [] if listed is None else [stem for stem in stems if stem not in listed]
-    unlisted = [stem for stem in outside if stem in found]
-    shown = [tuple(map(names.shown, sorted(group))) for group in (unused, unlisted)]
-    has_unmatched = bool(unused) or len(unlisted) < len(outside)
-    return Source(splits, False, str(images), str(masks), list_folder, False, shown[0], shown[1], has_unmatched)
-
-
-def _listed(path: pathlib.Path, known: Collection[str]) -> list[str]:
-    """Returns the names in a list, without folders and extensions of images; none if it is not a list of names.
-
-    Args:
-      path: the list; a line may have the path of the mask, or another word, behind the image.
-      known: names of the images.
-    """
+def _listed(path: pathlib.Path, found: _Folders, search: split_lists.Search) -> _Files:
+    """Returns the split of a list; lines that name no image, or one name of several images, are missing ones."""
     try:
-        lines = documents.entries_of(documents.load_text(path))
-    except documents.DocumentError:
-        return []
-    found = []
-    for line in lines:
-        paths = [_stem(text.replace('\\', '/')).split('/') for text in (line, line.split()[0])]
-        endings = ['/'.join(parts[start:]) for parts in paths for start in range(len(parts))]
-        found.append(next((name for name in endings if name in known), endings[-1]))
-    return found
+        lines = split_lists.read(path)
+    except DataError:  # it is empty or no text: a split without an image is a finding
+        lines = []
+    stems = [search.find(line) for line in lines]
+    split = _Files(path.stem, [stem for stem in stems if stem is not None], found)
+    split.missing += [('no_image', names.shown(line)) for line, stem in zip(lines, stems, strict=True) if stem is None]
+    return split
 
 
-def _stem(name: str) -> str:
-    stem, suffix = os.path.splitext(name)
-    return stem if suffix.lower() in _IMAGE_SUFFIXES else name
-
-
-def _stems(folder: pathlib.Path) -> list[str]:
-    """Returns the names of the images in a folder, without extensions."""
-    return sorted(_by_stem(folder, (*_IMAGE_SUFFIXES, *_OTHER_SUFFIXES)))
-
-
-def _by_stem(folder: pathlib.Path, suffixes: Sequence[str]) -> dict[str, list[pathlib.Path]]:
-    """Returns the files of a folder by name without extension, those whose suffix comes first before others.
-
-    If none is directly in it, those of the folders in it are, by their paths from there.
-    """
-    found: dict[str, list[pathlib.Path]] = {}
-    for paths in (folder.iterdir(), folder.rglob('*')):
-        for path in sorted(paths):
-            if path.suffix.lower() in suffixes and not path.name.startswith('.') and path.is_file():
-                found.setdefault(path.relative_to(folder).with_suffix('').as_posix(), []).append(path)
-        if found:
-            break
-    for same in found.values():
-        same.sort(key=lambda path: suffixes.index(path.suffix.lower()))
-    return found
+def _whole(found: _Folders, name: str = WHOLE) -> _Files:
+    """Returns all images of a folder as a split."""
+    return _Files(name, sorted(found.images), found)
 
 
 class _Records:
@@ -304,46 +293,36 @@ class _Records:
 
 
 class _Files:
-    """A split in files: an image and the mask of the same name without extension."""
+    """A split in files: images, and the masks of the same names without extension."""
 
-    def __init__(self, name: str, stems: Iterable[str], image_folder: pathlib.Path, mask_folder: pathlib.Path) -> None:
+    def __init__(self, name: str, stems: Sequence[str], found: _Folders) -> None:
         self.name = name
         self.missing: list[tuple[str, str]] = []
-        self._images = _by_stem(image_folder, (*_IMAGE_SUFFIXES, *_OTHER_SUFFIXES))
-        self._masks = _by_stem(mask_folder, _MASK_SUFFIXES)
-        self._partners = pairing.partners(self._images, self._masks)
-        self._stems: list[str] = []
-        for stem in stems:
-            if stem in self._images:
-                self._stems.append(stem)
-            else:
-                self.missing.append(('no_image', names.shown(stem)))
+        self.stems = stems
+        self._found = found
 
     def __len__(self) -> int:
-        return len(self._stems)
-
-    def unused_masks(self) -> set[str]:
-        """Returns the names of the masks in the folder that are those of no image."""
-        return self._masks.keys() - self._partners.values()
+        return len(self.stems)
 
     def read(self, number: int) -> Sample:
         """Returns an image with its mask."""
-        stem = self._stems[number]
-        image, *others = self._images[stem]
-        partner = self._partners.get(stem)
-        mask = None if partner is None else self._masks[partner][0]
+        stem, found = self.stems[number], self._found
+        image, *others = found.images[stem]
+        partner = found.partners.get(stem)
+        mask = None if partner is None else found.masks[partner][0]
+        name, *other_names = (names.shown(os.path.relpath(path, found.image_folder)) for path in (image, *others))
         try:
             return Sample(
-                names.shown(image.name),
-                image.read_bytes(),
-                None if mask is None else mask.read_bytes(),
+                name,
+                pathlib.Path(image).read_bytes(),
+                None if mask is None else pathlib.Path(mask).read_bytes(),
                 stem,
-                '' if mask is None else names.shown(mask.name),
+                '' if mask is None else names.shown(os.path.relpath(mask, found.mask_folder)),
                 partner not in (None, stem),
-                tuple(names.shown(path.name) for path in others),
+                tuple(other_names),
             )
         except OSError as error:
-            raise DataError(f'{names.shown(image.name)}: {error.strerror}') from None
+            raise DataError(f'{name}: {error.strerror}') from None
 
 
 class _Items:
@@ -360,7 +339,7 @@ class _Items:
     def read(self, number: int) -> Sample:
         """Returns an image with its mask, of ids where colors have a meaning."""
         item = self._items[number]
-        name, label = names.shown(os.path.basename(item.image)), item.label or ''
+        name, label = names.shown(item.name + os.path.splitext(item.image)[1]), item.label or ''
         try:
             image, mask = pathlib.Path(item.image).read_bytes(), pathlib.Path(label).read_bytes()
         except OSError as error:

@@ -136,12 +136,14 @@ def _building(data: Data, options: DoctorOptions, dataset: str | None) -> _Build
     if source.is_records or source.is_described:
         return _Building([], unchanged)
     lines, splits = [], _splits_of_builder(data)
+    flags: dict[str, str | None]
     flags = {'image_folder': source.image_folder, 'mask_folder': source.mask_folder, 'list_folder': source.list_folder}
     if source.image_folder is None or splits is None:  # the copy brings folders together, and has lists
         lines, splits = [repair_line(options)], unchanged
         flags = {f'{kind}_folder': f'{_copy(options)}/{kind}s' for kind in ('image', 'mask', 'list')}
-    elif source.has_unmatched:
-        flags['allow_unmatched'] = 'true'
+    else:
+        flags['mask_suffix'] = options.mask_suffix
+        flags['allow_unmatched'] = 'true' if source.has_unmatched else None
     given = {name: value for name, value in flags.items() if value}
     if dataset is None and options.num_classes is None:
         dataset = description_file.beside(options.data)
@@ -158,6 +160,8 @@ def _splits_of_builder(data: Data) -> dict[str, str] | None:
     """Returns what `build_folder_data` calls each split; None if it would make other splits."""
     if data.source.list_folder is not None:
         return {name: name for name in data.splits}
+    if data.source.unlisted:  # the folders of splits count only if they have all images
+        return None
     if sources.WHOLE in data.splits:
         return {sources.WHOLE: DoctorOptions.train_split}
     found = {name: split for name in data.splits if (split := folder_splits.known(name)) is not None}

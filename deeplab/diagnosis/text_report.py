@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from deeplab.datasets import description_file
-from deeplab.datasets.data_rules import RULES, SEVERITIES
+from deeplab.datasets.data_rules import RULES, SEVERITIES, WARNING
 from deeplab.diagnosis import label_rules
 from deeplab.diagnosis.facts import Measured
 from deeplab.diagnosis.findings import SHOWN, Data, Finding
@@ -62,6 +62,8 @@ def lines(outcome: Outcome, path: str, page: str | None = None) -> Iterator[str]
     counts = ', '.join(counted(_number(outcome.last, severity), severity) for severity in SEVERITIES)
     where = '' if outcome.repairs is None else f' in {outcome.repairs.folder}'
     result = 'Faults found' if outcome.is_faulty else 'No faults found'
+    if not outcome.is_faulty and _number(outcome.last, WARNING):
+        result = 'No errors found'
     pages = '' if page is None else f' and {page}'
     yield f'{result}{where} ({counts}). Written to {path}{pages}'
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from deeplab.options.rules import require, require_positive
+from deeplab.utils import storage
 from deeplab.wording import option
 
 
@@ -21,6 +22,7 @@ class DoctorOptions:
       eval_split: the split to evaluate on.
       image_folder: folder of the images; None to find it in `data`.
       mask_folder: folder of the masks; None to find it in `data`.
+      mask_suffix: what the name of each mask has in addition to that of its image, such as '_mask'.
       list_folder: folder with a list of names for each split; None to find it in `data`.
       output_stride: of the network.
       output: JSON file of the findings.
@@ -38,6 +40,7 @@ class DoctorOptions:
     eval_split: str = 'val'
     image_folder: str | None = None
     mask_folder: str | None = None
+    mask_suffix: str = ''
     list_folder: str | None = None
     output_stride: int = 16
     output: str = 'deeplab_doctor.json'
@@ -47,6 +50,10 @@ class DoctorOptions:
     ignore_other_ids: bool = False
 
     def __post_init__(self) -> None:
+        for name in ('image_folder', 'mask_folder', 'list_folder', 'output', 'html', 'fix', 'colors'):
+            value = getattr(self, name)
+            rule = f'it must be on a local disk; only records ({option("DoctorOptions.data")}) may be elsewhere'
+            require(value is None or not storage.is_remote(value), f'DoctorOptions.{name}', value, rule)
         for name, least in (('num_classes', 1), ('ignore_label', 0)):
             value = getattr(self, name)
             is_id = value is None or least <= value <= least + 255

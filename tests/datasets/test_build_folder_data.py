@@ -127,6 +127,25 @@ def test_files_without_a_partner_are_named_and_counted_unless_allowed(tmp_path):
     assert summary['splits']['train']['images'] == 3
 
 
+def test_files_without_a_partner_may_be_in_lists_if_they_are_left_out(tmp_path, caplog):
+    arguments = write(tmp_path, ['a', 'b', 'c', 'd'])
+    next((tmp_path / 'masks').glob('c.*')).unlink()
+    next((tmp_path / 'images').glob('d.*')).unlink()
+    train = tmp_path / 'lists/train.txt'
+    train.parent.mkdir()
+    train.write_text('c.jpg\nb\na\nd\n')
+    options = BuildFolderOptions(**arguments, list_folder=str(tmp_path / 'lists'), allow_unmatched=True)
+    assert [item.name for item in build_folder_data.find_items(options)['train']] == ['b', 'a']
+    assert 'Left out 1 image without a mask: c.' in caplog.text
+    assert "train.txt': 2 files without a partner: c.jpg, d." in caplog.text
+    train.write_text('a\nc\nnone\n')  # is the name of no file at all
+    with pytest.raises(DataError, match=r'1 of 3 names .*: none\. '):
+        build_folder_data.find_items(options)
+    train.write_text('c\nd\n')
+    with pytest.raises(DataError, match=r'2 of 2 names .*: c, d\. '):
+        build_folder_data.find_items(options)
+
+
 def test_masks_with_a_suffix_may_lie_beside_their_images(tmp_path):
     arguments = write(tmp_path, ['a', 'b', 'c'], mask_suffix='_mask')
     assert 'mask_suffix' in failure(arguments)

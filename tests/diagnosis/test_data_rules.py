@@ -8,7 +8,14 @@ import pathlib
 from deeplab.datasets.data_rules import RULES, SEVERITIES
 
 PAGE = pathlib.Path(__file__).parents[2] / 'docs' / 'doctor.md'
-VALUES = {'channels': 3, 'num_classes': 3, 'last': 2, 'ignore': 255, 'skip': '--skip_corrupt_records=true'}
+VALUES = {
+    'suffix': '--mask_suffix',
+    'channels': 3,
+    'num_classes': 3,
+    'last': 2,
+    'ignore': 255,
+    'skip': '--skip_corrupt_records=true',
+}
 
 
 def row(rule):

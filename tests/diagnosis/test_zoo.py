@@ -157,11 +157,20 @@ def test_a_copy_rotates_nothing_where_the_edges_do_not_show_it(tmp_path):
     assert (tmp_path / 'copy/images/train_1.jpg').read_bytes() == noise
 
 
+def test_names_in_records_stay_in_the_copy(tmp_path):
+    made = zoo.Zoo({'train': 3})
+    for sample, name in zip(made['train'], ('ulm/a.jpg', '/../ulm\\.b', '..'), strict=True):
+        sample.name = name
+    run(made.write(tmp_path, 'records'), fix=str(tmp_path / 'copy'), output=str(tmp_path / 'found.json'))
+    assert (tmp_path / 'copy/lists/train.txt').read_text().split() == ['ulm/a', 'ulm/b', 'image']
+    assert (tmp_path / 'copy/images/ulm/b.jpg').exists() and (tmp_path / 'copy/masks/image.png').exists()
+
+
 def test_the_report_says_what_was_repaired(tmp_path):
     folder = write(tmp_path, 'small mask and cut image')
     text = run(folder, fix=str(tmp_path / 'copy')).report
     assert '1 repaired by rule size' in text
-    assert 'left out: train_1.jpg (train), corrupt: the image: it cannot be decoded' in text
+    assert 'left out: train/train_1.jpg (train), corrupt: the image: it cannot be decoded' in text
     assert text.splitlines()[-1].startswith(f'No faults found in {tmp_path / "copy"} (0 errors, 0 warnings')
     assert 'fix resizes masks' in run(folder).report
 

@@ -341,7 +341,7 @@ BROKEN = {
     ),
     'no val': Broken(('no_evaluation',), lambda zoo: zoo.pop('val')),
     'wrong list': Broken(
-        ('empty', 'no_image'), lambda zoo: zoo.files.update({'lists/more.txt': b'x\ny\n'}), True
+        ('empty', 'no_image'), lambda zoo: zoo.files.update({'lists/test.txt': b'x\ny\n'}), True
     ),
     'lost shard': Broken(
         ('shards', 'empty'),

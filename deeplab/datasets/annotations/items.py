@@ -68,8 +68,12 @@ def find(options: BuildFolderOptions, names: Sequence[str] | None, ignore_label:
     }
     items = {stem: _item(stem, mask) for stem, mask in masks.items()}
     named = {stem: mask.annotated.split for stem, mask in masks.items()}
-    splits = folder_splits.split(list(items), options, named)
-    _log(annotations, [annotated for annotated, _ in found], search.beside(files), options)
+    bare = search.beside(files)
+    used = {id(annotated) for annotated, _ in found}
+    unmatched = [*bare, *(image.names[0] for image in annotations.images if id(image) not in used)]
+    without = [os.path.splitext(path)[0] for path in unmatched] if options.allow_unmatched else []
+    splits = folder_splits.split(list(items), options, named, without)
+    _log(annotations, [annotated for annotated, _ in found], bare, options)
     return Annotated(classes, {split: [items[stem] for stem in listed] for split, listed in splits.items()})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import collections
+import math
 import os
 import zlib
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from deeplab.datasets.annotations import reading
+from deeplab.datasets.annotations import rasterizer, reading
 from deeplab.datasets.annotations.reading import Document, Format
 from deeplab.datasets.annotations.shapes import (
     AnnotatedImage,
@@ -49,7 +50,8 @@ def _parse(document: Document) -> AnnotationSet:
     The border of a hole belongs to the hole.
 
     Source: developer.supervisely.com, "Supervisely annotation format"; the SDK draws objects as they are listed
-      (annotation.py), polygons by OpenCV's fillPoly, first the outline, then the holes (geometry/polygon.py).
+      (annotation.py), polygons by OpenCV's fillPoly, first the outline, then the holes (geometry/polygon.py), and
+      oriented boxes and the parts of multipolygons as such polygons (geometry/oriented_bbox.py, multipolygon.py).
     """
     content = document.content
     left_out: collections.Counter[str] = collections.Counter()
@@ -62,10 +64,9 @@ def _parse(document: Document) -> AnnotationSet:
     shapes = []
     for number, found in enumerate(content['objects'], start=1):
         with reading.within(f'object {number}'):
-            if (geometry := _geometry(found)) is None:
+            if not (geometries := _geometries(found)):
                 left_out[f'{found.get("geometryType")} without an area'] += 1
-            else:
-                shapes.append(Shape(reading.text(found['classTitle']), geometry))
+            shapes += [Shape(reading.text(found['classTitle']), geometry) for geometry in geometries]
     name = os.path.splitext(document.name)[0]
     folder = os.path.dirname(document.folder)
     image = AnnotatedImage(
@@ -80,6 +81,15 @@ def _parse(document: Document) -> AnnotationSet:
     return AnnotationSet(NAME, [image], left_out=left_out)
 
 
+def _geometries(found: Mapping[str, Any]) -> list[Geometry]:
+    """Returns the areas of an object: one for each part of a multipolygon; none if it has no area."""
+    if found.get('geometryType') == 'multipolygon':
+        areas = [_polygon(part) for part in found['parts']]
+    else:
+        areas = [_geometry(found)]
+    return [area for area in areas if area is not None]
+
+
 def _geometry(found: Mapping[str, Any]) -> Geometry | None:
     """Returns the area of an object; None if it has none."""
     kind = found.get('geometryType')
@@ -87,18 +97,38 @@ def _geometry(found: Mapping[str, Any]) -> Geometry | None:
         left, top = (reading.whole(part) for part in found['bitmap']['origin'])
         encoded = found['bitmap']['data']
         return Bitmap(lambda: _bitmap(encoded), left, top)
-    if kind not in ('polygon', 'rectangle'):
+    if kind == 'oriented_bbox':
+        return _oriented_box(found)
+    if kind == 'polygon':
+        return _polygon(found['points'])
+    if kind != 'rectangle':
         return None
     outline = np.round(reading.points(found['points']['exterior']))
-    if kind == 'rectangle':
-        if len(outline) < 2:
-            return None
-        (left, top), (right, bottom) = outline.min(0).tolist(), outline.max(0).tolist()
-        return Box(left, top, right, bottom)
-    holes = (np.round(reading.points(hole)) for hole in found['points'].get('interior') or [])
+    if len(outline) < 2:
+        return None
+    (left, top), (right, bottom) = outline.min(0).tolist(), outline.max(0).tolist()
+    return Box(left, top, right, bottom)
+
+
+def _polygon(points: Mapping[str, Any]) -> Polygon | None:
+    """Returns an outline with holes; None if it has no area."""
+    outline = np.round(reading.points(points['exterior']))
     if not reading.has_area(outline):
         return None
+    holes = (np.round(reading.points(hole)) for hole in points.get('interior') or [])
     return Polygon((outline,), tuple(hole for hole in holes if reading.has_area(hole)), with_border=True)
+
+
+def _oriented_box(found: Mapping[str, Any]) -> Polygon | None:
+    """Returns a rectangle of two opposite corners, rotated clockwise about its center by an angle in radians."""
+    points = found['points']
+    corners = reading.points(points['exterior'] if isinstance(points, Mapping) else points)
+    if len(corners) != 2:
+        return None
+    (left, top), (right, bottom) = corners.min(0).tolist(), corners.max(0).tolist()
+    angle = math.degrees(reading.number(found['angle'] or 0))
+    (outline,) = rasterizer.box(left, top, right - left, bottom - top, angle, about_center=True).rings
+    return Polygon((np.round(outline),), with_border=True)
 
 
 def _bitmap(encoded: str) -> np.ndarray:

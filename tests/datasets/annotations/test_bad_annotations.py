@@ -57,6 +57,11 @@ def test_images_that_are_not_there_are_named_and_counted_unless_allowed(tmp_path
     found = find(tmp_path, allow_unmatched=True)
     assert [item.name for item in found.splits['train']] == ['12', '13', '14']
     assert '12 of 15 annotations were left out' in caplog.text
+    exports.put(tmp_path / 'bare.png', exports.image(0))
+    exports.put(tmp_path / 'lists/train.txt', '00.png\n13\nbare\n12.png\n')
+    options = {'annotations': str(tmp_path), 'list_folder': str(tmp_path / 'lists'), 'allow_unmatched': True}
+    assert [item.name for item in items.find(BuildFolderOptions(**options), None, 255).splits['train']] == ['13', '12']
+    assert '2 files without a partner: 00.png, bare.' in caplog.text
 
 
 def test_images_of_one_name_in_several_folders(tmp_path):

@@ -9,14 +9,18 @@ datasets/annotations/roboflow_masks.py.
 
 import io
 import json
+import math
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from deeplab.datasets import build_folder_data, descriptor, example, record_index
-from deeplab.datasets.annotations import formats, items
+from deeplab.datasets.annotations import formats, items, rasterizer
+from deeplab.datasets.annotations.shapes import Polygon, Shape
+from deeplab.errors import DataError
 from deeplab.options import BuildFolderOptions
+from tests.datasets import files
 from tests.datasets.annotations import exports
 
 
@@ -120,6 +124,35 @@ def test_the_ground_truth_among_annotations_of_a_task_counts(tmp_path):
     for content in (tasks, tasks[0]):  # all tasks, or a single one
         path.write_text(json.dumps(content))
         np.testing.assert_array_equal(ids_of(path), exports.truth(0))
+
+
+def test_oriented_boxes_and_multipolygons_of_supervisely(tmp_path):
+    """A box has two corners, and an angle in radians that rotates clockwise about its center."""
+    box = {'geometryType': 'oriented_bbox', 'classTitle': 'car', 'angle': math.atan2(3, 4)}
+    objects = [{**box, 'points': [[10, 15], [30, 25]]}]
+    content = {'size': {'height': 40, 'width': 40}, 'objects': objects}
+    exports.put(tmp_path / 'data/ann/a.png.json', content)
+    exports.put(tmp_path / 'data/img/a.png', files.png(np.zeros((40, 40, 3), np.uint8)))
+    corners = np.array([(15, 10), (31, 22), (25, 30), (9, 18)], float)  # with cosine 4/5 and sine 3/5
+    expected = rasterizer.draw([Shape('car', Polygon((corners,), with_border=True))], {'car': 2}, (40, 40), 0).ids
+    np.testing.assert_array_equal(ids_of(tmp_path), expected)
+    objects[0].update(angle=-math.pi / 2, points={'exterior': [[8, 5], [2, 3]]})  # 7 x 3 pixels about (5, 4)
+    exports.put(tmp_path / 'data/ann/a.png.json', content)
+    expected = np.zeros((40, 40), np.uint8)
+    expected[1:8, 4:7] = 2
+    np.testing.assert_array_equal(ids_of(tmp_path), expected)
+    square, hole = [[2, 1], [8, 1], [8, 7], [2, 7]], [[4, 3], [6, 3], [6, 5], [4, 5]]
+    parts = [{'exterior': square, 'interior': [hole]}, {'exterior': [[6, 5], [9, 5], [9, 6], [6, 6]], 'interior': []}]
+    objects.append({'geometryType': 'multipolygon', 'classTitle': 'road', 'parts': parts})
+    exports.put(tmp_path / 'data/ann/a.png.json', content)
+    expected[1:8, 2:9] = 1
+    expected[3:6, 4:7] = [[2, 2, 2], [2, 2, 2], [2, 2, 1]]  # the box beneath the hole; the other part on top of it
+    expected[5:7, 6:10] = 1
+    np.testing.assert_array_equal(ids_of(tmp_path), expected)
+    objects[0]['angle'] = 'steep'
+    exports.put(tmp_path / 'data/ann/a.png.json', content)
+    with pytest.raises(DataError, match=r"a\.png\.json.*object 1: 'steep' is not"):
+        formats.read(str(tmp_path))
 
 
 @pytest.mark.parametrize('tool', exports.ALL)
