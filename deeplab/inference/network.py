@@ -126,13 +126,18 @@ class InferenceNetwork:
         Raises:
           OutOfMemoryError: the batch cannot fit.
         """
+        need = self.memory_need()
+        if need is not None:
+            memory.check(need, memory_size(program, self.options, self.batch_size))
+
+    def memory_need(self) -> memory.Need | None:
+        """Returns the memory that a batch needs; None if its size is not known, or it is that of a GPU."""
         if self.crop_size is None or self.batch_size is None or tf.config.list_physical_devices('GPU'):
-            return
+            return None
         waiting = input_generator.PREFETCHED_BATCHES * graph_memory.bytes_of(self.built.images)
         # Weights are held three times: as constants of the frozen graph, of the session's graph, and by its kernels.
         held = 3 * sum(map(graph_memory.bytes_of, self.built.weights))
-        need = memory.Need(self.at_once * graph_memory.peak(self.built.outputs) + waiting, held)
-        memory.check(need, memory_size(program, self.options, self.batch_size))
+        return memory.Need(self.at_once * graph_memory.peak(self.built.outputs) + waiting, held)
 
     def require_weights(self, checkpoint_path: str, use_moving_average: bool = False) -> None:
         """Checks that a checkpoint has every variable, in its shape, without reading the values.

@@ -32,6 +32,7 @@ from deeplab.training import (
     metrics_file,
     network_clone,
     replicas,
+    resume_changes,
     run_manifest,
     split_input,
     summaries,
@@ -41,7 +42,7 @@ from deeplab.training import (
     validation,
     watch_hooks,
 )
-from deeplab.utils import folder_lock, input_generator, memory, output_files, train_utils
+from deeplab.utils import folder_lock, input_generator, memory, output_files, run_manifests, train_utils
 from deeplab.wording import option
 
 _LOGDIR = 'TrainOptions.train_logdir'
@@ -112,6 +113,8 @@ def _run(options: TrainOptions) -> Result:
             diagnostics.warn(options, data.descriptor, data.check_result)
         metrics = metrics_file.MetricsHook(options.train_logdir, options.log_steps, options.batch_size)
         validator = validation.ValidationHook(options, bar, metrics) if options.validation.is_on else None
+        if validator is not None:
+            validator.check_memory()
         run_now = _run_manifest(options, data, first_step, validator)
         write = functools.partial(_write_run_manifest, options, run_now)
         hooks = [train_hooks.BeginHook(write), metrics, *([validator] if validator else [])]
@@ -186,11 +189,14 @@ def _check_initial_checkpoint(options: TrainOptions) -> None:
 def _run_manifest(
     options: TrainOptions, data: split_input.Data, first_step: int, validator: validation.ValidationHook | None
 ) -> run_manifest.Run:
-    """Describes this run; warns of differences from the run that it repeats."""
+    """Describes this run; warns of differences from the run that it resumes or repeats."""
     validated = (validator.split.reader.index, validator.split.num_images) if validator else None
     initial = options.initial_checkpoint if not first_step else None
     initial = checkpoints.check_path(initial) if initial else None
     run_now = run_manifest.describe(options, data.reader.index, len(data.records), first_step, validated, initial)
+    changes = resume_changes.warning(run_manifests.runs_in(options.train_logdir), run_now, options)
+    if changes:
+        logging.warning('%s', changes)
     if options.repeats:
         for difference in run_manifest.differences(run_manifest.load(options.repeats), run_now):
             logging.warning('%s', difference)

@@ -10,9 +10,11 @@ from __future__ import annotations
 import dataclasses
 import gc
 import glob
+import math
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -25,6 +27,7 @@ from deeplab.errors import CheckpointError, DataError
 from deeplab.evaluation import evaluation_rounds, runner
 from deeplab.inference.network import InferenceNetwork
 from deeplab.options import DatasetOptions, NasOptions, PredictionOptions, TrainOptions
+from deeplab.training import validation_settings
 from deeplab.training.metrics_file import MetricsHook
 from deeplab.training.train_hooks import ProgressHook, passes_multiple
 from deeplab.training.train_loop import Hook, StepResult
@@ -58,7 +61,7 @@ def folders(options: TrainOptions) -> list[str]:
 
 def is_pending(options: TrainOptions, step: int) -> bool:
     """Returns whether the checkpoint of `step`, with which an earlier run ended, is still to be validated."""
-    return options.validation.is_on and step > 0 and step not in _known(options, step)
+    return options.validation.is_on and step > 0 and step not in _known(options, validation_settings.of(options), step)
 
 
 def _dataset(options: TrainOptions) -> DatasetOptions:
@@ -67,21 +70,15 @@ def _dataset(options: TrainOptions) -> DatasetOptions:
     return dataclasses.replace(options.dataset, split=options.validation.split)
 
 
-def _known(options: TrainOptions, step: int) -> dict[int, float | None]:
-    """Returns the mIoU by step, of the validations up to `step` on the same split."""
+def _known(options: TrainOptions, settings: Mapping[str, Any], step: int) -> dict[int, float | None]:
+    """Returns the mIoU by step, of the validations up to `step` with the same settings."""
     found: dict[int, float | None] = {}
     for path in glob.glob(os.path.join(glob.escape(options.train_logdir), EVAL_FOLDER, 'metrics-*.json')):
         content = evaluation_rounds.read_json(path)
-        of_split = content.get('split') == options.validation.split
-        of_averages = content.get('moving_average', False) == _takes_averages(options)
-        if of_split and of_averages and _FIGURES.fullmatch(os.path.basename(path)) and content['global_step'] <= step:
+        is_ours = 'split' in content and _FIGURES.fullmatch(os.path.basename(path)) is not None
+        if is_ours and content['global_step'] <= step and not validation_settings.differences(content, settings):
             found[content['global_step']] = content['miou']
     return dict(sorted(found.items()))
-
-
-def _takes_averages(options: TrainOptions) -> bool:
-    """Returns whether the exponential moving averages (EMA) of the weights are evaluated instead of the weights."""
-    return options.moving_average_decay is not None
 
 
 class Score:
@@ -143,13 +140,14 @@ class ValidationHook(Hook):
         self._split = runner.open_split(
             _dataset(options), network, options.resize, True, self._logdir, True, 'ValidationOptions.crop_size'
         )
+        self._settings = validation_settings.of(options, self._split)
         self._warn_of_labels()
         network = dataclasses.replace(network, crop_size=self._split.crop_size)
         self._task = evaluation_rounds.Task(
             InferenceNetwork(network, _PREDICTION, BATCH_SIZE),
             self._split,
             options.resize,
-            use_moving_average=_takes_averages(options),
+            use_moving_average=self._settings['moving_average'],
         )
         self._writer: tf.compat.v1.summary.FileWriter | None = None
         self._known: dict[int, float | None] = {}
@@ -167,11 +165,29 @@ class ValidationHook(Hook):
     def _warn_of_labels(self) -> None:
         """Warns of masks that make every metric meaningless, unless an earlier run or the training check has."""
         options = self._options
-        if options.validation.split == options.dataset.split or _known(options, options.number_of_steps):
+        earlier = _known(options, validation_settings.of(options), options.number_of_steps)
+        if options.validation.split == options.dataset.split or earlier:
             return
         split = str(options.validation.split)
         for line in label_checks.validation_labels(self._split.descriptor, self._split.check_result, split):
             logging.warning('%s', line)
+
+    def check_memory(self) -> None:
+        """Compares the memory of a validation with what is free, if its image is larger than a step's images together.
+
+        A validation of fewer pixels needs less memory than a step. Its graph is built here, before it is needed.
+
+        Raises:
+          OutOfMemoryError: the validation cannot fit.
+        """
+        options, (height, width) = self._options, self._split.crop_size
+        assert options.model.crop_size is not None
+        if height * width <= math.prod(options.model.crop_size) * options.clone_batch_size:
+            return
+        need = self._task.network.memory_need()
+        if need is not None:
+            of_split = option('ValidationOptions.split', options.validation.split)
+            memory.check_validation(need, f'Validations of {of_split} with images of {height} x {width} pixels')
 
     @property
     def split(self) -> runner.Split:
@@ -185,7 +201,7 @@ class ValidationHook(Hook):
 
     def begin(self, session: tf.compat.v1.Session, step: int) -> None:
         """Reads the metrics of earlier runs."""
-        self._known = _known(self._options, step)
+        self._known = _known(self._options, self._settings, step)
         # A validation that was due and interrupted is due again, even if the step is beyond the multiple.
         self._last_step, self._previous_step = step, max(self._known, default=step - 1)
         counted = self._counted_from()
@@ -197,7 +213,8 @@ class ValidationHook(Hook):
     def _counted_from(self) -> int | None:
         """Returns the step of the first validation that the score includes: that of best/, as older ones may be gone.
 
-        None if best/ has no valid checkpoint: the next validation is then the best and the first to be included.
+        None if best/ has no valid checkpoint, or one with figures of other settings, of which this warns: the next
+        validation is then the best and the first to be included.
         """
         best = checkpoints.newest(self.best_folder)
         if best is None:
@@ -205,6 +222,18 @@ class ValidationHook(Hook):
         try:
             step = checkpoints.step_of(best)
         except CheckpointError:
+            return None
+        figures = evaluation_rounds.read_json(os.path.join(self.best_folder, f'metrics-{step}.json'))
+        changes = validation_settings.differences(figures, self._settings) if figures else []
+        if changes:  # of a file that is missing, nothing is known
+            with self._bar.hidden():
+                logging.warning(
+                    'The mIoU of the best checkpoint so far was measured with other settings (%s) and cannot be '
+                    'compared. The comparison starts anew: the next validation replaces the content of %s, and early '
+                    'stopping counts from it. Copy that folder first if you need it.',
+                    '; '.join(changes),
+                    self.best_folder,
+                )
             return None
         return step if step in self._known else 0
 
@@ -266,12 +295,7 @@ class ValidationHook(Hook):
     def _publish(self, result: evaluation_rounds.Round) -> None:
         """Writes a validation to best/ if it is the best, to the log, an event file, and last its metrics file."""
         step, miou = result.global_step, result.metrics.miou
-        content = evaluation_rounds.as_json(result, self._split.descriptor)
-        content |= {
-            'split': self._options.validation.split,
-            'crop_size': list(self._split.crop_size),
-            'moving_average': _takes_averages(self._options),
-        }
+        content = evaluation_rounds.as_json(result, self._split.descriptor) | self._settings
         is_best = self.score.add(step, miou)
         if is_best:
             keep_copy(result.checkpoint, self.best_folder, content)

@@ -11,7 +11,7 @@ import math
 import pathlib
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from absl import logging
@@ -157,16 +157,42 @@ def check(need: Need, size: Size) -> None:
     Raises:
       OutOfMemoryError: the run will certainly take more; the message says which batch or crop size would fit.
     """
+    given = f'{option(_BATCH_SIZES[size.program], size.batch)} with {option(_CROP_SIZE, tuple(size.crop))}'
+    further = advice(size.program).partition('. ')[0]
+    _compare(need, f'{given} needs', lambda available: size.within(need.share_within(available)), further)
+
+
+def check_validation(need: Need, images: str) -> None:
+    """Compares the memory that a validation during training needs alone with what is free, as `check` does.
+
+    Args:
+      need: of the validation.
+      images: description of its images, as the beginning of a sentence.
+
+    Raises:
+      OutOfMemoryError: the validation will certainly take more.
+    """
+    _compare(need, f'{images} need', lambda available: advice(VALIDATION))
+
+
+def _compare(need: Need, subject: str, fix: Callable[[int], str], further: str = '') -> None:
+    """Warns of a need that the free memory probably does not satisfy, and raises OutOfMemoryError if it cannot.
+
+    Args:
+      need: the need.
+      subject: what needs it, and the verb: the beginning of the message.
+      fix: of the free bytes: what to do, without a period.
+      further: what else to do, in the error alone.
+    """
     available = free()
     if available is None or need.likely <= available:
         return
-    given = f'{option(_BATCH_SIZES[size.program], size.batch)} with {option(_CROP_SIZE, tuple(size.crop))}'
     text = (
-        f'{given} needs about {need.likely / _GIB:.1f} GiB of memory, and {available / _GIB:.1f} GiB are free. '
-        f'{size.within(need.share_within(available))}.'
+        f'{subject} about {need.likely / _GIB:.1f} GiB of memory, and {available / _GIB:.1f} GiB are free. '
+        f'{fix(available)}.'
     )
     if need.certain > available:
-        raise OutOfMemoryError(f'{text} {advice(size.program).partition(". ")[0]}')
+        raise OutOfMemoryError(f'{text} {further}'.rstrip())
     logging.warning('%s The system may kill the process.', text)
 
 

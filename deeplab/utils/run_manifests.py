@@ -31,12 +31,17 @@ def parse(text: str) -> list[Run]:
     return list(runs) if good else []
 
 
+def runs_in(folder: str) -> list[Run]:
+    """Reads the runs of the run manifest in `folder`, the newest last; none if there is none that can be read."""
+    try:
+        return parse(pathlib.Path(folder, FILE).read_text('utf-8'))
+    except (OSError, UnicodeDecodeError):
+        return []
+
+
 def newest_in(folder: str) -> Run | None:
     """Reads the newest run of the run manifest in `folder`; None if there is none that can be read."""
-    try:
-        runs = parse(pathlib.Path(folder, FILE).read_text('utf-8'))
-    except (OSError, UnicodeDecodeError):
-        return None
+    runs = runs_in(folder)
     return runs[-1] if runs else None
 
 

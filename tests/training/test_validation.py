@@ -1,4 +1,7 @@
-"""Validation during training: metrics, best checkpoint, early stopping, and no effect on training."""
+"""Validation during training: metrics, best checkpoint, early stopping, and no effect on training.
+
+Covers training/validation_settings.py.
+"""
 
 import dataclasses
 import json
@@ -17,9 +20,10 @@ from deeplab.core import checkpoints
 from deeplab.core.metrics import ConfusionMatrix
 from deeplab.errors import DataError, OptionError, OutOfMemoryError
 from deeplab.evaluation import evaluation_rounds
-from deeplab.options import EvalOptions, ValidationOptions, WaitOptions
+from deeplab.options import EvalOptions, ResizeOptions, ValidationOptions, WaitOptions
 from deeplab.training import validation
 from deeplab.training.train_loop import StepResult
+from deeplab.utils import memory
 from tests import training_setup
 from tests.datasets import files
 
@@ -59,6 +63,7 @@ def use_figures(monkeypatch, by_step):
     """Gives each validation the figures in `by_step` without a network; returns the validated steps."""
     asked = []
     monkeypatch.setattr(validation, 'InferenceNetwork', lambda *arguments: None)
+    monkeypatch.setattr(validation.ValidationHook, 'check_memory', lambda self: None)
 
     def evaluate(checkpoint, task, after_batch):
         after_batch()
@@ -206,6 +211,35 @@ def test_another_split_starts_anew(data, tmp_path, monkeypatch):
     assert checkpoints.newest(str(tmp_path / 'log' / 'best')).endswith('model.ckpt-2')
 
 
+@pytest.mark.parametrize('changed', ['crop_size', 'min_resize_value', 'records'])
+def test_other_settings_start_anew(data, tmp_path, monkeypatch, caplog, changed):
+    """Also when a run goes back to the settings of earlier figures: best/ has those of the others."""
+    use_figures(monkeypatch, {1: 0.9, 2: 0.1, 3: 0.2, 4: 0.3})
+    chosen = other = options(data, tmp_path / 'log', 4, every=1)
+    if changed == 'crop_size':
+        other = dataclasses.replace(chosen, validation=dataclasses.replace(chosen.validation, crop_size=(49, 49)))
+        named = '(crop_size: 33,49 -> 49,49)'
+    elif changed == 'min_resize_value':
+        other = dataclasses.replace(chosen, resize=ResizeOptions(18))
+        named = '(min_value: not set -> 18'
+    else:
+        named = '(validation records: sha256:'
+    assert validate_saved(chosen, tmp_path, 1).score.best_step == 1
+    validate_saved(chosen, tmp_path, 2)
+    assert 'cannot be compared' not in caplog.text
+    if changed == 'records':
+        records = [files.record(200 + seed, 18 + seed, 40 - seed) for seed in range(3)]
+        files.write_split(pathlib.Path(data.directory), 'val', [records])
+    else:
+        assert validation.is_pending(other, 2) and not validation.is_pending(chosen, 2)
+    assert validate_saved(other, tmp_path, 3).score.best_step == 3
+    assert f'was measured with other settings {named}' in caplog.text
+    assert checkpoints.newest(str(tmp_path / 'log' / 'best')).endswith('model.ckpt-3')
+    if changed == 'crop_size':
+        assert validate_saved(chosen, tmp_path, 4).score.best_step == 4
+        assert '(crop_size: 49,49 -> 33,49)' in caplog.text
+
+
 class Quiet:
     received = None
 
@@ -329,6 +363,15 @@ def test_a_validation_for_which_the_memory_is_not_enough(data, tmp_path, monkeyp
     hook = new_hook(options(data, tmp_path / 'log'), monkeypatch)
     with pytest.raises(OutOfMemoryError, match=r'resize the images \(min_value and max_value\), reduce batch_size'):
         hook.after_checkpoint(str(tmp_path), 2, Quiet())
+
+
+def test_images_for_which_the_memory_is_not_enough(data, tmp_path, monkeypatch):
+    """They are refused before the first step, unless a step has as many pixels."""
+    monkeypatch.setattr(memory, 'free', lambda: 1 << 20)
+    hook = validation.ValidationHook(options(data, tmp_path / 'log', batch_size=1, crop_size=(1025, 2049)))
+    with pytest.raises(OutOfMemoryError, match=r"^Validations of split='val' with images of 1025 x 2049 .* resize the"):
+        hook.check_memory()
+    validation.ValidationHook(options(data, tmp_path / 'log', batch_size=3, crop_size=(33, 49))).check_memory()
 
 
 def new_hook(chosen, monkeypatch):

@@ -1,0 +1,168 @@
+"""Options of a resumed run that differ from those of the run that wrote its checkpoint, as one warning."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from deeplab.core import schedules
+from deeplab.options import TrainOptions
+from deeplab.utils import names
+from deeplab.utils.run_manifests import Run
+from deeplab.wording import option
+
+# Options that change no step of a resumed run, or that something else reports: `_records`, `training/validation.py`.
+WITHOUT_EFFECT = frozenset(
+    f'TrainOptions.{name}'
+    for name in (
+        'train_logdir',
+        'validation',
+        'initial_checkpoint',
+        'initialize_last_layer',
+        'restore',
+        'log_steps',
+        'save_interval_secs',
+        'save_summaries_secs',
+        'save_summaries_images',
+        'profile_logdir',
+        'on_nan',
+    )
+) | {
+    'DatasetOptions.directory',
+    'DatasetOptions.skip_corrupt_records',
+    'CloneOptions.clone_on_cpu',
+    'CloneOptions.task',
+    'CloneOptions.num_ps_tasks',
+    'CloneOptions.master',
+    'CloneOptions.startup_delay_steps',
+    'NasOptions.total_training_steps',  # a copy of the number of steps
+}
+# A file of the same name in another folder is assumed to be the same.
+FILES = frozenset({'DatasetOptions.name', 'ModelOptions.dense_prediction_cell_json'})
+STEPS = 'TrainOptions.number_of_steps'
+_SPLIT = 'DatasetOptions.split'
+# What the order of the samples follows from, besides the records.
+ORDER = frozenset({'TrainOptions.batch_size', 'TrainOptions.seed', 'CloneOptions.num_replicas', _SPLIT})
+_LONGEST_VALUE = 80
+
+
+class Change(NamedTuple):
+    """Something that differs between two runs.
+
+    Attributes:
+      field: 'Class.field' of an option, or what else differs.
+      name: of the option, as the user knows it.
+      old: its value then, as text.
+      new: its value now, as text.
+    """
+
+    field: str
+    name: str
+    old: str
+    new: str
+
+
+def warning(runs: Sequence[Run], run_now: Run, options: TrainOptions) -> str | None:
+    """Returns a warning of changes since the run that wrote the checkpoint; None for a new run or without changes.
+
+    Args:
+      runs: earlier runs in the folder, the newest last.
+      run_now: the description of this run.
+      options: of this run.
+    """
+    step = run_now['first_step']
+    # A run that began at this step has written no checkpoint since.
+    old = next((run for run in reversed(runs) if run.get('first_step', step) < step), None)
+    if old is None:
+        return None
+    found = [*_changed(options, old.get('options'), run_now['options']), *_records(old, run_now)]
+    if not found:
+        return None
+    listed = '; '.join(f'{change.name}: {change.old} -> {change.new}' for change in found)
+    text = [
+        f'This run resumes at step {step} with other settings than the run that wrote the checkpoint: {listed}. It is '
+        'not the exact continuation of that run.'
+    ]
+    order = [change.name for change in found if change.field in ORDER]
+    if order:
+        text.append(
+            f'The order of the images changes with {", ".join(order)}: some may be seen twice in an epoch, and others '
+            'not at all.'
+        )
+    if any(change.field == STEPS for change in found):
+        text.append(f'The learning rate is now that of a schedule for {options.number_of_steps} steps; it may jump.')
+    return ' '.join(text)
+
+
+def _changed(options: Any, old: Any, new: Mapping[str, Any]) -> Iterator[Change]:
+    """Yields the options with an effect that differ, those of options in them included.
+
+    Args:
+      options: the options now.
+      old: the values then, as in run.json; whatever is missing there is not compared.
+      new: the values now, as in run.json.
+    """
+    if not isinstance(old, Mapping):
+        return
+    for name, value in new.items():
+        field = f'{type(options).__name__}.{name}'
+        if name not in old or field in WITHOUT_EFFECT:
+            continue
+        inner, before = getattr(options, name), old[name]
+        if dataclasses.is_dataclass(inner):
+            yield from _changed(inner, before, value)
+        elif _differ(field, before, value) and (field != STEPS or _depends_on_length(options, before)):
+            yield Change(field, option(field), shown(before), shown(value))
+
+
+def _differ(field: str, old: Any, new: Any) -> bool:
+    """Returns whether two values of an option are different ones."""
+    if field in FILES and isinstance(old, str) and isinstance(new, str):
+        return os.path.basename(old) != os.path.basename(new)
+    return bool(old != new)
+
+
+def _depends_on_length(options: TrainOptions, old_steps: int) -> bool:
+    """Returns whether a step depends on how many steps the whole training has: on `old_steps`, or on those now."""
+    if options.model.nas.drop_path_keep_prob < 1.0:
+        return True
+    return options.optimizer.constant_learning_rate is None and (
+        _schedule(options, old_steps) != _schedule(options, options.number_of_steps)
+    )
+
+
+def _schedule(options: TrainOptions, number_of_steps: int) -> tf.compat.v1.GraphDef:
+    """Returns the graph of the learning rate, without the session that a value would need."""
+    with tf.Graph().as_default() as graph:
+        step = tf.compat.v1.placeholder(tf.int64, [])
+        schedules.learning_rate(step, options.optimizer.learning_rate, number_of_steps)
+    return graph.as_graph_def()
+
+
+def _records(old_run: Run, new_run: Run) -> Iterator[Change]:
+    """Yields a change of the records, if they are those of the same split."""
+    old, new = old_run.get('records') or {}, new_run['records']
+    if old.get('split') != new['split']:
+        return
+    name = f'records of split {new["split"]}'
+    images = [f'{records.get("images")} images' for records in (old, new)]
+    if None not in (old.get('digest'), new['digest']) and old['digest'] != new['digest']:
+        yield Change(_SPLIT, name, images[0], images[1] if images[0] != images[1] else f'{new["images"]} other images')
+    elif images[0] != images[1]:  # damaged ones are skipped now, or no longer
+        yield Change(_SPLIT, name, *images)
+    elif 'shards' in old and 'shards' in new and list(old['shards'].values()) != list(new['shards'].values()):
+        yield Change(_SPLIT, f'shards of the {name}', *(str(len(records['shards'])) for records in (old, new)))
+
+
+def shown(value: Any) -> str:
+    """Returns a value of run.json as text."""
+    if value is None or value == []:
+        return 'not set'
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = ','.join(map(str, value)) if isinstance(value, list) else str(value)
+    return names.shown(text, _LONGEST_VALUE)

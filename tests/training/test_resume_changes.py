@@ -1,0 +1,112 @@
+"""The warning of a resumed run about options that have changed."""
+
+import dataclasses
+
+import pytest
+
+from deeplab import cli, options, wording
+from deeplab.cli.program import names_in_messages
+from deeplab.options import CloneOptions, LearningRateOptions, OptimizerOptions
+from deeplab.training import resume_changes, run_manifest
+from tests import training_setup
+
+pytestmark = pytest.mark.usefixtures('tiny_network')
+
+DATA = options.DatasetOptions('train', 'records', 'records/tiny.json')
+RECORDS = {'digest': 'sha256:a', 'shards': {'train-0': 10, 'train-1': 20}, 'split': 'train', 'images': 7}
+WEIGHTS = [0.5] * 150
+
+
+def run_of(chosen, first_step=0, **records):
+    facts = {**RECORDS, 'split': chosen.dataset.split, **records}
+    return {'first_step': first_step, 'options': run_manifest.options_as_json(chosen), 'records': facts}
+
+
+def warning(old, new, step=4, **records):
+    """The warning of a run with the options `new` that resumes at a step of one with the options `old`."""
+    with wording.flag_names(names_in_messages(cli.find_program('train'))):
+        return resume_changes.warning([run_of(old)], run_of(new, step, **records), new)
+
+
+@pytest.fixture
+def plain():
+    return training_setup.options(DATA, 'log', 6)
+
+
+def test_a_new_run_and_the_same_command_are_silent(plain):
+    assert resume_changes.warning([], run_of(plain), plain) is None
+    assert warning(plain, dataclasses.replace(plain, seed=1), step=0) is None
+    assert resume_changes.warning([{'first_step': 0, 'command': []}], run_of(plain, 4), plain) is None
+    moved = dataclasses.replace(DATA, directory='/there', name='/there/tiny.json', skip_corrupt_records=True)
+    later = dataclasses.replace(
+        plain, dataset=moved, train_logdir='/log', log_steps=9, on_nan='skip', initial_checkpoint='model.ckpt'
+    )
+    assert warning(plain, later) is None
+
+
+def test_all_changes_are_in_one_warning(plain):
+    changed = dataclasses.replace(
+        plain,
+        batch_size=4,
+        seed=5,
+        clones=CloneOptions(num_replicas=2, num_ps_tasks=1, master='grpc://here:1'),
+        model=dataclasses.replace(plain.model, crop_size=(33, 33)),
+        loss=options.LossOptions(formula='softmax+dice', label_weights=tuple(WEIGHTS)),
+        optimizer=OptimizerOptions(momentum=0.5, learning_rate=LearningRateOptions('cosine', 0.05)),
+    )
+    found = warning(plain, changed)
+    for part in (
+        'at step 4',
+        '--train_batch_size: 2 -> 4;',
+        '--seed: 3 -> 5.',
+        '--num_replicas: 1 -> 2;',
+        '--train_crop_size: 17,33 -> 33,33;',
+        '--label_weights: not set -> 0.5,0.5,',
+        '--loss: softmax -> softmax+dice;',
+        '--learning_policy: poly -> cosine;',
+        '--momentum: 0.9 -> 0.5;',
+        'changes with --num_replicas, --train_batch_size, --seed: ',
+    ):
+        assert part in found
+    assert 'master' not in found and 'schedule' not in found
+    assert len(found) < 900
+
+
+@pytest.mark.parametrize(
+    ('records', 'part'),
+    [
+        ({'digest': 'sha256:b'}, 'records of split train: 7 images -> 7 other images.'),
+        ({'images': 6}, 'records of split train: 7 images -> 6 images.'),
+        ({'shards': {'train-0': 30}}, 'shards of the records of split train: 2 -> 1.'),
+        ({'digest': None}, ''),
+    ],
+)
+def test_records(plain, records, part):
+    found = warning(plain, plain, **records)
+    assert part in found and 'order of the images' in found if part else found is None
+
+
+def test_the_number_of_steps_counts_where_the_learning_rate_follows_it(plain):
+    def longer(policy, **changes):
+        optimizer = OptimizerOptions(learning_rate=LearningRateOptions(policy, **changes))
+        chosen = dataclasses.replace(plain, optimizer=optimizer)
+        return warning(chosen, dataclasses.replace(chosen, number_of_steps=60))
+
+    found = longer('poly')
+    assert '--training_number_of_steps: 6 -> 60. ' in found
+    assert 'schedule for 60 steps' in found and 'order of the images' not in found
+    assert longer('step') is None and longer('poly', decay_steps=9.0) is None
+
+
+def test_it_is_about_the_run_that_wrote_the_checkpoint(plain):
+    """Not about one that was stopped before it wrote another."""
+    other = dataclasses.replace(plain, seed=9)
+    runs = [run_of(plain), run_of(other, 4)]
+    assert resume_changes.warning(runs, run_of(plain, 4), plain) is None
+    assert 'seed: 9 -> 3' in resume_changes.warning(runs, run_of(plain, 5), plain)
+
+
+def test_every_name_is_that_of_an_option():
+    for field in resume_changes.WITHOUT_EFFECT | resume_changes.ORDER | resume_changes.FILES | {resume_changes.STEPS}:
+        kind, _, name = field.partition('.')
+        assert name in {each.name for each in dataclasses.fields(getattr(options, kind))}
