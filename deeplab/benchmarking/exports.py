@@ -61,7 +61,7 @@ def measure(request: ExportRequest) -> ExportFigures:
         images = np.random.default_rng(0).integers(0, 256, shape).astype(np.float32)
         first, *later = _timed(lambda: exported.predict(images, False), request.seconds)
     return ExportFigures(
-        threads=request.threads,
+        threads=request.threads or exports.default_threads(),
         batch_size=request.batch_size,
         size=size,
         bytes=files.size_of(request.path),

@@ -149,7 +149,7 @@ class ExportFigures:
     """How fast and with how much memory an export runs; times in seconds.
 
     Attributes:
-      threads: number of threads; None for all cores.
+      threads: number of threads.
       batch_size: images at a time.
       size: height and width of the images.
       bytes: of its files.
@@ -160,7 +160,7 @@ class ExportFigures:
       peak_bytes: peak resident memory of the process.
     """
 
-    threads: int | None
+    threads: int
     batch_size: int
     size: tuple[int, int]
     bytes: int

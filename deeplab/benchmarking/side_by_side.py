@@ -91,7 +91,7 @@ def _report(result: Result) -> Iterator[str]:
         rows.append(
             (
                 names.shown(each.path),
-                str(figures.threads or 'all'),
+                str(figures.threads),
                 str(figures.batch_size),
                 f'{figures.bytes / 1e6:.1f} MB',
                 f'{figures.load_seconds:.2f} s',

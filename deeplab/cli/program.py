@@ -88,8 +88,9 @@ def names_in_messages(program: Program) -> dict[str, str]:
     unless the name depends on the program, such as --train_crop_size.
     """
     names: dict[str, set[str]] = {}
-    for other in PROGRAMS:
-        for field, name in other.flag_names.items():
+    shared = {id(group): group for other in PROGRAMS for group in other.groups}  # each is read once
+    for group in shared.values():
+        for field, name in links.flag_names(group.flags).items():
             names.setdefault(field, set()).add(name)
     return {field: min(choices) for field, choices in names.items() if len(choices) == 1} | program.flag_names
 

@@ -11,7 +11,7 @@ from typing import Any
 from deeplab.errors import CheckpointError, OptionError, UserError
 from deeplab.options import EngineOptions, PredictionOptions
 from deeplab.registry import EXPORT_FORMATS, Exported, ExportFormat
-from deeplab.utils import names, packages
+from deeplab.utils import names, packages, processors
 from deeplab.wording import option
 
 _LONGEST_REASON = 200  # characters
@@ -58,6 +58,11 @@ def opened(path: str, threads: int | None = None, record: ExportFormat | None = 
             text = ' '.join(str(error).split())[:_LONGEST_REASON] or type(error).__name__
             raise CheckpointError(f"The export '{names.shown(path)}' cannot be loaded ({text})") from None
         yield exported
+
+
+def default_threads() -> int:
+    """Returns the number of threads with which an export runs if none is given."""
+    return _limit() or processors.available_cores()
 
 
 def _limit() -> int | None:

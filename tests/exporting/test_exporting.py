@@ -42,7 +42,7 @@ from deeplab.options import (
     WaitOptions,
 )
 from deeplab.registry import EXPORT_FORMATS
-from deeplab.utils import packages
+from deeplab.utils import packages, processors
 from deeplab.utils.checkpoint_network import network_shapes
 from tests import checkpoint_files, given_weights
 from tests.datasets import files
@@ -50,7 +50,7 @@ from tests.prediction import setup
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 MODEL = dataclasses.replace(setup.MODEL, crop_size=(33, 49))
-FIGURES = ExportFigures(None, 1, (33, 49), 1000, 0.1, 0.1, 0.01, 0.01, 10**8)
+FIGURES = ExportFigures(1, 1, (33, 49), 1000, 0.1, 0.1, 0.01, 0.01, 10**8)
 
 
 @pytest.fixture(scope='module')
@@ -294,6 +294,7 @@ def test_figures_are_measured_in_a_process(training, tmp_path, monkeypatch):
         export_figures.measure(request)
     monkeypatch.setattr(work.exports, 'measured', export_figures.measure)
     (found,) = export_model.run(_options(training, path, 'tflite')).proofs
+    assert found.figures.threads == exports.default_threads()
     assert found.figures.size == (33, 49) and found.figures.bytes == path.stat().st_size
     assert export_figures.measure(request).batch_size == 2
     json_path = tmp_path / 'figures.json'
@@ -322,8 +323,8 @@ def test_threads_of_exports_are_limited_as_those_of_tensorflow(monkeypatch):
     found = []
     for number in ('3', '0', 'all', ''):
         monkeypatch.setenv('TF_NUM_INTRAOP_THREADS', number)
-        found.append(exports._limit())
-    assert found == [3, None, None, None]
+        found.append((exports._limit(), exports.default_threads()))
+    assert found == [(3, 3), *[(None, processors.available_cores())] * 3]
 
 
 # --- What is refused -------------------------------------------------------------------------------------------------
