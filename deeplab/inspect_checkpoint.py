@@ -170,10 +170,11 @@ def compare(variables: Shapes, deduced: Deduced | None, options: CheckpointOptio
     network = options.against
     if network is None:
         return None
-    if options.takes_classes and deduced is not None and deduced.outputs and not network.decoder.output_is_logits:
-        network = dataclasses.replace(network, outputs_to_num_classes=deduced.outputs)
-    elif options.takes_classes and network.decoder.output_is_logits:
-        network = dataclasses.replace(network, outputs_to_num_classes={common.OUTPUT_TYPE: network.decoder.filters})
+    if options.takes_classes and deduced is not None and deduced.outputs:
+        decoder = network.decoder
+        if decoder.output_is_logits:
+            decoder = dataclasses.replace(decoder, filters=deduced.outputs.get(common.OUTPUT_TYPE, decoder.filters))
+        network = dataclasses.replace(network, outputs_to_num_classes=deduced.outputs, decoder=decoder)
     wanted = checkpoint_network.network_shapes(network)
     fit = checkpoint_network.compare(variables, wanted)
     scopes.require_all_known(options.restore.exclude_scopes, wanted, 'RestoreOptions.exclude_scopes')

@@ -156,6 +156,11 @@ def test_against_its_own_network(capsys, archive):
         assert against['skipped'] == against['missing'] == against['unused'] == []
 
 
+def test_a_quote_that_is_not_closed(capsys):
+    assert cli.main(['checkpoint', 'model.ckpt', "--against=--dataset='a b.json"]) == cli.USAGE_STATUS
+    assert "--against=--dataset='a b.json cannot be split into flags (no closing quotation)" in capsys.readouterr().err
+
+
 def test_against_another_number_of_classes(capsys, archive):
     words = ['--depth_multiplier=0.25', '--num_classes=21', '--decoder_output_stride=4']
     assert cli.main(['checkpoint', str(archive), *words]) == 0

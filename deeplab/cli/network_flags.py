@@ -188,7 +188,7 @@ HEAD = Group(
         linked(
             'decoder_output_is_logits',
             'DecoderOptions.output_is_logits',
-            'Use the output of the decoder as logits; --decoder_filters must be the number of classes.',
+            'Use the output of the decoder as logits; --decoder_filters, if given, must be the number of classes.',
         ),
         linked(
             'logits_kernel_size',

@@ -98,7 +98,9 @@ def _apply_run(values: flags.FlagValues, parsed: Values) -> None:
             'too: what they define is unknown without it.'
         )
     try:
-        trained = parse_flags(find_program('train'), plugin_flags.without(command))
+        # A recipe may set other flags in this version than in that of the training, which noted them.
+        explicit = recipes.without(plugin_flags.without(command))
+        trained = parse_flags(find_program('train'), [*explicit, *(run.get('recipe_flags') or ())])
     except UserError as error:
         if not missing:  # else the flags of the plugins are unknown, as the note above explains
             parsed.notes.append(f'The flags in {file} cannot be used: {error}')

@@ -6,14 +6,33 @@ import dataclasses
 import itertools
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from absl import flags  # noqa: TID251 (flags are allowed in this package)
 
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, UsageError
+from deeplab.registry import BACKBONES
 
 LIST = 'list'  # --recipe=list explains the recipes
 _WIDTH = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """What settings depend on, as the command line and its preset have it.
+
+    Attributes:
+      steps: number of training steps.
+      model_variant: the backbone.
+      output_stride: its output stride.
+      starts_anew: whether no checkpoint and no preset determines the network.
+    """
+
+    steps: int
+    model_variant: str
+    output_stride: int
+    starts_anew: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,16 +43,16 @@ class Setting:
       flag: its name.
       value: its text, as on a command line.
       reason: why the recipe sets it, the end of a line in the list of the recipe.
-      only_with: other settings of the recipe, by flag, without which this one is not sensible: if the command line
-        gives one of them another value, this one is left out.
-      of_steps: makes the text from --training_number_of_steps, in place of `value`.
+      only_with: other flags, set by the recipe or by none, without which this one is not sensible: if the command line
+        gives one of them another value, or the recipe omits it, this one is left out.
+      derive: makes the text, in place of `value`; None: the recipe omits the flag.
     """
 
     flag: str
     value: str
     reason: str
     only_with: tuple[str, ...] = ()
-    of_steps: Callable[[int], str] | None = None
+    derive: Callable[[Training], str | None] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,18 +64,26 @@ class Recipe:
     settings: tuple[Setting, ...]
 
 
-def _slow_start(steps: int) -> str:
+def _slow_start(training: Training) -> str:
     """Returns the number of slow start steps: a fifteenth of the training, at most 500."""
-    return str(min(500, steps // 15))
+    return str(min(500, training.steps // 15))
 
 
-def _batch_norm_decay(steps: int) -> str:
+def _batch_norm_decay(training: Training) -> str:
     """Returns a decay with which nothing of the initial moving variance, 1, is left at the end of the training.
 
     Activations of depthwise convolutions have variances of 0.01: a share of 0.007 of the initial 1, as 500 steps with a
     decay of 0.99 leave it, makes the network predict a single class. Here the share is exp(-15).
     """
-    return str(round(min(max(1 - 15 / steps, 0.9), 0.9997), 4))
+    return str(round(min(max(1 - 15 / training.steps, 0.9), 0.9997), 4))
+
+
+def _decoder_stride(training: Training) -> str | None:
+    """Returns half the output stride; None for a network that is given, or has no low-level features there."""
+    if not training.starts_anew or training.model_variant not in BACKBONES.names():  # an unknown one is refused later
+        return None
+    stride = training.output_stride // 2
+    return str(stride) if stride in BACKBONES.get(training.model_variant).decoder_end_points else None
 
 
 SMALL_DATA = Recipe(
@@ -67,7 +94,7 @@ SMALL_DATA = Recipe(
         Setting('base_learning_rate', '0.005', 'the learning rate of adamw', ('optimizer',)),
         Setting('weight_decay', '0.01', 'of adamw: part of the update, not of the loss', ('optimizer',)),
         Setting('learning_policy', 'cosine', 'falls to 0 at the end'),
-        Setting('slow_start_step', '', 'a fifteenth of the steps, at most 500', of_steps=_slow_start),
+        Setting('slow_start_step', '', 'a fifteenth of the steps, at most 500', derive=_slow_start),
         Setting('slow_start_burnin_type', 'linear', 'rises to the learning rate', ('slow_start_step',)),
         Setting('loss', 'softmax+2*lovasz', 'lovasz follows the IoU, so that small and rare classes count'),
         Setting('label_weights', 'auto', 'larger for rare classes, which lovasz alone finds too late'),
@@ -76,10 +103,23 @@ SMALL_DATA = Recipe(
         Setting('min_scale_factor', '0.75', 'few steps do not suffice for scales of 0.5 to 2', ('max_scale_factor',)),
         Setting('max_scale_factor', '1.5', 'as above', ('min_scale_factor',)),
         Setting(
+            'decoder_output_stride',
+            '',
+            'half the output stride; not for a preset or an initial checkpoint',
+            derive=_decoder_stride,
+        ),
+        Setting(
+            'decoder_filters',
+            '64',
+            'narrow, for thin and small things',
+            ('decoder_output_stride', 'decoder_output_is_logits'),
+        ),
+        Setting('aspp_convs_filters', '128', 'saves the time that the decoder takes', ('decoder_output_stride',)),
+        Setting(
             'batch_norm_decay',
             '',
             '1 - 15 / steps: the end has forgotten the initial statistics',
-            of_steps=_batch_norm_decay,
+            derive=_batch_norm_decay,
         ),
         Setting('moving_average_decay', '0.99', 'averages the weights of the last steps; see --use_moving_average'),
         Setting('jitter_brightness', '0.2', 'mild changes of color replace images that are missing'),
@@ -104,26 +144,48 @@ def apply(name: str, values: flags.FlagValues, parsed: Values) -> None:
     Args:
       name: name of the recipe.
       values: the flags; changed.
-      parsed: the view of them; gets a note.
+      parsed: the view of them; gets the flags, and a note.
 
     Raises:
       UsageError: if there is no such recipe.
     """
     if name not in RECIPES:
         raise UsageError(f"--recipe='{name}': there is no such recipe. Allowed: {', '.join(RECIPES)}, or {LIST}.")
-    steps = max(values['training_number_of_steps'].value, 1)  # the options refuse less than 1
     settings = RECIPES[name].settings
-    texts = {each.flag: each.of_steps(steps) if each.of_steps else each.value for each in settings}
-    changed = {key for key, text in texts.items() if values[key].present and str(values[key].value) != text}
-    found = [
-        (values[each.flag], texts[each.flag])
-        for each in settings
-        if not values[each.flag].present and changed.isdisjoint(each.only_with)
-    ]
-    for flag, text in found:
-        flag.parse(text)
-    shown = ' '.join(f'--{flag.name}={text}' for flag, text in found)
-    parsed.notes.append(f'Flags of --recipe={name}, as they are not given: {shown or "none"}')
+    training = Training(
+        steps=max(parsed['training_number_of_steps'], 1),  # the options refuse less than 1
+        model_variant=parsed['model_variant'],
+        output_stride=parsed['output_stride'],
+        starts_anew=not (parsed['tf_initial_checkpoint'] or parsed['preset']),
+    )
+    texts = {each.flag: each.derive(training) if each.derive else each.value for each in settings}
+    others = {flag for each in settings for flag in each.only_with}
+    changed = {flag for flag in {*texts, *others} if _is_changed(values[flag], texts)}
+    for setting in settings:
+        text = texts[setting.flag]
+        if text is not None and not values[setting.flag].present and changed.isdisjoint(setting.only_with):
+            values[setting.flag].parse(text)
+            parsed.recipe_flags.append(f'--{setting.flag}={text}')
+    shown = ' '.join(parsed.recipe_flags) or 'none'
+    parsed.notes.append(f'Flags of --recipe={name}, as they are not given: {shown}')
+
+
+def _is_changed(flag: flags.Flag[Any], texts: Mapping[str, str | None]) -> bool:
+    """Returns whether a flag has a value of the command line's instead of that of the recipe, or the recipe omits it.
+
+    Args:
+      flag: the flag.
+      texts: what the recipe sets, by flag; None for what it omits.
+    """
+    if not flag.present:
+        return flag.name in texts and texts[flag.name] is None
+    value = ','.join(map(str, flag.value)) if isinstance(flag.value, (list, tuple)) else str(flag.value)
+    return value.lower() != texts.get(flag.name)
+
+
+def without(words: Sequence[str]) -> list[str]:
+    """Returns the words of a recorded command line, whose flags have the form --NAME=VALUE, without --recipe."""
+    return [word for word in words if not word.startswith(f'--{RECIPE.name}=')]
 
 
 def are_listed_by(words: Sequence[str]) -> bool:

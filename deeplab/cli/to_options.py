@@ -18,7 +18,7 @@ from deeplab.cli.program import find_program
 from deeplab.cli.tool_flags import CLASSES
 from deeplab.cli.training_flags import LABEL_WEIGHTS
 from deeplab.cli.values import Values
-from deeplab.cli.words import normalized
+from deeplab.cli.words import UsageError, lower_first, normalized
 from deeplab.datasets import descriptor
 from deeplab.zoo import catalog
 
@@ -32,7 +32,13 @@ def model_of_dataset(values: Values) -> options.ModelOptions:
 
 
 def _model_options(values: Values, num_classes: int, **given: Any) -> options.ModelOptions:
-    """Returns the network that the flags describe; `given` are fields that no flag sets."""
+    """Returns the network that the flags describe; `given` are fields that no flag sets.
+
+    If the output of the decoder is the logits, and --decoder_filters is not given, it is the number of classes.
+    """
+    decoder = filled(options.DecoderOptions, values)
+    if decoder.output_is_logits and not values.given('decoder_filters'):
+        decoder = dataclasses.replace(decoder, filters=num_classes)
     return filled(
         options.ModelOptions,
         values,
@@ -41,7 +47,7 @@ def _model_options(values: Values, num_classes: int, **given: Any) -> options.Mo
         batch_norm_decay=values.if_given('batch_norm_decay'),
         quantize_delay_step=values['quantize_delay_step'] if values['quantize_delay_step'] >= 0 else None,
         aspp=filled(options.AsppOptions, values),
-        decoder=filled(options.DecoderOptions, values),
+        decoder=decoder,
         nas=filled(options.NasOptions, values),
         **given,
     )
@@ -112,6 +118,7 @@ def train_options(values: Values) -> options.TrainOptions:
         save_interval_secs=values['save_interval_secs'] or None,
         save_summaries_secs=values['save_summaries_secs'] or None,
         command=_command(values),
+        recipe_flags=tuple(values.recipe_flags),
     )
 
 
@@ -227,9 +234,16 @@ def _model_of_classes(values: Values) -> options.ModelOptions:
         dataset = descriptor.load(values.path('dataset'))
         classes = dataset.num_classes if classes is None else classes
         channels = dataset.image_channels if channels is None else channels
+    classes = _classes_of_decoder(values) if classes is None else classes
     return _model_options(
         values, 21 if classes is None else classes, input_channels=3 if channels is None else channels
     )
+
+
+def _classes_of_decoder(values: Values) -> int | None:
+    """Returns the number of classes that a decoder implies whose output is the logits, if its channels are given."""
+    channels: int | None = values.if_given('decoder_filters')
+    return channels if values['decoder_output_is_logits'] else None
 
 
 def networks_options(values: Values) -> options.NetworksOptions:
@@ -286,14 +300,24 @@ def predict_options(values: Values) -> options.PredictOptions:
 
 
 def spread_against(words: Sequence[str]) -> list[str]:
-    """Returns the words with --against='FLAGS' and --against=PRESET written as --against and flags."""
+    """Returns the words with --against='FLAGS' and --against=PRESET written as --against and flags.
+
+    Raises:
+      UsageError: a quote in FLAGS is not closed.
+    """
     spread = []
     for word in words:
         name, equals, value = word.partition('=')
         if name.lstrip('-') != 'against' or not equals or value.lower() in ('true', 'false', '1', '0'):
             spread.append(word)
         elif value.startswith('-'):
-            spread += ['--against', *shlex.split(value)]
+            try:
+                spread += ['--against', *shlex.split(value)]
+            except ValueError as error:
+                raise UsageError(
+                    f'--against={value} cannot be split into flags ({lower_first(str(error))}). Close the quote, or '
+                    'write --against and the flags after it.'
+                ) from None
         else:
             spread += ['--against', f'--preset={value}']
     return spread
@@ -304,7 +328,7 @@ def checkpoint_options(values: Values) -> options.CheckpointOptions:
     names = [flag.name for group in (NETWORK, HEAD, CLASSES) for flag in group.flags]
     names.append('checkpoint_exclude_scopes')
     is_asked = values['against'] or any(values.given(name) for name in names)
-    takes_classes = values['num_classes'] is None and values['dataset'] is None
+    takes_classes = values['num_classes'] is None and values['dataset'] is None and _classes_of_decoder(values) is None
     only_logits = values['last_layers_contain_logits_only']
     return filled(
         options.CheckpointOptions,

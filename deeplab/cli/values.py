@@ -19,6 +19,7 @@ class Values:
       words: the command line without the program's name.
       known: the program's flags by name.
       flag_names: the names of those flags by the option fields that they set.
+      recipe_flags: what --recipe has set, as --NAME=VALUE.
       notes: messages to log once logging has started.
       warnings: warnings to log then.
     """
@@ -30,6 +31,7 @@ class Values:
         self.words = tuple(words)
         self.known = known
         self.flag_names = flag_names
+        self.recipe_flags: list[str] = []
         self.notes: list[str] = []
         self.warnings: list[str] = []
 

@@ -15,6 +15,7 @@ from deeplab.options import ModelOptions
 from deeplab.registry import BACKBONES
 
 SKIP_FILTERS = 48
+Size = tuple[shapes.Side, shapes.Side]  # height and width
 
 
 def _is_separable(options: ModelOptions) -> bool:
@@ -22,10 +23,10 @@ def _is_separable(options: ModelOptions) -> bool:
     return options.decoder.use_separable_conv and not options.decoder.output_is_logits
 
 
-def _concat_merge(features: tf.Tensor, skip: tf.Tensor, options: ModelOptions, suffix: str) -> tf.Tensor:
-    """Concatenates features and skip and applies two 3x3 convolutions: [n, h, w, filters]."""
+def _concat_merge(features: tf.Tensor, skip: tf.Tensor, size: Size, options: ModelOptions, suffix: str) -> tf.Tensor:
+    """Concatenates resized features and skip and applies two 3x3 convolutions: [n, h, w, filters]."""
     filters = options.decoder.filters
-    net = tf.concat([features, skip], axis=3)  # [n, h, w, features + skip]
+    net = tf.concat([shapes.resize_bilinear(features, size), skip], axis=3)  # [n, h, w, features + skip]
     if _is_separable(options):
         net = layers.separable_conv2d(net, filters, 3, scope=f'decoder_conv0{suffix}')
         return layers.separable_conv2d(net, filters, 3, scope=f'decoder_conv1{suffix}')
@@ -34,20 +35,23 @@ def _concat_merge(features: tf.Tensor, skip: tf.Tensor, options: ModelOptions, s
         return layers.conv2d(net, filters, 3, scope=f'decoder_conv0{suffix}_2')
 
 
-def _sum_merge(features: tf.Tensor, skip: tf.Tensor, options: ModelOptions, suffix: str) -> tf.Tensor:
+def _sum_merge(features: tf.Tensor, skip: tf.Tensor, size: Size, options: ModelOptions, suffix: str) -> tf.Tensor:
     """Applies one convolution to the features (1x1 if its output is the logits), adds the skip: [n, h, w, filters]."""
     filters = options.decoder.filters
-    if _is_separable(options):
-        features = layers.separable_conv2d(features, filters, 3, scope=f'decoder_split_sep_conv0{suffix}')
+    if options.decoder.output_is_logits:
+        # The original resizes first. A linear 1x1 convolution and resizing commute; it is faster on the smaller map.
+        features = layers.conv2d(features, filters, 1, scope=f'decoder_conv0{suffix}')
+        features = shapes.resize_bilinear(features, size)
     else:
-        kernel_size = 1 if options.decoder.output_is_logits else 3
-        features = layers.conv2d(features, filters, kernel_size, scope=f'decoder_conv0{suffix}')
+        features = shapes.resize_bilinear(features, size)
+        if options.decoder.use_separable_conv:
+            features = layers.separable_conv2d(features, filters, 3, scope=f'decoder_split_sep_conv0{suffix}')
+        else:
+            features = layers.conv2d(features, filters, 3, scope=f'decoder_conv0{suffix}')
     return layers.rounded(features + skip, f'merge{suffix}_quant')
 
 
-def _stage_size(
-    skip: tf.Tensor, image_size: tuple[shapes.Side, shapes.Side], stride: int, options: ModelOptions
-) -> tuple[shapes.Side, shapes.Side]:
+def _stage_size(skip: tf.Tensor, image_size: Size, stride: int, options: ModelOptions) -> Size:
     """Returns height and width at a decoder stride: those of the skip, unless the backbone's stride is smaller."""
     if stride <= options.output_stride:
         return shapes.spatial_size(skip)
@@ -60,7 +64,7 @@ def build(
     end_points: Mapping[str, tf.Tensor],
     options: ModelOptions,
     *,
-    image_size: tuple[shapes.Side, shapes.Side],
+    image_size: Size,
 ) -> tf.Tensor:
     """Refines features with skips of the backbone, one stage for each of the decoder's strides.
 
@@ -90,6 +94,5 @@ def build(
                 skip = layers.conv2d(skip, skip_filters, 1, scope=f'feature_projection0{suffix}')
                 size = _stage_size(skip, image_size, stride, options)
                 skip = shapes.resize_bilinear(skip, size)  # [n, H, W, skip_filters]
-                features = shapes.resize_bilinear(features, size)  # [n, H, W, c]
-                features = merge(features, skip, options, suffix)  # [n, H, W, filters]
+                features = merge(features, skip, size, options, suffix)  # [n, H, W, filters]
     return features

@@ -98,6 +98,7 @@ class TrainOptions:
       save_interval_secs: seconds between two checkpoints; 0 for one per step, None for the first and the last only.
       save_summaries_secs: seconds between two summaries; 0 for one per step, None for none.
       command: the flags, for the run manifest; they do not affect training.
+      recipe_flags: what the recipe among them sets, as --NAME=VALUE, for the run manifest.
       repeats: path of the run manifest that this run repeats, for its own run manifest.
     """
 
@@ -128,6 +129,7 @@ class TrainOptions:
     accumulation_steps: int = 1
     on_nan: str = 'stop'
     command: tuple[str, ...] = dataclasses.field(default=(), compare=False)
+    recipe_flags: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     repeats: str | None = None
 
     def __post_init__(self) -> None:

@@ -95,6 +95,7 @@ def describe(
         'started': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
         'command': list(options.command),
         'command_line': shlex.join(['deeplab', 'train', *options.command]) if options.command else None,
+        'recipe_flags': list(options.recipe_flags),
         'folder': os.getcwd(),
         'first_step': first_step,
         'seed': options.seed,
@@ -128,7 +129,7 @@ def write(directory: str, run: Run) -> None:
 def options_as_json(options: TrainOptions) -> dict[str, Any]:
     """Returns all fields of the options, defaults included, as JSON values, without those about the command line."""
     fields = parameters.as_dict(options)
-    for name in ('command', 'repeats'):
+    for name in ('command', 'recipe_flags', 'repeats'):
         fields.pop(name)
     return json.loads(json.dumps(fields, default=_plain))
 

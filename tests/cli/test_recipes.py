@@ -52,6 +52,13 @@ def test_another_optimizer_leaves_out_what_belongs_to_that_of_the_recipe():
     assert values['learning_policy'] == 'cosine'
 
 
+def test_what_a_recipe_set_is_recorded_beside_the_command_line():
+    made = cli.options_of('train', [*TRAIN, '--recipe=small_data', '--loss=focal'])
+    assert '--recipe=small_data' in made.command
+    assert '--decoder_output_stride=8' in made.recipe_flags
+    assert not [flag for flag in made.recipe_flags if flag.startswith(('--loss=', '--recipe='))]
+
+
 def test_one_limit_of_the_scales_leaves_out_the_other():
     values = parsed('--recipe=small_data', '--max_scale_factor=0.7')
     assert (values['min_scale_factor'], values['max_scale_factor']) == (0.5, 0.7)
@@ -60,6 +67,34 @@ def test_one_limit_of_the_scales_leaves_out_the_other():
 def test_the_same_optimizer_keeps_what_belongs_to_it():
     values = parsed('--recipe=small_data', '--optimizer=adamw')
     assert values['base_learning_rate'] == parsed('--recipe=small_data')['base_learning_rate']
+
+
+@pytest.mark.parametrize(
+    ('words', 'stride', 'filters'),
+    [
+        ([], [8], (64, 128)),
+        (['--decoder_output_stride=8'], [8], (64, 128)),
+        (['--output_stride=8'], [4], (64, 128)),
+        (['--decoder_output_stride=4'], [4], (256, 256)),
+        (['--decoder_output_stride='], [], (256, 256)),
+        (['--decoder_filters=32'], [8], (32, 128)),
+        (['--aspp_convs_filters=256'], [8], (64, 256)),
+        (['--decoder_use_sum_merge', '--decoder_output_is_logits'], [8], (256, 128)),
+        (['--tf_initial_checkpoint=model.ckpt'], [], (256, 256)),
+        (['--preset=mobilenetv2_coco_voc_trainaug'], [], (256, 256)),
+        (['--model_variant=mobilenet_edgetpu'], [], (256, 256)),  # has no low-level features
+    ],
+)
+def test_the_decoder_is_of_networks_that_nothing_else_determines(words, stride, filters):
+    values = parsed('--recipe=small_data', *words)
+    assert (values['decoder_output_stride'] or []) == stride
+    assert (values['decoder_filters'], values['aspp_convs_filters']) == filters
+
+
+def test_a_decoder_of_logits_has_as_many_filters_as_there_are_classes():
+    words = ['--dataset=cityscapes', '--recipe=small_data', '--decoder_use_sum_merge', '--decoder_output_is_logits']
+    made = cli.options_of('train', [*TRAIN, *words])
+    assert made.model.decoder.filters == made.model.num_classes == 19
 
 
 @pytest.mark.parametrize(
@@ -84,7 +119,7 @@ def test_an_unknown_recipe_is_refused_with_the_known_ones():
 @pytest.mark.parametrize('words', [['--recipe=list'], ['--recipe', 'list'], [*TRAIN, '-recipe=list']])
 def test_the_list_explains_each_flag(words, capsys):
     assert cli.main(['train', *words]) == 0
-    shown = capsys.readouterr().out
+    shown = ' '.join(capsys.readouterr().out.split())
     for recipe in recipes.RECIPES.values():
         assert recipe.purpose in shown
         for setting in recipe.settings:

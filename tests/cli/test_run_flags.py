@@ -18,9 +18,9 @@ def logdir(tmp_path):
     return write_run(folder, TRAIN)
 
 
-def write_run(folder, command):
+def write_run(folder, command, **facts):
     model = {'outputs_to_num_classes': {'semantic': 8}, 'input_channels': 4}
-    run = {'command': command, 'folder': str(folder.parent), 'options': {'model': model}}
+    run = {'command': command, 'folder': str(folder.parent), 'options': {'model': model}, **facts}
     (folder / 'run.json').write_text(json.dumps({'format': 1, 'runs': [run]}))
     return folder
 
@@ -75,6 +75,14 @@ def test_a_preset_of_the_training_is_taken(logdir):
     values = parsed('eval', logdir)
     assert values['model_variant'] == 'xception_65'
     assert values['decoder_output_stride'] == [4]
+
+
+@pytest.mark.parametrize(('recorded', 'stride'), [(['--decoder_output_stride=4'], [4]), ([], []), (None, [])])
+def test_a_recipe_sets_what_it_set_in_the_training(logdir, recorded, stride):
+    write_run(logdir, ['--train_logdir=log', '--dataset_dir=records', '--recipe=small_data'], recipe_flags=recorded)
+    values = parsed('eval', logdir)
+    assert (values['decoder_output_stride'] or []) == stride
+    assert values['decoder_filters'] == 256
 
 
 def test_export_takes_classes_and_channels(logdir):

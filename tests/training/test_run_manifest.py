@@ -83,16 +83,19 @@ def test_what_it_says(data, tmp_path, monkeypatch):
 def test_every_field_of_the_options_is_in_it(data, tmp_path):
     chosen = training_setup.options(data, tmp_path)
     found = run_manifest.options_as_json(chosen)
-    assert found.keys() == {field.name for field in dataclasses.fields(chosen)} - {'command', 'repeats'}
+    assert found.keys() == {field.name for field in dataclasses.fields(chosen)} - {'command', 'recipe_flags', 'repeats'}
     assert json.loads(json.dumps(found)) == found
 
 
-def test_a_resume_adds_a_run(data, tmp_path, monkeypatch):
+def test_a_resume_adds_a_run(data, tmp_path, monkeypatch, caplog):
     logdir = tmp_path / 'log'
     begin_only(monkeypatch)
     train.run(options_of(*words(data, logdir)))
     evaluation_setup.write_checkpoint(logdir, step=2)
+    assert not [line for line in warnings_of(caplog) if 'resumes' in line]
     train.run(options_of(*words(data, logdir, '--training_number_of_steps=3')))
+    (changes,) = [line for line in warnings_of(caplog) if 'resumes at step 2 with other settings' in line]
+    assert 'number_of_steps: 2 -> 3.' in changes
     train.run(options_of(*words(data, logdir)))  # nothing to do
     first, second = json.loads((logdir / 'run.json').read_text())['runs']
     assert (first['first_step'], second['first_step']) == (0, 2)
