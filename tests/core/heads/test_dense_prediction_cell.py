@@ -131,8 +131,8 @@ def test_a_malformed_cell(write, content, message):
 
 
 def test_a_file_that_is_not_json(write):
-    path = write('[{"op": "conv",\n }]')
-    with pytest.raises(OptionError, match=r'is not JSON: line 2, column 2: .*'):
+    path = write('[{"op": "conv",\n "rate" 1}]')
+    with pytest.raises(OptionError, match=r'is not JSON: line 2, column 9: .*'):
         cell.load(str(path))
     path.write_bytes(b'\xff\xfe\xff')
     with pytest.raises(OptionError, match='cannot be read'):
