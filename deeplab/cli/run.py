@@ -22,7 +22,7 @@ from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError
 from deeplab.core import signals
 from deeplab.errors import OutputError, UserError
-from deeplab.utils import names
+from deeplab.utils import names, storage
 
 USAGE_STATUS = 2
 ERROR_STATUS = 1
@@ -94,6 +94,7 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
             logging.warning('%s', warning)
         program.begin(program_options)
         run = _imported(program)
+        _require_known_schemes(values)
         start.begin_to_run()
         with signals.raised():
             result = run(program_options, run_program) if program.runs_others else run(program_options)
@@ -115,6 +116,24 @@ def _imported(program: Program) -> Callable[..., Any]:
     with without_import_chatter(), first_import.shortened():
         run: Callable[..., Any] = importlib.import_module(program.module).run
     return run
+
+
+def _require_known_schemes(values: Values) -> None:
+    """Raises `DataError` if a path has a scheme, such as foo://, that TensorFlow cannot read.
+
+    Programs would wait for checkpoints there, or find no file.
+    """
+    paths = [path for name, flag in values.known.items() if flag.is_path for path in _texts(values[name])]
+    remote = [path for path in paths if storage.is_remote(path)]
+    if remote:
+        with without_import_chatter(), first_import.shortened():
+            for path in remote:
+                storage.require_known_scheme(path)
+
+
+def _texts(value: Any) -> Sequence[str]:
+    """Returns the texts in the value of a flag."""
+    return [value] if isinstance(value, str) else list(value or ())
 
 
 def _help(program: Program, words: Sequence[str]) -> int:

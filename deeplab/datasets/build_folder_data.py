@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import tqdm
-from absl import logging
 
 from deeplab.datasets import (
     build_data,
@@ -29,6 +28,7 @@ from deeplab.datasets import (
     descriptor,
     file_pairs,
     folder_source,
+    folder_splits,
     images,
     pairs,
     palettes,
@@ -38,7 +38,6 @@ from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError, OptionError
 from deeplab.options import BuildFolderOptions
 from deeplab.utils import documents
-from deeplab.utils.names import counted
 from deeplab.wording import option
 
 DEFAULT_NUM_SHARDS = 4
@@ -117,9 +116,7 @@ def find_items(
     if options.list_folder:
         build_data.require_folder(options.list_folder, 'BuildFolderOptions.list_folder')
     found = file_pairs.find(options)
-    for stems, noun, other in ((found.without_mask, 'image', 'a mask'), (found.without_image, 'mask', 'an image')):
-        if stems:
-            logging.warning('Left out %s without %s: %s.', counted(len(stems), noun), other, file_pairs.named(stems))
+    folder_splits.tell_unmatched(found)
     return folder_source.split(found, options, table)
 
 

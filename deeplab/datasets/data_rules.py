@@ -150,6 +150,22 @@ _OF_FILES = (
         'Add the names to a list to use these images, or move the files to the folders of a split',
         of_samples=False,
     ),
+    Rule(
+        'left_out',
+        NOTE,
+        'files without a partner that a description leaves out (allow_unmatched), and names that a list repeats',
+        'images/0012.jpg without masks/0012.png, and "allow_unmatched": true',
+        'No change is needed, unless files were lost',
+        of_samples=False,
+    ),
+    Rule(
+        'other_texts',
+        NOTE,
+        'texts beside the lists of names that are not such lists',
+        'lists/classes.txt',
+        'No change is needed, unless it is a list: then its lines must be the names of images with masks',
+        of_samples=False,
+    ),
 )
 
 _OF_PIXELS = (

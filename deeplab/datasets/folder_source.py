@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -85,12 +86,16 @@ def of_description(path: str) -> FolderSource | None:
         raise OptionError(f'{path}: {error}') from None
 
 
-def items(source: FolderSource, dataset: descriptor_lib.DatasetDescriptor) -> dict[str, list[pairs.Item]]:
+def items(
+    source: FolderSource, dataset: descriptor_lib.DatasetDescriptor, tell: folder_splits.Listener | None = None
+) -> dict[str, list[pairs.Item]]:
     """Finds the images and masks of every split, in the order in which `build_folder_data` writes them.
 
     Args:
       source: the folders.
       dataset: its colors are those of masks with colors, unless the description names a table of colors.
+      tell: is called with each remark about files that are left out; None to log each once in a process, although
+        programs open a data set several times.
 
     Raises:
       DataError: A folder or list is missing, or a file has no partner.
@@ -108,9 +113,18 @@ def items(source: FolderSource, dataset: descriptor_lib.DatasetDescriptor) -> di
         table = color_tables.of_palette(dataset.palette[: dataset.num_classes])
     try:
         with wording.file_keys(_KEYS):
-            return find(options, table)
+            found = file_pairs.find(options)
+            tell = tell or functools.partial(_log_once, source.description)
+            folder_splits.tell_unmatched(found, tell)
+            return split(found, options, table, tell)
     except DataError as error:
         raise DataError(f'{source.description}: {error}') from None
+
+
+@functools.cache
+def _log_once(description: str, remark: folder_splits.Remark) -> None:
+    """Logs a remark about the data set of a description."""
+    folder_splits.log(remark)
 
 
 def find(options: BuildFolderOptions, table: color_tables.ColorTable | None) -> dict[str, list[pairs.Item]]:
@@ -127,10 +141,14 @@ def find(options: BuildFolderOptions, table: color_tables.ColorTable | None) -> 
 
 
 def split(
-    found: file_pairs.Pairs, options: BuildFolderOptions, table: color_tables.ColorTable | None
+    found: file_pairs.Pairs,
+    options: BuildFolderOptions,
+    table: color_tables.ColorTable | None,
+    tell: folder_splits.Listener = folder_splits.log,
 ) -> dict[str, list[pairs.Item]]:
     """Distributes images and masks over the splits; see `find`."""
-    splits = folder_splits.split(list(found.files), options, unmatched=[*found.without_mask, *found.without_image])
+    unmatched = [*found.without_mask, *found.without_image]
+    splits = folder_splits.split(list(found.files), options, unmatched=unmatched, tell=tell)
     return {
         name: [pairs.Item(*found.files[stem], name=stem, source=table) for stem in stems]
         for name, stems in splits.items()

@@ -6,14 +6,15 @@ import collections
 import hashlib
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from absl import logging
 
 from deeplab.datasets import file_pairs, folders, split_lists
 from deeplab.errors import DataError
 from deeplab.options import BuildFolderOptions
-from deeplab.utils.names import counted
+from deeplab.utils.names import agreeing, counted
 from deeplab.wording import option
 
 DEFAULT_VAL_FRACTION = 0.1
@@ -29,6 +30,40 @@ _FOLDERS = {
 }
 
 
+class Remark(NamedTuple):
+    """What the user of a folder may not expect of its splits, although they can be used.
+
+    Attributes:
+      kind: OTHER_TEXT for a text among the lists that is none, LEFT_OUT for files without a partner that are in no
+        split, REPEATED for names that a list has more than once, SHARED for images that are in train and in val,
+        UNLISTED for images that are in no list.
+      what: what was found, as a sentence without a full stop.
+      names: the files or names that it is about; none if the sentence has them.
+    """
+
+    kind: str
+    what: str
+    names: tuple[str, ...] = ()
+
+
+OTHER_TEXT, LEFT_OUT, REPEATED, SHARED, UNLISTED = 'other_text', 'left_out', 'repeated', 'shared', 'unlisted'
+Listener = Callable[[Remark], None]
+
+
+def log(remark: Remark) -> None:
+    """Logs a remark as a warning, except that images are in no list, which is usual."""
+    if remark.kind == UNLISTED:
+        return
+    logging.warning('%s%s.', remark.what, f': {file_pairs.named(remark.names)}' if remark.names else '')
+
+
+def tell_unmatched(found: file_pairs.Pairs, tell: Listener = log) -> None:
+    """Tells of the images without a mask, and of the masks without an image, that are left out."""
+    for stems, noun, other in ((found.without_mask, 'image', 'a mask'), (found.without_image, 'mask', 'an image')):
+        if stems:
+            tell(Remark(LEFT_OUT, f'Left out {counted(len(stems), noun)} without {other}', tuple(stems)))
+
+
 def known(name: str | None) -> str | None:
     """Returns the split that the name of a folder, or of a tool's split, stands for; None for other names."""
     return _FOLDERS.get((name or '').lower())
@@ -39,6 +74,7 @@ def split(
     options: BuildFolderOptions,
     named: Mapping[str, str | None] | None = None,
     unmatched: Sequence[str] = (),
+    tell: Listener = log,
 ) -> dict[str, list[str]]:
     """Distributes images over splits.
 
@@ -47,6 +83,7 @@ def split(
       options: how.
       named: a tool's name of the split of each image, which counts before folders; None for none.
       unmatched: paths, without extension, of files without a partner, which lists may name: they are left out.
+      tell: is called with each remark about the lists.
 
     Returns:
       Stems by split: in the order of the lists, or else sorted.
@@ -55,7 +92,7 @@ def split(
       DataError: A list names an image that does not exist, the groups cannot be found, or a split would be empty.
     """
     if options.list_folder:
-        return _by_lists(stems, options.list_folder, unmatched)
+        return _by_lists(stems, options.list_folder, unmatched, tell)
     if options.val_fraction is None and options.group_pattern is None:
         in_folders = {stem: stem.partition('/')[0] if '/' in stem else None for stem in stems}
         if found := _by_names(stems, named or {}) or _by_names(stems, in_folders):
@@ -119,15 +156,26 @@ def _groups(stems: Sequence[str], pattern: str | None) -> dict[str, list[str]]:
     return found
 
 
-def _by_lists(stems: Sequence[str], folder: str, unmatched: Sequence[str]) -> dict[str, list[str]]:
+def _by_lists(stems: Sequence[str], folder: str, unmatched: Sequence[str], tell: Listener) -> dict[str, list[str]]:
     """Reads a split from each list in a folder."""
     search, others = split_lists.Search(stems), split_lists.Search(unmatched)
-    found = {path.stem: _read_list(path, search, others) for path in lists_in(folder, search)}
-    _warn_of_shared(found)
+    found = {path.stem: _read_list(path, search, others, tell) for path in lists_in(folder, search, tell)}
+    shared = sorted(set(found.get('train', ())) & set(found.get('val', ())))
+    if shared:
+        what = f'The splits train and val have {counted(len(shared), "image")} in common, so that the metrics of val '
+        tell(Remark(SHARED, f'{what}will be too good', tuple(shared)))
+    if unlisted := sorted(set(stems).difference(*found.values())):
+        tell(
+            Remark(
+                UNLISTED,
+                f'{counted(len(unlisted), "image")} {agreeing(len(unlisted), "are")} in no list',
+                tuple(unlisted),
+            )
+        )
     return found
 
 
-def lists_in(folder: str, search: split_lists.Search) -> list[pathlib.Path]:
+def lists_in(folder: str, search: split_lists.Search, tell: Listener = log) -> list[pathlib.Path]:
     """Returns the lists of splits in a folder; all texts in it if none is such a list.
 
     Raises:
@@ -139,22 +187,25 @@ def lists_in(folder: str, search: split_lists.Search) -> list[pathlib.Path]:
             f"There is no list *.txt in '{folder}'. Each split needs one, with one name per line. "
             f'{folders.summary(folder)}'
         )
-    return lists_among(paths, search) or paths
+    return lists_among(paths, search, tell) or paths
 
 
-def lists_among(paths: Sequence[pathlib.Path], search: split_lists.Search) -> list[pathlib.Path]:
+def lists_among(paths: Sequence[pathlib.Path], search: split_lists.Search, tell: Listener = log) -> list[pathlib.Path]:
     """Returns the lists of splits among texts: those that name an image, and those with the name of a split.
 
-    If there is one, a warning names each of the other texts, such as names of classes.
+    If there is one, a remark tells of each of the other texts, such as names of classes.
     """
     lists = [path for path in paths if known(path.stem) is not None or search.is_list(path)]
     for path in paths:
         if lists and path not in lists:
-            logging.warning("'%s' is left out: none of its lines is the name of an image with a mask.", path)
+            what = f"'{path}' is left out: none of its lines is the name of an image with a mask"
+            tell(Remark(OTHER_TEXT, what))
     return lists
 
 
-def _read_list(path: pathlib.Path, search: split_lists.Search, unmatched: split_lists.Search) -> list[str]:
+def _read_list(
+    path: pathlib.Path, search: split_lists.Search, unmatched: split_lists.Search, tell: Listener
+) -> list[str]:
     """Returns the images of a list, each once, without those that have no partner."""
     lines = split_lists.read(path)
     stems = {line: search.find(line) for line in lines}
@@ -169,23 +220,10 @@ def _read_list(path: pathlib.Path, search: split_lists.Search, unmatched: split_
             'write the folder, too.'
         )
     if left_out:
-        logging.warning(
-            "Left out of the list '%s': %s without a partner: %s.",
-            path,
-            counted(len(left_out), 'file'),
-            file_pairs.named(left_out),
-        )
-    if repeated := sum(stems[line] is not None for line in lines) - len(once):
-        logging.warning("The list '%s' names %d images more than once; each is used once.", path, repeated)
+        what = f"Left out of the list '{path}': {counted(len(left_out), 'file')} without a partner"
+        tell(Remark(LEFT_OUT, what, tuple(left_out)))
+    counts = collections.Counter(stem for line in lines if (stem := stems[line]) is not None)
+    if repeated := sum(counts.values()) - len(once):
+        what = f"The list '{path}' repeats {counted(repeated, 'name')}; each image is used once"
+        tell(Remark(REPEATED, what, tuple(stem for stem, count in counts.items() if count > 1)))
     return once
-
-
-def _warn_of_shared(splits: Mapping[str, Sequence[str]]) -> None:
-    """Warns if train and val have images in common."""
-    shared = sorted(set(splits.get('train', ())) & set(splits.get('val', ())))
-    if shared:
-        logging.warning(
-            'The splits train and val have %d images in common (%s): the metrics of val will be too good.',
-            len(shared),
-            file_pairs.named(shared),
-        )

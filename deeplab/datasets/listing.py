@@ -80,10 +80,10 @@ def in_folder(directory: str) -> list[FolderFacts]:
     Raises:
       DataError: The folder cannot be read.
     """
-    if not storage.is_folder(directory):
-        what = 'is not a folder' if storage.is_file(directory) else 'does not exist'
-        raise DataError(f"'{directory}' {what}. Set {option('ListDatasetsOptions.directory')} to a folder.")
     try:
+        if not storage.is_folder(directory):
+            what = 'is not a folder' if storage.is_file(directory) else 'does not exist'
+            raise DataError(f"'{directory}' {what}. Set {option('ListDatasetsOptions.directory')} to a folder.")
         found = _look(directory)
         inner = [] if storage.is_remote(directory) else sorted(os.scandir(directory), key=lambda entry: entry.name)
     except OSError as error:

@@ -121,11 +121,11 @@ def get_dataset(name: str, split: str, directory: str) -> SegmentationDataset:
     if (source := folder_source.of_data(name, directory)) is not None:
         return _of_folders(source, dataset, split, directory)
     folder = description_file.folder_of(str(directory))
-    if not storage.is_folder(folder):
-        what = 'is not a folder' if storage.is_file(folder) else 'does not exist'
-        fix = f'Set {option("DatasetOptions.directory")} to the folder of the records.'
-        raise DataError(f"The data set's folder '{directory}' {what}. {fix}")
     try:
+        if not storage.is_folder(folder):
+            what = 'is not a folder' if storage.is_file(folder) else 'does not exist'
+            fix = f'Set {option("DatasetOptions.directory")} to the folder of the records.'
+            raise DataError(f"The data set's folder '{directory}' {what}. {fix}")
         files = [name for name in storage.file_names(folder) if _may_be_shard(name)]
     except OSError as error:
         raise DataError(f"The data set's folder '{directory}' cannot be read: {error.strerror}.") from None

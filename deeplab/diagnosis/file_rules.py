@@ -5,12 +5,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+from deeplab.datasets import folder_splits
 from deeplab.datasets.data_rules import NOTE, RULES
 from deeplab.diagnosis.facts import KEPT
 from deeplab.diagnosis.findings import Data, Finding
-from deeplab.utils.names import agreeing, counted
+from deeplab.utils.names import agreeing, counted, shown
 from deeplab.wording import option
 
+_RULES_OF_REMARKS = {
+    folder_splits.OTHER_TEXT: 'other_texts',
+    folder_splits.LEFT_OUT: 'left_out',
+    folder_splits.REPEATED: 'left_out',
+    folder_splits.UNLISTED: 'unlisted',
+}
 _BY_LABEL_RULES = ('ids',)  # which look at all masks of a split together
 
 
@@ -64,3 +71,8 @@ def _unused(data: Data) -> Iterator[Finding]:
             number = len(group)
             found = data.found(name, '', f'{counted(number, noun)} {agreeing(number, what)}.')
             yield dataclasses.replace(found, count=number, cases=group[:KEPT])
+    for remark in data.source.remarks:
+        if remark.kind in _RULES_OF_REMARKS:  # others are findings about samples
+            found = data.found(_RULES_OF_REMARKS[remark.kind], '', f'{remark.what}.')
+            cases = tuple(map(shown, remark.names[:KEPT]))
+            yield dataclasses.replace(found, count=len(remark.names) or 1, cases=cases)

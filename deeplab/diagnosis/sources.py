@@ -87,6 +87,7 @@ class Source:
       unused_masks: names of masks without an image.
       unlisted: names of images with masks that are in no list, or in no folder of a split.
       has_unmatched: whether files without a partner are in no split, so that builders need `allow_unmatched`.
+      remarks: on files that are left out of splits, and on texts that are not lists.
     """
 
     splits: Sequence[Split]
@@ -98,6 +99,7 @@ class Source:
     unused_masks: tuple[str, ...] = ()
     unlisted: tuple[str, ...] = ()
     has_unmatched: bool = False
+    remarks: tuple[folder_splits.Remark, ...] = ()
 
 
 def open_source(options: DoctorOptions) -> Source:
@@ -149,8 +151,9 @@ def _found(options: DoctorOptions) -> Source:
 def _from_description(named: folder_source.FolderSource, options: DoctorOptions) -> Source:
     """Returns the splits of the folders that a description names, even if files have no partner."""
     given = named.options
+    remarks: list[folder_splits.Remark] = []
     try:
-        found = folder_source.items(named, descriptor_lib.load(named.description))
+        found = folder_source.items(named, descriptor_lib.load(named.description), remarks.append)
     except DataError:
         lists = options.list_folder or given.list_folder or None
         root = description_file.folder_of(options.data)
@@ -158,7 +161,9 @@ def _from_description(named: folder_source.FolderSource, options: DoctorOptions)
         source = _from_files(options, pathlib.Path(given.image_folder), pathlib.Path(given.mask_folder))
         return dataclasses.replace(source, is_described=True)
     splits = [_Items(name, items) for name, items in found.items()]
-    return Source(splits, False, given.image_folder, given.mask_folder, given.list_folder or None, True)
+    return Source(
+        splits, False, given.image_folder, given.mask_folder, given.list_folder or None, True, remarks=tuple(remarks)
+    )
 
 
 def _folders_in(folder: pathlib.Path) -> dict[str, pathlib.Path]:
@@ -213,12 +218,13 @@ def _from_files(options: DoctorOptions, image_folder: pathlib.Path, mask_folder:
     """Returns the splits of a folder of images and one of masks: by lists, by folders of equal names, or only one."""
     found = _Folders(image_folder, mask_folder, options.mask_suffix)
     search = split_lists.Search(found.images, _SEARCHED_IMAGES)
-    list_folder, lists = _lists(options, search)
+    remarks: list[folder_splits.Remark] = []
+    list_folder, lists = _lists(options, search, remarks.append)
     if lists:
         splits = [_listed(path, found, search) for path in lists]
         listed = {stem for split in splits for stem in split.stems}
         others = [stem for stem in found.images if stem not in listed]
-        return found.source(splits, os.path.normpath(list_folder), others)
+        return dataclasses.replace(found.source(splits, os.path.normpath(list_folder), others), remarks=tuple(remarks))
     in_folders: dict[str, list[str]] = {}
     for stem in sorted(found.images):
         in_folders.setdefault(stem.partition('/')[0] if '/' in stem else '', []).append(stem)
@@ -229,18 +235,20 @@ def _from_files(options: DoctorOptions, image_folder: pathlib.Path, mask_folder:
     return found.source([_whole(found)])
 
 
-def _lists(options: DoctorOptions, search: split_lists.Search) -> tuple[str, list[pathlib.Path]]:
+def _lists(
+    options: DoctorOptions, search: split_lists.Search, tell: folder_splits.Listener
+) -> tuple[str, list[pathlib.Path]]:
     """Returns the folder of the lists that is given, or the first usual one that has lists, and its lists."""
     if (given := options.list_folder) is not None:
         if not os.path.isdir(given):
             raise DataError(f"The folder '{given}' of {option('DoctorOptions.list_folder')} does not exist.")
-        return given, folder_splits.lists_in(given, search)
+        return given, folder_splits.lists_in(given, search, tell)
     for name in _LIST_FOLDERS:
         folder = pathlib.Path(options.data, name)
         texts = folders.of_extension(folder.iterdir(), 'txt') if folder.is_dir() else []
         # In the folder of the data set itself, train.txt and other texts may be something else.
         is_list_folder = name != '.' or any(map(search.is_list, texts))
-        if is_list_folder and (lists := folder_splits.lists_among(texts, search)):
+        if is_list_folder and (lists := folder_splits.lists_among(texts, search, tell)):
             return str(folder), lists
     return '', []
 

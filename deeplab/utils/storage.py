@@ -1,4 +1,4 @@
-"""Files of data sets: on local disks, and by `tf.io.gfile` wherever TensorFlow can read (gs://, s3://, hdfs://, ...).
+"""Files of data sets: on local disks, and by `tf.io.gfile` wherever TensorFlow can read (gs://, ...).
 
 Paths that begin with a scheme (`gs://bucket/records`) go through TensorFlow, which is imported only for them; all
 others are read with the system's own calls, which are faster and safe in several threads.
@@ -14,7 +14,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
+from deeplab.errors import DataError
+
 _SCHEME = re.compile(r'[A-Za-z][A-Za-z0-9+.-]+://')
+_IN_MEMORY = 'ram'  # the scheme of files in memory, which is not suggested
 
 
 class Stat(NamedTuple):
@@ -44,6 +47,24 @@ def is_remote(path: str) -> bool:
     return _SCHEME.match(path) is not None
 
 
+def require_known_scheme(path: str) -> None:
+    """Raises `DataError` if a path begins with a scheme that TensorFlow cannot read; it knows more with some packages.
+
+    Imports TensorFlow for paths with a scheme.
+    """
+    if not is_remote(path):
+        return
+    import tensorflow as tf
+
+    scheme = path.partition('://')[0]
+    known = set(filter(None, tf.io.gfile.get_registered_schemes()))
+    if scheme not in known:
+        shown = ', '.join(f'{name}://' for name in sorted(known - {_IN_MEMORY}))
+        raise DataError(
+            f"'{path}' cannot be used: this TensorFlow knows {shown}, but not {scheme}://. Give another path."
+        )
+
+
 def absolute(path: str) -> str:
     """Returns a path that does not depend on the current folder."""
     return path if is_remote(path) else os.path.abspath(path)
@@ -54,7 +75,7 @@ def is_folder(path: str) -> bool:
     if not is_remote(path):
         return os.path.isdir(path)
     with _as_os_error(path):
-        return bool(_gfile().isdir(path))
+        return bool(_gfile(path).isdir(path))
 
 
 def is_file(path: str) -> bool:
@@ -62,7 +83,7 @@ def is_file(path: str) -> bool:
     if not is_remote(path):
         return os.path.isfile(path)
     with _as_os_error(path):
-        return bool(_gfile().exists(path)) and not _gfile().isdir(path)
+        return bool(_gfile(path).exists(path)) and not _gfile(path).isdir(path)
 
 
 def file_names(folder: str) -> list[str]:
@@ -75,7 +96,7 @@ def file_names(folder: str) -> list[str]:
         with os.scandir(folder) as entries:
             return sorted(entry.name for entry in entries if entry.is_file())
     with _as_os_error(folder):
-        return sorted(name for name in _gfile().listdir(folder) if not name.endswith('/'))
+        return sorted(name for name in _gfile(folder).listdir(folder) if not name.endswith('/'))
 
 
 def stat(path: str) -> Stat:
@@ -88,7 +109,7 @@ def stat(path: str) -> Stat:
         found = os.stat(path)
         return Stat(found.st_size, found.st_mtime_ns)
     with _as_os_error(path):
-        facts = _gfile().stat(path)
+        facts = _gfile(path).stat(path)
         return Stat(int(facts.length), int(facts.mtime_nsec))
 
 
@@ -101,7 +122,7 @@ def read(path: str) -> bytes:
     if not is_remote(path):
         with open(path, 'rb') as file:
             return file.read()
-    with _as_os_error(path), _gfile().GFile(path, 'rb') as file:
+    with _as_os_error(path), _gfile(path).GFile(path, 'rb') as file:
         content: bytes = file.read()
         return content
 
@@ -112,7 +133,7 @@ def write(path: str, content: bytes) -> None:
     Raises:
       OSError: It cannot be written.
     """
-    with _as_os_error(path), _gfile().GFile(path, 'wb') as file:
+    with _as_os_error(path), _gfile(path).GFile(path, 'wb') as file:
         file.write(content)
 
 
@@ -145,7 +166,7 @@ class _Remote:
         self._path = path
         self._lock = threading.Lock()
         with _as_os_error(path):
-            self._file = _gfile().GFile(path, 'rb')
+            self._file = _gfile(path).GFile(path, 'rb')
             self._size = int(self._file.size())  # it also opens the file
 
     def read_at(self, size: int, offset: int) -> bytes:
@@ -160,9 +181,11 @@ class _Remote:
         self._file.close()
 
 
-def _gfile() -> Any:
+def _gfile(path: str) -> Any:
     import tensorflow as tf  # here, because local files do without it
 
+    # Of an unknown scheme its functions say that there is no such folder, or do not name the known ones.
+    require_known_scheme(path)
     return tf.io.gfile
 
 

@@ -579,6 +579,15 @@ def test_an_error_of_the_user_s_has_no_stack_trace(stand_in, capsys, result, sta
     assert capsys.readouterr() == ('', message)
 
 
+def test_a_path_of_an_unknown_scheme_is_an_error_before_the_program_runs(stand_in, capsys):
+    assert cli.main(['demo', '--workdir=foo://bucket/demo']) == cli.ERROR_STATUS
+    assert stand_in.calls == []
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "deeplab demo: error: 'foo://bucket/demo' cannot be used: this TensorFlow knows file://, gs://"
+    )
+
+
 def test_a_defect_of_ours_keeps_its_stack_trace(stand_in):
     stand_in.result = ZeroDivisionError('ours')
     with pytest.raises(ZeroDivisionError, match='ours'):

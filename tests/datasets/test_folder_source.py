@@ -132,6 +132,17 @@ def test_masks_are_checked_again_if_the_table_of_their_colors_changes(tmp_path):
     assert 'records again' not in str(caught.value)  # there are none
 
 
+def test_a_text_that_is_no_list_is_logged_once_in_a_process(tmp_path, caplog):
+    path = write(tmp_path / 'data', val_fraction=None, lists='lists')
+    (tmp_path / 'data/lists').mkdir()
+    names = sorted(file.stem for file in (tmp_path / 'data/pictures').rglob('*') if file.is_file())
+    for name, lines in (('train', names[1:]), ('val', names[:1]), ('classes', ['sky'])):
+        (tmp_path / f'data/lists/{name}.txt').write_text('\n'.join(lines))
+    for split in ('train', 'val', 'train'):
+        assert segmentation_dataset.get_dataset(path, split, str(tmp_path / 'data')).items
+    assert caplog.text.count("classes.txt' is left out") == 1
+
+
 def test_what_the_description_says_decides(tmp_path):
     path = write(tmp_path / 'data')
     files.write_split(tmp_path / 'data', 'train', [[files.record()]])

@@ -64,6 +64,19 @@ def test_names_the_fault_and_repairs_it(tmp_path, name):
     assert set(broken.rules) - {'empty', 'unused_masks'} <= done
 
 
+def test_what_a_description_leaves_out_is_in_the_report_and_not_in_the_log(tmp_path, caplog):
+    result = run(write(tmp_path, 'left out by the description'))
+    notes = {(finding.rule, finding.count): finding for finding in result.findings}
+    assert set(notes) >= {('left_out', 1), ('unlisted', 1), ('other_texts', 1)}
+    assert "lists/classes.txt' is left out: none of its lines is the name of an image" in result.report
+    assert 'Left out 1 image without a mask.\n   bare\n' in result.report
+    assert "lists/train.txt' repeats 1 name; each image is used once.\n   train_1\n" in result.report
+    assert '1 image is in no list.\n   new\n' in result.report
+    found = json.loads((tmp_path / 'found.json').read_text())['findings']
+    assert ['bare'] in [finding['cases'] for finding in found if finding['rule'] == 'left_out']
+    assert 'left out' not in caplog.text and 'Left out' not in caplog.text
+
+
 @pytest.mark.parametrize('name', zoo.CLEAN)
 def test_finds_nothing_in_good_data_sets(tmp_path, name):
     kind, change, options = zoo.CLEAN[name]

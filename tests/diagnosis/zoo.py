@@ -362,6 +362,18 @@ BROKEN = {
         ('unlisted',),
         lambda zoo: zoo.files.update({'masks/new.png': files.png(scene(91)[1]), 'images/new.jpg': jpeg(91)}),
     ),
+    'left out by the description': Broken(
+        ('left_out', 'other_texts', 'unlisted'),
+        lambda zoo: zoo.listed.append(('train', 'train_1')) or zoo.files.update({
+            'dataset.json': json.dumps({
+                'num_classes': 4, 'images': 'images', 'masks': 'masks', 'lists': 'lists', 'allow_unmatched': True
+            }).encode(),
+            'images/bare.jpg': jpeg(92),
+            'images/new.jpg': jpeg(91),
+            'masks/new.png': files.png(scene(91)[1]),
+            'lists/classes.txt': b'sky\nground\n',
+        }),
+    ),
     'four channels': Broken(
         ('image_channels',), _one(image=files.npy(np.concatenate([scene(1)[0]] * 2, axis=2)[..., :4]), suffix='.npy')
     ),
