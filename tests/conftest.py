@@ -29,6 +29,8 @@ def pytest_configure() -> None:
     Jobs in the background, and nohup, ignore some signals.
     """
     os.environ.setdefault('TF_ENABLE_ONEDNN_OPTS', '1')  # read once, when TensorFlow is imported
+    for name in ('no_proxy', 'NO_PROXY'):  # the servers of tests are on this machine; gRPC would ask a proxy for them
+        os.environ[name] = 'localhost,127.0.0.1'
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:

@@ -71,7 +71,7 @@ def test_two_replicas_and_two_parameter_servers(data, tmp_path, caplog):
     with caplog.at_level('INFO'):
         thread.start()
         chief = train_one(0)
-        thread.join(60)
+        thread.join(300)
     (other,) = ended
     assert chief.status == other.status == 0
     assert chief.step >= steps

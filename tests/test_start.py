@@ -5,7 +5,6 @@ import runpy
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -63,20 +62,24 @@ def test_this_module_takes_the_words_of_the_command(monkeypatch):
     assert end.value.code == 7
 
 
-@pytest.mark.parametrize('seconds', [0.0, 0.05, 0.1])
-def test_ctrl_c_before_a_program_runs_is_one_line(seconds):
-    """The signal comes while modules are imported."""
+@pytest.mark.parametrize('module', ['', 'deeplab.utils.watched_process', 'deeplab.cli', 'numpy', 'tensorflow'])
+def test_ctrl_c_before_a_program_runs_is_one_line(module):
+    """The signal comes while a module is imported, or as soon as there is a handler."""
     code = (
-        'import os, signal, sys; from deeplab import start; set_handler = signal.signal\n'
+        'import os, signal, sys, time; from deeplab import start; set_handler = signal.signal\n'
         'set_handler(signal.SIGINT, signal.default_int_handler)\n'  # the tests may run in the background
+        'def wait(name):\n'
+        '    if name == sys.argv[1]: sys.argv[1] = None; os.write(1, b"now"); time.sleep(60)\n'
+        'class Finder:\n'
+        '    def find_spec(self, name, path, target=None): wait(name)\n'
         'def signalled(number, handler):\n'
-        '    old = set_handler(number, handler); os.write(1, b"now"); return old\n'
+        '    old = set_handler(number, handler); wait(""); return old\n'
+        'sys.meta_path.insert(0, Finder())\n'
         'signal.signal = signalled; sys.exit(start.main(["preview", "--dataset_dir=nowhere"]))'
     )
-    command = [sys.executable, '-c', code]
+    command = [sys.executable, '-c', code, module]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
         assert process.stdout.read(3) == b'now'
-        time.sleep(seconds)
         process.send_signal(signal.SIGINT)
         _, error = process.communicate(timeout=60)
     assert process.returncode == start.INTERRUPTED_STATUS

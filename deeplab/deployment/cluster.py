@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import threading
@@ -20,6 +21,7 @@ from deeplab.wording import option
 
 PATIENCE_SECS = 10.0
 _MASTER, _PS_TASKS = 'CloneOptions.master', 'CloneOptions.num_ps_tasks'
+_PROXIES = ('grpc_proxy', 'https_proxy', 'http_proxy')  # environment variables that gRPC reads, in this order
 
 
 def worker_device(clones: CloneOptions) -> str:
@@ -99,9 +101,15 @@ def _devices_of(master: str, filters: tuple[str, ...]) -> list[str]:
     while thread.is_alive():
         thread.join(PATIENCE_SECS)
         if thread.is_alive():
-            logging.info('Waiting for %s, or for other servers of its cluster.', master)
+            logging.info('Waiting for %s, or for other servers of its cluster.%s', master, _proxy_note())
     if isinstance(answer[0], Exception):
         raise MachineError(
             f'{option(_MASTER, master)}: no TensorFlow server responds there ({reason_of(answer[0])})'
         ) from answer[0]
     return answer[0]
+
+
+def _proxy_note() -> str:
+    """Returns a sentence about the proxy through which gRPC connects; empty without one."""
+    name = next((name for name in _PROXIES if os.environ.get(name)), None)
+    return f' They connect through the proxy in {name}, unless no_proxy lists their machines.' if name else ''

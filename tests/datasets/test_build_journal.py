@@ -29,8 +29,10 @@ def killed_build(items, folder, shards):
         build_data._Build.add = lambda self, shard, records: (
             os._exit(9) if f'-0000{shards}-' in shard.path else add(self, shard, records)
         )
-        build(items, folder)
-        os._exit(0)
+        try:
+            build(items, folder)
+        finally:
+            os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 
 
@@ -146,8 +148,10 @@ def test_killed_at_random_moments(tmp_path):
     for _ in range(20):
         child = os.fork()
         if not child:
-            build_voc2012_data.run(interrupted)
-            os._exit(0)
+            try:
+                build_voc2012_data.run(interrupted)
+            finally:
+                os._exit(0)
         time.sleep(moments.uniform(0, duration / 4))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)

@@ -206,14 +206,18 @@ class TestConnect:
 
     def test_it_says_so_while_it_waits_for_the_rest_of_the_cluster(self, monkeypatch, caplog):
         monkeypatch.setattr(cluster, 'PATIENCE_SECS', 0.1)
+        monkeypatch.setenv('http_proxy', 'http://localhost:1')
         (master,) = servers.start(parameter_servers=0)
         open_session = sessions.open_session
 
         def slowly(*arguments, **more):
-            time.sleep(0.5)
+            end = time.monotonic() + 60
+            while 'Waiting for' not in caplog.text and time.monotonic() < end:
+                time.sleep(0.01)
             return open_session(*arguments, **more)
 
         monkeypatch.setattr(sessions, 'open_session', slowly)
         with caplog.at_level('INFO'):
             assert cluster.connect(CloneOptions(master=master)).worker == ''
         assert f'Waiting for {master}, or for other servers of its cluster.' in caplog.text
+        assert 'through the proxy in http_proxy, unless no_proxy' in caplog.text

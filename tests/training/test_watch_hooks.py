@@ -1,5 +1,8 @@
 """Warnings during training: each once with its fix, and none for a good training."""
 
+import threading
+import time
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -132,24 +135,24 @@ class TestInput:
             queue.begin_step([tf.constant(1)])
             batches = [queue.dequeue() for _ in range(2)]
             waiting = queue.waiting_seconds()
+            asked, has_asked = waiting.op.inputs[1], threading.Event()
+            tell = tf.numpy_function(lambda _: has_asked.set(), [asked], [])
             value = tf.compat.v1.placeholder(tf.float32, [])
             fill = source.enqueue({'x': value})
             for x in (1.0, 2.0, 3.0):
                 running.run(fill, {value: x})
             found, seconds = running.run([batches, waiting])
             assert [batch['x'] for batch in found] == [1.0, 2.0]
-            assert 0 <= seconds < 0.1
-
-            import threading
-            import time
+            assert 0 <= seconds < 60
 
             def late():
+                assert has_asked.wait(60)
                 time.sleep(0.3)
                 running.run(fill, {value: 4.0})
 
             thread = threading.Thread(target=late)
             thread.start()
-            assert running.run([batches, waiting])[1] >= 0.25
+            assert running.run([batches, waiting, tell])[1] >= 0.25
             thread.join()
 
 
