@@ -116,11 +116,8 @@ def _runs(options: ReportOptions, stack: contextlib.ExitStack) -> list[content.R
         folder = inference.folder_of(reported.path)
         found = run_files.read(folder, options.metrics_dirs[i : i + 1])
         task, notes = _prepared(reported, folder, len(options.runs) > 1)
-        if found.others:
-            split = found.evaluations[-1].split
-            shown = f'show split {split}' if split else 'are from files that name no split'
-            files_of_others = f'{names.counted(found.others, "metrics file")} of other splits or scales'
-            notes.append(f'The curves {shown}; {files_of_others} {names.agreeing(found.others, "exist")}.')
+        beside = found.curve.note_beside(prepared[0][0].curve, short[0]) if prepared else None
+        notes += [note for note in (found.curve.note(), beside) if note is not None]
         prepared.append((found, task, notes))
     tasks = [task for _, task, _ in prepared if task is not None]
     inference.require_same_splits(tasks)
@@ -137,7 +134,7 @@ def _runs(options: ReportOptions, stack: contextlib.ExitStack) -> list[content.R
         further = inference.require_same_images(list(passes.values()))
         for i, notes in zip(passes, further, strict=True):
             runs[i] = runs[i]._replace(notes=[*runs[i].notes, *notes])
-    elif not any(each.files.points or each.files.evaluations for each in runs):
+    elif not any(each.files.points or each.files.curve.evaluations for each in runs):
         raise OptionError(
             f"There is nothing to report in '{options.runs[0].path}': no metrics.jsonl, no metrics-STEP.json, and no "
             f'records to evaluate a checkpoint on. {options.runs[0].no_records}'
@@ -176,7 +173,8 @@ def _content(options: ReportOptions, runs: Sequence[content.Run]) -> tuple[dict[
         classes, ignore_label = content.classes(descriptor), descriptor.ignore_label
         class_names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
     else:
-        class_names = list(next((each.content['class_iou'] for run in runs for each in run.files.evaluations), ()))
+        evaluations = (each for run in runs for each in run.files.curve.evaluations)
+        class_names = list(next((each.content['class_iou'] for each in evaluations), ()))
         classes, ignore_label = content.plain_classes(class_names), -1
     now = datetime.datetime.now().astimezone().isoformat(' ', 'minutes')
     data = {

@@ -18,7 +18,7 @@ from deeplab import cli, compare, report
 from deeplab.core.metrics import ConfusionMatrix
 from deeplab.errors import CheckpointError, DataError, OptionError
 from deeplab.options import EngineOptions, PredictionOptions, ReportedRun, ReportOptions
-from deeplab.reporting import content, inference, run_files
+from deeplab.reporting import content, evaluation_files, inference, run_files
 from deeplab.reporting.image_results import ImageResults
 from tests import evaluation_setup as setup
 from tests import report_setup
@@ -114,6 +114,18 @@ def test_a_run_without_records_has_curves_and_says_so(options):
     assert data['runs'][0]['notes'] == ['No images: --dataset_dir is not given.']
     assert len(data['runs'][0]['evaluations']) == 2
     assert [each['name'] for each in data['classes']] == report_setup.CLASSES
+
+
+def test_the_page_says_which_figures_are_not_on_its_curves(options):
+    for path in list(pathlib.Path(options.runs[0].path, 'eval').glob('metrics-*.json')):
+        content_of = json.loads(path.read_text())
+        path.write_text(json.dumps(content_of | {'crop_size': [17, 17]}))
+        path.with_stem(f'{path.stem}-val').write_text(json.dumps(content_of | {'crop_size': [33, 33]}))
+    run = dataclasses.replace(options.runs[0], evaluation=None, no_records='none.')
+    (found,) = data_of(report.run(dataclasses.replace(options, runs=(run,))).path)['runs']
+    (curves,) = (note for note in found['notes'] if 'curves' in note)
+    assert 'crop size' in curves and '2 metrics files of other settings' in curves
+    assert len(found['evaluations']) == 2
 
 
 class FakeExport:
@@ -336,7 +348,7 @@ def test_the_current_folder_has_a_name(tmp_path, monkeypatch):
     (tmp_path / 'run').mkdir()
     monkeypatch.chdir(tmp_path / 'run')
     assert content.short_names(['.']) == ['run']
-    files = run_files.RunFiles('.', [], 0, [], 0, {'command': ['a']})
+    files = run_files.RunFiles('.', [], 0, evaluation_files.Curve(), {'command': ['a']})
     assert run_files.repeat_line(files).endswith(f'--train_logdir={tmp_path}/run_again')
 
 

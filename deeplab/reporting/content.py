@@ -12,7 +12,7 @@ import numpy as np
 from deeplab.core import metrics
 from deeplab.datasets import palettes
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.reporting import choice, inference, run_files
+from deeplab.reporting import choice, evaluation_files, inference, run_files
 from deeplab.reporting.differences import Interval, paired
 from deeplab.reporting.image_results import ImageResults
 from deeplab.reporting.inference import Pass
@@ -65,7 +65,7 @@ def of_run(run: Run, class_names: Sequence[str]) -> dict[str, Any]:
         'facts': [[label, names.printable(text)] for label, text in run_files.facts(run.files)],
         'repeat': names.printable(run_files.repeat_line(run.files)),
         'points': list(run.files.points),
-        'evaluations': [_evaluation(each, class_names) for each in run.files.evaluations],
+        'evaluations': [_evaluation(each, class_names) for each in run.files.curve.evaluations],
         'settings': [],
         'scores': [],
         'examples': {},
@@ -76,7 +76,7 @@ def of_run(run: Run, class_names: Sequence[str]) -> dict[str, Any]:
     return found | _of_pass(run.result)
 
 
-def _evaluation(evaluation: run_files.Evaluation, class_names: Sequence[str]) -> dict[str, Any]:
+def _evaluation(evaluation: evaluation_files.Evaluation, class_names: Sequence[str]) -> dict[str, Any]:
     by_name = evaluation.content['class_iou']
     return {
         'step': evaluation.step,
@@ -89,9 +89,9 @@ def _evaluation(evaluation: run_files.Evaluation, class_names: Sequence[str]) ->
 def _of_newest_file(files: run_files.RunFiles, class_names: Sequence[str]) -> dict[str, Any]:
     """Returns the figures of the newest metrics file, which have no intervals."""
     nothing: dict[str, Any] = {'miou': None, 'figures': [], 'classes': [], 'confusion': None}
-    if not files.evaluations:
+    if not files.curve.evaluations:
         return nothing
-    newest = files.evaluations[-1]
+    newest = files.curve.evaluations[-1]
     confusion = newest.content.get('confusion_matrix')
     try:
         matrix = np.asarray(confusion, np.int64)
@@ -102,7 +102,7 @@ def _of_newest_file(files: run_files.RunFiles, class_names: Sequence[str]) -> di
     ious = metrics.class_iou(np.stack([np.diagonal(matrix), matrix.sum(axis=1), matrix.sum(axis=0)]))
     return {
         'miou': [run_files.number(float(metrics.mean_of_known(ious))), None, None],
-        'settings': [['Split', newest.split]] if newest.split else [],
+        'settings': [[name.capitalize(), text] for name, text in files.curve.shown(('split', 'crop size'))],
         'figures': [['From', newest.source], ['Step', str(newest.step)], *_accuracies(matrix)],
         'classes': _class_rows(matrix, [Interval(run_files.number(float(iou)), None, None) for iou in ious]),
         'confusion': matrix.tolist(),

@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import glob
 import math
 import os
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deeplab.evaluation import evaluation_rounds
+from deeplab.reporting import evaluation_files
 from deeplab.training import metrics_file, run_manifest, validation
 from deeplab.utils import run_manifests
 
 MOST_POINTS = 1500  # of a curve; more cannot be told apart on a screen
 CURVES = ('loss', 'learning_rate', 'gradient_norm', 'images_per_second')
-
-
-@dataclasses.dataclass(frozen=True)
-class Evaluation:
-    """The metrics of one checkpoint, as validation or eval wrote them.
-
-    Attributes:
-      step: of the checkpoint.
-      source: path of the file.
-      split: name of the split; empty if the file does not say.
-      content: the file's.
-    """
-
-    step: int
-    source: str
-    split: str
-    content: Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,16 +25,14 @@ class RunFiles:
       folder: the folder.
       points: lines of metrics.jsonl with a loss: at most `MOST_POINTS`, the first and the last included.
       lines: number of such lines in the file.
-      evaluations: metrics of checkpoints, ascending by step, all of one split, scales and flips.
-      others: number of metrics files of other splits, scales or flips.
+      curve: metrics of checkpoints.
       manifest: newest run of run.json; empty if there is none.
     """
 
     folder: str
     points: Sequence[Mapping[str, Any]]
     lines: int
-    evaluations: Sequence[Evaluation]
-    others: int
+    curve: evaluation_files.Curve
     manifest: Mapping[str, Any]
 
 
@@ -67,7 +47,7 @@ def read(folder: str, further: Sequence[str] = ()) -> RunFiles:
     points = [{key: number(line.get(key)) for key in ('step', *CURVES)} for line in _thinned(lines)]
     folders = (folder, os.path.join(folder, validation.EVAL_FOLDER), *further)
     manifest = run_manifests.newest_in(folder) or {}
-    return RunFiles(folder, points, len(lines), *_evaluations(folders), manifest)
+    return RunFiles(folder, points, len(lines), evaluation_files.read(folders), manifest)
 
 
 def _thinned(lines: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -82,39 +62,6 @@ def number(value: Any) -> float | None:
     """Returns a finite number; None for anything else."""
     good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     return value if good else None
-
-
-def _evaluations(folders: Sequence[str]) -> tuple[list[Evaluation], int]:
-    """Returns metrics files that can be compared, and how many others there are.
-
-    Of several splits, scales and flips, those with the most steps are returned; of several files of one step, the
-    newest.
-    """
-    groups: dict[tuple[Any, ...], dict[int, tuple[float, Evaluation]]] = {}
-    for folder in dict.fromkeys(os.path.normpath(folder) for folder in folders):
-        for path in sorted(glob.glob(os.path.join(glob.escape(folder), 'metrics-*.json'))):
-            content = evaluation_rounds.read_json(path)
-            step = content.get('global_step')
-            if isinstance(step, int) and isinstance(content.get('class_iou'), dict):
-                settings = _settings(content)
-                group = groups.setdefault(settings, {})
-                changed = os.path.getmtime(path)
-                if step not in group or group[step][0] < changed:
-                    group[step] = (changed, Evaluation(step, path, settings[0], content))
-    if not groups:
-        return [], 0
-    most = max(groups.values(), key=lambda group: (len(group), max(changed for changed, _ in group.values())))
-    others = sum(map(len, groups.values())) - len(most)
-    return [most[step][1] for step in sorted(most)], others
-
-
-def _settings(content: Mapping[str, Any]) -> tuple[str, str, bool, bool]:
-    """Returns what determines the figures of a checkpoint: split, scales, flips, moving averages."""
-    flags = content.get('flags')
-    flags = flags if isinstance(flags, Mapping) else {}
-    split = str(content.get('split') or flags.get('eval_split') or '')
-    averages = content.get('moving_average', flags.get('use_moving_average'))
-    return split, str(flags.get('eval_scales') or [1.0]), bool(flags.get('add_flipped_images')), bool(averages)
 
 
 def facts(files: RunFiles) -> list[tuple[str, str]]:

@@ -1,8 +1,9 @@
 """TRAIN_LOGDIR/metrics.jsonl: training metrics for plots, one JSON object per line.
 
-Lines of steps are as frequent as those of the log; each validation adds a line with `miou`. Each step occurs once: a
-run that resumes from a checkpoint first drops the lines of the steps that it will repeat, and an incomplete last line
-of a killed process.
+Lines of steps are as frequent as those of the log; each validation adds a line with `miou` and its settings, such as
+`eval_split` and `eval_crop_size`, as figures of other settings cannot be compared. Each step occurs once: a run that
+resumes from a checkpoint first drops the lines of the steps that it will repeat, and an incomplete last line of a
+killed process.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import math
 import os
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -57,13 +59,13 @@ class MetricsHook(Hook):
         self._batch_size = batch_size
         self._results: list[StepResult] = []
         self._last_step = 0
-        self._validated: set[tuple[int, str]] = set()
+        self._validated: set[str] = set()
 
     def begin(self, session: tf.compat.v1.Session, step: int) -> None:
         """Drops incomplete lines and those of later steps."""
         self._last_step = step
         lines = [line for line in read(self._path) if line['step'] <= step]
-        self._validated = {(line['step'], line.get('eval_split', '')) for line in lines if 'miou' in line}
+        self._validated = {_key_of(line) for line in lines if 'miou' in line}
         text = ''.join(text_of(line) for line in lines)
         try:
             with open(self._path, encoding='utf-8', errors='replace') as file:
@@ -98,22 +100,29 @@ class MetricsHook(Hook):
         self._results.clear()
         self._write(line)
 
-    def add_validation(self, step: int, miou: float | None, split: str) -> None:
+    def add_validation(self, step: int, miou: float | None, settings: Mapping[str, Any]) -> None:
         """Writes the line of a validation, unless the file has it already.
 
         Args:
           step: of the checkpoint that was validated.
           miou: its mIoU; None if every pixel is ignored.
-          split: the validation split.
+          settings: those of the validation, split and crop size among them; figures of others are not compared.
         """
-        if (step, split) in self._validated:
-            return
-        self._validated.add((step, split))
-        self._write({'step': step, 'time': round(time.time(), 3), 'miou': miou, 'eval_split': split})
+        known = {f'eval_{name}': value for name, value in settings.items() if value not in (None, False)}
+        line = {'step': step, 'time': round(time.time(), 3), 'miou': miou, **known}
+        if _key_of(line) not in self._validated:
+            self._validated.add(_key_of(line))
+            self._write(line)
 
     def _write(self, line: Line) -> None:
         """Adds a line to the file."""
         self._output.attempt(lambda: _append(self._path, text_of(line)))
+
+
+def _key_of(line: Line) -> str:
+    """Returns what tells a validation from others: its step and its settings, not what it found."""
+    named = {key: value for key, value in line.items() if key == 'step' or key.startswith('eval_')}
+    return json.dumps(named, sort_keys=True)
 
 
 def _rewrite(path: str, text: str) -> None:

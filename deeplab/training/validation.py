@@ -313,7 +313,7 @@ class ValidationHook(Hook):
         evaluation_rounds.add_summaries(self._writer, figures, step)
         self._writer.flush()
         if self._metrics is not None:
-            self._metrics.add_validation(step, miou, str(self._options.validation.split))
+            self._metrics.add_validation(step, miou, self._settings)
         path = evaluation_rounds.free_path(self._logdir, f'metrics-{step}.json', 'split', _OTHER_NAME)
         evaluation_rounds.write_json(content, path)
         self._known[step] = miou

@@ -8,7 +8,6 @@ import hashlib
 import html
 import io
 import json
-import os
 import re
 import sys
 import zlib
@@ -123,7 +122,7 @@ def test_files_of_a_run(tmp_path):
     steps = [point['step'] for point in found.points]
     assert (found.lines, len(steps), steps[0], steps[-1]) == (4001, run_files.MOST_POINTS, 1, 4001)
     assert found.points[-1]['loss'] is None
-    assert [(each.step, each.split) for each in found.evaluations] == [(30, 'val'), (200, 'val')]
+    assert [(each.step, each.split) for each in found.curve.evaluations] == [(30, 'val'), (200, 'val')]
     facts = dict(run_files.facts(found))
     assert facts['Seed'] == '3' and facts['Versions'] == 'tensorflow 2'
     assert '5 images of split train (sha256:0123456789ab' in facts['Training records']
@@ -132,32 +131,8 @@ def test_files_of_a_run(tmp_path):
 
 def test_an_empty_folder_has_no_files_of_a_run(tmp_path):
     found = run_files.read(str(tmp_path))
-    assert not found.points and not found.evaluations and not run_files.facts(found)
+    assert not found.points and not found.curve.evaluations and not run_files.facts(found)
     assert run_files.repeat_line(found) == ''
-
-
-def test_of_two_files_of_one_step_the_newer_one_counts(tmp_path):
-    (tmp_path / 'other').mkdir()
-    for folder, miou, time in ((tmp_path, 0.5, 1000), (tmp_path / 'other', 0.75, 2000)):
-        path = folder / 'metrics-7.json'
-        path.write_text(json.dumps({'global_step': 7, 'miou': miou, 'class_iou': {}, 'split': 'val'}))
-        os.utime(path, (time, time))
-    found = run_files.read(str(tmp_path), [str(tmp_path / 'other')])
-    assert [each.content['miou'] for each in found.evaluations] == [0.75]
-
-
-def test_the_curves_show_one_split_and_scale(tmp_path):
-    for step, flags in (
-        (7, {'eval_split': 'val'}),
-        (9, {'eval_split': 'val', 'eval_scales': [1.0], 'add_flipped_images': False}),
-        (9, {'eval_split': 'test'}),
-        (9, {'eval_split': 'val', 'eval_scales': [0.5, 1.0]}),
-    ):
-        content = {'global_step': step, 'miou': 0.5, 'class_iou': {}, 'flags': flags}
-        (tmp_path / f'metrics-{step}-{len(list(tmp_path.iterdir()))}.json').write_text(json.dumps(content))
-    found = run_files.read(str(tmp_path))
-    assert [(each.step, each.split) for each in found.evaluations] == [(7, 'val'), (9, 'val')]
-    assert found.others == 2
 
 
 def test_pictures_leave_room_for_the_rest_of_the_page():

@@ -48,20 +48,29 @@ def test_steps_that_others_count_too(tmp_path):
 
 
 def test_validations_stand_in_lines_of_their_own_once(tmp_path):
+    val, train_split, larger = (
+        {'split': 'val', 'crop_size': [33, 49], 'moving_average': False, 'min_resize_value': None},
+        {'split': 'train', 'crop_size': [33, 49], 'moving_average': False, 'min_resize_value': None},
+        {'split': 'val', 'crop_size': [65, 65], 'moving_average': True, 'min_resize_value': 33},
+    )
     metrics = hook(tmp_path)
     metrics.begin(None, 0)
-    metrics.add_validation(2, 0.5, 'val')
+    metrics.add_validation(2, 0.5, val)
     metrics = hook(tmp_path)
     metrics.begin(None, 2)  # killed before the validation's own file was written: it is repeated
-    metrics.add_validation(2, 0.5, 'val')
-    metrics.add_validation(2, 0.7, 'train')
-    metrics.add_validation(4, None, 'val')
+    metrics.add_validation(2, 0.5, val)
+    metrics.add_validation(2, 0.7, train_split)
+    metrics.add_validation(2, 0.6, larger)
+    metrics.add_validation(4, None, val)
     lines = metrics_file.read(str(tmp_path / 'metrics.jsonl'))
-    assert [(line['step'], line['miou'], line['eval_split']) for line in lines] == [
-        (2, 0.5, 'val'),
-        (2, 0.7, 'train'),
-        (4, None, 'val'),
+    assert [(line['step'], line['miou'], line['eval_split'], line['eval_crop_size']) for line in lines] == [
+        (2, 0.5, 'val', [33, 49]),
+        (2, 0.7, 'train', [33, 49]),
+        (2, 0.6, 'val', [65, 65]),
+        (4, None, 'val', [33, 49]),
     ]
+    assert lines[2]['eval_moving_average'] and lines[2]['eval_min_resize_value'] == 33
+    assert not {'eval_moving_average', 'eval_min_resize_value'} & set(lines[0])
 
 
 @pytest.mark.parametrize('half', ['', '{"step": 6, "lo', '{"step": 6}', 'null\n', '[1]\n', '{"loss": 2}\n', '\udcff\n'])
@@ -113,7 +122,7 @@ def test_a_file_that_cannot_be_written_is_told_once_and_left_alone(tmp_path, cap
     metrics.begin(None, 0)
     for step in (2, 4):
         metrics.after_step(StepResult(step, 1.0, 0.1, 1.0), {})
-    metrics.add_validation(4, 0.5, 'val')
+    metrics.add_validation(4, 0.5, {'split': 'val'})
     (message,) = caplog.messages
     assert message.startswith(f"'{tmp_path}/metrics.jsonl' cannot be written (Is a directory). Training continues")
 
