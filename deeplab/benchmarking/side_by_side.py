@@ -60,9 +60,7 @@ def measured(options: BenchmarkOptions, path: str) -> Result:
     for each in options.exports:  # before any of them is measured
         record = formats.format_of(each)
         if record is None:
-            raise CheckpointError(
-                f"'{names.shown(each)}' is no export that can be run. Give what deeplab export_model has written"
-            )
+            raise CheckpointError(formats.not_recognized(each))
         known[each] = record.name
     found = []
     for each, name in known.items():

@@ -44,9 +44,7 @@ def opened(path: str, threads: int | None = None, record: ExportFormat | None = 
     threads = threads or _limit()
     record = record or format_of(path)
     if record is None:
-        known = ', '.join(each.noun for each in EXPORT_FORMATS.records() if each.open is not None)
-        state = 'is no export that can be run' if os.path.exists(path) else 'cannot be loaded (it does not exist)'
-        raise CheckpointError(f"The export '{names.shown(path)}' {state}. Give {known}")
+        raise CheckpointError(not_recognized(path))
     assert record.open is not None
     packages.require(record.runs_with, f"The export '{path}' ({record.name})", record.install)
     with contextlib.ExitStack() as stack:
@@ -58,6 +56,13 @@ def opened(path: str, threads: int | None = None, record: ExportFormat | None = 
             text = ' '.join(str(error).split())[:_LONGEST_REASON] or type(error).__name__
             raise CheckpointError(f"The export '{names.shown(path)}' cannot be loaded ({text})") from None
         yield exported
+
+
+def not_recognized(path: str) -> str:
+    """Returns the message about a path that is no export."""
+    known = [each.noun for each in EXPORT_FORMATS.records() if each.open is not None]
+    state = 'is no export that can be run' if os.path.exists(path) else 'cannot be loaded (it does not exist)'
+    return f"The export '{names.shown(path)}' {state}. Give {', '.join(known[:-1])} or {known[-1]}"
 
 
 def default_threads() -> int:

@@ -146,7 +146,8 @@ def _value(field: str, texts: Sequence[str]) -> Any:
 def checkpoint_at(path: str) -> str:
     """Returns the checkpoint at `path`, or the newest complete one in a folder."""
     if exports.is_export(path):
-        raise CheckpointError(f"'{path}' is an exported network, not a checkpoint. Give it as an export")
+        instead = option('PredictOptions.export_path', path)
+        raise CheckpointError(f"'{path}' is an exported network, not a checkpoint. Give it as an export: {instead}")
     if not os.path.isdir(path):
         if not glob.glob(f'{glob.escape(path)}*'):
             raise CheckpointError(

@@ -392,6 +392,19 @@ def test_exports_that_cannot_be_opened(tmp_path, monkeypatch):
         Predictor.from_export(damaged)
 
 
+def test_formats_are_recognized_by_content(tmp_path):
+    for content, name in (
+        (b'\x08\x08\x12\x07tf2onnx\x1a\x0b1.1', 'onnx'),
+        (b'\x1c\0\0\0TFL3', 'tflite'),
+        (b'\n\x1a\n\x05image\x12', 'frozen_graph'),
+    ):
+        (tmp_path / 'model').write_bytes(content)
+        assert exports.format_of(str(tmp_path / 'model')).name == name
+    (tmp_path / 'model').write_bytes(b'\x08\x08\x12\x07\0\0')
+    assert exports.format_of(str(tmp_path / 'model')) is None and exports.format_of(str(tmp_path)) is None
+    assert not exports.is_export(str(tmp_path / 'missing'))
+
+
 def test_metadata_that_is_none():
     assert metadata.loaded('') == metadata.loaded('[1]') == metadata.loaded('{"a": 1}') == {}
     assert metadata.classes_in({}) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +17,7 @@ from deeplab.export import metadata, portable
 from deeplab.registry import Exported, ExportFormat, Parameter, PortableNetwork, register
 from deeplab.utils import processors
 
+_START = re.compile(rb'\x08[\x03-\x7f]\x12[\x01-\x7f][\w.]')  # version of the format, tag and length of the producer
 _NAMES = ('labels', 'probabilities')
 _QUANTIZED = ('Conv', 'MatMul', 'Gemm', 'Add', 'Mul', 'Concat', 'Clip', 'Relu', 'GlobalAveragePool', 'ReduceMean')
 
@@ -116,8 +118,14 @@ class _Reader:
 
 
 def recognizes(path: str) -> bool:
-    """Returns whether a file is an ONNX model; only its name shows that."""
-    return path.endswith('.onnx')
+    """Returns whether a file is an ONNX model: one named .onnx, or one that begins as a model does."""
+    if path.endswith('.onnx'):
+        return True
+    try:
+        with open(path, 'rb') as file:
+            return _START.match(file.read(16)) is not None
+    except OSError:
+        return False
 
 
 def is_own(path: str) -> bool:
