@@ -113,15 +113,13 @@ def _run(options: TrainOptions) -> Result:
             diagnostics.warn(options, data.descriptor, data.check_result)
         metrics = metrics_file.MetricsHook(options.train_logdir, options.log_steps, options.batch_size)
         validator = validation.ValidationHook(options, bar, metrics) if options.validation.is_on else None
-        if validator is not None:
-            validator.check_memory()
         run_now = _run_manifest(options, data, first_step, validator)
         write = functools.partial(_write_run_manifest, options, run_now)
         hooks = [train_hooks.BeginHook(write), metrics, *([validator] if validator else [])]
     with tf.Graph().as_default(), lean_variables.scope():
         tf.compat.v1.set_random_seed(options.seed)
         with memory.explained('train', size=_size(options)):
-            result = _train(options, data, resumed, first_step, bar, hooks)
+            result = _train(options, data, resumed, first_step, bar, hooks, validator)
     report = _report(options, result, validator)
     return Result(report, result.step, result.loss, result.checkpoint, result.status)
 
@@ -216,8 +214,9 @@ def _train(
     first_step: int,
     bar: train_hooks.ProgressHook,
     hooks: Sequence[train_loop.Hook],
+    validator: validation.ValidationHook | None,
 ) -> train_loop.LoopResult:
-    """Builds the training in the current graph and runs it, with `hooks` besides its own."""
+    """Builds the training in the current graph and runs it, with `hooks`, the validator among them, besides its own."""
     machines = options.clones
     config = _deployment(machines)
     fed = replicas.FedInput(config, options.batch_size) if machines.master else None
@@ -252,7 +251,7 @@ def _train(
         if averages is not None:
             running.run(averages.start)
 
-    _prepare_to_run(options, config, clones, step)
+    _prepare_to_run(options, config, clones, step, validator)
     with input_generator.explain_input_errors(data.reader, lambda: writer.last_path):
         return train_loop.train(
             group.step,
@@ -289,30 +288,31 @@ def _prepare_to_run(
     config: model_deploy.DeploymentConfig,
     clones: Sequence[model_deploy.Clone],
     step: training_step.TrainStep,
+    validator: validation.ValidationHook | None,
 ) -> None:
-    """Checks that the finished graph fits into memory, and writes it."""
-    _check_memory(options, config, clones, step)
+    """Checks that the finished graph and the validations fit into memory, and writes the graph.
+
+    Raises:
+      OutOfMemoryError: they cannot fit.
+    """
+    need = memory.Need(0, 0)
+    if not options.clones.master and not config.use_gpus:  # else the network computes elsewhere
+        need = _memory_need(config, clones, step)
+        memory.check(need, _size(options))
+    if validator is not None:
+        validator.check_memory(need)
     _write_graph(options)
 
 
-def _check_memory(
-    options: TrainOptions,
-    config: model_deploy.DeploymentConfig,
-    clones: Sequence[model_deploy.Clone],
-    step: training_step.TrainStep,
-) -> None:
-    """Compares the memory of a step with what is free, if the network computes in the memory of this machine.
-
-    Raises:
-      OutOfMemoryError: the step cannot fit.
-    """
-    if options.clones.master or config.use_gpus:
-        return
+def _memory_need(
+    config: model_deploy.DeploymentConfig, clones: Sequence[model_deploy.Clone], step: training_step.TrainStep
+) -> memory.Need:
+    """Returns the memory of a step, of the variables and of the batches in queues."""
     batches = split_input.QUEUED_BATCHES * config.num_clones + input_generator.PREFETCHED_BATCHES
     waiting = batches * sum(map(graph_memory.bytes_of, clones[0].outputs.batch.values()))
     activations = graph_memory.peak([step.is_applied, step.loss, step.gradient_norm])
     held = sum(graph_memory.bytes_of(variable) for variable in tf.compat.v1.global_variables())
-    memory.check(memory.Need(activations + waiting, held), _size(options))
+    return memory.Need(activations, held, waiting)
 
 
 def _write_graph(options: TrainOptions) -> None:

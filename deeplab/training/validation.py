@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import gc
 import glob
-import math
 import os
 import re
 import shutil
@@ -172,22 +171,22 @@ class ValidationHook(Hook):
         for line in label_checks.validation_labels(self._split.descriptor, self._split.check_result, split):
             logging.warning('%s', line)
 
-    def check_memory(self) -> None:
-        """Compares the memory of a validation with what is free, if its image is larger than a step's images together.
+    def check_memory(self, training: memory.Need) -> None:
+        """Compares the memory of the training and a validation with what is free.
 
-        A validation of fewer pixels needs less memory than a step. Its graph is built here, before it is needed.
+        The graph of the validation is built here, before it is needed.
+
+        Args:
+          training: what the training needs.
 
         Raises:
           OutOfMemoryError: the validation cannot fit.
         """
-        options, (height, width) = self._options, self._split.crop_size
-        assert options.model.crop_size is not None
-        if height * width <= math.prod(options.model.crop_size) * options.clone_batch_size:
-            return
         need = self._task.network.memory_need()
         if need is not None:
-            of_split = option('ValidationOptions.split', options.validation.split)
-            memory.check_validation(need, f'Validations of {of_split} with images of {height} x {width} pixels')
+            of_split = option('ValidationOptions.split', self._options.validation.split)
+            images = 'images of {} x {} pixels'.format(*self._split.crop_size)
+            memory.check_validation(need, training, f'Validations of {of_split} with {images}')
 
     @property
     def split(self) -> runner.Split:

@@ -63,7 +63,7 @@ def use_figures(monkeypatch, by_step):
     """Gives each validation the figures in `by_step` without a network; returns the validated steps."""
     asked = []
     monkeypatch.setattr(validation, 'InferenceNetwork', lambda *arguments: None)
-    monkeypatch.setattr(validation.ValidationHook, 'check_memory', lambda self: None)
+    monkeypatch.setattr(validation.ValidationHook, 'check_memory', lambda self, training: None)
 
     def evaluate(checkpoint, task, after_batch):
         after_batch()
@@ -366,12 +366,25 @@ def test_a_validation_for_which_the_memory_is_not_enough(data, tmp_path, monkeyp
 
 
 def test_images_for_which_the_memory_is_not_enough(data, tmp_path, monkeypatch):
-    """They are refused before the first step, unless a step has as many pixels."""
-    monkeypatch.setattr(memory, 'free', lambda: 1 << 20)
+    """They are refused before the first step, whose own memory counts, too."""
     hook = validation.ValidationHook(options(data, tmp_path / 'log', batch_size=1, crop_size=(1025, 2049)))
+    need = hook._task.network.memory_need()
+    monkeypatch.setattr(memory, 'free', lambda: need.certain + (1 << 20))
+    hook.check_memory(memory.Need(need.activations, 0))
     with pytest.raises(OutOfMemoryError, match=r"^Validations of split='val' with images of 1025 x 2049 .* resize the"):
-        hook.check_memory()
-    validation.ValidationHook(options(data, tmp_path / 'log', batch_size=3, crop_size=(33, 49))).check_memory()
+        hook.check_memory(memory.Need(0, 2 << 20))
+
+
+def test_the_memory_of_validations_is_compared_before_the_first_step(data, tmp_path, monkeypatch):
+    given = []
+    monkeypatch.setattr(memory, 'check_validation', lambda need, training, images: given.append((training, images)))
+    train.run(quick(options(data, tmp_path / 'log', 1)))
+    ((training, images),) = given
+    assert training.activations > 0 and training.waiting > 0 and images.endswith('33 x 49 pixels')
+    sizes = [
+        np.prod(shape) * 4 for name, shape in tf.train.list_variables(str(tmp_path / 'log')) if name != 'global_step'
+    ]
+    assert sum(sizes) <= training.held <= sum(sizes) + 64  # weights and slots
 
 
 def new_hook(chosen, monkeypatch):

@@ -102,6 +102,21 @@ def test_weights_alone_are_too_much(free):
         memory.check(memory.Need(GIB, GIB), SIZE)
 
 
+def test_a_validation_needs_its_memory_beside_that_of_the_training(free, caplog):
+    validation, training = memory.Need(GIB, GIB // 2), memory.Need(4 * GIB, GIB, GIB // 4)
+    assert validation.beside(training) == memory.Need(4 * GIB, 3 * GIB // 2, GIB // 4)
+    free(2 * GIB)  # enough for the validation alone; what the training keeps makes it 2.75 GiB
+    with pytest.raises(OutOfMemoryError, match=r'^Validations need, together with the training, about 9\.9 GiB of mem'):
+        memory.check_validation(validation, training, 'Validations')
+    free(3 * GIB)  # the training gives back its activations
+    memory.check_validation(validation, training, 'Validations')
+    assert 'about 9.9 GiB' in caplog.text
+    caplog.clear()
+    free(11 * GIB)
+    memory.check_validation(validation, training, 'Validations')
+    assert not caplog.records
+
+
 @pytest.mark.parametrize(
     'error',
     [
