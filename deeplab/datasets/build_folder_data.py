@@ -89,6 +89,8 @@ def run(options: BuildFolderOptions) -> dict[str, Any]:
         classes, splits = _find_annotated(options, classes)
     counts = _check(splits, classes, options.num_workers)
     annotated_items.log_drawing(splits, counts, options)
+    if options.annotations is None and classes.table is None:
+        _refuse_black_and_white(counts, classes)
     count = _inferred(counts, classes.ignore_label) if classes.count is None else classes.count
     described = _description(options, classes, count, splits)
     build_data.warn_of_ignored_class(count, classes.ignore_label)
@@ -217,6 +219,24 @@ def _check(splits: Mapping[str, Sequence[pairs.Item]], classes: Classes, num_wor
     return total
 
 
+def _refuse_black_and_white(counts: np.ndarray, classes: Classes) -> None:
+    """Raises `DataError` for several classes and masks of 0 and 255 alone, of which 255 is ignored."""
+    is_black_and_white = np.flatnonzero(counts).tolist() == [0, 255] and classes.ignore_label == 255
+    if is_black_and_white and (classes.count or 0) > 1:
+        raise DataError(
+            'The masks contain only the ids 0 and 255, and 255 is ignored, so that nothing but 0 can be learned. Write '
+            f'1 for the object (mask // 255), or {_gray_table()}.'
+        )
+
+
+def _gray_table() -> str:
+    """Returns the fix for masks of gray levels that leaves the files as they are."""
+    return (
+        f'name the gray levels in a file for {option("BuildFolderOptions.colors")}, with lines such as '
+        "'0 0 0 background' and '255 255 255 object'"
+    )
+
+
 def _inferred(counts: np.ndarray, ignore_label: int) -> int:
     """Returns the number of classes that the ids of all masks suggest.
 
@@ -230,10 +250,13 @@ def _inferred(counts: np.ndarray, ignore_label: int) -> int:
             f'{option("BuilderOptions.ignore_label")}.'
         )
     is_full = ids == list(range(len(ids))) and len(ids) > 1
-    advice = None if is_full else MaskIds(max(len(ids), 2), ignore_label).advice(counts)
+    likely = MaskIds(max(len(ids), 2), ignore_label)
+    advice = None if is_full else likely.advice(counts)
     if advice is not None:
         override = option('BuilderOptions.num_classes', max(ids) + 1)
-        raise DataError(f'Fix the masks, {advice}. If the ids are right, set {override}.')
+        are_levels = counts[0] and likely.correct_ids(counts)
+        table = f' Or {_gray_table()}.' if are_levels else ''
+        raise DataError(f'Fix the masks, {advice}.{table} If the ids are right, set {override}.')
     return ids[-1] + 1
 
 

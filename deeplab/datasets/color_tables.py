@@ -18,7 +18,8 @@ from deeplab.utils import documents
 Color = tuple[int, int, int]
 
 IGNORED_NAME = 'ignore'
-_COLORED_MODES = ('RGB', 'RGBA', 'P')
+_COLORED_MODES = ('RGB', 'RGBA')
+_GRAY_MODES = ('1', 'L')
 _SHOWN = 3  # number of colors that a message names
 _MANY = 20  # with so many unknown colors, a mask was probably interpolated or compressed
 _HEX = re.compile(r'#([0-9a-fA-F]{6})\b')
@@ -50,12 +51,14 @@ class ColorTable:
       entries: the colors.
       with_palettes: whether the colors of a palette count, rather than the indices into it.
       others: id of pixels of any other color; None if there must be none.
+      with_gray: whether gray levels are colors, too, rather than ids: those of a table that has no other colors.
     """
 
     def __init__(self, entries: Sequence[Entry], with_palettes: bool = True, others: int | None = None) -> None:
         self.entries = tuple(entries)
         self.with_palettes = with_palettes
         self.others = others
+        self.with_gray = with_palettes and all(len(set(entry.color)) == 1 for entry in entries)
         codes = _codes(np.array([entry.color for entry in entries], np.uint8))
         order = np.argsort(codes)
         self._codes = codes[order]
@@ -65,7 +68,16 @@ class ColorTable:
     def key(self) -> str:
         """Identifies the table."""
         content = np.stack([self._codes, self._ids]).tobytes()
-        return f'colors {self.with_palettes} {self.others} {mask_sources.digest(content)}'
+        gray = ' gray' if self.with_gray else ''
+        return f'colors {self.with_palettes} {self.others}{gray} {mask_sources.digest(content)}'
+
+    def is_for(self, mask: images.Mask) -> bool:
+        """Returns whether a mask has colors that the table converts."""
+        return (
+            mask.mode in _COLORED_MODES
+            or (mask.is_palette and self.with_palettes)
+            or (mask.mode in _GRAY_MODES and self.with_gray)
+        )
 
     def mask(self, path: str) -> bytes:
         """Returns the mask in a file, see `as_ids`."""
@@ -81,7 +93,7 @@ class ColorTable:
           DataError: It is not a PNG, is broken, or has a color that is not in the table.
         """
         mask = images.read_mask(content)
-        if mask.mode not in _COLORED_MODES or (mask.is_palette and not self.with_palettes):
+        if not self.is_for(mask):
             return content
         with Image.open(io.BytesIO(content)) as image:
             colors = np.asarray(image.convert('RGB'))  # [h, w, 3]

@@ -108,7 +108,7 @@ def _mask(sample: Sample, plan: Plan, done: list[str]) -> bytes:
     if mask.channels > 1:
         done.append('color_mask')
         return _without_colors(content, plan)
-    if mask.is_palette and plan.table is not None and plan.table.with_palettes:
+    if plan.table is not None and plan.table.is_for(mask):
         done.append('color_mask')
         return _of_colors(content, plan.table)
     try:
@@ -140,7 +140,7 @@ def _without_colors(content: bytes, plan: Plan) -> bytes:
 
 
 def _of_colors(content: bytes, table: ColorTable) -> bytes:
-    """Returns the ids of a mask with a palette whose colors are in a table."""
+    """Returns the ids of a mask with a palette, or of gray levels, whose colors are in a table."""
     try:
         return table.as_ids(content)
     except DataError as error:

@@ -288,7 +288,27 @@ def test_ids_that_are_not_those_of_classes(tmp_path, factor, said):
         tmp_path, ['a', 'b'], lambda ids: files.png((ids % (2 if factor == 255 else 3)) * np.uint8(factor))
     )
     message = failure(arguments)
-    assert said in message and 'num_classes' in message
+    assert said in message and 'num_classes' in message and "'255 255 255 object'" in message
+    if factor == 255:
+        message = failure(arguments, class_names=('other', 'road'))
+        assert said in message and 'nothing but 0 can be learned' in message and "'255 255 255 object'" in message
+
+
+@pytest.mark.parametrize('bits', [1, 8])
+def test_a_table_of_gray_levels_converts_gray_masks(tmp_path, bits):
+    encode = (lambda ids: files.few_bit_png(ids, 1)) if bits == 1 else (lambda ids: files.png(ids * np.uint8(255)))
+    arguments = write(tmp_path, ['a', 'b'], lambda ids: encode(ids % 2))
+    (tmp_path / 'gray.txt').write_text('255 255 255 road\n0 0 0 other\n')
+    options = BuildFolderOptions(**arguments, colors=str(tmp_path / 'gray.txt'), val_fraction=0)
+    assert build_folder_data.run(options)['num_classes'] == 2
+    for seed, record in enumerate(records(arguments['output_dir'], 'train')):
+        np.testing.assert_array_equal(pixels_of(record.label_bytes), 1 - files.ids(seed=seed) % 2)
+
+
+def test_a_table_with_colors_leaves_gray_masks_as_they_are():
+    table = color_tables.ColorTable([color_tables.Entry(0, (0, 0, 0)), color_tables.Entry(1, (128, 64, 0))])
+    mask = files.png(np.array([[0, 1]], np.uint8))
+    assert table.as_ids(mask) == mask
 
 
 def test_names_and_numbers_of_classes_that_disagree(tmp_path):
