@@ -94,7 +94,7 @@ def run(options: DoctorOptions) -> Result:
     findings = find(data)
     suggested, has_description = _suggestion(data, findings, options)
     is_repairable = options.fix is None and any(finding.repair for finding in findings)
-    repair = suggestion.repair_line(options) if is_repairable else ''
+    repair = suggestion.repair_line(options, data) if is_repairable else ''
     outcome = Outcome(options.data, data, findings, _class_table(data), suggested, has_description, repair)
     if options.fix is not None:
         outcome = _with_copy(outcome, options, options.fix)
@@ -155,6 +155,7 @@ def examine(options: DoctorOptions) -> Data:
     expected = Expected(ignore_label, options.output_stride, allowed, *kind, in_records=source.is_records)
     splits = {split.name: measure(split, expected) for split in source.splits}
     train, evaluated = _chosen(options.train_split, splits), _chosen(options.eval_split, splits)
+    splits = {name: splits[name] for name in sorted(splits, key=lambda name: (name != train, name != evaluated))}
     if train not in splits and len(splits) == 1:
         train = next(iter(splits))
     if described is None or options.num_classes is not None:

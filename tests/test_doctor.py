@@ -150,7 +150,45 @@ def test_a_split_without_masks_that_is_not_used_is_no_fault(tmp_path):
     folder = _write(tmp_path, data, IN_RECORDS)
     result = _examine(folder)
     assert 'no_mask' in _rules(result, 'note') and result.status == 0
+    assert result.report.startswith('Split train: 4 ') and '--fix' not in result.report  # it would drop the split
     assert 'no_mask' in _rules(_examine(folder, eval_split='test'), 'error')
+
+
+def _unsplit(folder, mask, suffix=''):
+    """Writes images and masks without splits."""
+    for number in range(4):
+        for kind, name, content in (
+            ('images', f'{number}.jpg', files.jpeg(files.pixels(*SIZE, seed=number))),
+            ('masks', f'{number}{suffix}.png', mask(_mask())),
+        ):
+            (folder / kind).mkdir(exist_ok=True)
+            (folder / kind / name).write_bytes(content)
+
+
+def test_a_common_ending_of_the_names_of_masks_is_in_the_suggestion(tmp_path):
+    _unsplit(tmp_path, files.png, '_mask')
+    result = _examine(tmp_path)
+    assert _rules(result, 'error') == {'misnamed'}
+    assert "mask_suffix='_mask', also of deeplab build_folder_data" in result.report
+    assert _build(result, tmp_path) == {'train': 3, 'val': 1}
+
+
+def test_colors_whose_meaning_is_not_given(tmp_path):
+    colors = np.zeros((256, 3), np.uint8)
+    colors[:3] = [(128, 64, 0), (0, 255, 0), (0, 0, 255)]
+    _unsplit(tmp_path, lambda ids: files.png(colors[ids]))
+    result = _examine(tmp_path, num_classes=None)
+    assert 'Classes: unknown' in result.report
+    assert "'0 0 255 NAME'" in result.report  # the most frequent one
+    assert 'The colors are 0 0 255, 0 255 0, 128 64 0, 0 0 0.' in result.report
+    assert '--colors=colors.txt' in result.suggestion.lines[0] and '--num_classes' not in result.suggestion.lines[0]
+    assert 'doctor' in result.report and f'--fix={tmp_path.name}_repaired --colors=colors.txt' in result.report
+    (tmp_path / 'colors.txt').write_text('128 64 0 a\n0 255 0 b\n0 0 255 c\n0 0 0 ignore\n')
+    copy = tmp_path / 'copy'
+    result = _examine(tmp_path, num_classes=None, fix=str(copy), colors=str(tmp_path / 'colors.txt'))
+    assert descriptor.load(str(copy / 'dataset.yaml')).class_names == ('a', 'b', 'c')
+    assert not (copy / 'lists').exists()  # so that programs set aside a part for evaluation
+    assert not result.remaining and '--eval_split=val' in result.suggestion.lines[-1]
 
 
 def test_listed_name_without_an_image(tmp_path):

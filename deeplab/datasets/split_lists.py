@@ -5,11 +5,14 @@ from __future__ import annotations
 import collections
 import os
 import pathlib
+import re
 from collections.abc import Collection, Iterable, Iterator
 
 from deeplab.errors import DataError
 from deeplab.options import IMAGE_FORMATS
 from deeplab.utils import documents
+
+_NUMBER_OR_PATH = re.compile(r'^-?\d+$|[./\\]')  # what lists have behind the name of an image
 
 
 def read(path: pathlib.Path) -> list[str]:
@@ -38,10 +41,15 @@ def names_in(line: str, formats: Collection[str] = IMAGE_FORMATS) -> Iterator[st
       formats: extensions of images, in lower case.
     """
     for text in dict.fromkeys([line, *line.split(maxsplit=1)[:1]]):
-        path = text.replace('\\', '/').removeprefix('./').lstrip('/')  # paths are below the folder of the images
-        for name in (path, *_without_extension(path, formats)):
-            parts = name.split('/')
-            yield from ('/'.join(parts[start:]) for start in range(len(parts)))
+        yield from _names_of(text, formats)
+
+
+def _names_of(text: str, formats: Collection[str]) -> Iterator[str]:
+    """Yields a path, and what remains without an extension and without folders."""
+    path = text.replace('\\', '/').removeprefix('./').lstrip('/')  # paths are below the folder of the images
+    for name in (path, *_without_extension(path, formats)):
+        parts = name.split('/')
+        yield from ('/'.join(parts[start:]) for start in range(len(parts)))
 
 
 def _without_extension(path: str, formats: Collection[str]) -> tuple[str, ...]:
@@ -67,7 +75,10 @@ class Search:
 
     def find(self, line: str) -> str | None:
         """Returns the stem of the image in a line of a list; None if there is no such image, or several."""
-        names = list(names_in(line, self._formats))
+        return self._first(list(names_in(line, self._formats)))
+
+    def _first(self, names: Collection[str]) -> str | None:
+        """Returns the stem of the first name that is that of one image."""
         for name in names:
             if name in self._stems:
                 return name
@@ -79,6 +90,13 @@ class Search:
     def is_list(self, path: pathlib.Path) -> bool:
         """Returns whether a text is a list of images, rather than of classes or of something else."""
         try:
-            return any(self.find(line) is not None for line in read(path))
+            return any(self._is_entry(line) for line in read(path))
         except DataError:  # if it is used nevertheless, `read` says what is wrong
             return False
+
+    def _is_entry(self, line: str) -> bool:
+        """Returns whether a line names an image, rather than a color or class whose number is that of an image."""
+        rest = line.split()[1:]
+        has_mask_or_number = len(rest) < 2 and all(_NUMBER_OR_PATH.search(part) for part in rest)
+        names = names_in(line, self._formats) if has_mask_or_number else _names_of(line, self._formats)
+        return self._first(list(names)) is not None

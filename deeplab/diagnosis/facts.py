@@ -97,6 +97,7 @@ class Measured:
       images_with: [256] masks in which the id occurs.
       thin: [256] pixels in parts narrower than the output stride.
       between: [256] pixels whose id lies between those of opposite neighbors.
+      colors: pixels of each color (red, green, blue) in masks of colors that have few; gray levels are not colors.
       problems: number of samples with each problem, by rule.
       cases: the first cases of each problem.
       looks: the images that can be read.
@@ -111,6 +112,7 @@ class Measured:
     images_with: np.ndarray = dataclasses.field(default_factory=_ids)
     thin: np.ndarray = dataclasses.field(default_factory=_ids)
     between: np.ndarray = dataclasses.field(default_factory=_ids)
+    colors: collections.Counter[tuple[int, int, int]] = dataclasses.field(default_factory=collections.Counter)
     problems: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     cases: dict[str, list[Case]] = dataclasses.field(default_factory=dict)
     looks: list[Look] = dataclasses.field(default_factory=list)
@@ -142,6 +144,7 @@ class Measured:
         self.sizes += other.sizes
         for name in ('counts', 'pixels_beside', 'images_with', 'thin', 'between'):
             getattr(self, name)[:] += getattr(other, name)
+        self.colors += other.colors
         self.problems += other.problems
         for rule, cases in other.cases.items():
             mine = self.cases.setdefault(rule, [])

@@ -18,6 +18,8 @@ _RULES_OF_REMARKS = {
     folder_splits.REPEATED: 'left_out',
     folder_splits.UNLISTED: 'unlisted',
 }
+_COLORS_SHOWN = 12
+_EXAMPLE = 'NAME'  # of a class
 _BY_LABEL_RULES = ('ids',)  # which look at all masks of a split together
 
 
@@ -39,10 +41,37 @@ def check(data: Data) -> Iterator[Finding]:
             if name == 'shards':
                 what = f"The shards of split '{split}' are not complete."
             cases = [(split, case) for case in facts.cases[name]]
-            fix = rule.fix_text(data.source.is_records, **values)
-            severity = NOTE if name == 'no_mask' and _is_unlabeled(data, split) else None
-            yield dataclasses.replace(data.found(name, split, what, fix, cases, severity), count=count)
+            fix = _fix_of_files(data, name) or rule.fix_text(data.source.is_records, **values)
+            found = dataclasses.replace(data.found(name, split, what, fix, cases), count=count)
+            yield _of_unlabeled(found) if name == 'no_mask' and _is_unlabeled(data, split) else found
     yield from _unused(data)
+
+
+def _fix_of_files(data: Data, name: str) -> str:
+    """Returns the fix of a rule for files, where it can be more exact than for records; '' where it cannot."""
+    source, colors = data.source, data.mask_colors()
+    if source.is_records:
+        return ''
+    if name == 'misnamed' and source.mask_suffix:
+        suffix = option('DoctorOptions.mask_suffix', source.mask_suffix)
+        return f'Set {suffix}, also of deeplab build_folder_data, or rename the masks.'
+    if name == 'color_mask' and colors:
+        shown = ', '.join(' '.join(map(str, color)) for color in colors[:_COLORS_SHOWN])
+        more = f' and {len(colors) - _COLORS_SHOWN} more' if len(colors) > _COLORS_SHOWN else ''
+        line, table = f'{" ".join(map(str, colors[0]))} {_EXAMPLE}', option('DoctorOptions.colors')
+        return (
+            f"Write a line for each class, such as '{line}', to a file for {table} of deeplab build_folder_data, or of "
+            f'this program with {option("DoctorOptions.fix")}. The colors are {shown}{more}.'
+        )
+    if name == 'corrupt' and not source.is_described:
+        return 'Copy or save these files again, or remove them.'
+    return ''
+
+
+def _of_unlabeled(found: Finding) -> Finding:
+    """Returns the finding about a split that is meant to have no masks."""
+    fix = 'No change is needed: the split can be visualized, but neither trained on nor evaluated.'
+    return dataclasses.replace(found, severity=NOTE, fix=fix, repair='')
 
 
 def _is_unlabeled(data: Data, split: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Mapping, Sequence
 
@@ -61,6 +62,13 @@ class Data:
     evaluated: str
     source: Source
     output_stride: int
+
+    def mask_colors(self) -> list[tuple[int, int, int]]:
+        """Returns the colors in masks of colors, the most frequent ones first."""
+        total: collections.Counter[tuple[int, int, int]] = collections.Counter()
+        for facts in self.splits.values():
+            total.update(facts.colors)
+        return sorted(total, key=lambda color: (-total[color], color))
 
     def class_text(self, class_id: int) -> str:
         """Returns a class as messages name it."""

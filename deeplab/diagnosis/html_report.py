@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -38,7 +39,8 @@ def render(outcome: Outcome) -> str:
         'images': ''.join(_examples(outcome.data)),
     }
     used = {key: title for key, title in _SECTIONS.items() if bodies[key]}
-    title = f'Data set {outcome.name}'
+    is_relative = os.path.basename(os.path.normpath(outcome.name)) in ('.', '..')
+    title = f'Data set {os.path.basename(os.path.abspath(outcome.name)) if is_relative else outcome.name}'
     counts = ', '.join(counted(_number(outcome.findings, severity), severity) for severity in SEVERITIES)
     parts = {
         'head': html_page.head('doctor', title, (_FOLDER / 'style.css').read_text('utf-8')),

@@ -45,7 +45,12 @@ def _wrong_ids(data: Data, split: str, facts: Measured) -> Iterator[Finding]:
     where = f"split '{split}'"
     if present == [0, 255]:
         what = f'The masks of {where} contain only 0 and 255, and 255 is not the id of the object.'
-        yield data.found('zero_and_255', split, what)
+        fix = (
+            'Write 1 for the object (mask // 255), or name the gray levels in a file for '
+            f"{option('DoctorOptions.colors')} of deeplab build_folder_data, with the lines '0 0 0 background' and "
+            "'255 255 255 object'."
+        )
+        yield data.found('zero_and_255', split, what, None if data.source.is_records else fix)
         return
     between = interpolated(facts.counts, facts.between, descriptor.ignore_label)
     if between:

@@ -33,6 +33,16 @@ def partners(stems: Iterable[str], masks: Collection[str]) -> dict[str, str]:
     return found
 
 
+def ending(found: Mapping[str, str]) -> str:
+    """Returns the text that all masks have behind the name of their image; '' if there is no such text.
+
+    Args:
+      found: the mask by image, as from `partners`.
+    """
+    endings = {mask[len(stem) :] if mask.startswith(stem) else '' for stem, mask in found.items()}
+    return endings.pop() if len(endings) == 1 else ''
+
+
 def _by_lower(names: Iterable[str]) -> dict[str, str]:
     """Returns names by their lower case, without those that are equal in lower case."""
     found = collections.defaultdict(list)

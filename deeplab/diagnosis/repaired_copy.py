@@ -15,7 +15,8 @@ import tqdm
 
 from deeplab.datasets import description_file, images
 from deeplab.datasets.data_rules import RULES
-from deeplab.diagnosis import repair_plan, sample_facts, sample_repair
+from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.diagnosis import repair_plan, sample_facts, sample_repair, sources
 from deeplab.diagnosis.findings import Data
 from deeplab.diagnosis.sources import Split
 from deeplab.errors import DataError, OptionError
@@ -26,7 +27,8 @@ from deeplab.wording import option
 LOG = 'repairs.json'
 _SUFFIXES = {'jpeg': '.jpg', 'png': '.png', 'npy': '.npy'}
 _CHUNK = 32
-_FOLDERS = ('images', 'masks', 'lists')
+_FOLDERS = ('images', 'masks')
+_LISTS = 'lists'
 
 
 @dataclasses.dataclass
@@ -84,15 +86,30 @@ def write(data: Data, options: DoctorOptions, folder: str) -> Repairs:
             if not any(repairs.splits.values()):
                 raise DataError(_nothing(repairs))
             copy.write_lists()
-            if not data.is_assumed:
+            if (described := _description(data, options, plan)) is not None:
                 name = os.path.basename(os.path.abspath(folder))
-                described = dataclasses.replace(data.descriptor, name=name, splits={})
-                description_file.write_folders(temporary, described, {key: key for key in _FOLDERS})
+                kept = [key for key in (*_FOLDERS, _LISTS) if os.path.isdir(os.path.join(temporary, key))]
+                described = dataclasses.replace(described, name=name, splits={})
+                description_file.write_folders(temporary, described, {key: key for key in kept})
             if os.path.isdir(folder):
                 os.rmdir(folder)  # it is empty
     except OSError as error:
         raise DataError(f"The copy '{folder}' cannot be written: {error.strerror}.") from None
     return repairs
+
+
+def _description(data: Data, options: DoctorOptions, plan: repair_plan.Plan) -> DatasetDescriptor | None:
+    """Returns the classes that are given, or those of the table of colors; None if they are only assumed."""
+    described, table = data.descriptor, plan.table
+    if options.colors is None or table is None or described.class_names is not None:
+        return None if data.is_assumed else described
+    ids = [entry.class_id for entry in table.entries if entry.class_id != described.ignore_label]
+    count = max(ids, default=0) + 1
+    if not data.is_assumed and described.num_classes != count:
+        return described
+    return DatasetDescriptor(
+        described.name, count, described.ignore_label, class_names=table.names(count), palette=table.palette(count)
+    )
 
 
 def _nothing(repairs: Repairs) -> str:
@@ -191,8 +208,13 @@ class _Copy:
         return name
 
     def write_lists(self) -> None:
-        """Writes a list for each split, and what was done."""
+        """Writes a list for each split, and what was done.
+
+        Images without splits get no list, so that programs set aside a part of them for evaluation.
+        """
         for split, stems in self._repairs.splits.items():
-            (self._folder / 'lists' / f'{split}.txt').write_text('\n'.join(stems) + '\n', 'utf-8')
+            if split != sources.WHOLE:
+                (self._folder / _LISTS).mkdir(exist_ok=True)
+                (self._folder / _LISTS / f'{split}.txt').write_text('\n'.join(stems) + '\n', 'utf-8')
         content = {'repaired': dict(self._repairs.done), 'left_out': self._repairs.left_out}
         (self._folder / LOG).write_text(json.dumps(content, indent=1) + '\n', 'utf-8')

@@ -135,7 +135,9 @@ class _OfSample:
             return None
         self._add_turns(header, mask)
         if mask.channels > 1:
-            self._note('color_mask', f'{sample.name}: {mask.mode}, {_colors(sample.mask)}')
+            text, colors = _colors(sample.mask)
+            self._found.colors.update(colors)
+            self._note('color_mask', f'{sample.name}: {mask.mode}, {text}')
             return None
         try:
             gray = images.mask_as_gray_png(sample.mask, mask=mask)
@@ -217,12 +219,15 @@ def _of_array(pixels: np.ndarray) -> Image.Image:
     return Image.fromarray(wide if wide.dtype == np.uint8 else (wide >> 8).astype(np.uint8))
 
 
-def _colors(content: bytes) -> str:
-    """Describes the colors of a mask of several channels."""
+def _colors(content: bytes) -> tuple[str, dict[tuple[int, int, int], int]]:
+    """Describes the colors of a mask of several channels; returns also their pixels if each may stand for a class."""
     with Image.open(io.BytesIO(content)) as image:
         colors = image.convert('RGB').getcolors(_MOST_COLORS)
     if colors is None:
-        return f'more than {_MOST_COLORS} colors, probably with smooth edges'
-    are_gray = all(len(set(color)) == 1 for _, color in colors if isinstance(color, tuple))
+        return f'more than {_MOST_COLORS} colors, probably with smooth edges', {}
+    pixels = {(color[0], color[1], color[2]): count for count, color in colors if isinstance(color, tuple)}
+    are_gray = all(len(set(color)) == 1 for color in pixels)
     text = f'{len(colors)} ' + ('gray levels in equal channels' if are_gray else 'colors')
-    return f'{text}, probably with smooth edges' if len(colors) >= _SMOOTH else text
+    if len(colors) >= _SMOOTH:
+        return f'{text}, probably with smooth edges', {}
+    return text, {} if are_gray else pixels

@@ -87,6 +87,7 @@ class Source:
       unused_masks: names of masks without an image.
       unlisted: names of images with masks that are in no list, or in no folder of a split.
       has_unmatched: whether files without a partner are in no split, so that builders need `allow_unmatched`.
+      mask_suffix: end of the names of all masks that images need; '' if they need none, or it is given.
       remarks: on files that are left out of splits, and on texts that are not lists.
     """
 
@@ -99,6 +100,7 @@ class Source:
     unused_masks: tuple[str, ...] = ()
     unlisted: tuple[str, ...] = ()
     has_unmatched: bool = False
+    mask_suffix: str = ''
     remarks: tuple[folder_splits.Remark, ...] = ()
 
 
@@ -210,7 +212,16 @@ class _Folders:
         shown = [tuple(map(names.shown, sorted(group))) for group in (unused, unlisted)]
         has_unmatched = bool(unused) or len(unlisted) < len(others)
         return Source(
-            splits, False, self.image_folder, self.mask_folder, list_folder, False, shown[0], shown[1], has_unmatched
+            splits,
+            False,
+            self.image_folder,
+            self.mask_folder,
+            list_folder,
+            False,
+            shown[0],
+            shown[1],
+            has_unmatched,
+            pairing.ending(self.partners),
         )
 
 

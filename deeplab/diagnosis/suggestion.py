@@ -31,6 +31,7 @@ _FEWEST_FOR_STATISTICS = 12  # images in a batch whose statistics batch norm can
 _INITIAL = 'mobilenetv2_coco_voc_trainaug'
 _CHECKPOINTS = 'checkpoints'
 _RECORDS = 'records'
+_COLORS = 'colors.txt'  # the table of colors that the user has to write
 # Options of the doctor that do not matter to a repaired copy, and the one that is named without a flag.
 _NOT_REPEATED = ('data', 'output', 'html', 'fix')
 
@@ -139,16 +140,18 @@ def _building(data: Data, options: DoctorOptions, dataset: str | None) -> _Build
     flags: dict[str, str | None]
     flags = {'image_folder': source.image_folder, 'mask_folder': source.mask_folder, 'list_folder': source.list_folder}
     if source.image_folder is None or splits is None:  # the copy brings folders together, and has lists
-        lines, splits = [repair_line(options)], unchanged
+        lines, splits = [repair_line(options, data)], unchanged
         flags = {f'{kind}_folder': f'{_copy(options)}/{kind}s' for kind in ('image', 'mask', 'list')}
     else:
-        flags['mask_suffix'] = options.mask_suffix
+        flags['mask_suffix'] = options.mask_suffix or source.mask_suffix
         flags['allow_unmatched'] = 'true' if source.has_unmatched else None
     given = {name: value for name, value in flags.items() if value}
     if dataset is None and options.num_classes is None:
         dataset = description_file.beside(options.data)
     if dataset:
         given['dataset'] = dataset
+    elif lacks_colors(data, options):
+        given['colors'] = _COLORS
     else:
         given['num_classes'] = str(data.descriptor.num_classes)
         if data.descriptor.ignore_label != BuilderOptions.ignore_label:
@@ -174,14 +177,20 @@ def _copy(options: DoctorOptions) -> str:
     return f'{os.path.basename(os.path.abspath(description_file.folder_of(options.data)))}_repaired'
 
 
-def repair_line(options: DoctorOptions) -> str:
+def lacks_colors(data: Data, options: DoctorOptions) -> bool:
+    """Returns whether masks have colors whose meaning is not given."""
+    return options.colors is None and options.dataset is None and bool(data.mask_colors())
+
+
+def repair_line(options: DoctorOptions, data: Data) -> str:
     """Returns the command that writes a repaired copy of the data set, into the current folder."""
     flags = {
         field.name: str(value)
         for field in dataclasses.fields(options)
         if field.name not in _NOT_REPEATED and (value := getattr(options, field.name)) != field.default
     }
-    return _line(f'doctor {shlex.quote(options.data)}', {**flags, 'fix': _copy(options)})
+    colors = {'colors': _COLORS} if lacks_colors(data, options) else {}
+    return _line(f'doctor {shlex.quote(options.data)}', {**flags, 'fix': _copy(options), **colors})
 
 
 def _line(program: str, flags: dict[str, str]) -> str:

@@ -35,7 +35,9 @@ def lines(outcome: Outcome, path: str, page: str | None = None) -> Iterator[str]
     kind = 'records' if data.source.is_records else 'files'
     for name, facts in data.splits.items():
         yield f'Split {name}: {counted(facts.images, "image")} in {kind}, {_sizes(facts)}'
-    if data.is_assumed:
+    if data.is_assumed and not any(facts.counts.any() for facts in data.splits.values()):
+        yield 'Classes: unknown, because no mask of ids can be read.'
+    elif data.is_assumed:
         yield (
             f'Classes: {data.descriptor.num_classes}, assumed from the ids in the masks; give '
             f'{option("DoctorOptions.dataset")} or {option("DoctorOptions.num_classes")} to check them.'
@@ -115,8 +117,8 @@ def _suggestion_lines(data: Data, suggested: Suggestion, is_faulty: bool, is_des
     """Yields the suggested command lines, with what they rest on."""
     memory = 'unknown' if suggested.free is None else f'{suggested.free / _GIB:.1f} GiB'
     after = ' once the errors are fixed' if is_faulty else ''
-    yield f'Suggested command lines{after}: batch and crop for mobilenet_v2 and the free memory ({memory}), a learning'
-    yield 'rate for this batch size, an evaluation crop that holds the largest image.'
+    yield f'Suggested command lines{after}: batch and crop for mobilenet_v2 and the free memory'
+    yield f'({memory}), a learning rate for this batch size, an evaluation crop that holds the largest image.'
     if not is_described:
         described = {'num_classes': data.descriptor.num_classes, 'ignore_label': data.descriptor.ignore_label}
         yield f'  Write {json.dumps(described)} to {description_file.FILE_NAME}, with "class_names" if you like.'

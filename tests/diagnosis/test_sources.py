@@ -5,7 +5,7 @@ import os
 import pytest
 import tensorflow as tf
 
-from deeplab.datasets import example, folder_source
+from deeplab.datasets import example, folder_source, split_lists
 from deeplab.diagnosis import sources
 from deeplab.errors import DataError, OptionError
 from deeplab.options import BuildFolderOptions, DoctorOptions
@@ -60,6 +60,24 @@ def test_layouts_are_those_of_the_builder(tmp_path, monkeypatch, layout):
         for name, stems_of in expected.items()
     }
     assert not (found.has_unmatched or found.unused_masks or found.unlisted or any(s.missing for s in found.splits))
+
+
+@pytest.mark.parametrize(
+    ('line', 'is_list'),
+    [
+        ('7', True),
+        ('images/7.jpg masks/7.png', True),
+        ('7 -1', True),
+        ('photo 7 (copy)', True),
+        ('7 64 0 road', False),
+        ('7 road', False),
+        ('0 0 7', False),
+    ],
+)
+def test_a_number_of_a_color_or_class_is_not_the_name_of_an_image(tmp_path, line, is_list):
+    (tmp_path / 'a.txt').write_text(f'{line}\n')
+    search = split_lists.Search(['7', 'photo 7 (copy)'])
+    assert search.is_list(tmp_path / 'a.txt') == is_list
 
 
 def test_linked_folders_and_names_by_path(tmp_path):
