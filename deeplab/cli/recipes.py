@@ -64,9 +64,10 @@ class Recipe:
     settings: tuple[Setting, ...]
 
 
-def _slow_start(training: Training) -> str:
-    """Returns the number of slow start steps: a fifteenth of the training, at most 500."""
-    return str(min(500, training.steps // 15))
+def _slow_start(training: Training) -> str | None:
+    """Returns the number of slow start steps: a fifteenth of the training, at most 500; None for no slow start."""
+    steps = min(500, training.steps // 15)
+    return str(steps) if steps else None
 
 
 def _batch_norm_decay(training: Training) -> str:
@@ -171,16 +172,20 @@ def apply(name: str, values: flags.FlagValues, parsed: Values) -> None:
 
 
 def _is_changed(flag: flags.Flag[Any], texts: Mapping[str, str | None]) -> bool:
-    """Returns whether a flag has a value of the command line's instead of that of the recipe, or the recipe omits it.
+    """Returns whether the command line gives a flag another value than the recipe does, or the recipe omits it.
 
     Args:
       flag: the flag.
-      texts: what the recipe sets, by flag; None for what it omits.
+      texts: what the recipe sets, by flag; None for what it omits. All other flags have their defaults with a recipe.
     """
     if not flag.present:
         return flag.name in texts and texts[flag.name] is None
-    value = ','.join(map(str, flag.value)) if isinstance(flag.value, (list, tuple)) else str(flag.value)
-    return value.lower() != texts.get(flag.name)
+    return _text(flag.value) != texts.get(flag.name, _text(flag.default))
+
+
+def _text(value: Any) -> str:
+    """Returns the value of a flag as the texts of recipes have it."""
+    return (','.join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)).lower()
 
 
 def without(words: Sequence[str]) -> list[str]:

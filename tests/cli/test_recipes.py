@@ -80,6 +80,7 @@ def test_the_same_optimizer_keeps_what_belongs_to_it():
         (['--decoder_filters=32'], [8], (32, 128)),
         (['--aspp_convs_filters=256'], [8], (64, 256)),
         (['--decoder_use_sum_merge', '--decoder_output_is_logits'], [8], (256, 128)),
+        (['--nodecoder_output_is_logits'], [8], (64, 128)),
         (['--tf_initial_checkpoint=model.ckpt'], [], (256, 256)),
         (['--preset=mobilenetv2_coco_voc_trainaug'], [], (256, 256)),
         (['--model_variant=mobilenet_edgetpu'], [], (256, 256)),  # has no low-level features
@@ -104,6 +105,11 @@ def test_slow_start_and_statistics_follow_the_number_of_steps(steps, slow_start,
     values = parsed('--recipe=small_data', f'--training_number_of_steps={steps}')
     assert values['slow_start_step'] == slow_start
     assert values['batch_norm_decay'] == decay
+
+
+def test_a_training_too_short_for_a_slow_start_has_none():
+    found = parsed('--recipe=small_data', '--training_number_of_steps=14').recipe_flags
+    assert not [flag for flag in found if flag.startswith('--slow_start')]
 
 
 def test_a_number_of_steps_that_is_not_allowed_is_refused_as_without_a_recipe():
