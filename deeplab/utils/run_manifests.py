@@ -27,8 +27,12 @@ def parse(text: str) -> list[Run]:
     except documents.DocumentError:
         return []
     runs = content.get('runs') if isinstance(content, dict) else None
-    good = isinstance(runs, list) and all(isinstance(run, dict) and 'command' in run for run in runs)
-    return list(runs) if good else []
+    return list(runs) if isinstance(runs, list) and all(map(_is_run, runs)) else []
+
+
+def _is_run(value: Any) -> bool:
+    """Returns whether a value of a file is a run: an object with a command and, in most files, the first step."""
+    return isinstance(value, dict) and 'command' in value and isinstance(value.get('first_step', 0), int)
 
 
 def runs_in(folder: str) -> list[Run]:
