@@ -147,7 +147,7 @@ def grouped(
     Args:
       folder: path of the folder.
       formats: extensions in lower case, without a dot; files may have them in any case.
-      suffix: end of the stem of each file, which the result omits.
+      suffix: end of the stem of each file, which the result omits; a file that is called only so is left out.
       without: folders to leave out.
       is_wanted: whether to take the file of a path.
 
@@ -163,10 +163,10 @@ def grouped(
     for here, names in folders.walk(folder, visited):
         for name in names:
             stem, extension = os.path.splitext(name)
-            path = os.path.join(here, name)
-            if extension[1:].lower() not in formats or not stem.endswith(suffix) or not is_wanted(path):
+            path, plain = os.path.join(here, name), stem.removesuffix(suffix)
+            if not (plain and stem.endswith(suffix) and extension[1:].lower() in formats and is_wanted(path)):
                 continue
-            key = os.path.relpath(os.path.join(here, stem[: len(stem) - len(suffix)]), folder).replace(os.sep, '/')
+            key = os.path.relpath(os.path.join(here, plain), folder).replace(os.sep, '/')
             found.setdefault(key, []).append(path)
     for paths in found.values():
         paths.sort(key=lambda path: formats.index(os.path.splitext(path)[1][1:].lower()))

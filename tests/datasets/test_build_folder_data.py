@@ -156,6 +156,15 @@ def test_masks_with_a_suffix_may_lie_beside_their_images(tmp_path):
     assert build_folder_data.run(BuildFolderOptions(**beside))['splits']['train']['images'] == 2
 
 
+def test_a_file_that_is_called_only_as_the_suffix_is_the_mask_of_no_image(tmp_path):
+    arguments = write(tmp_path, ['a', 'b', 'c'], mask_suffix='_mask')
+    for path in ('_mask.png', 'a/_mask.png'):
+        (tmp_path / 'masks' / path).parent.mkdir(exist_ok=True)
+        (tmp_path / 'masks' / path).write_bytes(files.png(files.ids()))
+    found = build_folder_data.find_items(BuildFolderOptions(**arguments, mask_suffix='_mask', val_fraction=0))
+    assert [os.path.basename(item.label) for item in found['train']] == ['a_mask.png', 'b_mask.PNG', 'c_mask.png']
+
+
 def test_two_images_of_one_stem(tmp_path):
     arguments = write(tmp_path, ['a', 'b'])
     (tmp_path / 'images' / 'a.PNG').write_bytes(files.png(files.pixels()))
