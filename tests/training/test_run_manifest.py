@@ -47,7 +47,7 @@ def options_of(*line):
 def begin_only(monkeypatch, error=None):
     """Stops training at its first step, or with `error` before it."""
 
-    def begin(options, data, resumed, first_step, bar, hooks):
+    def begin(options, data, resumed, first_step, bar, hooks, validator):
         if error is not None:
             raise error
         for hook in hooks:
