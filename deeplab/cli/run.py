@@ -13,7 +13,7 @@ from absl import logging
 
 import deeplab
 from deeplab import overview, start, wording
-from deeplab.cli import early, first_import, log_files, recipes
+from deeplab.cli import early, first_import, late_run, log_files, recipes
 from deeplab.cli.help import program_help
 from deeplab.cli.log_flags import start_logging, without_import_chatter
 from deeplab.cli.parse import load_plugins, options_of, parse_flags
@@ -80,11 +80,11 @@ def _dispatch(words: Sequence[str]) -> int:
             early.limit_threads(values)
         except UserError as error:
             return _fail(f'deeplab {program.name}', error, USAGE_STATUS)
-        return _run(program, values, program_options)
+        return _run(program, rest, values, program_options)
 
 
-def _run(program: Program, values: Values, program_options: Any) -> int:
-    """Runs `program` and prints its report; returns the exit status."""
+def _run(program: Program, words: Sequence[str], values: Values, program_options: Any) -> int:
+    """Runs `program` with the options of a command line and prints its report; returns the exit status."""
     try:
         start_logging(values)
         log_files.start(program.name, values.path('log_dir'), values['stderrthreshold'])
@@ -97,6 +97,7 @@ def _run(program: Program, values: Values, program_options: Any) -> int:
         _require_known_schemes(values)
         start.begin_to_run()
         with signals.raised():
+            program_options = late_run.awaited(program, words, values, program_options)
             result = run(program_options, run_program) if program.runs_others else run(program_options)
     except UserError as error:
         if isinstance(error, OutputError) and error.report:

@@ -62,6 +62,17 @@ def rounds(checkpoint_dir: str, wait: WaitOptions) -> Iterator[str]:
             time.sleep(pause)
 
 
+def for_first(checkpoint_dir: str, wait: WaitOptions) -> None:
+    """Waits until there is a checkpoint in a folder, as `rounds` does.
+
+    Raises:
+      CheckpointError: no checkpoint appears in that time.
+    """
+    waiting = _Waiting(checkpoint_dir, wait)
+    if waiting.for_new(None) is None:
+        raise CheckpointError(waiting.in_vain())
+
+
 def _is_one_checkpoint(path: str) -> bool:
     """Returns whether `path` is a checkpoint rather than a folder; raises `CheckpointError` for one of its files."""
     if os.path.isfile(path):

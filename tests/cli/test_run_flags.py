@@ -1,11 +1,17 @@
-"""Network flags that eval, vis and export take from the run.json beside a checkpoint."""
+"""Network flags that eval, vis and export take from the run.json beside a checkpoint.
+
+Covers cli/late_run.py.
+"""
 
 import json
 
 import pytest
 
 from deeplab import cli
-from deeplab.cli import to_options
+from deeplab.cli import late_run, to_options
+from deeplab.datasets import segmentation_dataset
+from deeplab.errors import DataError
+from deeplab.evaluation import waiting
 
 TRAIN = ['--train_logdir=log', '--dataset_dir=records', '--depth_multiplier=0.5', '--atrous_rates=6']
 TRAIN += ['--atrous_rates=12', '--decoder_output_stride=4', '--quantize_delay_step=7', '--quantize_per_channel']
@@ -121,3 +127,28 @@ def test_checkpoints_without_a_run_of_their_own_are_as_before(logdir, tmp_path, 
 def test_a_manifest_that_cannot_be_used_is_passed_over(logdir, text):
     (logdir / 'run.json').write_text(text)
     assert parsed('eval', logdir)['depth_multiplier'] == 1.0
+
+
+@pytest.mark.parametrize('program', ['eval', 'vis'])
+def test_a_program_that_is_started_before_the_training_takes_its_flags(program, tmp_path, monkeypatch, caplog):
+    folder = tmp_path / 'log'
+    values = parsed(program, folder, '--output_stride=8', '--timeout_secs=30')
+    words = ['--dataset_dir=records', f'--{program}_logdir=x', f'--checkpoint_dir={folder}', '--output_stride=8']
+    made = cli.find_program(program).to_options(values)
+    assert made.model.depth_multiplier == 1.0
+    with pytest.raises(DataError):  # records that do not exist are no reason to wait
+        late_run.awaited(cli.find_program(program), words, values, made)
+    monkeypatch.setattr(segmentation_dataset, 'get_dataset', lambda *arguments: None)
+
+    def begin(directory, wait):
+        assert (directory, wait.timeout_secs) == (str(folder), 30)
+        folder.mkdir()
+        write_run(folder, TRAIN)
+
+    monkeypatch.setattr(waiting, 'for_first', begin)
+    with caplog.at_level('INFO'):
+        found = late_run.awaited(cli.find_program(program), words, values, made)
+    assert (found.model.depth_multiplier, found.model.output_stride) == (0.5, 8)
+    assert f'{folder}/run.json' in caplog.text and '--depth_multiplier=0.5' in caplog.text
+    monkeypatch.setattr(waiting, 'for_first', None)
+    assert late_run.awaited(cli.find_program(program), words, values, found) is found  # it was there at the start

@@ -88,6 +88,14 @@ def test_a_training_that_starts_late_and_takes_long(world, folder, caplog):
         assert 'as long as it runs' in caplog.text
 
 
+def test_the_first_checkpoint_alone_is_waited_for_as_in_rounds(world, folder):
+    save_at(world, folder, 30)
+    waiting.for_first(folder, WaitOptions(max_rounds=1))
+    assert world.now == 30
+    with pytest.raises(CheckpointError, match='within 60 seconds, and no training runs there'):
+        waiting.for_first(f'{folder}x', WaitOptions(max_rounds=1))
+
+
 def test_a_training_that_ends_without_a_checkpoint(world, folder):
     lock = contextlib.ExitStack()
     lock.enter_context(folder_lock.held(folder, 'train', 'train_logdir'))

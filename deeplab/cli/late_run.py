@@ -1,0 +1,59 @@
+"""Network flags of a training that begins after eval or vis, which wait for its first checkpoint.
+
+Importing this module does not load TensorFlow.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from absl import logging
+
+from deeplab.cli.parse import parse_flags
+from deeplab.cli.program import Program
+from deeplab.cli.values import Values
+from deeplab.options import EvalOptions, VisOptions
+from deeplab.utils import run_manifests
+
+
+def awaited(program: Program, words: Sequence[str], values: Values, program_options: Any) -> Any:
+    """Waits for the first checkpoint where there is no run.json yet, and takes network flags from the one that comes.
+
+    Without it, eval and vis would run the network of the defaults if they were started before the training, and that
+    of the training if they were started after it.
+
+    Args:
+      program: the program.
+      words: its command line.
+      values: of its flags, as they are without that run.json.
+      program_options: its options, as they are without that run.json.
+
+    Returns:
+      The options with those flags.
+
+    Raises:
+      UserError: there are no records, or no checkpoint appears in time.
+    """
+    if not isinstance(program_options, (EvalOptions, VisOptions)):
+        return program_options
+    folder, dataset = program_options.checkpoint_dir, program_options.dataset
+    if os.path.isfile(folder) or os.path.isfile(f'{folder}.index') or run_manifests.beside(folder):
+        return program_options
+    from deeplab.core import checkpoints
+    from deeplab.datasets import segmentation_dataset
+    from deeplab.evaluation import waiting
+    from deeplab.inference import exports
+
+    if checkpoints.newest(checkpoints.as_unpacked(folder)) or exports.is_export(folder):
+        return program_options
+    segmentation_dataset.get_dataset(dataset.name, dataset.split, dataset.directory)  # a mistake is not to wait
+    waiting.for_first(folder, program_options.wait)
+    if run_manifests.beside(folder) is None:
+        return program_options
+    anew = parse_flags(program, words)
+    for note in anew.notes:
+        if note not in values.notes:
+            logging.info('%s', note)
+    return program.to_options(anew)
