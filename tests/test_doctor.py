@@ -183,6 +183,8 @@ def test_colors_whose_meaning_is_not_given(tmp_path):
     assert 'The colors are 0 0 255, 0 255 0, 128 64 0, 0 0 0.' in result.report
     assert '--colors=colors.txt' in result.suggestion.lines[0] and '--num_classes' not in result.suggestion.lines[0]
     assert 'doctor' in result.report and f'--fix={tmp_path.name}_repaired --colors=colors.txt' in result.report
+    (tmp_path / 'labelmap.txt').write_text('# label:color_rgb:parts:actions\n')  # that of CVAT
+    assert f'--colors={tmp_path}/labelmap.txt' in _examine(tmp_path, num_classes=None).suggestion.lines[0]
     (tmp_path / 'colors.txt').write_text('128 64 0 a\n0 255 0 b\n0 0 255 c\n0 0 0 ignore\n')
     copy = tmp_path / 'copy'
     result = _examine(tmp_path, num_classes=None, fix=str(copy), colors=str(tmp_path / 'colors.txt'))

@@ -146,7 +146,9 @@ def _found(options: DoctorOptions) -> Source:
     raise DataError(
         f"'{options.data}' holds neither shards (SPLIT-00000-of-00004.tfrecord) nor a folder of images with one of "
         f'masks (images and masks, JPEGImages and SegmentationClass). {folders.summary(folder)} Set '
-        f'{option("DoctorOptions.image_folder")} and {option("DoctorOptions.mask_folder")} if they have other names.'
+        f'{option("DoctorOptions.image_folder")} and {option("DoctorOptions.mask_folder")} if they have other names. '
+        'If it has annotations of a labeling tool, build records with deeplab build_folder_data '
+        f'{option("BuildFolderOptions.annotations", options.data)}, and check those.'
     )
 
 

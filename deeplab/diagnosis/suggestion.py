@@ -31,7 +31,8 @@ _FEWEST_FOR_STATISTICS = 12  # images in a batch whose statistics batch norm can
 _INITIAL = 'mobilenetv2_coco_voc_trainaug'
 _CHECKPOINTS = 'checkpoints'
 _RECORDS = 'records'
-_COLORS = 'colors.txt'  # the table of colors that the user has to write
+# Tables of colors that tools write beside masks; without one, the user has to write the last.
+_COLORS = ('labelmap.txt', 'label_colors.txt', 'colors.txt')
 # Options of the doctor that do not matter to a repaired copy, and the one that is named without a flag.
 _NOT_REPEATED = ('data', 'output', 'html', 'fix')
 
@@ -151,7 +152,7 @@ def _building(data: Data, options: DoctorOptions, dataset: str | None) -> _Build
     if dataset:
         given['dataset'] = dataset
     elif lacks_colors(data, options):
-        given['colors'] = _COLORS
+        given['colors'] = _color_table(options)
     else:
         given['num_classes'] = str(data.descriptor.num_classes)
         if data.descriptor.ignore_label != BuilderOptions.ignore_label:
@@ -182,6 +183,13 @@ def lacks_colors(data: Data, options: DoctorOptions) -> bool:
     return options.colors is None and options.dataset is None and bool(data.mask_colors())
 
 
+def _color_table(options: DoctorOptions) -> str:
+    """Returns the path of the table of colors in the folder of the data set, or of one that the user has to write."""
+    folder = description_file.folder_of(options.data)
+    paths = [os.path.normpath(os.path.join(folder, name)) for name in _COLORS]
+    return next(filter(os.path.isfile, paths), _COLORS[-1])
+
+
 def repair_line(options: DoctorOptions, data: Data) -> str:
     """Returns the command that writes a repaired copy of the data set, into the current folder."""
     flags = {
@@ -189,7 +197,7 @@ def repair_line(options: DoctorOptions, data: Data) -> str:
         for field in dataclasses.fields(options)
         if field.name not in _NOT_REPEATED and (value := getattr(options, field.name)) != field.default
     }
-    colors = {'colors': _COLORS} if lacks_colors(data, options) else {}
+    colors = {'colors': _color_table(options)} if lacks_colors(data, options) else {}
     return _line(f'doctor {shlex.quote(options.data)}', {**flags, 'fix': _copy(options), **colors})
 
 

@@ -26,7 +26,7 @@ from deeplab.datasets.annotations import (
 from deeplab.datasets.annotations.reading import Document, Format
 from deeplab.datasets.annotations.shapes import AnnotationSet
 from deeplab.errors import DataError
-from deeplab.utils.names import shown
+from deeplab.utils.names import agreeing, counted, shown
 from deeplab.wording import option
 
 # The first that recognizes a file is taken. A new format needs its module, and a line here.
@@ -79,7 +79,9 @@ def read(path: str) -> AnnotationSet:
     if not found:
         raise DataError(_nothing_known(path, unknown))
     if unknown:
-        logging.info("%d files are of no known format and are left out, such as '%s'.", len(unknown), shown(unknown[0]))
+        number = len(unknown)
+        said = f'{counted(number, "file")} {agreeing(number, "are")} of no known format and left out'
+        logging.info("%s, such as '%s'.", said, shown(unknown[0]))
     if len(found) > 1:
         parts = ', '.join(f'{name} ({len(annotations.images)} images)' for name, annotations in found.items())
         raise DataError(

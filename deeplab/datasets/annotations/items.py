@@ -17,7 +17,7 @@ from deeplab.datasets.annotations.masks import AnnotationMask
 from deeplab.datasets.annotations.shapes import AnnotatedImage, AnnotationSet
 from deeplab.errors import DataError
 from deeplab.options import BuildFolderOptions
-from deeplab.utils.names import shown
+from deeplab.utils.names import counted, shown
 from deeplab.wording import option
 
 _SHOWN = 3  # number of texts with paths that a message lists
@@ -52,7 +52,7 @@ def find(options: BuildFolderOptions, names: Sequence[str] | None, ignore_label:
     """
     path = options.annotations or ''
     annotations = formats.read(path)
-    logging.info("'%s' contains %s of %d images.", path, annotations.format, len(annotations.images))
+    logging.info("'%s' contains %s of %s.", path, annotations.format, counted(len(annotations.images), 'image'))
     classes = label_classes.of(annotations, options, names, ignore_label)
     if options.image_folder != BuildFolderOptions.image_folder:
         build_data.require_folder(options.image_folder, 'BuildFolderOptions.image_folder')

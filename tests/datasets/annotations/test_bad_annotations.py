@@ -177,7 +177,7 @@ def test_unknown_formats(tmp_path, caplog):
     caplog.set_level('INFO')
     labelme(tmp_path, 'a')
     find(tmp_path)
-    assert '1 files are of no known format' in caplog.text and 'x.json' in caplog.text
+    assert '1 file is of no known format' in caplog.text and 'x.json' in caplog.text
     (tmp_path / 'a.json').unlink()
     message = failure(tmp_path)
     assert 'x.json' in message
