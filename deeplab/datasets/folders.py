@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Iterable, Iterator
 
 from deeplab.errors import DataError
+from deeplab.utils.names import counted
 
 _SHOWN = 3  # number of names that a message lists
 _KINDS_SHOWN = 5
@@ -101,7 +102,7 @@ def summary(folder: str | pathlib.Path) -> str:
     parts = [f'{count} {kind}' for kind, count in kinds.most_common(_KINDS_SHOWN)]
     if rest := sum(kinds.values()) - sum(count for _, count in kinds.most_common(_KINDS_SHOWN)):
         parts.append(f'{rest} others')
-    text = f'{", ".join(parts)} ({sum(kinds.values())} files)' if kinds else 'no files'
+    text = f'{", ".join(parts)} ({counted(sum(kinds.values()), "file")})' if kinds else 'no files'
     if names := [entry.name for entry in entries if entry.is_dir()]:
         more = f' and {len(names) - _SHOWN} more' if len(names) > _SHOWN else ''
         text += f', and the folders {", ".join(names[:_SHOWN])}{more}'

@@ -175,7 +175,7 @@ def _no_shard_message(dataset: descriptor_lib.DatasetDescriptor, split: str, dir
         message += f'Splits with shards there: {", ".join(there)}.'
     else:
         message += 'It holds no shards.' if storage.is_remote(directory) else _what_is_there(pathlib.Path(directory))
-    if dataset.splits:
+    if dataset.splits and (there or not split):
         message += f" Splits of '{dataset.name}': {', '.join(dataset.splits)}."
     return message
 
@@ -197,8 +197,8 @@ def _what_is_there(folder: pathlib.Path) -> str:
     if left := [path.name for path in entries if path.name.endswith(_UNFINISHED) and path.is_file()]:
         content += f' Unfinished files such as {left[0]} are ignored: their build is still running or was interrupted.'
     return (
-        f'{content} No file is a shard (SPLIT-00000-of-00004.tfrecord). Build the records first, or set '
-        f'{option("DatasetOptions.directory")}.'
+        f'{content} No file is a shard (SPLIT-00000-of-00004.tfrecord). Build the records first (those of images and '
+        f'masks with deeplab build_folder_data), or set {option("DatasetOptions.directory")}.'
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import os
 import pickle
 import signal
@@ -100,6 +101,7 @@ def _do(work: Callable[[], Any], pipe: int, parent: int) -> None:
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         die_with(parent)
+        logging.disable()  # the parent opens the same files, and logs what there is to say
         content = pickle.dumps(work())
         with os.fdopen(pipe, 'wb') as stream:
             stream.write(content)

@@ -7,6 +7,7 @@ import sys
 from deeplab.utils import child_process
 
 CODE = """
+import logging
 import os
 from deeplab.utils import child_process
 os.sched_getaffinity = lambda process: {0, 1}
@@ -14,6 +15,7 @@ parent = os.getpid()
 begun = [
     child_process.begin('large', lambda: (os.getpid() != parent, b'x' * 200_000)),
     child_process.begin('raises', lambda: 1 / 0),
+    child_process.begin('logs', lambda: logging.warning('twice')),
     child_process.begin('killed', lambda: os.abort()),
     child_process.begin('not needed', lambda: b'x' * 200_000),
     child_process.begin('large', lambda: None),
@@ -25,7 +27,7 @@ print(begun, is_other, len(content), [child_process.result(name) for name in ('l
 
 def test_results_are_given_once_and_failures_give_none():
     done = subprocess.run([sys.executable, '-c', CODE], capture_output=True, text=True, timeout=30, check=True)
-    assert done.stdout == '[True, True, True, True, False] True 200000 [None, None, None, None]\n'
+    assert done.stdout == '[True, True, True, True, True, False] True 200000 [None, None, None, None]\n'
     assert done.stderr == ''  # the parent does the work itself, and reports what is wrong
 
 
