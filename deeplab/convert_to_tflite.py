@@ -114,8 +114,9 @@ def _source(options: ConvertOptions) -> Source:
         with open(path, 'rb') as file:
             graph_def = tf.compat.v1.GraphDef.FromString(file.read())
     except (OSError, message.DecodeError) as error:
+        reason = getattr(error, 'strerror', None) or error
         raise CheckpointError(
-            f"The frozen graph '{path}' cannot be read ({error}). Give what export_model writes"
+            f"The frozen graph '{path}' cannot be read ({reason}). Give what export_model writes"
         ) from None
     image = _input_of(graph_def, options)
     with tf.Graph().as_default() as own:
@@ -227,7 +228,8 @@ def _read(path: str, channels: int) -> Image.Image:
         with Image.open(path) as image:
             return image.convert(_MODES[channels])
     except (OSError, ValueError, Image.DecompressionBombError) as error:
-        raise DataError(f'{option("ConvertOptions.test_image_path", path)} cannot be read ({error})') from None
+        reason = getattr(error, 'strerror', None) or error
+        raise DataError(f'{option("ConvertOptions.test_image_path", path)} cannot be read ({reason})') from None
 
 
 def _agreement(source: Source, path: str, image: Image.Image) -> float:

@@ -108,6 +108,7 @@ def test_what_is_refused(tmp_path):
         ({'input_tensor_name': 'ImageTensor:0'}, CheckpointError, ('ImageTensor:0', 'shape')),
         ({'output_tensor_name': 'Nothing'}, CheckpointError, ('Nothing',)),
         ({'quantized_graph_def_path': __file__}, CheckpointError, ('cannot be read',)),
+        ({'quantized_graph_def_path': 'gone.pb'}, CheckpointError, ("'gone.pb' cannot be read (No such file",)),
     ):
         options = ConvertOptions(**{'quantized_graph_def_path': path, 'output_tflite_path': str(target)} | changes)
         with pytest.raises(kind) as caught:

@@ -47,6 +47,7 @@ STEPS = 'TrainOptions.number_of_steps'
 _SPLIT = 'DatasetOptions.split'
 # What the order of the samples follows from, besides the records.
 ORDER = frozenset({'TrainOptions.batch_size', 'TrainOptions.seed', 'CloneOptions.num_replicas', _SPLIT})
+_NAMES = {'ModelOptions.outputs_to_num_classes': 'number of classes'}  # which train has no flag for
 _LONGEST_VALUE = 80
 
 
@@ -116,7 +117,7 @@ def _changed(options: Any, old: Any, new: Mapping[str, Any]) -> Iterator[Change]
         if dataclasses.is_dataclass(inner):
             yield from _changed(inner, before, value)
         elif _differ(field, before, value) and (field != STEPS or _depends_on_length(options, before)):
-            yield Change(field, option(field), shown(before), shown(value))
+            yield Change(field, _NAMES.get(field) or option(field), shown(before), shown(value))
 
 
 def _differ(field: str, old: Any, new: Any) -> bool:
@@ -164,5 +165,7 @@ def shown(value: Any) -> str:
         return 'not set'
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, dict) and len(value) == 1:  # the number of classes of the only output
+        (value,) = value.values()
     text = ','.join(map(str, value)) if isinstance(value, list) else str(value)
     return names.shown(text, _LONGEST_VALUE)

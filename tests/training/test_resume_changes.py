@@ -50,7 +50,7 @@ def test_all_changes_are_in_one_warning(plain):
         batch_size=4,
         seed=5,
         clones=CloneOptions(num_replicas=2, num_ps_tasks=1, master='grpc://here:1'),
-        model=dataclasses.replace(plain.model, crop_size=(33, 33)),
+        model=dataclasses.replace(plain.model, crop_size=(33, 33), outputs_to_num_classes={'semantic': 5}),
         loss=options.LossOptions(formula='softmax+dice', label_weights=tuple(WEIGHTS)),
         optimizer=OptimizerOptions(momentum=0.5, learning_rate=LearningRateOptions('cosine', 0.05)),
     )
@@ -61,6 +61,7 @@ def test_all_changes_are_in_one_warning(plain):
         '--seed: 3 -> 5.',
         '--num_replicas: 1 -> 2;',
         '--train_crop_size: 17,33 -> 33,33;',
+        f'number of classes: {plain.model.num_classes} -> 5;',
         '--label_weights: not set -> 0.5,0.5,',
         '--loss: softmax -> softmax+dice;',
         '--learning_policy: poly -> cosine;',
