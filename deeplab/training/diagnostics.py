@@ -18,6 +18,7 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_check import CheckResult
 from deeplab.options import AugmentOptions, LearningRateOptions, TrainOptions
 from deeplab.registry import AUGMENTATIONS, BACKBONES, HEADS, LEARNING_POLICIES, OPTIMIZERS, Registry
+from deeplab.utils import checkpoint_network
 from deeplab.wording import option
 
 # With fewer images in a clone's batch, batch statistics are worse than a checkpoint's own.
@@ -33,12 +34,12 @@ def warn(options: TrainOptions, descriptor: DatasetDescriptor, check_result: Che
         logging.warning('%s', line)
 
 
-def warn_of_restore(options: TrainOptions, variables: Iterable[str]) -> None:
-    """Logs the findings of `backbone` and `last_layers` about the initial checkpoint.
+def warn_of_restore(options: TrainOptions, variables: Mapping[str, Sequence[int]]) -> None:
+    """Logs the findings of `backbone`, `backbone_shapes` and `last_layers` about the initial checkpoint.
 
     Args:
       options: of the training.
-      variables: names of the network's variables.
+      variables: shapes of the network's variables, by name.
 
     Raises:
       CheckpointError: the checkpoint does not exist or cannot be read.
@@ -47,7 +48,7 @@ def warn_of_restore(options: TrainOptions, variables: Iterable[str]) -> None:
         return
     held = checkpoints.entries(options.initial_checkpoint)
     names = quantization.without_ranges_to_measure(variables, held)
-    found = backbone(options, names, held)
+    found = backbone(options, names, held) or backbone_shapes(options, variables, held)
     if options.initialize_last_layer and not options.restore.exclude_scopes:  # else the exclusion is deliberate
         found += last_layers(options, names, held)
     for line in found:
@@ -188,6 +189,33 @@ def backbone(options: TrainOptions, variables: Sequence[str], held: Collection[s
     return [
         f'The initial checkpoint has no variables of the backbone {variant}, so the whole backbone is trained from '
         f'random values. {fix}. If this is intended, add {scope} to {option("RestoreOptions.exclude_scopes")}.'
+    ]
+
+
+def backbone_shapes(
+    options: TrainOptions, variables: Mapping[str, Sequence[int]], held: Mapping[str, checkpoints.Entry]
+) -> list[str]:
+    """Returns findings on an initial checkpoint whose backbone has other widths than the network's.
+
+    Args:
+      options: of the training.
+      variables: shapes of the network's variables, by name.
+      held: the checkpoint's variables.
+    """
+    scope = BACKBONES.get(options.model.model_variant).scope
+    excluded = options.restore.exclude_scopes
+    ours = [name for name in variables if name.startswith(f'{scope}/') and not name.startswith(excluded)]
+    different = [name for name in ours if name in held and held[name].shape != tuple(variables[name])]
+    if 2 * len(different) <= len(ours):
+        return []
+    found = checkpoint_network.find_backbone({name: entry.shape for name, entry in held.items()})
+    fix = f'Set the options of the checkpoint (`deeplab checkpoint {options.initial_checkpoint}` shows them)'
+    if found is not None:
+        fix = f'The backbone of the checkpoint is that of {" ".join(checkpoint_network.settings_of(found.options))}'
+    return [
+        f'{len(different)} of {len(ours)} variables of the backbone have other shapes in the initial checkpoint, and '
+        f'are trained from random values. {fix}. If this is intended, add {scope} to '
+        f'{option("RestoreOptions.exclude_scopes")}.'
     ]
 
 

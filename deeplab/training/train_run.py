@@ -408,7 +408,8 @@ def _init_fn(options: TrainOptions) -> Callable[[tf.compat.v1.Session], None] | 
         options.model.input_channels,
     )
     if init_fn is not None:
-        diagnostics.warn_of_restore(options, [variable.op.name for variable in slim.get_model_variables()])
+        shapes = {variable.op.name: tuple(variable.shape.as_list()) for variable in slim.get_model_variables()}
+        diagnostics.warn_of_restore(options, shapes)
     return init_fn
 
 

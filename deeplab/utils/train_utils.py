@@ -32,6 +32,8 @@ from deeplab.utils import checkpoint_network, crop_sizes
 from deeplab.utils.names import agreeing, counted
 from deeplab.wording import option
 
+_MOST_LINES = 20  # of the log about variables whose shapes differ; a network of another width has hundreds
+
 
 def crop_advice(crop_size: Sequence[int], output_stride: int, field: str = 'ModelOptions.crop_size') -> str | None:
     """Returns a warning about a crop whose sides are not `output_stride * k + 1`; None if they are.
@@ -354,8 +356,15 @@ def _report_restore(path: str, report: checkpoints.RestoreReport, slots: set[str
             name,
             input_channels,
         )
-    for line in mismatched:
-        logging.warning('Not restored because shapes differ: %s. It keeps its initial value.', line)
+    if len(mismatched) > _MOST_LINES:
+        logging.warning(
+            'Not restored because shapes differ: %d variables (%s). They keep their initial values.',
+            len(mismatched),
+            checkpoints.shortened(mismatched, 3),
+        )
+    else:
+        for line in mismatched:
+            logging.warning('Not restored because shapes differ: %s. It keeps its initial value.', line)
     if missing:
         logging.warning(
             'Variables that are not in the checkpoint keep their initial values: %d (%s).',

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import types
 
 import numpy as np
 import pytest
@@ -9,8 +10,16 @@ import pytest
 from deeplab import cli, train, wording
 from deeplab.core import checkpoints
 from deeplab.errors import DataError
-from deeplab.options import CloneOptions, LearningRateOptions, LossOptions, OptimizerOptions, RestoreOptions
+from deeplab.options import (
+    CloneOptions,
+    LearningRateOptions,
+    LossOptions,
+    ModelOptions,
+    OptimizerOptions,
+    RestoreOptions,
+)
 from deeplab.training import diagnostics, train_loop, train_run
+from deeplab.utils import checkpoint_network
 from tests import checkpoint_files, training_setup
 from tests.datasets import files
 
@@ -100,12 +109,32 @@ class TestBackbone:
         assert self.found(plain, 'aspp0/weights', exclude_scopes=('logits', 'resnet')) == []
         assert self.found(plain, 'MobilenetV2/Conv/weights') == []  # nothing in common is an error
 
+    def test_a_forgotten_width(self, plain, monkeypatch):
+        narrow = ModelOptions({'semantic': 2}, model_variant='mobilenet_v2', depth_multiplier=0.5)
+        deduced = types.SimpleNamespace(options=narrow)
+        monkeypatch.setattr(checkpoint_network, 'find_backbone', lambda shapes: deduced)
+        model = dataclasses.replace(plain.model, model_variant='mobilenet_v2')
+        chosen = dataclasses.replace(plain, model=model, initial_checkpoint='a/model.ckpt')
+        ours = {f'MobilenetV2/Conv_{i}/weights': (1, 1, 8, 8) for i in range(4)} | {'aspp0/weights': (1, 1, 8, 8)}
+        held = {name: checkpoints.Entry((1, 1, 4, 4), None) for name in ours}
+        (line,) = diagnostics.backbone_shapes(chosen, ours, held)
+        assert line.startswith('4 of 4 variables of the backbone have other shapes in the initial checkpoint')
+        assert "is that of model_variant='mobilenet_v2' depth_multiplier=0.5. If" in line
+        assert 'add MobilenetV2 to exclude_scopes' in line
+        monkeypatch.setattr(checkpoint_network, 'find_backbone', lambda shapes: None)
+        (line,) = diagnostics.backbone_shapes(chosen, ours, held)
+        assert '`deeplab checkpoint a/model.ckpt`' in line
+        first_only = held | {name: checkpoints.Entry((1, 1, 8, 8), None) for name in list(held)[1:]}
+        assert diagnostics.backbone_shapes(chosen, ours, first_only) == []
+        excluded = dataclasses.replace(chosen, restore=RestoreOptions(exclude_scopes=('MobilenetV2',)))
+        assert diagnostics.backbone_shapes(excluded, ours, held) == []
+
     @pytest.mark.parametrize('initialize_last_layer', [False, True])
     def test_it_is_said_of_a_checkpoint(self, plain, tiny_network, tmp_path, caplog, initialize_last_layer):
         path = checkpoint_files.write(tmp_path / 'a' / 'model.ckpt', {'MobilenetV2/w': [1.0], 'tiny': [1.0]})
         diagnostics.warn_of_restore(
             dataclasses.replace(plain, initial_checkpoint=path, initialize_last_layer=initialize_last_layer),
-            ['tiny/conv1/weights', 'tiny'],
+            {'tiny/conv1/weights': (3,), 'tiny': (1,)},
         )
         assert 'no variables of the backbone tiny' in caplog.text
 
@@ -128,7 +157,8 @@ class TestLastLayers:
     def test_ranges_that_8_bit_training_measures_are_not_missed(self, plain, tiny_network, tmp_path, caplog):
         path = checkpoint_files.write(tmp_path / 'model.ckpt', {name: [1.0, 2.0, 3.0] for name in self.OURS})
         ranges = [f'{name}_quant/min' for name in self.OURS]
-        diagnostics.warn_of_restore(dataclasses.replace(plain, initial_checkpoint=path), [*self.OURS, *ranges])
+        shapes = dict.fromkeys([*self.OURS, *ranges], (3,))
+        diagnostics.warn_of_restore(dataclasses.replace(plain, initial_checkpoint=path), shapes)
         assert not caplog.text
 
     def test_other_classes_and_another_head(self, plain):

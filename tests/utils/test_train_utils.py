@@ -123,6 +123,13 @@ class TestInitialRestore:
         assert 'Not restored because shapes differ: logits/weights: [4] here, [21] in the checkpoint.' in caplog.text
         assert 'not in the checkpoint keep their initial values: 1 (decoder/weights).' in caplog.text
 
+    def test_many_other_shapes_are_one_line(self, tmp_path, caplog, monkeypatch):
+        monkeypatch.setattr(train_utils, '_MOST_LINES', 1)
+        path = save_network(tmp_path, **{'logits/weights': [21], 'logits/biases': [21]})
+        restored_by(train_utils.get_model_init_fn(str(tmp_path / 'log'), path, True, SCOPES))
+        (line,) = (each for each in caplog.messages if each.startswith('Not restored'))
+        assert line.startswith('Not restored because shapes differ: 2 variables (logits/')
+
     def test_missing_variables_can_be_refused(self, tmp_path):
         path = save_network(tmp_path, **{'decoder/weights': None})
         init_fn = train_utils.get_model_init_fn(str(tmp_path / 'log'), path, True, SCOPES, ignore_missing_vars=False)
