@@ -14,10 +14,14 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import json
+import re
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 _UNSET: Any = object()
+# What a shell splits or replaces in a text without quotes; wildcards stay as they are where no file has such a name.
+_MEANT_BY_SHELLS = re.compile(r'[\s\'"`$&;|<>()\\!]')
 
 # Flags by 'Class.field' while a program of the command line runs; None in Python. It is not a context variable, because
 # the threads of the program need it, too.
@@ -100,6 +104,5 @@ def _as_typed(value: Any) -> str:
         return ''
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, (tuple, list)):
-        return ','.join(str(part) for part in value)
-    return str(value)
+    text = ','.join(str(part) for part in value) if isinstance(value, (tuple, list)) else str(value)
+    return shlex.quote(text) if _MEANT_BY_SHELLS.search(text) else text

@@ -28,6 +28,8 @@ def test_a_flag_on_a_command_line_a_field_in_python():
         assert wording.option('TrainOptions.xla', False) == '--xla=false'
         assert wording.option('ModelOptions.crop_size', None) == '--train_crop_size='
         assert wording.option('ModelOptions.multi_grid', (1, 2)) == 'multi_grid=(1, 2)'
+        assert wording.option('TrainOptions.xla', 'my photos/a+0.5*b') == "--xla='my photos/a+0.5*b'"  # for a shell
+        assert wording.option('TrainOptions.xla', 'a+0.5*b') == '--xla=a+0.5*b'
     assert wording.option('ModelOptions.crop_size', (5, 7)) == 'crop_size=(5, 7)'
     assert wording.option('ModelOptions.crop_size') == 'crop_size'
 

@@ -121,9 +121,13 @@ def _by_ratio(stems: Sequence[str], options: BuildFolderOptions) -> dict[str, li
         return {'train': list(stems)}
     groups = _groups(stems, options.group_pattern)
     if len(groups) < 2:
-        what = 'image' if options.group_pattern is None else 'group of images'
+        what, fix = 'image', 'Set'
+        if options.group_pattern is not None:
+            what = 'group of images'
+            smaller = option('BuildFolderOptions.group_pattern', '^(.*)[0-9]{3}$')
+            fix = f'Make smaller groups, such as parts of 1000 frames of a video with {smaller}, or set'
         raise DataError(
-            f'There is one {what} only, which cannot be both in train and in val. Set '
+            f'There is one {what} only, which cannot be both in train and in val. {fix} '
             f'{option("BuildFolderOptions.val_fraction", 0)} for no split val.'
         )
     order = sorted(groups, key=lambda group: hashlib.sha256(f'{options.seed}:{group}'.encode()).digest())
