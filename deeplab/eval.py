@@ -23,6 +23,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from deeplab.core import moving_average
 from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import CheckpointError, OptionError, OutputError
@@ -92,7 +93,11 @@ def _run(options: EvalOptions) -> Result:
     if not is_export and (options.further_checkpoint_dirs or options.all_checkpoints):
         return _of_several(options, task)
     found = [options.checkpoint_dir] if is_export else waiting.rounds(options.checkpoint_dir, options.wait)
-    rounds = [_evaluate(checkpoint, options, task) for checkpoint in found]
+    rounds: list[evaluation_rounds.Round] = []
+    for checkpoint in found:
+        if not (rounds or is_export or options.use_moving_average):
+            moving_average.warn_if_unused(checkpoint, 'EvalOptions.use_moving_average')
+        rounds.append(_evaluate(checkpoint, options, task))
     return Result(tuple(rounds), report(rounds[-1], split.descriptor) if rounds else '')
 
 

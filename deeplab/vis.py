@@ -26,7 +26,7 @@ import numpy as np
 from absl import logging
 
 from deeplab import common
-from deeplab.core import checkpoints
+from deeplab.core import checkpoints, moving_average
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
 from deeplab.evaluation import engine_run, runner, submission, waiting
@@ -147,6 +147,8 @@ def _run(options: VisOptions) -> Result:
     extras: list[Extra] = []
     found = [options.checkpoint_dir] if is_export else waiting.rounds(options.checkpoint_dir, options.wait)
     for checkpoint in found:
+        if not (rounds or is_export or options.use_moving_average):
+            moving_average.warn_if_unused(checkpoint, 'VisOptions.use_moving_average')
         written = written_files.WrittenFiles(options.vis_logdir, 'vis')
         extras = _extras(options, split, pictures_dir, colormap)
         pictures = Pictures(pictures_dir, raw_dir, colormap, split.descriptor, options.resize, written, extras)

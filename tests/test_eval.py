@@ -236,11 +236,14 @@ def test_a_class_that_occurs_nowhere_is_null_and_has_no_summary(options):
     assert set(tags.values()) == {None}
 
 
-def test_moving_averages_take_the_place_of_the_weights(options):
+def test_moving_averages_take_the_place_of_the_weights(options, caplog):
     values = {'weight': np.zeros(1, np.float32), 'weight/ExponentialMovingAverage': np.ones(1, np.float32)}
     checkpoint_files.write(pathlib.Path(options.checkpoint_dir) / 'model.ckpt-3', values)
     assert eval_program.run(options).rounds[0].metrics.miou < 0.5
+    assert caplog.text.count('Set use_moving_average=True to use them') == 1
+    caplog.clear()
     assert eval_program.run(changed(options, use_moving_average=True)).rounds[0].metrics.miou == 1.0
+    assert 'use_moving_average' not in caplog.text
 
 
 def test_no_moving_averages_to_take(options):

@@ -48,11 +48,14 @@ def expected_ids(number):
     return setup.image(number)[..., 0] // 10
 
 
-def test_moving_averages_take_the_place_of_the_weights(options):
+def test_moving_averages_take_the_place_of_the_weights(options, caplog):
     values = {'weight': np.zeros(1, np.float32), 'weight/ExponentialMovingAverage': np.ones(1, np.float32)}
     checkpoint_files.write(pathlib.Path(options.checkpoint_dir) / 'model.ckpt-3', values)
     result = vis_program.run(dataclasses.replace(options, use_moving_average=True))
     np.testing.assert_array_equal(read(result.raw_dir, 'image_0.png'), EVAL_IDS[expected_ids(0)])
+    assert 'use_moving_average' not in caplog.text
+    vis_program.run(options)
+    assert 'Set use_moving_average=True to use them' in caplog.text
 
 
 def test_files_names_sizes_and_colors(options):

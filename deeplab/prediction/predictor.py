@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from deeplab.core import moving_average
 from deeplab.datasets.class_names import Classes, classes_of
 from deeplab.errors import DataError, OptionError
 from deeplab.export import metadata
@@ -150,6 +151,8 @@ class Predictor:
         """As `from_checkpoint`, with options objects; `known` is the network of a preset."""
         known = known or model_source.of_run(path)
         found = model_source.find(path, changes, options.dataset, known)
+        if not options.use_moving_average:
+            moving_average.warn_if_unused(found.checkpoint, 'PredictorOptions.use_moving_average')
         resize = options.resize or (known.resize if known is not None else None)
         runner = CheckpointRunner(
             dataclasses.replace(found.options, crop_size=options.crop_size),
