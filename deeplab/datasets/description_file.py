@@ -20,6 +20,8 @@ from deeplab.utils import documents, files, storage
 FILE_NAME = 'dataset.yaml'
 _FILE_NAMES = (FILE_NAME, 'dataset.yml', 'dataset.json')
 _REQUIRED = 'num_classes'
+# Keys that other files of the name dataset.json or dataset.yaml do not have; without the first, it is named as missing.
+_SIGNS = ({_REQUIRED}, {'class_names'}, {'images', 'masks'})
 _REMARK = '# The records in this folder. Programs read this file if --dataset is not given.\n'
 
 
@@ -40,7 +42,7 @@ class SplitFacts(NamedTuple):
 def beside(directory: str) -> str | None:
     """Returns the path of the description in a folder of records or images; None if there is none.
 
-    A file of that name that is not a description, because it has no `num_classes`, does not count.
+    A file of that name that is not a description, because it has none of its keys, does not count.
 
     Args:
       directory: the folder, which need not exist; or the path of a description itself.
@@ -55,7 +57,7 @@ def beside(directory: str) -> str | None:
             if _may_be_description(path):
                 return path
             continue
-        if isinstance(content, Mapping) and _REQUIRED in content:
+        if isinstance(content, Mapping) and any(keys <= content.keys() for keys in _SIGNS):
             return path
     return None
 

@@ -13,12 +13,13 @@ import numpy as np
 from deeplab.datasets import palettes
 from deeplab.errors import OptionError
 from deeplab.registry.datasets import DATASETS, Dataset
-from deeplab.utils import documents, user_modules
+from deeplab.utils import documents, storage, user_modules
 
 FILE_SUFFIXES = ('.json', '.yaml', '.yml')
 PATH_SUFFIXES = (*FILE_SUFFIXES, user_modules.SUFFIX)  # of names that are paths
 IMAGE_BITS = (8, 16)
 MOST_CHANNELS = 1000
+_USUAL_STEM = 'dataset'  # of the names of descriptions that lie beside the data
 _OF_RECORDS = ('summary', 'parameters', 'source')  # fields that files cannot set, or that follow the others there
 # Further keys of files, for a data set that is read from images and masks (`folder_source`).
 FOLDER_KEYS = (
@@ -226,9 +227,12 @@ def _from_file(path: str) -> DatasetDescriptor:
         if key not in (*fields, *FOLDER_KEYS):
             raise OptionError(f"{path}: unknown key '{key}'. Allowed: {', '.join((*fields, *FOLDER_KEYS))}.")
     if 'num_classes' not in content:
-        raise OptionError(f"{path}: the key 'num_classes' is missing.")
-    stem = os.path.splitext(os.path.basename(path))[0]
-    values = {'name': stem, **{key: value for key, value in content.items() if key in fields}}
+        given = content.get('class_names')
+        number = (
+            f' class_names has {len(given)} names: add num_classes: {len(given)}.' if isinstance(given, list) else ''
+        )
+        raise OptionError(f"{path}: the key 'num_classes' is missing.{number}")
+    values = {'name': _default_name(path), **{key: value for key, value in content.items() if key in fields}}
     if not isinstance(values['name'], str):
         raise OptionError(f"{path}: 'name' is {values['name']!r}, but must be a string.")
     if _is_list(values.get('splits')):  # names alone
@@ -244,6 +248,12 @@ def _from_file(path: str) -> DatasetDescriptor:
         return DatasetDescriptor(**values)
     except OptionError as error:
         raise OptionError(f'{path}: {error}') from None
+
+
+def _default_name(path: str) -> str:
+    """Returns the name of the file of a description, or that of its folder if the file has the usual name."""
+    stem = os.path.splitext(os.path.basename(path))[0]
+    return (os.path.basename(os.path.dirname(storage.absolute(path))) or stem) if stem == _USUAL_STEM else stem
 
 
 def _palette_of(name: str, path: str) -> np.ndarray:

@@ -159,6 +159,8 @@ def _from_description(named: folder_source.FolderSource, options: DoctorOptions)
     try:
         found = folder_source.items(named, descriptor_lib.load(named.description), remarks.append)
     except DataError:
+        if not all(map(os.path.isdir, (given.image_folder, given.mask_folder))):
+            raise
         lists = options.list_folder or given.list_folder or None
         root = description_file.folder_of(options.data)
         options = dataclasses.replace(options, data=root, list_folder=lists, mask_suffix=given.mask_suffix)

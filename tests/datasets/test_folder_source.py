@@ -132,6 +132,17 @@ def test_masks_are_checked_again_if_the_table_of_their_colors_changes(tmp_path):
     assert 'records again' not in str(caught.value)  # there are none
 
 
+def test_a_description_without_a_name_and_without_a_number_of_classes(tmp_path):
+    path = write(tmp_path / 'rooms')
+    assert folder_source.descriptor_lib.load(path).name == 'rooms'
+    write(tmp_path / 'other')
+    named = {'class_names': ['a', 'b', 'c'], 'images': 'pictures', 'masks': 'gt'}
+    (tmp_path / 'other/dataset.json').write_text(json.dumps(named))
+    path = description_file.beside(str(tmp_path / 'other'))
+    with pytest.raises(OptionError, match="'num_classes' is missing. class_names has 3 names: add num_classes: 3"):
+        folder_source.descriptor_lib.load(path)
+
+
 def test_a_text_that_is_no_list_is_logged_once_in_a_process(tmp_path, caplog):
     path = write(tmp_path / 'data', val_fraction=None, lists='lists')
     (tmp_path / 'data/lists').mkdir()
