@@ -381,6 +381,22 @@ def test_records_and_network_of_the_run_are_taken(tmp_path):
     assert evaluation.use_moving_average and evaluation.resize.min_value == 100
 
 
+def test_the_crop_of_the_validations_is_taken(tmp_path):
+    def crops(*words):
+        return [run.evaluation.model.crop_size for run in cli.options_of('report', words).runs]
+
+    paths = []
+    for name, size in (('one', [33, 65]), ('two', [33, 65]), ('three', None)):
+        (tmp_path / name / 'records').mkdir(parents=True)
+        paths.append(write_manifest(tmp_path / name, validation={'split': 'test', 'crop_size': size}))
+    assert crops(paths[0]) == [(33, 65)]
+    assert crops(*paths[:2]) == [(33, 65)] * 2
+    assert crops(*paths) == [None] * 3  # runs are compared at the same size
+    assert crops(paths[0], '--eval_crop_size=65,65') == [(65, 65)]
+    for words in (['--eval_split=train'], ['--min_resize_value=9', '--max_resize_value=9'], ['--window=33,33']):
+        assert crops(paths[0], *words) == [None]
+
+
 def test_the_command_line_takes_precedence_over_the_run(tmp_path):
     path = write_manifest(tmp_path)
     words = [path, '--dataset_dir=other', '--eval_split=val', '--depth_multiplier=1.0', '--eval_crop_size=33,65']

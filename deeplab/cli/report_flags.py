@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deeplab import options
@@ -23,6 +23,11 @@ from deeplab.cli.words import Flag, Group, UsageError, normalized
 from deeplab.utils import run_manifests
 
 _OWN = ('run', 'output', 'images', 'metrics_dir')
+# Flags with which the images of a report may have other sizes than those of a validation.
+_OTHER_SIZES = frozenset(
+    ('dataset_dir', 'eval_split', 'min_resize_value', 'max_resize_value', 'resize_factor')
+    + ('window', 'window_stride', 'whole_pixels')
+)
 _RESIZE = {'min_resize_value': 'min_value', 'max_resize_value': 'max_value', 'resize_factor': 'factor'}
 
 
@@ -73,7 +78,8 @@ def _data() -> Group:
     group = data_group('eval', 'val', linked('eval_batch_size', 'EvalOptions.batch_size', 'Images per batch.'))
     meaning = (
         'Height and width, in pixels, of the input of the network: 513,513, or one flag for each. Not set: the '
-        'smallest suitable size into which every image fits.'
+        'size of the validations of the training or, of several runs, if it was the same; else the smallest suitable '
+        'size into which every image fits.'
     )
     entries = (
         dataclasses.replace(entry, default=None, meaning=meaning)
@@ -106,15 +112,32 @@ def _options(values: Values, program: str) -> options.ReportOptions:
     return filled(
         options.ReportOptions,
         values,
-        runs=tuple(_run(path, values, given) for path in paths),
+        runs=tuple(_run(path, values, given, _crop_of_validations(paths, given)) for path in paths),
         command=('deeplab', program, *values.words),
     )
 
 
-def _run(path: str, values: Values, given: Mapping[str, str]) -> options.ReportedRun:
-    """Returns a run with its evaluation: as the command line says, otherwise as its run.json."""
+def _crop_of_validations(paths: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
+    """Returns the flag of the crop size that all runs set for their validations, whose figures are found again so.
+
+    Returns:
+      Nothing if they differ, or if the command line may select images of other sizes.
+    """
+    found = set()
+    for path in paths:
+        beside = run_manifests.beside(path)
+        trained = _mapping(beside[1].get('options')) if beside else {}
+        crop_size = _mapping(trained.get('validation')).get('crop_size')
+        is_size = isinstance(crop_size, list) and len(crop_size) == 2
+        found.add(','.join(map(str, crop_size)) if is_size else None)
+    crop = found.pop() if len(found) == 1 else None
+    return {'eval_crop_size': crop} if crop and _OTHER_SIZES.isdisjoint(given) else {}
+
+
+def _run(path: str, values: Values, given: Mapping[str, str], crop: Mapping[str, str]) -> options.ReportedRun:
+    """Returns a run with its evaluation: as the command line says, otherwise as its run.json and with `crop`."""
     beside = run_manifests.beside(path)
-    taken = _from_manifest(beside[1]) if beside else {}
+    taken = {**_from_manifest(beside[1]), **crop} if beside else {}
     flags = {name: value for name, value in taken.items() if name not in given}
     directory = values.path('dataset_dir') or flags.get('dataset_dir')
     if not directory:
