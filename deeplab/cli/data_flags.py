@@ -123,7 +123,8 @@ _BUILDER = Group(
         linked(
             'num_classes',
             'BuilderOptions.num_classes',
-            'Refuse masks with ids that are not less than this, other than --ignore_label. Not set: no check.',
+            'Refuse masks with ids that are not less than this, other than --ignore_label. Not set: no check; '
+            'build_folder_data then takes the largest id plus 1.',
         ),
         linked(
             'ignore_label',

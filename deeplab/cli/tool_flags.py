@@ -154,8 +154,9 @@ REPAIR = Group(
         linked(
             'fix',
             'DoctorOptions.fix',
-            'New folder for a repaired copy of the data set, as images, masks and lists. Only what has one right '
-            'answer is repaired; other faulty images are left out and listed. The data set itself never changes.',
+            'New folder for a repaired copy of the data set, as images, masks and lists of its splits. Only what has '
+            'one right answer is repaired; other faulty images are left out and listed. The data set itself never '
+            'changes.',
             is_path=True,
         ),
         linked(

@@ -15,6 +15,7 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
 import contextlib
 import dataclasses
 import os
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -87,7 +88,7 @@ def run(options: BuildFolderOptions) -> dict[str, Any]:
         splits = find_items(options, classes.table)
     else:
         classes, splits = _find_annotated(options, classes)
-    counts = _check(splits, classes, options.num_workers)
+    counts = _check(splits, classes, options)
     annotated_items.log_drawing(splits, counts, options)
     if options.annotations is None and classes.table is None:
         _refuse_black_and_white(counts, classes)
@@ -189,7 +190,7 @@ def _names(given: Sequence[str]) -> tuple[str, ...] | None:
         raise OptionError(f"The file of class names '{given[0]}' {error}.") from None
 
 
-def _check(splits: Mapping[str, Sequence[pairs.Item]], classes: Classes, num_workers: int | None) -> np.ndarray:
+def _check(splits: Mapping[str, Sequence[pairs.Item]], classes: Classes, options: BuildFolderOptions) -> np.ndarray:
     """Reads every image and mask; returns the number of pixels of each id in all masks.
 
     Raises:
@@ -206,7 +207,7 @@ def _check(splits: Mapping[str, Sequence[pairs.Item]], classes: Classes, num_wor
         return np.zeros(256, np.int64) if counts is None else counts
 
     total, errors = np.zeros(256, np.int64), []
-    with contextlib.closing(build_data.in_order(checked, items, num_workers)) as results:
+    with contextlib.closing(build_data.in_order(checked, items, options.num_workers)) as results:
         for result in tqdm.tqdm(results, 'check', len(items), leave=False, disable=not sys.stderr.isatty()):
             if isinstance(result, DataError):
                 errors.append(str(result))
@@ -214,6 +215,11 @@ def _check(splits: Mapping[str, Sequence[pairs.Item]], classes: Classes, num_wor
                 total += result
     if errors:
         more = f' And {len(errors) - _SHOWN} more.' if len(errors) > _SHOWN else ''
+        if more and options.annotations is None:
+            given = {'image_folder': options.image_folder, 'mask_folder': options.mask_folder}
+            given |= {'mask_suffix': options.mask_suffix} if options.mask_suffix else {}
+            flags = ' '.join(f'--{name}={shlex.quote(value)}' for name, value in given.items())
+            more += f' The command line "deeplab doctor . {flags}" names them by cause.'
         count = f'{len(errors)} of {len(items)} pairs are invalid. ' if len(errors) > 1 else ''
         raise DataError(count + ' '.join(errors[:_SHOWN]) + more)
     return total

@@ -219,9 +219,19 @@ def _require_partners(images: Mapping[str, str], masks: Mapping[str, str], optio
     if not parts:
         return
     fix = f'Leave them out with {option("BuildFolderOptions.allow_unmatched", True)}.'
-    if len(without_mask) == len(images):
+    suffix = _fitting_suffix(images, masks)
+    if suffix:
+        fix = f'The names of masks end in {suffix}: set {option("BuildFolderOptions.mask_suffix", suffix)}.'
+    elif len(without_mask) == len(images):
         fix = (
             'A mask has the path of its image, relative to its folder, apart from the extension. If the names of all '
             f'masks end in the same text, such as _mask, set {option("BuildFolderOptions.mask_suffix")}.'
         )
     raise DataError(' '.join([*parts, fix]))
+
+
+def _fitting_suffix(images: Collection[str], masks: Collection[str]) -> str:
+    """Returns what the names of masks have behind those of all images; '' if there is no such text."""
+    first = min(images, default='')
+    endings = [mask[len(first) :] for mask in masks if first and mask.startswith(first)]
+    return next((ending for ending in sorted(endings) if all(stem + ending in masks for stem in images)), '')

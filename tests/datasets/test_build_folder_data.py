@@ -320,6 +320,21 @@ def test_a_table_with_colors_leaves_gray_masks_as_they_are():
     assert table.as_ids(mask) == mask
 
 
+def test_a_suffix_that_all_masks_have_is_named(tmp_path):
+    arguments = write(tmp_path, ['a', 'a_2', 'b'], mask_suffix='_mask')
+    message = failure(arguments)
+    assert '3 of 3 images have no mask' in message and "set mask_suffix='_mask'" in message
+    (tmp_path / 'images/c.png').write_bytes(files.png(files.pixels()))
+    assert 'If the names of all masks end in the same text' in failure(arguments)
+
+
+def test_many_faults_are_left_to_the_doctor(tmp_path):
+    message = failure(write(tmp_path, 'abcd', lambda ids: files.png(PALETTE[ids])))
+    assert message.startswith('4 of 4 pairs are invalid.')
+    images, masks = tmp_path / 'images', tmp_path / 'masks'
+    assert f'And 1 more. The command line "deeplab doctor . --image_folder={images} --mask_folder={masks}"' in message
+
+
 def test_names_and_numbers_of_classes_that_disagree(tmp_path):
     arguments = write(tmp_path, ['a', 'b'])
     assert '4 by num_classes, 2 by class_names' in failure(
