@@ -154,25 +154,32 @@ def opened(path: str, threads: int | None) -> Iterator[Exported]:
 def _require_whole(path: str, facts: Mapping[str, Any]) -> None:
     """Raises `CheckpointError` if a model is damaged: by its checksum, or if it has none, by its structure.
 
-    A damaged weight would change predictions without a word, and TensorFlow's own interpreter, which checks nothing,
-    crashes with the process. ai-edge-litert checks the structure itself.
+    A damaged weight would change predictions without a word. A damaged structure crashes TensorFlow's own interpreter,
+    and that of some versions of ai-edge-litert, with the process.
     """
-    is_whole = True
     if _CHECKSUM in facts:
         is_whole = facts[_CHECKSUM] == _checksum(path, int(facts[_BYTES]))
-    elif not engine.has_own_runtime():
-        from tensorflow.lite.python import schema_py_generated as schema
-
-        with open(path, 'rb') as file:
-            content = file.read()
-        try:
-            schema.ModelT.InitFromPackedBuf(content, 0)  # visits all that the model refers to
-        except Exception:  # of whatever kind
-            is_whole = False
+    else:
+        is_whole = _has_good_structure(path)
     if not is_whole:
         raise CheckpointError(
             f"The export '{names.shown(path)}' cannot be loaded (it is damaged). Copy it again, or export it again"
         )
+
+
+def _has_good_structure(path: str) -> bool:
+    """Returns whether all parts of a model that it refers to are there."""
+    if engine.has_own_runtime():
+        from ai_edge_litert import schema_py_generated as schema
+    else:
+        from tensorflow.lite.python import schema_py_generated as schema
+    with open(path, 'rb') as file:
+        content = file.read()
+    try:
+        schema.ModelT.InitFromPackedBuf(content, 0)  # visits all parts
+    except Exception:  # of whatever kind
+        return False
+    return True
 
 
 def _checksum(path: str, size: int) -> int:
