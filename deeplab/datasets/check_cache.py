@@ -129,11 +129,13 @@ class CheckCache:
         }
         if not good:
             return
+        content = io.BytesIO()  # NumPy before 2.0 complains on stderr if the file cannot be written
+        np.savez_compressed(content, **_packed(good))
         files.remove_leftovers(str(self._folder), r'record_check-.+\.npz')
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with files.written_whole(self._folder / self._name, 'wb') as stream:
-                np.savez_compressed(stream, **_packed(good))
+                stream.write(content.getvalue())
         except OSError as error:
             logging.warning('The check result of the records could not be cached in %s: %s', self._folder, error)
 
