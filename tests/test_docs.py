@@ -2,6 +2,7 @@
 
 import fnmatch
 import pathlib
+import pkgutil
 import re
 
 import pytest
@@ -101,6 +102,16 @@ def test_modules_that_pages_for_developers_name_exist(name):
     for path in re.findall(r'`([\w/.]+\.py)`', (ROOT / name).read_text(encoding='utf-8')):
         places = (ROOT / 'deeplab' / path, ROOT / path)
         assert '/' not in path or any(place.exists() for place in places), path
+
+
+def test_python_names_of_a_fork_exist():
+    page = (ROOT / 'docs' / 'differences.md').read_text(encoding='utf-8')
+    table = page.partition('### Python names of a fork')[2].partition('\n## ')[0]
+    cells = re.findall(r'^\| `.*\| (.*) \|$', table, re.MULTILINE)
+    names = [name for cell in cells for name in re.findall(r'`([a-z_]+(?:\.\w+)+)(?:\(.*?\))?`', cell)]
+    assert len(names) > 8
+    for name in names:
+        assert pkgutil.resolve_name(f'deeplab.{name}') is not None
 
 
 def test_the_page_on_the_architecture_names_every_folder():

@@ -21,7 +21,7 @@ from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, ResizeOpt
 from deeplab.options.parameters import parameters_of
 from deeplab.registry import BACKBONES
 from deeplab.utils import checkpoint_network, run_datasets, run_manifests
-from deeplab.wording import option
+from deeplab.wording import is_set_by_flag, option
 from deeplab.zoo import catalog
 
 T = TypeVar('T')
@@ -146,8 +146,9 @@ def _value(field: str, texts: Sequence[str]) -> Any:
 def checkpoint_at(path: str) -> str:
     """Returns the checkpoint at `path`, or the newest complete one in a folder."""
     if exports.is_export(path):
-        instead = option('PredictOptions.export_path', path)
-        raise CheckpointError(f"'{path}' is an exported network, not a checkpoint. Give it as an export: {instead}")
+        field = 'PredictOptions.export_path'
+        instead = f'give {option(field, path)}' if is_set_by_flag(field) else 'use Predictor.from_export'
+        raise CheckpointError(f"'{path}' is an exported network, not a checkpoint: {instead}")
     if not os.path.isdir(path):
         if not glob.glob(f'{glob.escape(path)}*'):
             raise CheckpointError(

@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from deeplab import common
+from deeplab import cli, common, wording
 from deeplab.cli import to_options
+from deeplab.cli.program import names_in_messages
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.options import DecoderOptions, ModelOptions
 from deeplab.prediction import model_source
@@ -123,3 +124,13 @@ def test_changed_options():
     plain = ModelOptions({common.OUTPUT_TYPE: 3})
     assert model_source.changed(plain, {}) == plain
     assert model_source.changed(plain, {'NasOptions.stem_output_filters': 40}).nas.stem_output_filters == 40
+
+
+def test_an_export_is_no_checkpoint(tmp_path):
+    export = tmp_path / 'model.tflite'
+    export.write_bytes(b'\x1c\0\0\0TFL3')
+    with pytest.raises(CheckpointError, match=r'not a checkpoint: use Predictor\.from_export$'):
+        model_source.checkpoint_at(str(export))
+    with wording.flag_names(names_in_messages(cli.find_program('predict'))):
+        with pytest.raises(CheckpointError, match=r'not a checkpoint: give --export_path=.*model\.tflite$'):
+            model_source.checkpoint_at(str(export))
