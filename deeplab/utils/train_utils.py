@@ -184,22 +184,37 @@ def resume(
       CheckpointError: it does not fit.
     """
     variables = session.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
-    with checkpoint_network.explained(path, network), _resume_explained():
+    with checkpoint_network.explained(path, network), _resume_explained(path, [v.op.name for v in variables]):
         variables = quantization.restorable(loss_scaling.restorable(variables, path), path)
         moving_average.resume(session, path, variables, averages)
     logging.info('Resuming from %s.', path)
 
 
 @contextlib.contextmanager
-def _resume_explained() -> Iterator[None]:
-    """Adds to an error that a checkpoint does not match why it is read: the user has not given it."""
+def _resume_explained(path: str, names: Sequence[str]) -> Iterator[None]:
+    """Adds to an error that a checkpoint does not match why it is read, as the user has not given it, and its optimizer.
+
+    Args:
+      path: of the checkpoint.
+      names: of the variables that are restored.
+    """
     try:
         yield
     except NetworkMismatchError as error:
         logdir = option('TrainOptions.train_logdir')
+        there, here = _optimizer_of(list(checkpoints.entries(path))), _optimizer_of(names)
+        optimizer = ''
+        if there is not None and there != here:
+            optimizer = f' The checkpoint was trained with {option("OptimizerOptions.name", there)}.'
         raise NetworkMismatchError(
-            f'{error}. Training resumes from it because it is in {logdir}; for a new training, set another {logdir}'
+            f'{error}.{optimizer} Training resumes from it because it is in {logdir}; for a new training, set another {logdir}'
         ) from error
+
+
+def _optimizer_of(names: Sequence[str]) -> str | None:
+    """Returns the optimizer with the slots among the names of variables; None if it is not known."""
+    slots = {name.rpartition('/')[2].removesuffix('_1').lower() for name in checkpoint_network.slots(names)}
+    return next((name for name in OPTIMIZERS.names() if name in slots), None)
 
 
 def get_model_init_fn(

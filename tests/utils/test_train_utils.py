@@ -5,10 +5,11 @@ import pytest
 import tensorflow as tf
 
 from deeplab.core import checkpoints, inflation, layers, sessions
-from deeplab.errors import CheckpointError, OptionError
+from deeplab.errors import CheckpointError, NetworkMismatchError, OptionError
 from deeplab.options import LossOptions, OptimizerOptions
 from deeplab.registry import OPTIMIZERS
 from deeplab.utils import checkpoint_network, train_utils
+from tests import checkpoint_files
 
 SCOPES = ('logits', 'decoder')
 SHAPES = {
@@ -227,6 +228,22 @@ class TestInitialRestore:
         path = save_network(tmp_path)
         with pytest.raises(CheckpointError, match='Give the path of the checkpoint without the extension'):
             train_utils.get_model_init_fn(str(tmp_path / 'log'), f'{path}.index', True, SCOPES)
+
+
+@pytest.mark.parametrize(
+    ('held', 'text'),
+    [
+        (('net/weights/Adam', 'net/weights/Adam_1', 'beta1_power'), " trained with name='adam'. Training resumes"),
+        (('net/weights/Momentum',), 'Other weights. Training resumes'),
+        ((), 'Other weights. Training resumes'),
+    ],
+)
+def test_the_optimizer_of_a_checkpoint_that_cannot_be_resumed_from(tmp_path, held, text):
+    path = checkpoint_files.write(tmp_path / 'model.ckpt', {name: [1.0] for name in ('net/weights', *held)})
+    with pytest.raises(NetworkMismatchError) as caught:
+        with train_utils._resume_explained(path, ['net/weights', 'net/weights/Momentum']):
+            raise NetworkMismatchError('Other weights')
+    assert text in str(caught.value)
 
 
 class TestRenaming:
