@@ -175,8 +175,11 @@ def _no_shard_message(dataset: descriptor_lib.DatasetDescriptor, split: str, dir
         message += f'Splits with shards there: {", ".join(there)}.'
     else:
         message += 'It holds no shards.' if storage.is_remote(directory) else _what_is_there(pathlib.Path(directory))
-    if dataset.splits and (there or not split):
+    if dataset.splits and (there or not split) and set(dataset.splits) != set(there):
         message += f" Splits of '{dataset.name}': {', '.join(dataset.splits)}."
+    similar = [name for name in there if split and name.startswith(f'{split}_')]
+    if len(similar) == 1:  # such as train_fine of Cityscapes
+        message += f' Set {option("DatasetOptions.split", similar[0])}.'
     return message
 
 

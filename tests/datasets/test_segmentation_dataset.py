@@ -52,6 +52,12 @@ def test_unknown_split(tmp_path):
     )
 
 
+def test_the_split_of_a_similar_name_is_suggested(tmp_path):
+    touch(tmp_path, *(f'{split}_fine-00000-of-00001.tfrecord' for split in ('train', 'val', 'test')))
+    text = message(lambda: segmentation_dataset.get_dataset('cityscapes', 'val', str(tmp_path)))
+    assert text.endswith(". Set split='val_fine'.")
+
+
 def test_empty_split(tmp_path):
     touch(tmp_path, 'val-00000-of-00001.tfrecord')
     assert message(lambda: segmentation_dataset.get_dataset('camvid', '', str(tmp_path))) == (
