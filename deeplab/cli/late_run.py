@@ -56,4 +56,7 @@ def awaited(program: Program, words: Sequence[str], values: Values, program_opti
     for note in anew.notes:
         if note not in values.notes:
             logging.info('%s', note)
+    for warning in anew.warnings:
+        if warning not in values.warnings:
+            logging.warning('%s', warning)
     return program.to_options(anew)

@@ -20,6 +20,8 @@ from deeplab.errors import UserError
 from deeplab.utils import run_manifests, storage
 from deeplab.zoo import catalog
 
+_RESIZE = ('min_resize_value', 'max_resize_value', 'resize_factor')
+
 
 def parse_flags(program: Program, words: Sequence[str]) -> Values:
     """Parses the flags of a program.
@@ -105,6 +107,7 @@ def _apply_run(values: flags.FlagValues, parsed: Values) -> None:
         if not missing:  # else the flags of the plugins are unknown, as the note above explains
             parsed.notes.append(f'The flags in {file} cannot be used: {error}')
         return
+    _warn_of_resizing(file, trained, values, parsed)
     names = [flag.name for group in (NETWORK, HEAD) for flag in group.flags if trained.given(flag.name)]
     found = {name: trained[name] for name in names if name not in ('preset', 'batch_norm_decay')}
     if found.get('dense_prediction_cell_json'):
@@ -121,6 +124,17 @@ def _apply_run(values: flags.FlagValues, parsed: Values) -> None:
             taken.append(f'--{name}={str(shown).lower() if isinstance(shown, bool) else shown}')
     if taken:
         parsed.notes.append(f'Flags from {file}, as they are not given: {" ".join(taken)}')
+
+
+def _warn_of_resizing(file: str, trained: Values, values: flags.FlagValues, parsed: Values) -> None:
+    """Warns if the training resized images, and eval or vis is not to do so."""
+    if not {'eval_logdir', 'vis_logdir'} & parsed.known.keys() or any(values[name].present for name in _RESIZE):
+        return
+    if given := [f'--{name}={trained[name]}' for name in _RESIZE if trained[name] is not None]:
+        parsed.warnings.append(
+            f'The training in {file} resized images: {" ".join(given)}. Without these flags, images are predicted at '
+            'another scale here.'
+        )
 
 
 def _apply_description(values: flags.FlagValues, parsed: Values, is_given: bool) -> None:

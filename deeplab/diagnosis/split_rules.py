@@ -161,7 +161,8 @@ def _large_images(data: Data) -> Iterator[Finding]:
             'windows with --window, or make the images smaller.'
             if is_evaluated
             else 'Training cuts a random crop from each image. If objects are larger than a crop, make the images '
-            'smaller, or set --max_resize_value.',
+            'smaller, or let all programs resize them, such as by --min_resize_value=321 --max_resize_value=513 '
+            '--resize_factor=16.',
         )
 
 

@@ -76,6 +76,17 @@ def test_defaults_of_the_training_and_flags_that_are_no_networks_stay(logdir):
         assert any('default of export_model' in note for note in values.notes) == is_noted
 
 
+def test_resizing_that_eval_and_vis_lack_is_a_warning(logdir):
+    write_run(logdir, [*TRAIN, '--min_resize_value=100', '--max_resize_value=200'])
+    for program in ('eval', 'vis'):
+        (warning,) = parsed(program, logdir).warnings
+        assert 'resized images: --min_resize_value=100 --max_resize_value=200. Without' in warning
+        assert not parsed(program, logdir, '--min_resize_value=50').warnings
+    assert not parsed('export_model', logdir).warnings
+    write_run(logdir, TRAIN)
+    assert not parsed('eval', logdir).warnings
+
+
 def test_a_preset_of_the_training_is_taken(logdir):
     write_run(logdir, ['--train_logdir=log', '--dataset_dir=records', '--preset=xception65_coco_voc_trainval'])
     values = parsed('eval', logdir)
