@@ -192,7 +192,7 @@ def resume(
 
 @contextlib.contextmanager
 def _resume_explained(path: str, names: Sequence[str]) -> Iterator[None]:
-    """Adds to an error that a checkpoint does not match why it is read, as the user has not given it, and its optimizer.
+    """Adds to an error that a checkpoint does not match its optimizer, and why it is read: the user has not given it.
 
     Args:
       path: of the checkpoint.
@@ -207,7 +207,8 @@ def _resume_explained(path: str, names: Sequence[str]) -> Iterator[None]:
         if there is not None and there != here:
             optimizer = f' The checkpoint was trained with {option("OptimizerOptions.name", there)}.'
         raise NetworkMismatchError(
-            f'{error}.{optimizer} Training resumes from it because it is in {logdir}; for a new training, set another {logdir}'
+            f'{error}.{optimizer} Training resumes from it because it is in {logdir}; for a new training, set another '
+            f'{logdir}'
         ) from error
 
 
