@@ -147,7 +147,7 @@ def grouped(
     Args:
       folder: path of the folder.
       formats: extensions in lower case, without a dot; files may have them in any case.
-      suffix: end of the stem of each file, which the result omits; a file that is called only so is left out.
+      suffix: end of the stem of each file, which the result omits. Files that have no other name are left out.
       without: folders to leave out.
       is_wanted: whether to take the file of a path.
 

@@ -100,7 +100,7 @@ def _slopes(places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     union = tf.cast(
         tf.reduce_sum(members, axis=1, keepdims=True) + tf.cumsum(others, axis=1, exclusive=True), tf.float32
     )  # U, before the others
-    # Where the union is still empty, no slope counts: there are no pixels yet, or none of the class at all.
+    # Where the union is still empty, the slopes have no effect: no pixel comes before, or the class has none.
     of_others = tf.math.divide_no_nan(intact, union * (union + tf.cast(others, tf.float32)))
     of_members = tf.math.divide_no_nan(1.0, union)
     table = tf.concat([of_others, -tf.reverse(of_members, axis=[1])], axis=1)  # [classes, 2 * bins]
