@@ -25,6 +25,7 @@ from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.options import EngineOptions, PredictionOptions, ResizeOptions, WindowOptions
 from deeplab.utils import documents, files
+from deeplab.utils.names import counted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +100,8 @@ def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lamb
     """
     network, split = task.network, task.split
     step = exports.step_of(checkpoint) if exports.is_export(checkpoint) else checkpoints.step_of(checkpoint)
-    logging.info("Evaluating '%s' (step %d) on %d images.", checkpoint, step, split.num_images)
+    images = counted(split.num_images, 'image')
+    logging.info("Evaluating '%s' (step %d) on %s.", checkpoint, step, images)
     scores = scoring.Scores(split.descriptor, task.metrics)
     reading = runner.reading_of(split, network, task.resize, scores.keys, task.windows)
     weights = Weights(checkpoint, task.use_moving_average)
@@ -115,7 +117,7 @@ def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lamb
 
         runner.run_batches(ready, reading, handle, f'eval step {step}', task.master)
     seconds = time.monotonic() - started
-    logging.info('%d images in %.1f s (%.1f images/s).', split.num_images, seconds, split.num_images / seconds)
+    logging.info('%s in %.1f s (%.1f images/s).', images, seconds, split.num_images / seconds)
     metrics, *further = scores.results()
     engine = None if ready.report.is_default else ready.report
     crop_size = None if exports.is_export(checkpoint) else network.crop_size
