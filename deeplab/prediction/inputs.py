@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from deeplab.prediction import image_files
 from deeplab.utils import names
+from deeplab.wording import option
 
 VIDEO_SUFFIXES = frozenset({'.mp4', '.avi', '.mov', '.mkv', '.webm', '.m4v', '.mpg', '.mpeg', '.wmv', '.flv'})
 LIST_SUFFIXES = ('.txt', '.lst')
@@ -64,7 +65,10 @@ def find(inputs: Sequence[str], output_dir: str) -> tuple[list[Item], list[Failu
     places: list[_Place] = []
     failures: list[Failure] = []
     for text in inputs:
-        if os.path.isdir(text):
+        if os.path.realpath(text) == os.path.realpath(output_dir):
+            other = f'set another {option("PredictOptions.output_dir")}'
+            failures.append(Failure(text, f'it is the folder of the results, which is not predicted; {other}'))
+        elif os.path.isdir(text):
             found = list(_in_folder(text, output_dir))
             places += found
             failures += [] if found else [Failure(text, 'there is no image or video in this folder')]
@@ -95,8 +99,6 @@ def _in_folder(folder: str, output_dir: str) -> Iterator[_Place]:
         folders[:] = sorted(
             name for name in folders if name[0] != '.' and os.path.realpath(os.path.join(parent, name)) != results
         )
-        if os.path.realpath(parent) == results:
-            continue
         for name in sorted(files):
             if name[0] != '.' and os.path.splitext(name)[1].lower() in known:
                 yield _Place(os.path.join(parent, name), folder)

@@ -76,6 +76,11 @@ def test_results_of_an_earlier_run_are_not_inputs(photos):
         assert not any('out' in path for path in found(text, output_dir='photos/out')[0])
 
 
+def test_the_folder_of_the_results_is_not_predicted(photos):
+    items, (failure,) = inputs.find([str(photos)], f'{photos}/')
+    assert not items and failure.reason.endswith('which is not predicted; set another output_dir')
+
+
 def test_names_are_printable_stay_in_the_folder_and_differ(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = [
