@@ -90,7 +90,7 @@ def run(options: BuildFolderOptions) -> dict[str, Any]:
         classes, splits = _find_annotated(options, classes)
     counts = _check(splits, classes, options)
     annotated_items.log_drawing(splits, counts, options)
-    if options.annotations is None and classes.table is None:
+    if options.annotations is None and not options.colors:
         _refuse_black_and_white(counts, classes)
     count = _inferred(counts, classes.ignore_label) if classes.count is None else classes.count
     described = _description(options, classes, count, splits)

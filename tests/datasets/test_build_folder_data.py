@@ -301,6 +301,8 @@ def test_ids_that_are_not_those_of_classes(tmp_path, factor, said):
     if factor == 255:
         message = failure(arguments, class_names=('other', 'road'))
         assert said in message and 'nothing but 0 can be learned' in message and "'255 255 255 object'" in message
+        (tmp_path / 'given.json').write_text(json.dumps({'num_classes': 2, 'palette': [[0, 0, 0], [9, 8, 7]]}))
+        assert 'nothing but 0' in failure(arguments, dataset=str(tmp_path / 'given.json'))
 
 
 @pytest.mark.parametrize('bits', [1, 8])
