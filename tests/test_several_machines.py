@@ -1,5 +1,6 @@
 """Distributed training: servers in this process, one thread per replica."""
 
+import itertools
 import os
 import pathlib
 import re
@@ -111,27 +112,34 @@ def run_program(name, *words):
 
 @pytest.mark.slow
 def test_the_programs_themselves(data, tmp_path):
-    """Three servers and two trainings in separate processes; the same command line then has nothing to do."""
+    """Three servers and two trainings in separate processes; the same command line then has nothing to do.
+
+    Task 1 waits before task 0 starts, and looks every second whether it may begin: it does before the other has done
+    all steps.
+    """
     ps, *workers = servers.free_addresses(3)
     hosts = [f'--ps_hosts={ps}', f'--worker_hosts={",".join(workers)}']
     common = [
         f'--dataset={data.name}', f'--dataset_dir={data.directory}', f'--train_logdir={tmp_path / "log"}',
-        '--train_crop_size=33,33', '--train_batch_size=2', '--depth_multiplier=0.25', '--training_number_of_steps=6',
+        '--train_crop_size=33,33', '--train_batch_size=2', '--depth_multiplier=0.25', '--training_number_of_steps=100',
         '--num_replicas=2', '--num_ps_tasks=1', '--startup_delay_steps=1', '--log_steps=1',
     ]  # fmt: skip
     processes = [run_program('server', '--job_name=ps', *hosts)]
     processes += [run_program('server', '--job_name=worker', f'--task={task}', *hosts) for task in (0, 1)]
     try:
-        trainings = [
-            run_program('train', *common, f'--master=grpc://{address}', f'--task={task}')
-            for task, address in enumerate(workers)
-        ]
-        logs = [process.communicate(timeout=300)[0] for process in trainings]
-        assert [process.returncode for process in trainings] == [0, 0], logs
+        chief, other = (
+            [*common, f'--master=grpc://{address}', f'--task={task}'] for task, address in enumerate(workers)
+        )
+        second = run_program('train', *other)
+        begun = list(itertools.takewhile(lambda line: 'waits for task 0' not in line, second.stdout))
+        assert second.poll() is None, begun
+        first = run_program('train', *chief)
+        logs = [process.communicate(timeout=300)[0] for process in (first, second)]
+        assert (first.returncode, second.returncode) == (0, 0), logs
         assert re.search(r'Trained to step \d+ in ', logs[0])
         assert re.search(r'Ended at step \d+, as task 1 of 2\.', logs[1])
         assert all('global step ' in log for log in logs)
-        again = run_program('train', *common, f'--master=grpc://{workers[0]}')
+        again = run_program('train', *chief)
         assert 'Nothing to train' in again.communicate(timeout=100)[0]
     finally:
         for process in processes:
