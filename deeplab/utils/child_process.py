@@ -102,6 +102,11 @@ def _do(work: Callable[[], Any], pipe: int, parent: int) -> None:
             signal.signal(number, signal.SIG_DFL)
         die_with(parent)
         logging.disable()  # the parent opens the same files, and logs what there is to say
+        import tqdm  # here, because programs without such work start faster without it
+
+        # Otherwise the lock of progress bars is shared with the parent, which would wait forever for a child that is
+        # killed while it holds the lock.
+        tqdm.tqdm.set_lock(threading.RLock())
         content = pickle.dumps(work())
         with os.fdopen(pipe, 'wb') as stream:
             stream.write(content)

@@ -9,9 +9,11 @@ import os
 import pathlib
 import random
 import signal
+import threading
 import time
 
 import pytest
+import tqdm
 
 from deeplab.datasets import build_data, build_journal, build_voc2012_data, pairs
 from deeplab.datasets.mask_sources import IdTable
@@ -148,6 +150,7 @@ def test_killed_at_random_moments(tmp_path):
     for _ in range(20):
         child = os.fork()
         if not child:
+            tqdm.tqdm.set_lock(threading.RLock())  # instead of one that it shares with this process, and dies with
             try:
                 build_voc2012_data.run(interrupted)
             finally:

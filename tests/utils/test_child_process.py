@@ -9,19 +9,23 @@ from deeplab.utils import child_process
 CODE = """
 import logging
 import os
+import tqdm
 from deeplab.utils import child_process
 os.sched_getaffinity = lambda process: {0, 1}
 parent = os.getpid()
+tqdm.tqdm.get_lock()
 begun = [
     child_process.begin('large', lambda: (os.getpid() != parent, b'x' * 200_000)),
     child_process.begin('raises', lambda: 1 / 0),
     child_process.begin('logs', lambda: logging.warning('twice')),
-    child_process.begin('killed', lambda: os.abort()),
+    child_process.begin('killed', lambda: tqdm.tqdm.get_lock().acquire() and os.abort()),
     child_process.begin('not needed', lambda: b'x' * 200_000),
     child_process.begin('large', lambda: None),
 ]
 is_other, content = child_process.result('large')
-print(begun, is_other, len(content), [child_process.result(name) for name in ('large', 'raises', 'killed', 'other')])
+found = [child_process.result(name) for name in ('large', 'raises', 'killed', 'other')]
+tqdm.tqdm(disable=True)  # takes the lock of progress bars
+print(begun, is_other, len(content), found)
 """
 
 
