@@ -216,6 +216,8 @@ def test_frames_of_a_video_stay_together():
     for seed in range(5):  # a video that is larger than the share is not taken
         assert len(by(long, group_pattern='^[a-z]+', seed=seed)['val']) in (5, 10)
     assert len(by(long, group_pattern='^[a-z]+', val_fraction=0.01)['val']) == 5
+    with pytest.raises(DataError, match=r'one group of images only.*smaller groups.*group_pattern=.*val_fraction'):
+        by(stems[:10], group_pattern='^(a)')
     with pytest.raises(DataError, match=r'group_pattern.* finds no group in 80 of 80'):
         by(stems, group_pattern='x')
     with pytest.raises(OptionError, match='group_pattern.*not a regular expression'):

@@ -13,6 +13,7 @@ from PIL import Image
 
 import deeplab
 from deeplab import export_model
+from deeplab.core import moving_average
 from deeplab.errors import CheckpointError, DataError, OptionError
 from deeplab.export import tensor_names
 from deeplab.inference import any_size, opening, runners
@@ -202,6 +203,12 @@ def test_wrong_options(training):
     with pytest.raises(CheckpointError, match='filters|aspp'):
         with Predictor.from_checkpoint(training, aspp=dataclasses.replace(setup.ASPP, filters=16)) as other:
             other(setup.pixels(20, 20))
+
+
+def test_moving_averages_that_are_not_used_are_named(training, monkeypatch, caplog):
+    monkeypatch.setattr(moving_average, 'held_by', lambda path: True)
+    Predictor.from_checkpoint(training).close()
+    assert 'also holds moving averages' in caplog.text and 'use_moving_average' in caplog.text
 
 
 def test_many_threads_and_the_graph_of_the_caller(predictor):
