@@ -121,6 +121,15 @@ def remove(path: str) -> None:
             os.remove(path)
 
 
+def begins_as(path: str, pattern: re.Pattern[bytes]) -> bool:
+    """Returns whether the first 16 bytes of a file begin with a pattern; False for what cannot be read."""
+    try:
+        with open(path, 'rb') as file:
+            return pattern.match(file.read(16)) is not None
+    except OSError:
+        return False
+
+
 def size_of(path: str) -> int:
     """Returns the size in bytes of a file, or of all files in a folder."""
     if os.path.isfile(path):

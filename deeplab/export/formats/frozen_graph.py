@@ -15,6 +15,7 @@ from deeplab.export import metadata
 from deeplab.export.formats import _sessions
 from deeplab.export.tensor_names import IMAGE, METADATA, PREDICTIONS, PROBABILITIES
 from deeplab.registry import Exported, ExportFormat, FrozenNetwork, register
+from deeplab.utils import files
 
 _FIRST_NODE = re.compile(rb'\n[\x80-\xff]{0,4}[\x01-\x7f]\n[\x01-\x7f][\w.]')  # tag, length, tag and length of a name
 _NAMES = {IMAGE, PREDICTIONS}  # that all frozen graphs of DeepLab have
@@ -67,15 +68,7 @@ def is_own(path: str) -> bool:
 
 def recognizes(path: str) -> bool:
     """Returns whether a file is a frozen graph: one named .pb, or one that begins as a graph does."""
-    if os.path.isdir(path):
-        return False
-    if path.endswith('.pb'):
-        return True
-    try:
-        with open(path, 'rb') as file:
-            return _FIRST_NODE.match(file.read(16)) is not None
-    except OSError:
-        return False
+    return not os.path.isdir(path) and (path.endswith('.pb') or files.begins_as(path, _FIRST_NODE))
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ import numpy as np
 from deeplab.engines import onnxruntime as engine
 from deeplab.export import metadata, portable
 from deeplab.registry import Exported, ExportFormat, Parameter, PortableNetwork, register
-from deeplab.utils import processors
+from deeplab.utils import files, processors
 
 _START = re.compile(rb'\x08[\x03-\x7f]\x12[\x01-\x7f][\w.]')  # version of the format, tag and length of the producer
 _NAMES = ('labels', 'probabilities')
@@ -119,13 +119,7 @@ class _Reader:
 
 def recognizes(path: str) -> bool:
     """Returns whether a file is an ONNX model: one named .onnx, or one that begins as a model does."""
-    if path.endswith('.onnx'):
-        return True
-    try:
-        with open(path, 'rb') as file:
-            return _START.match(file.read(16)) is not None
-    except OSError:
-        return False
+    return path.endswith('.onnx') or files.begins_as(path, _START)
 
 
 def is_own(path: str) -> bool:
