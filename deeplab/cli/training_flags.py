@@ -46,6 +46,12 @@ LOSS = Group(
             'Upsample the logits to the size of the labels; false: downsample the labels.',
         ),
         linked(
+            'loss_stride',
+            'LossOptions.stride',
+            'Compute the loss at every n-th row and column of pixels only; 2 leaves a quarter of its time and memory. '
+            '1: all pixels.',
+        ),
+        linked(
             'top_k_percent_pixels',
             'LossOptions.top_k_percent_pixels',
             'Hard example mining: fraction of the pixels, those with the highest loss, that the loss averages over; '

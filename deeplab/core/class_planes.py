@@ -45,16 +45,19 @@ def planes_of(logits: tf.Tensor, labels: tf.Tensor, ignore_label: int) -> ClassP
     return _with_labels(planes, labels, ignore_label)
 
 
-def resized_planes_of(logits: tf.Tensor, labels: tf.Tensor, ignore_label: int) -> ClassPlanes:
+def resized_planes_of(logits: tf.Tensor, labels: tf.Tensor, ignore_label: int, stride: int = 1) -> ClassPlanes:
     """Returns the pixels of logits that are resized bilinearly to the size of the labels.
 
     Args:
       logits: [n, h', w', classes] float, of known size.
       labels: [n, h, w, 1] int32, of known size; class ids or `ignore_label`.
       ignore_label: label of the ignored pixels.
+      stride: of the rows and columns that are returned; 1 for all.
     """
     height, width = (int(side) for side in labels.shape[1:3])
-    planes = resize.bilinear_planes(tf.cast(logits, tf.float32), (height, width))  # [classes, n, h, w]
+    planes = resize.bilinear_planes(tf.cast(logits, tf.float32), (height, width), stride)  # [classes, n, h', w']
+    if stride > 1:
+        labels = labels[:, ::stride, ::stride]
     return _with_labels(tf.reshape(planes, [logits.shape[-1], -1]), labels, ignore_label)
 
 

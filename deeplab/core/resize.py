@@ -35,15 +35,16 @@ def interpolation_matrix(old: int, new: int) -> np.ndarray:
     return matrix
 
 
-def bilinear_planes(images: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+def bilinear_planes(images: tf.Tensor, size: tuple[int, int], stride: int = 1) -> tf.Tensor:
     """Resizes `images` to `size` by bilinear interpolation with aligned corners; channels come first in the result.
 
     Args:
       images: [n, h, w, c] float; h, w and c must be known when the graph is built, n need not be.
       size: wanted height and width, in pixels.
+      stride: of the rows and columns of the result that are computed, the first ones included; 1 for all.
 
     Returns:
-      [c, n, *size] of the same type.
+      [c, n, *size] of the same type; with a stride, [c, n, ceil(height / stride), ceil(width / stride)].
 
     Raises:
       ValueError: if h, w or c is unknown.
@@ -53,12 +54,14 @@ def bilinear_planes(images: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
         raise ValueError(f'bilinear_planes needs images of a known size and depth; it was given {images.shape}.')
     planes = tf.transpose(images, [3, 0, 1, 2])  # [c, n, h, w]
     if (height, width) == tuple(size):
-        return planes
+        return planes if stride == 1 else planes[:, :, ::stride, ::stride]
     count = channels * tf.shape(images)[0]
-    rows = tf.constant(interpolation_matrix(height, size[0]), images.dtype)
-    columns = tf.constant(interpolation_matrix(width, size[1]), images.dtype)
+    rows = interpolation_matrix(height, size[0])[::stride]  # [h', h]
+    columns = interpolation_matrix(width, size[1])[::stride]  # [w', w]
     planes = tf.reshape(planes, [count, height, width])
-    tall = tf.matmul(tf.broadcast_to(rows, [count, size[0], height]), planes)  # [c * n, h', w]
+    tall = tf.matmul(tf.broadcast_to(tf.constant(rows, images.dtype), [count, *rows.shape]), planes)  # [c * n, h', w]
     # Most of the work is left to one product over all rows of all planes.
-    wide = tf.matmul(tf.reshape(tall, [-1, width]), columns, transpose_b=True)  # [c * n * h', w']
-    return tf.reshape(wide, [channels, -1, size[0], size[1]])
+    wide = tf.matmul(
+        tf.reshape(tall, [-1, width]), tf.constant(columns, images.dtype), transpose_b=True
+    )  # [c * n * h', w']
+    return tf.reshape(wide, [channels, -1, len(rows), len(columns)])

@@ -51,7 +51,7 @@ def losses_of_scales(
       scales_to_logits: logits [n, h', w', classes] by key, such as 'merged_logits' and 'logits_0.50'.
       labels: [n, h, w, 1] int32.
       ignore_label: label of the pixels that are excluded from the loss.
-      options: the formula, upsampling, weights, hard example mining.
+      options: the formula, upsampling, stride, weights, hard example mining.
       global_step: scalar integer, for the schedule of hard example mining; None for the graph's own.
       scope: first part of the losses' names.
 
@@ -81,7 +81,7 @@ def _terms_of_one_scale(
 ) -> dict[str, tf.Tensor]:
     """Returns the terms of one scale's loss by name, scalars float32, not weighted."""
     if options.upsample_logits:
-        planes = class_planes.resized_planes_of(logits, labels, ignore_label)
+        planes = class_planes.resized_planes_of(logits, labels, ignore_label, options.stride)
     else:
         labels = shapes.resize_nearest(labels, shapes.spatial_size(logits))  # [n, h', w', 1]
         planes = class_planes.planes_of(logits, labels, ignore_label)
@@ -97,7 +97,8 @@ def _terms_of_one_scale(
             classes = region_losses.class_losses(regions, record.function, **parameters)
             terms[record.name] = region_losses.mean_of_classes(classes, options.label_weights)
         else:
-            known = tf.where(labels == ignore_label, -1, labels)[..., 0]  # [n, h, w]
+            sampled = labels[:, :: options.stride, :: options.stride, 0]  # [n, h, w]
+            known = tf.where(sampled == ignore_label, -1, sampled)
             by_image = tf.reshape(planes.logits, [planes.classes, *tf.unstack(tf.shape(known))])  # [classes, n, h, w]
             terms[record.name] = record.function(tf.transpose(by_image, [1, 2, 3, 0]), known, **parameters)
     return terms

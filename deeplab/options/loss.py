@@ -6,7 +6,7 @@ import dataclasses
 import math
 
 from deeplab.options.parameters import Settings, with_parameters
-from deeplab.options.rules import require, require_not_negative, require_share
+from deeplab.options.rules import require, require_not_negative, require_positive, require_share
 from deeplab.registry.losses import LOSSES
 from deeplab.wording import is_set_by_flag, option
 
@@ -84,6 +84,7 @@ class LossOptions:
       formula: name of a registered loss, or a weighted sum of several such as 'softmax+0.5*dice'.
       auto_label_weights: whether label weights are computed from the label histogram of the split.
       label_weights_power: exponent of the automatic weights, above 0 and at most 1.
+      stride: the loss is computed at every stride-th row and column of the pixels of a crop; 1 for all.
       settings: parameters of the losses that differ from their defaults.
     """
 
@@ -94,6 +95,7 @@ class LossOptions:
     formula: str = 'softmax'
     auto_label_weights: bool = False
     label_weights_power: float = 1.0
+    stride: int = 1
     settings: Settings = ()
 
     def __post_init__(self) -> None:
@@ -117,6 +119,13 @@ class LossOptions:
             'LossOptions.label_weights_power',
             self.label_weights_power,
             f'it applies to {auto_label_weights_option()} only. Omit it, or add that',
+        )
+        require_positive('LossOptions.stride', self.stride)
+        require(
+            self.upsample_logits or self.stride == 1,
+            'LossOptions.stride',
+            self.stride,
+            f'{option("LossOptions.upsample_logits", False)} already leaves pixels out. Omit one of them',
         )
         self._require_terms()
 

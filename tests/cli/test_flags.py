@@ -55,6 +55,7 @@ NEW = {
         'flip_probability',
         'rare_class_sampling',
         'loss',
+        'loss_stride',
         'label_weights_power',
         'label_smoothing',
         'focal_gamma',

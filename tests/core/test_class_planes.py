@@ -26,3 +26,14 @@ def test_resized_planes_are_those_of_resized_logits():
     found = class_planes.resized_planes_of(logits, labels, IGNORE)
     np.testing.assert_allclose(found.logits, expected.logits, atol=2e-6)
     np.testing.assert_array_equal(found.labels, expected.labels)
+
+
+def test_a_stride_takes_logits_and_labels_of_the_same_pixels():
+    rng = np.random.default_rng(1)
+    logits, labels = tf.constant(rng.normal(size=(2, 3, 4, 5)), tf.float32), rng.integers(0, 5, (2, 9, 10, 1))
+    labels[1, 4:] = IGNORE
+    whole = class_planes.resized_planes_of(logits, tf.constant(labels, tf.int32), IGNORE)
+    found = class_planes.resized_planes_of(logits, tf.constant(labels, tf.int32), IGNORE, stride=2)
+    for part, all_pixels in zip(found, whole, strict=True):
+        expected = np.reshape(all_pixels, [-1, 2, 9, 10])[:, :, ::2, ::2]
+        np.testing.assert_allclose(np.reshape(part, [-1, 2, 5, 5]), expected, atol=1e-6)

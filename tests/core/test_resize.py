@@ -47,6 +47,15 @@ def test_the_same_size_stays_as_it_is():
     np.testing.assert_array_equal(planes_last(resize.bilinear_planes(tf.constant(images), (3, 4))), images)
 
 
+@pytest.mark.parametrize('old', [(4, 5), (13, 18)])  # resized, and of the wanted size
+@pytest.mark.parametrize('stride', [2, 5, 30])
+def test_a_stride_takes_rows_and_columns_of_the_whole_result(old, stride):
+    images = tf.constant(np.random.default_rng(4).normal(size=(2, *old, 3)), tf.float32)
+    whole = resize.bilinear_planes(images, (13, 18))
+    found = resize.bilinear_planes(images, (13, 18), stride)
+    np.testing.assert_allclose(found, whole[:, :, ::stride, ::stride], atol=1e-6)
+
+
 def test_unknown_number_of_images():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         images = tf.compat.v1.placeholder(tf.float32, [None, 2, 2, 1])

@@ -7,6 +7,7 @@ import tensorflow as tf
 from deeplab.core import pixel_losses as losses
 from deeplab.core import region_losses, scale_losses
 from deeplab.options import LossOptions
+from deeplab.registry import BATCH, LOSSES, Loss, register
 from tests.core import computed_losses
 
 WEIGHTS = (1.0, 0.5, 2.0, 4.0)
@@ -80,6 +81,31 @@ def test_labels_shrink_to_the_logits():
     logits = tf.constant(np.broadcast_to(np.float32([0, 50]), (1, 3, 3, 2)))
     found = loss_of((logits, tf.constant(labels)), formula='dice+lovasz', upsample_logits=False)
     assert float(found.value) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_stride_leaves_the_loss_of_every_second_row_and_column(case):
+    logits, labels = case
+    formula = 'softmax+dice+2*lovasz'
+    found = loss_of((logits, labels), formula=formula, stride=2, label_weights=WEIGHTS)
+    expected = loss_of((logits[:, ::2, ::2], labels[:, ::2, ::2]), formula=formula, label_weights=WEIGHTS)
+    assert float(found.value) == pytest.approx(float(expected.value), rel=1e-6)
+    assert float(found.value) != pytest.approx(float(loss_of(case, formula=formula, label_weights=WEIGHTS).value))
+
+
+@pytest.mark.parametrize('stride', [1, 2])
+def test_a_loss_of_the_batch_gets_whole_images(case, stride):
+    given = []
+
+    def last(logits, labels):
+        given.extend([logits, labels])
+        return tf.reduce_sum(logits)
+
+    with LOSSES.changes_undone():
+        register(Loss(name='last', summary='Sum.', function=last, of=BATCH))
+        loss_of(case, formula='last', stride=stride)
+    logits, labels = (tensor[:, ::stride, ::stride] for tensor in case)
+    np.testing.assert_array_equal(given[0], logits)
+    np.testing.assert_array_equal(given[1], np.where(labels == 255, -1, labels)[..., 0])
 
 
 def test_the_plain_loss_adds_no_operation():

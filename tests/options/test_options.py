@@ -70,6 +70,8 @@ def test_formula(formula, terms):
             {'auto_label_weights': True, 'label_weights': (1.0, 2.0)},
             ('label_weights=(1.0, 2.0)', 'either', 'auto_label_weights=True'),
         ),
+        ({'stride': 0}, ('stride=0', 'greater than 0')),
+        ({'stride': 2, 'upsample_logits': False}, ('stride=2', 'upsample_logits=False already leaves pixels out')),
         ({'label_weights_power': 0.5}, ('label_weights_power=0.5', 'applies to auto_label_weights=True only')),
         (
             {'auto_label_weights': True, 'label_weights_power': 0.0},
