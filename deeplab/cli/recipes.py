@@ -98,6 +98,7 @@ SMALL_DATA = Recipe(
         Setting('slow_start_step', '', 'a fifteenth of the steps, at most 500', derive=_slow_start),
         Setting('slow_start_burnin_type', 'linear', 'rises to the learning rate', ('slow_start_step',)),
         Setting('loss', 'softmax+2*lovasz', 'lovasz follows the IoU, so that small and rare classes count'),
+        Setting('loss_stride', '2', 'a quarter of the pixels suffices, and takes less time', ('upsample_logits',)),
         Setting('label_weights', 'auto', 'larger for rare classes, which lovasz alone finds too late'),
         Setting('label_weights_power', '0.4', 'milder than 1: frequent classes keep their IoU', ('label_weights',)),
         Setting('rare_class_sampling', '0.5', 'half of the crops show a drawn class, mostly a rare one'),

@@ -43,7 +43,7 @@ def test_the_command_line_wins():
     values = parsed('--recipe=small_data', '--loss=focal')
     assert values['loss'] == 'focal'
     assert values['optimizer'] == 'adamw'
-    assert '--loss' not in values.notes[0]
+    assert '--loss=' not in values.notes[0]
 
 
 def test_another_optimizer_leaves_out_what_belongs_to_that_of_the_recipe():
@@ -62,6 +62,12 @@ def test_what_a_recipe_set_is_recorded_beside_the_command_line():
 def test_one_limit_of_the_scales_leaves_out_the_other():
     values = parsed('--recipe=small_data', '--max_scale_factor=0.7')
     assert (values['min_scale_factor'], values['max_scale_factor']) == (0.5, 0.7)
+
+
+def test_logits_that_are_not_upsampled_have_no_loss_stride():
+    made = cli.options_of('train', [*TRAIN, '--recipe=small_data', '--noupsample_logits'])
+    assert (made.loss.upsample_logits, made.loss.stride) == (False, 1)
+    assert cli.options_of('train', [*TRAIN, '--recipe=small_data']).loss.stride == 2
 
 
 def test_the_same_optimizer_keeps_what_belongs_to_it():
