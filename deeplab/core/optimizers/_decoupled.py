@@ -35,7 +35,7 @@ class AdamW(tf.compat.v1.train.AdamOptimizer):
         decay = self._decays.get(var.op.name, 0.0)
         if not decay:
             return super()._resource_apply_dense(grad, var)
-        decayed = var.assign_sub(self._lr_t * decay * var, read_value=False)
+        decayed = tf.raw_ops.ResourceApplyGradientDescent(var=var.handle, alpha=self._lr_t * decay, delta=var)
         with tf.control_dependencies([decayed]):
             return super()._resource_apply_dense(grad, var)
 
