@@ -445,6 +445,16 @@ _OF_SPLITS = (
         of_samples=False,
     ),
     Rule(
+        'sequence',
+        WARNING,
+        'images whose numbers lie beside those of images in another split, and which look more like these than like '
+        'other images',
+        'frames of a video, a second apart, that are distributed at random over train and val',
+        'Keep the frames of a video, or the slices of a scan, in one split; build_folder_data does so with '
+        '--group_pattern',
+        of_samples=False,
+    ),
+    Rule(
         'repeated',
         WARNING,
         'the same image twice in a split',

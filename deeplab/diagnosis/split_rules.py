@@ -1,4 +1,7 @@
-"""Rules about splits: missing ones, and images that are in several splits, as equal bytes or as similar pictures."""
+"""Rules about splits: missing ones, and images that are in several splits.
+
+They may be there with equal bytes, as similar pictures, or as frames of one sequence.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from deeplab.diagnosis import sequences, thumbnails
 from deeplab.diagnosis.facts import Case, Look
 from deeplab.diagnosis.findings import Data, Finding, build_again
 from deeplab.utils import crop_sizes
 from deeplab.utils.names import agreeing, counted
 
-_SIMILAR = 0.97  # correlation of the gradients of two thumbnails
-_BLOCK = 2048
-_MOST_COMPARISONS = 4e9  # about a minute on one core
-_FLATTEST = 2.0  # standard deviation of a gradient below which a picture shows too little
 _DEFAULT_CROP = 513  # of train and eval
 _LEAST_AGREEMENT = 0.6  # share of the cells in which the masks of two similar images agree
 
@@ -83,7 +83,8 @@ def _shared(data: Data, one: str, other: str) -> Iterator[Finding]:
             'with the same bytes: metrics on them do not show how well the network does on other images.',
             cases=[(other, Case(_copy(b, a), b.number)) for a, b in exact],
         )
-    pairs = [(first[i], second[j]) for i, j in _similar_looks(first, second) if second[j].digest not in known]
+    places = thumbnails.similar_pairs([look.thumbnail for look in first], [look.thumbnail for look in second])
+    pairs = [(first[i], second[j]) for i, j in places if second[j].digest not in known]
     if pairs:
         yield data.found(
             'similar',
@@ -91,6 +92,17 @@ def _shared(data: Data, one: str, other: str) -> Iterator[Finding]:
             f"{counted(len(pairs), 'image')} of split '{other}' {agreeing(len(pairs), 'look')} almost like one in "
             f"split '{one}', as frames of one video do: metrics on them are too optimistic.",
             cases=[(other, Case(f'{b.name} looks like {a.name}', b.number)) for a, b in pairs],
+        )
+    named = {look.digest for _, look in pairs} | known.keys()
+    neighbors = sequences.shared_neighbors(first, [look for look in second if look.digest not in named])
+    if neighbors:
+        yield data.found(
+            'sequence',
+            where,
+            f"{counted(len(neighbors), 'image')} of split '{other}' {agreeing(len(neighbors), 'have')} a number beside "
+            f"that of an image of split '{one}', and most of them look like that image, as frames of one video do: "
+            'metrics on them are too optimistic.',
+            cases=[(other, Case(f'{b.name} is beside {a.name}', b.number)) for a, b in neighbors],
         )
 
 
@@ -109,7 +121,8 @@ def _inconsistent(data: Data) -> Iterator[Finding]:
             other = seen.setdefault(look.digest, look)
             if other.mask_digest and look.mask_digest and _differ(other, look, 1):
                 cases.append((name, Case(_copy(look, other), look.number)))
-        followed = [(looks[i], looks[i + 1]) for i, is_alike in enumerate(_alike_in_order(looks)) if is_alike]
+        alike = thumbnails.alike_in_order([look.thumbnail for look in looks])
+        followed = [(looks[i], looks[i + 1]) for i, is_alike in enumerate(alike) if is_alike]
         cases += [
             (name, Case(f'{b.name} looks like {a.name}', b.number))
             for a, b in followed
@@ -126,17 +139,6 @@ def _differ(one: Look, other: Look, least: float) -> bool:
     if one.mask_digest == other.mask_digest or one.cells is None or other.cells is None:
         return False
     return bool((one.cells[1] == other.cells[1]).mean() < least)
-
-
-def _alike_in_order(looks: Sequence[Look]) -> np.ndarray:
-    """Returns whether each image looks almost like the one behind it, as frames of a video do: [n - 1] bool."""
-    if len(looks) < 2:
-        return np.zeros(0, bool)
-    described = np.concatenate(
-        [_descriptions([look.thumbnail for look in looks[low : low + _BLOCK]]) for low in range(0, len(looks), _BLOCK)]
-    )
-    alike: np.ndarray = (described[1:] * described[:-1]).sum(axis=1) >= _SIMILAR
-    return alike
 
 
 def _large_images(data: Data) -> Iterator[Finding]:
@@ -164,44 +166,3 @@ def _large_images(data: Data) -> Iterator[Finding]:
             'smaller, or let all programs resize them, such as by --min_resize_value=321 --max_resize_value=513 '
             '--resize_factor=16.',
         )
-
-
-def _similar_looks(first: Sequence[Look], second: Sequence[Look]) -> list[tuple[int, int]]:
-    return similar_pairs([look.thumbnail for look in first], [look.thumbnail for look in second])
-
-
-def similar_pairs(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[tuple[int, int]]:
-    """Returns for each thumbnail of `second` that has a similar one in `first` the positions of both.
-
-    Two are similar if their gradients correlate. It does not depend on brightness, contrast, size or compression.
-
-    Args:
-      first: [17, 17] uint8 thumbnails.
-      second: those of other images.
-    """
-    if not first or not second or len(first) * len(second) > _MOST_COMPARISONS:
-        return []
-    found = []
-    for low in range(0, len(second), _BLOCK):
-        right = _descriptions(second[low : low + _BLOCK])
-        best = np.full(len(right), -1.0, np.float32)
-        place = np.zeros(len(right), np.int64)
-        for start in range(0, len(first), _BLOCK):
-            scores = right @ _descriptions(first[start : start + _BLOCK]).T  # [right, left]
-            highest = scores.argmax(axis=1)
-            values = scores[np.arange(len(right)), highest]
-            place[values > best] = highest[values > best] + start
-            best = np.maximum(best, values)
-        found += [(int(place[i]), low + int(i)) for i in np.flatnonzero(best >= _SIMILAR)]
-    return found
-
-
-def _descriptions(thumbnails: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns the gradients of thumbnails with length 1, or 0 for those that are flat: [n, 544] float32."""
-    pixels = np.stack(thumbnails).astype(np.float32)
-    across, down = np.diff(pixels, axis=2), np.diff(pixels, axis=1)
-    gradients = np.concatenate([across.reshape(len(pixels), -1), down.reshape(len(pixels), -1)], axis=1)
-    lengths = np.linalg.norm(gradients, axis=1, keepdims=True)
-    is_flat = lengths < _FLATTEST * np.sqrt(gradients.shape[1])
-    described: np.ndarray = np.where(is_flat, 0, gradients / np.maximum(lengths, 1e-6))
-    return described

@@ -239,6 +239,17 @@ def _near_copy(zoo):
     zoo['val'][1].image, zoo['val'][1].ids = encoded(darker, 'JPEG', quality=60), zoo['train'][0].ids
 
 
+def _film(zoo):
+    """Makes all images frames of one film, whose camera turns by 4 pixels a frame; every third one is in val."""
+    image, ids = (np.concatenate(parts, axis=1) for parts in zip(*(scene(seed) for seed in range(90, 93)), strict=True))
+    numbers = range(sum(map(len, zoo.values())))
+    for split, chosen in {'train': [n for n in numbers if n % 3], 'val': numbers[::3]}.items():
+        for sample, number in zip(zoo[split], chosen, strict=True):
+            seen = np.s_[:, 4 * number : 4 * number + SIZE[1]]
+            sample.name, sample.ids = f'film_{number}', ids[seen]
+            sample.image = encoded(Image.fromarray(image[seen]), 'JPEG', quality=90)
+
+
 def _png_image(mode):
     return lambda sample: encoded(Image.open(io.BytesIO(sample.image)).convert(mode), 'PNG')
 
@@ -280,6 +291,7 @@ BROKEN = {
     'overlap': Broken(('overlap',), _copy('train', 'val'), True),
     'repeated': Broken(('repeated',), _copy('train', 'train'), True),
     'near duplicate': Broken(('similar',), _near_copy),
+    'frames of one film': Broken(('sequence',), _film, splits={'train': 24, 'val': 12}),
     'small mask': Broken(('size',), _one(mask=lambda sample: files.png(sample.ids[::2, ::2].copy())), True),
     'cut mask': Broken(('size',), _one(mask=lambda sample: files.png(sample.ids[:-3].copy())), True),
     'cut JPEG': Broken(('corrupt',), _one(image=jpeg(1)[:-300]), True),
