@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from deeplab.core import preprocess_utils
 from deeplab.core.augmentations import blur, colors, cutout, rare_classes, rotation
 from deeplab.errors import OptionError
 from deeplab.options import AugmentOptions
@@ -212,13 +213,15 @@ def test_cutout_hides_several():
 # --- Crops at rare classes -------------------------------------------------------------------------------------------
 
 
-def windows(label, window, class_pixels, count=60):
-    """The windows of as many seeds, cut out of the label."""
+def windows(label, window, class_pixels, count=60, size=None):
+    """The windows of as many seeds, cut out of the label, which is resized to `size`."""
     label = tf.constant(np.asarray(label, np.uint8)[..., np.newaxis])
+    size = size or tuple(label.shape[:2])
     window_of = tf.function(
-        lambda drawn: rare_classes.rare_class_window(label, window, class_pixels, 255, drawn), autograph=False
+        lambda drawn: rare_classes.rare_class_window(label, size, window, class_pixels, 255, drawn), autograph=False
     )
     corners = [window_of(tf.constant(seed(i))) for i in range(count)]
+    label = preprocess_utils.resize_label(label, size)
     return [label.numpy()[int(r) : int(r) + window[0], int(c) : int(c) + window[1], 0] for r, c in corners]
 
 
@@ -229,6 +232,13 @@ def test_windows_contain_the_rare_class():
     assert all((part == 2).any() and part.shape == (6, 5) for part in cut)
     places = {tuple(np.argwhere(part == 2)[0]) for part in cut}
     assert {row for row, _ in places} == set(range(6)) and {column for _, column in places} == set(range(5))
+
+
+@pytest.mark.parametrize('size', [(30, 40), (59, 80), (31, 97), (15, 20), (19, 33)])
+def test_windows_contain_the_rare_class_of_a_label_that_is_resized(size):
+    label = np.zeros((30, 40), np.uint8)
+    label[16:18, 32:34] = 2  # of which a smaller label keeps at least one pixel
+    assert all((part == 2).any() for part in windows(label, (7, 5), [10**6, 10**6, 1], 20, size))
 
 
 def test_windows_stay_inside_at_the_corners():
@@ -261,7 +271,7 @@ def test_ignored_pixels_are_no_class():
     # A data set may ignore one of its classes; nobody needs more of it.
     ignored = tf.constant(np.where(np.arange(100) == 50, 1, 0).reshape(10, 10, 1), tf.uint8)
     for number in range(10):
-        row, column = rare_classes.rare_class_window(ignored, (2, 2), [1, 10**6], 0, seed(number))
+        row, column = rare_classes.rare_class_window(ignored, (10, 10), (2, 2), [1, 10**6], 0, seed(number))
         assert 1 in ignored.numpy()[int(row) : int(row) + 2, int(column) : int(column) + 2]
 
 
@@ -274,7 +284,7 @@ def changes(image, label, number):
     yield from rotation.rotate(image, label, rotation.random_angle(30, seed(number)), MEAN, 255)
     yield blur.random_blur(image, 2.0, 0.9, seed(number))
     yield from cutout.random_cutout(image, label, 3, 2, MEAN, 255, seed(number))
-    yield from rare_classes.rare_class_window(label, (2, 3), None, 255, seed(number))
+    yield from rare_classes.rare_class_window(label, preprocess_utils.size_of(label), (2, 3), None, 255, seed(number))
 
 
 def test_equal_seeds_give_equal_results():

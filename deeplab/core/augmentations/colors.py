@@ -76,7 +76,7 @@ def change_colors(
     """
     image = tf.cast(image, tf.float32)
     channels = image.shape[-1]
-    means = tf.reduce_mean(image, axis=[0, 1])  # [channels]
+    means = tf.reduce_mean(tf.reduce_mean(image, axis=0), axis=0)  # [channels]; faster than over both axes at once
     gain = tf.cast(brightness, tf.float32) * contrast
     if channels == 3:
         matrix = gain * tf.matmul(_saturation_matrix(saturation), _hue_matrix(hue))  # [3, 3]
@@ -85,7 +85,8 @@ def change_colors(
     else:
         changed, mean = image * gain, tf.reduce_mean(means)
     # Saturation and hue leave grays as they are, and with them the offset of contrast.
-    changed = tf.clip_by_value(changed + (brightness - gain) * mean, 0.0, 255.0)
+    changed = changed + (brightness - gain) * mean
+    changed = tf.raw_ops.ClipByValue(t=changed, clip_value_min=0.0, clip_value_max=255.0)
     changed.set_shape(image.shape)
     return changed
 

@@ -27,9 +27,7 @@ def crop_at_rare_classes(
     chance_seed, place_seed = tf.unstack(tf.random.experimental.stateless_split(seed, 2))
     corner = tf.cond(
         tf.random.stateless_uniform([], chance_seed) < rare_class_sampling,
-        lambda: rare_class_window(
-            preprocess_utils.resize_label(label, size), window, context.class_pixels, context.ignore_label, place_seed
-        ),
+        lambda: rare_class_window(label, size, window, context.class_pixels, context.ignore_label, place_seed),
         lambda: preprocess_utils.random_window(*size, window, context.crop_seed),
     )
     return preprocess_utils.resize_and_crop(image, label, size, corner, window)
@@ -37,6 +35,7 @@ def crop_at_rare_classes(
 
 def rare_class_window(
     label: tf.Tensor,
+    size: Sequence[tf.Tensor | int],
     window: Sequence[tf.Tensor | int],
     class_pixels: Sequence[int] | None,
     ignore_label: int,
@@ -44,43 +43,55 @@ def rare_class_window(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Draws the upper left corner of a window that contains a pixel of a class, rare classes more often.
 
+    The pixel is drawn before the label is resized, which is faster than to resize all of it. In a label that is made
+    smaller, where a thing may lose pixels, the window contains the nearest pixel that is left.
+
     A class of those in the label is drawn with a probability inverse to its number of pixels in the data set, a pixel
     of that class with equal chances, and of the windows around that pixel one with equal chances.
 
     Args:
       label: [h, w, 1] integer.
-      window: rows and columns of the window, at most those of the label.
+      size: rows and columns that the label is resized to before the window is cut.
+      window: rows and columns of the window, at most those of `size`.
       class_pixels: pixels of each class in the data set; None for those of this label.
       ignore_label: never drawn, class or not.
       seed: two integers.
 
     Returns:
-      Row and column, int32 scalars. Any window where the label holds no class.
+      Row and column in the resized label, int32 scalars. Any window where the label holds no class.
 
     Source: arXiv:2111.14887, section 3.3 (there a softmax over frequencies takes the inverse's place).
     """
     seeds = tf.unstack(tf.random.experimental.stateless_split(seed, 4))
-    ids = tf.cast(label[..., 0], tf.int32)  # [h, w]
-    present = tf.math.bincount(ids, minlength=256, maxlength=256)  # [256]
+    ids = label[..., 0]  # [h, w]
+    present = tf.math.bincount(tf.cast(ids, tf.int32), minlength=256, maxlength=256)  # [256]
     weights = _inverse_frequencies(present, class_pixels, ignore_label)
-    height, width = preprocess_utils.size_of(label)
 
     def around_a_pixel() -> tuple[tf.Tensor, tf.Tensor]:
         chosen = tf.random.stateless_categorical(tf.math.log(weights)[tf.newaxis], 1, seeds[0], tf.int32)[0, 0]
-        places = tf.cast(tf.where(tf.equal(ids, chosen)), tf.int32)  # [n, 2]
-        pixel = places[tf.random.stateless_uniform([], seeds[1], 0, tf.shape(places)[0], tf.int32)]
+        places = tf.where(tf.equal(ids, tf.cast(chosen, ids.dtype)))  # [n, 2]
+        drawn = places[tf.random.stateless_uniform([], seeds[1], 0, tf.shape(places)[0], tf.int32)]
+        pixel = _resized_place(drawn, preprocess_utils.size_of(label), size)
         row, column = (
             tf.random.stateless_uniform(
                 [], each, tf.maximum(place - length + 1, 0), tf.minimum(place, side - length) + 1, tf.int32
             )
-            for each, place, length, side in zip(seeds[2:], tf.unstack(pixel), window, (height, width), strict=True)
+            for each, place, length, side in zip(seeds[2:], tf.unstack(pixel), window, size, strict=True)
         )
         return row, column
 
     def anywhere() -> tuple[tf.Tensor, tf.Tensor]:
-        return preprocess_utils.random_window(height, width, window, seed)
+        return preprocess_utils.random_window(*size, window, seed)
 
     return tf.cond(tf.reduce_sum(weights) > 0.0, around_a_pixel, anywhere)
+
+
+def _resized_place(
+    place: tf.Tensor, old_size: Sequence[tf.Tensor | int], new_size: Sequence[tf.Tensor | int]
+) -> tf.Tensor:
+    """Returns where a row and a column, [2], are after resizing with aligned corners: [2] int32."""
+    old, new = tf.stack(old_size), tf.stack(new_size)
+    return tf.cast(tf.round(place * tf.cast(new - 1, tf.int64) / tf.cast(tf.maximum(old - 1, 1), tf.int64)), tf.int32)
 
 
 def _inverse_frequencies(present: tf.Tensor, class_pixels: Sequence[int] | None, ignore_label: int) -> tf.Tensor:
