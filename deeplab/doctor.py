@@ -25,8 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from deeplab.datasets import description_file, folder_splits
+from deeplab.datasets import color_tables, description_file, folder_splits
 from deeplab.datasets import descriptor as descriptor_lib
+from deeplab.datasets.color_tables import ColorTable
 from deeplab.datasets.data_rules import SEVERITIES
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.mask_ids import MaskIds
@@ -148,6 +149,7 @@ def examine(options: DoctorOptions) -> Data:
     ignore_label = options.ignore_label
     if ignore_label is None:
         ignore_label = DatasetDescriptor.ignore_label if described is None else described.ignore_label
+    table, table_option = _colors(options, described, ignore_label)
     source = sources.open_source(options)
     num_classes = options.num_classes or (None if described is None else described.num_classes)
     allowed = None if num_classes is None else MaskIds(num_classes, ignore_label)
@@ -163,7 +165,25 @@ def examine(options: DoctorOptions) -> Data:
         classes = num_classes or _largest_class(counts, ignore_label) + 1
         described = DatasetDescriptor(options.data, classes, ignore_label)
     described = dataclasses.replace(described, ignore_label=ignore_label)
-    return Data(described, num_classes is None, splits, train, evaluated, source, options.output_stride)
+    return Data(
+        described, num_classes is None, splits, train, evaluated, source, options.output_stride, table, table_option
+    )
+
+
+def _colors(
+    options: DoctorOptions, described: DatasetDescriptor | None, ignore_label: int
+) -> tuple[ColorTable | None, str]:
+    """Returns the meaning of the colors of masks, None if it is not given, and the option that gives it.
+
+    Raises:
+      OptionError: The color table cannot be read.
+    """
+    if options.colors is not None:
+        return color_tables.load(options.colors, ignore_label), option('DoctorOptions.colors', options.colors)
+    if options.dataset is not None and described is not None:
+        palette = described.palette[: described.num_classes]
+        return color_tables.of_palette(palette), f'The palette of {option("DoctorOptions.dataset", options.dataset)}'
+    return None, ''
 
 
 def _chosen(wanted: str, splits: Collection[str]) -> str:

@@ -185,9 +185,18 @@ def test_colors_whose_meaning_is_not_given(tmp_path):
     assert 'doctor' in result.report and f'--fix={tmp_path.name}_repaired --colors=colors.txt' in result.report
     (tmp_path / 'labelmap.txt').write_text('# label:color_rgb:parts:actions\n')  # that of CVAT
     assert f'--colors={tmp_path}/labelmap.txt' in _examine(tmp_path, num_classes=None).suggestion.lines[0]
-    (tmp_path / 'colors.txt').write_text('128 64 0 a\n0 255 0 b\n0 0 255 c\n0 0 0 ignore\n')
+    table = tmp_path / 'colors.txt'
+    table.write_text('128 64 0 a\n0 255 0 b\n')
+    result = _examine(tmp_path, num_classes=None, colors=str(table))
+    assert 'gives the colors a meaning, but 2 of 4 are not in it: 0 0 255, 0 0 0. Add them' in result.report
+    table.write_text('128 64 0 a\n0 255 0 b\n0 0 255 c\n0 0 0 ignore\n')
+    result = _examine(tmp_path, num_classes=None, colors=str(table))
+    assert f"colors='{table}' has all of these 4 colors: convert the masks with it" in result.report
+    assert f'--colors={table}' in result.suggestion.lines[0]
+    with pytest.raises(OptionError, match='no_table'):
+        _examine(tmp_path, colors=str(tmp_path / 'no_table.txt'))
     copy = tmp_path / 'copy'
-    result = _examine(tmp_path, num_classes=None, fix=str(copy), colors=str(tmp_path / 'colors.txt'))
+    result = _examine(tmp_path, num_classes=None, fix=str(copy), colors=str(table))
     assert descriptor.load(str(copy / 'dataset.yaml')).class_names == ('a', 'b', 'c')
     assert not (copy / 'lists').exists()  # so that programs set aside a part for evaluation
     assert not result.remaining and '--eval_split=val' in result.suggestion.lines[-1]

@@ -134,6 +134,13 @@ DOCTOR = Group(
             is_path=True,
         ),
         linked(
+            'colors',
+            'DoctorOptions.colors',
+            'Color table of masks in color, as for build_folder_data: the findings name the colors that it lacks, and '
+            '--fix converts the masks. Not set: the palette of --dataset, if given.',
+            is_path=True,
+        ),
+        linked(
             'output_stride',
             'DoctorOptions.output_stride',
             'Output stride of the network. Classes that consist of narrower parts are reported.',
@@ -157,12 +164,6 @@ REPAIR = Group(
             'New folder for a repaired copy of the data set, as images, masks and lists of its splits. Only what has '
             'one right answer is repaired; other faulty images are left out and listed. The data set itself never '
             'changes.',
-            is_path=True,
-        ),
-        linked(
-            'colors',
-            'DoctorOptions.colors',
-            'Color table of masks in color, as for build_folder_data. Not set: the palette of --dataset, if given.',
             is_path=True,
         ),
         linked(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,11 @@ class ColorTable:
         content = np.stack([self._codes, self._ids]).tobytes()
         gray = ' gray' if self.with_gray else ''
         return f'colors {self.with_palettes} {self.others}{gray} {mask_sources.digest(content)}'
+
+    def lacking(self, colors: Iterable[Color]) -> list[Color]:
+        """Returns those of the colors that are not in the table."""
+        known = {entry.color for entry in self.entries}
+        return [color for color in colors if color not in known]
 
     def is_for(self, mask: images.Mask) -> bool:
         """Returns whether a mask has colors that the table converts."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from deeplab.datasets import folder_splits
+from deeplab.datasets.color_tables import Color
 from deeplab.datasets.data_rules import NOTE, RULES
 from deeplab.diagnosis.facts import KEPT
-from deeplab.diagnosis.findings import Data, Finding
+from deeplab.diagnosis.findings import Data, Finding, build_again
 from deeplab.utils.names import agreeing, counted, shown
 from deeplab.wording import option
 
@@ -50,22 +51,43 @@ def check(data: Data) -> Iterator[Finding]:
 def _fix_of_files(data: Data, name: str) -> str:
     """Returns the fix of a rule for files, where it can be more exact than for records; '' where it cannot."""
     source, colors = data.source, data.mask_colors()
+    if name == 'color_mask' and colors and data.table is not None:
+        return _fix_of_colors(data, data.table.lacking(colors), len(colors))
     if source.is_records:
         return ''
     if name == 'misnamed' and source.mask_suffix:
         suffix = option('DoctorOptions.mask_suffix', source.mask_suffix)
         return f'Set {suffix}, also of deeplab build_folder_data, or rename the masks.'
     if name == 'color_mask' and colors:
-        shown = ', '.join(' '.join(map(str, color)) for color in colors[:_COLORS_SHOWN])
-        more = f' and {len(colors) - _COLORS_SHOWN} more' if len(colors) > _COLORS_SHOWN else ''
         line, table = f'{" ".join(map(str, colors[0]))} {_EXAMPLE}', option('DoctorOptions.colors')
         return (
             f"Write a line for each class, such as '{line}', to a file for {table} of deeplab build_folder_data, or of "
-            f'this program with {option("DoctorOptions.fix")}. The colors are {shown}{more}.'
+            f'this program with {option("DoctorOptions.fix")}. The colors are {_listed(colors)}.'
         )
     if name == 'corrupt' and not source.is_described:
         return 'Copy or save these files again, or remove them.'
     return ''
+
+
+def _fix_of_colors(data: Data, lacking: Sequence[Color], number: int) -> str:
+    """Returns the fix of masks in `number` colors whose meaning is given, but for those that are lacking."""
+    if lacking:
+        say = 'is not in it' if len(lacking) == 1 else 'are not in it'
+        return (
+            f'{data.table_option} gives the colors a meaning, but {len(lacking)} of {number} {say}: '
+            f'{_listed(lacking)}. Add them to the table, or fix the masks.'
+        )
+    return build_again(
+        data,
+        f'{data.table_option} has all of these {number} colors: convert the masks with it by deeplab '
+        f'build_folder_data, or by this program with {option("DoctorOptions.fix")}',
+    )
+
+
+def _listed(colors: Sequence[Color]) -> str:
+    """Returns the first of some colors, as a text."""
+    more = f' and {len(colors) - _COLORS_SHOWN} more' if len(colors) > _COLORS_SHOWN else ''
+    return ', '.join(' '.join(map(str, color)) for color in colors[:_COLORS_SHOWN]) + more
 
 
 def _of_unlabeled(found: Finding) -> Finding:

@@ -6,6 +6,7 @@ import collections
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from deeplab.datasets.color_tables import ColorTable
 from deeplab.datasets.data_rules import RULES
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.diagnosis.facts import KEPT, Case, Measured
@@ -53,6 +54,8 @@ class Data:
       evaluated: name of the split to evaluate on; it may be missing.
       source: where the samples are.
       output_stride: of the network.
+      table: meaning of the colors of masks; None if it is not known.
+      table_option: option that gives it, for messages.
     """
 
     descriptor: DatasetDescriptor
@@ -62,6 +65,8 @@ class Data:
     evaluated: str
     source: Source
     output_stride: int
+    table: ColorTable | None = None
+    table_option: str = ''
 
     def mask_colors(self) -> list[tuple[int, int, int]]:
         """Returns the colors in masks of colors, the most frequent ones first."""

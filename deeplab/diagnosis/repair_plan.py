@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from deeplab.datasets import color_tables
 from deeplab.datasets.color_tables import ColorTable
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.diagnosis import label_rules, split_rules
@@ -37,22 +36,13 @@ class Plan:
 
 
 def make(data: Data, options: DoctorOptions) -> Plan:
-    """Decides what to change.
-
-    Raises:
-      OptionError: The color table cannot be read.
-    """
+    """Decides what to change."""
     descriptor = data.descriptor
-    table = None
-    if options.colors is not None:
-        table = color_tables.load(options.colors, descriptor.ignore_label)
-    elif options.dataset is not None:
-        table = color_tables.of_palette(descriptor.palette[: descriptor.num_classes])
     known = MaskIds(descriptor.num_classes, descriptor.ignore_label)
     return Plan(
         descriptor.ignore_label,
         _correct_ids(data),
-        table,
+        data.table,
         known if options.ignore_other_ids and not data.is_assumed else None,
         data.source.is_records,
         _dropped(data),

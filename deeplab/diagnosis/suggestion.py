@@ -151,7 +151,7 @@ def _building(data: Data, options: DoctorOptions, dataset: str | None) -> _Build
         dataset = description_file.beside(options.data)
     if dataset:
         given['dataset'] = dataset
-    elif lacks_colors(data, options):
+    elif _needs_colors(data, options):
         given['colors'] = _color_table(options)
     else:
         given['num_classes'] = str(data.descriptor.num_classes)
@@ -178,13 +178,15 @@ def _copy(options: DoctorOptions) -> str:
     return f'{os.path.basename(os.path.abspath(description_file.folder_of(options.data)))}_repaired'
 
 
-def lacks_colors(data: Data, options: DoctorOptions) -> bool:
-    """Returns whether masks have colors whose meaning is not given."""
-    return options.colors is None and options.dataset is None and bool(data.mask_colors())
+def _needs_colors(data: Data, options: DoctorOptions) -> bool:
+    """Returns whether masks have colors to which only a table gives a meaning."""
+    return options.dataset is None and bool(data.mask_colors())
 
 
 def _color_table(options: DoctorOptions) -> str:
-    """Returns the path of the table of colors in the folder of the data set, or of one that the user has to write."""
+    """Returns the table of colors that is given or in the folder of the data set, or one that the user has to write."""
+    if options.colors is not None:
+        return options.colors
     folder = description_file.folder_of(options.data)
     paths = [os.path.normpath(os.path.join(folder, name)) for name in _COLORS]
     return next(filter(os.path.isfile, paths), _COLORS[-1])
@@ -197,7 +199,7 @@ def repair_line(options: DoctorOptions, data: Data) -> str:
         for field in dataclasses.fields(options)
         if field.name not in _NOT_REPEATED and (value := getattr(options, field.name)) != field.default
     }
-    colors = {'colors': _color_table(options)} if lacks_colors(data, options) else {}
+    colors = {'colors': _color_table(options)} if _needs_colors(data, options) else {}
     return _line(f'doctor {shlex.quote(options.data)}', {**flags, 'fix': _copy(options), **colors})
 
 

@@ -28,7 +28,7 @@ class DoctorOptions:
       output: JSON file of the findings.
       html: HTML file of the findings with pictures; None for none.
       fix: new folder for a repaired copy; None for none.
-      colors: color table of masks in color, for the repaired copy.
+      colors: color table of masks in color, for the findings and the repaired copy; None for the palette of `dataset`.
       ignore_other_ids: whether the copy gives the ignore label to ids that are not classes.
     """
 
@@ -58,14 +58,8 @@ class DoctorOptions:
             value = getattr(self, name)
             is_id = value is None or least <= value <= least + 255
             require(is_id, f'DoctorOptions.{name}', value, f'it must be {least} to {least + 255}')
-        for name in ('colors', 'ignore_other_ids'):
-            value = getattr(self, name)
-            require(
-                not value or self.fix is not None,
-                f'DoctorOptions.{name}',
-                value,
-                f'it needs {option("DoctorOptions.fix")}',
-            )
+        needed = f'it needs {option("DoctorOptions.fix")}'
+        require(not self.ignore_other_ids or self.fix is not None, 'DoctorOptions.ignore_other_ids', True, needed)
         knows = self.dataset is not None or self.num_classes is not None
         needed = f'it needs {option("DoctorOptions.num_classes")} or {option("DoctorOptions.dataset")}'
         require(not self.ignore_other_ids or knows, 'DoctorOptions.ignore_other_ids', True, needed)

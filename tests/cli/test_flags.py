@@ -276,7 +276,7 @@ NEEDS = {
     'tversky_beta': '--loss=tversky',
     'label_weights_power': '--label_weights=auto',
 }
-NEEDS_IN_DOCTOR = {'colors': '--fix=copy', 'ignore_other_ids': '--fix=copy --num_classes=3'}
+NEEDS_IN_DOCTOR = {'ignore_other_ids': '--fix=copy --num_classes=3'}
 WITH_THOSE_OF_TRAIN = ('preview', 'benchmark')
 WITH_THOSE_OF_ANOTHER = {'report': 'eval', 'compare': 'report'}  # tests/test_report.py: they are passed on
 # Of train and preview: what is about the initial checkpoint is refused without one.

@@ -101,7 +101,10 @@ def test_a_copy_needs_a_new_folder_and_something_to_keep(tmp_path):
     with pytest.raises(DataError, match='(?s)No image can be kept.*2 by rule color_mask.*colors'):
         run(folder, fix=str(tmp_path / 'copy'))
     assert sorted(path.name for path in tmp_path.iterdir()) == ['data']
-    for options, words in (({'colors': 'a'}, 'colors=.*fix'), ({'fix': 'b', 'ignore_other_ids': True}, 'num_classes')):
+    for options, words in (
+        ({'ignore_other_ids': True, 'num_classes': 3}, 'ignore_other_ids=.*fix'),
+        ({'fix': 'b', 'ignore_other_ids': True}, 'num_classes'),
+    ):
         with pytest.raises(OptionError, match=words):
             DoctorOptions('data', **options)
 
