@@ -112,11 +112,11 @@ SMALL_DATA = Recipe(
         ),
         Setting(
             'decoder_filters',
-            '64',
+            '48',
             'narrow, for thin and small things',
             ('decoder_output_stride', 'decoder_output_is_logits'),
         ),
-        Setting('aspp_convs_filters', '128', 'saves the time that the decoder takes', ('decoder_output_stride',)),
+        Setting('aspp_convs_filters', '96', 'saves the time that the decoder takes', ('decoder_output_stride',)),
         Setting(
             'batch_norm_decay',
             '',

@@ -78,15 +78,15 @@ def test_the_same_optimizer_keeps_what_belongs_to_it():
 @pytest.mark.parametrize(
     ('words', 'stride', 'filters'),
     [
-        ([], [8], (64, 128)),
-        (['--decoder_output_stride=8'], [8], (64, 128)),
-        (['--output_stride=8'], [4], (64, 128)),
+        ([], [8], (48, 96)),
+        (['--decoder_output_stride=8'], [8], (48, 96)),
+        (['--output_stride=8'], [4], (48, 96)),
         (['--decoder_output_stride=4'], [4], (256, 256)),
         (['--decoder_output_stride='], [], (256, 256)),
-        (['--decoder_filters=32'], [8], (32, 128)),
-        (['--aspp_convs_filters=256'], [8], (64, 256)),
-        (['--decoder_use_sum_merge', '--decoder_output_is_logits'], [8], (256, 128)),
-        (['--nodecoder_output_is_logits'], [8], (64, 128)),
+        (['--decoder_filters=32'], [8], (32, 96)),
+        (['--aspp_convs_filters=256'], [8], (48, 256)),
+        (['--decoder_use_sum_merge', '--decoder_output_is_logits'], [8], (256, 96)),
+        (['--nodecoder_output_is_logits'], [8], (48, 96)),
         (['--tf_initial_checkpoint=model.ckpt'], [], (256, 256)),
         (['--preset=mobilenetv2_coco_voc_trainaug'], [], (256, 256)),
         (['--model_variant=mobilenet_edgetpu'], [], (256, 256)),  # has no low-level features
