@@ -94,11 +94,16 @@ def _shared(data: Data, one: str, other: str) -> Iterator[Finding]:
             cases=[(other, Case(f'{b.name} looks like {a.name}', b.number)) for a, b in pairs],
         )
     named = {look.digest for _, look in pairs} | known.keys()
-    neighbors = sequences.shared_neighbors(first, [look for look in second if look.digest not in named])
+    yield from _in_sequence(data, one, other, [look for look in second if look.digest not in named])
+
+
+def _in_sequence(data: Data, one: str, other: str, looks: Sequence[Look]) -> Iterator[Finding]:
+    """Yields a finding about images of the split `other` that follow or precede one of the split `one` in a video."""
+    neighbors = sequences.shared_neighbors(data.splits[one].looks, looks)
     if neighbors:
         yield data.found(
             'sequence',
-            where,
+            f'{one}, {other}',
             f"{counted(len(neighbors), 'image')} of split '{other}' {agreeing(len(neighbors), 'have')} a number beside "
             f"that of an image of split '{one}', and most of them look like that image, as frames of one video do: "
             'metrics on them are too optimistic.',
