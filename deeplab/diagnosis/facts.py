@@ -47,6 +47,7 @@ class Look(NamedTuple):
 
     Attributes:
       name: how messages name it.
+      stem: its name as in lists, without the place of a record; records may have an extension.
       number: of the sample in its split.
       digest: of the bytes of the image.
       mask_digest: of the bytes of the mask; b'' without one.
@@ -56,6 +57,7 @@ class Look(NamedTuple):
     """
 
     name: str
+    stem: str
     number: int
     digest: bytes
     mask_digest: bytes

@@ -89,6 +89,7 @@ class _OfSample:
         found.looks.append(
             Look(
                 sample.name,
+                sample.stem,
                 self._number,
                 digest(sample.image),
                 b'' if sample.mask is None else digest(sample.mask),

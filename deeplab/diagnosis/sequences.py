@@ -9,7 +9,6 @@ like other images.
 from __future__ import annotations
 
 import collections
-import os
 import re
 from collections.abc import Sequence
 
@@ -35,7 +34,7 @@ def shared_neighbors(first: Sequence[Look], second: Sequence[Look]) -> list[tupl
     Returns:
       for each image of `second` with a neighbor in `first`, the nearest one; nothing unless the neighbors look alike.
     """
-    pairs = _neighbors([look.name for look in first], [look.name for look in second])
+    pairs = _neighbors([look.stem for look in first], [look.stem for look in second])
     if len(pairs) < max(_FEWEST, _LEAST_SHARE * len(second)):
         return []
     own = [first[i].thumbnail for i, _ in pairs]
@@ -51,7 +50,7 @@ def _neighbors(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, i
     sequences: dict[tuple[str, str], list[tuple[int, int, int]]] = collections.defaultdict(list)
     for split, names in enumerate((first, second)):
         for place, name in enumerate(names):
-            if found := _NUMBERED.fullmatch(os.path.splitext(name)[0]):
+            if found := _NUMBERED.fullmatch(name):
                 sequences[found[1], found[3]].append((int(found[2]), split, place))
     pairs = []
     for members in sequences.values():

@@ -17,13 +17,13 @@ def film(numbers, name='film_{:04}.jpg', step=1):
     scene = np.random.default_rng(0).integers(0, 256, (17, 5 + step * LENGTH // 4), np.uint8).repeat(4, axis=1)
     frames = {number: scene[:, step * number : step * number + 17] for number in numbers}
     return [
-        Look(name.format(number), place, bytes([number]), b'', thumbnail, None, None)
+        Look(f'record {place}', name.format(number), place, bytes([number]), b'', thumbnail, None, None)
         for place, (number, thumbnail) in enumerate(frames.items())
     ]
 
 
 def names(pairs):
-    return [(one.name, other.name) for one, other in pairs]
+    return [(one.stem, other.stem) for one, other in pairs]
 
 
 def test_neighbors_in_a_film_that_is_distributed_over_both_splits():
@@ -53,7 +53,7 @@ def test_few_neighbors_are_no_finding():
     assert not sequences.shared_neighbors(film([n for n in range(45) if n % 5]), film(range(0, 45, 5)))
 
 
-@pytest.mark.parametrize('name', ['{}', 'a/b/{:06}.png', 'seq1_{}_left.png', '9_{}.x.jpg'])
+@pytest.mark.parametrize('name', ['{}', 'a/b/{:06}.png', 'seq1_{}_left.png', '9_{}.x.jpg', 'frame.{:04}'])
 def test_the_last_number_of_a_name_counts(name):
     train, val = film([n for n in range(LENGTH) if n % 5], name=name), film(range(0, LENGTH, 5), name=name)
     assert len(sequences.shared_neighbors(train, val)) == 12

@@ -292,6 +292,9 @@ BROKEN = {
     'repeated': Broken(('repeated',), _copy('train', 'train'), True),
     'near duplicate': Broken(('similar',), _near_copy),
     'frames of one film': Broken(('sequence',), _film, splits={'train': 24, 'val': 12}),
+    'frames of one film in records': Broken(
+        ('sequence',), _film, kind='records', splits={'train': 24, 'val': 12}
+    ),
     'small mask': Broken(('size',), _one(mask=lambda sample: files.png(sample.ids[::2, ::2].copy())), True),
     'cut mask': Broken(('size',), _one(mask=lambda sample: files.png(sample.ids[:-3].copy())), True),
     'cut JPEG': Broken(('corrupt',), _one(image=jpeg(1)[:-300]), True),
