@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).parent
 VERSION = re.search(r"__version__ = '(.+)'", (ROOT / 'deeplab/__init__.py').read_text()).group(1)
 
 setuptools.setup(
-    name='deeplab',
+    name='deeplab-toolkit',
     version=VERSION,
     description='Semantic segmentation with DeepLab v3 and v3+ on TensorFlow 2',
     long_description=(ROOT / 'README.md').read_text(),

@@ -146,7 +146,7 @@ def test_nothing_to_predict(training, photos):
 def test_videos_need_their_packages(training, photos, monkeypatch):
     (photos / 'photos' / 'clip.mp4').write_bytes(b'no video')
     monkeypatch.setattr('importlib.util.find_spec', lambda name: None)
-    with pytest.raises(OptionError, match=r'imageio.*deeplab\[video\]'):
+    with pytest.raises(OptionError, match=r'imageio.*deeplab-toolkit\[video\]'):
         predict.run(options(training))
 
 

@@ -51,5 +51,7 @@ def require_pycocotools() -> Any:
     try:
         from pycocotools import mask
     except ImportError:
-        raise OptionError("Polygons of COCO need the package pycocotools. Run: pip install 'deeplab[coco]'") from None
+        raise OptionError(
+            "Polygons of COCO need the package pycocotools. Run: pip install 'deeplab-toolkit[coco]'"
+        ) from None
     return mask

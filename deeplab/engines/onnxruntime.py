@@ -127,6 +127,6 @@ register(
         load=load,
         version=version,
         requires=('onnxruntime', 'tf2onnx', 'onnx'),
-        install="'deeplab[onnxruntime]'",
+        install="'deeplab-toolkit[onnxruntime]'",
     )
 )

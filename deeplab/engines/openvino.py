@@ -113,6 +113,6 @@ register(
         precisions=precisions,
         version=version,
         requires=('openvino',),
-        install="'deeplab[openvino]'",
+        install="'deeplab-toolkit[openvino]'",
     )
 )

@@ -138,6 +138,6 @@ register(
         convert=convert,
         load=load,
         version=version,
-        install="'deeplab[tflite]'",
+        install="'deeplab-toolkit[tflite]'",
     )
 )

@@ -15,7 +15,7 @@ def require() -> None:
     """Raises `OptionError` if the packages that read videos are missing."""
     missing = [name for name in ('imageio', 'imageio_ffmpeg') if importlib.util.find_spec(name) is None]
     if missing:
-        raise OptionError(f"Videos need {' and '.join(missing)}. Install: pip install 'deeplab[video]'")
+        raise OptionError(f"Videos need {' and '.join(missing)}. Install: pip install 'deeplab-toolkit[video]'")
 
 
 def frames(path: str) -> Iterator[np.ndarray]:

@@ -26,7 +26,7 @@ def require_paths(runs: Iterable[str]) -> None:
 
 def require_library() -> None:
     """Raises `OptionError` if the package of the charts is missing."""
-    packages.require(('vl_convert',), 'A report with charts', "'deeplab[report]'")
+    packages.require(('vl_convert',), 'A report with charts', "'deeplab-toolkit[report]'")
 
 
 def charts_library() -> str:
@@ -39,7 +39,7 @@ def charts_library() -> str:
         import vl_convert
     except ModuleNotFoundError:
         raise OptionError(
-            "Reports need the package vl-convert-python for their charts. Run: pip install 'deeplab[report]'"
+            "Reports need the package vl-convert-python for their charts. Run: pip install 'deeplab-toolkit[report]'"
         ) from None
     return _for_script(vl_convert.javascript_bundle())
 

@@ -126,7 +126,7 @@ def parse_yaml(text: str) -> Any:
         import yaml
     except ModuleNotFoundError:
         raise DocumentError(
-            "cannot be read: reading YAML needs pyyaml. Run: pip install 'deeplab[yaml]'. Or use JSON"
+            "cannot be read: reading YAML needs pyyaml. Run: pip install 'deeplab-toolkit[yaml]'. Or use JSON"
         ) from None
     try:
         content = yaml.safe_load(text.removeprefix('\ufeff'))

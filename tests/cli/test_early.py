@@ -108,6 +108,6 @@ def test_a_report_needs_its_runs_and_charts_before_tensorflow_is_imported(monkey
     begin = find_program('report').begin
     assert find_program('compare').begin == begin
     monkeypatch.setitem(sys.modules, 'vl_convert', None)
-    for path, part in ((tmp_path / 'nowhere', "nowhere' does not exist"), (tmp_path, r'deeplab\[report\]')):
+    for path, part in ((tmp_path / 'nowhere', "nowhere' does not exist"), (tmp_path, r'deeplab-toolkit\[report\]')):
         with pytest.raises(OptionError, match=part):
             begin(options_of('report', [str(path)]))

@@ -222,7 +222,7 @@ def test_yaml_file(tmp_path):
 def test_yaml_without_pyyaml(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, 'yaml', None)
     with pytest.raises(
-        OptionError, match=r"reading YAML needs pyyaml. Run: pip install 'deeplab\[yaml\]'. Or use JSON."
+        OptionError, match=r"reading YAML needs pyyaml. Run: pip install 'deeplab-toolkit\[yaml\]'. Or use JSON."
     ):
         descriptor.load(write(tmp_path, 'num_classes: 2\nname: birds\n', 'b.yml'))
     assert descriptor.load(write(tmp_path, 'num_classes: 2\nname: "birds"\n', 'b.yml')).name == 'birds'

@@ -372,7 +372,7 @@ def test_coco_instances_mistakes(tmp_path, monkeypatch):
         assert part in failure(lambda: build_coco_data.run(options))
         path.write_text(content)
     monkeypatch.setitem(__import__('sys').modules, 'pycocotools', None)
-    with pytest.raises(OptionError, match=r'deeplab\[coco\]'):
+    with pytest.raises(OptionError, match=r'deeplab-toolkit\[coco\]'):
         build_coco_data.run(options)
 
 

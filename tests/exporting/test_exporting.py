@@ -363,8 +363,8 @@ def test_an_operation_that_a_format_lacks(training, tmp_path, monkeypatch):
 
 def test_a_missing_extra_and_a_full_disk(training, tmp_path, monkeypatch, full_disk):
     for target, absent, words in (
-        ('onnx', 'onnx', ("pip install 'deeplab[onnx]'",)),
-        ('openvino:int8', 'nncf', ('openvino:int8', "pip install 'deeplab[nncf]'")),
+        ('onnx', 'onnx', ("pip install 'deeplab-toolkit[onnx]'",)),
+        ('openvino:int8', 'nncf', ('openvino:int8', "pip install 'deeplab-toolkit[nncf]'")),
     ):
         monkeypatch.setattr(packages, 'missing', lambda names, absent=absent: [absent] if absent in names else [])
         _refused(_options(training, tmp_path / 'm', 'tflite', target, proof_options=_with_records(training)), *words)

@@ -170,8 +170,8 @@ def test_an_engine_with_other_labels_is_refused(weights, fake):
 
 def test_an_engine_that_is_not_installed():
     with ENGINES.changes_undone():
-        register(Engine(name='fake', requires=('no_such_package',), install="'deeplab[fake]'"))
-        with pytest.raises(OptionError, match=r"no_such_package, .*pip install 'deeplab\[fake\]'"):
+        register(Engine(name='fake', requires=('no_such_package',), install="'deeplab-toolkit[fake]'"))
+        with pytest.raises(OptionError, match=r"no_such_package, .*pip install 'deeplab-toolkit\[fake\]'"):
             opening.check(EngineOptions('fake'))
 
 

@@ -68,7 +68,7 @@ def test_the_page_names_no_other_address():
 
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, 'vl_convert', None)
-    with pytest.raises(OptionError, match=r"pip install 'deeplab\[report\]'"):
+    with pytest.raises(OptionError, match=r"pip install 'deeplab-toolkit\[report\]'"):
         page.charts_library()
 
 

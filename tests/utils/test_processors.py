@@ -34,5 +34,5 @@ def test_limits_of_control_groups_count(monkeypatch, tmp_path, group, files, exp
 
 def test_a_missing_package_is_named_with_the_command_that_installs_it():
     packages.require(('json',), '--engine=mine', 'mine')
-    with pytest.raises(OptionError, match=r"--engine=mine needs no_such_package, .*pip install 'deeplab\[mine\]'"):
-        packages.require(('json', 'no_such_package'), '--engine=mine', "'deeplab[mine]'")
+    with pytest.raises(OptionError, match=r"--engine=mine needs no_such_package.*'deeplab-toolkit\[mine\]'"):
+        packages.require(('json', 'no_such_package'), '--engine=mine', "'deeplab-toolkit[mine]'")

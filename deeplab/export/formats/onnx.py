@@ -204,6 +204,6 @@ register(
         parameters=(Parameter('onnx_opset', 18, 'Version of the operations of onnx.', range='[13, 23]'),),
         requires=('onnxruntime', 'tf2onnx', 'onnx'),
         runs_with=('onnxruntime',),
-        install="'deeplab[onnx]'",
+        install="'deeplab-toolkit[onnx]'",
     )
 )

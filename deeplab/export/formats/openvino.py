@@ -109,7 +109,7 @@ register(
         contents=(MODEL, WEIGHTS),
         requires=('openvino',),
         runs_with=('openvino',),
-        install="'deeplab[openvino]'",
-        variants_need={'int8': (('nncf',), "'deeplab[nncf]'")},
+        install="'deeplab-toolkit[openvino]'",
+        variants_need={'int8': (('nncf',), "'deeplab-toolkit[nncf]'")},
     )
 )

@@ -270,6 +270,6 @@ register(
         example_path='model.tflite',
         tensors=('images', 'labels', 'probabilities'),
         example=_EXAMPLE,
-        install="'deeplab[tflite]'",
+        install="'deeplab-toolkit[tflite]'",
     )
 )
