@@ -85,7 +85,7 @@ def run(options: ConvertOptions) -> Result:
     source = _source(options)
     image = None if options.test_image_path is None else _read(options.test_image_path, source.graph.shape[3])
     folder = output_files.make_folder(os.path.dirname(path) or '.')
-    with export_files.beside(path) as temporary:
+    with export_files.beside(path, record) as temporary:
         content = _converted(source, options)
         with output_files.writing_to(folder, _PATH):
             tflite.write(content, source.metadata, temporary)

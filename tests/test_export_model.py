@@ -291,7 +291,8 @@ def test_inference_graph(small_network, checkpoint, tmp_path):
 
 @pytest.mark.parametrize('kind', ['frozen_graph', 'saved_model'])
 def test_the_report_s_lines_run(kind, small_network, checkpoint, tmp_path, monkeypatch):
-    result = export_model.run(_options(checkpoint, tmp_path, export_format=kind))
+    path = str(tmp_path / 'out' / 'g')
+    result = export_model.run(_options(checkpoint, tmp_path, export_path=path, export_format=kind))
     said, example = result.report.split('To run it in Python:')
     assert f"Exported '{checkpoint}' (step 30): mobilenet_v2, 4 classes, 5 parameters." in said
     assert 'up to 17 x 33 pixels' in said
@@ -573,6 +574,50 @@ def test_values_that_are_refused(word, message):
     with pytest.raises(UserError) as caught:
         cli.options_of('export_model', [*LINE, *word.split()])
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ('words', 'target'),
+    [
+        ('--export_path=w.onnx', 'onnx:float32'),
+        ('--export_path=out.d/W.TFLITE --outputs=probabilities', 'tflite:float32'),
+        ('--export_path=m.xml', 'openvino:float32'),
+        ('--export_path=frozen_inference_graph.pb', 'frozen_graph:float32'),
+        ('--export_path=street.v2', 'frozen_graph:float32'),
+        ('--export_path=street.v2 --export_format=saved_model', 'saved_model:float32'),
+        ('--export_path=w.onnx --format=onnx:float16', 'onnx:float16'),
+    ],
+)
+def test_the_format_follows_from_the_ending(words, target):
+    made = cli.options_of('export_model', ['--checkpoint_path=model.ckpt', *words.split()])
+    assert [str(each) for each in made.targets] == [target]
+
+
+@pytest.mark.parametrize(
+    ('words', 'parts'),
+    [
+        ('--export_path=w.onnx --format=tflite', ('--export_path=w.onnx', 'of onnx', '--format=tflite')),
+        ('--export_path=w.onnx --export_format=frozen_graph', ('of onnx', '--export_format=frozen_graph')),
+        ('--export_path=g.pb --export_format=saved_model', ('of frozen_graph', '--export_format=saved_model')),
+        ('--export_path=g.pb --format=tflite:float16', ('of frozen_graph', '--format=tflite:float16')),
+        ('--export_path=w.onnx --format=tflite,onnx', ('several exports', 'folder')),
+    ],
+)
+def test_an_ending_that_contradicts_the_format(words, parts):
+    with pytest.raises(OptionError) as caught:
+        cli.options_of('export_model', ['--checkpoint_path=model.ckpt', *words.split()])
+    assert not [part for part in parts if part not in str(caught.value)], str(caught.value)
+
+
+def test_endings_of_plugins_are_known(small_network, checkpoint, tmp_path):
+    with EXPORT_FORMATS.changes_undone():
+        for name, suffix in (('packed', '.pb.gz'), ('theirs', '.pb')):
+            EXPORT_FORMATS.add(dataclasses.replace(FROZEN_GRAPH, name=name, suffixes=(suffix,)))
+        for path, expected in (('g.pb.gz', 'packed'), ('g.pb', 'frozen_graph')):
+            (target,) = _options(checkpoint, tmp_path, export_path=path).targets
+            assert target.format == expected
+        (target,) = _options(checkpoint, tmp_path, export_path='g.pb', export_format='theirs').targets
+        assert target.format == 'theirs'
 
 
 def test_it_runs_from_the_command_line(small_network, checkpoint, tmp_path, capsys):

@@ -212,14 +212,14 @@ def _formats() -> list[Flag]:
     meaning = (
         f'Formats to write, each FORMAT or FORMAT:VARIANT, comma-separated or repeated: {known}. Each export gets '
         'metadata, is compared with the checkpoint and measured; several are written to the folder --export_path. Not '
-        'set: --export_format alone.'
+        'set: --export_format.'
     )
     return [linked('format', 'ExportOptions.formats', meaning, kind='repeated string')]
 
 
 def _export_format() -> list[Flag]:
     """Returns --export_format, which names all registered formats."""
-    meaning = each_with_summary(EXPORT_FORMATS)
+    meaning = f'{each_with_summary(EXPORT_FORMATS)} Not set: by the ending of --export_path, otherwise frozen_graph.'
     return [linked('export_format', 'ExportOptions.export_format', meaning, choices=EXPORT_FORMATS.names())]
 
 
@@ -237,7 +237,8 @@ EXPORT_FILES = Group(
         linked(
             'export_path',
             'ExportOptions.export_path',
-            'File to write; folder to write for a format that is a folder, such as saved_model.',
+            'File to write; folder to write for a format that is a folder, such as saved_model. The endings .pb, '
+            '.tflite, .onnx and .xml (openvino) choose the format.',
             is_path=True,
         ),
         _formats,

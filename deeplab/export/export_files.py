@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from absl import logging
 
@@ -49,6 +49,10 @@ def check_target(path: str, record: ExportFormat) -> None:
             )
         output_files.require_own(path, _PATH, own, record.is_own)
         return
+    if parts := record.files_of(path):
+        for part in parts.values():  # only the first of `contents`, the last here, says whose they are
+            output_files.require_own(part, _PATH, own, lambda _: os.path.isfile(path) and record.is_own(path))
+        return
     if os.path.isfile(path):
         raise DataError(
             f'{option(_PATH, path)} is a file, but {record.noun} is a folder. Give a folder that does not exist yet.'
@@ -77,7 +81,7 @@ def _is_graph_text(path: str) -> bool:
 
 
 @contextlib.contextmanager
-def beside(path: str) -> Iterator[str]:
+def beside(path: str, record: ExportFormat) -> Iterator[str]:
     """Yields a temporary path to write to, which replaces `path` if the block succeeds.
 
     Otherwise it is removed, and `path` is unchanged.
@@ -89,7 +93,7 @@ def beside(path: str) -> Iterator[str]:
     _recover(path)
     try:
         yield temporary
-        _replace(temporary, path)
+        _replace(temporary, path, record.files_of(path))
     except OSError as error:
         raise DataError(f"Cannot write '{path}': {error.strerror or error}. Give another {option(_PATH)}.") from error
     finally:
@@ -107,8 +111,15 @@ def _recover(path: str) -> None:
         logging.info('Removed %s, left by an interrupted export.', left)
 
 
-def _replace(temporary: str, path: str) -> None:
-    """Replaces `path` by `temporary`; an existing folder is renamed first, as it cannot be replaced in one step."""
+def _replace(temporary: str, path: str, parts: Mapping[str, str]) -> None:
+    """Replaces `path`, or each of `parts` by the file of this name in `temporary`.
+
+    An existing folder is renamed first, as it cannot be replaced in one step.
+    """
+    for name, part in parts.items():
+        os.replace(os.path.join(temporary, name), part)
+    if parts:
+        return
     if not os.path.isdir(path):
         os.replace(temporary, path)
         return

@@ -87,7 +87,7 @@ def write(
         )
     network = _network(options, export_graph.freeze(export, values), facts)
     folder = output_files.make_folder(os.path.dirname(path) or '.')
-    with export_files.beside(path) as temporary:
+    with export_files.beside(path, record) as temporary:
         with output_files.writing_to(folder, 'ExportOptions.export_path'):
             record.write(network, temporary, **options.parameters_of(record.name))
         del network  # large
@@ -185,4 +185,4 @@ def report(result: Result, options: ExportOptions, record: ExportFormat, image_s
         return '\n'.join(lines)
     is_plain = (model.input_channels, options.image_bits) == (3, 8)
     read = _RGB_IMAGE if is_plain else _OTHER_IMAGE.format(channels=model.input_channels, bits=options.image_bits)
-    return '\n'.join([*lines, '', 'To run it in Python:', '', record.example.format(path=result.path, image=read)])
+    return '\n'.join([*lines, '', 'To run it in Python:', '', record.example_of(result.path, read)])

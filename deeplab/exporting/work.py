@@ -137,7 +137,7 @@ class Work:
         network = self._described(destination.target.variant, facts)
         logging.info("Converting '%s' to %s.", self._checkpoint, destination.target)
         folder = output_files.make_folder(os.path.dirname(destination.path) or '.')
-        with export_files.beside(destination.path) as temporary:
+        with export_files.beside(destination.path, record) as temporary:
             with output_files.writing_to(folder, 'ExportOptions.export_path'), self._explained(destination):
                 record.convert(network, temporary, **options.parameters_of(record.name))
             prove(temporary)
@@ -265,8 +265,8 @@ def _report(proven: results.Proof, options: ExportOptions) -> str:
     if conversion.outputs == 'probabilities':
         lines.append(f'        {probabilities} float32 [{batch}, {height}, {width}, {model.num_classes}]')
     if (model.input_channels, options.image_bits) == (3, 8):
-        example = record.example.format(path=proven.path, image=_RGB_IMAGE)
+        example = record.example_of(proven.path, _RGB_IMAGE)
         return '\n'.join([*lines, '', 'To run it in Python:', '', 'import PIL.Image', example])
     image = _WIDE_IMAGE if options.image_bits == 16 else _OTHER_IMAGE
-    example = record.example.format(path=proven.path, image=image.format(channels=model.input_channels))
+    example = record.example_of(proven.path, image.format(channels=model.input_channels))
     return '\n'.join([*lines, '', 'To run it in Python:', '', example])

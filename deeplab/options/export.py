@@ -18,7 +18,8 @@ from deeplab.wording import option
 INPUT_TYPES = ('float32', 'uint8')
 OUTPUTS = ('labels', 'probabilities')
 _SHORT_NAMES = {'frozen': 'frozen_graph'}
-_FORMATS = 'ExportOptions.formats'
+_FORMATS, _PATH = 'ExportOptions.formats', 'ExportOptions.export_path'
+_USUAL = 'frozen_graph'
 _SERVED = 'saved_model'
 # Conversion options that only formats of other runtimes read, and those that only the format of a server reads.
 _OF_PORTABLE = ('input_type', 'outputs', 'is_resizable', 'has_dynamic_batch')
@@ -127,7 +128,8 @@ class ExportOptions:
       export_path: file or folder to write, as the format requires; of several formats, the folder that contains them.
       resize: resizing of the image before the network; predictions have the size of the original image.
       prediction: scales and flips that are averaged.
-      export_format: name of a registered export format.
+      export_format: name of a registered export format; None for the format to which the ending of `export_path`
+        belongs, or a frozen graph if it belongs to none.
       save_inference_graph: whether the graph with variables is written as text, too.
       use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights.
       image_bits: 8 for images of uint8, 16 for uint16, as in the data set of training.
@@ -143,7 +145,7 @@ class ExportOptions:
     export_path: str
     resize: ResizeOptions = ResizeOptions()
     prediction: PredictionOptions = PredictionOptions()
-    export_format: str = 'frozen_graph'
+    export_format: str | None = None
     save_inference_graph: bool = False
     use_moving_average: bool = False
     image_bits: int = 8
@@ -172,14 +174,32 @@ class ExportOptions:
             self.proof.verify_split is None or bool(self.formats) or self._has_portable,
             'ProofOptions.verify_split',
             self.proof.verify_split,
-            f'only exports that {option(_FORMATS)} names are evaluated. Set {option(_FORMATS, self.export_format)}',
+            f'only exports that {option(_FORMATS)} names are evaluated. Set {option(_FORMATS, targets[0].format)}',
         )
+        self._require_ending(targets)
         require(
             self.proof.verify_split is None or self.resize == ResizeOptions(),
             'ProofOptions.verify_split',
             self.proof.verify_split,
             f'the export resizes images itself ({option("ResizeOptions.min_value")}). Omit one of both, and evaluate '
             'the export with eval',
+        )
+
+    def _require_ending(self, targets: tuple[Target, ...]) -> None:
+        """Raises `OptionError` if the path ends as the files of other formats do."""
+        owners = _formats_of(self.export_path)
+        if not owners or (len(targets) == 1 and targets[0].format in owners):
+            return
+        chosen = option(_FORMATS, self.formats) if self.formats else option(EXPORT_FORMATS.field, self.export_format)
+        ending = f'its ending is the ending of {" and ".join(owners)}'
+        if len(targets) > 1:
+            raise OptionError(
+                f'{option(_PATH, self.export_path)} is not allowed: several exports are written to a folder, and '
+                f'{ending}. Give a folder, or a single format.'
+            )
+        raise OptionError(
+            f'{option(_PATH, self.export_path)} contradicts {chosen}: {ending}. Give a path with another ending, or '
+            f'{option(_FORMATS, owners[0])}.'
         )
 
     @property
@@ -245,7 +265,9 @@ class ExportOptions:
     def targets(self) -> tuple[Target, ...]:
         """The exports to write."""
         if not self.formats:
-            return (Target(self.export_format, EXPORT_FORMATS.get(self.export_format).variants[0]),)
+            owners = _formats_of(self.export_path)
+            name = self.export_format or (_USUAL if _USUAL in owners else (*owners, _USUAL)[0])
+            return (Target(name, EXPORT_FORMATS.get(name).variants[0]),)
         found = []
         for text in self.formats:
             name, _, variant = text.partition(':')
@@ -260,8 +282,18 @@ class ExportOptions:
 
     @property
     def format_parameters(self) -> dict[str, Any]:
-        """Values of the parameters of `export_format`, by name."""
-        return self.parameters_of(self.export_format)
+        """Values of the parameters of the format without `formats`, by name."""
+        return self.parameters_of(self.targets[0].format)
+
+
+def _formats_of(path: str) -> tuple[str, ...]:
+    """Returns the names of the formats to which the ending of a path belongs: the longest of several endings."""
+    lengths = {
+        record.name: max((len(each) for each in record.suffixes if path.lower().endswith(each)), default=0)
+        for record in EXPORT_FORMATS.records()
+    }
+    longest = max(lengths.values())
+    return tuple(name for name, length in lengths.items() if length and length == longest)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -106,9 +107,13 @@ class ExportFormat(Record):
       is_own: returns whether the file at a path (of a folder: the first of `contents`) is an export of DeepLab in this
         format, which another one may replace. By default none is, and existing files are never overwritten.
       example_path: name of an export in messages, such as 'frozen_inference_graph.pb'; empty for the format's name.
+      suffixes: endings of its files, such as '.onnx': an export to a path with one of them has this format. In a format
+        whose exports are folders, they are endings of the first of `contents`. To a path with such an ending, the
+        files are written beside each other, with the name of the path, instead of to a folder.
       tensors: names of image, labels and probabilities, as programs that run the export refer to them.
       example: Python lines that run an export, for the report; empty for none. '{path!r}' is replaced by its path,
-        '{image}' by an expression that reads an image [h, w, channels]; they set `labels`, [h, w].
+        '{file!r}' by the path of its file, or of the first of `contents`, '{image}' by an expression that reads an
+        image [h, w, channels]; they set `labels`, [h, w].
       contents: names of the files in the folder that it writes, the first of which is always present; empty if it
         writes one file.
       requires: names of the modules that it imports beside TensorFlow to write and run an export.
@@ -129,6 +134,7 @@ class ExportFormat(Record):
     variants: tuple[str, ...] = (FLOAT32,)
     is_own: Callable[[str], bool] = lambda path: False
     example_path: str = ''
+    suffixes: tuple[str, ...] = ()
     tensors: tuple[str, str, str] = ('image', 'labels', 'probabilities')
     example: str = ''
     contents: tuple[str, ...] = ()
@@ -143,6 +149,21 @@ class ExportFormat(Record):
     def is_folder(self) -> bool:
         """Whether an export is a folder rather than a file."""
         return bool(self.contents)
+
+    def example_of(self, path: str, image: str) -> str:
+        """Returns Python lines that run the export at a path on the image that an expression reads."""
+        is_folder = self.is_folder and not self.files_of(path)
+        return self.example.format(
+            path=path, file=os.path.join(path, self.contents[0]) if is_folder else path, image=image
+        )
+
+    def files_of(self, path: str) -> dict[str, str]:
+        """Returns the files that replace the folder of an export, by their names in `contents`; empty for a folder."""
+        if not self.is_folder or not path.lower().endswith(self.suffixes):
+            return {}
+        return {name: os.path.splitext(path)[0] + os.path.splitext(name)[1] for name in self.contents[1:]} | {
+            self.contents[0]: path
+        }
 
     @property
     def is_portable(self) -> bool:

@@ -159,7 +159,7 @@ REQUIRED = {
     'eval': ['--checkpoint_dir=logs', '--eval_logdir=eval', '--dataset_dir=records'],
     'vis': ['--checkpoint_dir=logs', '--vis_logdir=vis', '--dataset_dir=records'],
     'predict': ['--inputs=a.jpg', '--preset=mobilenetv2_coco_voc_trainaug'],
-    'export_model': ['--checkpoint_path=logs/model.ckpt-1', '--export_path=graph.pb'],
+    'export_model': ['--checkpoint_path=logs/model.ckpt-1', '--export_path=graph'],
     'convert_to_tflite': ['--quantized_graph_def_path=graph.pb', '--output_tflite_path=model.tflite'],
     'checkpoint': ['--file=logs/model.ckpt-1'],
     'doctor': ['--data=records'],

@@ -7,8 +7,11 @@ import os
 
 import pytest
 
+from deeplab.errors import OptionError
 from deeplab.export import export_files
+from deeplab.registry import EXPORT_FORMATS
 
+FORMAT = EXPORT_FORMATS.get('saved_model')
 ENDED = 1 << 22 | 1  # no process has this number
 
 
@@ -22,7 +25,7 @@ def test_an_export_that_was_killed_while_it_replaced_another(tmp_path, is_there)
         folder.mkdir()
         (folder / 'saved_model.pb').write_text(folder.name)
     os.utime(older, (1, 1))
-    with pytest.raises(ZeroDivisionError), export_files.beside(str(path)):
+    with pytest.raises(ZeroDivisionError), export_files.beside(str(path), FORMAT):
         raise ZeroDivisionError
     assert os.listdir(tmp_path) == ['saved_model']
     assert (path / 'saved_model.pb').read_text() == (path.name if is_there else old.name)
@@ -41,7 +44,28 @@ def test_an_interrupted_replacement_leaves_the_earlier_export(tmp_path, monkeypa
         rename(source, target)
 
     monkeypatch.setattr(os, 'rename', interrupted)
-    with pytest.raises(KeyboardInterrupt), export_files.beside(str(path)) as temporary:
+    with pytest.raises(KeyboardInterrupt), export_files.beside(str(path), FORMAT) as temporary:
         os.mkdir(temporary)
     assert os.listdir(tmp_path) == ['saved_model']
     assert (path / 'saved_model.pb').read_text() == 'old'
+
+
+def test_a_model_of_two_files_beside_each_other(tmp_path):
+    """Where the path has the ending of a file of the folder."""
+    record = EXPORT_FORMATS.get('openvino')
+    path = str(tmp_path / 'M.xml')
+    (tmp_path / 'M.bin').write_text('of something else')
+    with pytest.raises(OptionError, match=r'M\.bin. exists and is not an OpenVINO model'):
+        export_files.check_target(path, record)
+    (tmp_path / 'M.bin').unlink()
+    for content in ('metadata_version', 'metadata_version again'):
+        export_files.check_target(path, record)
+        with export_files.beside(path, record) as temporary:
+            os.mkdir(temporary)
+            for name in record.contents:
+                with open(os.path.join(temporary, name), 'w') as file:
+                    file.write(content)
+        assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {'M.xml': content, 'M.bin': content}
+    (tmp_path / 'M.xml').write_text('<net/>')
+    with pytest.raises(OptionError, match=r'M\.(xml|bin). exists and is not an OpenVINO model'):
+        export_files.check_target(path, record)

@@ -227,6 +227,26 @@ def test_several_formats_in_a_folder(training, tmp_path):
             assert np.mean(exported(image).labels == expected) > 0.99
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize('name', ['w.onnx', 'm.xml'])
+def test_the_ending_alone_chooses_the_format(name, training, tmp_path, monkeypatch):
+    record = EXPORT_FORMATS.get({'w.onnx': 'onnx', 'm.xml': 'openvino'}[name])
+    _skip_without(record.name)
+    result = export_model.run(_options(training, tmp_path / 'out' / name))
+    files_of = {'w.onnx': {name}, 'm.xml': {name, 'm.bin'}}[name]
+    assert {each.name for each in (tmp_path / 'out').iterdir()} == {*files_of, results.FILE}
+    image = setup.pixels(33, 49)
+    with Predictor.from_checkpoint(training, crop_size=(33, 49)) as predictor:
+        expected = predictor(image).labels
+    with Predictor.from_export(tmp_path / 'out' / name) as exported:
+        np.testing.assert_array_equal(exported(image).labels, expected)
+    Image.fromarray(image).save(tmp_path / 'image.png')
+    monkeypatch.chdir(tmp_path)
+    ran = {}
+    exec(result.report.partition('To run it in Python:\n\n')[2].partition('\nexport ')[0], ran)
+    assert np.mean(ran['labels'] == expected) > 0.99  # OpenVINO may compute in bfloat16 by itself
+
+
 def _field(message, number):
     """The content of a field of a message."""
     (content,) = wire._messages(memoryview(message), number)
@@ -284,6 +304,31 @@ def test_any_size_and_number_of_images(name, training, tmp_path):
     with Predictor.from_export(path) as found, Predictor.from_checkpoint(training) as predictor:
         for image in images:
             np.testing.assert_array_equal(found(image).labels, predictor(image).labels)
+
+
+def test_each_export_in_a_folder_has_one_entry(tmp_path):
+    """Beside earlier ones, whatever their formats, until it is replaced or deleted."""
+
+    def write(name, checkpoint):
+        (tmp_path / name).write_text(checkpoint)
+        path = str(tmp_path / name)
+        comparison = proof.Comparison(1, 1.0, None)
+        results.write(str(tmp_path), [results.Proof('tflite', 'float32', path, checkpoint, comparison, FIGURES)])
+
+    def entries():
+        content = json.loads((tmp_path / results.FILE).read_text())
+        return {name: entry['checkpoint'] for name, entry in content['exports'].items()}
+
+    write('one.tflite', 'first')
+    write('two.tflite', 'second')
+    assert entries() == {'one.tflite': 'first', 'two.tflite': 'second'}
+    write('one.tflite', 'third')
+    assert entries() == {'one.tflite': 'third', 'two.tflite': 'second'}
+    results.forget(str(tmp_path / 'two.tflite'))  # replaced by an export without figures
+    assert entries() == {'one.tflite': 'third'}
+    (tmp_path / 'one.tflite').unlink()
+    write('three.tflite', 'fourth')
+    assert entries() == {'three.tflite': 'fourth'}
 
 
 def test_figures_are_measured_in_a_process(training, tmp_path, monkeypatch):

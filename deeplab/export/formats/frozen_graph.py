@@ -118,6 +118,7 @@ register(
         recognizes=recognizes,
         is_own=is_own,
         example_path='frozen_inference_graph.pb',
+        suffixes=('.pb',),
         tensors=(f'{IMAGE}:0', f'{PREDICTIONS}:0', f'{PROBABILITIES}:0'),
         example=_EXAMPLE,
     )

@@ -199,6 +199,7 @@ register(
         variants=('float32', 'float16', 'int8'),
         is_own=is_own,
         example_path='model.onnx',
+        suffixes=('.onnx',),
         tensors=('images', 'labels', 'probabilities'),
         example=_EXAMPLE,
         parameters=(Parameter('onnx_opset', 18, 'Version of the operations of onnx.', range='[13, 23]'),),

@@ -88,7 +88,7 @@ _EXAMPLE = """\
 import numpy as np
 import openvino  # pip install openvino
 
-compiled = openvino.Core().compile_model({path!r} + '/model.xml', 'CPU')
+compiled = openvino.Core().compile_model({file!r}, 'CPU')
 image = {image}  # resized or padded to the size of the network
 kind = compiled.input('images').element_type.to_dtype()
 labels = compiled(image[np.newaxis].astype(kind))['labels'][0]"""
@@ -104,6 +104,7 @@ register(
         variants=('float32', 'float16', 'int8'),
         is_own=is_own,
         example_path='openvino',
+        suffixes=('.xml',),
         tensors=('images', 'labels', 'probabilities'),
         example=_EXAMPLE,
         contents=(MODEL, WEIGHTS),

@@ -268,6 +268,7 @@ register(
         variants=('float32', 'float16', 'dynamic_int8', 'int8'),
         is_own=is_own,
         example_path='model.tflite',
+        suffixes=('.tflite',),
         tensors=('images', 'labels', 'probabilities'),
         example=_EXAMPLE,
         install="'deeplab-toolkit[tflite]'",
