@@ -51,7 +51,8 @@ def test_the_line():
         (['--job_name=ps'], '--ps_hosts is empty: give HOST:PORT of each ps.'),
         (
             ['--ps_hosts=grpc://a:1'],
-            '--ps_hosts=grpc://a:1 is not allowed: each address must be HOST:PORT; separate several by commas.',
+            '--ps_hosts=grpc://a:1 is not allowed: each address must be HOST:PORT, with a port from 1 to 65535; '
+            'separate several by commas.',
         ),
     ],
 )
@@ -59,6 +60,32 @@ def test_bad_input_of_a_server(words, message):
     with pytest.raises(OptionError) as error:
         cli.options_of('server', ['--worker_hosts=c:3', *words])
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize('address', ['a:99999', 'a:0', 'a:port', 'a', ':1', 'a:1/b', 'a:-1', 'a:1_0', '[::1]', 'a b:1'])
+def test_addresses_that_are_none(address):
+    with pytest.raises(OptionError, match='must be HOST:PORT, with a port from 1 to 65535'):
+        ServerOptions('worker', 0, ('c:3', address))
+    with pytest.raises(OptionError, match=r'must be the address of a running server, grpc://HOST:PORT, .* 65535'):
+        CloneOptions(master=f'grpc://{address}')
+
+
+@pytest.mark.parametrize(
+    ('workers', 'ps', 'message'),
+    [
+        (('a:1', 'b:1', 'a:1'), (), 'worker_hosts=.* is not allowed: a:1 is the address of worker 0, too'),
+        (('a:1', 'A:01'), (), 'A:01 is the address of worker 0, too'),
+        (('a:1', 'b:2'), ('b:1', 'b:2'), 'ps_hosts=.* is not allowed: b:2 is the address of worker 1, too'),
+        (('localhost:1',), ('127.0.0.1:1',), 'ps_hosts=.* is not allowed: 127.0.0.1:1 is the address of worker 0, too'),
+    ],
+)
+def test_one_address_of_two_servers(workers, ps, message):
+    with pytest.raises(OptionError, match=message):
+        ServerOptions('worker', 0, workers, ps)
+
+
+def test_addresses_of_one_machine_or_port():
+    assert ServerOptions('worker', 1, ('a:1', 'a:2', '[::1]:65535'), ('b:1', 'c:1')).address == 'a:2'
 
 
 @pytest.mark.parametrize(

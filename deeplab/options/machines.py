@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from deeplab.errors import OptionError
 from deeplab.options.rules import require, require_choice, require_not_negative, require_positive
 from deeplab.wording import option
 
 JOBS = ('ps', 'worker')
+_ADDRESS = re.compile(r'([^\s/:]+|\[[^\s/\]]+\]):([0-9]{1,5})')
+_LAST_PORT = 65535  # TensorFlow takes larger numbers modulo 65536
+_THIS_MACHINE = ('localhost', '127.0.0.1', '[::1]')
+
+
+def _split(address: str) -> tuple[str, int] | None:
+    """Returns host and port of HOST:PORT, equal for two spellings of one address; None for anything else."""
+    match = _ADDRESS.fullmatch(address)
+    if match is None or not 1 <= int(match[2]) <= _LAST_PORT:
+        return None
+    host = match[1].lower()
+    return _THIS_MACHINE[0] if host in _THIS_MACHINE else host, int(match[2])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,10 +64,11 @@ class CloneOptions:
             f'with {replicas} it must be ' + (f'from 0 to {last}' if last else '0'),
         )
         require(
-            not self.master or self.master.startswith('grpc://'),
+            not self.master
+            or (self.master.startswith('grpc://') and _split(self.master[len('grpc://') :]) is not None),
             'CloneOptions.master',
             self.master,
-            'it must be the address of a running server, grpc://HOST:PORT',
+            f'it must be the address of a running server, grpc://HOST:PORT, with a port from 1 to {_LAST_PORT}',
         )
         require(
             self.num_replicas == 1 or self.num_ps_tasks > 0,
@@ -105,12 +119,23 @@ class ServerOptions:
             self.task,
             f'{option(field)} has the servers 0 to {len(hosts) - 1}',
         )
-        for name in ('worker_hosts', 'ps_hosts'):
-            addresses = getattr(self, name)
-            good = all(':' in address and '/' not in address for address in addresses)
-            require(
-                good, f'ServerOptions.{name}', addresses, 'each address must be HOST:PORT; separate several by commas'
-            )
+        self._require_addresses()
+
+    def _require_addresses(self) -> None:
+        """Raises `OptionError` for an address that is none, or that two servers have."""
+        servers: dict[tuple[str, int], str] = {}  # job and task, by address
+        for name, job in (('worker_hosts', 'worker'), ('ps_hosts', 'ps')):
+            field, addresses = f'ServerOptions.{name}', getattr(self, name)
+            for task, address in enumerate(addresses):
+                place = _split(address)
+                allowed = (
+                    f'each address must be HOST:PORT, with a port from 1 to {_LAST_PORT}; separate several by commas'
+                )
+                require(place is not None, field, addresses, allowed)
+                assert place is not None
+                other = servers.setdefault(place, f'{job} {task}')
+                allowed = f'{address} is the address of {other}, too; give each server its own'
+                require(other == f'{job} {task}', field, addresses, allowed)
 
     @property
     def address(self) -> str:

@@ -169,8 +169,8 @@ class TestConnect:
         with pytest.raises(MachineError, match='has parameter servers. Set num_ps_tasks to their number'):
             cluster.connect(CloneOptions(master=masters[0]))
 
-    @pytest.mark.parametrize('address', ['localhost:1', 'localhost', 'localhost:port', 'localhost:99999'])
-    def test_nobody_there(self, address, monkeypatch):
+    def test_nobody_there(self, monkeypatch):
+        address = 'localhost:1'
         monkeypatch.setattr(cluster, 'PATIENCE_SECS', 0.1)
         with pytest.raises(MachineError, match=f"master='grpc://{address}': no connection .*deeplab server"):
             cluster.connect(CloneOptions(master=f'grpc://{address}'))
