@@ -1,5 +1,6 @@
 """Distributed training: servers in this process, one thread per replica."""
 
+import dataclasses
 import itertools
 import os
 import pathlib
@@ -12,10 +13,10 @@ import threading
 import numpy as np
 import pytest
 
-from deeplab import train
+from deeplab import common, train
 from deeplab.core import checkpoints
 from deeplab.deployment import cluster
-from deeplab.errors import MachineError
+from deeplab.errors import MachineError, OptionError
 from deeplab.options import CloneOptions
 from deeplab.training import train_loop
 from tests import servers, training_setup
@@ -91,6 +92,33 @@ def test_two_replicas_and_two_parameter_servers(data, tmp_path, caplog):
     assert (after['tiny/conv1/BatchNorm/moving_mean'] != before['tiny/conv1/BatchNorm/moving_mean']).any()
     assert 'replicas/is_ready' not in after
     assert 'Task 1 waits for task 0, and for step 2.' in caplog.text
+
+
+@pytest.mark.slow
+def test_a_worker_with_another_data_set_ends_while_the_chief_trains(data, tmp_path):
+    masters = servers.start(workers=2, parameter_servers=1)
+    (tmp_path / 'five.json').write_text('{"num_classes": 5}')
+    other_data = dataclasses.replace(data, name=str(tmp_path / 'five.json'))
+    caught = []
+
+    def options(task, own_data, classes):
+        clones = CloneOptions(task=task, num_replicas=2, num_ps_tasks=1, master=masters[task])
+        made = training_setup.options(own_data, tmp_path / f'log{task}', 4, clones=clones)
+        model = dataclasses.replace(made.model, outputs_to_num_classes={common.OUTPUT_TYPE: classes})
+        return dataclasses.replace(made, model=model)
+
+    def train_second():
+        with pytest.raises(OptionError) as error:
+            train.run(options(1, other_data, 5))
+        caught.append(str(error.value))
+
+    thread = threading.Thread(target=train_second, daemon=True)
+    thread.start()
+    assert train.run(options(0, data, 3)).step == 4
+    thread.join(300)
+    (message,) = caught
+    for part in ('number of classes: 3 -> 5', 'tiny.json -> ', 'five.json', 'logits/semantic/biases [3] -> [5]'):
+        assert part in message
 
 
 def test_a_server_that_is_not_there(data, tmp_path, monkeypatch):

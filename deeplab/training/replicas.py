@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -13,13 +14,13 @@ from absl import logging
 from deeplab.core import sessions
 from deeplab.deployment import cluster, model_deploy
 from deeplab.options import CloneOptions
-from deeplab.training import train_loop, training_step
+from deeplab.training import agreement, train_loop, training_step
 
 READY = 'replicas/is_ready'
 
 
 class StartSign:
-    """A variable on the first parameter server by which replica 0 signals to the others that they may begin.
+    """A variable on the first parameter server by which replica 0 tells the others what it trains: they may begin.
 
     Initialized variables alone are no such sign: they may have the values from before a checkpoint is restored.
     """
@@ -30,28 +31,29 @@ class StartSign:
             self._sign = tf.compat.v1.get_variable(
                 READY,
                 [],
-                tf.bool,
-                tf.compat.v1.zeros_initializer(),
+                tf.string,
+                tf.compat.v1.constant_initializer(''),
                 trainable=False,
                 collections=[tf.compat.v1.GraphKeys.LOCAL_VARIABLES],
             )
             self._value = self._sign.read_value()
-            self._give = self._sign.assign(True, read_value=False)
+            self._text = tf.compat.v1.placeholder(tf.string, [], f'{READY}/text')
+            self._give = self._sign.assign(self._text, read_value=False)
 
     def take_back(self, running: tf.compat.v1.Session) -> None:
         """Withdraws the sign; called by replica 0 before it initializes the variables."""
         running.run(self._sign.initializer)
 
-    def give(self, running: tf.compat.v1.Session) -> None:
-        """Gives the sign; called by replica 0 when all variables have their values."""
-        running.run(self._give)
+    def give(self, running: tf.compat.v1.Session, text: str) -> None:
+        """Gives the sign, a text that is not empty; called by replica 0 when all variables have their values."""
+        running.run(self._give, {self._text: text})
 
-    def is_given(self, running: tf.compat.v1.Session) -> bool:
-        """Returns whether replica 0 has given the sign."""
+    def given(self, running: tf.compat.v1.Session) -> str:
+        """Returns the text with which replica 0 has given the sign; empty if it has not."""
         try:
-            return bool(running.run(self._value))
+            return str(running.run(self._value), 'utf-8')
         except (tf.errors.FailedPreconditionError, tf.errors.NotFoundError):
-            return False  # the variable has not been created yet
+            return ''  # the variable has not been created yet
 
 
 class Group:
@@ -62,18 +64,19 @@ class Group:
       remote: the servers that compute; None for this process.
     """
 
-    def __init__(self, clones: CloneOptions, step: training_step.TrainStep, number_of_steps: int):
+    def __init__(self, training: agreement.Training, step: training_step.TrainStep):
         """Adds the coordination to the graph; nothing without a master.
 
         Args:
-          clones: the machines.
+          training: what this replica trains, on which machines.
           step: the training step.
-          number_of_steps: last step, so that no replica waits for a later one.
         """
-        self._clones = clones
+        self._training = training
+        self._clones = clones = training.options.clones
         self._sign = StartSign() if clones.num_ps_tasks else None
-        self._first_step = min(clones.startup_delay_steps * clones.task, number_of_steps)
-        self._has_logged = False
+        # No replica waits for a step after the last one.
+        self._first_step = min(clones.startup_delay_steps * clones.task, training.options.number_of_steps)
+        self._has_logged = self._has_compared = False
         self.step = step
         if clones.num_replicas > 1:
             with tf.control_dependencies([step.is_applied]):
@@ -90,16 +93,24 @@ class Group:
             self._sign.take_back(running)
         first_values(running)
         if self._sign is not None:
-            self._sign.give(running)
+            self._sign.give(running, json.dumps(self._training.facts()))
 
     def _is_ready(self, running: tf.compat.v1.Session) -> bool:
-        """Returns whether this replica may begin: task 0 at once, the others after the sign, each some steps later."""
+        """Returns whether this replica may begin: task 0 at once, the others after the sign, each some steps later.
+
+        Raises:
+          OptionError: task 0 trains on another data set, or other variables.
+        """
         if self._clones.is_chief or self._sign is None:
             return True
         if not self._has_logged:
             logging.info('Task %d waits for task 0, and for step %d.', self._clones.task, self._first_step)
             self._has_logged = True
-        return self._sign.is_given(running) and int(running.run(self.step.global_step)) >= self._first_step
+        text = self._sign.given(running)
+        if text and not self._has_compared:
+            self._training.require_agreement(json.loads(text))
+            self._has_compared = True
+        return bool(text) and int(running.run(self.step.global_step)) >= self._first_step
 
 
 def is_mine(clones: CloneOptions, batch_size: int) -> Callable[[tf.Tensor], tf.Tensor] | None:

@@ -80,7 +80,7 @@ def warning(runs: Sequence[Run], run_now: Run, options: TrainOptions) -> str | N
     old = next((run for run in reversed(runs) if run.get('first_step', step) < step), None)
     if old is None:
         return None
-    found = [*_changed(options, old.get('options'), run_now['options']), *_records(old, run_now)]
+    found = changes(options, old, run_now)
     if not found:
         return None
     listed = '; '.join(f'{change.name}: {change.old} -> {change.new}' for change in found)
@@ -97,6 +97,17 @@ def warning(runs: Sequence[Run], run_now: Run, options: TrainOptions) -> str | N
     if any(change.field == STEPS for change in found):
         text.append(f'The learning rate is now that of a schedule for {options.number_of_steps} steps; it may jump.')
     return ' '.join(text)
+
+
+def changes(options: TrainOptions, old: Run, new: Run) -> list[Change]:
+    """Returns the options with an effect that differ between two runs, and a difference of their records.
+
+    Args:
+      options: of the new run.
+      old: description of a run, of which `options` and `records` are read.
+      new: description of the new run.
+    """
+    return [*_changed(options, old.get('options'), new['options']), *_records(old, new)]
 
 
 def _changed(options: Any, old: Any, new: Mapping[str, Any]) -> Iterator[Change]:

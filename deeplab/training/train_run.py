@@ -28,6 +28,7 @@ from deeplab.deployment import cluster, model_deploy
 from deeplab.errors import OptionError
 from deeplab.options import CloneOptions, TrainOptions
 from deeplab.training import (
+    agreement,
     diagnostics,
     metrics_file,
     network_clone,
@@ -237,7 +238,7 @@ def _train(
         merged = _merged_summaries(options, clones[0], step) if machines.is_chief else None
         writer = _checkpoint_writer(options)
         start = tf.compat.v1.global_variables_initializer()
-        group = replicas.Group(machines, step, options.number_of_steps)
+        group = replicas.Group(agreement.Training(options, data.reader.index, len(data.records)), step)
     init_fn = _init_fn(options) if machines.is_chief else None
 
     def initialize(running: tf.compat.v1.Session) -> None:

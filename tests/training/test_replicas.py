@@ -4,7 +4,9 @@ Covers deployment/cluster.py.
 """
 
 import contextlib
+import json
 import time
+import types
 
 import numpy as np
 import pytest
@@ -12,10 +14,10 @@ import tensorflow as tf
 
 from deeplab.core import checkpoints, layers, sessions
 from deeplab.deployment import cluster, model_deploy
-from deeplab.errors import MachineError
-from deeplab.options import CloneOptions
-from deeplab.training import replicas, training_step
-from tests import servers
+from deeplab.errors import MachineError, OptionError
+from deeplab.options import CloneOptions, DatasetOptions
+from deeplab.training import agreement, replicas, training_step
+from tests import servers, training_setup
 
 CLUSTER = model_deploy.DeploymentConfig(2, False, '/job:worker/task:1', 2)
 
@@ -72,6 +74,12 @@ class TestPlacement:
             assert {op.device for op in graph.get_operations()} <= {'/device:CPU:0', ''}
 
 
+def training(clones, steps=100):
+    index = types.SimpleNamespace(facts=lambda: {'digest': 'd'})
+    options = training_setup.options(DatasetOptions('train', 'records', 'd.json'), 'log', steps, clones=clones)
+    return agreement.Training(options, index, 7)
+
+
 class TestShares:
     def test_each_sample_belongs_to_one_replica_and_one_machine_takes_all(self):
         positions = np.arange(40)
@@ -115,11 +123,13 @@ class TestGroup:
             step = tf.compat.v1.train.get_or_create_global_step()
             applied = tf.constant(True)
             train_step = training_step.TrainStep(applied, applied, applied, applied, step)
-            chief = replicas.Group(several(), train_step, 100)
+            chief = replicas.Group(training(several(replicas=3)), train_step)
             with tf.compat.v1.variable_scope('', reuse=True):
-                other = replicas.Group(several(task=2, replicas=3, startup_delay_steps=15), train_step, 100)
+                third = several(task=2, replicas=3, startup_delay_steps=15)
+                other = replicas.Group(training(third), train_step)
             assert chief.remote.is_ready(running)
             assert not other.remote.is_ready(running)  # no variable has a value yet
+            assert 'Task 2 waits for task 0, and for step 30.' in caplog.text
             other.initialize(lambda running: pytest.fail('not for this one to do'), running)
             seen = []
 
@@ -128,15 +138,32 @@ class TestGroup:
                 seen.append(other.remote.is_ready(running))
 
             chief.initialize(first_values, running)
+            caplog.clear()
             assert not other.remote.is_ready(running)  # 15 steps for each task
+            assert 'other settings' not in caplog.text
             running.run(step.assign(29))
             assert not other.remote.is_ready(running)
             running.run(step.assign(30))
             assert other.remote.is_ready(running)
             chief.initialize(first_values, running)
             assert seen == [False, False]
-        assert 'Task 2 waits for task 0, and for step 30.' in caplog.text
+        assert not caplog.text  # it says once that it waits
         assert replicas.READY not in {v.op.name for v in tf.compat.v1.global_variables()}
+
+    def test_another_network_ends_before_its_first_step(self):
+        (master,) = servers.start()
+        for classes, task in ((3, 0), (4, 1)):
+            with tf.Graph().as_default(), sessions.open_session(master=master) as running:
+                step = tf.compat.v1.train.get_or_create_global_step()
+                tf.compat.v1.get_variable('logits', [1, classes])
+                applied = tf.constant(True)
+                train_step = training_step.TrainStep(applied, applied, applied, applied, step)
+                group = replicas.Group(training(several(task)), train_step)
+                if task == 0:
+                    group.initialize(lambda running: running.run(step.initializer), running)  # noqa: B023
+                    continue
+                with pytest.raises(OptionError, match=r'1 variables: logits \[1, 3\] -> \[1, 4\]'):
+                    group.remote.is_ready(running)
 
     def test_nobody_waits_for_a_step_that_does_not_come(self):
         (master,) = servers.start()
@@ -144,8 +171,9 @@ class TestGroup:
             step = tf.compat.v1.train.get_or_create_global_step()
             applied = tf.constant(True)
             train_step = training_step.TrainStep(applied, applied, applied, applied, step)
-            other = replicas.Group(several(task=1), train_step, 3)
-            running.run([step.assign(3), other._sign._give])
+            other = replicas.Group(training(several(task=1), steps=3), train_step)
+            running.run(step.assign(3))
+            other._sign.give(running, json.dumps(other._training.facts()))
             assert other.remote.is_ready(running)
 
     def test_one_process_has_nothing_to_do_with_it(self):
@@ -154,7 +182,7 @@ class TestGroup:
             applied = tf.constant(True)
             train_step = training_step.TrainStep(applied, applied, applied, applied, step)
             before = len(graph.get_operations())
-            group = replicas.Group(CloneOptions(), train_step, 3)
+            group = replicas.Group(training(CloneOptions()), train_step)
             assert (group.step, group.remote) == (train_step, None)
             assert len(graph.get_operations()) == before
 
