@@ -23,12 +23,14 @@ class Network:
       weights: the placeholders, by the names of the variables.
       trained: names of the trainable ones.
       initializers: functions from the shape to the first value, by name.
+      dtype: of all weights; None for their own.
     """
 
     graph: tf.Graph
     weights: dict[str, tf.Tensor] = dataclasses.field(default_factory=dict)
     trained: set[str] = dataclasses.field(default_factory=set)
     initializers: dict[str, Callable[[list[int]], tf.Tensor]] = dataclasses.field(default_factory=dict)
+    dtype: tf.DType | None = None
 
     @property
     def shapes(self) -> dict[str, list[int]]:
@@ -40,7 +42,7 @@ class Network:
         del getter
         if name not in self.weights:
             with tf.name_scope(''), tf.init_scope():
-                weights = tf.compat.v1.placeholder(dtype, [int(side) for side in shape], name)
+                weights = tf.compat.v1.placeholder(self.dtype or dtype, [int(side) for side in shape], name)
             assert weights.op.name == name
             self.weights[name] = weights
             self.initializers[name] = arguments['initializer']
@@ -64,10 +66,10 @@ class Network:
 
 
 @contextlib.contextmanager
-def network() -> Iterator[Network]:
-    """Makes a graph the default one, in which variables are placeholders."""
+def network(dtype: tf.DType | None = None) -> Iterator[Network]:
+    """Makes a graph the default one, in which variables are placeholders, of `dtype` if it is given."""
     with tf.Graph().as_default() as graph:
-        made = Network(graph)
+        made = Network(graph, dtype=dtype)
         scope = tf.compat.v1.get_variable_scope()
         with tf.compat.v1.variable_scope(scope, custom_getter=made._getter, reuse=tf.compat.v1.AUTO_REUSE):
             yield made
