@@ -11,12 +11,14 @@ import shlex
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from deeplab import cli, doctor
 from deeplab.datasets import build_folder_data, descriptor, example
-from deeplab.diagnosis import mask_pixels, suggestion
+from deeplab.diagnosis import case_pictures, mask_pixels, sample_facts, suggestion
 from deeplab.errors import DataError, OptionError
 from deeplab.options import DoctorOptions
+from tests import damage
 from tests.datasets import files
 
 SIZE = (40, 48)
@@ -323,6 +325,28 @@ def test_bad_input(tmp_path):
         _examine(tmp_path, image_folder=str(tmp_path))
     with pytest.raises(OptionError, match='num_classes'):
         DoctorOptions('records', num_classes=0)
+
+
+def test_a_damaged_array_is_one_finding_and_the_other_images_are_examined(tmp_path):
+    data = _clean()
+    text = b"{'descr': '|u1', 'fortran_order': False, 'shape': (-4, 5, 3), }"
+    damaged = b'\x93NUMPY\1\0' + len(text).to_bytes(2, 'little') + text
+    folder = _write(tmp_path, data, IN_FILES)
+    (folder / 'images/train0.jpg').rename(folder / 'images/train0.npy')
+    (folder / 'images/train0.npy').write_bytes(damaged)
+    result = _examine(folder)
+    (finding,) = (finding for finding in result.findings if finding.severity == 'error')
+    assert finding.rule == 'corrupt'
+    assert finding.cases == ('train0.npy: its header is invalid (shape is missing or damaged)',)
+    assert json.loads((folder / 'found.json').read_text())['splits']['train']['images'] == 3
+
+
+def test_a_damaged_file_of_another_format_has_no_format():
+    content = files.encoded(Image.fromarray(files.pixels()), 'DDS')
+    assert sample_facts.other_format(content) == 'DDS'
+    for changed in damage.damaged(content, 100):
+        assert sample_facts.other_format(changed) in ('DDS', '')
+        case_pictures._photo(changed)
 
 
 def test_thin_and_between_pixels():

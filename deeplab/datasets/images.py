@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import math
+import re
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +26,15 @@ ARRAY_MAGIC = b'\x93NUMPY'
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}  # by color type; a palette holds colors
 _PNG_GRAY = 0
 _GRAY_STEPS = (1, 255, 85, 1, 17, 1, 1, 1, 1)  # by bits a pixel, 0 to 8: what decoders multiply a gray sample by
+_ARRAY_LENGTH_BYTES = {b'\1\0': 2, b'\2\0': 4, b'\3\0': 4}  # of the header's length, by version of NumPy's format
+_LONGEST_ARRAY_TEXT = 10_000  # bytes; NumPy reads no longer one either
+_ARRAY_FIELDS = {
+    'descr': r'(\[.*\]|[\'"][^\'"]+[\'"])',
+    'fortran_order': r'(True|False)\b',
+    'shape': r'\(([\d\s,L]{0,200})\)',  # Python 2 wrote 3L
+}
+_NUMBER_TYPE = re.compile(r'[<>|=]?(?P<kind>[biufc])(?P<bytes>[1-9]\d?)')
+_KIND_NAMES = {'b': 'bool', 'i': 'int', 'u': 'uint', 'f': 'float', 'c': 'complex'}
 _SIXTEEN_BIT_MODES = ('I', 'I;16', 'I;16B', 'I;16L')
 
 
@@ -225,19 +235,40 @@ def _array_header(content: bytes) -> tuple[Header, bool, np.dtype, int]:
     Raises:
       DataError: It is not an image, or cut.
     """
-    stream = io.BytesIO(content)
-    try:
-        version = np.lib.format.read_magic(stream)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, is_column_wise, kind = read(stream)
-    except (ValueError, SyntaxError, EOFError) as error:
-        raise DataError(f'its header is invalid ({str(error).strip() or type(error).__name__})') from None
+    text, start = _array_text(content)
+    # NumPy's reader evaluates the text as Python. Damaged text makes it raise or warn of nearly anything.
+    written, order, sizes = (_array_field(text, name, pattern) for name, pattern in _ARRAY_FIELDS.items())
+    shape = [int(size) for size in re.findall(r'\d+', sizes)]
     if len(shape) not in (2, 3) or 0 in shape:
-        raise DataError(f'it is an array of shape {list(shape)}; an image is [height, width, channels]')
-    if kind.kind != 'u' or kind.itemsize > 2:
-        raise DataError(f'it is an array of {kind.name}; an image is uint8 or uint16')
-    header = Header('npy', shape[0], shape[1], shape[2] if len(shape) == 3 else 1, 8 * kind.itemsize)
-    return header, is_column_wise, kind, stream.tell()
+        raise DataError(f'it is an array of shape {shape}; an image is [height, width, channels]')
+    written = written.strip('\'"')
+    kind = _NUMBER_TYPE.fullmatch(written)
+    if kind is None or kind['kind'] != 'u' or int(kind['bytes']) > 2:
+        name = f'{_KIND_NAMES[kind["kind"]]}{8 * int(kind["bytes"])}' if kind else repr(written)
+        raise DataError(f'it is an array of {name}; an image is uint8 or uint16')
+    dtype = np.dtype(kind[0])
+    header = Header('npy', shape[0], shape[1], shape[2] if len(shape) == 3 else 1, 8 * dtype.itemsize)
+    return header, order == 'True', dtype, start
+
+
+def _array_text(content: bytes) -> tuple[str, int]:
+    """Returns the text that describes an array in NumPy's format, and the offset of its end."""
+    version = content[len(ARRAY_MAGIC) : len(ARRAY_MAGIC) + 2]
+    start = len(ARRAY_MAGIC) + 2 + _ARRAY_LENGTH_BYTES.get(version, 0)
+    if version not in _ARRAY_LENGTH_BYTES or len(content) < start:
+        raise DataError('its header is invalid (it is cut, or has an unknown version)')
+    end = start + int.from_bytes(content[len(ARRAY_MAGIC) + 2 : start], 'little')
+    if end > min(len(content), _LONGEST_ARRAY_TEXT):
+        raise DataError(f'its header is invalid (it has {end:,} bytes; the file has {len(content):,})')
+    return content[start:end].decode('latin1'), end
+
+
+def _array_field(text: str, name: str, pattern: str) -> str:
+    """Returns the value of a field in the text that describes an array."""
+    field = re.search(rf'[\'"]{name}[\'"]\s*:\s*{pattern}', text)
+    if field is None:
+        raise DataError(f'its header is invalid ({name} is missing or damaged)')
+    return field[1]
 
 
 def read_mask(content: bytes) -> Mask:

@@ -7,6 +7,7 @@ from PIL import Image
 
 from deeplab.datasets import images
 from deeplab.errors import DataError
+from tests.damage import damaged
 from tests.datasets import files
 
 
@@ -80,6 +81,71 @@ def test_arrays_of_every_order(kind, order):
 def test_arrays_that_are_no_images(content, message):
     with pytest.raises(DataError, match=f'^{message}$'):
         images.read_whole(content)
+
+
+def array_file(text, version=b'\1\0', length=None):
+    """A file of NumPy's format with that header."""
+    size = (len(text) if length is None else length).to_bytes(2 if version == b'\1\0' else 4, 'little')
+    return images.ARRAY_MAGIC + version + size + text.encode() + bytes(24)
+
+
+GOOD_TEXT = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 4, 3), }"
+
+
+@pytest.mark.parametrize(
+    'content',
+    [
+        array_file(GOOD_TEXT.replace("'", '"')),
+        array_file(GOOD_TEXT, b'\2\0'),
+        array_file(GOOD_TEXT, b'\3\0'),
+        array_file("{'shape':(2L,4L,3L),'fortran_order':False,'descr':'u1'}"),  # by Python 2, in another order
+    ],
+)
+def test_arrays_of_other_writers(content):
+    assert images.read_array(content).shape == (2, 4, 3)
+
+
+@pytest.mark.parametrize(
+    ('content', 'message'),
+    [
+        (array_file(GOOD_TEXT, b'\1\1'), r'its header is invalid \(.*unknown version\)'),
+        (array_file(GOOD_TEXT, length=60_000), r'its header is invalid \(it has 60,010 bytes; the file has 96\)'),
+        (array_file(GOOD_TEXT.replace('(2', '(-2')), r'its header is invalid \(shape is missing or damaged\)'),
+        (array_file(GOOD_TEXT.replace('False', '1')), r'its header is invalid \(fortran_order is missing .*\)'),
+        (array_file(GOOD_TEXT.replace('descr', 'desc')), r'its header is invalid \(descr is missing or damaged\)'),
+        (array_file(GOOD_TEXT.replace('(2', '(9' + '9' * 17)), r'it cannot be decoded \(array file is truncated, .*'),
+        (array_file(GOOD_TEXT.replace('|u1', '|S\n')), r"it is an array of '\|S\\n'; an image is uint8 or uint16"),
+        (array_file(GOOD_TEXT.replace("'|u1'", "[('a', '|u1')]")), r"""it is an array of "\[\('a', '\|u1.*"""),
+    ],
+)
+def test_array_headers_are_checked_before_anything_is_allocated(content, message):
+    with pytest.raises(DataError, match=f'^{message}$'):
+        images.read_array(content)
+
+
+DAMAGED = {
+    'npy': files.npy(files.pixels()),
+    'columns.npy': files.npy(np.zeros((4, 3, 5), np.uint16, order='F')),
+    'jpeg': files.with_exif(files.jpeg(files.pixels()), files.exif(6)),
+    'png': files.with_exif(files.png(files.ids()), files.exif(6)),
+    'palette.png': files.palette_png(files.ids()),
+}
+
+
+@pytest.mark.filterwarnings('ignore:.*EXIF|.*Tag data|.*Truncated|.*Metadata:UserWarning')  # by Pillow
+@pytest.mark.parametrize('kind', DAMAGED)
+def test_a_damaged_file_is_read_or_refused(kind):
+    read = refused = 0
+    for content in damaged(DAMAGED[kind], 400, end=130 if 'npy' in kind else None):
+        for action in (images.read_whole, images.read_ends, images.mask_as_gray_png):
+            try:
+                action(content)
+                read += 1
+            except DataError as error:
+                assert '\n' not in str(error)
+                refused += 1
+    assert read > 5
+    assert refused > 300
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from deeplab.datasets import (
 from deeplab.errors import DataError
 from deeplab.options import BuildVocOptions
 from deeplab.utils import storage
+from tests.damage import damaged
 from tests.datasets import files
 
 SHARDS = [[b'first', b'', b'third' * 100], [], [b'last']]
@@ -83,12 +84,24 @@ def test_a_damaged_index_is_not_used(tmp_path, monkeypatch, caplog):
     path = tmp_path / 'index_train.npz'
     content = bytearray(path.read_bytes())
     reads = walked(monkeypatch)
-    for damaged in (b'', bytes(content[:-30]), bytes(content[:200]) + bytes(len(content) - 200)):
-        path.write_bytes(damaged)
+    for changed in (b'', bytes(content[:-30]), bytes(content[:200]) + bytes(len(content) - 200)):
+        path.write_bytes(changed)
         assert len(opened(tmp_path)) == 4
     assert len(reads) == 9 and 'cannot be read' in caplog.text
     np.savez(path, format=99)
     assert len(opened(tmp_path)) == 4
+
+
+def test_whatever_a_damaged_index_raises_it_is_not_used(tmp_path):
+    shards, _ = write(tmp_path)
+    path = tmp_path / 'index_train.npz'
+    good = path.read_bytes()
+    kept = index_file.load(str(tmp_path), 'train', shards)
+    for content in damaged(good, 400):
+        path.write_bytes(content)
+        assert index_file.load(str(tmp_path), 'train', shards).keys() <= kept.keys()
+    path.write_bytes(good.replace(b'PK\x01\x02-\x03-', b'PK\x01\x02-\x03\x7f'))  # of a later version of zip
+    assert index_file.load(str(tmp_path), 'train', shards) == {}
 
 
 def test_checks_are_repeated_for_changed_shards_alone(tmp_path, monkeypatch):

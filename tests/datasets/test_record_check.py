@@ -265,6 +265,10 @@ def test_check_result_is_kept_until_something_changes(tmp_path, monkeypatch):
         path.write_bytes(path.read_bytes()[:-9])  # a broken check_result is none
     record_check.check(dataset, 3, 255, cache_dir=str(cache))
     assert len(reads) == 6
+    content = kept.read_bytes().replace(b'PK\x01\x02-\x03-', b'PK\x01\x02-\x03\x7f')  # of a later version
+    kept.write_bytes(content)
+    record_check.check(dataset, 3, 255, cache_dir=str(cache))
+    assert len(reads) == 8
 
 
 def test_bad_records_leave_no_check_result(tmp_path):

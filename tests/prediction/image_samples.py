@@ -103,6 +103,8 @@ def bad():
         'bomb.bmp': (bomb_of_bmp(), 'too large'),
         'drawing.eps': (b'%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n', 'known format'),
         'pickled.npy': (array_file(np.array([{}], object), True), 'header|array'),
+        'negative.npy': (array_file(pixels(HEIGHT, WIDTH)).replace(b'(20', b'(-2'), 'header'),
+        'unclosed.npy': (array_file(pixels(HEIGHT, WIDTH)).replace(b"{'", b'(((('), 'header'),
         'float.tif': (encoded(Image.fromarray(np.zeros((4, 4), np.float32)), 'TIFF'), 'floating-point'),
     }
 

@@ -15,6 +15,7 @@ from PIL import Image
 from deeplab.errors import DataError
 from deeplab.inference import held
 from deeplab.prediction import image_files
+from tests.damage import damaged
 from tests.prediction import image_samples
 from tests.prediction.setup import pixels
 
@@ -62,6 +63,19 @@ def test_a_bad_file_is_refused_with_the_reason(reader, tmp_path, name):
     with pytest.raises(DataError, match=re.compile(reason, re.I)):
         read(reader, tmp_path, name, content)
     assert reader.bytes_of(tmp_path / name) >= 0
+
+
+@pytest.mark.filterwarnings('ignore::UserWarning')  # of Pillow, about damaged metadata
+def test_a_damaged_file_is_read_or_refused(reader, tmp_path):
+    refused = 0
+    for name in ('array.npy', 'turned.jpg', 'palette.png', 'turned.tif', 'plain.bmp', 'alpha.webp', 'palette.gif'):
+        for content in damaged(GOOD[name][0], 60, end=120):
+            try:
+                assert read(reader, tmp_path, name, content).ndim == 3
+            except DataError as error:
+                assert '\n' not in str(error), name
+                refused += 1
+    assert refused > 150
 
 
 def test_an_image_above_the_own_limit_is_refused_with_its_size(reader, tmp_path, monkeypatch):
