@@ -20,16 +20,18 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from absl import logging
 
 from deeplab.benchmarking import children, machine, side_by_side, synthetic, training
 from deeplab.benchmarking.figures import Inference, InferenceRequest, InferenceResult, Parts, PartsRequest, Training
 from deeplab.datasets import descriptor
-from deeplab.errors import OptionError
+from deeplab.errors import OptionError, OutputError
 from deeplab.options import AUTO_ENGINE, BenchmarkOptions, DatasetOptions, ModelOptions
 from deeplab.utils import files, processors
 from deeplab.wording import option
@@ -71,8 +73,7 @@ def run(options: BenchmarkOptions) -> Result | side_by_side.Result:
         pass  # a file can be written there
     if options.exports:
         compared = side_by_side.measured(options, path)
-        with _writing(path), files.written_whole(path) as stream:
-            stream.write(json.dumps(side_by_side.as_json(compared), indent=1) + '\n')
+        _write(path, side_by_side.as_json(compared), compared.report)
         return compared
     deadline = time.time() + options.budget_secs
     with tempfile.TemporaryDirectory() as folder:
@@ -82,9 +83,24 @@ def run(options: BenchmarkOptions) -> Result | side_by_side.Result:
         trained = tuple(_training(options, dataset, deadline))
         parts = _parts(options, dataset, folder)
     result = Result(inference, found[0].import_seconds, trained, parts, path)
-    with _writing(path), files.written_whole(path) as stream:
-        stream.write(json.dumps(_as_json(result, options), indent=1) + '\n')
-    return dataclasses.replace(result, report='\n'.join(_report(result, options)))
+    result = dataclasses.replace(result, report='\n'.join(_report(result, options)))
+    _write(path, _as_json(result, options), result.report)
+    return result
+
+
+def _write(path: str, content: dict[str, Any], report: str) -> None:
+    """Writes the JSON file.
+
+    Raises:
+      OutputError: It cannot be written; the error carries the report without its last line, which names the file.
+    """
+    try:
+        with _writing(path):
+            files.remove_leftovers(os.path.dirname(path), re.escape(os.path.basename(path)))
+            with files.written_whole(path) as stream:
+                stream.write(json.dumps(content, indent=1) + '\n')
+    except OptionError as error:
+        raise OutputError(str(error), report.rpartition('\n')[0]) from error
 
 
 @contextlib.contextmanager

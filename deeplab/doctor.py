@@ -15,10 +15,12 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
 
     sys.exit(start.main(['doctor', *sys.argv[1:]]))
 
+import contextlib
 import dataclasses
 import json
 import math
 import os
+import re
 import tempfile
 from collections.abc import Collection
 from typing import Any
@@ -46,8 +48,9 @@ from deeplab.diagnosis.facts import Expected
 from deeplab.diagnosis.findings import Data, Finding
 from deeplab.diagnosis.measurement import measure
 from deeplab.diagnosis.outcome import Outcome
+from deeplab.diagnosis.repaired_copy import Repairs
 from deeplab.diagnosis.suggestion import Suggestion
-from deeplab.errors import OptionError
+from deeplab.errors import DataError, OptionError, OutputError
 from deeplab.options import DoctorOptions
 from deeplab.training import label_weights
 from deeplab.utils import files
@@ -83,40 +86,69 @@ def run(options: DoctorOptions) -> Result:
 
     Raises:
       DataError: There is neither a record nor a pair of folders with images and masks.
-      OptionError: The data set is unknown, or the JSON file cannot be written.
+      OptionError: The data set is unknown, or the folder of the JSON file cannot be written.
+      OutputError: A file or the repaired copy cannot be written; the error carries the report.
     """
     path = _in_folder(options.output, '.json')
     _check_writable('DoctorOptions.output', path)
     page = None if options.html is None else _in_folder(options.html, '.html')
     if page is not None:
         _check_writable('DoctorOptions.html', page)
-    repaired_copy.require_new(options)
-    data = examine(options)
-    findings = find(data)
-    suggested, has_description = _suggestion(data, findings, options)
-    is_repairable = options.fix is None and any(finding.repair for finding in findings)
-    repair = suggestion.repair_line(options, data) if is_repairable else ''
-    outcome = Outcome(options.data, data, findings, _class_table(data), suggested, has_description, repair)
-    if options.fix is not None:
-        outcome = _with_copy(outcome, options, options.fix)
-    with files.written_whole(path) as stream:
-        stream.write(json.dumps(outcome.as_json(), indent=1) + '\n')
+    with repaired_copy.reserved(options) as repairs:
+        data = examine(options)
+        findings = find(data)
+        suggested, has_description = _suggestion(data, findings, options)
+        is_repairable = options.fix is None and any(finding.repair for finding in findings)
+        repair = suggestion.repair_line(options, data) if is_repairable else ''
+        outcome = Outcome(options.data, data, findings, _class_table(data), suggested, has_description, repair)
+        if options.fix is not None:
+            outcome = _with_copy(outcome, options, repairs or _copied(outcome, options, options.fix))
+        report = _write(outcome, path, page)
+    status = _FAULTY if outcome.is_faulty else 0
+    return Result(findings, outcome.suggestion, path, status, report, outcome.remaining)
+
+
+def _write(outcome: Outcome, path: str, page: str | None) -> str:
+    """Writes the JSON file and the page, then notes in the repaired copy that it is done; returns the report.
+
+    Raises:
+      OutputError: A file cannot be written.
+    """
+    contents = [('DoctorOptions.output', path, json.dumps(outcome.as_json(), indent=1) + '\n')]
     if page is not None:
-        with files.written_whole(page) as stream:
-            stream.write(html_report.render(outcome))
-    return Result(
-        findings,
-        outcome.suggestion,
-        path,
-        _FAULTY if outcome.is_faulty else 0,
-        '\n'.join(text_report.lines(outcome, path, page)),
-        outcome.remaining,
-    )
+        contents.append(('DoctorOptions.html', page, html_report.render(outcome)))
+    written: list[str] = []
+    for field, name, content in contents:
+        try:
+            files.remove_leftovers(os.path.dirname(name), re.escape(os.path.basename(name)))
+            with files.written_whole(name) as stream:
+                stream.write(content)
+        except OSError as error:
+            report = '\n'.join(text_report.lines(outcome, written))
+            fix = 'Free some space, or give another path'
+            raise OutputError(f'{option(field, name)} cannot be written: {error.strerror}. {fix}', report) from error
+        written.append(name)
+    if outcome.repairs is not None:
+        with contextlib.suppress(OSError):  # the copy is complete; the same line would find its findings again
+            repaired_copy.finish(outcome.repairs)
+    return '\n'.join(text_report.lines(outcome, written))
 
 
-def _with_copy(outcome: Outcome, options: DoctorOptions, folder: str) -> Outcome:
-    """Writes the repaired copy; returns the outcome with what was done and what is still wrong in the copy."""
-    repairs = repaired_copy.write(outcome.data, options, folder)
+def _copied(outcome: Outcome, options: DoctorOptions, folder: str) -> Repairs:
+    """Writes the repaired copy; returns what was done.
+
+    Raises:
+      OutputError: No image can be kept, or the copy cannot be written.
+    """
+    try:
+        return repaired_copy.write(outcome.data, options, folder)
+    except DataError as error:
+        raise OutputError(str(error), '\n'.join(text_report.lines(outcome, []))) from error
+
+
+def _with_copy(outcome: Outcome, options: DoctorOptions, repairs: Repairs) -> Outcome:
+    """Returns the outcome with what was done in the repaired copy, and what is still wrong there."""
+    folder = repairs.folder
     of_copy = dataclasses.replace(
         options, data=folder, image_folder=None, mask_folder=None, mask_suffix='', list_folder=None, fix=None,
         colors=None, ignore_other_ids=False,

@@ -24,7 +24,7 @@ from absl import logging
 from deeplab import common, input_preprocess
 from deeplab.core import sessions
 from deeplab.datasets import label_checks
-from deeplab.errors import OptionError
+from deeplab.errors import OutputError
 from deeplab.options import AugmentOptions, PreviewOptions, TrainOptions
 from deeplab.registry import CROP, Augmentation
 from deeplab.registry.augmentations import NUMBERS, PAD, RESIZE, SCALE_AND_CROP, percent
@@ -88,9 +88,9 @@ def run(options: PreviewOptions) -> Result:
     *rows, samples = seen
     counts = _count([sample.cell.ids for sample in samples])
     content = _content(options, data, [view.column for view in columns], rows, samples, counts)
-    _write(options.path, preview_sheet.compose(content))
     shares, ignored = _shares(counts, data)
     report = _report(options, data, len(samples), shares, ignored)
+    _write(options.path, preview_sheet.compose(content), report)
     return Result(report, options.path, tuple(float(share) for share in shares), ignored)
 
 
@@ -246,18 +246,19 @@ def _ignored_figures(share: float, data: split_input.Data) -> str:
     return f'{percent(share)} ({percent(ignored / max(ignored + int(data.check_result.class_pixels.sum()), 1))})'
 
 
-def _write(path: str, sheet: object) -> None:
+def _write(path: str, sheet: object, report: str) -> None:
     """Writes the image and creates its folder.
 
     Raises:
-      OptionError: It cannot be written.
+      OutputError: It cannot be written; the error carries the report without its last line, which names the image.
     """
     try:
         os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
         drawing.write(path, sheet)
     except OSError as error:
-        raise OptionError(
-            f'{option("PreviewOptions.path", path)} cannot be written: {error.strerror}. Give another path.'
+        raise OutputError(
+            f'{option("PreviewOptions.path", path)} cannot be written: {error.strerror}. Give another path.',
+            report.rpartition('\n')[0],
         ) from None
     logging.info('Wrote %s.', path)
 

@@ -5,6 +5,7 @@ Each measurement is tested in this process with a toy network; the program with 
 """
 
 import dataclasses
+import errno
 import json
 import pathlib
 import sys
@@ -15,9 +16,10 @@ import pytest
 from deeplab import benchmark, cli, common, wording
 from deeplab.benchmarking import children, figures, inference, parts, synthetic, training
 from deeplab.datasets import descriptor
-from deeplab.errors import OptionError
+from deeplab.errors import OptionError, OutputError
 from deeplab.options import DatasetOptions, EngineOptions, ModelOptions
 from deeplab.registry import BACKBONES, register
+from deeplab.utils import files
 from tests.toy_network import TOY
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -79,6 +81,16 @@ def test_when_the_time_is_up_only_the_first_of_each_kind_is_measured(options, st
 def test_a_file_that_cannot_be_written_is_found_first(options):
     with pytest.raises(OptionError, match='output.*setup.py.*cannot be written'):
         benchmark.run(dataclasses.replace(options, output=str(ROOT / 'setup.py' / 'results.json')))
+
+
+def test_a_full_disk_keeps_the_table(options, stand_ins, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, 'No space left on device')
+
+    monkeypatch.setattr(files, 'written_whole', full)
+    with pytest.raises(OutputError, match='output=.* cannot be written: No space left') as caught:
+        benchmark.run(options)
+    assert 'wait for writing' in caught.value.report.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

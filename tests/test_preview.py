@@ -11,7 +11,7 @@ from PIL import Image
 
 from deeplab import cli, common, preview
 from deeplab.datasets import descriptor, record_check
-from deeplab.errors import DataError, OptionError
+from deeplab.errors import DataError, OptionError, OutputError
 from deeplab.options import AugmentOptions, PreviewOptions, ResizeOptions
 from deeplab.training import split_input
 from tests import training_setup
@@ -267,8 +267,9 @@ def test_an_image_that_cannot_be_decoded_is_named(data, tmp_path):
 def test_a_path_that_cannot_be_written(data, tmp_path):
     (tmp_path / 'file').write_text('')
     path = str(tmp_path / 'file' / 'sheet.png')
-    with pytest.raises(OptionError, match=f"path='{path}' cannot be written: .* Give another path"):
+    with pytest.raises(OutputError, match=f"path='{path}' cannot be written: .* Give another path") as caught:
         preview.run(options(data, tmp_path, AugmentOptions(), path=path, samples=1, images=1))
+    assert caught.value.report.startswith('Share of the pixels') and path not in caught.value.report
 
 
 def test_only_a_sheet_is_overwritten_by_an_equal_one_unless_the_seed_is_another(data, tmp_path, monkeypatch):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import json
 import os
 import pathlib
+import re
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import tqdm
 
@@ -21,13 +24,15 @@ from deeplab.diagnosis.findings import Data
 from deeplab.diagnosis.sources import Split
 from deeplab.errors import DataError, OptionError
 from deeplab.options import DoctorOptions
-from deeplab.utils import files, names, processors
+from deeplab.utils import documents, files, folder_lock, names, processors
 from deeplab.wording import option
 
 LOG = 'repairs.json'
 _SUFFIXES = {'jpeg': '.jpg', 'png': '.png', 'npy': '.npy'}
 _CHUNK = 32
 _FOLDERS = ('images', 'masks')
+_UNFINISHED = 'unfinished'  # key of what a run needs that continues where another one was killed
+_WITHOUT_EFFECT = ('output', 'html', 'fix')  # options
 _LISTS = 'lists'
 
 
@@ -48,18 +53,60 @@ class Repairs:
     left_out: list[dict[str, str]] = dataclasses.field(default_factory=list)
 
 
-def require_new(options: DoctorOptions) -> None:
-    """Raises `OptionError` if the folder for the copy exists, or cannot be made."""
+@contextlib.contextmanager
+def reserved(options: DoctorOptions) -> Iterator[Repairs | None]:
+    """Excludes other runs from the folder for the copy, and removes what killed runs have left beside it.
+
+    Yields:
+      What was done if the folder is a copy whose findings are missing, as the same run was killed; else None.
+
+    Raises:
+      OptionError: The folder exists, cannot be made, or another process writes it.
+    """
     folder = options.fix
     if folder is None:
+        yield None
         return
     said = option('DoctorOptions.fix', folder)
-    if os.path.isfile(folder) or (os.path.isdir(folder) and os.listdir(folder)):
-        raise OptionError(f'{said} exists already. Give a new folder: a data set is never repaired in place.')
+    parent, name = os.path.split(os.path.abspath(folder))
     try:
-        os.makedirs(os.path.dirname(os.path.abspath(folder)), exist_ok=True)
+        os.makedirs(parent, exist_ok=True)
     except OSError as error:
         raise OptionError(f'{said} cannot be written: {error.strerror}. Give another folder.') from None
+    with folder_lock.held(folder, 'doctor', 'DoctorOptions.fix', is_beside=True):
+        repairs = _unfinished(options, folder)
+        if repairs is None and (os.path.isfile(folder) or (os.path.isdir(folder) and os.listdir(folder))):
+            raise OptionError(f'{said} exists already. Give a new folder: a data set is never repaired in place.')
+        files.remove_leftovers(parent, re.escape(name))
+        yield repairs
+
+
+def _unfinished(options: DoctorOptions, folder: str) -> Repairs | None:
+    """Returns what was done in a copy that is complete, but whose run was killed before it had the findings."""
+    try:
+        content = documents.load(os.path.join(folder, LOG))
+        kept = content[_UNFINISHED]
+        if kept['options'] == _options(options):
+            return Repairs(folder, kept['splits'], collections.Counter(content['repaired']), content['left_out'])
+    except (documents.DocumentError, OSError, KeyError, TypeError):
+        pass
+    return None
+
+
+def _options(options: DoctorOptions) -> dict[str, Any]:
+    """Returns the options that a copy depends on."""
+    given = dataclasses.asdict(dataclasses.replace(options, data=os.path.abspath(options.data)))
+    return {name: value for name, value in given.items() if name not in _WITHOUT_EFFECT}
+
+
+def finish(repairs: Repairs) -> None:
+    """Notes in a copy that its findings have been written."""
+    with files.written_whole(os.path.join(repairs.folder, LOG)) as stream:
+        stream.write(json.dumps(_log(repairs), indent=1) + '\n')
+
+
+def _log(repairs: Repairs) -> dict[str, Any]:
+    return {'repaired': dict(repairs.done), 'left_out': repairs.left_out}
 
 
 def write(data: Data, options: DoctorOptions, folder: str) -> Repairs:
@@ -85,7 +132,7 @@ def write(data: Data, options: DoctorOptions, folder: str) -> Repairs:
                 copy.add(split)
             if not any(repairs.splits.values()):
                 raise DataError(_nothing(repairs))
-            copy.write_lists()
+            copy.write_lists(_options(options))
             if (described := _description(data, options, plan)) is not None:
                 name = os.path.basename(os.path.abspath(folder))
                 kept = [key for key in (*_FOLDERS, _LISTS) if os.path.isdir(os.path.join(temporary, key))]
@@ -207,8 +254,8 @@ class _Copy:
                 path.write_bytes(content)
         return name
 
-    def write_lists(self) -> None:
-        """Writes a list for each split, and what was done.
+    def write_lists(self, options: dict[str, Any]) -> None:
+        """Writes a list for each split, and what was done, with these options.
 
         Images without splits get no list, so that programs set aside a part of them for evaluation.
         """
@@ -216,5 +263,5 @@ class _Copy:
             if split != sources.WHOLE:
                 (self._folder / _LISTS).mkdir(exist_ok=True)
                 (self._folder / _LISTS / f'{split}.txt').write_text('\n'.join(stems) + '\n', 'utf-8')
-        content = {'repaired': dict(self._repairs.done), 'left_out': self._repairs.left_out}
+        content = _log(self._repairs) | {_UNFINISHED: {'options': options, 'splits': self._repairs.splits}}
         (self._folder / LOG).write_text(json.dumps(content, indent=1) + '\n', 'utf-8')

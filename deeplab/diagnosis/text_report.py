@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,13 +23,12 @@ _GIB = 1 << 30
 _LEFT_OUT_SHOWN = 10
 
 
-def lines(outcome: Outcome, path: str, page: str | None = None) -> Iterator[str]:
+def lines(outcome: Outcome, written: Sequence[str]) -> Iterator[str]:
     """Yields the lines of the report; the result last.
 
     Args:
       outcome: what was found and done.
-      path: of the file that holds all of it.
-      page: of the HTML file; None for none.
+      written: paths of the files that have been written.
     """
     data, findings, table, suggested = outcome.data, outcome.findings, outcome.table, outcome.suggestion
     kind = 'records' if data.source.is_records else 'files'
@@ -66,8 +65,8 @@ def lines(outcome: Outcome, path: str, page: str | None = None) -> Iterator[str]
     result = 'Faults found' if outcome.is_faulty else 'No faults found'
     if not outcome.is_faulty and _number(outcome.last, WARNING):
         result = 'No errors found'
-    pages = '' if page is None else f' and {page}'
-    yield f'{result}{where} ({counts}). Written to {path}{pages}'
+    paths = f' Written to {" and ".join(written)}' if written else ''
+    yield f'{result}{where} ({counts}).{paths}'
 
 
 def _repair_lines(outcome: Outcome, repairs: Repairs) -> Iterator[str]:

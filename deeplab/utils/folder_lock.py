@@ -55,8 +55,14 @@ def path_of(folder: str, program: str) -> str:
     return os.path.join(folder, f'.{program}.lock')
 
 
+def path_beside(folder: str, program: str) -> str:
+    """Returns the path of the lock file of `program` beside `folder`."""
+    parent, name = os.path.split(os.path.abspath(folder))
+    return path_of(parent, f'{name}.{program}')
+
+
 @contextlib.contextmanager
-def held(folder: str, program: str, field: str) -> Iterator[None]:
+def held(folder: str, program: str, field: str, is_beside: bool = False) -> Iterator[None]:
     """Excludes other runs of a program from a folder while the `with` block runs.
 
     A missing folder is created, and removed at the end if it is empty. If the folder is not writable there is no lock
@@ -66,12 +72,13 @@ def held(folder: str, program: str, field: str) -> Iterator[None]:
       folder: path of the folder.
       program: kind of program; different kinds may share a folder.
       field: option that sets the folder, such as 'TrainOptions.train_logdir'.
+      is_beside: whether the lock file is beside the folder, which is not created: the program makes it at its end.
 
     Raises:
       OptionError: another process holds the lock; the message names that process.
     """
-    made = _make(folder)
-    path = path_of(folder, program)
+    path = (path_beside if is_beside else path_of)(folder, program)
+    made = _make(os.path.dirname(path))
     try:
         descriptor = _take(path)
     except _InUseError as error:

@@ -8,6 +8,7 @@ import dataclasses
 import errno
 import io
 import json
+import os
 import pathlib
 
 import numpy as np
@@ -17,9 +18,10 @@ from PIL import Image
 from deeplab import doctor
 from deeplab.datasets import example, segmentation_dataset
 from deeplab.datasets.data_rules import RULES
-from deeplab.diagnosis import edges, pairing
-from deeplab.errors import DataError, OptionError
+from deeplab.diagnosis import edges, pairing, repaired_copy, suggestion
+from deeplab.errors import OptionError, OutputError
 from deeplab.options import DoctorOptions
+from deeplab.utils import files, folder_lock
 from tests.diagnosis import zoo
 
 
@@ -98,8 +100,9 @@ def test_a_copy_needs_a_new_folder_and_something_to_keep(tmp_path):
     folder = made.write(tmp_path / 'data', 'files')
     with pytest.raises(OptionError, match='fix=.*exists already.*never repaired in place'):
         run(folder, fix=str(folder))
-    with pytest.raises(DataError, match='(?s)No image can be kept.*2 by rule color_mask.*colors'):
+    with pytest.raises(OutputError, match='(?s)No image can be kept.*2 by rule color_mask.*colors') as caught:
         run(folder, fix=str(tmp_path / 'copy'))
+    assert '2 of 2 samples' in caught.value.report
     assert sorted(path.name for path in tmp_path.iterdir()) == ['data']
     for options, words in (
         ({'ignore_other_ids': True, 'num_classes': 3}, 'ignore_other_ids=.*fix'),
@@ -107,6 +110,69 @@ def test_a_copy_needs_a_new_folder_and_something_to_keep(tmp_path):
     ):
         with pytest.raises(OptionError, match=words):
             DoctorOptions('data', **options)
+
+
+def test_what_a_killed_run_has_left_of_a_copy_is_removed(tmp_path):
+    folder = zoo.Zoo({'train': 3}).write(tmp_path / 'data', 'files')
+    for left in ('copy.999999999.partial/images', 'copy.1.partial', 'other.999999999.partial'):  # 1 is running
+        (tmp_path / left).mkdir(parents=True)
+    run(folder, fix=str(tmp_path / 'copy'))
+    kept = {path.name for path in tmp_path.iterdir()}
+    assert kept == {'copy', 'copy.1.partial', 'data', 'found.json', 'other.999999999.partial'}
+
+
+def test_a_run_that_was_killed_after_the_copy_is_continued_by_the_same_line(tmp_path, monkeypatch):
+    folder, copy = write(tmp_path, 'small mask and cut image'), str(tmp_path / 'copy')
+    monkeypatch.setattr(suggestion.memory, 'free', lambda: 1 << 40)  # reports contain it
+    with monkeypatch.context() as patch:
+        patch.setattr(doctor, '_with_copy', lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            run(folder, fix=copy)
+    with pytest.raises(OptionError, match='exists already'):  # another copy is wanted
+        run(folder, fix=copy, ignore_label=7)
+    with monkeypatch.context() as patch:
+        patch.setattr(repaired_copy, 'write', lambda *_: pytest.fail('it is copied again'))
+        report = run(folder, fix=copy).report
+    assert report == run(folder, fix=copy + '2').report.replace(copy + '2', copy)
+    assert (tmp_path / 'copy/repairs.json').read_bytes() == (tmp_path / 'copy2/repairs.json').read_bytes()
+    with pytest.raises(OptionError, match='exists already'):
+        run(folder, fix=copy)
+
+
+def test_one_run_at_a_time_writes_a_copy(tmp_path):
+    folder = zoo.Zoo({'train': 3}).write(tmp_path / 'data', 'files')
+    copy = str(tmp_path / 'copy')
+    with folder_lock.held(copy, 'doctor', 'DoctorOptions.fix', is_beside=True):
+        with pytest.raises(OptionError, match=f'fix=.*another doctor is running in this folder: process {os.getpid()}'):
+            run(folder, fix=copy)
+        run(folder, fix=copy + '2')
+    run(folder, fix=copy)
+    assert {path.name for path in tmp_path.iterdir()} == {'copy', 'copy2', 'data', 'found.json'}
+
+
+@pytest.mark.parametrize('full', ['output', 'html'])
+def test_a_full_disk_keeps_the_report(tmp_path, monkeypatch, full):
+    folder = write(tmp_path, 'small mask and cut image')
+    paths = {'output': str(tmp_path / 'out.json'), 'html': str(tmp_path / 'out.html')}
+    monkeypatch.setattr(suggestion.memory, 'free', lambda: 1 << 40)  # reports contain it
+
+    def written_whole(path, *mode, write=files.written_whole):
+        if path == paths[full]:
+            raise OSError(errno.ENOSPC, 'No space left on device')
+        return write(path, *mode)
+
+    for left in ('out.json.999999999.partial', 'out.html.999999999.partial'):
+        (tmp_path / left).touch()
+    options = DoctorOptions(str(folder), num_classes=zoo.CLASSES, fix=str(tmp_path / 'copy'), **paths)
+    with monkeypatch.context() as patch:
+        patch.setattr(files, 'written_whole', written_whole)
+        with pytest.raises(OutputError, match=f'{full}=.*cannot be written: No space left') as caught:
+            doctor.run(options)
+    kept = caught.value.report.splitlines()
+    result = doctor.run(options).report.splitlines()  # the same line continues
+    assert kept[:-1] == result[:-1] and result[-1].startswith(kept[-1])
+    assert (paths['output'] in kept[-1]) == (full == 'html')
+    assert {path.name for path in tmp_path.iterdir()} == {'copy', 'data', 'out.html', 'out.json'}
 
 
 def test_a_full_disk_leaves_no_part_of_a_copy(tmp_path, monkeypatch):
@@ -120,8 +186,9 @@ def test_a_full_disk_leaves_no_part_of_a_copy(tmp_path, monkeypatch):
         return len(content)
 
     monkeypatch.setattr(pathlib.Path, 'write_bytes', write_bytes)
-    with pytest.raises(DataError, match=r"copy' cannot be written: No space left"):
+    with pytest.raises(OutputError, match=r"copy' cannot be written: No space left") as caught:
         run(folder, fix=str(tmp_path / 'copy'))
+    assert caught.value.report.startswith('Split train: 3 images')
     assert written and [path.name for path in tmp_path.iterdir()] == ['data']
 
 
