@@ -12,11 +12,14 @@ from absl import logging
 from deeplab.errors import DownloadError
 from deeplab.utils import files
 from deeplab.zoo import transfer
+from deeplab.zoo.archives import DamagedArchiveError
 
 
 @contextlib.contextmanager
 def available(path: str, address: str, size: str, advice: str) -> Iterator[str]:
     """Downloads an archive, unless it is there, and yields the address it came from; '' if a user has put it there.
+
+    Of a `DamagedArchiveError` in the block, the message is completed with what to do.
 
     A downloaded archive is removed when the block ends, or rejects it with a `DownloadError`. If the block is
     interrupted or fails otherwise, for example on a full disk, the archive stays, and the next call takes it.
@@ -34,14 +37,20 @@ def available(path: str, address: str, size: str, advice: str) -> Iterator[str]:
     source = f'{path}.source'
     if os.path.isfile(path) and not _is_downloaded(path, source):
         logging.info('Taking %s, which was put there by hand.', path)
-        yield ''
+        try:
+            yield ''
+        except DamagedArchiveError as error:
+            fix = 'It was put there by hand, so it stays: replace it, or remove it to have it downloaded'
+            raise DamagedArchiveError(f'{error} {fix}, and run the same command again.') from None
         return
     if not os.path.isfile(path):
         _download(path, source, address, size, advice)
     try:
         yield pathlib.Path(source).read_text('utf-8')
-    except DownloadError:
+    except DownloadError as error:
         _remove(path, source)
+        if isinstance(error, DamagedArchiveError):
+            raise DamagedArchiveError(f'{error} It was removed: run the same command again.') from None
         raise
     _remove(path, source)
 

@@ -10,7 +10,6 @@ import pathlib
 import stat
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from typing import IO, Any
 
@@ -23,7 +22,12 @@ MOST_FILES = 1000
 _LARGEST_RATIO = 20
 _NO_BOMB = 64 << 20  # bytes
 _LARGEST_HEADER = 1 << 20  # bytes between the contents of two files
+_DEEPEST = 50  # folders in each other; Python makes and removes them recursively
 _CHUNK = 1 << 20
+
+
+class DamagedArchiveError(DownloadError):
+    """An archive is damaged; getting it again may help. The message does not say how."""
 
 
 class _TooLargeError(Exception):
@@ -41,29 +45,47 @@ def unpack(archive: str, folder: str, most_files: int | None = None) -> None:
       most_files: limit on the number of files; None for that of checkpoints.
 
     Raises:
-      DownloadError: the archive is damaged, too large, or has something else than files inside the folder.
+      DamagedArchiveError: the archive is damaged.
+      DownloadError: it is too large, or has something else than files inside the folder.
+      OSError: a file cannot be written.
     """
     limit = _limit(os.path.getsize(archive))
     most_files = MOST_FILES if most_files is None else most_files
     if archive.endswith('.zip'):
         _unpack_zip(archive, folder, limit, most_files)
         return
-    try:
-        with _plain(archive) as plain:
+    with contextlib.ExitStack() as stack:
+        with _reading(archive):
+            plain = stack.enter_context(_plain(archive))
             reader = _Reader(plain)
-            with tarfile.open(fileobj=reader, mode='r|') as members:  # type: ignore[call-overload]
-                _unpack_all(members, reader, folder, limit, most_files)
-            reader.allow(_LARGEST_HEADER)
+            members = stack.enter_context(tarfile.open(fileobj=reader, mode='r|'))  # type: ignore[call-overload]
+        _unpack_all(members, reader, folder, limit, most_files)
+        reader.allow(_LARGEST_HEADER)
+        with _reading(archive, 'behind the last file'):
             while reader.read(_CHUNK):  # up to the checksum
                 pass
+
+
+@contextlib.contextmanager
+def _reading(archive: str, place: str = '') -> Iterator[None]:
+    """Turns whatever is raised when an archive is read into a `DownloadError`; nothing may be written in the block.
+
+    The libraries raise nearly anything for a damaged archive: `OSError` for a wrong offset, errors of each compression.
+    """
+    try:
+        yield
     except _TooLargeError:
         raise _refused(archive, f'it has more than {_LARGEST_HEADER:,} bytes that belong to no file') from None
-    except DownloadError:
-        raise
-    # ValueError: tarfile does not check all numbers in headers.
-    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError) as error:
-        kind = '.tar' if archive.endswith('.tar') else '.tar.gz'
-        raise DownloadError(f'{archive} is damaged or no {kind} archive ({_reason(error)}). Get it again.') from None
+    except Exception as error:
+        kind = next((kind for kind in ('.zip', '.tar') if archive.endswith(kind)), '.tar.gz')
+        reason = str(error) or type(error).__name__
+        where = place or f'or no {kind} archive'
+        raise DamagedArchiveError(f'{archive} is damaged {where} ({reason}).') from None
+
+
+def _at(name: str) -> str:
+    """Returns where an archive is damaged: at an entry."""
+    return f"at '{names.shown(name)}'"
 
 
 def _plain(archive: str) -> Any:
@@ -73,18 +95,17 @@ def _plain(archive: str) -> Any:
 
 def _unpack_zip(archive: str, folder: str, limit: int, most_files: int) -> None:
     """Unpacks a .zip archive."""
-    try:
-        with zipfile.ZipFile(archive) as content:
-            members = content.infolist()
-            size = sum(member.file_size for member in members)
-            if len(members) > most_files:
-                raise _refused(archive, f'it has more than {most_files} files')
-            _check_size(archive, size, limit)
-            os.makedirs(folder, exist_ok=True)
-            for member in members:
-                _unpack_one(content, member, archive, folder)
-    except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError) as error:
-        raise DownloadError(f'{archive} is damaged or no .zip archive ({_reason(error)}). Get it again.') from None
+    with _reading(archive):
+        content = zipfile.ZipFile(archive)
+    with content:
+        members = content.infolist()
+        size = sum(member.file_size for member in members)
+        if len(members) > most_files:
+            raise _refused(archive, f'it has more than {most_files} files')
+        _check_size(archive, size, limit)
+        os.makedirs(folder, exist_ok=True)
+        for member in members:
+            _unpack_one(content, member, archive, folder)
 
 
 def _unpack_one(content: zipfile.ZipFile, member: zipfile.ZipInfo, archive: str, folder: str) -> None:
@@ -95,7 +116,9 @@ def _unpack_one(content: zipfile.ZipFile, member: zipfile.ZipInfo, archive: str,
         with _as_new(archive, member.filename):
             os.makedirs(path, exist_ok=True)
         return
-    with content.open(member) as source:  # which checks size and checksum at the end
+    with _reading(archive, _at(member.filename)):
+        source = content.open(member)
+    with source:  # which checks size and checksum at the end
         _write(source, path, archive, member.filename)
 
 
@@ -121,7 +144,8 @@ def _unpack_all(members: tarfile.TarFile, reader: _Reader, folder: str, limit: i
                 os.makedirs(path, exist_ok=True)
             continue
         reader.allow(member.size + _LARGEST_HEADER)
-        content = members.extractfile(member)
+        with _reading(archive, _at(member.name)):
+            content = members.extractfile(member)
         assert content is not None  # it is a regular file
         _write(content, path, archive, member.name)
 
@@ -134,12 +158,15 @@ def _check_size(archive: str, size: int, limit: int) -> None:
 
 def _members(members: tarfile.TarFile, reader: _Reader) -> Iterator[tarfile.TarInfo]:
     """Yields the entries of an archive; each header may read no more than its due."""
+    place = ''
     while True:
         reader.allow(_LARGEST_HEADER)
-        member = members.next()
+        with _reading(str(reader.name), place):
+            member = members.next()
         if member is None:
             return
         yield member
+        place = f"behind '{names.shown(member.name)}'"
 
 
 def _write(content: IO[bytes], path: str, archive: str, name: str) -> None:
@@ -148,7 +175,11 @@ def _write(content: IO[bytes], path: str, archive: str, name: str) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         file = open(path, 'xb')
     with file:
-        while chunk := content.read(_CHUNK):
+        while True:
+            with _reading(archive, _at(name)):
+                chunk = content.read(_CHUNK)
+            if not chunk:
+                return
             file.write(chunk)
 
 
@@ -175,15 +206,13 @@ def _inner(archive: str, name: str, is_folder: bool, is_file: bool) -> tuple[str
     leaves = path.is_absolute() or '..' in parts or '\\' in name or ':' in name
     if leaves or not name.isprintable() or (not parts and not is_folder):
         raise _refused(archive, f"'{shown}' is not a path inside the folder that it is unpacked to")
+    if len(parts) > _DEEPEST:
+        raise _refused(archive, f"'{shown}' lies in more than {_DEEPEST} folders")
     return parts
 
 
 def _refused(archive: str, reason: str) -> DownloadError:
     return DownloadError(f'{archive} is not unpacked: {reason}. Published archives have nothing of the kind.')
-
-
-def _reason(error: Exception) -> str:
-    return str(error) or type(error).__name__
 
 
 class _Reader:

@@ -66,9 +66,10 @@ def held(path: str, name: str) -> Iterator[None]:
                 time.sleep(_WAIT_SECS)
             yield
     except OSError as error:
+        reason = error.strerror or error
         raise OutputError(
-            f'{option(_CACHE_DIR, path)}: {error.filename or path} cannot be written ({error.strerror}). Set another '
-            f'folder, or {_VARIABLE}.'
+            f'{option(_CACHE_DIR, path)}: {error.filename or path} cannot be written ({reason}). Set another folder, '
+            f'or {_VARIABLE}.'
         ) from error
 
 

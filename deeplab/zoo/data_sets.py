@@ -150,9 +150,9 @@ def _verified(place: Place, noted: cache.Note | None) -> cache.Content:
     found = _checksum(place.archive, kind) if kind else ''
     if data_set.size not in (None, content.size) or found != wanted:
         size = '' if data_set.size is None else f'{data_set.size:,} bytes and '
-        raise DownloadError(
+        raise archives.DamagedArchiveError(
             f'{place.archive} has {content.size:,} bytes and {kind} {found}, but {data_set.title} was published with '
-            f'{size}{kind} {wanted}. It is damaged or another file: remove it, and run the same command again.'
+            f'{size}{kind} {wanted}. It is damaged or another file.'
         )
     cache.require_noted(noted, content, place.archive, place.note)
     return content

@@ -9,10 +9,21 @@ import pytest
 
 from deeplab.errors import OptionError
 from deeplab.export import export_files
+from deeplab.export.formats import tflite
 from deeplab.registry import EXPORT_FORMATS
+from tests.damage import damaged
 
 FORMAT = EXPORT_FORMATS.get('saved_model')
 ENDED = 1 << 22 | 1  # no process has this number
+
+
+def test_a_model_with_damaged_metadata_has_none(tmp_path):
+    path = tmp_path / 'model.tflite'
+    tflite.write(b'\0\0\0\0TFL3' + bytes(90), {'metadata_version': 1, 'class_names': ['road', 'sky']}, str(path))
+    assert tflite.is_own(str(path))
+    for content in damaged(path.read_bytes(), 300):
+        path.write_bytes(content)
+        assert tflite.is_own(str(path)) in (True, False)
 
 
 @pytest.mark.parametrize('is_there', [True, False])

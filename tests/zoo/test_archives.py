@@ -1,14 +1,18 @@
 """Unpacking of good and of hostile archives."""
 
+import errno
+import functools
 import gzip
 import io
 import os
 import tarfile
+import zipfile
 
 import pytest
 
 from deeplab.errors import DownloadError
 from deeplab.zoo import archives
+from tests.damage import damaged
 
 
 def packed(path, *members):
@@ -94,6 +98,12 @@ def test_a_bomb_outside_of_files(tmp_path, where):
         archives.unpack(str(path), str(tmp_path / 'out'))
 
 
+MESSAGES = {
+    'flipped': r'is damaged behind the last file \(CRC check failed',
+    'header': r"is damaged behind 'model' \(.*'no'",
+}
+
+
 @pytest.mark.parametrize('damage', ['cut', 'flipped', 'no tar', 'no gzip', 'empty', 'header'])
 def test_a_damaged_archive(tmp_path, damage):
     path = tmp_path / 'a.tar.gz'
@@ -110,5 +120,84 @@ def test_a_damaged_archive(tmp_path, damage):
     elif damage != 'header':
         content = b'text' if damage == 'no gzip' else b''
     path.write_bytes(content)
-    with pytest.raises(DownloadError, match=r'is damaged or no .tar.gz archive \(.+\)'):
+    with pytest.raises(
+        archives.DamagedArchiveError, match=MESSAGES.get(damage, r'is damaged or no \.tar\.gz archive \(.+\)')
+    ):
+        archives.unpack(str(path), str(tmp_path / 'out'))
+
+
+def _tar(path, kind):
+    with tarfile.open(path, 'w', format=kind) as archive:
+        for number in range(3):
+            info = tarfile.TarInfo(f'model/{"long" * 30}{number}')
+            info.size, info.mtime = 700, 1.5
+            archive.addfile(info, io.BytesIO(os.urandom(700)))
+
+
+def _zip(path, kind):
+    with zipfile.ZipFile(path, 'w', kind) as archive:
+        archive.writestr('model/', b'')
+        for number in range(3):
+            archive.writestr(f'model/{number}', bytes(range(200)) * 3)
+
+
+KINDS = {
+    'stored.zip': functools.partial(_zip, kind=zipfile.ZIP_STORED),
+    'deflated.zip': functools.partial(_zip, kind=zipfile.ZIP_DEFLATED),
+    'bzip2.zip': functools.partial(_zip, kind=zipfile.ZIP_BZIP2),
+    'lzma.zip': functools.partial(_zip, kind=zipfile.ZIP_LZMA),
+    'pax.tar': functools.partial(_tar, kind=tarfile.PAX_FORMAT),
+    'gnu.tar': functools.partial(_tar, kind=tarfile.GNU_FORMAT),
+    'a.tar.gz': lambda path: packed(path, ('model/a', os.urandom(700)), ('model/b', os.urandom(700))),
+}
+
+
+@pytest.mark.filterwarnings('ignore::ResourceWarning')  # of zipfile, which leaves a file open
+@pytest.mark.parametrize('name', KINDS)
+def test_whatever_is_damaged_is_unpacked_or_refused(tmp_path, name):
+    path = tmp_path / name
+    KINDS[name](path)
+    refused = 0
+    for number, content in enumerate(damaged(path.read_bytes(), 150)):
+        path.write_bytes(content)
+        try:
+            archives.unpack(str(path), str(tmp_path / f'out{number}'))
+        except DownloadError as error:
+            assert 'is damaged' in str(error) or 'is not unpacked' in str(error)
+            refused += 1
+    assert refused > 40
+
+
+@pytest.mark.parametrize('kind', [tarfile.REGTYPE, tarfile.DIRTYPE])
+def test_folders_that_are_too_deep_are_refused(tmp_path, kind):
+    name = '/'.join(['d'] * 2000)
+    archive = packed(tmp_path / 'a.tar.gz', _special(kind, name))
+    with pytest.raises(DownloadError, match='lies in more than 50 folders'):
+        archives.unpack(archive, str(tmp_path / 'out'))
+    with zipfile.ZipFile(tmp_path / 'a.zip', 'w') as content:
+        content.writestr(name + '/' * (kind == tarfile.DIRTYPE), b'')
+    with pytest.raises(DownloadError, match='lies in more than 50 folders'):
+        archives.unpack(str(tmp_path / 'a.zip'), str(tmp_path / 'out'))
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    path = tmp_path / 'a.zip'
+    _zip(path, zipfile.ZIP_STORED)
+    content = bytearray(path.read_bytes())
+    content[content.index(b'model/1') + 20] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(archives.DamagedArchiveError, match=r"a.zip is damaged at 'model/1' \(Bad CRC-32"):
+        archives.unpack(str(path), str(tmp_path / 'out'))
+
+
+def test_a_disk_that_is_full_is_no_damage(tmp_path, monkeypatch):
+    path = tmp_path / 'a.zip'
+    _zip(path, zipfile.ZIP_STORED)
+
+    class Full(io.BytesIO):
+        def write(self, _):
+            raise OSError(errno.ENOSPC, 'No space left on device')
+
+    monkeypatch.setattr(archives, 'open', lambda *_: Full(), raising=False)
+    with pytest.raises(OSError, match='No space left'):
         archives.unpack(str(path), str(tmp_path / 'out'))

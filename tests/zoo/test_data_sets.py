@@ -106,7 +106,7 @@ def test_a_data_set_is_downloaded_once_and_built(served, name, images, known):
 def test_another_file_than_the_published_one_is_refused(served):
     page, options = served('voc2012')
     page.body = _archive('voc2012', [('VOCdevkit/more', b'')])
-    with pytest.raises(DownloadError, match=r'was published with [\d,]+ bytes and md5 '):
+    with pytest.raises(DownloadError, match=r'was published with [\d,]+ bytes and md5 .* It was removed: run '):
         download.run(options)
     assert os.listdir(options.fetch.cache_dir) == []
 
@@ -129,6 +129,25 @@ def test_offline_it_says_what_to_fetch_and_takes_it(served, tmp_path):
     archive.write_bytes(page.body)
     assert download.run(offline).records
     assert archive.exists()  # it is the user's
+
+
+def test_a_damaged_archive_is_removed_unless_it_is_the_user_s(served, tmp_path):
+    page, options = served('camvid')
+    good = page.body
+    page.body = good.replace(b'PNG', b'???')
+    with pytest.raises(
+        DownloadError, match=r"is damaged at '.*' \(Bad CRC-32 .*It was removed: run the same command again\.$"
+    ):
+        download.run(options)
+    assert os.listdir(tmp_path / 'cache') == []
+    archive = tmp_path / 'cache' / data_sets.all_data_sets()['camvid'].archive
+    archive.write_bytes(page.body)
+    with pytest.raises(DownloadError, match=r'is damaged .*put there by hand, so it stays: replace it, or remove it'):
+        download.run(options)
+    assert archive.exists() and len(page.requests) == 1
+    archive.unlink()
+    page.body = good
+    assert download.run(options).records
 
 
 def test_cityscapes_has_to_be_fetched_by_hand():

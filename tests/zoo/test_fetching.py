@@ -133,9 +133,13 @@ def test_a_bad_archive_leaves_nothing(zoo, tmp_path, member):
 def test_a_length_that_is_too_small(zoo):
     options, page, folder = zoo
     page.announced = str(len(page.body) - 20)
-    with pytest.raises(DownloadError, match=f'{PRESET.archive} is damaged'):
+    with pytest.raises(DownloadError, match=f'{PRESET.archive} is damaged .* It was removed: run the same command'):
         fetching.fetch(NAME, options)
     assert os.listdir(folder) == []
+    (folder / PRESET.archive).write_bytes(page.body[:-20])
+    with pytest.raises(DownloadError, match=f'{PRESET.archive} is damaged .* put there by hand, so it stays'):
+        fetching.fetch(NAME, options)
+    assert os.listdir(folder) == [PRESET.archive]
 
 
 def test_two_at_once(zoo, monkeypatch):

@@ -115,7 +115,8 @@ def is_own(path: str) -> bool:
 
 def _metadata(path: str) -> dict[str, Any]:
     """Returns the metadata of a model; empty if it has none."""
-    with contextlib.suppress(OSError, KeyError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+    # Damaged files make zipfile raise anything.
+    with contextlib.suppress(Exception), zipfile.ZipFile(path) as archive:
         return metadata.loaded(archive.read(_METADATA))
     return {}
 
