@@ -26,14 +26,7 @@ import numpy as np
 import tqdm
 from absl import logging
 
-from deeplab.datasets import (
-    build_journal,
-    description_file,
-    index_file,
-    label_checks,
-    pairs,
-    segmentation_dataset,
-)
+from deeplab.datasets import build_journal, description_file, index_file, label_checks, pairs, shard_names
 from deeplab.datasets.build_journal import Shard
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.mask_ids import MaskIds
@@ -311,7 +304,7 @@ def require_files(split: str, missing: Sequence[str], total: int, pattern: str, 
 def _require_no_other_set(folder: pathlib.Path, split: str, num_shards: int) -> None:
     """Raises `DataError` if there are shards of the split that the new ones would not replace."""
     for path in sorted(folder.glob(f'{glob.escape(split)}-*-of-*.tfrecord')):
-        found = segmentation_dataset.SHARD_NAME.fullmatch(path.name)
+        found = shard_names.SHARD_NAME.fullmatch(path.name)
         if found and found['split'] == split and int(found['total']) != num_shards:
             raise DataError(
                 f"'{folder}' contains shards of an older '{split}' split, such as {path.name}, which would be read "

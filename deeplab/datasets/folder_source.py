@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from deeplab import wording
-from deeplab.datasets import color_tables, description_file, file_pairs, folder_splits, pairs
+from deeplab.datasets import color_tables, description_file, file_pairs, folder_splits, pairs, shard_names
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.errors import DataError, OptionError
 from deeplab.options import BuildFolderOptions
@@ -166,6 +166,6 @@ def _value(path: str, folder: str, key: str, value: Any) -> Any:
 def _has_shards(directory: str) -> bool:
     """Returns whether a folder holds files of records."""
     try:
-        return any('-of-' in name for name in storage.file_names(directory))
+        return any('-of-' in name for name in shard_names.candidates(directory))
     except OSError:
         return False

@@ -6,22 +6,19 @@ import contextlib
 import dataclasses
 import os
 import pathlib
-import re
 from collections.abc import Iterable
 
 from absl import logging
 
-from deeplab.datasets import description_file, folder_source, folders, index_file, pairs
+from deeplab.datasets import description_file, folder_source, folders, index_file, pairs, shard_names
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.pair_records import PairRecords
 from deeplab.datasets.record_index import RecordIndex, Records
+from deeplab.datasets.shard_names import SHARD_NAME, UNFINISHED
 from deeplab.errors import DataError
 from deeplab.utils import storage
 from deeplab.wording import option
 
-# SPLIT-00000-of-00004.tfrecord, with any extension.
-SHARD_NAME = re.compile(r'(?P<split>.+)-(?P<number>\d+)-of-(?P<total>\d+)(?P<suffix>\..*)?')
-_UNFINISHED = ('.partial', '.tmp', '.temp', '.part')
 _GROUP = 64  # pairs of files that are checked again together
 
 Signature = tuple[tuple[str, int, int], ...]
@@ -126,10 +123,10 @@ def get_dataset(name: str, split: str, directory: str) -> SegmentationDataset:
             what = 'is not a folder' if storage.is_file(folder) else 'does not exist'
             fix = f'Set {option("DatasetOptions.directory")} to the folder of the records.'
             raise DataError(f"The data set's folder '{directory}' {what}. {fix}")
-        files = [name for name in storage.file_names(folder) if _may_be_shard(name)]
+        files = shard_names.candidates(folder)
     except OSError as error:
         raise DataError(f"The data set's folder '{directory}' cannot be read: {error.strerror}.") from None
-    shards = [file for file in files if _is_of_split(file, split)]
+    shards = [file for file in files if shard_names.is_of_split(file, split)]
     if not shards:
         raise DataError(_no_shard_message(dataset, split, folder, files))
     _check_complete(shards, split, folder)
@@ -155,17 +152,7 @@ def split_names(directory: str) -> list[str]:
     Raises:
       OSError: The folder cannot be read.
     """
-    return _splits(filter(_may_be_shard, storage.file_names(directory)))
-
-
-def _may_be_shard(name: str) -> bool:
-    return not name.startswith('.') and not name.endswith(_UNFINISHED)
-
-
-def _is_of_split(file: str, split: str) -> bool:
-    """Returns whether `file` is `SPLIT-*`, and not a shard of another split whose name has this one as a prefix."""
-    numbered = SHARD_NAME.fullmatch(file)
-    return numbered['split'] == split if numbered else file.startswith(f'{split}-')
+    return _splits(shard_names.candidates(directory))
 
 
 def _no_shard_message(dataset: descriptor_lib.DatasetDescriptor, split: str, directory: str, files: list[str]) -> str:
@@ -197,7 +184,7 @@ def _what_is_there(folder: pathlib.Path) -> str:
             if splits := split_names(str(inner)):
                 fix = option('DatasetOptions.directory', str(inner))
                 return f'{content} Its folder {inner.name} contains shards of {", ".join(splits)}: set {fix}.'
-    if left := [path.name for path in entries if path.name.endswith(_UNFINISHED) and path.is_file()]:
+    if left := [path.name for path in entries if path.name.endswith(UNFINISHED) and path.is_file()]:
         content += f' Unfinished files such as {left[0]} are ignored: their build is still running or was interrupted.'
     return (
         f'{content} No file is a shard (SPLIT-00000-of-00004.tfrecord). Build the records first (those of images and '

@@ -6,6 +6,7 @@ Each of these configurations may be intended, so none is refused. Invalid option
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from absl import logging
 
 from deeplab import common
 from deeplab.core import checkpoints, quantization
-from deeplab.datasets import label_checks
+from deeplab.datasets import description_file, label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_check import CheckResult
 from deeplab.options import AugmentOptions, LearningRateOptions, TrainOptions
@@ -28,9 +29,9 @@ _LOGITS_WEIGHTS = f'{common.LOGITS_SCOPE}/{common.OUTPUT_TYPE}/weights'
 
 
 def warn(options: TrainOptions, descriptor: DatasetDescriptor, check_result: CheckResult) -> None:
-    """Logs the findings of `label_checks.labels`, `batch_norm`, `learning_rate` and `unused`."""
+    """Logs the findings of `label_checks.labels`, `folders`, `batch_norm`, `learning_rate` and `unused`."""
     findings = label_checks.labels(descriptor, check_result, options.dataset.split, options.loss)
-    for line in (*findings, *batch_norm(options), *learning_rate(options), *unused(options)):
+    for line in (*findings, *folders(options), *batch_norm(options), *learning_rate(options), *unused(options)):
         logging.warning('%s', line)
 
 
@@ -53,6 +54,18 @@ def warn_of_restore(options: TrainOptions, variables: Mapping[str, Sequence[int]
         found += last_layers(options, names, held)
     for line in found:
         logging.warning('%s', line)
+
+
+def folders(options: TrainOptions) -> list[str]:
+    """Returns a finding on a training that writes into the folder of its records."""
+    records = description_file.folder_of(options.dataset.directory)
+    if os.path.realpath(records) != os.path.realpath(options.train_logdir):
+        return []
+    folder = option('TrainOptions.train_logdir', options.train_logdir)
+    return [
+        f'{folder} is the folder of the records, too. Checkpoints are not taken for records, but whoever removes the '
+        'run may remove the records: set another folder.'
+    ]
 
 
 def batch_norm(options: TrainOptions) -> list[str]:

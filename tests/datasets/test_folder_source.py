@@ -163,6 +163,8 @@ def test_what_the_description_says_decides(tmp_path):
     assert segmentation_dataset.get_dataset(path, 'train', str(tmp_path / 'records')).shards
     (tmp_path / 'empty').mkdir()
     assert segmentation_dataset.get_dataset(path, 'train', str(tmp_path / 'empty')).items
+    (tmp_path / 'empty' / 'model.ckpt-0.data-00000-of-00001').touch()  # a training has written there
+    assert segmentation_dataset.get_dataset(path, 'train', str(tmp_path / 'empty')).items
 
 
 @pytest.mark.parametrize(

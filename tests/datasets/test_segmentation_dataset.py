@@ -1,3 +1,5 @@
+"""Splits in folders of shards. Covers datasets/shard_names.py."""
+
 import pathlib
 import re
 
@@ -36,6 +38,42 @@ def test_own_splits_and_names_without_numbers(tmp_path):
         'night-b.tfrecord',
     ]
     assert names(segmentation_dataset.get_dataset('camvid', 'fog', str(tmp_path))) == ['fog-00000-of-00001']
+
+
+OF_A_TRAINING = (
+    'checkpoint',
+    'graph.pbtxt',
+    'events.out.tfevents.1700000000.my-00000-of-00001',
+    'metrics.jsonl',
+    *(f'model.ckpt-{step}{end}' for step in (0, 20) for end in ('.index', '.meta', '.data-00000-of-00001')),
+    *(f'best-{step}{end}' for step in (0, 20) for end in ('.index', '.meta', '.data-00000-of-00001')),
+    'best_model.ckpt-20.data-00000-of-00002.tempstate8765',
+    'ckpt-3.index',
+)
+
+
+def test_what_a_training_writes_beside_the_records_is_no_shard(tmp_path):
+    touch(tmp_path, 'train-00000-of-00001.tfrecord', *OF_A_TRAINING)
+    assert segmentation_dataset.split_names(str(tmp_path)) == ['train']
+    for split in ('model.ckpt', 'model.ckpt-20.data', 'best', 'events.out.tfevents.1700000000.my'):
+        assert f"There is no shard '{split}-*'" in message(
+            lambda split=split: segmentation_dataset.get_dataset('camvid', split, str(tmp_path))
+        )
+
+
+def test_a_folder_with_a_training_alone_has_no_shards(tmp_path):
+    touch(tmp_path, *OF_A_TRAINING)
+    text = message(lambda: segmentation_dataset.get_dataset('camvid', 'train', str(tmp_path)))
+    assert 'No file is a shard' in text
+
+
+def test_a_split_may_be_called_as_a_checkpoint(tmp_path):
+    files.write_split(tmp_path, 'model.ckpt', [[files.record()], []])
+    touch(tmp_path, *OF_A_TRAINING)
+    assert names(segmentation_dataset.get_dataset('camvid', 'model.ckpt', str(tmp_path))) == [
+        'model.ckpt-00000-of-00002.tfrecord',
+        'model.ckpt-00001-of-00002.tfrecord',
+    ]
 
 
 def message(call):

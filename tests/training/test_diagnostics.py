@@ -30,6 +30,14 @@ def plain(tmp_path):
     return dataclasses.replace(training_setup.options(data, tmp_path), optimizer=OptimizerOptions())
 
 
+def test_a_log_folder_with_the_records(plain, tmp_path):
+    assert diagnostics.folders(dataclasses.replace(plain, train_logdir=str(tmp_path / 'log'))) == []
+    (tmp_path / 'link').symlink_to(tmp_path)
+    for folder in (str(tmp_path), f'{tmp_path}/link/'):
+        (line,) = diagnostics.folders(dataclasses.replace(plain, train_logdir=folder))
+        assert line.startswith(f"train_logdir='{folder}' is the folder of the records, too")
+
+
 class TestBatchNorm:
     @pytest.mark.parametrize(
         ('changes', 'text'),

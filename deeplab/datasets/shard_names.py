@@ -1,0 +1,35 @@
+"""Names of shards: which files in a folder may be records of a split."""
+
+from __future__ import annotations
+
+import re
+
+from deeplab.utils import storage
+
+# SPLIT-00000-of-00004.tfrecord, with any extension.
+SHARD_NAME = re.compile(r'(?P<split>.+)-(?P<number>\d+)-of-(?P<total>\d+)(?P<suffix>\..*)?')
+UNFINISHED = ('.partial', '.tmp', '.temp', '.part')
+# What a training writes, which may be in the folder of its records: checkpoints, whose parts are numbered as shards
+# are (model.ckpt-9.data-00000-of-00001), and event files.
+_OF_TRAININGS = re.compile(
+    r'(.+[._])?ckpt-\d+\..+|.+\.data-\d+-of-\d+(\.tempstate.*)?|.+\.(index|meta)|(.+\.)?events\.out\.tfevents\..+'
+)
+
+
+def candidates(directory: str) -> list[str]:
+    """Returns the names of the files in a folder that may be shards, sorted.
+
+    Raises:
+      OSError: The folder cannot be read.
+    """
+    return [name for name in storage.file_names(directory) if _may_be_shard(name)]
+
+
+def is_of_split(file: str, split: str) -> bool:
+    """Returns whether `file` is `SPLIT-*`, and not a shard of another split whose name has this one as a prefix."""
+    numbered = SHARD_NAME.fullmatch(file)
+    return numbered['split'] == split if numbered else file.startswith(f'{split}-')
+
+
+def _may_be_shard(name: str) -> bool:
+    return not (name.startswith('.') or name.endswith(UNFINISHED) or _OF_TRAININGS.fullmatch(name))
