@@ -227,7 +227,7 @@ def _read(path: str, channels: int) -> Image.Image:
     try:
         with Image.open(path) as image:
             return image.convert(_MODES[channels])
-    except (OSError, ValueError, Image.DecompressionBombError) as error:
+    except Exception as error:  # damaged files make Pillow's plugins raise anything
         reason = getattr(error, 'strerror', None) or error
         raise DataError(f'{option("ConvertOptions.test_image_path", path)} cannot be read ({reason})') from None
 

@@ -119,8 +119,11 @@ class InstanceIou:
         path = self._files.get(name) or self._files.get(_IMAGE_END.sub('', name.rpartition('/')[2]))
         if path is None:
             raise DataError(f"'{self._folder}' has no instance image of {name!r}, such as {name}{_ENDINGS[0]}.")
-        with Image.open(path) as image:
-            ids: Ids = np.asarray(image).astype(np.int64)
+        try:
+            with Image.open(path) as image:
+                ids: Ids = np.asarray(image).astype(np.int64)
+        except Exception as error:  # damaged files make Pillow's plugins raise anything
+            raise DataError(f'The instance image {path} cannot be read ({error}). Copy it again.') from None
         if ids.shape != size:
             raise DataError(
                 f'{path} has the size {ids.shape}, its image {size}; they must be equal. Images may not be resized '

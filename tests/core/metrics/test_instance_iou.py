@@ -135,3 +135,8 @@ def test_missing_files_and_other_sizes(tmp_path):
         metric.update(None, np.zeros((1, 3, 5), int), names=['x'], **given)
     with pytest.raises(DataError, match="no instance image of '../up'"):
         metric.update(None, np.zeros((1, 3, 5), int), names=['../up'], **given)
+    content = (tmp_path / 'x_instanceIds.png').read_bytes()
+    for damaged in (b'', content[:-20], content[:40] + b'?' + content[41:]):
+        (tmp_path / 'x_instanceIds.png').write_bytes(damaged)
+        with pytest.raises(DataError, match=r'x_instanceIds\.png cannot be read \(.+\)'):
+            metric.update(None, np.zeros((1, 3, 5), int), names=['x'], **given)
