@@ -88,8 +88,10 @@ _EXAMPLE = """\
 import numpy as np
 import openvino  # pip install openvino
 
-compiled = openvino.Core().compile_model({file!r}, 'CPU')
-image = {image}  # resized or padded to the size of the network
+compiled = openvino.Core().compile_model(
+    {file!r}, 'CPU', {{'INFERENCE_PRECISION_HINT': 'f32'}}  # bfloat16 on some processors by default
+)
+image = {image}  # reduced if it is larger, then padded, to the size of the network
 kind = compiled.input('images').element_type.to_dtype()
 labels = compiled(image[np.newaxis].astype(kind))['labels'][0]"""
 

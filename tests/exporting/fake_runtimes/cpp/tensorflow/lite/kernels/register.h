@@ -1,0 +1,4 @@
+#pragma once
+namespace tflite::ops::builtin {
+class BuiltinOpResolver {};
+}  // namespace tflite::ops::builtin
