@@ -1,5 +1,7 @@
 """Pages of the documentation: their commands parse, and their links, headings and module names exist."""
 
+import ast
+import dataclasses
 import fnmatch
 import pathlib
 import pkgutil
@@ -9,6 +11,8 @@ import pytest
 
 from deeplab import cli, options
 from deeplab.datasets import descriptor
+from deeplab.datasets.annotations import labelme
+from deeplab.prediction import predictor
 from tests.cli import test_flags
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -119,6 +123,24 @@ def test_the_page_on_the_architecture_names_every_folder():
     for path in (ROOT / 'deeplab').rglob('*'):
         if path.is_dir() and path.name != '__pycache__':
             assert f'`{path.relative_to(ROOT / "deeplab").as_posix()}/' in page
+
+
+def test_the_page_on_prediction_has_each_keyword_with_its_default():
+    page = (ROOT / 'docs' / 'predict.md').read_text(encoding='utf-8')
+    table = page.partition('| keyword | default |')[2].partition('\n\n')[0]
+    kinds = (options.PredictorOptions, options.WindowOptions, options.PredictionOptions, options.EngineOptions)
+    fields = [field for kind in kinds for field in dataclasses.fields(kind)]
+    defaults = {field.name: field.default for field in fields if not isinstance(field.default, kinds)}
+    rows = re.findall(r'^\| `(\w+)` \| `(.*?)` \|', table, re.MULTILINE)
+    assert {name: ast.literal_eval(default) for name, default in rows} == defaults
+    for name in dict(rows):
+        assert predictor._sorted_out({name: defaults[name]})
+
+
+def test_the_page_on_labeling_tools_has_every_shape_of_labelme():
+    page = (ROOT / 'docs' / 'annotations.md').read_text(encoding='utf-8')
+    (row,) = re.findall(r'^\| labelme \| (polygon.*?) \|', page, re.MULTILINE)
+    assert set(filter(None, labelme.AREAS)) <= set(re.findall(r'\w+', row))
 
 
 def test_the_page_on_the_command_line_names_every_new_flag():

@@ -98,8 +98,8 @@ class Predictor:
         Args:
           path: a checkpoint, or a folder such as the log folder of a training or `best` in it, whose newest complete
             checkpoint is used.
-          **options: fields of `PredictorOptions`, `PredictionOptions` (scales, flips), `EngineOptions`, and those of
-            `ModelOptions` that differ from the training.
+          **options: fields of `PredictorOptions`, `PredictionOptions` (scales, flips), `EngineOptions` and
+            `WindowOptions`, and fields of `ModelOptions` that differ from the training.
 
         Raises:
           CheckpointError: There is no checkpoint, or it does not match the network.

@@ -17,14 +17,8 @@ from deeplab.datasets.annotations.shapes import AnnotatedImage, AnnotationSet, B
 from deeplab.errors import DataError
 
 NAME = 'labelme JSON'
-_POLYGONS = (
-    None,
-    '',
-    'polygon',
-    'rotation',
-    'quadrilateral',
-    'oriented_rectangle',
-)  # the last three are written by forks
+_POLYGONS = (None, '', 'polygon', 'oriented_rectangle', 'rotation', 'quadrilateral')  # forks write the last two
+AREAS = (*_POLYGONS, 'rectangle', 'circle', 'mask')  # values of shape_type
 
 
 def _recognizes(document: Document) -> bool:
@@ -67,7 +61,7 @@ def _parse(document: Document) -> AnnotationSet:
 def _geometry(shape: Mapping[str, Any]) -> Polygon | Box | Ellipse | Bitmap | None:
     """Returns the area of a shape; None if it has none."""
     kind = shape.get('shape_type')
-    if kind not in (*_POLYGONS, 'rectangle', 'circle', 'mask'):
+    if kind not in AREAS:
         return None
     found = reading.points(shape['points'])
     if kind in _POLYGONS:
