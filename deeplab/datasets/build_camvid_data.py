@@ -71,7 +71,7 @@ def find_items(options: BuildCamvidOptions, known: descriptor.DatasetDescriptor)
         raise DataError(
             f"'{options.camvid_root}' has neither the folders train and trainannot (or train_labels), nor {flat}, nor "
             f'images and labels. {folders.summary(options.camvid_root)} Set '
-            f'{option("BuildCamvidOptions.camvid_root")}.'
+            f'{option("BuildCamvidOptions.camvid_root")}, or use build_voc2012_data for the layout of PASCAL VOC.'
         )
     first = next(mask for split in splits.values() for _, mask in split.values())
     source = _source(options, known, first)

@@ -138,7 +138,8 @@ def test_camvid_splits_of_frames():
 
 
 def test_camvid_mistakes(tmp_path):
-    assert 'LabeledApproved_full' in failure(lambda: build_camvid_data.run(camvid(tmp_path)))
+    message = failure(lambda: build_camvid_data.run(camvid(tmp_path)))
+    assert 'LabeledApproved_full' in message and 'build_voc2012_data for the layout of PASCAL VOC' in message
     assert 'does not exist. Set camvid_root' in failure(lambda: build_camvid_data.run(camvid(tmp_path / 'no')))
     write(
         tmp_path, {f'images/x{i:02d}.png': IMAGE for i in range(12)} | {'labels/x00_L.png': files.png(files.pixels())}

@@ -1,4 +1,4 @@
-"""A table of the images, as CSV: size, accuracy, mIoU, the IoU of each class and its share of the pixels."""
+"""A table of the images, as CSV: size, accuracy, mIoU, the IoU of each class and its fraction of the pixels."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _safe(text: str) -> str:
 register(
     Metric(
         name='per_image',
-        summary='A table of the images, per_image.csv: size, accuracy, mIoU, IoU and pixels of each class.',
+        summary='A table of the images, per_image.csv: size, accuracy, mIoU; IoU and fraction of pixels by class.',
         create=PerImage,
         inputs=(MATRICES, NAMES, SIZES),
     )
