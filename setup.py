@@ -39,6 +39,7 @@ setuptools.setup(
         'video': ['imageio[ffmpeg]>=2.31'],
         'tensorboard': ['tensorboard>=2.19'],
         'report': ['vl-convert-python>=1.7,<2'],
+        'docs': ['mkdocs>=1.6,<2', 'mkdocs-material>=9.5,<10', 'mkdocstrings[python]>=1.0,<2', 'ruff>=0.6'],
         'test': ['pytest>=8.0', 'pytest-xdist>=3.5', 'pyyaml>=6.0'],
         'dev': ['mypy>=1.11', 'pytest>=8.0', 'pytest-xdist>=3.5', 'pyyaml>=6.0', 'ruff>=0.6', 'selenium>=4.20'],
     },
