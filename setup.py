@@ -17,7 +17,7 @@ setuptools.setup(
     license='Apache-2.0',
     python_requires='>=3.11',
     packages=setuptools.find_namespace_packages(include=['deeplab', 'deeplab.*']),
-    package_data={'deeplab': ['**/*.json', 'reporting/page/*', 'utils/page/*', 'diagnosis/page/*']},
+    package_data={'deeplab': ['**/*.json', 'reporting/page/*', 'pictures/page/*', 'checks/page/*']},
     install_requires=[
         'absl-py>=2.0',
         'google-crc32c>=1.5',

@@ -9,9 +9,9 @@ import pathlib
 
 def write(options, path: str) -> str:
     """Writes a checkpoint of the network of `options` (ModelOptions) and returns its path."""
-    from deeplab.benchmarking import inference
     from deeplab.inference.network import InferenceNetwork
     from deeplab.options import PredictionOptions
+    from deeplab.programs.benchmark import inference
 
     inference.write_random_weights(InferenceNetwork(options, PredictionOptions(), 1), path)
     state = pathlib.Path(path).with_name('checkpoint')  # with which the original finds it

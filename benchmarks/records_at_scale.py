@@ -18,7 +18,8 @@ import time
 import numpy as np
 
 from benchmarks import _machine
-from deeplab.datasets import example, images, index_file, record_check, record_index, segmentation_dataset, tfrecord
+from deeplab.checks import record_check
+from deeplab.datasets import example, images, index_file, record_index, segmentation_dataset, tfrecord
 
 SPLIT = 'train'
 SEED = 3

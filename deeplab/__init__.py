@@ -5,8 +5,11 @@ Importing this package does not load TensorFlow; importing a submodule does, and
 
 __version__ = '0.1.0'
 
+# `python -m deeplab.predict` and `import deeplab.predict` find the modules of deeplab/programs/, too.
+__path__.append(f'{__path__[0]}/programs')
+
 # The public classes, by the modules that define them, which are imported when a class is first used.
-_PUBLIC = {'Predictor': 'deeplab.prediction.predictor', 'Prediction': 'deeplab.prediction.prediction'}
+_PUBLIC = {'Predictor': 'deeplab.inference.predictor', 'Prediction': 'deeplab.inference.prediction'}
 
 
 def __getattr__(name: str) -> object:

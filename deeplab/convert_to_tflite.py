@@ -27,15 +27,15 @@ from google.protobuf import message
 from PIL import Image
 
 from deeplab.core import sessions
-from deeplab.engines import tflite as engine
 from deeplab.errors import CheckpointError, DataError, OptionError
-from deeplab.export import export_files, metadata, portable, tensor_names
+from deeplab.export import export_files, portable, tensor_names
 from deeplab.export.formats import frozen_graph, tflite
-from deeplab.inference import opening
+from deeplab.files import output_files
+from deeplab.inference import export_metadata, opening
+from deeplab.inference.runtimes import tflite as engine
 from deeplab.options import ConvertOptions
 from deeplab.registry import EXPORT_FORMATS, Execution, FrozenGraph
 from deeplab.registry.export_formats import FLOAT32, INT8
-from deeplab.utils import output_files
 from deeplab.wording import option
 
 _PATH = 'ConvertOptions.output_tflite_path'
@@ -93,7 +93,7 @@ def run(options: ConvertOptions) -> Result:
     is_quantized = portable.is_trained_in_8_bits(source.graph)
     kind = '8-bit' if is_quantized else 'float32'
     lines = [f'TensorFlow Lite model ({kind}): {path} ({os.path.getsize(path) / 1e6:.1f} MB)']
-    ends = sorted(set(zip(*metadata.ends_in(source.metadata), strict=True)))
+    ends = sorted(set(zip(*export_metadata.ends_in(source.metadata), strict=True)))
     shown = ', '.join(f'{low:g} to {high:g}' for low, high in ends)
     lines.append(
         f'Input:  {source.graph.image} float32 {list(source.graph.shape)}, normalized to {shown} as the graph takes it'
@@ -135,8 +135,8 @@ def _source(options: ConvertOptions) -> Source:
         labels = tf.identity(labels, name='labels')
         graph = FrozenGraph(own.as_graph_def(), images.name, labels.name, None, tuple(shape.as_list()), 0)
     variant = INT8 if portable.is_trained_in_8_bits(graph) else FLOAT32
-    known = metadata.loaded(frozen_graph.metadata_of(graph_def)) | {'format': 'tflite', 'variant': variant}
-    return Source(graph, known | metadata.of_normalized(graph.shape[1:3], *ends))
+    known = export_metadata.loaded(frozen_graph.metadata_of(graph_def)) | {'format': 'tflite', 'variant': variant}
+    return Source(graph, known | export_metadata.of_normalized(graph.shape[1:3], *ends))
 
 
 def _input_of(graph_def: tf.compat.v1.GraphDef, options: ConvertOptions) -> str:
@@ -166,7 +166,7 @@ def _ends(graph: tf.Graph, image: str) -> tuple[np.ndarray, np.ndarray]:
     """
     normalized = graph.get_tensor_by_name(image)
     height, width, channels = normalized.shape.as_list()[1:]
-    usual = metadata.usual_ends(channels)
+    usual = export_metadata.usual_ends(channels)
     try:
         pixels = graph.get_tensor_by_name(f'{tensor_names.IMAGE}:0')
         most = np.iinfo(pixels.dtype.as_numpy_dtype).max if pixels.dtype.is_integer else 255
@@ -191,7 +191,9 @@ def _converted(source: Source, options: ConvertOptions) -> bytes:
         if portable.is_trained_in_8_bits(graph):  # the ranges of its training, for everything but the image
             # Signed weights need ranges that are symmetric to 0, as those of channels are; others are the original's.
             is_signed = portable.has_ranges_of_channels(graph)
-            low, high = (end(values) for end, values in zip((min, max), metadata.ends_in(source.metadata), strict=True))
+            low, high = (
+                end(values) for end, values in zip((min, max), export_metadata.ends_in(source.metadata), strict=True)
+            )
             factor = _STEPS / (high - low)
             zero = round(-low * factor) - (128 if is_signed else 0)
             converter.inference_type = tf.int8 if is_signed else tf.uint8
@@ -237,7 +239,7 @@ def _agreement(source: Source, path: str, image: Image.Image) -> float:
     graph = source.graph
     _, height, width, channels = graph.shape
     pixels = np.asarray(image.resize((width, height), Image.Resampling.BILINEAR))
-    images = metadata.normalized(pixels.reshape(1, height, width, channels), source.metadata)
+    images = export_metadata.normalized(pixels.reshape(1, height, width, channels), source.metadata)
     with tf.Graph().as_default() as own, sessions.open_session(own) as running:
         tf.graph_util.import_graph_def(graph.graph_def, name='')
         expected = running.run(graph.labels, {graph.image: images})

@@ -28,10 +28,11 @@ from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import CheckpointError, OptionError, OutputError
 from deeplab.evaluation import evaluation_rounds, runner, scoring, several_checkpoints, waiting
+from deeplab.files import folder_lock, output_files, writing
 from deeplab.inference import exports, opening
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.options import EngineOptions, EvalOptions, ResizeOptions, WindowOptions
-from deeplab.utils import files, folder_lock, memory, output_files
+from deeplab.system import memory
 from deeplab.wording import option
 
 _DEFAULT_SPLIT = 'val'  # of the command line
@@ -86,7 +87,7 @@ def _run(options: EvalOptions) -> Result:
     labels = label_checks.validation_labels(split.descriptor, split.check_result, options.dataset.split)
     for line in (*label_checks.ignored_class(split.descriptor), *labels):
         logging.warning('%s', line)
-    files.remove_leftovers(output_files.make_folder(options.eval_logdir), _OUTPUT)
+    writing.remove_leftovers(output_files.make_folder(options.eval_logdir), _OUTPUT)
     task = _task(options, split)
     if not options.master and not is_export and options.engine == EngineOptions():
         task.network.check_memory('eval')
@@ -215,7 +216,7 @@ def _publish(result: evaluation_rounds.Round, descriptor: DatasetDescriptor, opt
             evaluation_rounds.write_json(content, result.path)
             published = result
             for name, text in result.documents.items():
-                with files.written_whole(document_path(name, result.path)) as stream:
+                with writing.atomic_write(document_path(name, result.path)) as stream:
                     stream.write(text)
             with tf.Graph().as_default(), tf.compat.v1.summary.FileWriter(options.eval_logdir) as writer:
                 evaluation_rounds.add_summaries(writer, figures, result.global_step)

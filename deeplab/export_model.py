@@ -22,14 +22,14 @@ from collections.abc import Sequence
 
 from deeplab.core import moving_average
 from deeplab.evaluation import runner
-from deeplab.export import export_files
-from deeplab.exporting import destinations, plain, results
-from deeplab.exporting.destinations import Destination
-from deeplab.exporting.fit import check_fit, find_checkpoint
-from deeplab.exporting.plain import INFERENCE_GRAPH, Result, compare
-from deeplab.exporting.work import Work
+from deeplab.export import destinations, export_files, plain, results
+from deeplab.export.destinations import Destination
+from deeplab.export.fit import check_fit, find_checkpoint
+from deeplab.export.plain import INFERENCE_GRAPH, Result, compare
+from deeplab.export.work import Work
+from deeplab.files import output_files
 from deeplab.options import ExportOptions
-from deeplab.utils import memory, output_files
+from deeplab.system import memory
 
 __all__ = ['INFERENCE_GRAPH', 'Result', 'check_fit', 'compare', 'find_checkpoint', 'run']
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import deeplab.options  # noqa: F401 (states which names parameters must not have)
 from deeplab.errors import OptionError
-from deeplab.utils import user_modules
+from deeplab.files import user_modules
 
 _WHAT = 'plugin'
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from typing import NoReturn
 
 INTERRUPTED_STATUS = 130
 
@@ -23,7 +24,7 @@ def main(argv: list[str] | None = None) -> int:
         words = list(sys.argv[1:] if argv is None else argv)
         if _has_shown_overview(words):
             return 0
-        from deeplab.utils import watched_process
+        from deeplab.system import watched_process
 
         status = watched_process.fork_for(words, _advice)
         if status is not None:
@@ -33,6 +34,11 @@ def main(argv: list[str] | None = None) -> int:
         return cli.main(words)
     except KeyboardInterrupt:
         return _report_interrupt(2)
+
+
+def run_program(name: str) -> NoReturn:
+    """Runs a program with the arguments of this process, and ends the process; for `python -m deeplab.NAME`."""
+    sys.exit(main([name, *sys.argv[1:]]))
 
 
 def _has_shown_overview(words: list[str]) -> bool:
@@ -52,7 +58,7 @@ def _advice(program: str) -> str:
     """Returns what to do if a program runs out of memory, with the flags of its command line."""
     from deeplab import wording
     from deeplab.cli.program import find_program
-    from deeplab.utils import memory
+    from deeplab.system import memory
 
     with wording.flag_names(find_program(program).flag_names):
         return memory.advice(program)
@@ -88,6 +94,6 @@ def _report_interrupt(descriptor: int) -> int:
 
 
 if __name__ == '__main__':  # `python -m deeplab.start` is the `deeplab` command
-    from deeplab import start  # the module that others import, not a second copy of it
+    from deeplab import start
 
     sys.exit(start.main())

@@ -25,27 +25,19 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from absl import logging
 
-from deeplab import common
+from deeplab import common, names
 from deeplab.core import checkpoints, moving_average
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
 from deeplab.evaluation import engine_run, runner, submission, waiting
 from deeplab.evaluation.further_pictures import Extra, FurtherPictures, Shown
+from deeplab.files import folder_lock, output_files, writing, written_files
 from deeplab.inference import exports, opening
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.inference.opening import Weights
 from deeplab.options import EngineOptions, ResizeOptions, VisOptions, WindowOptions
-from deeplab.utils import (
-    files,
-    folder_lock,
-    get_dataset_colormap,
-    memory,
-    names,
-    output_files,
-    processors,
-    save_annotation,
-    written_files,
-)
+from deeplab.system import memory, processors
+from deeplab.utils import get_dataset_colormap, save_annotation
 from deeplab.wording import option
 
 PICTURES = 'segmentation_results'
@@ -137,7 +129,7 @@ def _run(options: VisOptions) -> Result:
     if options.also_save_raw_predictions:
         raw_dir = output_files.make_folder(os.path.join(options.vis_logdir, RAW_PREDICTIONS))
     for folder in (pictures_dir, *([raw_dir] if raw_dir else [])):
-        files.remove_leftovers(folder, r'.+\.png')
+        writing.remove_leftovers(folder, r'.+\.png')
     network = InferenceNetwork(
         options.model, options.prediction, options.batch_size, 'confidence' in options.save, of_labels_only=True
     )

@@ -85,7 +85,7 @@ def goldens_directory(pytestconfig: pytest.Config) -> pathlib.Path:
 def toy_network() -> Iterator[None]:
     """Makes `--model_variant=toy` known for one test."""
     from deeplab.registry import BACKBONES, register
-    from tests.toy_network import TOY
+    from tests.helpers.toy_network import TOY
 
     with BACKBONES.changes_undone():
         register(TOY)
@@ -96,7 +96,7 @@ def toy_network() -> Iterator[None]:
 def tiny_network() -> Iterator[None]:
     """Makes `--model_variant=tiny` (`training_setup.TINY`) known for the tests of a file."""
     from deeplab.registry import BACKBONES, register
-    from tests.training_setup import TINY
+    from tests.helpers.training_setup import TINY
 
     with BACKBONES.changes_undone():
         register(TINY)

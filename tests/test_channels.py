@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from deeplab import cli, common, eval, export_model, preview, train, vis
+from deeplab import cli, common, eval, export_model, train, vis
 from deeplab.core import checkpoints
 from deeplab.errors import OptionError
 from deeplab.options import (
@@ -22,9 +22,9 @@ from deeplab.options import (
     VisOptions,
     WaitOptions,
 )
+from deeplab.programs import preview
 from deeplab.training import split_input
-from tests import training_setup
-from tests.datasets import files
+from tests.helpers import dataset_files, training_setup
 
 ONCE = WaitOptions(max_rounds=1, timeout_secs=60)
 
@@ -35,10 +35,12 @@ pytestmark = pytest.mark.usefixtures('tiny_network')
 def write_data(folder, channels, bits, contents):
     """A split of images with masks, and the description of the data set."""
     records = [
-        files.example.encode(content, 'png', f'image_{number}', 14, 20, channels, files.png(files.ids(14, 20)))
+        dataset_files.example.encode(
+            content, 'png', f'image_{number}', 14, 20, channels, dataset_files.png(dataset_files.ids(14, 20))
+        )
         for number, content in enumerate(contents)
     ]
-    files.write_split(pathlib.Path(folder), 'train', [records])
+    dataset_files.write_split(pathlib.Path(folder), 'train', [records])
     (folder / 'it.json').write_text(json.dumps({'num_classes': 3, 'image_channels': channels, 'image_bits': bits}))
     return DatasetOptions('train', str(folder), str(folder / 'it.json'))
 
@@ -53,12 +55,28 @@ def train_options(data, logdir, channels, **changes):
 
 
 KINDS = {  # channels, bits, files
-    'gray': (1, 8, [files.png(pixels(1)[..., 0]), files.jpeg(pixels(1)[..., 0]), files.png(pixels(2))]),
-    'mixed': (3, 8, [files.png(pixels(3)), files.jpeg(pixels(3)), files.jpeg(pixels(1)[..., 0])]),
-    'deep_gray': (1, 16, [files.deep_png(pixels(1, np.uint16)), files.png(pixels(1)[..., 0])]),
-    'deep': (3, 16, [files.deep_png(pixels(3, np.uint16)), files.jpeg(pixels(3)), files.npy(pixels(3, np.uint16))]),
-    'rgba': (4, 8, [files.png(pixels(4)), files.npy(pixels(4))]),
-    'five': (5, 16, [files.npy(pixels(5, np.uint16)), files.npy(pixels(5))]),
+    'gray': (
+        1,
+        8,
+        [dataset_files.png(pixels(1)[..., 0]), dataset_files.jpeg(pixels(1)[..., 0]), dataset_files.png(pixels(2))],
+    ),
+    'mixed': (
+        3,
+        8,
+        [dataset_files.png(pixels(3)), dataset_files.jpeg(pixels(3)), dataset_files.jpeg(pixels(1)[..., 0])],
+    ),
+    'deep_gray': (1, 16, [dataset_files.deep_png(pixels(1, np.uint16)), dataset_files.png(pixels(1)[..., 0])]),
+    'deep': (
+        3,
+        16,
+        [
+            dataset_files.deep_png(pixels(3, np.uint16)),
+            dataset_files.jpeg(pixels(3)),
+            dataset_files.npy(pixels(3, np.uint16)),
+        ],
+    ),
+    'rgba': (4, 8, [dataset_files.png(pixels(4)), dataset_files.npy(pixels(4))]),
+    'five': (5, 16, [dataset_files.npy(pixels(5, np.uint16)), dataset_files.npy(pixels(5))]),
 }
 
 
@@ -140,7 +158,7 @@ def test_preview_with_every_change(kind, tmp_path):
 def test_the_export_sees_what_eval_sees(tmp_path):
     """16-bit images give the network the same input from a record and through ImageTensor."""
     values = pixels(1, np.uint16)
-    data = write_data(tmp_path, 1, 16, [files.deep_png(values)])
+    data = write_data(tmp_path, 1, 16, [dataset_files.deep_png(values)])
     options = train_options(data, tmp_path / 'log', 1)
     trained = train.run(options)
     seen = vis.run(
@@ -161,7 +179,7 @@ def test_the_export_sees_what_eval_sees(tmp_path):
 @pytest.mark.slow
 def test_a_gray_network_from_one_for_colors(tmp_path, caplog):
     """Before its first step a network for grayscale images has the same loss as the RGB network."""
-    contents = [files.png(pixels(1, seed=seed)[..., 0]) for seed in range(3)]
+    contents = [dataset_files.png(pixels(1, seed=seed)[..., 0]) for seed in range(3)]
     (tmp_path / 'rgb').mkdir()
     write_data(tmp_path / 'rgb', 3, 8, contents)
     colors = training_setup.trained(training_setup.write_data(tmp_path / 'others'), tmp_path / 'first', 1)
@@ -179,7 +197,7 @@ def test_a_gray_network_from_one_for_colors(tmp_path, caplog):
 
 @pytest.mark.parametrize('channels', [1, 5])
 def test_three_channels_where_the_data_set_has_others(tmp_path, channels):
-    data = write_data(tmp_path, channels, 8, [files.npy(pixels(channels))])
+    data = write_data(tmp_path, channels, 8, [dataset_files.npy(pixels(channels))])
     message = f"The network takes images of 3 channels, those of the data set 'it' have {channels}"
     options = train_options(data, tmp_path / 'log', 3)
     with pytest.raises(OptionError, match=message):

@@ -8,11 +8,11 @@ import tensorflow as tf
 from PIL import Image
 
 from deeplab import Predictor, cli
-from deeplab.engines import tflite as engine
 from deeplab.errors import CheckpointError, OptionError
+from deeplab.inference.runtimes import tflite as engine
 from deeplab.options import ConvertOptions
 from deeplab.registry import Execution
-from tests.prediction import setup
+from tests.helpers import predictor_setup
 
 _KERNEL = np.random.default_rng(0).normal(size=(3, 3, 3, 4)).astype(np.float32)
 
@@ -41,7 +41,7 @@ def _graph(path, is_quantized=False, scope='MobilenetV2', scale=2 / 255, offset=
 
 @pytest.mark.parametrize('is_quantized', [False, True])
 def test_an_old_line(is_quantized, tmp_path, capsys):
-    Image.fromarray(setup.pixels(40, 50)).save(tmp_path / 'photo.png')
+    Image.fromarray(predictor_setup.pixels(40, 50)).save(tmp_path / 'photo.png')
     path = str(tmp_path / 'out' / 'model.tflite')
     words = [
         f'--quantized_graph_def_path={_graph(tmp_path / "g.pb", is_quantized)}',
@@ -62,7 +62,7 @@ def test_an_old_line(is_quantized, tmp_path, capsys):
         images = np.random.default_rng(1).uniform(-1, 1, (1, 17, 33, 3)).astype(np.float32)
         assert np.mean(predict(images).labels == _labels(images[0])) > (0.9 if is_quantized else 0.999)
     _without_metadata(path)
-    pixels = setup.pixels(17, 33)
+    pixels = predictor_setup.pixels(17, 33)
     with Predictor.from_export(path) as predictor:  # as a model of the original
         expected = _labels(pixels * np.float32(2 / 255) - 1)
         assert np.mean(predictor(pixels).labels == expected) > (0.9 if is_quantized else 0.999)
@@ -78,7 +78,7 @@ def _without_metadata(path):
 
 def test_a_network_that_subtracts_a_mean_pixel(tmp_path, capsys):
     """Its range is found in the graph, and `Predictor` normalizes images so."""
-    pixels = setup.pixels(17, 33)
+    pixels = predictor_setup.pixels(17, 33)
     photo, path = tmp_path / 'photo.png', tmp_path / 'model.tflite'
     Image.fromarray(pixels).save(photo)
     graph = _graph(tmp_path / 'g.pb', True, 'resnet_v1_50', 1.0, _MEAN, 152)
@@ -98,7 +98,7 @@ def _labels(image, largest=1.0):
 def test_what_is_refused(tmp_path):
     from deeplab import convert_to_tflite
 
-    Image.fromarray(setup.pixels(4, 5)).save(tmp_path / 'photo.png')
+    Image.fromarray(predictor_setup.pixels(4, 5)).save(tmp_path / 'photo.png')
     assert convert_to_tflite._read(str(tmp_path / 'photo.png'), 1).mode == 'L'
     with pytest.raises(OptionError, match=r'test_image_path=.*photo\.png.* 4 channels.*Omit it'):
         convert_to_tflite._read(str(tmp_path / 'photo.png'), 4)

@@ -6,12 +6,12 @@ import pathlib
 import numpy as np
 import pytest
 
-from deeplab import cli, doctor, predict, preview, train, vis
+from deeplab import cli, train, vis
 from deeplab import eval as eval_program
 from deeplab.datasets import build_folder_data
 from deeplab.options import BuildFolderOptions, DoctorOptions
-from tests import training_setup
-from tests.datasets import files
+from deeplab.programs import doctor, predict, preview
+from tests.helpers import dataset_files, training_setup
 
 PALETTE = [[9, 9, 9], [128, 64, 0], [0, 255, 0]]
 CLASSES = ['floor', 'chair', 'lamp']
@@ -27,9 +27,13 @@ def sources(tmp_path):
     for folder in ('images', 'masks'):
         (photos / folder).mkdir(parents=True)
     for seed in range(8):
-        ids = files.ids(40, 60, seed=seed)
-        mask = [files.png(ids), files.palette_png(ids), files.png(np.array(PALETTE, np.uint8)[ids])][seed % 3]
-        (photos / 'images' / f'{seed}.jpg').write_bytes(files.jpeg(files.pixels(40, 60, seed)))
+        ids = dataset_files.ids(40, 60, seed=seed)
+        mask = [
+            dataset_files.png(ids),
+            dataset_files.palette_png(ids),
+            dataset_files.png(np.array(PALETTE, np.uint8)[ids]),
+        ][seed % 3]
+        (photos / 'images' / f'{seed}.jpg').write_bytes(dataset_files.jpeg(dataset_files.pixels(40, 60, seed)))
         (photos / 'masks' / f'{seed}.png').write_bytes(mask)
     content = {'num_classes': 3, 'class_names': CLASSES, 'palette': PALETTE, 'images': 'images', 'masks': 'masks'}
     (photos / 'dataset.json').write_text(json.dumps({**content, 'name': 'rooms', 'val_fraction': 0.4}))

@@ -12,7 +12,7 @@ import pytest
 from deeplab import cli, options
 from deeplab.datasets import descriptor
 from deeplab.datasets.annotations import labelme
-from deeplab.prediction import predictor
+from deeplab.inference import predictor
 from tests.cli import test_flags
 
 ROOT = pathlib.Path(__file__).parent.parent

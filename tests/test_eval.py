@@ -25,8 +25,8 @@ from deeplab.errors import CheckpointError, DataError, OptionError, OutputError
 from deeplab.evaluation import evaluation_rounds, runner
 from deeplab.options import EvalOptions, PredictionOptions, ResizeOptions, WaitOptions
 from deeplab.registry import METRICS
-from tests import checkpoint_files
-from tests import evaluation_setup as setup
+from tests.helpers import checkpoint_files
+from tests.helpers import evaluation_setup as setup
 
 DEFAULT_LINE = ['--checkpoint_dir=logs', '--eval_logdir=eval', '--dataset_dir=records']
 ONCE = WaitOptions(interval_secs=0, max_rounds=1, timeout_secs=0)

@@ -3,7 +3,7 @@
 The network here is small enough to follow by hand: one weight, class = round(red / 10 * weight), at the pixel itself.
 
 Covers export/export_graph.py, export/tensor_names.py, export/formats/frozen_graph.py, export/formats/saved_model.py,
-export/formats/_sessions.py, exporting/plain.py, exporting/fit.py and options/export.py.
+export/formats/_sessions.py, export/plain.py, export/fit.py and options/export.py.
 """
 
 import dataclasses
@@ -21,11 +21,10 @@ from deeplab import cli, common, export_model
 from deeplab.core import preprocess_utils, sessions
 from deeplab.datasets import example
 from deeplab.errors import CheckpointError, DataError, OptionError, UserError
-from deeplab.export import export_files, export_graph
-from deeplab.exporting import plain
+from deeplab.export import export_files, export_graph, plain
 from deeplab.options import DecoderOptions, ExportOptions, ModelOptions, PredictionOptions, ResizeOptions
 from deeplab.registry import EXPORT_FORMATS
-from tests import checkpoint_files
+from tests.helpers import checkpoint_files
 
 MODEL = ModelOptions({common.OUTPUT_TYPE: 4}, crop_size=(17, 33))
 FROZEN_GRAPH = EXPORT_FORMATS.get('frozen_graph')

@@ -9,7 +9,8 @@ import pytest
 
 from deeplab import cli, plugins
 from deeplab.registry import REGISTRIES
-from tests import reference_page, training_setup
+from tests import reference_page
+from tests.helpers import training_setup
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGE = (ROOT / 'docs' / 'extending.md').read_text(encoding='utf-8')

@@ -14,7 +14,7 @@ from deeplab import model
 from deeplab.core import moving_updates
 from deeplab.errors import OptionError
 from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, NasOptions
-from tests import given_weights
+from tests.helpers import given_weights
 
 _SIZE = (33, 49)
 _TINY = ModelOptions({'semantic': 3}, crop_size=_SIZE, model_variant='toy', aspp=AsppOptions(filters=8))

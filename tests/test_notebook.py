@@ -9,9 +9,7 @@ import pytest
 from PIL import Image
 
 from deeplab import cli
-from tests import report_setup
-from tests.datasets import files
-from tests.prediction import setup
+from tests.helpers import dataset_files, predictor_setup, report_setup
 
 NOTEBOOK = json.loads((pathlib.Path(__file__).parents[1] / 'docs' / 'notebook.ipynb').read_text(encoding='utf-8'))
 
@@ -27,14 +25,16 @@ def _write_demo(folder):
     for name in ('JPEGImages', 'SegmentationClass', 'ImageSets'):
         (folder / 'voc' / name).mkdir(parents=True)
     for number in range(3):
-        Image.fromarray(setup.pixels(20, 30, number)).save(folder / 'voc' / 'JPEGImages' / f'val_{number}.jpg')
+        Image.fromarray(predictor_setup.pixels(20, 30, number)).save(
+            folder / 'voc' / 'JPEGImages' / f'val_{number}.jpg'
+        )
         ids = np.random.default_rng(number).integers(0, 4, (20, 30), dtype=np.uint8)
-        (folder / 'voc' / 'SegmentationClass' / f'val_{number}.png').write_bytes(files.png(ids))
+        (folder / 'voc' / 'SegmentationClass' / f'val_{number}.png').write_bytes(dataset_files.png(ids))
     (folder / 'voc' / 'ImageSets' / 'val.txt').write_text('val_0\nval_1\nval_2\n')
     flags = ['--image_folder=JPEGImages', '--semantic_segmentation_folder=SegmentationClass', '--list_folder=ImageSets']
     words = [flag.replace('=', f'={folder}/voc/') for flag in flags]
     cli.run_program('build_voc2012_data', [*words, '--image_format=jpg', f'--output_dir={folder}/tfrecord'])
-    setup.write_training(folder / 'train')
+    predictor_setup.write_training(folder / 'train')
     manifest = json.loads((folder / 'train' / 'run.json').read_text())
     data = ['--train_logdir=.', '--dataset_dir=../tfrecord', '--dataset=tiny.json']
     network = ['--model_variant=tiny', '--add_image_level_feature=false', '--aspp_convs_filters=8']

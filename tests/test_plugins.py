@@ -8,11 +8,10 @@ import pytest
 import tensorflow as tf
 
 from deeplab import cli, common, input_preprocess, model, plugins
-from deeplab.benchmarking import exports
 from deeplab.core import schedules, sessions
 from deeplab.datasets import descriptor
 from deeplab.errors import OptionError
-from deeplab.export import export_files
+from deeplab.export import export_files, speed
 from deeplab.options import OptimizerOptions, ResizeOptions
 from deeplab.options.parameters import as_dict
 from deeplab.registry import (
@@ -250,8 +249,8 @@ def test_an_export_format_of_a_plugin(tmp_path, monkeypatch):
         assert options.format_parameters == {'gzip_level': 1}
         with pytest.raises(OptionError, match='--format=compressed_graph .*--export_format=compressed_graph'):
             cli.options_of('export_model', [*words, '--format=compressed_graph'])
-        (file,) = exports._plugin_of('compressed_graph')
-        assert file.endswith('compressed_graph.py') and exports._plugin_of('tflite') == ()
+        (file,) = speed._plugin_of('compressed_graph')
+        assert file.endswith('compressed_graph.py') and speed._plugin_of('tflite') == ()
         with pytest.raises(OptionError, match=r'--gzip_level=1 .*--export_format=compressed_graph'):
             cli.options_of('export_model', [*words, '--gzip_level=1'])
         record = EXPORT_FORMATS.get('compressed_graph')

@@ -25,8 +25,7 @@ from deeplab.errors import NonFiniteError
 from deeplab.options import AsppOptions, DecoderOptions, LossOptions, ModelOptions
 from deeplab.registry import BACKBONES
 from deeplab.training import train_loop
-from tests import given_weights, training_setup
-from tests.core import computed_losses
+from tests.helpers import computed_losses, given_weights, training_setup
 
 CELL = 'deeplab/core/dense_prediction_cell_branch5_top1_cityscapes.json'
 SHORT = ('bfloat16', 'float16')

@@ -11,7 +11,7 @@ from deeplab import common, model
 from deeplab.core.heads import dense_prediction_cell
 from deeplab.model import Mode
 from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, NasOptions
-from tests import given_weights
+from tests.helpers import given_weights
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 

@@ -15,7 +15,7 @@ from deeplab.core import checkpoints, sessions
 from deeplab.deployment import model_deploy
 from deeplab.options import AsppOptions, DatasetOptions, DecoderOptions, LossOptions, ModelOptions
 from deeplab.training import training_step
-from tests import training_setup
+from tests.helpers import training_setup
 from tests.parity.test_training import Batches
 
 pytestmark = pytest.mark.usefixtures('tiny_network')

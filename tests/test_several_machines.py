@@ -19,7 +19,7 @@ from deeplab.deployment import cluster
 from deeplab.errors import MachineError, OptionError
 from deeplab.options import CloneOptions
 from deeplab.training import train_loop
-from tests import servers, training_setup
+from tests.helpers import servers, training_setup
 
 ROOT = pathlib.Path(__file__).parents[1]
 

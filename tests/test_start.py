@@ -12,10 +12,13 @@ import deeplab
 from deeplab import cli, start
 
 ROOT = pathlib.Path(__file__).parent.parent
-MODULES = [(program.name, program.module) for program in cli.PROGRAMS]
-MODULES += [('demo', 'deeplab.demo'), ('checkpoint', 'deeplab.checkpoint'), ('datasets', 'deeplab.datasets')]
-PACKAGES = ('deeplab.demo', 'deeplab.datasets')
-FILES = [(name, ROOT / f'{module.replace(".", "/")}{"" if module in PACKAGES else ".py"}') for name, module in MODULES]
+# The programs of the original, and the builders, run as files; others as `python -m deeplab.NAME` alone.
+OWN = {program.name for program in cli.PROGRAMS if program.module.startswith('deeplab.programs.')}
+MODULES = [
+    (program.name, f'deeplab.{program.name}' if program.name in OWN else program.module) for program in cli.PROGRAMS
+]
+FILES = [(name, ROOT / f'{module.replace(".", "/")}.py') for name, module in MODULES if name not in OWN]
+FILES.append(('datasets', ROOT / 'deeplab' / 'datasets'))
 
 
 @pytest.fixture
@@ -62,7 +65,7 @@ def test_this_module_takes_the_words_of_the_command(monkeypatch):
     assert end.value.code == 7
 
 
-@pytest.mark.parametrize('module', ['', 'deeplab.utils.watched_process', 'deeplab.cli', 'numpy', 'tensorflow'])
+@pytest.mark.parametrize('module', ['', 'deeplab.system.watched_process', 'deeplab.cli', 'numpy', 'tensorflow'])
 def test_ctrl_c_before_a_program_runs_is_one_line(module):
     """The signal comes while a module is imported, or as soon as there is a handler."""
     code = (

@@ -16,9 +16,10 @@ from deeplab.core import preprocess_utils
 from deeplab.datasets import descriptor
 from deeplab.errors import DataError, OptionError
 from deeplab.options import VIS_SAVED, ResizeOptions, VisOptions, WaitOptions
-from deeplab.utils import drawing, save_annotation
-from tests import checkpoint_files
-from tests import evaluation_setup as setup
+from deeplab.pictures import drawing
+from deeplab.utils import save_annotation
+from tests.helpers import checkpoint_files
+from tests.helpers import evaluation_setup as setup
 
 ONCE = WaitOptions(interval_secs=0, max_rounds=1, timeout_secs=0)
 EVAL_IDS = np.array([7, 8, 11, 26])

@@ -10,7 +10,7 @@ from typing import Any
 from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError
 from deeplab.options import EvalOptions, ReportOptions, TrainOptions, VisOptions
-from deeplab.utils import processors
+from deeplab.system import processors
 
 _M_ARENA_MAX = -8  # of mallopt(3)
 # Numbers of threads of one operation, of operations beside each other, and of libraries.
@@ -19,7 +19,7 @@ _THREADS = ('TF_NUM_INTRAOP_THREADS', 'TF_NUM_INTEROP_THREADS', 'OMP_NUM_THREADS
 
 def check_records(options: TrainOptions | EvalOptions | VisOptions) -> None:
     """Begins to check the records of a training, an evaluation or a visualization."""
-    from deeplab.datasets import record_check  # and Pillow, which help and usage errors do not need
+    from deeplab.checks import record_check
 
     cache_dir: str | None
     if isinstance(options, TrainOptions):
@@ -87,7 +87,7 @@ def prepare_report(options: ReportOptions) -> None:
     Raises:
       OptionError: a run does not exist, or the package of the charts is missing.
     """
-    from deeplab.reporting import page  # which other programs do not need
+    from deeplab.reporting import page
 
     page.require_paths([run.path for run in options.runs])
     page.require_library()

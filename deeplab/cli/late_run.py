@@ -14,8 +14,8 @@ from absl import logging
 from deeplab.cli.parse import parse_flags
 from deeplab.cli.program import Program
 from deeplab.cli.values import Values
+from deeplab.files import run_manifests
 from deeplab.options import EvalOptions, VisOptions
-from deeplab.utils import run_manifests
 
 
 def awaited(program: Program, words: Sequence[str], values: Values, program_options: Any) -> Any:

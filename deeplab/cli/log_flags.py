@@ -13,7 +13,7 @@ from absl import flags, logging  # noqa: TID251 (flags are allowed in this packa
 
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, Group
-from deeplab.utils import standard_error
+from deeplab.system import standard_error
 
 _NVIDIA_DRIVER = '/proc/driver/nvidia'
 _IMPORT_CHATTER = re.compile(rb'I\d{4} |WARNING: All log messages before absl::InitializeLog')

@@ -17,7 +17,7 @@ from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError, check_words, lower_first, with_named, without_undefined
 from deeplab.datasets import description_file, descriptor
 from deeplab.errors import UserError
-from deeplab.utils import run_manifests, storage
+from deeplab.files import run_manifests, storage
 from deeplab.zoo import catalog
 
 _RESIZE = ('min_resize_value', 'max_resize_value', 'resize_factor')

@@ -9,7 +9,7 @@ from deeplab import plugins
 from deeplab.cli.log_flags import LOG, without_import_chatter
 from deeplab.cli.program import PROGRAMS
 from deeplab.cli.words import Flag, Group, UsageError, normalized
-from deeplab.utils import user_modules
+from deeplab.files import user_modules
 
 _PLUGINS = Flag(
     'plugins',

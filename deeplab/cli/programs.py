@@ -93,7 +93,7 @@ TRAIN = Program(
 )
 _PREVIEW = Program(
     name='preview',
-    module='deeplab.preview',
+    module='deeplab.programs.preview',
     example='--dataset_dir=tfrecord --train_crop_size=513,513 --rotation_degrees=10 --jitter_brightness=0.2',
     groups=(
         Group(
@@ -120,7 +120,7 @@ _PREVIEW = Program(
 )
 _DATASETS = Program(
     name='datasets',
-    module='deeplab.list_datasets',
+    module='deeplab.programs.datasets',
     example='tfrecord',
     groups=(
         Group(
@@ -149,7 +149,7 @@ _DATASETS = Program(
 )
 _DOCTOR = Program(
     name='doctor',
-    module='deeplab.doctor',
+    module='deeplab.programs.doctor',
     example='tfrecord --dataset=camvid',
     groups=(DOCTOR, REPAIR, *EVERY_PROGRAM),
     to_options=plain_options(options.DoctorOptions),
@@ -158,7 +158,7 @@ _DOCTOR = Program(
 )
 _BENCHMARK = Program(
     name='benchmark',
-    module='deeplab.benchmark',
+    module='deeplab.programs.benchmark.benchmark',
     example='--model_variant=mobilenet_v2 --train_crop_size=513,513 --train_batch_size=8',
     groups=(BENCHMARK, *TRAIN.groups),
     to_options=benchmark_options,
@@ -189,7 +189,7 @@ _EVAL = Program(
 )
 _VERIFY = Program(
     name='verify',
-    module='deeplab.verify',
+    module='deeplab.programs.verify',
     example='--preset=mobilenetv2_coco_voc_trainaug --dataset_dir=tfrecord',
     groups=(VERIFICATION, data_group('eval', 'val', VERIFY_BATCH_SIZE), NETWORK, HEAD, *EVERY_PROGRAM),
     to_options=verify_options,
@@ -218,7 +218,7 @@ _VIS = Program(
 )
 _PREDICT = Program(
     name='predict',
-    module='deeplab.predict',
+    module='deeplab.programs.predict',
     example='photos --checkpoint_dir=logs/train --output_dir=predictions',
     groups=(
         PREDICT_FILES,
@@ -245,7 +245,7 @@ _EVAL_COCO_FORMAT = Program(
 )
 _REPORT = Program(
     name='report',
-    module='deeplab.report',
+    module='deeplab.programs.report',
     example='logs/train --dataset_dir=tfrecord --output=report.html',
     groups=report_groups(
         'Log folder of a training, checkpoint or export; several are compared with the first', 'report.html'
@@ -257,7 +257,7 @@ _REPORT = Program(
 )
 _COMPARE = Program(
     name='compare',
-    module='deeplab.compare',
+    module='deeplab.programs.compare',
     example='logs/one logs/two --dataset_dir=tfrecord --output=compare.html',
     groups=report_groups(
         'Checkpoint, export, or log folder of a training; the others are compared with the first', 'compare.html'
@@ -269,7 +269,7 @@ _COMPARE = Program(
 )
 _PRESETS = Program(
     name='presets',
-    module='deeplab.presets',
+    module='deeplab.programs.presets',
     example='mobilenetv2_coco_voc_trainaug',
     groups=(
         Group(
@@ -287,7 +287,7 @@ _PRESETS = Program(
 )
 _DOWNLOAD = Program(
     name='download',
-    module='deeplab.download',
+    module='deeplab.programs.download',
     example='mobilenetv2_coco_voc_trainaug',
     groups=(
         Group(
@@ -317,7 +317,7 @@ _DOWNLOAD = Program(
 )
 NETWORKS = Program(
     name='networks',
-    module='deeplab.networks',
+    module='deeplab.programs.networks',
     example='--model_variant=xception_65 --atrous_rates=6,12,18 --decoder_output_stride=4',
     groups=(
         Group(
@@ -343,7 +343,7 @@ NETWORKS = Program(
 )
 _CHECKPOINT = Program(
     name='checkpoint',
-    module='deeplab.inspect_checkpoint',
+    module='deeplab.programs.checkpoint',
     example='logs/train/model.ckpt-30000 --against --model_variant=mobilenet_v2 --num_classes=21',
     groups=(
         Group(
@@ -389,7 +389,7 @@ _CHECKPOINT = Program(
 )
 _DEMO = Program(
     name='demo',
-    module='deeplab.demo.demo',
+    module='deeplab.programs.demo.demo',
     example='--workdir=deeplab_demo',
     groups=(
         Group(
@@ -439,7 +439,7 @@ _CONVERT = Program(
 )
 _SERVER = Program(
     name='server',
-    module='deeplab.server',
+    module='deeplab.programs.server',
     example='--job_name=ps --task=0 --ps_hosts=one:2222 --worker_hosts=one:2223,two:2223',
     groups=(
         Group(

@@ -20,7 +20,7 @@ from deeplab.cli.to_options import given_network
 from deeplab.cli.training_flags import MASTER
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, Group, UsageError, normalized
-from deeplab.utils import run_manifests
+from deeplab.files import run_manifests
 
 _OWN = ('run', 'output', 'images', 'metrics_dir')
 # Flags with which the images of a report may have other sizes than those of a validation.

@@ -12,7 +12,7 @@ from typing import Any
 from absl import logging
 
 import deeplab
-from deeplab import overview, start, wording
+from deeplab import names, overview, start, wording
 from deeplab.cli import early, first_import, late_run, log_files, recipes
 from deeplab.cli.help import program_help
 from deeplab.cli.log_flags import start_logging, without_import_chatter
@@ -20,9 +20,9 @@ from deeplab.cli.parse import load_plugins, options_of, parse_flags
 from deeplab.cli.program import Program, find_program, names_in_messages
 from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError
-from deeplab.core import signals
 from deeplab.errors import OutputError, UserError
-from deeplab.utils import names, storage
+from deeplab.files import storage
+from deeplab.system import interrupts
 
 USAGE_STATUS = 2
 ERROR_STATUS = 1
@@ -96,7 +96,7 @@ def _run(program: Program, words: Sequence[str], values: Values, program_options
         run = _imported(program)
         _require_known_schemes(values)
         start.begin_to_run()
-        with signals.raised():
+        with interrupts.raised():
             program_options = late_run.awaited(program, words, values, program_options)
             result = run(program_options, run_program) if program.runs_others else run(program_options)
     except UserError as error:
@@ -104,7 +104,7 @@ def _run(program: Program, words: Sequence[str], values: Values, program_options
             _write(error.report)
         return _fail(f'deeplab {program.name}', error, ERROR_STATUS)
     except KeyboardInterrupt as error:
-        return _fail(f'deeplab {program.name}', str(error) or 'interrupted', signals.status_of(error))
+        return _fail(f'deeplab {program.name}', str(error) or 'interrupted', interrupts.status_of(error))
     report = _report(result)
     if report:
         _write(report)

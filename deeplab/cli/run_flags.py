@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from deeplab import common
-from deeplab.datasets import descriptor
+from deeplab.datasets import descriptor, run_datasets
 from deeplab.errors import UserError
-from deeplab.utils import run_datasets, run_manifests
+from deeplab.files import run_manifests
 
 
 def facts_of_data(run: run_manifests.Run) -> dict[str, Any]:

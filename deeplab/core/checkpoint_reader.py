@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from deeplab.core.reasons import reason_of
-from deeplab.errors import CheckpointError
+from deeplab.errors import CheckpointError, reason_of
 
 __all__ = ['UNREADABLE', 'Reader', 'files_of', 'is_access_failure']
 

@@ -17,11 +17,10 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab.core.checkpoint_reader import UNREADABLE, Reader, files_of, is_access_failure
-from deeplab.core.reasons import reason_of
 from deeplab.core.scopes import shortened
-from deeplab.errors import CheckpointError, NetworkMismatchError
-from deeplab.utils import files
-from deeplab.utils.names import agreeing, counted
+from deeplab.errors import CheckpointError, NetworkMismatchError, reason_of
+from deeplab.files import writing
+from deeplab.names import agreeing, counted
 
 __all__ = [
     'BASENAME',
@@ -560,7 +559,7 @@ class CheckpointWriter:
 def write_state(directory: str, names: Sequence[str]) -> None:
     """Writes the state file of `directory`, which lists its checkpoints `names`, the newest last."""
     state = tf.compat.v1.train.generate_checkpoint_state_proto('/', names[-1], list(names))
-    with files.written_whole(os.path.join(directory, _STATE_FILE)) as stream:
+    with writing.atomic_write(os.path.join(directory, _STATE_FILE)) as stream:
         stream.write(str(state))
 
 
@@ -596,5 +595,5 @@ def remove_leftovers(directory: str) -> None:
             leftovers.append(data)
     for path in leftovers:
         os.remove(path)
-    for path in (*leftovers, *files.remove_leftovers(directory, _WRITTEN_BESIDE)):
+    for path in (*leftovers, *writing.remove_leftovers(directory, _WRITTEN_BESIDE)):
         logging.info('Removed %s, left behind by a run that was stopped while writing it.', path)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from deeplab.errors import CheckpointError, OptionError
-from deeplab.utils import documents
+from deeplab.files import documents
 from deeplab.wording import option
 
 FILE_SUFFIXES = ('.json', '.yaml', '.yml')

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
 
-from deeplab.utils import files
+from deeplab.files import writing
 
 # What a step raises where its batch is missing: what feeds the queue has ended.
 INPUT_ENDED = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
@@ -96,5 +96,5 @@ def write_graph(graph: tf.Graph, path: str) -> None:
     """Writes a graph as text, for people and for other tools."""
     # tf.io.write_graph has temporary files of its own, which stay if the disk is full.
     text = str(graph.as_graph_def())  # as text_format.MessageToString, in a seventh of the time
-    with files.written_whole(path) as stream:
+    with writing.atomic_write(path) as stream:
         stream.write(text)

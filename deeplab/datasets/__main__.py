@@ -1,4 +1,4 @@
-"""`python -m deeplab.datasets` is `deeplab datasets`, whose code is in list_datasets.py."""
+"""`python -m deeplab.datasets` is `deeplab datasets`, whose code is in programs/datasets.py."""
 
 if __name__ == '__main__':
     import os

@@ -17,7 +17,7 @@ import numpy as np
 
 from deeplab.datasets import images, mask_sources
 from deeplab.errors import DataError, OptionError
-from deeplab.utils import documents
+from deeplab.files import documents
 
 MASK_SUFFIX = '_seg'
 _INDICES = 26 * 256  # red is at most 255

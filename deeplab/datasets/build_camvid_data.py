@@ -25,8 +25,8 @@ from PIL import Image
 from deeplab.datasets import build_data, camvid_classes, descriptor, file_pairs, folders, images, mask_sources, pairs
 from deeplab.datasets.descriptors.camvid32 import CLASSES
 from deeplab.errors import DataError
+from deeplab.files import documents
 from deeplab.options import BuildCamvidOptions
-from deeplab.utils import documents
 from deeplab.wording import option
 
 DEFAULT_NUM_SHARDS = 4

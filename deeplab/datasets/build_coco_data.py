@@ -19,8 +19,8 @@ from typing import Any
 
 from deeplab.datasets import build_data, coco_annotations, coco_folders, coco_regions, file_pairs, folders, pairs
 from deeplab.errors import DataError
+from deeplab.names import shown
 from deeplab.options import BuildCocoOptions
-from deeplab.utils.names import shown
 from deeplab.wording import option
 
 DEFAULT_NUM_SHARDS = 10

@@ -26,6 +26,7 @@ import numpy as np
 import tqdm
 from absl import logging
 
+from deeplab import names
 from deeplab.datasets import build_journal, description_file, index_file, label_checks, pairs, shard_names
 from deeplab.datasets.build_journal import Shard
 from deeplab.datasets.descriptor import DatasetDescriptor
@@ -34,8 +35,9 @@ from deeplab.datasets.pairs import Item, Pair
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.datasets.tally import Tally
 from deeplab.errors import DataError
+from deeplab.files import folder_lock, writing
 from deeplab.options import BuilderOptions
-from deeplab.utils import files, folder_lock, names, processors
+from deeplab.system import processors
 from deeplab.wording import option
 
 Given = TypeVar('Given')
@@ -384,7 +386,7 @@ def _atomic(
     journal = build_journal.path_of(folder, split)
     written = [shard.path for shard in shards if shard.path not in finished or finished[shard.path].path != shard.path]
     try:
-        with files.all_written_beside([*written, journal]) as temporaries:
+        with writing.atomic_paths([*written, journal]) as temporaries:
             names = dict(zip(written, temporaries, strict=False))
             for path in finished.keys() & names.keys():
                 os.replace(finished[path].path, names[path])

@@ -37,8 +37,8 @@ from deeplab.datasets import (
 from deeplab.datasets.annotations import items as annotated_items
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError, OptionError
+from deeplab.files import documents
 from deeplab.options import BuildFolderOptions
-from deeplab.utils import documents
 from deeplab.wording import option
 
 DEFAULT_NUM_SHARDS = 4

@@ -21,7 +21,7 @@ from absl import logging
 
 from deeplab.datasets.pairs import Item
 from deeplab.datasets.tally import Tally
-from deeplab.utils import documents, files
+from deeplab.files import documents, writing
 
 _FORMAT = 1  # increase it when the same inputs become other bytes
 
@@ -91,7 +91,7 @@ def find(folder: str, split: str, shards: Sequence[Shard]) -> dict[str, Finished
       The finished ones by their (final) path.
     """
     own = rf'{re.escape(split)}-\d+-of-\d+\.tfrecord|{re.escape(os.path.basename(path_of(folder, split)))}'
-    left = set(files.leftovers(folder, own))
+    left = set(writing.leftovers(folder, own))
     entries = collections.defaultdict(list)
     journal = path_of(folder, split)
     for path in [*sorted(path for path in left if path.startswith(journal)), journal]:
@@ -106,7 +106,7 @@ def find(folder: str, split: str, shards: Sequence[Shard]) -> dict[str, Finished
             reasons[finished] += 1
     kept = {finished.path for finished in found.values()}
     for path in {path for path in left if not path.startswith(journal)} - kept:
-        files.remove(path)
+        writing.remove(path)
     _log(split, len(shards), len(found), reasons)
     return found
 
@@ -130,7 +130,7 @@ def _finished(shard: Shard, entries: Sequence[Mapping[str, Any]], left: set[str]
     folder = os.path.dirname(shard.path)
     for entry in fitting:
         for path in (shard.path, os.path.join(folder, os.path.basename(str(entry.get('file'))))):
-            is_own = path == files.temporary_name(shard.path)  # it would be removed before it could be taken over
+            is_own = path == writing.temporary_name(shard.path)  # it would be removed before it could be taken over
             if (path == shard.path or (path in left and not is_own)) and _state(path) == _state_in(entry):
                 try:
                     return Finished(path, Tally.from_dict(entry['tally']))
@@ -186,4 +186,4 @@ class Writer:
 
 def remove_leftovers(folder: str, split: str) -> None:
     """Removes the journals of builds that were killed."""
-    files.remove_leftovers(folder, re.escape(os.path.basename(path_of(folder, split))))
+    writing.remove_leftovers(folder, re.escape(os.path.basename(path_of(folder, split))))

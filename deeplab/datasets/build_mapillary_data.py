@@ -22,8 +22,8 @@ from absl import logging
 
 from deeplab.datasets import build_data, descriptor, file_pairs, folders, mask_sources, pairs
 from deeplab.errors import DataError, OptionError
+from deeplab.files import documents
 from deeplab.options import IMAGE_FORMATS, MAPILLARY_VERSIONS, BuildMapillaryOptions
-from deeplab.utils import documents
 from deeplab.wording import option
 
 DEFAULT_NUM_SHARDS = 10

@@ -21,8 +21,8 @@ from absl import logging
 
 from deeplab.datasets import build_data, descriptor, folders, pairs, split_lists
 from deeplab.errors import DataError
+from deeplab.names import shown
 from deeplab.options import BuildVocOptions
-from deeplab.utils.names import shown
 from deeplab.wording import option
 
 DEFAULT_NUM_SHARDS = 4

@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw
 from deeplab.datasets import images, mask_sources
 from deeplab.datasets.descriptors.cityscapes import EVALUATED, NAMES
 from deeplab.errors import DataError
-from deeplab.utils import documents
+from deeplab.files import documents
 
 IGNORED = 255
 _WITHOUT_ID = ('license plate',)  # such objects are not drawn

@@ -17,7 +17,7 @@ import numpy as np
 from deeplab.datasets import coco_regions, descriptor, images, mask_sources
 from deeplab.datasets.annotations import reading
 from deeplab.errors import DataError
-from deeplab.utils.names import shown
+from deeplab.names import shown
 
 IGNORED = 255
 ALL, THINGS, STUFF = 'all', 'things', 'stuff'

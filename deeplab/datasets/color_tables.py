@@ -13,7 +13,7 @@ from PIL import Image
 
 from deeplab.datasets import descriptor, images, mask_sources, orientation
 from deeplab.errors import DataError, OptionError
-from deeplab.utils import documents
+from deeplab.files import documents
 
 Color = tuple[int, int, int]
 

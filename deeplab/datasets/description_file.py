@@ -15,7 +15,7 @@ from absl import logging
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import DataError
-from deeplab.utils import documents, files, storage
+from deeplab.files import documents, storage, writing
 
 FILE_NAME = 'dataset.yaml'
 _FILE_NAMES = (FILE_NAME, 'dataset.yml', 'dataset.json')
@@ -143,7 +143,7 @@ def write_folders(directory: str, description: DatasetDescriptor, folders: Mappi
       folders: `images`, `masks` and `lists`, as seen from there.
     """
     path = os.path.join(directory, FILE_NAME)
-    with files.written_whole(path) as stream:
+    with writing.atomic_write(path) as stream:
         stream.write(documents.yaml_text({**_content(description), **folders}))
     return path
 
@@ -169,7 +169,7 @@ def _update(directory: str, path: str, splits: Mapping[str, SplitFacts]) -> str:
 def _write(path: str, content: Mapping[str, Any], splits: Mapping[str, SplitFacts]) -> None:
     """Writes the file."""
     table = {name: _known(facts) for name, facts in splits.items()}
-    with files.written_whole(path) as stream:
+    with writing.atomic_write(path) as stream:
         stream.write(_REMARK + documents.yaml_text({**content, 'splits': table}))
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from deeplab.datasets import palettes
 from deeplab.errors import OptionError
+from deeplab.files import documents, storage, user_modules
 from deeplab.registry.datasets import DATASETS, Dataset
-from deeplab.utils import documents, storage, user_modules
 
 FILE_SUFFIXES = ('.json', '.yaml', '.yml')
 PATH_SUFFIXES = (*FILE_SUFFIXES, user_modules.SUFFIX)  # of names that are paths

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from deeplab.datasets import folders
 from deeplab.errors import DataError
+from deeplab.names import shown
 from deeplab.options import IMAGE_FORMATS, BuildFolderOptions
-from deeplab.utils.names import shown
 from deeplab.wording import option
 
 # Files that are certainly meant as masks, although only PNG can be read: the error names them.

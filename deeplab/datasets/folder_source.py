@@ -11,8 +11,8 @@ from deeplab import wording
 from deeplab.datasets import color_tables, description_file, file_pairs, folder_splits, pairs, shard_names
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.errors import DataError, OptionError
+from deeplab.files import documents, storage
 from deeplab.options import BuildFolderOptions
-from deeplab.utils import documents, storage
 
 # The field of the options of build_folder_data that each key of a description sets.
 _FIELDS = {

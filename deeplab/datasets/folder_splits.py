@@ -13,8 +13,8 @@ from absl import logging
 
 from deeplab.datasets import file_pairs, folders, split_lists
 from deeplab.errors import DataError
+from deeplab.names import agreeing, counted
 from deeplab.options import BuildFolderOptions
-from deeplab.utils.names import agreeing, counted
 from deeplab.wording import option
 
 DEFAULT_VAL_FRACTION = 0.1

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Iterable, Iterator
 
 from deeplab.errors import DataError
-from deeplab.utils.names import counted
+from deeplab.names import counted
 
 _SHOWN = 3  # number of names that a message lists
 _KINDS_SHOWN = 5

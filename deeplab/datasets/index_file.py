@@ -16,7 +16,7 @@ from absl import logging
 from deeplab.datasets import tfrecord
 from deeplab.datasets.record_index import Columns, RecordIndex
 from deeplab.errors import DataError
-from deeplab.utils import files, storage
+from deeplab.files import storage, writing
 
 _FORMAT = 1
 # With so many records, opening without an index takes long enough to be worth a line in the log.
@@ -59,7 +59,7 @@ def write(directory: str, split: str, index: RecordIndex) -> str:
         if storage.is_remote(path):
             storage.write(path, content.getvalue())
         else:
-            with files.written_whole(path, 'wb') as stream:
+            with writing.atomic_write(path, 'wb') as stream:
                 stream.write(content.getvalue())
     except OSError as error:
         raise DataError(f"Cannot write '{path}': {error.strerror}.") from None

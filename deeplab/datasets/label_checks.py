@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.datasets.record_check import CheckResult
 from deeplab.options import LossOptions, auto_label_weights_option
 from deeplab.wording import option
 
@@ -27,7 +26,7 @@ ONE_CLASS = (
 
 
 class Histogram(Protocol):
-    """Pixels of the masks of a split: what `record_check.CheckResult` and `Counts` have in common."""
+    """Pixels of the masks of a split: what the result of a check and `Counts` have in common."""
 
     @property
     def class_pixels(self) -> Any:
@@ -36,6 +35,14 @@ class Histogram(Protocol):
     @property
     def ignored_pixels(self) -> int:
         """Pixels of ignore_label."""
+
+
+class Split(Histogram, Protocol):
+    """A `Histogram` with the records from which it was counted: the result of a check."""
+
+    @property
+    def records(self) -> Any:
+        """[n], numbers of the records."""
 
 
 class Counts(NamedTuple):
@@ -70,7 +77,7 @@ _OF_VALIDATION = _Consequences(
 )
 
 
-def labels(descriptor: DatasetDescriptor, check_result: CheckResult, split: str, loss: LossOptions) -> list[str]:
+def labels(descriptor: DatasetDescriptor, check_result: Split, split: str, loss: LossOptions) -> list[str]:
     """Returns warnings about the masks of a training split.
 
     Args:

@@ -11,8 +11,8 @@ from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import DataError, UserError
+from deeplab.files import storage
 from deeplab.registry.datasets import DATASETS
-from deeplab.utils import storage
 from deeplab.wording import option
 
 UNCHANGED, CHANGED = 'unchanged', 'changed'

@@ -15,7 +15,7 @@ import numpy as np
 from deeplab.datasets import example, images, mask_sources, orientation, pairs, record_index, tfrecord
 from deeplab.datasets.color_tables import ColorTable
 from deeplab.errors import DataError
-from deeplab.utils import processors
+from deeplab.system import processors
 
 # Masks that have to be converted are kept up to this many bytes; most take a few kilobytes.
 LARGEST_CACHE = 256 << 20

@@ -14,7 +14,7 @@ import numpy as np
 
 from deeplab.datasets import tfrecord
 from deeplab.errors import DataError
-from deeplab.utils import storage
+from deeplab.files import storage
 from deeplab.wording import option
 
 # Number of files that stay open; those of further shards are opened for each read.

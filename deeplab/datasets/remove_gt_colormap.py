@@ -24,8 +24,8 @@ import tqdm
 
 from deeplab.datasets import build_data, folders, images, orientation
 from deeplab.errors import DataError
+from deeplab.files import folder_lock, writing
 from deeplab.options import RemoveColormapOptions
-from deeplab.utils import files, folder_lock
 from deeplab.wording import option
 
 
@@ -68,7 +68,7 @@ def _convert_all(paths: list[str], options: RemoveColormapOptions) -> None:
         os.makedirs(options.output_dir, exist_ok=True)
     except OSError as error:
         raise DataError(f"Cannot create the folder '{options.output_dir}': {error.strerror}.") from None
-    files.remove_leftovers(options.output_dir, r'.+\.png')
+    writing.remove_leftovers(options.output_dir, r'.+\.png')
     convert = functools.partial(convert_file, output_dir=options.output_dir)
     with contextlib.closing(build_data.in_order(convert, paths, options.num_workers)) as done:
         for _ in tqdm.tqdm(done, 'masks', len(paths), leave=False, disable=not sys.stderr.isatty()):
@@ -100,7 +100,7 @@ def convert_file(path: str, output_dir: str) -> None:
                 f"'{target}' exists and is not a single-channel mask, so it is not overwritten. Set another "
                 f'{option("RemoveColormapOptions.output_dir")}.'
             )
-        with files.written_whole(target, 'wb') as stream:
+        with writing.atomic_write(target, 'wb') as stream:
             stream.write(ids)
     except OSError as error:
         raise DataError(f"Cannot write '{target}': {error.strerror}.") from None

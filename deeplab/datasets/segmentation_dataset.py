@@ -16,7 +16,7 @@ from deeplab.datasets.pair_records import PairRecords
 from deeplab.datasets.record_index import RecordIndex, Records
 from deeplab.datasets.shard_names import SHARD_NAME, UNFINISHED
 from deeplab.errors import DataError
-from deeplab.utils import storage
+from deeplab.files import storage
 from deeplab.wording import option
 
 _GROUP = 64  # pairs of files that are checked again together

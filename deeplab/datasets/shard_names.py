@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from deeplab.utils import storage
+from deeplab.files import storage
 
 # SPLIT-00000-of-00004.tfrecord, with any extension.
 SHARD_NAME = re.compile(r'(?P<split>.+)-(?P<number>\d+)-of-(?P<total>\d+)(?P<suffix>\..*)?')

@@ -9,8 +9,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 
 from deeplab.errors import DataError
+from deeplab.files import documents
 from deeplab.options import IMAGE_FORMATS
-from deeplab.utils import documents
 
 _NUMBER_OR_PATH = re.compile(r'^-?\d+$|[./\\]')  # what lists have behind the name of an image
 

@@ -13,9 +13,8 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab.core import sessions
-from deeplab.core.reasons import reason_of
 from deeplab.deployment import model_deploy
-from deeplab.errors import MachineError
+from deeplab.errors import MachineError, reason_of
 from deeplab.options import CloneOptions
 from deeplab.wording import option
 

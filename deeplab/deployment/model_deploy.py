@@ -17,8 +17,8 @@ import tensorflow as tf
 import tf_slim as slim
 from absl import logging
 
+from deeplab import names
 from deeplab.core import summation
-from deeplab.utils import names
 from deeplab.wording import option
 
 # A gradient and the variable that it belongs to.

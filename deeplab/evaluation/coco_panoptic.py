@@ -17,9 +17,9 @@ from PIL import Image
 
 from deeplab.errors import DataError
 from deeplab.evaluation.panoptic import Segmentation
+from deeplab.files import documents
+from deeplab.names import shown
 from deeplab.options import CocoFormatOptions
-from deeplab.utils import documents
-from deeplab.utils.names import shown
 from deeplab.wording import option
 
 _IDS = 1 << 24

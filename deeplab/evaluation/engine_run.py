@@ -18,9 +18,8 @@ from deeplab.inference.export_runner import ExportRunner
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.inference.runners import CheckpointRunner
-from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions, WindowOptions
+from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions, WindowOptions, crop_sizes
 from deeplab.registry import FrozenGraph, Outputs, Predict
-from deeplab.utils import crop_sizes
 from deeplab.wording import option
 
 COMPARED_IMAGES = 3  # at least so many; whole batches

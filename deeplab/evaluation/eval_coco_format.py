@@ -30,11 +30,13 @@ import numpy as np
 import tqdm
 from absl import logging
 
+from deeplab import names
 from deeplab.errors import DataError, OutputError
 from deeplab.evaluation import coco_panoptic, panoptic
 from deeplab.evaluation.coco_panoptic import Annotation, Annotations
+from deeplab.files import writing
 from deeplab.options import CocoFormatOptions
-from deeplab.utils import files, names, processors
+from deeplab.system import processors
 from deeplab.wording import option
 
 _PARTS_OF_A_WORKER = 8  # so that none waits long for the others
@@ -181,7 +183,7 @@ def _write(result: Result, truth: Annotations, options: CocoFormatOptions) -> No
     }
     path = options.results_json_file or ''
     try:
-        with files.written_whole(path) as stream:
+        with writing.atomic_write(path) as stream:
             json.dump(content, stream, indent=1)
     except OSError as error:
         setting = option('CocoFormatOptions.results_json_file', path)

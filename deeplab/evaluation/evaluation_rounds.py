@@ -20,12 +20,12 @@ from deeplab.core.metrics import Metrics
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.evaluation import engine_run, runner, scoring
 from deeplab.evaluation.engine_run import EngineReport
+from deeplab.files import documents, writing
 from deeplab.inference import exports
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
+from deeplab.names import counted
 from deeplab.options import EngineOptions, PredictionOptions, ResizeOptions, WindowOptions
-from deeplab.utils import documents, files
-from deeplab.utils.names import counted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,5 +237,5 @@ def free_path(folder: str, name: str, own_key: str, ending: str) -> str:
 
 def write_json(content: dict[str, object], path: str) -> None:
     """Writes a JSON file atomically."""
-    with files.written_whole(path) as stream:
+    with writing.atomic_write(path) as stream:
         json.dump(content, stream)

@@ -10,7 +10,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.utils import drawing, legend, save_annotation
+from deeplab.pictures import drawing, legend
+from deeplab.utils import save_annotation
 
 LEGEND = 'legend'
 

@@ -16,15 +16,16 @@ import tensorflow as tf
 import tqdm
 from absl import logging
 
-from deeplab import common, input_preprocess, model
+from deeplab import common, input_preprocess, model, names
+from deeplab.checks import record_check
 from deeplab.core import preprocess_utils, sessions
-from deeplab.datasets import example, record_check, segmentation_dataset
+from deeplab.datasets import example, segmentation_dataset
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
 from deeplab.evaluation.engine_run import Prepared
 from deeplab.inference.network import InferenceNetwork, in_graph
-from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, ResizeOptions, WindowOptions
-from deeplab.utils import crop_sizes, input_generator, names, train_utils
+from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, ResizeOptions, WindowOptions, crop_sizes
+from deeplab.utils import input_generator, train_utils
 from deeplab.wording import option
 
 # Keys in the batches of `run_batches`.

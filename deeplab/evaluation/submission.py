@@ -16,11 +16,13 @@ import numpy as np
 from absl import logging
 from PIL import Image
 
+from deeplab import names
 from deeplab.datasets import palettes
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import DataError, OptionError
 from deeplab.evaluation.further_pictures import Shown
-from deeplab.utils import files, names, output_files, save_annotation
+from deeplab.files import output_files, writing
+from deeplab.utils import save_annotation
 from deeplab.wording import option
 
 _FIELD = 'VisOptions.submission'
@@ -121,13 +123,13 @@ class Submission:
         Raises:
           DataError: The server would refuse it, or it cannot be written.
         """
-        files.remove_leftovers(os.path.dirname(self.path), re.escape(self._server.archive))
+        writing.remove_leftovers(os.path.dirname(self.path), re.escape(self._server.archive))
         expected = {
             f'{self._server.folder}{name}.png': (int(self._sizes[number][0]), int(self._sizes[number][1]))
             for number, (_, name) in self._found.items()
         }
         try:
-            with files.written_beside(self.path) as temporary:
+            with writing.atomic_path(self.path) as temporary:
                 _write_archive(temporary, self._root, sorted(expected), self._server)
                 wrong = [*self._wrong_names(), *problems(temporary, self._server, expected)]
                 if wrong:

@@ -11,8 +11,8 @@ from absl import logging
 
 from deeplab.core import checkpoints
 from deeplab.errors import CheckpointError
+from deeplab.files import folder_lock
 from deeplab.options import WaitOptions
-from deeplab.utils import folder_lock
 from deeplab.wording import option
 
 _POLL_SECS = 1.0

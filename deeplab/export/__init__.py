@@ -1,1 +1,1 @@
-"""Exports: the graph that an export holds, and its files."""
+"""Export: the graph, the formats, the files, and the comparison with the checkpoint."""

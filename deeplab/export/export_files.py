@@ -11,8 +11,9 @@ from absl import logging
 
 from deeplab.errors import DataError
 from deeplab.export import tensor_names
+from deeplab.files import output_files, writing
 from deeplab.registry import EXPORT_FORMATS, ExportFormat
-from deeplab.utils import files, output_files, packages
+from deeplab.system import packages
 from deeplab.wording import option
 
 _OLD = '.old'  # suffix of an export that is being replaced
@@ -89,7 +90,7 @@ def beside(path: str, record: ExportFormat) -> Iterator[str]:
     Raises:
       DataError: `path` cannot be written.
     """
-    temporary = files.temporary_name(path)
+    temporary = writing.temporary_name(path)
     _recover(path)
     try:
         yield temporary
@@ -97,17 +98,17 @@ def beside(path: str, record: ExportFormat) -> Iterator[str]:
     except OSError as error:
         raise DataError(f"Cannot write '{path}': {error.strerror or error}. Give another {option(_PATH)}.") from error
     finally:
-        files.remove(temporary)
+        writing.remove(temporary)
 
 
 def _recover(path: str) -> None:
     """Restores an export that a process was replacing when it was killed; removes other leftovers of such processes."""
     folder, name = os.path.split(os.path.abspath(path))
     if not os.path.lexists(path):
-        olds = files.leftovers(folder, re.escape(f'{name}{_OLD}'))
+        olds = writing.leftovers(folder, re.escape(f'{name}{_OLD}'))
         if olds:
             os.rename(max(olds, key=os.path.getmtime), path)
-    for left in files.remove_leftovers(folder, re.escape(name) + f'({re.escape(_OLD)})?'):
+    for left in writing.remove_leftovers(folder, re.escape(name) + f'({re.escape(_OLD)})?'):
         logging.info('Removed %s, left by an interrupted export.', left)
 
 
@@ -123,7 +124,7 @@ def _replace(temporary: str, path: str, parts: Mapping[str, str]) -> None:
     if not os.path.isdir(path):
         os.replace(temporary, path)
         return
-    old = files.temporary_name(path + _OLD)
+    old = writing.temporary_name(path + _OLD)
     try:
         os.rename(path, old)
         os.rename(temporary, path)
@@ -133,4 +134,4 @@ def _replace(temporary: str, path: str, parts: Mapping[str, str]) -> None:
         raise
     finally:
         if os.path.lexists(path):
-            files.remove(old)
+            writing.remove(old)

@@ -6,4 +6,4 @@ PROBABILITIES = 'SemanticProbabilities'
 RAW_PREDICTIONS = 'RawSemanticPredictions'
 RAW_PROBABILITIES = 'RawSemanticProbabilities'
 ARGMAX = 'ArgMax'
-METADATA = 'DeepLabMetadata'  # a constant text, see deeplab.export.metadata; no output depends on it
+METADATA = 'DeepLabMetadata'  # a constant text, see deeplab.inference.export_metadata; no output depends on it

@@ -1,1 +1,1 @@
-"""Networks with the weights of a checkpoint, ready to predict: for eval, vis, predict and benchmarks."""
+"""Inference: networks of checkpoints and exports, sliding windows, `Predictor`, files in and out."""

@@ -11,8 +11,7 @@ import numpy as np
 from deeplab.errors import DataError, OptionError
 from deeplab.inference import windows
 from deeplab.inference.runners import Runner, Size
-from deeplab.options import WindowOptions
-from deeplab.utils import crop_sizes
+from deeplab.options import WindowOptions, crop_sizes
 from deeplab.wording import option
 
 WHOLE_PIXELS = 1 << 22  # images of more pixels are predicted in windows

@@ -22,8 +22,8 @@ from absl import logging
 import deeplab
 from deeplab.core import checkpoints
 from deeplab.errors import DataError
+from deeplab.files import writing
 from deeplab.options import DEFAULT_ENGINE
-from deeplab.utils import files
 from deeplab.wording import option
 
 FOLDER = '.engines'
@@ -130,16 +130,16 @@ def _write(path: str, convert: Callable[[str], None]) -> None:
 def _write_alone(path: str, convert: Callable[[str], None]) -> None:
     """Does what `_write` does, while no other thread writes one."""
     folder, name = os.path.split(path)
-    files.remove_leftovers(folder, r'[0-9a-f]+')
-    temporary = files.temporary_name(path)
+    writing.remove_leftovers(folder, r'[0-9a-f]+')
+    temporary = writing.temporary_name(path)
     try:
-        files.remove(temporary)
+        writing.remove(temporary)
         os.makedirs(temporary)
         convert(temporary)
         with open(os.path.join(temporary, _NOTE), 'w', encoding='utf-8') as file:
             json.dump({'files': _digests(temporary), 'key': name}, file)
         if os.path.isdir(path) and not _is_intact(path, is_silent=True):
-            files.remove(path)
+            writing.remove(path)
         try:
             os.rename(temporary, path)
         except OSError:
@@ -152,7 +152,7 @@ def _write_alone(path: str, convert: Callable[[str], None]) -> None:
         ) from error
     finally:
         with contextlib.suppress(OSError):
-            files.remove(temporary)
+            writing.remove(temporary)
 
 
 def _digests(folder: str) -> dict[str, str]:
@@ -194,4 +194,4 @@ def _remove_old(home: str, kept: str) -> None:
     paths = sorted((path for path in paths if path != kept and os.path.isdir(path)), key=used, reverse=True)
     for path in paths[MOST_KEPT - 1 :]:
         with contextlib.suppress(OSError):
-            files.remove(path)
+            writing.remove(path)

@@ -9,8 +9,8 @@ from deeplab.errors import OptionError
 from deeplab.inference import exports
 from deeplab.inference.held import Held
 from deeplab.inference.runners import Runner
+from deeplab.options import crop_sizes
 from deeplab.registry import ExportFormat, Outputs
-from deeplab.utils import crop_sizes
 from deeplab.wording import option
 
 Size = tuple[int, int]

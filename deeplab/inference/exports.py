@@ -8,10 +8,11 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from deeplab import names
 from deeplab.errors import CheckpointError, OptionError, UserError
 from deeplab.options import EngineOptions, PredictionOptions
 from deeplab.registry import EXPORT_FORMATS, Exported, ExportFormat
-from deeplab.utils import names, packages, processors
+from deeplab.system import packages, processors
 from deeplab.wording import option
 
 _LONGEST_REASON = 200  # characters

@@ -10,10 +10,12 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab import common, model
+from deeplab.checks import checkpoint_network
 from deeplab.core import cost, freezing, graph_memory, moving_average
 from deeplab.options import EngineOptions, ModelOptions, PredictionOptions
 from deeplab.registry import BACKBONES, FrozenGraph, Outputs
-from deeplab.utils import checkpoint_network, input_generator, memory
+from deeplab.system import memory
+from deeplab.utils import input_generator
 from deeplab.wording import option
 
 _SMALL_BATCH = 2**28  # bytes of its activations; two such batches may be predicted at the same time

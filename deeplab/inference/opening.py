@@ -25,7 +25,7 @@ from deeplab.inference import conversion_cache
 from deeplab.inference.network import InferenceNetwork
 from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions
 from deeplab.registry import BACKBONES, ENGINES, HEADS, Engine, Execution, FrozenGraph, Outputs, Predict
-from deeplab.utils import packages, processors
+from deeplab.system import packages, processors
 from deeplab.wording import option
 
 # A converted network must give the labels of TensorFlow on this share of the pixels, or it is not used.

@@ -16,9 +16,8 @@ from absl import logging
 from deeplab.inference import opening
 from deeplab.inference.held import Held
 from deeplab.inference.network import InferenceNetwork
-from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions, ModelOptions, PredictionOptions
+from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions, ModelOptions, PredictionOptions, crop_sizes
 from deeplab.registry import BACKBONES, Outputs, Predict
-from deeplab.utils import crop_sizes
 from deeplab.wording import option
 
 # Networks for images of one size each that stay open at a time; the one that was used longest ago is closed first.

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deeplab.utils import crop_sizes
+from deeplab.options import crop_sizes
 
 Box = tuple[slice, slice]  # rows and columns
 

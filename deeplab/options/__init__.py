@@ -56,11 +56,7 @@ from deeplab.options.inference import (
 from deeplab.options.loss import LossOptions, LossTerm, auto_label_weights_option, parse_loss
 from deeplab.options.machines import JOBS, CloneOptions, ServerOptions
 from deeplab.options.network import MERGE_METHODS, OUTPUT_STRIDES, AsppOptions, DecoderOptions, ModelOptions, NasOptions
-from deeplab.options.optimization import (
-    SLOW_START_BURNIN_TYPES,
-    LearningRateOptions,
-    OptimizerOptions,
-)
+from deeplab.options.optimization import SLOW_START_BURNIN_TYPES, LearningRateOptions, OptimizerOptions
 from deeplab.options.panoptic import PANOPTIC_METRICS, CocoFormatOptions
 from deeplab.options.prediction import SAVED, PredictOptions, PredictorOptions
 from deeplab.options.reports import ReportedRun, ReportOptions

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from deeplab.files import storage
 from deeplab.options.rules import require, require_positive
-from deeplab.utils import storage
 from deeplab.wording import option
 
 

@@ -92,4 +92,4 @@ class Engine(Record):
     install: str = ''
 
 
-ENGINES: Registry[Engine] = Registry('engine', 'EngineOptions.engine', 'deeplab.engines')
+ENGINES: Registry[Engine] = Registry('engine', 'EngineOptions.engine', 'deeplab.inference.runtimes')

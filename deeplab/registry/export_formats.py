@@ -24,7 +24,8 @@ class FrozenNetwork(NamedTuple):
       channels: number of channels of the images; three are RGB.
       bits: bits per channel, 8 or 16.
       num_classes: number of classes.
-      metadata: what is written to the export for those who run it, see `deeplab.export.metadata`; empty for nothing.
+      metadata: what is written to the export for those who run it, see `deeplab.inference.export_metadata`; empty for
+        nothing.
       has_signatures: whether a format with signatures has further ones than that for images.
       has_warmup: whether a format for a server has a request with which the server warms up.
     """

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from deeplab import names
 from deeplab.core import metrics
 from deeplab.datasets import palettes
 from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.evaluation.differences import Interval, paired
+from deeplab.evaluation.image_results import ImageResults
 from deeplab.reporting import choice, evaluation_files, inference, run_files
-from deeplab.reporting.differences import Interval, paired
-from deeplab.reporting.image_results import ImageResults
 from deeplab.reporting.inference import Pass
-from deeplab.utils import names
 
 _MOST_EXAMPLES = 3  # images named for each cell of the confusion matrix
 _MOST_CELLS = 4000  # cells with such names: those with most pixels

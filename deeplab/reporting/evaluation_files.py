@@ -9,9 +9,9 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from deeplab import names
 from deeplab.evaluation import evaluation_rounds
 from deeplab.inference import exports
-from deeplab.utils import names
 
 # Settings that a metrics file may lack: their name here, in the file of a validation, and among the flags of eval.
 _WRITTEN_SINCE = (

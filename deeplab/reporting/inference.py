@@ -12,15 +12,18 @@ from typing import NamedTuple
 import numpy as np
 from absl import logging
 
-from deeplab import common
+from deeplab import common, names
 from deeplab.core import checkpoints
 from deeplab.datasets import example, images
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import CheckpointError, DataError
-from deeplab.evaluation import engine_run, runner, scoring
+from deeplab.evaluation import engine_run, runner, scoring, split_images
+from deeplab.evaluation.image_results import ImageResults
+from deeplab.files import run_manifests
 from deeplab.inference import exports, opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
+from deeplab.inference.predictor import Predictor
 from deeplab.options import (
     EngineOptions,
     EvalOptions,
@@ -29,10 +32,6 @@ from deeplab.options import (
     ResizeOptions,
     WindowOptions,
 )
-from deeplab.prediction.predictor import Predictor
-from deeplab.reporting import split_images
-from deeplab.reporting.image_results import ImageResults
-from deeplab.utils import names, run_manifests
 from deeplab.wording import option
 from deeplab.zoo import cache
 

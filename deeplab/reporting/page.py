@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from deeplab.errors import OptionError
-from deeplab.utils import html_page, packages
+from deeplab.pictures import html_page
+from deeplab.system import packages
 
 _FOLDER = pathlib.Path(__file__).parent / 'page'
 _SCRIPTS = ('tools.js', 'charts.js', 'tables.js', 'pictures.js', 'viewer.js', 'main.js')

@@ -9,9 +9,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from deeplab.files import run_manifests
 from deeplab.reporting import evaluation_files
 from deeplab.training import metrics_file, run_manifest, validation
-from deeplab.utils import run_manifests
 
 MOST_POINTS = 1500  # of a curve; more cannot be told apart on a screen
 CURVES = ('loss', 'learning_rate', 'gradient_norm', 'images_per_second')

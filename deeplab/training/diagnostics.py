@@ -13,13 +13,13 @@ from typing import Any
 from absl import logging
 
 from deeplab import common
+from deeplab.checks import checkpoint_network
+from deeplab.checks.record_check import CheckResult
 from deeplab.core import checkpoints, quantization
 from deeplab.datasets import description_file, label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
-from deeplab.datasets.record_check import CheckResult
 from deeplab.options import AugmentOptions, LearningRateOptions, TrainOptions
 from deeplab.registry import AUGMENTATIONS, BACKBONES, HEADS, LEARNING_POLICIES, OPTIMIZERS, Registry
-from deeplab.utils import checkpoint_network
 from deeplab.wording import option
 
 # With fewer images in a clone's batch, batch statistics are worse than a checkpoint's own.

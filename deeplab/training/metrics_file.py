@@ -18,9 +18,9 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
+from deeplab.files import documents, output_files, writing
 from deeplab.training.train_hooks import passes_multiple
 from deeplab.training.train_loop import Hook, StepResult
-from deeplab.utils import documents, files, output_files
 
 FILE = 'metrics.jsonl'
 
@@ -127,7 +127,7 @@ def _key_of(line: Line) -> str:
 
 def _rewrite(path: str, text: str) -> None:
     """Replaces the content of the file."""
-    with files.written_whole(path) as stream:
+    with writing.atomic_write(path) as stream:
         stream.write(text)
 
 

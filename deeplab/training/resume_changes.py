@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from deeplab import names
 from deeplab.core import schedules
+from deeplab.files.run_manifests import Run
 from deeplab.options import TrainOptions
-from deeplab.utils import names
-from deeplab.utils.run_manifests import Run
 from deeplab.wording import option
 
 # Options that change no step of a resumed run, or that something else reports: `_records`, `training/validation.py`.

@@ -25,9 +25,10 @@ from absl import logging
 import deeplab
 from deeplab.datasets.record_index import Records
 from deeplab.errors import OptionError
+from deeplab.files import run_manifests, writing
+from deeplab.files.run_manifests import FILE, Run
 from deeplab.options import TrainOptions, parameters
-from deeplab.utils import files, processors, run_manifests
-from deeplab.utils.run_manifests import FILE, Run
+from deeplab.system import processors
 from deeplab.wording import option
 
 FORMAT = 1
@@ -122,7 +123,7 @@ def write(directory: str, run: Run) -> None:
             os.replace(path, f'{path}.unreadable')
             logging.warning('%s is not a run manifest; it is kept as %s.unreadable.', path, FILE)
     text = json.dumps({'format': FORMAT, 'runs': [*earlier, run]}, indent=1) + '\n'
-    with files.written_whole(path) as stream:
+    with writing.atomic_write(path) as stream:
         stream.write(text)
 
 

@@ -9,16 +9,18 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from absl import logging
 
-from deeplab import input_preprocess
+from deeplab import input_preprocess, names
+from deeplab.checks import label_weights, record_check
 from deeplab.core import (
     feature_extractor,
 )
-from deeplab.datasets import descriptor, record_check, segmentation_dataset
+from deeplab.datasets import descriptor, segmentation_dataset
 from deeplab.errors import DataError
 from deeplab.evaluation import runner
 from deeplab.options import TrainOptions
-from deeplab.training import label_weights, replicas
-from deeplab.utils import input_generator, names, processors
+from deeplab.system import processors
+from deeplab.training import replicas
+from deeplab.utils import input_generator
 from deeplab.wording import option
 
 QUEUED_BATCHES = 2

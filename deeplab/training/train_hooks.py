@@ -12,9 +12,10 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
+from deeplab import names
+from deeplab.files import output_files
 from deeplab.training import summaries
 from deeplab.training.train_loop import Hook, StepResult
-from deeplab.utils import names, output_files
 from deeplab.wording import option
 
 

@@ -18,12 +18,11 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from absl import logging
 
+from deeplab import names
 from deeplab.core import checkpoints, sessions
-from deeplab.core.reasons import reason_of
-from deeplab.core.signals import Interrupts
-from deeplab.errors import CheckpointError, MachineError, NonFiniteError
+from deeplab.errors import CheckpointError, MachineError, NonFiniteError, reason_of
+from deeplab.system.interrupts import Interrupts
 from deeplab.training import training_step
-from deeplab.utils import names
 from deeplab.wording import option
 
 POLL_SECS = 1.0

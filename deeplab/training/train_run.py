@@ -26,7 +26,9 @@ from deeplab.core import (
 from deeplab.datasets import descriptor
 from deeplab.deployment import cluster, model_deploy
 from deeplab.errors import OptionError
+from deeplab.files import folder_lock, output_files, run_manifests
 from deeplab.options import CloneOptions, TrainOptions
+from deeplab.system import memory
 from deeplab.training import (
     agreement,
     diagnostics,
@@ -43,7 +45,7 @@ from deeplab.training import (
     validation,
     watch_hooks,
 )
-from deeplab.utils import folder_lock, input_generator, memory, output_files, run_manifests, train_utils
+from deeplab.utils import input_generator, train_utils
 from deeplab.wording import option
 
 _LOGDIR = 'TrainOptions.train_logdir'

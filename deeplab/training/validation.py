@@ -19,18 +19,20 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
+from deeplab import names
 from deeplab.core import checkpoints
-from deeplab.core.signals import Interrupts
 from deeplab.datasets import label_checks, segmentation_dataset
 from deeplab.errors import CheckpointError, DataError
 from deeplab.evaluation import evaluation_rounds, runner
+from deeplab.files import output_files, writing
 from deeplab.inference.network import InferenceNetwork
 from deeplab.options import DatasetOptions, NasOptions, PredictionOptions, TrainOptions
+from deeplab.system import memory
+from deeplab.system.interrupts import Interrupts
 from deeplab.training import validation_settings
 from deeplab.training.metrics_file import MetricsHook
 from deeplab.training.train_hooks import ProgressHook, passes_multiple
 from deeplab.training.train_loop import Hook, StepResult
-from deeplab.utils import files, memory, names, output_files
 from deeplab.wording import option
 
 EVAL_FOLDER = 'eval'
@@ -346,7 +348,7 @@ def keep_copy(checkpoint: str, folder: str, figures: dict[str, object]) -> None:
     copy = os.path.join(folder, name)
     parts = checkpoints.files_of(checkpoint)
     for file in parts:
-        with files.written_beside(copy + file.removeprefix(checkpoint)) as temporary:
+        with writing.atomic_path(copy + file.removeprefix(checkpoint)) as temporary:
             _link(file, temporary)
     metrics = os.path.join(folder, f'metrics-{figures["global_step"]}.json')
     evaluation_rounds.write_json({**figures, 'checkpoint': copy}, metrics)

@@ -15,9 +15,9 @@ import tensorflow as tf
 from absl import logging
 
 from deeplab.datasets import label_checks
+from deeplab.system import processors
 from deeplab.training.train_hooks import ProgressHook
 from deeplab.training.train_loop import Hook, StepResult
-from deeplab.utils import processors
 from deeplab.wording import option
 
 # A new network may well predict one class for a while, so a condition must hold this long before it is reported.

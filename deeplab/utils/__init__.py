@@ -1,1 +1,1 @@
-"""What the programs share: input, training, summaries, pictures."""
+"""Modules that users of the original import by these names."""

@@ -16,12 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from deeplab import common, input_preprocess
+from deeplab import common, input_preprocess, names
 from deeplab.core import sessions
 from deeplab.datasets import example
 from deeplab.datasets.record_index import Records
 from deeplab.errors import DataError
-from deeplab.utils import names
 from deeplab.wording import option
 
 # The parts of a sample that a training batch needs.

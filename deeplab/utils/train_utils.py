@@ -12,6 +12,7 @@ import tf_slim as slim
 from absl import logging
 
 from deeplab import common
+from deeplab.checks import checkpoint_network
 from deeplab.core import (
     checkpoints,
     inflation,
@@ -26,10 +27,9 @@ from deeplab.core import (
 )
 from deeplab.deployment.model_deploy import Gradient
 from deeplab.errors import CheckpointError, NetworkMismatchError
-from deeplab.options import LearningRateOptions, LossOptions, ModelOptions, OptimizerOptions
+from deeplab.names import agreeing, counted
+from deeplab.options import LearningRateOptions, LossOptions, ModelOptions, OptimizerOptions, crop_sizes
 from deeplab.registry import OPTIMIZERS, values_of
-from deeplab.utils import checkpoint_network, crop_sizes
-from deeplab.utils.names import agreeing, counted
 from deeplab.wording import option
 
 _MOST_LINES = 20  # of the log about variables whose shapes differ; a network of another width has hundreds

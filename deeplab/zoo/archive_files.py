@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from absl import logging
 
 from deeplab.errors import DownloadError
-from deeplab.utils import files
+from deeplab.files import writing
 from deeplab.zoo import transfer
 from deeplab.zoo.archives import DamagedArchiveError
 
@@ -63,12 +63,12 @@ def _is_downloaded(path: str, source: str) -> bool:
 def _download(path: str, source: str, address: str, size: str, advice: str) -> None:
     """Downloads an archive, and notes its address before it gets its name."""
     logging.info('Downloading %s%s to %s.', address, size, os.path.dirname(path))
-    with files.written_whole(source) as stream:
+    with writing.atomic_write(source) as stream:
         stream.write(address)
     try:
         transfer.download(address, path)
     except BaseException as error:
-        files.remove(source)
+        writing.remove(source)
         if isinstance(error, DownloadError):
             raise type(error)(f'{error} {advice}') from None
         raise
@@ -76,5 +76,5 @@ def _download(path: str, source: str, address: str, size: str, advice: str) -> N
 
 def _remove(path: str, source: str) -> None:
     """Removes a downloaded archive; the note last, so that the archive is never taken for a user's."""
-    files.remove(path)
-    files.remove(source)
+    writing.remove(path)
+    writing.remove(source)

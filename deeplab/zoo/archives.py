@@ -13,8 +13,8 @@ import zipfile
 from collections.abc import Iterator
 from typing import IO, Any
 
+from deeplab import names
 from deeplab.errors import DownloadError
-from deeplab.utils import names
 
 LARGEST_UNPACKED = 4 << 30  # bytes of all files; the largest published archive has half a gigabyte
 MOST_FILES = 1000

@@ -13,8 +13,9 @@ from typing import Any
 
 from absl import logging
 
+from deeplab import names
 from deeplab.errors import DownloadError, OptionError, OutputError
-from deeplab.utils import documents, files, folder_lock, names
+from deeplab.files import documents, folder_lock, writing
 from deeplab.wording import option
 
 _VARIABLE = 'DEEPLAB_CACHE'
@@ -156,7 +157,7 @@ def read(path: str) -> Note | None:
 def write(note: Note, path: str) -> None:
     """Writes a note."""
     content: dict[str, Any] = dataclasses.asdict(note)
-    with files.written_whole(path) as stream:
+    with writing.atomic_write(path) as stream:
         json.dump(content, stream, indent=1)
 
 

@@ -14,8 +14,9 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from deeplab import names
 from deeplab.errors import OptionError
-from deeplab.utils import documents, names
+from deeplab.files import documents
 
 _FACTS = pathlib.Path(__file__).with_name('presets.json')
 

@@ -15,8 +15,8 @@ import pathlib
 import re
 
 from deeplab.errors import DownloadError
+from deeplab.files import writing
 from deeplab.options import FetchOptions
-from deeplab.utils import files
 from deeplab.zoo import archive_files, archives, cache, transfer
 
 _FACTS = pathlib.Path(__file__).with_name('data_sets.json')
@@ -125,7 +125,7 @@ def obtain(place: Place) -> cache.Content | None:
 
 def _get(place: Place, noted: cache.Note | None) -> cache.Note:
     """Downloads the archive, or takes the one that a user has put there, and unpacks it."""
-    files.remove_leftovers(place.cache, re.escape(os.path.basename(place.folder)))
+    writing.remove_leftovers(place.cache, re.escape(os.path.basename(place.folder)))
     size = '' if place.data_set.size is None else f' ({place.data_set.size / 1e6:,.0f} MB)'
     advice = (
         f'Without a connection: fetch {place.address} on another machine and put it, not unpacked, at {place.archive}; '
@@ -133,7 +133,7 @@ def _get(place: Place, noted: cache.Note | None) -> cache.Note:
     )
     with archive_files.available(place.archive, place.address, size, advice) as address:
         note = cache.Note(address, _verified(place, noted), {})
-        with files.written_beside(place.folder) as temporary:
+        with writing.atomic_path(place.folder) as temporary:
             archives.unpack(place.archive, temporary, _MOST_FILES)
             if not os.path.isdir(os.path.join(temporary, place.data_set.root)):
                 raise DownloadError(

@@ -11,8 +11,8 @@ import re
 from absl import logging
 
 from deeplab.errors import DownloadError
+from deeplab.files import writing
 from deeplab.options import FetchOptions
-from deeplab.utils import files
 from deeplab.wording import option
 from deeplab.zoo import archive_files, archives, cache, catalog, transfer
 
@@ -133,7 +133,7 @@ def _get(place: Place) -> Fetched:
         checkpoint = _checkpoint(place, note)
         cache.write(note, place.note)
         return Fetched(checkpoint, place, note, True)
-    files.remove_leftovers(place.cache, re.escape(place.preset.folder))
+    writing.remove_leftovers(place.cache, re.escape(place.preset.folder))
     size = '' if place.preset.megabytes is None else f' ({place.preset.megabytes:g} MB)'
     with archive_files.available(place.archive, place.address, size, by_hand(place)) as address:
         note = _unpack(place, address, noted)
@@ -144,7 +144,7 @@ def _unpack(place: Place, address: str, noted: cache.Note | None) -> cache.Note:
     """Compares the archive with what was noted, unpacks it and notes the files."""
     archive = cache.content_of(place.archive)
     cache.require_noted(noted, archive, place.preset.archive, place.note)
-    with files.written_beside(place.folder) as temporary:
+    with writing.atomic_path(place.folder) as temporary:
         archives.unpack(place.archive, temporary)
         note = cache.Note(address, archive, cache.contents_of(temporary))
         _checkpoint(place, note)  # before anything is kept

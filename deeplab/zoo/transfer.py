@@ -18,9 +18,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import deeplab
+from deeplab import names
 from deeplab.errors import DownloadError, OutputError
+from deeplab.files import documents, writing
 from deeplab.options import FetchOptions
-from deeplab.utils import documents, files, names
 from deeplab.wording import option
 from deeplab.zoo.progress import Progress
 
@@ -187,18 +188,18 @@ class _Partial:
     def begin(self, validator: str, size: int | None) -> None:
         """Drops the bytes that have arrived; notes what will."""
         self.drop()
-        with files.written_whole(self._note) as stream:
+        with writing.atomic_write(self._note) as stream:
             json.dump({'address': self.address, 'validator': validator, 'size': size}, stream)
 
     def drop(self) -> None:
         """Removes what has arrived."""
-        files.remove(self.file)
-        files.remove(self._note)
+        writing.remove(self.file)
+        writing.remove(self._note)
 
     def complete(self) -> None:
         """Gives the file its name."""
         os.replace(self.file, self.path)
-        files.remove(self._note)
+        writing.remove(self._note)
 
 
 def _receive(partial: _Partial) -> None:

@@ -21,7 +21,7 @@ from benchmarks import (
     rows,
     time_frozen_graph,
 )
-from tests import evaluation_setup
+from tests.helpers import evaluation_setup
 
 STAND_IN = """
 import sys, time

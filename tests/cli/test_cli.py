@@ -1,7 +1,7 @@
 """Command lines of the original and new ones: their options, messages for mistakes, and how a program runs.
 
 Covers cli/builder_programs.py, cli/first_import.py, cli/help.py, cli/parse.py, cli/program.py, cli/programs.py,
-cli/run.py, cli/to_options.py, cli/values.py, cli/words.py, errors.py, overview.py and utils/standard_error.py.
+cli/run.py, cli/to_options.py, cli/values.py, cli/words.py, errors.py, overview.py and system/standard_error.py.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, lower_first, with_named
 from deeplab.errors import DataError, OptionError, OutputError
 from deeplab.overview import SUMMARIES
-from deeplab.utils import standard_error
+from deeplab.system import standard_error
 
 TRAIN = ['--train_logdir=logs', '--dataset_dir=records']
 EVAL = ['--checkpoint_dir=logs', '--eval_logdir=eval', '--dataset_dir=records']
@@ -526,7 +526,7 @@ def test_unknown_programs(name, message, capsys):
 @pytest.fixture
 def stand_in(monkeypatch):
     """Replaces the module of the demo; returns the list of the options that it was run with."""
-    module = types.ModuleType('deeplab.demo.demo')
+    module = types.ModuleType('deeplab.programs.demo.demo')
     module.calls = []
     module.result = types.SimpleNamespace(report='mIoU 0.7')
 
@@ -539,7 +539,7 @@ def stand_in(monkeypatch):
         return module.result
 
     module.run = run
-    monkeypatch.setitem(sys.modules, 'deeplab.demo.demo', module)
+    monkeypatch.setitem(sys.modules, 'deeplab.programs.demo.demo', module)
     monkeypatch.setattr(logging.get_absl_handler().python_handler, 'stream', sys.stderr)
     monkeypatch.setenv('TF_CPP_MIN_LOG_LEVEL', '2')
     verbosity = logging.get_verbosity()
@@ -628,9 +628,9 @@ def test_a_program_that_runs_another(tmp_path, capsys):
 
 @pytest.mark.parametrize('words', [['--version'], ['eval', '--help'], ['networks']])
 def test_a_standard_output_that_is_full(monkeypatch, capsys, words):
-    module = types.ModuleType('deeplab.networks')
+    module = types.ModuleType('deeplab.programs.networks')
     module.run = lambda *_: types.SimpleNamespace(report='a table')
-    monkeypatch.setitem(sys.modules, 'deeplab.networks', module)
+    monkeypatch.setitem(sys.modules, 'deeplab.programs.networks', module)
     with open('/dev/full', 'w') as full:
         monkeypatch.setattr(sys, 'stdout', full)
         assert cli.main(words) == cli.ERROR_STATUS
@@ -642,9 +642,9 @@ def test_what_cannot_be_written_is_shown_before_the_error(monkeypatch, capsys):
     def fail(*_):
         raise OutputError('the folder is full', 'a table')
 
-    module = types.ModuleType('deeplab.networks')
+    module = types.ModuleType('deeplab.programs.networks')
     module.run = fail
-    monkeypatch.setitem(sys.modules, 'deeplab.networks', module)
+    monkeypatch.setitem(sys.modules, 'deeplab.programs.networks', module)
     assert cli.main(['networks']) == cli.ERROR_STATUS
     assert capsys.readouterr() == ('a table\n', 'deeplab networks: error: the folder is full.\n')
     with open('/dev/full', 'w', buffering=1) as full:

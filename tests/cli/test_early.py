@@ -5,18 +5,18 @@ import sys
 
 import pytest
 
+from deeplab.checks import record_check
 from deeplab.cli import early
 from deeplab.cli.parse import options_of, parse_flags
 from deeplab.cli.program import find_program
 from deeplab.cli.words import UsageError
-from deeplab.datasets import record_check
 from deeplab.errors import OptionError
 
 # Allocates in four threads at the same time, and prints the number of arenas of malloc.
 ARENAS = """
 import ctypes, sys, threading
 from deeplab.cli import early
-from deeplab.utils import processors
+from deeplab.system import processors
 processors.available_cores = lambda: 4
 if sys.argv[1] == 'limited':
     early.limit_arenas()

@@ -248,9 +248,9 @@ def test_help_shows_every_flag_with_its_default_and_choices(program):
 # label_format has a single choice; --from needs a file (tests/training/test_run_manifest.py).
 UNREAD = {'intersection_offset', 'from', 'plugins', 'num_threads', 'keep_aspect_ratio', 'label_format', *ABSL_LOGGING}
 UNREAD_HERE = {(program, 'label_weights') for program in ('eval', 'vis', 'export_model')}
-# --published needs a file; nothing is published for other splits and strides (tests/test_verify.py).
+# --published needs a file; nothing is published for other splits and strides (tests/programs/test_verify.py).
 UNREAD_HERE |= {('verify', name) for name in ('published', 'eval_split', 'output_stride')}
-UNREAD_HERE.add(('predict', 'export_path'))  # not with a preset (tests/test_predict.py)
+UNREAD_HERE.add(('predict', 'export_path'))  # not with a preset (tests/programs/test_predict.py)
 NEEDS = {
     **dict.fromkeys(('batch', 'size'), '--exports=a.tflite'),
     'class_map': '--full_release_root=release',
@@ -278,7 +278,7 @@ NEEDS = {
 }
 NEEDS_IN_DOCTOR = {'ignore_other_ids': '--fix=copy --num_classes=3'}
 WITH_THOSE_OF_TRAIN = ('preview', 'benchmark')
-WITH_THOSE_OF_ANOTHER = {'report': 'eval', 'compare': 'report'}  # tests/test_report.py: they are passed on
+WITH_THOSE_OF_ANOTHER = {'report': 'eval', 'compare': 'report'}  # tests/programs/test_report.py: they are passed on
 # Of train and preview: what is about the initial checkpoint is refused without one.
 NEEDS_IN_TRAIN = dict.fromkeys(
     ('checkpoint_exclude_scopes', 'checkpoint_rename_map'), '--tf_initial_checkpoint=model.ckpt'

@@ -101,9 +101,9 @@ def test_a_program_that_runs_names_flags(monkeypatch, capsys):
     def run(given):
         raise OptionError(f'{wording.option("NetworksOptions.variants", given.variants)} is bad.')
 
-    module = types.ModuleType('deeplab.networks')
+    module = types.ModuleType('deeplab.programs.networks')
     module.run = run
-    monkeypatch.setitem(sys.modules, 'deeplab.networks', module)
+    monkeypatch.setitem(sys.modules, 'deeplab.programs.networks', module)
     assert cli.main(['networks', '--model_variant=mobilenet_v2']) == cli.ERROR_STATUS
     assert capsys.readouterr().err == 'deeplab networks: error: --model_variant=mobilenet_v2 is bad.\n'
     with pytest.raises(OptionError, match='^--model_variant=mobilenet_v2 is bad'):

@@ -16,7 +16,7 @@ from deeplab.errors import DataError
 @pytest.fixture
 def program(monkeypatch):
     """A demo that logs two lines and returns, or raises, `result`."""
-    module = types.ModuleType('deeplab.demo.demo')
+    module = types.ModuleType('deeplab.programs.demo.demo')
     module.result = types.SimpleNamespace(report='mIoU 0.7')
 
     def run(given, run_program):
@@ -28,7 +28,7 @@ def program(monkeypatch):
 
     module.run = run
     handler = logging.get_absl_handler()
-    monkeypatch.setitem(sys.modules, 'deeplab.demo.demo', module)
+    monkeypatch.setitem(sys.modules, 'deeplab.programs.demo.demo', module)
     monkeypatch.setattr(handler.python_handler, 'stream', sys.stderr)
     monkeypatch.setenv('TF_CPP_MIN_LOG_LEVEL', '2')
     tensorflow = standard_logging.getLogger('tensorflow')

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from deeplab import cli, model, networks, presets
+from deeplab import cli, model
 from deeplab.core import cost, layers
 from deeplab.errors import OptionError
+from deeplab.programs import networks, presets
 from tests.parity import network_options
 
 GOLDENS = pathlib.Path(__file__).parent.parent / 'goldens' / 'networks'

@@ -9,7 +9,7 @@ import tensorflow as tf
 from deeplab import model
 from deeplab.core import inflation
 from deeplab.options import ModelOptions
-from tests import given_weights
+from tests.helpers import given_weights
 
 WEIGHTS = np.random.RandomState(0).normal(size=(3, 3, 3, 4)).astype(np.float32)
 

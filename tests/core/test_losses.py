@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from deeplab.core import pixel_losses as losses
-from tests.core import computed_losses
+from tests.helpers import computed_losses
 
 IGNORE = 255
 

@@ -10,7 +10,7 @@ import pytest
 from deeplab.core.metrics import ConfusionMatrix, confusion_matrix
 from deeplab.errors import DataError
 from deeplab.registry import CONFUSION_MATRIX, METRICS, Metric
-from tests.core.metrics import batches
+from tests.helpers import metric_batches
 
 LABELS = [[0, 0, 1], [1, 255, 2], [255, 2, 2]]
 PREDICTIONS = [[0, 1, 1], [1, 0, 2], [9, 0, 2]]
@@ -120,7 +120,7 @@ def test_figures_of_classes_against_sets_of_pixels():
     assert metrics.mean_dice == pytest.approx(np.mean([d for d in metrics.class_dice if d is not None]))
 
 
-CONTEXT = batches.context(3, categories=('a', 'b', 'a'))
+CONTEXT = metric_batches.context(3, categories=('a', 'b', 'a'))
 BATCH = np.array([[[0, 0, 1, 255]], [[2, 2, 2, 2]], [[255, 255, 255, 255]], [[1, 1, 0, 0]]])
 GUESS = np.array([[[0, 1, 1, 9]], [[2, 2, 2, 2]], [[0, 1, 2, 0]], [[2, 2, 2, 2]]])
 INPUTS = {
@@ -136,43 +136,43 @@ NAMES = [name for name in METRICS.names() if name != 'instance_iou']
 
 
 def test_every_image_weighs_the_same_in_image_iou():
-    metric = batches.create('image_iou', CONTEXT)
+    metric = metric_batches.create('image_iou', CONTEXT)
     assert metric.result() == {'mean': None, 'lowest': None}
-    batches.update(metric, 'image_iou', BATCH, GUESS, INPUTS)
+    metric_batches.update(metric, 'image_iou', BATCH, GUESS, INPUTS)
     assert metric.result() == {'mean': pytest.approx((0.5 + 1 + 0) / 3), 'lowest': 0.0}  # the third is ignored
 
 
 @pytest.mark.parametrize('name', NAMES)
 def test_merged_accumulators_give_what_one_gives(name):
-    whole, *parts = (batches.create(name, CONTEXT) for _ in range(3))
-    batches.update(whole, name, BATCH, GUESS, INPUTS)
-    batches.update(parts[0], name, BATCH, GUESS, INPUTS, slice(2, None))
-    batches.update(parts[1], name, BATCH, GUESS, INPUTS, slice(2))
+    whole, *parts = (metric_batches.create(name, CONTEXT) for _ in range(3))
+    metric_batches.update(whole, name, BATCH, GUESS, INPUTS)
+    metric_batches.update(parts[0], name, BATCH, GUESS, INPUTS, slice(2, None))
+    metric_batches.update(parts[1], name, BATCH, GUESS, INPUTS, slice(2))
     parts[0].merge(parts[1])
-    assert batches.figures(parts[0]) == batches.figures(whole)
+    assert metric_batches.figures(parts[0]) == metric_batches.figures(whole)
 
 
 @pytest.mark.parametrize('name', NAMES)
 def test_no_image_one_pixel_and_nothing_but_ignored_pixels(name):
     """No figure, and no warning; then one pixel, which is right, of 151 classes."""
-    metric = batches.create(name, batches.context(151, categories=('a',) * 151))
+    metric = metric_batches.create(name, metric_batches.context(151, categories=('a',) * 151))
     nothing = {'matrices': np.zeros((1, 151, 151), int), 'sizes': [[1, 1]], 'names': ['']}
     nothing['confidence'] = np.ones((1, 1, 1), np.float32)
     ignored, pixel = np.full((1, 1, 1), 255), np.zeros((1, 1, 1), int)
     for _ in range(2):
-        results, classes = batches.figures(metric)
+        results, classes = metric_batches.figures(metric)
         assert {*results.values(), *(value for values in classes.values() for value in values)} <= {None}
-        batches.update(metric, name, ignored, pixel, nothing)
+        metric_batches.update(metric, name, ignored, pixel, nothing)
     nothing['matrices'][0, 0, 0] = 1
-    batches.update(metric, name, pixel, pixel, nothing)
-    results, classes = batches.figures(metric)
+    metric_batches.update(metric, name, pixel, pixel, nothing)
+    results, classes = metric_batches.figures(metric)
     assert {*results.values(), *(values[0] for values in classes.values())} <= {None, 0.0, 1.0}
     assert all(set(values[1:]) == {None} for values in classes.values())
 
 
 def test_figures_of_the_confusion_matrix_by_name():
-    metric = batches.create(CONFUSION_MATRIX, CONTEXT)
-    batches.update(metric, CONFUSION_MATRIX, BATCH, GUESS, INPUTS, slice(1))
+    metric = metric_batches.create(CONFUSION_MATRIX, CONTEXT)
+    metric_batches.update(metric, CONFUSION_MATRIX, BATCH, GUESS, INPUTS, slice(1))
     assert metric.result() == {
         'miou': 0.5, 'pixel_accuracy': 2 / 3, 'mean_accuracy': 0.75, 'frequency_weighted_iou': pytest.approx(0.5),
         'mean_precision': 0.75, 'mean_dice': pytest.approx(2 / 3),

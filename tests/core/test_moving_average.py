@@ -8,7 +8,7 @@ from deeplab import wording
 from deeplab.core import moving_average, sessions
 from deeplab.errors import CheckpointError
 from deeplab.training import training_step
-from tests import checkpoint_files
+from tests.helpers import checkpoint_files
 
 
 class Toy:

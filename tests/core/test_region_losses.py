@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from deeplab.core import region_losses
 from deeplab.core.losses import lovasz
-from tests.core import computed_losses
+from tests.helpers import computed_losses
 
 IGNORE = 255
 MEASURES = {name: functools.partial(computed_losses.regions, name) for name in ('dice', 'jaccard', 'tversky', 'lovasz')}

@@ -8,7 +8,7 @@ from deeplab.core import pixel_losses as losses
 from deeplab.core import region_losses, scale_losses
 from deeplab.options import LossOptions
 from deeplab.registry import BATCH, LOSSES, Loss, register
-from tests.core import computed_losses
+from tests.helpers import computed_losses
 
 WEIGHTS = (1.0, 0.5, 2.0, 4.0)
 

@@ -9,8 +9,8 @@ from deeplab import cli
 from deeplab.datasets import ade20k_release, build_ade20k_data, descriptor, mask_sources
 from deeplab.errors import DataError, OptionError
 from deeplab.options import BuildAde20kOptions
-from tests.datasets import files
 from tests.datasets.test_builders import failure, records
+from tests.helpers import dataset_files
 
 # Indices of objects, their names there, and their classes.
 OBJECTS = {
@@ -20,13 +20,13 @@ OBJECTS = {
     5000: ('Screen,  silver screen, projection screen', 131),
     254: ('television, television receiver, television set, tv, tv set, idiot box, boob tube, telly, goggle box', 90),
 }
-IMAGE = files.jpeg(files.pixels())
+IMAGE = dataset_files.jpeg(dataset_files.pixels())
 
 
 def write_release(root, encoding='utf-8', names=None):
     """Two images as in ADE20K_2021_17_01; the index of each pixel."""
-    indices = np.array([0, *OBJECTS])[files.ids(classes=6, seed=4)]
-    colors = np.stack([indices // 256 * 10, indices % 256, files.ids(classes=200)], axis=-1).astype(np.uint8)
+    indices = np.array([0, *OBJECTS])[dataset_files.ids(classes=6, seed=4)]
+    colors = np.stack([indices // 256 * 10, indices % 256, dataset_files.ids(classes=200)], axis=-1).astype(np.uint8)
     objects = [
         {'id': number, 'name': names or name, 'name_ndx': index, 'raw_name': 'é', 'parts': {'part_level': 0}}
         for number, (index, (name, _)) in enumerate(OBJECTS.items())
@@ -37,7 +37,7 @@ def write_release(root, encoding='utf-8', names=None):
         (stem / 'x').mkdir(parents=True, exist_ok=True)
         stem.with_suffix('.jpg').write_bytes(IMAGE)
         stem.with_suffix('.json').write_bytes(text.encode(encoding))
-        (stem.parent / f'{stem.name}_seg.png').write_bytes(files.png(colors))
+        (stem.parent / f'{stem.name}_seg.png').write_bytes(dataset_files.png(colors))
         (stem.parent / f'{stem.name}_parts_1.png').write_bytes(b'')
         (stem / f'instance_000_{stem.name}.png').write_bytes(b'')
     return indices
@@ -100,7 +100,7 @@ def test_mistakes(tmp_path):
         annotation.write_text(content)
         assert part in failure(lambda: build_ade20k_data.run(options_for(tmp_path)))
     annotation.write_text(text)
-    (folder / 'ADE_train_00016869_seg.png').write_bytes(files.png(files.ids()))
+    (folder / 'ADE_train_00016869_seg.png').write_bytes(dataset_files.png(dataset_files.ids()))
     assert 'not an RGB PNG' in failure(lambda: build_ade20k_data.run(options_for(tmp_path)))
     (folder / 'ADE_train_00016869.jpg').unlink()
     assert '1 of 2 masks' in failure(lambda: build_ade20k_data.run(options_for(tmp_path)))

@@ -16,16 +16,16 @@ from PIL import Image, ImageOps
 
 from deeplab.datasets import build_data, example, images, orientation, pairs, record_index, wire
 from deeplab.errors import DataError
-from tests.datasets import files
+from tests.helpers import dataset_files
 
 
 def make_items(folder, count=7, image_format='png'):
     items = []
-    encode = files.png if image_format == 'png' else files.jpeg
+    encode = dataset_files.png if image_format == 'png' else dataset_files.jpeg
     for seed in range(count):
         image, label = folder / f'{seed}.{image_format}', folder / f'{seed}_mask.png'
-        image.write_bytes(encode(files.pixels(6 + seed, 8, seed)))
-        label.write_bytes(files.png(files.ids(6 + seed, 8, seed=seed)))
+        image.write_bytes(encode(dataset_files.pixels(6 + seed, 8, seed)))
+        label.write_bytes(dataset_files.png(dataset_files.ids(6 + seed, 8, seed=seed)))
         items.append(pairs.Item(str(image), str(label), f'name_{seed}'))
     return items
 
@@ -55,8 +55,8 @@ def test_records_hold_the_files_in_order(tmp_path):
 
 def test_every_key_tells_the_truth(tmp_path):
     tf = pytest.importorskip('tensorflow')
-    (tmp_path / 'a.png').write_bytes(files.jpeg(files.pixels(4, 9)))  # the extension does not
-    (tmp_path / 'm.png').write_bytes(files.png(files.ids(4, 9)))
+    (tmp_path / 'a.png').write_bytes(dataset_files.jpeg(dataset_files.pixels(4, 9)))  # the extension does not
+    (tmp_path / 'm.png').write_bytes(dataset_files.png(dataset_files.ids(4, 9)))
     item = pairs.Item(str(tmp_path / 'a.png'), str(tmp_path / 'm.png'), 'a')
     summary = build_data.write_split([item], 'val', str(tmp_path / 'out'), 1)
     message = tf.train.Example.FromString(record_index.RecordIndex.walk(summary.shards).read(0))
@@ -89,22 +89,26 @@ def test_a_split_without_masks(tmp_path):
 
 def test_palette_indices_become_ids(tmp_path):
     (item,) = make_items(tmp_path, 1)
-    pathlib.Path(item.label).write_bytes(files.palette_png(files.ids()))
+    pathlib.Path(item.label).write_bytes(dataset_files.palette_png(dataset_files.ids()))
     (record,) = read_all(build_data.write_split([item], 'val', str(tmp_path / 'out'), 1, num_classes=3))
     assert images.read_mask(record.label_bytes).mode == 'L'
     np.testing.assert_array_equal(
-        images.read_mask(record.label_bytes).counts, np.bincount(files.ids().ravel(), minlength=256)
+        images.read_mask(record.label_bytes).counts, np.bincount(dataset_files.ids().ravel(), minlength=256)
     )
 
 
-IMAGE, MASK = files.png(files.pixels(8, 8, 2)), files.png(files.ids(8, 8))
+IMAGE, MASK = dataset_files.png(dataset_files.pixels(8, 8, 2)), dataset_files.png(dataset_files.ids(8, 8))
 
 
 @pytest.mark.parametrize(
     ('image', 'label', 'message'),
     [
         (IMAGE[:-30], MASK, "^Cannot use '{image}': it cannot be decoded .*truncated"),
-        (files.jpeg(files.pixels(40, 40))[:-30], MASK, "^Cannot use '{image}': it cannot be decoded .*truncated"),
+        (
+            dataset_files.jpeg(dataset_files.pixels(40, 40))[:-30],
+            MASK,
+            "^Cannot use '{image}': it cannot be decoded .*truncated",
+        ),
         (b'', MASK, "^Cannot use '{image}': it is empty.$"),
         (b'BM....', MASK, "^Cannot use '{image}': it is neither JPEG nor PNG.$"),
         (None, MASK, "^Cannot read '{image}': No such file or directory.$"),
@@ -112,23 +116,23 @@ IMAGE, MASK = files.png(files.pixels(8, 8, 2)), files.png(files.ids(8, 8))
         (IMAGE, MASK[:-30], "^Cannot use '{label}': it cannot be decoded"),
         (
             IMAGE,
-            files.png(files.pixels()),
+            dataset_files.png(dataset_files.pixels()),
             r"^Cannot use '{label}': it has 3 channels \(RGB\), but a mask has one channel of ids",
         ),
         (
             IMAGE,
-            files.png(files.ids(8, 9)),
+            dataset_files.png(dataset_files.ids(8, 9)),
             r"^Cannot use '{label}': it is 8 x 9 pixels \(height x width\), its image '{image}' 8 x 8.$",
         ),
         (
             IMAGE,
-            files.png(np.full((8, 8), 77, np.uint8)),
+            dataset_files.png(np.full((8, 8), 77, np.uint8)),
             "^Cannot use '{label}': it contains ids that are neither classes nor the ignore label: 77 on 64 pixels; "
             'set num_classes or ignore_label, or fix the mask.$',
         ),
         (
             IMAGE,
-            files.png(files.ids(8, 8) + np.uint8(1)),
+            dataset_files.png(dataset_files.ids(8, 8) + np.uint8(1)),
             r'3 on \d+ pixels; fix the masks, whose ids start at 1 .* subtract 1; otherwise set num_classes or '
             'ignore_label.$',
         ),
@@ -161,7 +165,7 @@ def test_what_was_there_stays_when_a_build_fails(tmp_path):
 
 def test_ids_are_free_without_num_classes_and_ignore_label_is_always_allowed(tmp_path):
     (item,) = make_items(tmp_path, 1)
-    pathlib.Path(item.label).write_bytes(files.png(np.full((6, 8), 254, np.uint8)))
+    pathlib.Path(item.label).write_bytes(dataset_files.png(np.full((6, 8), 254, np.uint8)))
     build_data.write_split([item], 'a', str(tmp_path / 'out'), 1)
     build_data.write_split([item], 'b', str(tmp_path / 'out'), 1, num_classes=3, ignore_label=254)
     with pytest.raises(DataError, match='254 on 48 pixels'):
@@ -230,53 +234,59 @@ def array(content):
     return np.asarray(Image.open(io.BytesIO(content)))
 
 
-@pytest.mark.parametrize('encode', [files.png, files.jpeg])
+@pytest.mark.parametrize('encode', [dataset_files.png, dataset_files.jpeg])
 @pytest.mark.parametrize('value', range(2, 9))
 def test_images_are_turned_as_viewers_show_them(tmp_path, caplog, encode, value):
     caplog.set_level('INFO')
     rows, columns = np.mgrid[:16, :24]
     pixels = np.stack([rows * 9, columns * 9, rows + columns], axis=2).astype(np.uint8)
-    image = files.with_exif(encode(pixels), files.exif(value))
+    image = dataset_files.with_exif(encode(pixels), dataset_files.exif(value))
     wanted = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(image)))).astype(int)
-    label = files.png(files.ids(*wanted.shape[:2]))
+    label = dataset_files.png(dataset_files.ids(*wanted.shape[:2]))
     record, size = build_one(tmp_path, image, label)
-    assert np.abs(array(record.image_bytes) - wanted).max() <= (8 if encode is files.jpeg else 0)
+    assert np.abs(array(record.image_bytes) - wanted).max() <= (8 if encode is dataset_files.jpeg else 0)
     assert orientation.read(record.image_bytes) == 1
     assert record.label_bytes == label
     assert size == wanted.shape[:2]
     (line,) = [each.getMessage() for each in caplog.records if 'EXIF' in each.getMessage()]
-    assert line.startswith("Split 'train': 1 of 1 images") and ('1 JPEG files' in line) == (encode is files.jpeg)
+    assert line.startswith("Split 'train': 1 of 1 images") and ('1 JPEG files' in line) == (
+        encode is dataset_files.jpeg
+    )
 
 
 def test_stored_pixels_are_kept_where_they_alone_fit_the_mask(tmp_path, caplog):
     caplog.set_level('INFO')
-    plain = files.jpeg(files.pixels(6, 8))
-    record, size = build_one(tmp_path, files.with_exif(plain, files.exif(6)), files.png(files.ids(6, 8)))
-    assert record.image_bytes == files.with_exif(plain, files.exif(1))  # no byte changes but the orientation
+    plain = dataset_files.jpeg(dataset_files.pixels(6, 8))
+    record, size = build_one(
+        tmp_path, dataset_files.with_exif(plain, dataset_files.exif(6)), dataset_files.png(dataset_files.ids(6, 8))
+    )
+    assert record.image_bytes == dataset_files.with_exif(
+        plain, dataset_files.exif(1)
+    )  # no byte changes but the orientation
     assert size == (6, 8)
     assert '1 keep their stored pixels' in caplog.text
 
 
 def test_masks_are_turned_too(tmp_path):
-    label = files.ids(6, 8)
-    image = files.png(np.repeat(np.rot90(label, -1)[..., np.newaxis], 3, axis=2))
-    for content in (files.png(label), files.palette_png(label), files.few_bit_png(label, 2)):
-        record, _ = build_one(tmp_path, image, files.with_exif(content, files.exif(6)), num_classes=3)
+    label = dataset_files.ids(6, 8)
+    image = dataset_files.png(np.repeat(np.rot90(label, -1)[..., np.newaxis], 3, axis=2))
+    for content in (dataset_files.png(label), dataset_files.palette_png(label), dataset_files.few_bit_png(label, 2)):
+        record, _ = build_one(tmp_path, image, dataset_files.with_exif(content, dataset_files.exif(6)), num_classes=3)
         np.testing.assert_array_equal(array(record.label_bytes), np.rot90(label, -1))
         assert record.image_bytes == image
 
 
 def test_images_without_masks_are_turned(tmp_path):
-    pixels = files.pixels(6, 8)
-    record, size = build_one(tmp_path, files.with_exif(files.png(pixels), files.exif(8)), None)
+    pixels = dataset_files.pixels(6, 8)
+    record, size = build_one(tmp_path, dataset_files.with_exif(dataset_files.png(pixels), dataset_files.exif(8)), None)
     np.testing.assert_array_equal(array(record.image_bytes), np.rot90(pixels))
     assert size == (8, 6)
 
 
 def test_an_orientation_of_1_changes_no_byte(tmp_path, caplog):
     caplog.set_level('INFO')
-    image = files.with_exif(files.jpeg(files.pixels(6, 8)), files.exif(1))
-    record, _ = build_one(tmp_path, image, files.png(files.ids(6, 8)))
+    image = dataset_files.with_exif(dataset_files.jpeg(dataset_files.pixels(6, 8)), dataset_files.exif(1))
+    record, _ = build_one(tmp_path, image, dataset_files.png(dataset_files.ids(6, 8)))
     assert record.image_bytes == image
     assert 'EXIF' not in caplog.text
 
@@ -290,17 +300,19 @@ def test_an_orientation_of_1_changes_no_byte(tmp_path, caplog):
     ],
 )
 def test_sizes_that_differ_name_the_orientation(tmp_path, value, mask, parts):
-    image = files.with_exif(files.png(files.pixels(6, 8)), files.exif(value))
+    image = dataset_files.with_exif(dataset_files.png(dataset_files.pixels(6, 8)), dataset_files.exif(value))
     with pytest.raises(DataError) as caught:
-        build_one(tmp_path, image, files.png(files.ids(*mask)))
+        build_one(tmp_path, image, dataset_files.png(dataset_files.ids(*mask)))
     for part in parts:
         assert part in str(caught.value)
 
 
 @pytest.mark.parametrize('bits', [1, 2, 4])
 def test_masks_of_few_bits_hold_ids(tmp_path, bits):
-    label = files.ids(6, 8, classes=2**bits)
-    record, _ = build_one(tmp_path, files.png(files.pixels()), files.few_bit_png(label, bits), num_classes=2**bits)
+    label = dataset_files.ids(6, 8, classes=2**bits)
+    record, _ = build_one(
+        tmp_path, dataset_files.png(dataset_files.pixels()), dataset_files.few_bit_png(label, bits), num_classes=2**bits
+    )
     np.testing.assert_array_equal(array(record.label_bytes), label)
 
 
@@ -308,6 +320,6 @@ def test_unsure_orientations_beside_kept_ones_are_warned_of(tmp_path, caplog):
     items = make_items(tmp_path, 2)
     for item, value in zip(items, (6, 3), strict=True):
         path = pathlib.Path(item.image)
-        path.write_bytes(files.with_exif(path.read_bytes(), files.exif(value)))
+        path.write_bytes(dataset_files.with_exif(path.read_bytes(), dataset_files.exif(value)))
     build_data.write_split(items, 'train', str(tmp_path / 'out'), 1)
     assert [each.levelname for each in caplog.records if 'build the records again' in each.getMessage()] == ['WARNING']

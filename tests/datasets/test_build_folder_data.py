@@ -24,18 +24,20 @@ from deeplab.datasets import (
 )
 from deeplab.errors import DataError, OptionError
 from deeplab.options import BuildFolderOptions
-from tests.datasets import files
+from tests.helpers import dataset_files
 
 PALETTE = np.array([[0, 0, 0], [128, 64, 0], [0, 255, 0]], np.uint8)
 
 
-def write(root, stems, mask=files.png, mask_suffix=''):
+def write(root, stems, mask=dataset_files.png, mask_suffix=''):
     """Images and masks of some stems, with suffixes of every kind; the options."""
     for seed, stem in enumerate(stems):
-        image, extension = [(files.jpeg, 'jpg'), (files.jpeg, 'JPEG'), (files.png, 'Png')][seed % 3]
+        image, extension = [(dataset_files.jpeg, 'jpg'), (dataset_files.jpeg, 'JPEG'), (dataset_files.png, 'Png')][
+            seed % 3
+        ]
         for folder, name, content in (
-            ('images', f'{stem}.{extension}', image(files.pixels(seed=seed))),
-            ('masks', f'{stem}{mask_suffix}.{["png", "PNG"][seed % 2]}', mask(files.ids(seed=seed))),
+            ('images', f'{stem}.{extension}', image(dataset_files.pixels(seed=seed))),
+            ('masks', f'{stem}{mask_suffix}.{["png", "PNG"][seed % 2]}', mask(dataset_files.ids(seed=seed))),
         ):
             path = root / folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,17 +84,17 @@ def test_every_kind_of_mask_becomes_ids(tmp_path, kind):
     (tmp_path / 'given.json').write_text(json.dumps({'num_classes': 3, 'palette': PALETTE.tolist(), **facts}))
     alpha = np.full((6, 8, 1), 77, np.uint8)
     encode, more = {
-        'ids': (files.png, {}),
-        'palette': (files.palette_png, {}),
-        '16 bits': (lambda ids: files.deep_png(ids[..., np.newaxis].astype(np.uint16)), {}),
-        '4 bits': (files.four_bit_png, {}),
-        'RGB': (lambda ids: files.png(PALETTE[ids]), {'colors': str(table)}),
-        'RGBA': (lambda ids: files.png(np.concatenate([PALETTE[ids], alpha], 2)), {'colors': str(table)}),
+        'ids': (dataset_files.png, {}),
+        'palette': (dataset_files.palette_png, {}),
+        '16 bits': (lambda ids: dataset_files.deep_png(ids[..., np.newaxis].astype(np.uint16)), {}),
+        '4 bits': (dataset_files.four_bit_png, {}),
+        'RGB': (lambda ids: dataset_files.png(PALETTE[ids]), {'colors': str(table)}),
+        'RGBA': (lambda ids: dataset_files.png(np.concatenate([PALETTE[ids], alpha], 2)), {'colors': str(table)}),
         'palette of colors': (
-            lambda ids: files.encoded(images.Image.fromarray(PALETTE[ids]).quantize(), 'PNG'),
+            lambda ids: dataset_files.encoded(images.Image.fromarray(PALETTE[ids]).quantize(), 'PNG'),
             {'colors': str(table)},
         ),
-        'RGB by description': (lambda ids: files.png(PALETTE[ids]), {'dataset': str(tmp_path / 'given.json')}),
+        'RGB by description': (lambda ids: dataset_files.png(PALETTE[ids]), {'dataset': str(tmp_path / 'given.json')}),
     }[kind]
     arguments = write(tmp_path, ['a', 'deep/b', 'deep/er/c.1'], encode)
     summary = build_folder_data.run(BuildFolderOptions(**arguments, **more, val_fraction=0))
@@ -101,7 +103,7 @@ def test_every_kind_of_mask_becomes_ids(tmp_path, kind):
     assert [record.image_name for record in made] == ['a', 'deep/b', 'deep/er/c.1']
     for seed, record in enumerate(made):
         assert images.read_mask(record.label_bytes).mode == 'L'
-        np.testing.assert_array_equal(pixels_of(record.label_bytes), files.ids(seed=seed))
+        np.testing.assert_array_equal(pixels_of(record.label_bytes), dataset_files.ids(seed=seed))
     assert made[0].image_bytes == (tmp_path / 'images/a.jpg').read_bytes()  # copied
     described = descriptor.load(summary['description'])
     if kind == 'RGB by description':
@@ -160,14 +162,14 @@ def test_a_file_that_is_called_only_as_the_suffix_is_the_mask_of_no_image(tmp_pa
     arguments = write(tmp_path, ['a', 'b', 'c'], mask_suffix='_mask')
     for path in ('_mask.png', 'a/_mask.png'):
         (tmp_path / 'masks' / path).parent.mkdir(exist_ok=True)
-        (tmp_path / 'masks' / path).write_bytes(files.png(files.ids()))
+        (tmp_path / 'masks' / path).write_bytes(dataset_files.png(dataset_files.ids()))
     found = build_folder_data.find_items(BuildFolderOptions(**arguments, mask_suffix='_mask', val_fraction=0))
     assert [os.path.basename(item.label) for item in found['train']] == ['a_mask.png', 'b_mask.PNG', 'c_mask.png']
 
 
 def test_two_images_of_one_stem(tmp_path):
     arguments = write(tmp_path, ['a', 'b'])
-    (tmp_path / 'images' / 'a.PNG').write_bytes(files.png(files.pixels()))
+    (tmp_path / 'images' / 'a.PNG').write_bytes(dataset_files.png(dataset_files.pixels()))
     message = failure(arguments)
     assert 'a.jpg' in message and 'a.PNG' in message and 'same name' in message
 
@@ -175,7 +177,7 @@ def test_two_images_of_one_stem(tmp_path):
 def test_all_files_are_checked_before_any_is_written(tmp_path):
     arguments = write(tmp_path, ['train/a', 'train/b', 'train/c', 'train/d', 'val/e', 'val/f'])
     for name in ('train/d.PNG', 'val/e.png'):
-        (tmp_path / 'masks' / name).write_bytes(files.png(files.ids(5, 5)))
+        (tmp_path / 'masks' / name).write_bytes(dataset_files.png(dataset_files.ids(5, 5)))
     (tmp_path / 'images' / 'val' / 'f.Png').write_bytes(b'text')
     (tmp_path / 'images' / 'train' / 'a.jpg').write_bytes(b'')
     message = failure(arguments)
@@ -284,19 +286,19 @@ def test_invalid_color_tables(tmp_path, text, said):
 
 
 def test_unknown_colors_and_colors_without_a_table(tmp_path):
-    arguments = write(tmp_path, ['a', 'b'], lambda ids: files.png(PALETTE[ids]))
+    arguments = write(tmp_path, ['a', 'b'], lambda ids: dataset_files.png(PALETTE[ids]))
     assert '3 channels (RGB)' in failure(arguments) and '--colors' in failure(arguments)
     (tmp_path / 'colors.txt').write_text('0 0 0 a\n128 64 0 b\n')
     message = failure(arguments, colors=str(tmp_path / 'colors.txt'))
     assert '(0, 255, 0) on ' in message and 'not in the color table' in message
-    (tmp_path / 'masks' / 'a.png').write_bytes(files.png(files.pixels()))
+    (tmp_path / 'masks' / 'a.png').write_bytes(dataset_files.png(dataset_files.pixels()))
     assert 'smoothed' in failure(arguments, colors=str(tmp_path / 'colors.txt'))
 
 
 @pytest.mark.parametrize(('factor', 'said'), [(255, 'only the ids 0 and 255'), (100, 'a gray level for each class')])
 def test_ids_that_are_not_those_of_classes(tmp_path, factor, said):
     arguments = write(
-        tmp_path, ['a', 'b'], lambda ids: files.png((ids % (2 if factor == 255 else 3)) * np.uint8(factor))
+        tmp_path, ['a', 'b'], lambda ids: dataset_files.png((ids % (2 if factor == 255 else 3)) * np.uint8(factor))
     )
     message = failure(arguments)
     assert said in message and 'num_classes' in message and "'255 255 255 object'" in message
@@ -309,18 +311,22 @@ def test_ids_that_are_not_those_of_classes(tmp_path, factor, said):
 
 @pytest.mark.parametrize('bits', [1, 8])
 def test_a_table_of_gray_levels_converts_gray_masks(tmp_path, bits):
-    encode = (lambda ids: files.few_bit_png(ids, 1)) if bits == 1 else (lambda ids: files.png(ids * np.uint8(255)))
+    encode = (
+        (lambda ids: dataset_files.few_bit_png(ids, 1))
+        if bits == 1
+        else (lambda ids: dataset_files.png(ids * np.uint8(255)))
+    )
     arguments = write(tmp_path, ['a', 'b'], lambda ids: encode(ids % 2))
     (tmp_path / 'gray.txt').write_text('255 255 255 road\n0 0 0 other\n')
     options = BuildFolderOptions(**arguments, colors=str(tmp_path / 'gray.txt'), val_fraction=0)
     assert build_folder_data.run(options)['num_classes'] == 2
     for seed, record in enumerate(records(arguments['output_dir'], 'train')):
-        np.testing.assert_array_equal(pixels_of(record.label_bytes), 1 - files.ids(seed=seed) % 2)
+        np.testing.assert_array_equal(pixels_of(record.label_bytes), 1 - dataset_files.ids(seed=seed) % 2)
 
 
 def test_a_table_with_colors_leaves_gray_masks_as_they_are():
     table = color_tables.ColorTable([color_tables.Entry(0, (0, 0, 0)), color_tables.Entry(1, (128, 64, 0))])
-    mask = files.png(np.array([[0, 1]], np.uint8))
+    mask = dataset_files.png(np.array([[0, 1]], np.uint8))
     assert table.as_ids(mask) == mask
 
 
@@ -328,12 +334,12 @@ def test_a_suffix_that_all_masks_have_is_named(tmp_path):
     arguments = write(tmp_path, ['a', 'a_2', 'b'], mask_suffix='_mask')
     message = failure(arguments)
     assert '3 of 3 images have no mask' in message and "set mask_suffix='_mask'" in message
-    (tmp_path / 'images/c.png').write_bytes(files.png(files.pixels()))
+    (tmp_path / 'images/c.png').write_bytes(dataset_files.png(dataset_files.pixels()))
     assert 'If the names of all masks end in the same text' in failure(arguments)
 
 
 def test_many_faults_are_left_to_the_doctor(tmp_path):
-    message = failure(write(tmp_path, 'abcd', lambda ids: files.png(PALETTE[ids])))
+    message = failure(write(tmp_path, 'abcd', lambda ids: dataset_files.png(PALETTE[ids])))
     assert message.startswith('4 of 4 pairs are invalid.')
     images, masks = tmp_path / 'images', tmp_path / 'masks'
     assert f'And 1 more. The command line "deeplab doctor . --image_folder={images} --mask_folder={masks}"' in message

@@ -19,8 +19,8 @@ from deeplab.datasets import build_data, build_journal, build_voc2012_data, pair
 from deeplab.datasets.mask_sources import IdTable
 from deeplab.errors import DataError
 from deeplab.options import BuildVocOptions
-from tests.datasets import files
 from tests.datasets.test_build_data import contents, make_items
+from tests.helpers import dataset_files
 
 
 def killed_build(items, folder, shards):
@@ -75,7 +75,7 @@ def test_shards_are_kept_while_their_inputs_and_the_settings_are_the_same(tmp_pa
     build(items, tmp_path / 'out')
     assert not names
     image = pathlib.Path(items[2].image)
-    image.write_bytes(files.png(files.pixels(8, 8, 99)))
+    image.write_bytes(dataset_files.png(dataset_files.pixels(8, 8, 99)))
     caplog.set_level('INFO')
     build(items, tmp_path / 'out')
     assert names == ['name_2', 'name_3']  # the records of its shard
@@ -111,8 +111,8 @@ def test_shards_that_were_changed_or_are_not_known_are_built_again(tmp_path, cap
 def test_warnings_of_masks_do_not_depend_on_what_was_kept(tmp_path, caplog):
     items = make_items(tmp_path, 4)
     for item in items:
-        pathlib.Path(item.label).write_bytes(files.png(files.ids(*[6, 8], classes=2) * 255))
-        pathlib.Path(item.image).write_bytes(files.png(files.pixels()))
+        pathlib.Path(item.label).write_bytes(dataset_files.png(dataset_files.ids(*[6, 8], classes=2) * 255))
+        pathlib.Path(item.image).write_bytes(dataset_files.png(dataset_files.pixels()))
     for _ in range(2):
         caplog.clear()
         build(items, tmp_path / 'out', num_classes=2)
@@ -140,7 +140,7 @@ def test_killed_at_random_moments(tmp_path):
     """No final name ever holds a broken shard, and the last run gives the bytes of an undisturbed one."""
     lists = {'train': [f't{i}' for i in range(150)], 'val': [f'v{i}' for i in range(90)]}
     options = BuildVocOptions(
-        **files.write_voc(tmp_path, lists) | {'output_dir': str(tmp_path / 'whole')}, num_shards=9
+        **dataset_files.write_voc(tmp_path, lists) | {'output_dir': str(tmp_path / 'whole')}, num_shards=9
     )
     begin = time.monotonic()
     build_voc2012_data.run(options)

@@ -17,6 +17,7 @@ import pytest
 from PIL import Image
 
 from deeplab import cli
+from deeplab.checks import record_check
 from deeplab.datasets import (
     build_ade20k_data,
     build_cityscapes_data,
@@ -26,7 +27,6 @@ from deeplab.datasets import (
     file_pairs,
     images,
     mask_sources,
-    record_check,
     record_index,
     remove_gt_colormap,
     segmentation_dataset,
@@ -35,7 +35,7 @@ from deeplab.datasets import (
 from deeplab.datasets.annotations import formats
 from deeplab.errors import DataError, OptionError
 from deeplab.options import BuildAde20kOptions, BuildCityscapesOptions, BuildVocOptions, RemoveColormapOptions
-from tests.datasets import files
+from tests.helpers import dataset_files
 
 
 def records(folder, split):
@@ -59,7 +59,7 @@ def failure(call):
 def test_a_signal_ends_a_builder_in_one_line_and_leaves_nothing_half_written(
     tmp_path, monkeypatch, capsys, number, status
 ):
-    folders = files.write_voc(tmp_path, LISTS)
+    folders = dataset_files.write_voc(tmp_path, LISTS)
     read, sent = images.read_whole, []
 
     def interrupted(content):
@@ -82,7 +82,7 @@ LISTS = {'train': ['b', 'a', 'c'], 'val': ['d', 'e'], 'trainval': ['b', 'a', 'c'
 
 
 def test_voc_builds_a_split_for_each_list(tmp_path):
-    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS), num_classes=3)
+    options = BuildVocOptions(**dataset_files.write_voc(tmp_path, LISTS), num_classes=3)
     summary = build_voc2012_data.run(options)
     assert summary['output_dir'] == options.output_dir
     assert {split: (s['images'], s['shards'], s['labeled']) for split, s in summary['splits'].items()} == {
@@ -96,7 +96,7 @@ def test_voc_builds_a_split_for_each_list(tmp_path):
 
 
 def test_voc_lists_may_have_blank_lines_and_foreign_line_ends(tmp_path):
-    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS), num_shards=1)
+    options = BuildVocOptions(**dataset_files.write_voc(tmp_path, LISTS), num_shards=1)
     pathlib.Path(options.list_folder, 'val.txt').write_bytes(b'\xef\xbb\xbfd\r\n\r\n  e \r\n\r\n')
     build_voc2012_data.run(options)
     assert [record.image_name for record in records(options.output_dir, 'val')] == ['d', 'e']
@@ -104,7 +104,7 @@ def test_voc_lists_may_have_blank_lines_and_foreign_line_ends(tmp_path):
 
 
 def test_voc_lists_may_have_extensions_and_folders(tmp_path):
-    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS), num_shards=1)
+    options = BuildVocOptions(**dataset_files.write_voc(tmp_path, LISTS), num_shards=1)
     path = pathlib.Path(options.list_folder, 'train.txt')
     path.write_bytes(b'# split\r\nJPEGImages/b.jpg SegmentationClassRaw/b.png\r\n\r\n/data/VOC/a.JPG\n#d\n.\\c  1\n')
     build_voc2012_data.run(options)
@@ -112,9 +112,9 @@ def test_voc_lists_may_have_extensions_and_folders(tmp_path):
 
 
 def test_voc_images_of_several_formats(tmp_path):
-    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS), num_shards=1)
+    options = BuildVocOptions(**dataset_files.write_voc(tmp_path, LISTS), num_shards=1)
     (tmp_path / 'JPEGImages' / 'b.jpg').unlink()
-    content = files.png(files.pixels())
+    content = dataset_files.png(dataset_files.pixels())
     (tmp_path / 'JPEGImages' / 'b.PNG').write_bytes(content)
     (tmp_path / 'JPEGImages' / 'a.png').write_bytes(b'not the image')
     build_voc2012_data.run(options)
@@ -124,7 +124,7 @@ def test_voc_images_of_several_formats(tmp_path):
 
 
 def test_voc_missing_files_are_found_before_anything_is_written(tmp_path):
-    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS))
+    options = BuildVocOptions(**dataset_files.write_voc(tmp_path, LISTS))
     masks, images = options.semantic_segmentation_folder, pathlib.Path(options.image_folder)
     os.remove(f'{masks}/e.png')
     assert failure(lambda: build_voc2012_data.run(options)) == (
@@ -144,7 +144,7 @@ def test_voc_missing_files_are_found_before_anything_is_written(tmp_path):
 
 
 def test_folders_that_may_not_be_read(tmp_path, monkeypatch):
-    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS))
+    options = BuildVocOptions(**dataset_files.write_voc(tmp_path, LISTS))
 
     def denied(path):
         raise PermissionError(13, 'Permission denied', path)
@@ -159,7 +159,7 @@ def test_folders_that_may_not_be_read(tmp_path, monkeypatch):
 
 
 def test_voc_names_that_no_file_can_have_are_missing_files(tmp_path):
-    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS))
+    options = BuildVocOptions(**dataset_files.write_voc(tmp_path, LISTS))
     for name in ('n' * 5000, 'a\0b', 'esc\x1b[31m'):
         pathlib.Path(options.list_folder, 'train.txt').write_text(f'a\n{name}\n')
         text = failure(lambda: build_voc2012_data.run(options))
@@ -171,7 +171,7 @@ def test_voc_names_that_no_file_can_have_are_missing_files(tmp_path):
 
 
 def test_voc_test_split_without_masks(tmp_path):
-    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS))
+    options = BuildVocOptions(**dataset_files.write_voc(tmp_path, LISTS))
     for name in LISTS['val']:
         os.remove(f'{options.semantic_segmentation_folder}/{name}.png')
     os.remove(f'{options.list_folder}/trainval.txt')
@@ -181,7 +181,7 @@ def test_voc_test_split_without_masks(tmp_path):
 
 
 def test_voc_no_masks_at_all_is_a_mistake_unless_asked_for(tmp_path):
-    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS), num_shards=1)
+    options = BuildVocOptions(**dataset_files.write_voc(tmp_path, LISTS), num_shards=1)
     (tmp_path / 'empty').mkdir()
     lost = dataclasses.replace(options, semantic_segmentation_folder=str(tmp_path / 'empty'))
     assert failure(lambda: build_voc2012_data.run(lost)) == (
@@ -199,7 +199,7 @@ def line_of(arguments, **changes):
 
 def test_voc_a_folder_left_empty_on_the_line(tmp_path, capsys):
     """As the message above suggests."""
-    arguments = files.write_voc(tmp_path, LISTS) | {'num_shards': 1}
+    arguments = dataset_files.write_voc(tmp_path, LISTS) | {'num_shards': 1}
     assert cli.main(line_of(arguments, semantic_segmentation_folder='')) == 0
     assert {record.label_bytes for record in records(arguments['output_dir'], 'train')} == {None}
     for flag in ('image_folder', 'list_folder'):
@@ -209,13 +209,13 @@ def test_voc_a_folder_left_empty_on_the_line(tmp_path, capsys):
 
 @pytest.mark.parametrize('flag', ['image_folder', 'semantic_segmentation_folder', 'list_folder'])
 def test_voc_missing_folders(tmp_path, flag):
-    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS) | {flag: str(tmp_path / 'no')})
+    options = BuildVocOptions(**dataset_files.write_voc(tmp_path, LISTS) | {flag: str(tmp_path / 'no')})
     wanted = f"The folder '{tmp_path / 'no'}' does not exist. Set {flag}."
     assert failure(lambda: build_voc2012_data.run(options)) == wanted
 
 
 def test_voc_empty_lists(tmp_path):
-    options = BuildVocOptions(**files.write_voc(tmp_path, LISTS))
+    options = BuildVocOptions(**dataset_files.write_voc(tmp_path, LISTS))
     path = pathlib.Path(options.list_folder, 'val.txt')
     path.write_text('\n \n')
     assert failure(lambda: build_voc2012_data.run(options)) == (
@@ -227,9 +227,9 @@ def test_voc_empty_lists(tmp_path):
 
 
 def test_voc_warns_of_masks_of_0_and_255_and_of_an_ignored_class(tmp_path, caplog):
-    arguments = files.write_voc(tmp_path, {'train': ['a', 'b']}) | {'num_shards': 1}
+    arguments = dataset_files.write_voc(tmp_path, {'train': ['a', 'b']}) | {'num_shards': 1}
     for path in pathlib.Path(arguments['semantic_segmentation_folder']).iterdir():
-        path.write_bytes(files.png(files.ids(classes=2) * np.uint8(255)))
+        path.write_bytes(dataset_files.png(dataset_files.ids(classes=2) * np.uint8(255)))
     build_voc2012_data.run(BuildVocOptions(**arguments, num_classes=2))
     assert "The masks of split 'train' contain only the ids 0 and 255" in caplog.text
     assert 'ignore_label' not in caplog.text
@@ -246,7 +246,7 @@ def rename_extensions(*folders):
 
 
 def test_voc_takes_extensions_in_any_case(tmp_path):
-    arguments = files.write_voc(tmp_path, LISTS) | {'num_shards': 1}
+    arguments = dataset_files.write_voc(tmp_path, LISTS) | {'num_shards': 1}
     rename_extensions(*(arguments[f'{kind}_folder'] for kind in ('image', 'semantic_segmentation', 'list')))
     summary = build_voc2012_data.run(BuildVocOptions(**arguments, num_classes=3))
     assert {split: s['images'] for split, s in summary['splits'].items()} == {'train': 3, 'trainval': 5, 'val': 2}
@@ -255,7 +255,7 @@ def test_voc_takes_extensions_in_any_case(tmp_path):
 
 
 def test_voc_says_what_a_folder_without_lists_holds(tmp_path):
-    arguments = files.write_voc(tmp_path, LISTS)
+    arguments = dataset_files.write_voc(tmp_path, LISTS)
     for path in pathlib.Path(arguments['list_folder']).iterdir():
         path.rename(path.with_suffix('.lst'))
     message = failure(lambda: build_voc2012_data.run(BuildVocOptions(**arguments)))
@@ -286,10 +286,10 @@ def write_cityscapes(root, splits=('train', 'val', 'test'), labels=('train', 'va
             label = root / 'gtFine' / split / city / f'{name}_gtFine_labelTrainIds.png'
             for path in (image, label):
                 path.parent.mkdir(parents=True, exist_ok=True)
-            image.write_bytes(files.png(files.pixels(seed=seed)))
-            label.with_name(f'{name}_gtFine_labelIds.png').write_bytes(files.png(files.ids(classes=33)))
+            image.write_bytes(dataset_files.png(dataset_files.pixels(seed=seed)))
+            label.with_name(f'{name}_gtFine_labelIds.png').write_bytes(dataset_files.png(dataset_files.ids(classes=33)))
             if split in labels:
-                label.write_bytes(files.png(files.ids(classes=19, seed=seed)))
+                label.write_bytes(dataset_files.png(dataset_files.ids(classes=19, seed=seed)))
     return BuildCityscapesOptions(str(root), output_dir=str(root / 'records'), num_classes=19)
 
 
@@ -302,7 +302,7 @@ def test_cityscapes(tmp_path):
     names = [record.image_name for record in records(options.output_dir, 'val_fine')]
     assert names == ['aachen_000000_000019', 'aachen_000002_000019', 'ulm_000001_000019']
     (label, *_) = [record.label_bytes for record in records(options.output_dir, 'val_fine')]
-    assert label == files.png(files.ids(classes=19, seed=1))
+    assert label == dataset_files.png(dataset_files.ids(classes=19, seed=1))
 
 
 def test_cityscapes_test_may_be_without_masks_or_absent(tmp_path):
@@ -338,7 +338,7 @@ def test_cityscapes_makes_train_ids_where_they_are_absent(tmp_path):
     made = [mask_sources.ids_of(record.label_bytes) for record in records(options.output_dir, 'train_fine')]
     np.testing.assert_array_equal(made[0], wanted)
     np.testing.assert_array_equal(made[1], wanted)
-    ids = files.ids(classes=33)
+    ids = dataset_files.ids(classes=33)
     np.testing.assert_array_equal(made[2], np.vectorize(cityscapes_labels.train_id)(ids))
 
 
@@ -346,7 +346,7 @@ def test_cityscapes_coarse(tmp_path):
     for folder, city in (('train', 'ulm'), ('train_extra', 'bad-honnef'), ('val', 'munster')):
         name = f'{city}_000000_000003'
         for path, content in (
-            (f'leftImg8bit/{folder}/{city}/{name}_leftImg8bit.png', files.png(files.pixels())),
+            (f'leftImg8bit/{folder}/{city}/{name}_leftImg8bit.png', dataset_files.png(dataset_files.pixels())),
             (f'gtCoarse/{folder}/{city}/{name}_gtCoarse_polygons.json', city_annotation(1)[0].encode()),
         ):
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -389,15 +389,20 @@ def test_cityscapes_missing_and_empty_folders(tmp_path):
 def write_ade20k(root, count=12):
     options = {'output_dir': str(root / 'records')}
     for split in ('train', 'val'):
-        for flag, encode in ((f'{split}_image_folder', files.jpeg), (f'{split}_image_label_folder', files.png)):
+        for flag, encode in (
+            (f'{split}_image_folder', dataset_files.jpeg),
+            (f'{split}_image_label_folder', dataset_files.png),
+        ):
             folder = root / flag
             folder.mkdir(parents=True)
             options[flag] = str(folder)
             for seed in range(count):
-                if encode is files.jpeg:
-                    (folder / f'{seed:02d}.jpg').write_bytes(files.jpeg(files.pixels(seed=seed)))
+                if encode is dataset_files.jpeg:
+                    (folder / f'{seed:02d}.jpg').write_bytes(dataset_files.jpeg(dataset_files.pixels(seed=seed)))
                 else:
-                    (folder / f'{seed:02d}.png').write_bytes(files.png(files.ids(classes=151, seed=seed)))
+                    (folder / f'{seed:02d}.png').write_bytes(
+                        dataset_files.png(dataset_files.ids(classes=151, seed=seed))
+                    )
     return BuildAde20kOptions(**options, num_classes=151)
 
 
@@ -411,7 +416,7 @@ def test_ade20k_is_shuffled_by_the_seed_and_reads_jpg_unasked(tmp_path):
     assert sorted(orders[0]) == sorted(orders[2]) == [f'{options.train_image_folder}/{i:02d}.jpg' for i in range(12)]
     for record in records(options.output_dir, 'val'):
         seed = int(pathlib.Path(record.image_name).stem)
-        assert record.label_bytes == files.png(files.ids(classes=151, seed=seed))
+        assert record.label_bytes == dataset_files.png(dataset_files.ids(classes=151, seed=seed))
     assert len(shards(options.output_dir)) == 8
 
 
@@ -435,10 +440,10 @@ def test_ade20k_missing_things(tmp_path):
 
 def test_remove_gt_colormap(tmp_path):
     (tmp_path / 'painted').mkdir()
-    labels = {name: files.ids(classes=classes, seed=classes) for name, classes in (('a', 3), ('b', 200))}
+    labels = {name: dataset_files.ids(classes=classes, seed=classes) for name, classes in (('a', 3), ('b', 200))}
     for name, label in labels.items():
-        (tmp_path / 'painted' / f'{name}.png').write_bytes(files.palette_png(label))
-    (tmp_path / 'painted' / 'c.png').write_bytes(files.png(labels['a']))
+        (tmp_path / 'painted' / f'{name}.png').write_bytes(dataset_files.palette_png(label))
+    (tmp_path / 'painted' / 'c.png').write_bytes(dataset_files.png(labels['a']))
     options = RemoveColormapOptions(str(tmp_path / 'painted'), output_dir=str(tmp_path / 'raw'), num_workers=2)
     summary = remove_gt_colormap.run(options)
     assert summary['masks'] == 3
@@ -455,7 +460,7 @@ def test_remove_gt_colormap_mistakes(tmp_path):
     assert 'does not exist. Set original_gt_folder.' in failure(lambda: remove_gt_colormap.run(options))
     folder.mkdir()
     assert failure(lambda: remove_gt_colormap.run(options)).startswith(f"There is no *.png in '{folder}'.")
-    (folder / 'a.png').write_bytes(files.png(files.pixels()))
+    (folder / 'a.png').write_bytes(dataset_files.png(dataset_files.pixels()))
     assert "a.png': it has 3 channels (RGB)" in failure(lambda: remove_gt_colormap.run(options))
     assert not (tmp_path / 'raw').exists()
     same = dataclasses.replace(options, output_dir=str(folder / '..' / 'painted'))
@@ -465,12 +470,12 @@ def test_remove_gt_colormap_mistakes(tmp_path):
 def test_remove_gt_colormap_overwrites_masks_alone(tmp_path):
     (tmp_path / 'palette').mkdir()
     (tmp_path / 'photos').mkdir()
-    (tmp_path / 'palette' / 'a.png').write_bytes(files.palette_png(files.ids()))
+    (tmp_path / 'palette' / 'a.png').write_bytes(dataset_files.palette_png(dataset_files.ids()))
     photo = tmp_path / 'photos' / 'a.png'
-    photo.write_bytes(files.png(files.pixels()))
+    photo.write_bytes(dataset_files.png(dataset_files.pixels()))
     options = RemoveColormapOptions(str(tmp_path / 'palette'), 'png', str(tmp_path / 'photos'))
     assert f"'{photo}' exists and is not a single-channel mask" in failure(lambda: remove_gt_colormap.run(options))
-    assert photo.read_bytes() == files.png(files.pixels())
+    assert photo.read_bytes() == dataset_files.png(dataset_files.pixels())
     photo.unlink()
     for _ in range(2):
         assert remove_gt_colormap.run(options)['masks'] == 1
@@ -485,21 +490,23 @@ def test_options_check_themselves(options):
         options(ignore_label=256)
 
 
-@pytest.mark.skipif(not files.CAMVID.is_dir(), reason='CamVid is not beside the repository (../shared/data/camvid)')
+@pytest.mark.skipif(
+    not dataset_files.CAMVID.is_dir(), reason='CamVid is not beside the repository (../shared/data/camvid)'
+)
 def test_camvid_is_built_and_found_good(tmp_path):
     """Thirty images of each split; they are the same for any number of workers."""
     lists = tmp_path / 'lists'
     lists.mkdir()
     for split in ('train', 'val'):
-        names = (files.CAMVID / 'ImageSets' / 'Segmentation' / f'{split}.txt').read_text().split()
+        names = (dataset_files.CAMVID / 'ImageSets' / 'Segmentation' / f'{split}.txt').read_text().split()
         (lists / f'{split}.txt').write_text('\n'.join(names[:30]))
     digests = []
     for workers in (1, 2):
         output = tmp_path / str(workers)
         summary = build_voc2012_data.run(
             BuildVocOptions(
-                image_folder=str(files.CAMVID / 'JPEGImages'),
-                semantic_segmentation_folder=str(files.CAMVID / 'SegmentationClass'),
+                image_folder=str(dataset_files.CAMVID / 'JPEGImages'),
+                semantic_segmentation_folder=str(dataset_files.CAMVID / 'SegmentationClass'),
                 list_folder=str(lists),
                 image_format='jpg',
                 output_dir=str(output),
@@ -520,17 +527,17 @@ def test_every_kind_of_image_is_built(tmp_path):
     """Files stay as they are byte for byte, whatever their extension says of them; but for arrays that are pictures."""
     deep = np.arange(6 * 8 * 5).astype(np.uint16).reshape(6, 8, 5)
     contents = {
-        'deep_gray': (files.deep_png(deep[..., :1]), 'png', 3),
-        'deep_rgb': (files.deep_png(deep[..., :3]), 'png', 3),
-        'gray_alpha': (files.png(deep[..., :2].astype(np.uint8)), 'png', 3),
-        'rgba': (files.png(deep[..., :4].astype(np.uint8)), 'png', 3),
-        'jpeg': (files.jpeg(files.pixels()), 'jpeg', 3),
-        'five': (files.npy(deep), 'npy', 5),
-        'five_8_bit': (files.npy(deep.astype(np.uint8)), 'npy', 5),
-        'one': (files.npy(deep[..., 0]), 'npy', 1),
-        'picture': (files.npy(files.pixels()), 'png', 3),
+        'deep_gray': (dataset_files.deep_png(deep[..., :1]), 'png', 3),
+        'deep_rgb': (dataset_files.deep_png(deep[..., :3]), 'png', 3),
+        'gray_alpha': (dataset_files.png(deep[..., :2].astype(np.uint8)), 'png', 3),
+        'rgba': (dataset_files.png(deep[..., :4].astype(np.uint8)), 'png', 3),
+        'jpeg': (dataset_files.jpeg(dataset_files.pixels()), 'jpeg', 3),
+        'five': (dataset_files.npy(deep), 'npy', 5),
+        'five_8_bit': (dataset_files.npy(deep.astype(np.uint8)), 'npy', 5),
+        'one': (dataset_files.npy(deep[..., 0]), 'npy', 1),
+        'picture': (dataset_files.npy(dataset_files.pixels()), 'png', 3),
     }
-    arguments = files.write_voc(tmp_path, {'train': list(contents)}) | {'image_format': 'npy', 'num_shards': 1}
+    arguments = dataset_files.write_voc(tmp_path, {'train': list(contents)}) | {'image_format': 'npy', 'num_shards': 1}
     for name, (content, _, _) in contents.items():
         (tmp_path / 'JPEGImages' / f'{name}.npy').write_bytes(content)
     build_voc2012_data.run(BuildVocOptions(**arguments))
@@ -542,14 +549,14 @@ def test_every_kind_of_image_is_built(tmp_path):
         assert (features['image/format'], features['image/channels']) == (image_format.encode(), channels), name
         if name == 'picture':
             decoded = np.asarray(Image.open(io.BytesIO(features['image/encoded'])))
-            np.testing.assert_array_equal(decoded, files.pixels())
+            np.testing.assert_array_equal(decoded, dataset_files.pixels())
         else:
             assert features['image/encoded'] == content, name
 
 
 def test_an_array_that_is_no_image_is_named(tmp_path):
-    arguments = files.write_voc(tmp_path, {'train': ['a']}) | {'image_format': 'npy'}
+    arguments = dataset_files.write_voc(tmp_path, {'train': ['a']}) | {'image_format': 'npy'}
     path = tmp_path / 'JPEGImages' / 'a.npy'
-    path.write_bytes(files.npy(np.zeros((6, 8, 2), np.float64)))
+    path.write_bytes(dataset_files.npy(np.zeros((6, 8, 2), np.float64)))
     with pytest.raises(DataError, match=f"Cannot use '{path}': it is an array of float64; an image is uint8 or uint16"):
         build_voc2012_data.run(BuildVocOptions(**arguments))

@@ -10,7 +10,7 @@ import pytest
 
 from deeplab.datasets import cityscapes_labels, descriptor, mask_sources
 from deeplab.errors import DataError
-from tests.datasets import files
+from tests.helpers import dataset_files
 
 
 def test_the_classes_are_those_of_the_description():
@@ -25,13 +25,13 @@ def test_the_classes_are_those_of_the_description():
 def test_ids_become_train_ids(tmp_path):
     ids = np.arange(34, dtype=np.uint8).reshape(2, 17)
     ids[0, 0] = 255  # a license plate, -1 in 8 bits
-    (tmp_path / 'a.png').write_bytes(files.png(ids))
+    (tmp_path / 'a.png').write_bytes(dataset_files.png(ids))
     made = mask_sources.ids_of(cityscapes_labels.FromIds().mask(str(tmp_path / 'a.png')))
     assert made[0, 0] == 255
     assert {int(old): int(new) for old, new in zip(ids.flat, made.flat, strict=True) if new < 255} == {
         old: new for new, old in enumerate(cityscapes_labels.EVALUATED)
     }
-    (tmp_path / 'a.png').write_bytes(files.png(np.full((2, 2), 34, np.uint8)))
+    (tmp_path / 'a.png').write_bytes(dataset_files.png(np.full((2, 2), 34, np.uint8)))
     with pytest.raises(DataError, match='34 on 4 pixels'):
         cityscapes_labels.FromIds().mask(str(tmp_path / 'a.png'))
 

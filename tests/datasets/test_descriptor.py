@@ -1,7 +1,7 @@
 """Descriptors of data sets: by name, from modules and from files, and their errors.
 
 Covers datasets/descriptors/ade20k.py, datasets/descriptors/camvid.py, datasets/descriptors/cityscapes.py,
-datasets/descriptors/pascal_voc_seg.py and utils/user_modules.py.
+datasets/descriptors/pascal_voc_seg.py and files/user_modules.py.
 """
 
 import json

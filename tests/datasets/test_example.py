@@ -10,7 +10,7 @@ import tensorflow as tf
 from deeplab import common
 from deeplab.datasets import example, wire
 from deeplab.errors import DataError
-from tests.datasets import files
+from tests.helpers import dataset_files
 
 
 def test_encode_gives_tensorflows_bytes():
@@ -79,9 +79,11 @@ def decoded(serialized, **arguments):
 
 
 def test_decode_gives_images_and_ids_back():
-    image, label = files.pixels(5, 7), files.ids(5, 7)
+    image, label = dataset_files.pixels(5, 7), dataset_files.ids(5, 7)
     label[0, 0] = 255
-    sample = decoded(example.encode(files.png(image), 'jpeg', 'n', 0, 0, 3, files.png(label)))  # the format is wrong
+    sample = decoded(
+        example.encode(dataset_files.png(image), 'jpeg', 'n', 0, 0, 3, dataset_files.png(label))
+    )  # the format is wrong
     np.testing.assert_array_equal(sample[common.IMAGE], image)
     np.testing.assert_array_equal(sample[common.LABEL], label[..., None])
     assert sample[common.IMAGE].dtype == sample[common.LABEL].dtype == np.uint8
@@ -89,15 +91,15 @@ def test_decode_gives_images_and_ids_back():
 
 
 def test_decode_reads_jpeg_as_tensorflow_does_by_default_whatever_the_format_says():
-    content = files.jpeg(files.pixels(33, 21))
+    content = dataset_files.jpeg(dataset_files.pixels(33, 21))
     sample = decoded(example.encode(content, 'png', 'n', 33, 21), with_label=False)
     np.testing.assert_array_equal(sample[common.IMAGE], tf.image.decode_jpeg(content, channels=3))
     assert common.LABEL not in sample
 
 
-@pytest.mark.parametrize('encode', [files.png, files.jpeg])
+@pytest.mark.parametrize('encode', [dataset_files.png, dataset_files.jpeg])
 def test_gray_images_get_three_channels(encode):
-    sample = decoded(example.encode(encode(files.pixels()[..., 0]), 'png', 'n', 6, 8), with_label=False)
+    sample = decoded(example.encode(encode(dataset_files.pixels()[..., 0]), 'png', 'n', 6, 8), with_label=False)
     assert sample[common.IMAGE].shape == (6, 8, 3)
     assert (sample[common.IMAGE] == sample[common.IMAGE][..., :1]).all()
 
@@ -122,7 +124,7 @@ def image_of(content, channels, bits):
 
 class TestOtherImages:
     @pytest.mark.parametrize('channels', [1, 2, 3, 4])
-    @pytest.mark.parametrize('encode', [files.deep_png, files.npy])
+    @pytest.mark.parametrize('encode', [dataset_files.deep_png, dataset_files.npy])
     def test_sixteen_bits_come_back_whole(self, channels, encode):
         values = random_values(channels, np.uint16)
         values[0, :2, 0] = 0, 65535
@@ -133,10 +135,12 @@ class TestOtherImages:
 
     def test_every_value_of_sixteen_bits_is_another_one(self):
         values = np.arange(65536).astype(np.uint16).reshape(256, 256, 1)
-        assert len(np.unique(image_of(files.deep_png(values), 1, 16))) == 65536
+        assert len(np.unique(image_of(dataset_files.deep_png(values), 1, 16))) == 65536
 
     @pytest.mark.parametrize('bits', [8, 16])
-    @pytest.mark.parametrize(('channels', 'encode'), [(n, files.png) for n in (1, 2, 3, 4)] + [(5, files.npy)])
+    @pytest.mark.parametrize(
+        ('channels', 'encode'), [(n, dataset_files.png) for n in (1, 2, 3, 4)] + [(5, dataset_files.npy)]
+    )
     def test_eight_bits_are_the_same_with_both(self, channels, encode, bits):
         values = random_values(channels, np.uint8)
         image = image_of(encode(values.squeeze()), channels, bits)
@@ -146,7 +150,7 @@ class TestOtherImages:
     @pytest.mark.parametrize('bits', [8, 16])
     @pytest.mark.parametrize('channels', [1, 3])
     def test_jpeg(self, channels, bits):
-        content = files.jpeg(random_values(channels, np.uint8).squeeze())
+        content = dataset_files.jpeg(random_values(channels, np.uint8).squeeze())
         np.testing.assert_array_equal(
             image_of(content, channels, bits), tf.image.decode_jpeg(content, channels=channels)
         )
@@ -154,21 +158,21 @@ class TestOtherImages:
     @pytest.mark.parametrize('bits', [8, 16])
     def test_gray_with_alpha_is_gray(self, bits):
         values = random_values(2, np.uint8)
-        np.testing.assert_allclose(image_of(files.png(values), 1, bits), values[..., :1], rtol=1e-6)
+        np.testing.assert_allclose(image_of(dataset_files.png(values), 1, bits), values[..., :1], rtol=1e-6)
 
     def test_three_channels_of_sixteen_bits_come_of_anything(self):
         values = random_values(4, np.uint16)
-        np.testing.assert_allclose(image_of(files.deep_png(values), 3, 16), values[..., :3] / 257, rtol=1e-6)
-        gray = image_of(files.deep_png(values[..., :1]), 3, 16)
+        np.testing.assert_allclose(image_of(dataset_files.deep_png(values), 3, 16), values[..., :3] / 257, rtol=1e-6)
+        gray = image_of(dataset_files.deep_png(values[..., :1]), 3, 16)
         np.testing.assert_allclose(gray, np.repeat(values[..., :1], 3, 2) / 257, rtol=1e-6)
 
     @pytest.mark.parametrize(
         ('content', 'channels', 'bits'),
         [
-            (files.npy(random_values(5, np.uint8)), 4, 8),
-            (files.npy(random_values(5, np.uint16)), 5, 8),
-            (files.png(random_values(3, np.uint8)), 5, 8),
-            (files.jpeg(random_values(3, np.uint8)), 4, 16),
+            (dataset_files.npy(random_values(5, np.uint8)), 4, 8),
+            (dataset_files.npy(random_values(5, np.uint16)), 5, 8),
+            (dataset_files.png(random_values(3, np.uint8)), 5, 8),
+            (dataset_files.jpeg(random_values(3, np.uint8)), 4, 16),
         ],
     )
     def test_what_does_not_fit_fails(self, content, channels, bits):
@@ -194,6 +198,10 @@ class TestOtherImages:
 
 @pytest.mark.parametrize('bits', [1, 2, 4])
 def test_masks_of_few_bits_hold_ids(bits):
-    label = files.ids(5, 7, classes=2**bits)
-    sample = decoded(example.encode(files.png(files.pixels(5, 7)), 'png', 'n', 5, 7, 3, files.few_bit_png(label, bits)))
+    label = dataset_files.ids(5, 7, classes=2**bits)
+    sample = decoded(
+        example.encode(
+            dataset_files.png(dataset_files.pixels(5, 7)), 'png', 'n', 5, 7, 3, dataset_files.few_bit_png(label, bits)
+        )
+    )
     np.testing.assert_array_equal(sample[common.LABEL], label[..., None])

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 from deeplab import wording
+from deeplab.checks import record_check
 from deeplab.datasets import (
     build_folder_data,
     description_file,
     folder_source,
     pair_records,
-    record_check,
     record_index,
     segmentation_dataset,
 )
 from deeplab.errors import DataError, OptionError
 from deeplab.options import BuildFolderOptions
-from tests.datasets import files
+from tests.helpers import dataset_files
 
 PALETTE = [[0, 0, 0], [128, 64, 0], [0, 255, 0]]
 ALPHA = np.full((6, 8, 1), 77, np.uint8)
@@ -27,21 +27,21 @@ ALPHA = np.full((6, 8, 1), 77, np.uint8)
 def _mask(kind, ids):
     colors = np.array(PALETTE, np.uint8)[ids]
     return {
-        'ids': files.png(ids),
-        'palette': files.palette_png(ids),
-        '16 bits': files.deep_png(ids[..., np.newaxis].astype(np.uint16)),
-        '4 bits': files.four_bit_png(ids),
-        'RGB': files.png(colors),
-        'RGBA': files.png(np.concatenate([colors, ALPHA], 2)),
-        'turned': files.with_exif(files.png(ids), files.exif(3)),
+        'ids': dataset_files.png(ids),
+        'palette': dataset_files.palette_png(ids),
+        '16 bits': dataset_files.deep_png(ids[..., np.newaxis].astype(np.uint16)),
+        '4 bits': dataset_files.four_bit_png(ids),
+        'RGB': dataset_files.png(colors),
+        'RGBA': dataset_files.png(np.concatenate([colors, ALPHA], 2)),
+        'turned': dataset_files.with_exif(dataset_files.png(ids), dataset_files.exif(3)),
     }[kind]
 
 
 _IMAGES = {
-    'jpg': files.jpeg,
-    'PNG': files.png,
-    'jpeg': lambda pixels: files.with_exif(files.jpeg(pixels), files.exif(3)),
-    'npy': files.npy,
+    'jpg': dataset_files.jpeg,
+    'PNG': dataset_files.png,
+    'jpeg': lambda pixels: dataset_files.with_exif(dataset_files.jpeg(pixels), dataset_files.exif(3)),
+    'npy': dataset_files.npy,
 }
 
 
@@ -52,8 +52,8 @@ def write(root, **more):
     masks.mkdir()
     kinds = ['ids', 'palette', '16 bits', '4 bits', 'RGB', 'RGBA', 'turned']
     for seed, (kind, (extension, encode)) in enumerate((k, i) for k in kinds for i in _IMAGES.items()):
-        (images / f'{seed:02}.{extension}').write_bytes(encode(files.pixels(seed=seed)))
-        (masks / f'{seed:02}.png').write_bytes(_mask(kind, files.ids(seed=seed)))
+        (images / f'{seed:02}.{extension}').write_bytes(encode(dataset_files.pixels(seed=seed)))
+        (masks / f'{seed:02}.png').write_bytes(_mask(kind, dataset_files.ids(seed=seed)))
     content = {'num_classes': 3, 'palette': PALETTE, 'images': 'pictures', 'masks': 'gt', 'val_fraction': 0.3, **more}
     (root / 'dataset.json').write_text(json.dumps(content))
     return str(root / 'dataset.json')
@@ -102,7 +102,7 @@ def test_only_changed_files_are_checked_again_and_their_sums_are_kept(tmp_path, 
     assert (count, more, same) == (0, 0, digest)
     np.testing.assert_array_equal(again.class_pixels, first.class_pixels)
     item = segmentation_dataset.get_dataset(path, 'train', str(tmp_path / 'data')).items[5]
-    pathlib.Path(item.label).write_bytes(files.png(np.ones((6, 8), np.uint8)))
+    pathlib.Path(item.label).write_bytes(dataset_files.png(np.ones((6, 8), np.uint8)))
     changed, other, count, more = check()
     assert (count, more) == (4, 0) and other != digest
     assert changed.class_pixels[1] > first.class_pixels[1]
@@ -112,9 +112,12 @@ def test_only_changed_files_are_checked_again_and_their_sums_are_kept(tmp_path, 
 def test_masks_are_checked_again_if_the_table_of_their_colors_changes(tmp_path):
     (tmp_path / 'colors.txt').write_text('0 0 0 a\n128 64 0 b\n0 255 0 c\n')
     for name in ('a', 'b'):
-        for folder, content in (('images', files.pixels()), ('masks', np.array(PALETTE, np.uint8)[files.ids()])):
+        for folder, content in (
+            ('images', dataset_files.pixels()),
+            ('masks', np.array(PALETTE, np.uint8)[dataset_files.ids()]),
+        ):
             (tmp_path / folder).mkdir(exist_ok=True)
-            (tmp_path / folder / f'{name}.png').write_bytes(files.png(content))
+            (tmp_path / folder / f'{name}.png').write_bytes(dataset_files.png(content))
     facts = {'num_classes': 3, 'images': 'images', 'masks': 'masks', 'colors': 'colors.txt', 'val_fraction': 0}
     path = tmp_path / 'dataset.json'
     path.write_text(json.dumps(facts))
@@ -156,10 +159,10 @@ def test_a_text_that_is_no_list_is_logged_once_in_a_process(tmp_path, caplog):
 
 def test_what_the_description_says_decides(tmp_path):
     path = write(tmp_path / 'data')
-    files.write_split(tmp_path / 'data', 'train', [[files.record()]])
+    dataset_files.write_split(tmp_path / 'data', 'train', [[dataset_files.record()]])
     assert segmentation_dataset.get_dataset('camvid', 'train', str(tmp_path / 'data')).items
     assert segmentation_dataset.get_dataset('camvid', 'train', path).items  # the file instead of its folder
-    files.write_split(tmp_path / 'records', 'train', [[files.record()]])
+    dataset_files.write_split(tmp_path / 'records', 'train', [[dataset_files.record()]])
     assert segmentation_dataset.get_dataset(path, 'train', str(tmp_path / 'records')).shards
     (tmp_path / 'empty').mkdir()
     assert segmentation_dataset.get_dataset(path, 'train', str(tmp_path / 'empty')).items

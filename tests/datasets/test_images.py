@@ -7,8 +7,8 @@ from PIL import Image
 
 from deeplab.datasets import images
 from deeplab.errors import DataError
-from tests.damage import damaged
-from tests.datasets import files
+from tests.helpers import dataset_files
+from tests.helpers.damage import damaged
 
 
 def read_png(content):
@@ -16,25 +16,25 @@ def read_png(content):
 
 
 def test_header_by_content():
-    assert images.read_header(files.jpeg(files.pixels(5, 9))) == images.Header('jpeg', 5, 9)
-    assert images.read_header(files.png(files.pixels(5, 9))) == images.Header('png', 5, 9)
-    assert images.read_whole(files.png(files.pixels(5, 9)[..., 0])) == images.Header('png', 5, 9, 1)
-    assert images.read_whole(files.npy(files.pixels(5, 9))) == images.Header('npy', 5, 9)
+    assert images.read_header(dataset_files.jpeg(dataset_files.pixels(5, 9))) == images.Header('jpeg', 5, 9)
+    assert images.read_header(dataset_files.png(dataset_files.pixels(5, 9))) == images.Header('png', 5, 9)
+    assert images.read_whole(dataset_files.png(dataset_files.pixels(5, 9)[..., 0])) == images.Header('png', 5, 9, 1)
+    assert images.read_whole(dataset_files.npy(dataset_files.pixels(5, 9))) == images.Header('npy', 5, 9)
 
 
 @pytest.mark.parametrize('channels', [1, 2, 3, 4])
 def test_headers_say_channels_and_bits_as_they_are_stored(channels):
     deep = np.random.RandomState(0).randint(0, 65536, (5, 9, channels)).astype(np.uint16)
-    assert images.read_whole(files.deep_png(deep)) == images.Header('png', 5, 9, channels, 16)
-    assert images.read_whole(files.npy(deep)) == images.Header('npy', 5, 9, channels, 16)
+    assert images.read_whole(dataset_files.deep_png(deep)) == images.Header('png', 5, 9, channels, 16)
+    assert images.read_whole(dataset_files.npy(deep)) == images.Header('npy', 5, 9, channels, 16)
     plain = deep.astype(np.uint8)
-    assert images.read_whole(files.png(plain.squeeze())) == images.Header('png', 5, 9, channels, 8)
+    assert images.read_whole(dataset_files.png(plain.squeeze())) == images.Header('png', 5, 9, channels, 8)
 
 
 def test_headers_of_other_kinds():
-    assert images.read_header(files.jpeg(files.ids())) == images.Header('jpeg', 6, 8, 1)
-    assert images.read_header(files.palette_png(files.ids())) == images.Header('png', 6, 8, 3)
-    assert images.read_header(files.four_bit_png(files.ids())) == images.Header('png', 6, 8, 1)
+    assert images.read_header(dataset_files.jpeg(dataset_files.ids())) == images.Header('jpeg', 6, 8, 1)
+    assert images.read_header(dataset_files.palette_png(dataset_files.ids())) == images.Header('png', 6, 8, 3)
+    assert images.read_header(dataset_files.four_bit_png(dataset_files.ids())) == images.Header('png', 6, 8, 1)
 
 
 READS_AS = {  # what is stored: the numbers of channels that it may be read as
@@ -60,21 +60,27 @@ def test_channels_that_a_file_may_be_read_as(image_format, stored):
 @pytest.mark.parametrize('order', ['C', 'F'])
 def test_arrays_of_every_order(kind, order):
     array = np.random.RandomState(0).randint(0, 256, (4, 3, 5)).astype(kind)
-    read = images.read_array(files.npy(np.asarray(array, order=order)))
+    read = images.read_array(dataset_files.npy(np.asarray(array, order=order)))
     assert read.dtype == (np.uint8 if kind == '|u1' else np.uint16)
     np.testing.assert_array_equal(read, array)
-    np.testing.assert_array_equal(images.read_array(files.npy(array[..., 0])), array[..., :1])
+    np.testing.assert_array_equal(images.read_array(dataset_files.npy(array[..., 0])), array[..., :1])
 
 
 @pytest.mark.parametrize(
     ('content', 'message'),
     [
-        (files.npy(np.zeros((3, 4, 2), np.float32)), 'it is an array of float32; an image is uint8 or uint16'),
-        (files.npy(np.zeros((3, 4), np.uint32)), 'it is an array of uint32; an image is uint8 or uint16'),
-        (files.npy(np.zeros(3, np.uint8)), r'it is an array of shape \[3\]; an image is \[height, width, channels\]'),
-        (files.npy(np.zeros((3, 0, 2), np.uint8)), r'it is an array of shape \[3, 0, 2\]; an image is .*'),
-        (files.npy(np.zeros((3, 4, 2), np.uint16))[:-3], r'it cannot be decoded \(array file is truncated, 3 bytes .*'),
-        (files.npy(np.zeros((3, 4, 2), np.uint8))[:40], r'its header is invalid \(.*\)'),
+        (dataset_files.npy(np.zeros((3, 4, 2), np.float32)), 'it is an array of float32; an image is uint8 or uint16'),
+        (dataset_files.npy(np.zeros((3, 4), np.uint32)), 'it is an array of uint32; an image is uint8 or uint16'),
+        (
+            dataset_files.npy(np.zeros(3, np.uint8)),
+            r'it is an array of shape \[3\]; an image is \[height, width, channels\]',
+        ),
+        (dataset_files.npy(np.zeros((3, 0, 2), np.uint8)), r'it is an array of shape \[3, 0, 2\]; an image is .*'),
+        (
+            dataset_files.npy(np.zeros((3, 4, 2), np.uint16))[:-3],
+            r'it cannot be decoded \(array file is truncated, 3 bytes .*',
+        ),
+        (dataset_files.npy(np.zeros((3, 4, 2), np.uint8))[:40], r'its header is invalid \(.*\)'),
         (b'\x93NUMPY', r'its header is invalid \(.*\)'),
     ],
 )
@@ -124,11 +130,11 @@ def test_array_headers_are_checked_before_anything_is_allocated(content, message
 
 
 DAMAGED = {
-    'npy': files.npy(files.pixels()),
-    'columns.npy': files.npy(np.zeros((4, 3, 5), np.uint16, order='F')),
-    'jpeg': files.with_exif(files.jpeg(files.pixels()), files.exif(6)),
-    'png': files.with_exif(files.png(files.ids()), files.exif(6)),
-    'palette.png': files.palette_png(files.ids()),
+    'npy': dataset_files.npy(dataset_files.pixels()),
+    'columns.npy': dataset_files.npy(np.zeros((4, 3, 5), np.uint16, order='F')),
+    'jpeg': dataset_files.with_exif(dataset_files.jpeg(dataset_files.pixels()), dataset_files.exif(6)),
+    'png': dataset_files.with_exif(dataset_files.png(dataset_files.ids()), dataset_files.exif(6)),
+    'palette.png': dataset_files.palette_png(dataset_files.ids()),
 }
 
 
@@ -164,7 +170,7 @@ def test_no_image(content, message):
 
 @pytest.mark.parametrize('kind', ['JPEG', 'progressive', 'PNG'])
 def test_what_is_cut_is_refused_just_as_tensorflow_does(kind):
-    image = Image.fromarray(files.pixels(40, 50))
+    image = Image.fromarray(dataset_files.pixels(40, 50))
     stream = io.BytesIO()
     image.save(stream, 'PNG' if kind == 'PNG' else 'JPEG', progressive=kind == 'progressive')
     content = stream.getvalue()
@@ -185,79 +191,79 @@ def test_what_is_cut_is_refused_just_as_tensorflow_does(kind):
 
 
 def test_bytes_behind_the_end_and_a_thumbnail_do_no_harm():
-    small, large = files.jpeg(files.pixels(8, 8)), files.jpeg(files.pixels(40, 50))
+    small, large = dataset_files.jpeg(dataset_files.pixels(8, 8)), dataset_files.jpeg(dataset_files.pixels(40, 50))
     thumbnail = b'\xff\xe2' + (len(small) + 2).to_bytes(2, 'big') + small
     for read in (images.read_whole, images.read_ends):
         for behind in (b'\xff\xda more', b'\0' * 7):
             assert read(large[:2] + thumbnail + large[2:] + behind).height == 40
-            assert read(files.png(files.pixels(40, 50)) + behind).height == 40
+            assert read(dataset_files.png(dataset_files.pixels(40, 50)) + behind).height == 40
         with pytest.raises(DataError):
             read(large[:2] + thumbnail + large[2:-2])
 
 
 def test_mask_counts():
     label = np.array([[0, 1, 1], [255, 2, 1]], np.uint8)
-    mask = images.read_mask(files.png(label))
+    mask = images.read_mask(dataset_files.png(label))
     assert (mask.mode, mask.height, mask.width, mask.channels, mask.is_palette) == ('L', 2, 3, 1, False)
     np.testing.assert_array_equal(mask.counts, np.bincount(label.ravel(), minlength=256))
-    painted = images.read_mask(files.palette_png(label))
+    painted = images.read_mask(dataset_files.palette_png(label))
     assert painted.is_palette
     np.testing.assert_array_equal(painted.counts, mask.counts)
 
 
 def test_masks_that_are_not_one_channel():
-    mask = images.read_mask(files.png(files.pixels()))
+    mask = images.read_mask(dataset_files.png(dataset_files.pixels()))
     assert (mask.mode, mask.channels, mask.counts) == ('RGB', 3, None)
-    assert images.read_mask(files.png(files.ids().astype(np.uint16))).counts is None
+    assert images.read_mask(dataset_files.png(dataset_files.ids().astype(np.uint16))).counts is None
     with pytest.raises(DataError, match="^it is an array in NumPy's format; masks are PNG$"):
-        images.read_mask(files.npy(files.ids()))
+        images.read_mask(dataset_files.npy(dataset_files.ids()))
     with pytest.raises(DataError, match='^it is a JPEG, which is lossy and cannot store ids; masks are PNG$'):
-        images.read_mask(files.jpeg(files.ids()))
+        images.read_mask(dataset_files.jpeg(dataset_files.ids()))
 
 
 def test_good_masks_are_kept_byte_for_byte():
-    content = files.png(files.ids())
+    content = dataset_files.png(dataset_files.ids())
     assert images.mask_as_gray_png(content) is content
 
 
 @pytest.mark.parametrize('colors', [2, 4, 16, 200])
 def test_indices_of_a_palette_are_ids(colors):
-    label = files.ids(20, 30, classes=colors)
-    gray = images.mask_as_gray_png(files.palette_png(label))
+    label = dataset_files.ids(20, 30, classes=colors)
+    gray = images.mask_as_gray_png(dataset_files.palette_png(label))
     assert Image.open(io.BytesIO(gray)).mode == 'L'
     np.testing.assert_array_equal(read_png(gray), label)
     np.testing.assert_array_equal(tf.io.decode_png(gray, channels=1)[..., 0], label)
 
 
 def test_sixteen_bits_are_taken_while_ids_are_below_256():
-    label = files.ids().astype(np.uint16)
-    np.testing.assert_array_equal(read_png(images.mask_as_gray_png(files.png(label))), label)
+    label = dataset_files.ids().astype(np.uint16)
+    np.testing.assert_array_equal(read_png(images.mask_as_gray_png(dataset_files.png(label))), label)
     label[0, 0] = 300
     with pytest.raises(DataError, match='^it has 16 bits and contains the id 300; the largest id is 255$'):
-        images.mask_as_gray_png(files.png(label))
+        images.mask_as_gray_png(dataset_files.png(label))
 
 
 @pytest.mark.parametrize(('channels', 'mode'), [(2, 'LA'), (3, 'RGB'), (4, 'RGBA')])
 def test_several_channels_are_refused(channels, mode):
     array = np.zeros((3, 4, channels), np.uint8)
     with pytest.raises(DataError, match=rf'^it has {channels} channels \({mode}\), but a mask has one channel of ids;'):
-        images.mask_as_gray_png(files.png(array))
+        images.mask_as_gray_png(dataset_files.png(array))
 
 
 @pytest.mark.parametrize('colors', [False, True])
 @pytest.mark.parametrize('bits', [1, 2, 4])
 def test_samples_of_few_bits_are_ids(bits, colors):
-    label = files.ids(5, 7, classes=2**bits)
-    content = files.few_bit_png(label, bits, colors)
+    label = dataset_files.ids(5, 7, classes=2**bits)
+    content = dataset_files.few_bit_png(label, bits, colors)
     np.testing.assert_array_equal(images.read_mask(content).counts, np.bincount(label.ravel(), minlength=256))
     np.testing.assert_array_equal(read_png(images.mask_as_gray_png(content)), label)
 
 
 def test_masks_are_turned_as_their_orientation_says():
-    label = files.ids(5, 7)
-    for content in (files.png(label), files.palette_png(label), files.few_bit_png(label, 2)):
-        turned = images.mask_as_gray_png(files.with_exif(content, files.exif(6)), 6)
+    label = dataset_files.ids(5, 7)
+    for content in (dataset_files.png(label), dataset_files.palette_png(label), dataset_files.few_bit_png(label, 2)):
+        turned = images.mask_as_gray_png(dataset_files.with_exif(content, dataset_files.exif(6)), 6)
         np.testing.assert_array_equal(read_png(turned), np.rot90(label, -1))
         assert images.read_mask(turned).orientation == 1
-    kept = images.mask_as_gray_png(files.with_exif(files.png(label), files.exif(6)))
-    assert kept == files.with_exif(files.png(label), files.exif(1))
+    kept = images.mask_as_gray_png(dataset_files.with_exif(dataset_files.png(label), dataset_files.exif(6)))
+    assert kept == dataset_files.with_exif(dataset_files.png(label), dataset_files.exif(1))

@@ -1,4 +1,4 @@
-"""Indexes beside shards, and records in other storages. Covers datasets/check_cache.py and utils/storage.py."""
+"""Indexes beside shards, and records in other storages. Covers checks/check_cache.py and files/storage.py."""
 
 import os
 import pathlib
@@ -6,28 +6,28 @@ import pathlib
 import numpy as np
 import pytest
 
+from deeplab.checks import record_check
 from deeplab.datasets import (
     build_voc2012_data,
     description_file,
     descriptor,
     index_file,
     listing,
-    record_check,
     record_index,
     segmentation_dataset,
 )
 from deeplab.errors import DataError
+from deeplab.files import storage
 from deeplab.options import BuildVocOptions
-from deeplab.utils import storage
-from tests.damage import damaged
-from tests.datasets import files
+from tests.helpers import dataset_files
+from tests.helpers.damage import damaged
 
 SHARDS = [[b'first', b'', b'third' * 100], [], [b'last']]
 
 
 def write(folder):
     """Shards with their index; the index that was written."""
-    shards = files.write_split(folder, 'train', SHARDS)
+    shards = dataset_files.write_split(folder, 'train', SHARDS)
     index = record_index.RecordIndex.walk(shards)
     index_file.write(str(folder), 'train', index)
     return shards, index
@@ -64,9 +64,9 @@ def test_a_shard_that_has_changed_is_read(tmp_path, monkeypatch, change):
     if change == 'time':
         os.utime(path, ns=(1, 1))
     elif change == 'size':
-        files.write_shard(path, expected := [b'other'])
+        dataset_files.write_shard(path, expected := [b'other'])
     elif change == 'header':  # of the same size and time
-        files.write_shard(path, expected := SHARDS[0][::-1])
+        dataset_files.write_shard(path, expected := SHARDS[0][::-1])
         os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     else:  # the shard is not among those of the index, or only
         os.rename(shards[0], tmp_path / 'train-00000-of-00003')
@@ -105,7 +105,9 @@ def test_whatever_a_damaged_index_raises_it_is_not_used(tmp_path):
 
 
 def test_checks_are_repeated_for_changed_shards_alone(tmp_path, monkeypatch):
-    shards = files.write_split(tmp_path, 'train', [[files.record(i), files.record(i + 1)] for i in range(4)])
+    shards = dataset_files.write_split(
+        tmp_path, 'train', [[dataset_files.record(i), dataset_files.record(i + 1)] for i in range(4)]
+    )
     reads, read = [], record_index.RecordIndex.read
     monkeypatch.setattr(record_index.RecordIndex, 'read', lambda self, n: reads.append(n) or read(self, n))
 
@@ -116,11 +118,15 @@ def test_checks_are_repeated_for_changed_shards_alone(tmp_path, monkeypatch):
 
     check()
     assert len(reads) == 8
-    files.write_shard(pathlib.Path(shards[1]), [files.record(7), files.record(8), files.record(9)])
+    dataset_files.write_shard(
+        pathlib.Path(shards[1]), [dataset_files.record(7), dataset_files.record(8), dataset_files.record(9)]
+    )
     found = check()
     assert sorted(reads) == [2, 3, 4]
     assert found.records.tolist() == list(range(9))
-    files.write_shard(pathlib.Path(shards[3]), [files.record(0, label=files.png(files.ids(classes=200)))])
+    dataset_files.write_shard(
+        pathlib.Path(shards[3]), [dataset_files.record(0, label=dataset_files.png(dataset_files.ids(classes=200)))]
+    )
     for _ in range(2):  # what is wrong is not cached, the others are
         with pytest.raises(DataError, match='1 of 8 records'):
             check()
@@ -128,7 +134,7 @@ def test_checks_are_repeated_for_changed_shards_alone(tmp_path, monkeypatch):
 
 
 def test_builders_write_index_and_description(tmp_path, caplog):
-    arguments = files.write_voc(tmp_path, {'train': ['a', 'b'], 'val': ['c']})
+    arguments = dataset_files.write_voc(tmp_path, {'train': ['a', 'b'], 'val': ['c']})
     summary = build_voc2012_data.run(BuildVocOptions(**arguments))
     folder = arguments['output_dir']
     assert 'description' not in summary  # the classes of such folders are not known
@@ -141,7 +147,7 @@ def test_builders_write_index_and_description(tmp_path, caplog):
     dataset = segmentation_dataset.get_dataset(path, 'val', folder)
     dataset.warn_of_changed_records(dataset.open_records())
     assert 'changed since' not in caplog.text and '.old' not in caplog.text
-    files.write_shard(pathlib.Path(dataset.shards[0]), [files.record(5)])
+    dataset_files.write_shard(pathlib.Path(dataset.shards[0]), [dataset_files.record(5)])
     dataset.warn_of_changed_records(dataset.open_records())
     assert "The records of split 'val' have changed" in caplog.text
 

@@ -28,8 +28,8 @@ from deeplab.datasets import (
 from deeplab.datasets.descriptors import camvid32, coco_stuff
 from deeplab.errors import DataError, OptionError
 from deeplab.options import BuildCamvidOptions, BuildCocoOptions, BuildCocoStuffOptions, BuildMapillaryOptions
-from tests.datasets import files
 from tests.datasets.test_builders import failure, records
+from tests.helpers import dataset_files
 
 
 def write(root, contents):
@@ -63,8 +63,8 @@ def same(masks, wanted):
             np.testing.assert_array_equal(masks[split][name], mask)
 
 
-IMAGE = files.jpeg(files.pixels())
-IDS = files.ids(classes=11)
+IMAGE = dataset_files.jpeg(dataset_files.pixels())
+IDS = dataset_files.ids(classes=11)
 
 
 def camvid(tmp_path, **more):
@@ -78,7 +78,7 @@ def test_camvid_of_segnet_has_indices_and_void_11(tmp_path):
     wanted[0, 0] = 255
     frames = {'train': '0001TP_006690', 'val': '0016E5_07959', 'test': 'Seq05VD_f00000'}
     for split, frame in frames.items():
-        write(tmp_path, {f'{split}/{frame}.png': IMAGE, f'{split}annot/{frame}.png': files.png(index)})
+        write(tmp_path, {f'{split}/{frame}.png': IMAGE, f'{split}annot/{frame}.png': dataset_files.png(index)})
     same(built(build_camvid_data.run, camvid(tmp_path)), {split: {frame: wanted} for split, frame in frames.items()})
     assert '11 classes' in failure(lambda: build_camvid_data.run(camvid(tmp_path, classes='32')))
 
@@ -88,9 +88,9 @@ def test_camvid_of_segnet_has_indices_and_void_11(tmp_path):
 )
 def test_camvid_of_32_colors_or_codes(tmp_path, layout):
     images, masks, suffix = layout.split()
-    numbers = files.ids(classes=32, seed=3)
+    numbers = dataset_files.ids(classes=32, seed=3)
     colors = np.array([color for _, color, _ in camvid32.CLASSES], np.uint8)
-    mask = files.png(numbers) if suffix == '_P' else files.png(colors[numbers])
+    mask = dataset_files.png(numbers) if suffix == '_P' else dataset_files.png(colors[numbers])
     frames = ['0001TP_006690'] if images == 'train' else ['0006R0_f00930', '0016E5_08159', '0001TP_008550']
     for frame in frames:
         write(tmp_path, {f'{images}/{frame}.png': IMAGE, f'{masks}/{frame}{suffix}.png': mask})
@@ -113,13 +113,13 @@ def test_camvid_palettes_count_by_their_colors(tmp_path):
     """Image programs choose the order of a palette, so that few classes may have small indices."""
     names = ('Sky', 'Car', 'Void')
     colors = [color for name in names for known, color, _ in camvid32.CLASSES if known == name]
-    indices = files.ids()
+    indices = dataset_files.ids()
     image = Image.fromarray(indices)
     image.putpalette([part for color in colors for part in color])
-    write(tmp_path, {'train/a.png': IMAGE, 'train_labels/a_L.png': files.encoded(image, 'PNG')})
+    write(tmp_path, {'train/a.png': IMAGE, 'train_labels/a_L.png': dataset_files.encoded(image, 'PNG')})
     wanted = np.array([0, 8, 255], np.uint8)[indices]
     same(built(build_camvid_data.run, camvid(tmp_path)), {'train': {'a': wanted}})
-    write(tmp_path, {'train_labels/a_L.png': files.palette_png(indices)})  # of other colors: the indices count
+    write(tmp_path, {'train_labels/a_L.png': dataset_files.palette_png(indices)})  # of other colors: the indices count
     same(built(build_camvid_data.run, camvid(tmp_path)), {'train': {'a': indices}})
 
 
@@ -131,9 +131,9 @@ def test_camvid_splits_of_frames():
     assert [split(name) for name in ('0001TP_008520', '0001TP_008550', 'Seq05VD_f05100', 'a')] == [
         'train', 'test', 'test', None,
     ]  # fmt: skip
-    if files.CAMVID.is_dir():
+    if dataset_files.CAMVID.is_dir():
         for name in ('train', 'val'):
-            frames = (files.CAMVID / 'ImageSets' / 'Segmentation' / f'{name}.txt').read_text().split()
+            frames = (dataset_files.CAMVID / 'ImageSets' / 'Segmentation' / f'{name}.txt').read_text().split()
             assert {split(frame) for frame in frames} == {name}
 
 
@@ -142,7 +142,9 @@ def test_camvid_mistakes(tmp_path):
     assert 'LabeledApproved_full' in message and 'build_voc2012_data for the layout of PASCAL VOC' in message
     assert 'does not exist. Set camvid_root' in failure(lambda: build_camvid_data.run(camvid(tmp_path / 'no')))
     write(
-        tmp_path, {f'images/x{i:02d}.png': IMAGE for i in range(12)} | {'labels/x00_L.png': files.png(files.pixels())}
+        tmp_path,
+        {f'images/x{i:02d}.png': IMAGE for i in range(12)}
+        | {'labels/x00_L.png': dataset_files.png(dataset_files.pixels())},
     )
     message = failure(lambda: build_camvid_data.run(camvid(tmp_path)))
     assert '11 of 12 images' in message and 'x01, x02' in message and 'x10 and 1 more' in message
@@ -159,16 +161,19 @@ def test_camvid_mistakes(tmp_path):
 
 @pytest.mark.parametrize('form', ['182', 'contiguous'])
 def test_coco_stuff(tmp_path, form):
-    places = files.ids(classes=171, seed=5)
+    places = dataset_files.ids(classes=171, seed=5)
     ids = np.array(coco_stuff.PRESENT, np.uint8)[places]
     places[0, 0] = ids[0, 0] = 255
     contents = {}
     for split, name in (('train2017', '000000000009'), ('val2017', '000000000139')):
         if form == '182':  # as the archives of the data set are unpacked
-            contents |= {f'images/{split}/{name}.jpg': IMAGE, f'annotations/{split}/{name}.png': files.palette_png(ids)}
+            contents |= {
+                f'images/{split}/{name}.jpg': IMAGE,
+                f'annotations/{split}/{name}.png': dataset_files.palette_png(ids),
+            }
         else:
-            contents |= {f'{split}/{name}.JPG': IMAGE, f'stuffthingmaps/{split}/{name}.png': files.png(ids)}
-            contents[f'stuffthingmaps/{split}/{name}_labelTrainIds.png'] = files.png(places)
+            contents |= {f'{split}/{name}.JPG': IMAGE, f'stuffthingmaps/{split}/{name}.png': dataset_files.png(ids)}
+            contents[f'stuffthingmaps/{split}/{name}_labelTrainIds.png'] = dataset_files.png(places)
     root = write(tmp_path, contents)
     for classes, wanted in (('171', places), ('182', ids)):
         options = BuildCocoStuffOptions(
@@ -187,10 +192,10 @@ def test_coco_stuff_mistakes(tmp_path):
     assert 'stuffthingmaps/train2017' in failure(lambda: build_coco_stuff_data.run(options))
     write(
         tmp_path,
-        {'train2017/1.jpg': IMAGE, 'stuffthingmaps/train2017/1.png': files.png(np.full((6, 8), 200, np.uint8))},
+        {'train2017/1.jpg': IMAGE, 'stuffthingmaps/train2017/1.png': dataset_files.png(np.full((6, 8), 200, np.uint8))},
     )
     assert 'does not have: 200 on 48 pixels' in failure(lambda: build_coco_stuff_data.run(options))
-    write(tmp_path, {'stuffthingmaps/train2017/2.png': files.png(IDS)})
+    write(tmp_path, {'stuffthingmaps/train2017/2.png': dataset_files.png(IDS)})
     assert '1 of 2 masks' in failure(lambda: build_coco_stuff_data.run(options))
     write(tmp_path / 'small', {'images/1.jpg': IMAGE, 'annotations/1.mat': b'MATLAB'})
     options = BuildCocoStuffOptions(coco_root=str(tmp_path / 'small'), output_dir=str(tmp_path / 'r'))
@@ -208,8 +213,8 @@ SEGMENTS = {0: None, 5: 1, 300: 3, 70000: 149, 16777215: 187}  # id of the segme
 
 def write_panoptic(root, **changes):
     """Two splits of one image; the segment of each pixel."""
-    segments = np.array(list(SEGMENTS))[files.ids(classes=5, seed=1)]
-    mask = files.png(np.stack([segments >> shift & 255 for shift in (0, 8, 16)], axis=-1).astype(np.uint8))
+    segments = np.array(list(SEGMENTS))[dataset_files.ids(classes=5, seed=1)]
+    mask = dataset_files.png(np.stack([segments >> shift & 255 for shift in (0, 8, 16)], axis=-1).astype(np.uint8))
     info = [{'id': id_, 'category_id': category, 'iscrowd': 0} for id_, category in SEGMENTS.items() if category]
     contents = {}
     for number, split in ((9, 'train2017'), (139, 'val2017')):
@@ -246,9 +251,9 @@ def test_coco_panoptic_mistakes(tmp_path):
     assert 'panoptic_train2017.json' in failure(lambda: build_coco_data.run(options))
     write_panoptic(tmp_path)
     mask = tmp_path / 'annotations' / 'panoptic_val2017' / '000000000139.png'
-    mask.write_bytes(files.png(np.full((6, 8, 3), 7, np.uint8)))
+    mask.write_bytes(dataset_files.png(np.full((6, 8, 3), 7, np.uint8)))
     assert f'segment {7 + 7 * 256 + 7 * 65536} is not in segments_info' in failure(lambda: build_coco_data.run(options))
-    mask.write_bytes(files.png(IDS))
+    mask.write_bytes(dataset_files.png(IDS))
     assert 'RGB PNG of segment ids' in failure(lambda: build_coco_data.run(options))
     mask.unlink()
     assert "1 of 1 masks of split 'val'" in failure(lambda: build_coco_data.run(options))
@@ -393,11 +398,14 @@ LABELS = [
 
 @pytest.mark.parametrize('version', ['v1.2', 'v2.0'])
 def test_mapillary(tmp_path, version):
-    ids = files.ids(classes=4)
+    ids = dataset_files.ids(classes=4)
     inner = '' if version == 'v1.2' else 'v2.0/'
     contents = {('config.json' if version == 'v1.2' else 'config_v2.0.json'): {'labels': LABELS, 'version': '1.1'}}
     for split, name in (('training', '__CRyFzoDOXn6unQ6a3DnQ'), ('validation', '_1Gn_xkw7sa_i9GU4mkxxQ')):
-        contents |= {f'{split}/images/{name}.jpg': IMAGE, f'{split}/{inner}labels/{name}.png': files.palette_png(ids)}
+        contents |= {
+            f'{split}/images/{name}.jpg': IMAGE,
+            f'{split}/{inner}labels/{name}.png': dataset_files.palette_png(ids),
+        }
         contents[f'{split}/{inner}instances/{name}.png'] = b''
     contents['testing/images/-0BbKh.jpg'] = IMAGE
     root = write(tmp_path, contents)
@@ -427,7 +435,7 @@ def test_mapillary_mistakes(tmp_path):
     assert 'training/images' in failure(lambda: build_mapillary_data.run(options))
     write(tmp_path, {'training/images/a.jpg': IMAGE})
     assert "training/labels' does not exist" in failure(lambda: build_mapillary_data.run(options))
-    write(tmp_path, {'training/labels/a.png': files.png(np.full((6, 8), 4, np.uint8))})
+    write(tmp_path, {'training/labels/a.png': dataset_files.png(np.full((6, 8), 4, np.uint8))})
     assert 'does not have: 4 on 48 pixels' in failure(lambda: build_mapillary_data.run(options))
 
 

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
+from deeplab.checks.record_check import CheckResult
 from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor, load
-from deeplab.datasets.record_check import CheckResult
 from deeplab.options import LossOptions
 
 NAMES = ['background', 'road', 'tree', 'car']

@@ -8,7 +8,7 @@ import pytest
 
 from deeplab.datasets import record_index, tfrecord
 from deeplab.errors import DataError
-from tests.datasets import files
+from tests.helpers import dataset_files
 
 CONTENTS = [b'first', b'', b'third record' * 40]
 
@@ -19,7 +19,7 @@ def starts(contents):
 
 
 def test_index_finds_and_reads_every_record(tmp_path):
-    shards = files.write_split(tmp_path, 'val', [CONTENTS, [], [b'last']])
+    shards = dataset_files.write_split(tmp_path, 'val', [CONTENTS, [], [b'last']])
     index = record_index.RecordIndex.walk(shards)
     assert [index.read(record) for record in range(len(index))] == [*CONTENTS, b'last']
     assert index.shard.tolist() == [0, 0, 0, 2]
@@ -31,7 +31,7 @@ def test_index_finds_and_reads_every_record(tmp_path):
 
 def test_framing_is_tensorflows(tmp_path):
     tf = pytest.importorskip('tensorflow')
-    ours = files.write_shard(tmp_path / 'ours', CONTENTS)
+    ours = dataset_files.write_shard(tmp_path / 'ours', CONTENTS)
     assert [content.numpy() for content in tf.data.TFRecordDataset(ours, buffer_size=1000)] == CONTENTS
     with tf.io.TFRecordWriter(str(tmp_path / 'theirs')) as writer:
         for content in CONTENTS:
@@ -41,7 +41,7 @@ def test_framing_is_tensorflows(tmp_path):
 
 def test_a_cut_anywhere_is_found(tmp_path):
     path = tmp_path / 'val-00000-of-00001.tfrecord'
-    files.write_shard(path, CONTENTS)
+    dataset_files.write_shard(path, CONTENTS)
     borders = starts(CONTENTS)
     for cut in reversed(range(1, borders[-1])):
         os.truncate(path, cut)
@@ -62,7 +62,7 @@ def test_messages_of_cuts(tmp_path):
         (21 + 7, 'ends after 7 of the 12 bytes of the header'),
         (20, 'ends 1 bytes before the end of the record'),
     ):
-        files.write_shard(tmp_path / 'a.tfrecord', CONTENTS)
+        dataset_files.write_shard(tmp_path / 'a.tfrecord', CONTENTS)
         os.truncate(path, cut)
         wanted = f'^Cannot read {path}, record {int(cut > 21)}: the file {reason}.* skip_corrupt_records=True.$'
         with pytest.raises(DataError, match=wanted):
@@ -70,7 +70,7 @@ def test_messages_of_cuts(tmp_path):
 
 
 def test_after_a_damaged_shard_the_others_are_read(tmp_path):
-    shards = files.write_split(tmp_path, 'val', [CONTENTS, [b'last']])
+    shards = dataset_files.write_split(tmp_path, 'val', [CONTENTS, [b'last']])
     os.truncate(shards[0], 25)
     index = record_index.RecordIndex.walk(shards, skip_corrupt=True)
     assert [index.read(record) for record in range(len(index))] == [b'first', b'last']
@@ -80,7 +80,7 @@ def test_after_a_damaged_shard_the_others_are_read(tmp_path):
 
 def test_damaged_length(tmp_path):
     path = tmp_path / 'a.tfrecord'
-    files.write_shard(path, CONTENTS)
+    dataset_files.write_shard(path, CONTENTS)
     content = bytearray(path.read_bytes())
     content[21] ^= 1
     path.write_bytes(content)
@@ -90,7 +90,7 @@ def test_damaged_length(tmp_path):
 
 def test_damaged_data_is_found_when_read(tmp_path):
     path = tmp_path / 'a.tfrecord'
-    files.write_shard(path, CONTENTS)
+    dataset_files.write_shard(path, CONTENTS)
     content = bytearray(path.read_bytes())
     content[-10] ^= 1
     path.write_bytes(content)
@@ -110,7 +110,7 @@ def test_files_that_are_no_records(tmp_path):
 
 
 def test_a_file_that_shrinks_or_goes_while_it_is_used(tmp_path):
-    path = files.write_shard(tmp_path / 'a.tfrecord', CONTENTS)
+    path = dataset_files.write_shard(tmp_path / 'a.tfrecord', CONTENTS)
     index = record_index.RecordIndex.walk([path])
     os.truncate(path, 30)
     with pytest.raises(DataError, match='^Cannot read a.tfrecord, record 2: the file has been truncated'):
@@ -123,7 +123,7 @@ def test_a_file_that_shrinks_or_goes_while_it_is_used(tmp_path):
 
 def test_threads_read_more_shards_than_stay_open(tmp_path, monkeypatch):
     monkeypatch.setattr(record_index, 'MAX_OPEN_FILES', 3)
-    shards = files.write_split(tmp_path, 'val', [[struct.pack('<I', number)] for number in range(20)])
+    shards = dataset_files.write_split(tmp_path, 'val', [[struct.pack('<I', number)] for number in range(20)])
     index = record_index.RecordIndex.walk(shards)
     wrong = []
 

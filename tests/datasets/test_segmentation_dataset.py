@@ -7,7 +7,7 @@ import pytest
 
 from deeplab.datasets import segmentation_dataset
 from deeplab.errors import DataError, OptionError, UserError
-from tests.datasets import files
+from tests.helpers import dataset_files
 
 
 def names(dataset):
@@ -21,7 +21,7 @@ def touch(folder, *shards):
 
 def test_shards_of_a_split_are_sorted_and_told_apart(tmp_path):
     for split in ('train', 'trainval', 'train_aug', 'train-small'):
-        files.write_split(tmp_path, split, [[files.record()], []])
+        dataset_files.write_split(tmp_path, split, [[dataset_files.record()], []])
     touch(tmp_path, 'train-00000-of-00002.tfrecord.partial', '.train-00000-of-00002.tfrecord', 'train.txt')
     (tmp_path / 'train-logs').mkdir()
     dataset = segmentation_dataset.get_dataset('pascal_voc_seg', 'train', str(tmp_path))
@@ -68,7 +68,7 @@ def test_a_folder_with_a_training_alone_has_no_shards(tmp_path):
 
 
 def test_a_split_may_be_called_as_a_checkpoint(tmp_path):
-    files.write_split(tmp_path, 'model.ckpt', [[files.record()], []])
+    dataset_files.write_split(tmp_path, 'model.ckpt', [[dataset_files.record()], []])
     touch(tmp_path, *OF_A_TRAINING)
     assert names(segmentation_dataset.get_dataset('camvid', 'model.ckpt', str(tmp_path))) == [
         'model.ckpt-00000-of-00002.tfrecord',

@@ -11,10 +11,9 @@ from PIL import Image
 from deeplab import cli, vis
 from deeplab import eval as eval_program
 from deeplab.errors import OptionError
+from deeplab.inference.predictor import Predictor
 from deeplab.options import DatasetOptions, EvalOptions, VisOptions, WaitOptions, WindowOptions
-from deeplab.prediction.predictor import Predictor
-from tests.datasets import files
-from tests.prediction import setup
+from tests.helpers import dataset_files, predictor_setup
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
@@ -26,17 +25,17 @@ ONCE = WaitOptions(interval_secs=0, max_rounds=1, timeout_secs=0)
 
 @pytest.fixture(scope='module')
 def options(tmp_path_factory, tiny_network):
-    folder = setup.write_training(tmp_path_factory.mktemp('train'))
+    folder = predictor_setup.write_training(tmp_path_factory.mktemp('train'))
     records = [
-        files.example.encode(
-            files.png(setup.pixels(*size)), 'png', f'image_{number}', *size, 3,
-            files.png(files.ids(*size, classes=4, seed=number)),
+        dataset_files.example.encode(
+            dataset_files.png(predictor_setup.pixels(*size)), 'png', f'image_{number}', *size, 3,
+            dataset_files.png(dataset_files.ids(*size, classes=4, seed=number)),
         )
         for number, size in enumerate(SIZES)
     ]  # fmt: skip
-    files.write_split(folder, 'train', [records])
+    dataset_files.write_split(folder, 'train', [records])
     data = DatasetOptions('train', str(folder), str(folder / 'tiny.json'))
-    return EvalOptions(setup.MODEL, data, str(folder), str(folder / 'eval'), wait=ONCE, fits_crop_size=True)
+    return EvalOptions(predictor_setup.MODEL, data, str(folder), str(folder / 'eval'), wait=ONCE, fits_crop_size=True)
 
 
 def test_windows_give_the_figures_and_pictures_of_whole_images(options):
@@ -61,9 +60,9 @@ def test_windows_give_the_figures_and_pictures_of_whole_images(options):
     with Predictor.from_checkpoint(options.checkpoint_dir, **dataclasses.asdict(WINDOWS)) as predictor:
         for number, size in enumerate(SIZES):
             found = np.asarray(Image.open(pathlib.Path(seen.raw_dir, f'image_{number}.png')))
-            assert np.array_equal(found, predictor(setup.pixels(*size)).labels) and len(np.unique(found)) > 1
+            assert np.array_equal(found, predictor(predictor_setup.pixels(*size)).labels) and len(np.unique(found)) > 1
             image = np.asarray(Image.open(pathlib.Path(seen.pictures_dir, f'{number:06d}_image.png')))
-            assert np.array_equal(image, setup.pixels(*size))
+            assert np.array_equal(image, predictor_setup.pixels(*size))
 
 
 def test_windows_of_a_command_line():

@@ -16,7 +16,7 @@ from deeplab import eval as eval_program
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.options import EngineOptions, EvalOptions, VisOptions, WaitOptions
 from deeplab.registry import ENGINES, Engine, Outputs, register
-from tests import evaluation_setup as setup
+from tests.helpers import evaluation_setup as setup
 
 ONCE = WaitOptions(interval_secs=0, max_rounds=1, timeout_secs=0)
 

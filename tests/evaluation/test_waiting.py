@@ -8,9 +8,9 @@ import pytest
 
 from deeplab.errors import CheckpointError
 from deeplab.evaluation import waiting
+from deeplab.files import folder_lock
 from deeplab.options import WaitOptions
-from deeplab.utils import folder_lock
-from tests import evaluation_setup as setup
+from tests.helpers import evaluation_setup as setup
 
 
 class World:

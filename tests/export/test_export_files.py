@@ -11,7 +11,7 @@ from deeplab.errors import OptionError
 from deeplab.export import export_files
 from deeplab.export.formats import tflite
 from deeplab.registry import EXPORT_FORMATS
-from tests.damage import damaged
+from tests.helpers.damage import damaged
 
 FORMAT = EXPORT_FORMATS.get('saved_model')
 ENDED = 1 << 22 | 1  # no process has this number

@@ -9,7 +9,7 @@ import pytest
 
 from deeplab.errors import DataError
 from deeplab.inference import conversion_cache
-from tests import evaluation_setup
+from tests.helpers import evaluation_setup
 
 
 def _write(content='network', calls=None):

@@ -17,8 +17,8 @@ from deeplab.inference import opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.options import EngineOptions, ModelOptions, PredictionOptions
 from deeplab.registry import BACKBONES, ENGINES, Engine, Outputs, register
-from deeplab.utils import packages
-from tests.toy_network import TOY
+from deeplab.system import packages
+from tests.helpers.toy_network import TOY
 
 MODEL = ModelOptions({common.OUTPUT_TYPE: 3}, crop_size=(33, 49), model_variant='toy')
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deeplab import cli, common, verify, vis
+from deeplab import cli, common, vis
 from deeplab import eval as eval_program
 from deeplab.datasets import build_voc2012_data
 from deeplab.options import (
@@ -22,6 +22,7 @@ from deeplab.options import (
     VisOptions,
     WaitOptions,
 )
+from deeplab.programs import verify
 from tests.parity import goldens
 
 SHARED = pathlib.Path(__file__).parents[3] / 'shared'

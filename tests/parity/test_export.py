@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from deeplab import export_model
 from deeplab.options import ExportOptions, PredictionOptions
-from tests import checkpoint_files
+from tests.helpers import checkpoint_files
 from tests.parity import goldens, network_options
 
 AGREEMENT = 0.999  # of the labels

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from deeplab import common, model
-from tests import given_weights
+from tests.helpers import given_weights
 from tests.parity import goldens, network_options
 
 TOLERANCE = 1e-4  # of the golden's standard deviation

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from deeplab import common, model
-from tests import given_weights
+from tests.helpers import given_weights
 from tests.parity import goldens, network_options
 
 # One rounding that falls the other way moves a value by a whole step. Which do depends on the processor: the difference

@@ -3,8 +3,9 @@
 import functools
 import types
 
+from deeplab.checks import checkpoint_network
 from deeplab.options import OptimizerOptions
-from deeplab.utils import checkpoint_network, train_utils
+from deeplab.utils import train_utils
 from tests.parity import goldens, network_options
 
 

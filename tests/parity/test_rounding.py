@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from deeplab import common, model
 from deeplab.core import compute_types, quantization, resize, shapes
-from tests import given_weights
+from tests.helpers import given_weights
 from tests.parity import goldens, network_options
 
 NAME = 'xception_65_bounded'

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from deeplab import model
 from deeplab.core import weight_decays
-from tests import given_weights
+from tests.helpers import given_weights
 from tests.parity import goldens, network_options
 
 # Of the same layers as a smaller one; test_nas.py shows the decay of searched cells.

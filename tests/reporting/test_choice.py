@@ -1,6 +1,6 @@
 """Choice of the images of a report, pixel counts of each image, and paired differences.
 
-Covers reporting/choice.py, reporting/differences.py and reporting/image_results.py.
+Covers reporting/choice.py, evaluation/differences.py and evaluation/image_results.py.
 """
 
 import errno
@@ -12,8 +12,9 @@ import pytest
 
 from deeplab.core.metrics import ConfusionMatrix
 from deeplab.errors import OutputError
-from deeplab.reporting import choice, differences, image_results
-from deeplab.reporting.image_results import ImageResults
+from deeplab.evaluation import differences, image_results
+from deeplab.evaluation.image_results import ImageResults
+from deeplab.reporting import choice
 
 CLASSES = 4
 

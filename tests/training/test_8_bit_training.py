@@ -9,15 +9,15 @@ import types
 import numpy as np
 import pytest
 
-from deeplab import cli, convert_to_tflite, export_model, inspect_checkpoint, train
+from deeplab import cli, convert_to_tflite, export_model, train
 from deeplab.core import checkpoints, quantization
-from deeplab.engines import tflite
 from deeplab.errors import OptionError
 from deeplab.inference.network import InferenceNetwork
+from deeplab.inference.runtimes import tflite
 from deeplab.options import CheckpointOptions, CloneOptions, ConvertOptions, ExportOptions, PredictionOptions
+from deeplab.programs import checkpoint as inspect_checkpoint
 from deeplab.registry import BACKBONES, register
-from tests import training_setup
-from tests.datasets import files
+from tests.helpers import dataset_files, training_setup
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
@@ -112,11 +112,13 @@ def _learnable(folder):
     """Six images, each of one class, which its brightness shows."""
     records = []
     for number in range(6):
-        image = files.pixels(20, 36, number) // 4 + 80 * (number % 3)
+        image = dataset_files.pixels(20, 36, number) // 4 + 80 * (number % 3)
         label = np.full((20, 36), number % 3, np.uint8)
-        records.append(files.record(number, 20, 36, files.png(image.astype(np.uint8)), files.png(label)))
+        records.append(
+            dataset_files.record(number, 20, 36, dataset_files.png(image.astype(np.uint8)), dataset_files.png(label))
+        )
     data = training_setup.write_data(folder / 'learnable')
-    files.write_split(folder / 'learnable', 'bright', [records])
+    dataset_files.write_split(folder / 'learnable', 'bright', [records])
     return dataclasses.replace(data, split='bright')
 
 
@@ -149,7 +151,7 @@ def test_fifty_steps_from_a_float_checkpoint(data, tmp_path, caplog, per_channel
 def _require_integers(model, checkpoint, folder):
     """Asserts that an export is converted to a model that computes in integers, and to nearly the same labels."""
     frozen, lite, picture = (str(folder / name) for name in ('graph.pb', 'model.tflite', 'image.png'))
-    pathlib.Path(picture).write_bytes(files.png(files.pixels(17, 33)))
+    pathlib.Path(picture).write_bytes(dataset_files.png(dataset_files.pixels(17, 33)))
     export_model.run(ExportOptions(model, checkpoint, frozen))
     done = convert_to_tflite.run(ConvertOptions(frozen, lite, test_image_path=picture))
     assert done.is_quantized

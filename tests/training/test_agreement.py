@@ -11,7 +11,7 @@ from deeplab import common
 from deeplab.errors import OptionError
 from deeplab.options import CloneOptions, DatasetOptions
 from deeplab.training import agreement
-from tests import training_setup
+from tests.helpers import training_setup
 
 CLONES = CloneOptions(num_replicas=2, num_ps_tasks=1, master='grpc://one:1')
 OPTIONS = training_setup.options(DatasetOptions('train', 'records', 'here/streets.json'), 'log', clones=CLONES)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from deeplab import cli, train, wording
+from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints
 from deeplab.errors import DataError
 from deeplab.options import (
@@ -19,9 +20,7 @@ from deeplab.options import (
     RestoreOptions,
 )
 from deeplab.training import diagnostics, train_loop, train_run
-from deeplab.utils import checkpoint_network
-from tests import checkpoint_files, training_setup
-from tests.datasets import files
+from tests.helpers import checkpoint_files, dataset_files, training_setup
 
 
 @pytest.fixture
@@ -239,10 +238,10 @@ class TestDataAsUsersBringIt:
     def train(self, tmp_path, masks, description, caplog, **changes):
         """Trains one step on these masks; returns the warnings."""
         records = [
-            files.record(seed, *mask.shape[:2], label=files.png(mask.astype(np.uint8)))
+            dataset_files.record(seed, *mask.shape[:2], label=dataset_files.png(mask.astype(np.uint8)))
             for seed, mask in enumerate(masks)
         ]
-        files.write_split(tmp_path / 'records', 'train', [records])
+        dataset_files.write_split(tmp_path / 'records', 'train', [records])
         (tmp_path / 'own.json').write_text(json.dumps(description))
         data = training_setup.DatasetOptions('train', str(tmp_path / 'records'), str(tmp_path / 'own.json'))
         chosen = training_setup.options(data, tmp_path / 'log', 1, optimizer=OptimizerOptions(), **changes)
@@ -285,10 +284,10 @@ class TestDataAsUsersBringIt:
         assert self.train(tmp_path / 'f', ones, {'num_classes': 2}, caplog, loss=weighed) == []
 
     def test_a_fine_tuning_that_is_probably_unintended(self, tmp_path, tiny_network, caplog):
-        even = [files.ids(20, 40, classes=2, seed=seed) for seed in range(2)]
+        even = [dataset_files.ids(20, 40, classes=2, seed=seed) for seed in range(2)]
         assert self.train(tmp_path / 'a', even, {'num_classes': 2}, caplog) == []
         path = str(tmp_path / 'a' / 'log' / 'model.ckpt-1')
-        three = [files.ids(20, 40, classes=3, seed=seed) for seed in range(2)]
+        three = [dataset_files.ids(20, 40, classes=3, seed=seed) for seed in range(2)]
         lines = self.train(tmp_path / 'b', three, {'num_classes': 3}, caplog, initial_checkpoint=path)
         assert lines[0].startswith('fine_tune_batch_norm=True computes batch statistics from 2 images')
         assert 'the initial checkpoint has 2 classes, the data set 3' in lines[1]

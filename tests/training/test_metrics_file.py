@@ -8,7 +8,7 @@ import pytest
 from deeplab import train
 from deeplab.training import metrics_file
 from deeplab.training.train_loop import StepResult
-from tests import training_setup
+from tests.helpers import training_setup
 
 
 def write(directory, *lines):

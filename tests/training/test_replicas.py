@@ -17,7 +17,7 @@ from deeplab.deployment import cluster, model_deploy
 from deeplab.errors import MachineError, OptionError
 from deeplab.options import CloneOptions, DatasetOptions
 from deeplab.training import agreement, replicas, training_step
-from tests import servers, training_setup
+from tests.helpers import servers, training_setup
 
 CLUSTER = model_deploy.DeploymentConfig(2, False, '/job:worker/task:1', 2)
 

@@ -8,7 +8,7 @@ from deeplab import cli, options, wording
 from deeplab.cli.program import names_in_messages
 from deeplab.options import CloneOptions, LearningRateOptions, OptimizerOptions
 from deeplab.training import resume_changes, run_manifest
-from tests import training_setup
+from tests.helpers import training_setup
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 

@@ -1,6 +1,6 @@
 """The run manifest, run.json: its content, and repeating a run from it.
 
-Covers cli/repeat.py and utils/run_manifests.py.
+Covers cli/repeat.py and files/run_manifests.py.
 """
 
 import dataclasses
@@ -16,8 +16,7 @@ from deeplab.cli.words import UsageError
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.training import run_manifest, train_loop, train_run
-from tests import evaluation_setup, training_setup
-from tests.datasets import files
+from tests.helpers import dataset_files, evaluation_setup, training_setup
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
@@ -217,7 +216,9 @@ def test_other_records_versions_and_code_are_told(data, tmp_path, monkeypatch, c
     content['runs'][0]['versions']['tensorflow'] = '1.15'
     content['runs'][0]['git'] = {'revision': 'f' * 40, 'is_changed': False}
     path.write_text(json.dumps(content))
-    files.write_split(pathlib.Path(data.directory), 'train', [[files.record(40)], [files.record(41)]])
+    dataset_files.write_split(
+        pathlib.Path(data.directory), 'train', [[dataset_files.record(40)], [dataset_files.record(41)]]
+    )
     caplog.clear()
     train.run(options_of(f'--from={path}', f'--train_logdir={tmp_path}/again'))
     told = warnings_of(caplog)[-3:]
@@ -277,7 +278,7 @@ class TestInitialCheckpointAndValidation:
     def test_training_notes_them(self, data, tmp_path, monkeypatch):
         begin_only(monkeypatch)
         monkeypatch.setattr(train_run, '_check_initial_checkpoint', lambda options: None)
-        files.write_split(pathlib.Path(data.directory), 'val', [[files.record(40)]])
+        dataset_files.write_split(pathlib.Path(data.directory), 'val', [[dataset_files.record(40)]])
         (tmp_path / 'model.ckpt-7.index').write_text('tensors')
         train.run(options_of(*words(data, tmp_path / 'log', f'--tf_initial_checkpoint={tmp_path}')))
         run = run_manifest.load(str(tmp_path / 'log'))
@@ -295,15 +296,15 @@ class TestDigest:
         return run_manifest.records(RecordIndex.walk(paths))['digest']
 
     def test_it_changes_with_a_pixel_and_not_with_the_shards(self, tmp_path):
-        records = [files.record(seed) for seed in range(4)]
-        files.write_split(tmp_path / 'a', 'train', [records])
-        files.write_split(tmp_path / 'b', 'train', [records[:1], records[1:]])
-        ids = files.ids(seed=3)
+        records = [dataset_files.record(seed) for seed in range(4)]
+        dataset_files.write_split(tmp_path / 'a', 'train', [records])
+        dataset_files.write_split(tmp_path / 'b', 'train', [records[:1], records[1:]])
+        ids = dataset_files.ids(seed=3)
         ids[0, 0] = (ids[0, 0] + 1) % 3
-        other = files.record(3, label=files.png(ids))
+        other = dataset_files.record(3, label=dataset_files.png(ids))
         assert len(other) - len(records[3]) in range(-9, 10)
-        files.write_split(tmp_path / 'c', 'train', [[*records[:3], other]])
-        files.write_split(tmp_path / 'd', 'train', [records[::-1]])
+        dataset_files.write_split(tmp_path / 'c', 'train', [[*records[:3], other]])
+        dataset_files.write_split(tmp_path / 'd', 'train', [records[::-1]])
         digests = [self.digest(tmp_path / name) for name in 'abcd']
         assert digests[0] == digests[1]
         assert len(set(digests)) == 3

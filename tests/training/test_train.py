@@ -17,8 +17,9 @@ import pytest
 import tensorflow as tf
 
 from deeplab import train
+from deeplab.checks import label_weights, record_check
 from deeplab.core import checkpoints, moving_average, sessions
-from deeplab.datasets import record_check, segmentation_dataset
+from deeplab.datasets import segmentation_dataset
 from deeplab.deployment import model_deploy
 from deeplab.errors import CheckpointError, DataError, NonFiniteError, OptionError
 from deeplab.options import (
@@ -28,10 +29,9 @@ from deeplab.options import (
     ValidationOptions,
 )
 from deeplab.registry import OPTIMIZERS
-from deeplab.training import label_weights, run_manifest, split_input, train_hooks, train_run
+from deeplab.training import run_manifest, split_input, train_hooks, train_run
 from deeplab.utils import input_generator
-from tests import training_setup
-from tests.datasets import files
+from tests.helpers import dataset_files, training_setup
 
 ROOT = pathlib.Path(__file__).parents[2]
 STEP_LINE = re.compile(r'^global step (\d+): loss = (\d+\.\d{4}) \((\d+\.\d{3}) sec/step\)$')
@@ -298,9 +298,9 @@ class TestBadInput:
             train.run(options)
 
     def test_label_weights_of_masks_without_labels(self, tmp_path):
-        empty = files.png(np.full((6, 8), 255, np.uint8))
+        empty = dataset_files.png(np.full((6, 8), 255, np.uint8))
         data = training_setup.write_data(tmp_path / 'records')
-        files.write_split(tmp_path / 'records', 'empty', [[files.record(0, label=empty)]])
+        dataset_files.write_split(tmp_path / 'records', 'empty', [[dataset_files.record(0, label=empty)]])
         data = dataclasses.replace(data, split='empty')
         with pytest.raises(DataError, match="label_weights='auto': no class occurs in the masks of split empty"):
             train.run(training_setup.options(data, tmp_path / 'log', loss=LossOptions(auto_label_weights=True)))
@@ -310,25 +310,27 @@ class TestBadInput:
             train.run(training_setup.options(data, tmp_path / 'log', loss=LossOptions(label_weights=(1.0, 2.0))))
 
     def test_labels_outside_the_classes_are_named_before_the_first_step(self, data, tmp_path):
-        bad = files.record(label=files.png(np.full((6, 8), 9, np.uint8)))
-        files.write_split(pathlib.Path(data.directory), 'bad', [[bad]])
+        bad = dataset_files.record(label=dataset_files.png(np.full((6, 8), 9, np.uint8)))
+        dataset_files.write_split(pathlib.Path(data.directory), 'bad', [[bad]])
         with pytest.raises(DataError, match=r"1 of 1 records of split 'bad' .*id 9 on 48 pixels"):
             train.run(training_setup.options(dataclasses.replace(data, split='bad'), tmp_path / 'log'))
         assert not list((tmp_path / 'log').glob('*.index'))
 
     def test_image_that_cannot_be_decoded_is_named(self, data, tmp_path):
-        good = files.png(files.pixels(40, 40))
-        broken = files.record(image=good[:-300], height=40, width=40, label=files.png(files.ids(40, 40)))
-        files.write_split(pathlib.Path(data.directory), 'broken', [[broken]])
+        good = dataset_files.png(dataset_files.pixels(40, 40))
+        broken = dataset_files.record(
+            image=good[:-300], height=40, width=40, label=dataset_files.png(dataset_files.ids(40, 40))
+        )
+        dataset_files.write_split(pathlib.Path(data.directory), 'broken', [[broken]])
         with pytest.raises(DataError, match='image_0'):
             train.run(training_setup.options(dataclasses.replace(data, split='broken'), tmp_path / 'log'))
 
     def test_image_that_breaks_in_the_middle_loses_no_step(self, data, tmp_path):
         """Header, end and checksum are valid, so the error appears only in decoding."""
         _, last = input_generator.record_at(6, 7, 3)  # the seventh that is taken: the fourth step needs it
-        records = [files.record(seed) for seed in range(7)]
-        records[last] = files.record(9, 40, 40, image=files.broken_png(40, 40))
-        files.write_split(pathlib.Path(data.directory), 'broken', [records])
+        records = [dataset_files.record(seed) for seed in range(7)]
+        records[last] = dataset_files.record(9, 40, 40, image=dataset_files.broken_png(40, 40))
+        dataset_files.write_split(pathlib.Path(data.directory), 'broken', [records])
         with pytest.raises(DataError) as error:
             train.run(training_setup.options(dataclasses.replace(data, split='broken'), tmp_path / 'log'))
         newest = str(tmp_path / 'log' / 'model.ckpt-3')

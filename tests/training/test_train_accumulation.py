@@ -10,7 +10,7 @@ from deeplab import train
 from deeplab.core import checkpoints
 from deeplab.errors import OptionError
 from deeplab.options import CloneOptions, LearningRateOptions, LossOptions, OptimizerOptions
-from tests import training_setup
+from tests.helpers import training_setup
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 

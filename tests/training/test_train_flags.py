@@ -19,7 +19,7 @@ from deeplab import cli, common, model, train, wording
 from deeplab.core import cost, sessions
 from deeplab.errors import OptionError
 from deeplab.training import network_clone, split_input, train_loop, training_step
-from tests import training_setup
+from tests.helpers import training_setup
 
 CONTRACT = json.loads((pathlib.Path(__file__).parents[1] / 'goldens' / 'contract' / 'flags.json').read_text())['train']
 NOTHING = train_loop.LoopResult(0, None, 0.0, None)

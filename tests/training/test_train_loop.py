@@ -11,7 +11,7 @@ import tensorflow as tf
 from deeplab.core import checkpoints, sessions
 from deeplab.errors import NonFiniteError
 from deeplab.training import train_loop, training_step
-from tests.training.toy import Toy
+from tests.helpers.toy_training import Toy
 
 
 def train(toy, directory, steps, hooks=(), **options):

@@ -12,7 +12,7 @@ from deeplab.core import checkpoints, sessions
 from deeplab.options import LearningRateOptions, OptimizerOptions
 from deeplab.registry import OPTIMIZERS
 from deeplab.training import training_step
-from tests import training_setup
+from tests.helpers import training_setup
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 

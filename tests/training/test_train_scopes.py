@@ -10,7 +10,7 @@ from deeplab.core import checkpoints
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.options import RestoreOptions
 from deeplab.training import train_run
-from tests import training_setup
+from tests.helpers import training_setup
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 

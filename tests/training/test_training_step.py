@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from deeplab.core import sessions
 from deeplab.training import training_step
-from tests.training.toy import Toy
+from tests.helpers.toy_training import Toy
 
 
 class TestGatedUpdate:

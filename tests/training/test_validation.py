@@ -21,11 +21,10 @@ from deeplab.core.metrics import ConfusionMatrix
 from deeplab.errors import DataError, OptionError, OutOfMemoryError
 from deeplab.evaluation import evaluation_rounds
 from deeplab.options import EvalOptions, ResizeOptions, ValidationOptions, WaitOptions
+from deeplab.system import memory
 from deeplab.training import validation
 from deeplab.training.train_loop import StepResult
-from deeplab.utils import memory
-from tests import training_setup
-from tests.datasets import files
+from tests.helpers import dataset_files, training_setup
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
@@ -33,8 +32,8 @@ pytestmark = pytest.mark.usefixtures('tiny_network')
 @pytest.fixture
 def data(tmp_path):
     found = training_setup.write_data(tmp_path / 'records')
-    records = [files.record(100 + seed, 18 + seed, 40 - seed) for seed in range(3)]
-    files.write_split(tmp_path / 'records', 'val', [records])
+    records = [dataset_files.record(100 + seed, 18 + seed, 40 - seed) for seed in range(3)]
+    dataset_files.write_split(tmp_path / 'records', 'val', [records])
     return found
 
 
@@ -228,8 +227,8 @@ def test_other_settings_start_anew(data, tmp_path, monkeypatch, caplog, changed)
     validate_saved(chosen, tmp_path, 2)
     assert 'cannot be compared' not in caplog.text
     if changed == 'records':
-        records = [files.record(200 + seed, 18 + seed, 40 - seed) for seed in range(3)]
-        files.write_split(pathlib.Path(data.directory), 'val', [records])
+        records = [dataset_files.record(200 + seed, 18 + seed, 40 - seed) for seed in range(3)]
+        dataset_files.write_split(pathlib.Path(data.directory), 'val', [records])
     else:
         assert validation.is_pending(other, 2) and not validation.is_pending(chosen, 2)
     assert validate_saved(other, tmp_path, 3).score.best_step == 3
@@ -433,8 +432,10 @@ def test_a_validation_that_was_broken_off_behind_its_multiple(data, tmp_path, mo
 
 def test_masks_on_which_every_figure_is_false(data, tmp_path, monkeypatch, caplog):
     """The warning is logged once, when the hook is created, before the first step."""
-    mask = files.ids(18, 40, classes=2) * 255
-    files.write_split(pathlib.Path(data.directory), 'val', [[files.record(0, 18, 40, label=files.png(mask))]])
+    mask = dataset_files.ids(18, 40, classes=2) * 255
+    dataset_files.write_split(
+        pathlib.Path(data.directory), 'val', [[dataset_files.record(0, 18, 40, label=dataset_files.png(mask))]]
+    )
     monkeypatch.setattr(validation, 'InferenceNetwork', lambda *arguments: None)
     chosen = options(data, tmp_path / 'log')
     validation.ValidationHook(chosen)
@@ -481,7 +482,7 @@ class TestBadInput:
         assert '--eval_crop_size=34,49 is not a multiple of --output_stride=16 plus 1' in caplog.text
 
     def test_a_split_without_masks(self, data, tmp_path):
-        files.write_split(pathlib.Path(data.directory), 'bare', [[files.record(label=None)]])
+        dataset_files.write_split(pathlib.Path(data.directory), 'bare', [[dataset_files.record(label=None)]])
         chosen = options(data, tmp_path / 'log')
         chosen = dataclasses.replace(chosen, validation=dataclasses.replace(chosen.validation, split='bare'))
         with pytest.raises(DataError, match='has no mask'):

@@ -15,8 +15,8 @@ from deeplab.errors import NonFiniteError
 from deeplab.options import LearningRateOptions, OptimizerOptions
 from deeplab.training import metrics_file, train_loop, watch_hooks
 from deeplab.training.train_loop import StepResult
-from tests import training_setup
-from tests.training.toy import Toy
+from tests.helpers import training_setup
+from tests.helpers.toy_training import Toy
 
 
 def look_at(logits, labels, ignore_label=255, step=0, every=1):

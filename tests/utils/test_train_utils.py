@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints, inflation, layers, sessions
 from deeplab.errors import CheckpointError, NetworkMismatchError, OptionError
 from deeplab.options import LossOptions, OptimizerOptions
 from deeplab.registry import OPTIMIZERS
-from deeplab.utils import checkpoint_network, train_utils
-from tests import checkpoint_files
+from deeplab.utils import train_utils
+from tests.helpers import checkpoint_files
 
 SCOPES = ('logits', 'decoder')
 SHAPES = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.zoo import web_server
+from tests.helpers import web_server
 
 
 @pytest.fixture(autouse=True)

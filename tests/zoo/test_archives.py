@@ -12,7 +12,7 @@ import pytest
 
 from deeplab.errors import DownloadError
 from deeplab.zoo import archives
-from tests.damage import damaged
+from tests.helpers.damage import damaged
 
 
 def packed(path, *members):

@@ -10,13 +10,13 @@ import zipfile
 
 import pytest
 
-from deeplab import download
 from deeplab.datasets import description_file, descriptor
 from deeplab.errors import DownloadError
 from deeplab.options import DownloadOptions, FetchOptions
+from deeplab.programs import download
 from deeplab.zoo import archives, data_sets
-from tests.datasets import files
-from tests.zoo.web_server import Page
+from tests.helpers import dataset_files
+from tests.helpers.web_server import Page
 
 
 def _content(name):
@@ -25,18 +25,18 @@ def _content(name):
     if name == 'voc2012':
         found = {f'ImageSets/Segmentation/{split}.txt': text for split, text in (('train', b'a\nb\n'), ('val', b'c\n'))}
         for seed, stem in enumerate('abc'):
-            found[f'JPEGImages/{stem}.jpg'] = files.jpeg(files.pixels(seed=seed))
-            found[f'SegmentationClass/{stem}.png'] = files.palette_png(files.ids(seed=seed))
+            found[f'JPEGImages/{stem}.jpg'] = dataset_files.jpeg(dataset_files.pixels(seed=seed))
+            found[f'SegmentationClass/{stem}.png'] = dataset_files.palette_png(dataset_files.ids(seed=seed))
     elif name == 'ade20k':
         found = {}
         for seed, split in enumerate(('training', 'validation')):
-            found[f'images/{split}/x{seed}.jpg'] = files.jpeg(files.pixels(seed=seed))
-            found[f'annotations/{split}/x{seed}.png'] = files.png(files.ids(seed=seed))
+            found[f'images/{split}/x{seed}.jpg'] = dataset_files.jpeg(dataset_files.pixels(seed=seed))
+            found[f'annotations/{split}/x{seed}.png'] = dataset_files.png(dataset_files.ids(seed=seed))
     else:
         found = {}
         for seed, split in enumerate(('train', 'val', 'test')):
-            found[f'{split}/0{seed}.png'] = files.png(files.pixels(seed=seed))
-            found[f'{split}annot/0{seed}.png'] = files.png(files.ids(seed=seed))
+            found[f'{split}/0{seed}.png'] = dataset_files.png(dataset_files.pixels(seed=seed))
+            found[f'{split}annot/0{seed}.png'] = dataset_files.png(dataset_files.ids(seed=seed))
     return {f'{root}/{path}': content for path, content in found.items()}
 
 

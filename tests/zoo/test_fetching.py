@@ -14,11 +14,11 @@ import time
 import pytest
 
 from deeplab.errors import DownloadError, OptionError, OutputError
+from deeplab.files import folder_lock
 from deeplab.options import FetchOptions
-from deeplab.utils import folder_lock
 from deeplab.zoo import archives, cache, catalog, data_sets, fetching, transfer
+from tests.helpers.web_server import Page
 from tests.zoo.test_archives import packed
-from tests.zoo.web_server import Page
 
 NAME = 'mobilenetv2_coco_voc_trainaug'
 PRESET = catalog.get(NAME)

@@ -9,7 +9,7 @@ import pytest
 
 from deeplab.errors import DownloadError, OutputError
 from deeplab.zoo import progress, transfer
-from tests.zoo.web_server import Page
+from tests.helpers.web_server import Page
 
 BODY = b'\x1f\x8b' + bytes(i * 7 % 251 for i in range(300_000))
 NO_PAUSES = (0, 0)

@@ -23,9 +23,9 @@ from absl import logging
 from deeplab import common
 from deeplab.core.lazy import dropout, layers, shapes, tf
 from deeplab.errors import OptionError
+from deeplab.files import documents
 from deeplab.options import ModelOptions
 from deeplab.registry import Head, register
-from deeplab.utils import documents
 from deeplab.wording import option
 
 FILTERS = 256  # filters of each branch and of the projection

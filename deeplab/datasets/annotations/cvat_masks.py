@@ -10,7 +10,7 @@ from deeplab.datasets.annotations import reading
 from deeplab.datasets.annotations.reading import Document, Format
 from deeplab.datasets.annotations.shapes import AnnotatedImage, AnnotationSet, Label, PaintedMask
 from deeplab.errors import DataError
-from deeplab.utils import documents
+from deeplab.files import documents
 
 NAME = 'CVAT segmentation mask 1.1'
 TABLE = 'labelmap.txt'

@@ -26,7 +26,7 @@ from deeplab.datasets.annotations import (
 from deeplab.datasets.annotations.reading import Document, Format
 from deeplab.datasets.annotations.shapes import AnnotationSet
 from deeplab.errors import DataError
-from deeplab.utils.names import agreeing, counted, shown
+from deeplab.names import agreeing, counted, shown
 from deeplab.wording import option
 
 # The first that recognizes a file is taken. A new format needs its module, and a line here.

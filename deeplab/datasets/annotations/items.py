@@ -16,8 +16,8 @@ from deeplab.datasets.annotations.label_classes import LabelClasses
 from deeplab.datasets.annotations.masks import AnnotationMask
 from deeplab.datasets.annotations.shapes import AnnotatedImage, AnnotationSet
 from deeplab.errors import DataError
+from deeplab.names import counted, shown
 from deeplab.options import BuildFolderOptions
-from deeplab.utils.names import counted, shown
 from deeplab.wording import option
 
 _SHOWN = 3  # number of texts with paths that a message lists

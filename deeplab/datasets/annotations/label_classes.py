@@ -12,9 +12,9 @@ from deeplab.datasets import palettes
 from deeplab.datasets.annotations import reading
 from deeplab.datasets.annotations.shapes import AnnotationSet, Color
 from deeplab.errors import DataError, OptionError
+from deeplab.files import documents
+from deeplab.names import shown
 from deeplab.options import BuildFolderOptions
-from deeplab.utils import documents
-from deeplab.utils.names import shown
 from deeplab.wording import option
 
 BACKGROUND = 'background'

@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw
 
 from deeplab.datasets.annotations.shapes import Bitmap, Box, Ellipse, Geometry, Polygon, Shape
 from deeplab.errors import DataError
-from deeplab.utils.names import shown
+from deeplab.names import shown
 
 _FARTHEST = 2**30  # coordinates are clipped to this, so that products of them can be computed
 _TOLERANCE = 1.0  # pixels that a shape may reach beyond its image without being counted as clipped

@@ -18,8 +18,8 @@ from PIL import Image, UnidentifiedImageError
 
 from deeplab.datasets.annotations.shapes import MOST_PIXELS, AnnotationSet, Color
 from deeplab.errors import DataError
-from deeplab.utils import documents
-from deeplab.utils.names import shown
+from deeplab.files import documents
+from deeplab.names import shown
 
 _HEX_COLOR = re.compile(r'#?([0-9a-fA-F]{6})([0-9a-fA-F]{2})?')
 _FEWEST_CORNERS = 3

@@ -9,7 +9,7 @@ import pathlib
 from deeplab.datasets.annotations import reading
 from deeplab.datasets.annotations.reading import Document, Format
 from deeplab.datasets.annotations.shapes import AnnotatedImage, AnnotationSet, Label, PaintedMask
-from deeplab.utils import documents
+from deeplab.files import documents
 
 NAME = 'Roboflow semantic segmentation masks'
 TABLE = '_classes.csv'

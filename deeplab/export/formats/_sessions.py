@@ -10,7 +10,8 @@ import numpy as np
 
 from deeplab.core.lazy import tf
 from deeplab.errors import CheckpointError, DataError, OptionError
-from deeplab.export import metadata, tensor_names
+from deeplab.export import tensor_names
+from deeplab.inference import export_metadata
 from deeplab.registry import Exported, Outputs
 
 
@@ -37,7 +38,7 @@ def opened(path: str, load: Callable[[Any, str], Tensors]) -> Iterator[Exported]
     from google.protobuf import message
 
     from deeplab.core import sessions
-    from deeplab.core.reasons import reason_of
+    from deeplab.errors import reason_of
 
     with tf.Graph().as_default() as graph, sessions.open_session(graph) as session:
         try:
@@ -60,7 +61,7 @@ def _exported(path: str, session: Any, tensors: Tensors) -> Exported:
     classes = probabilities.shape[-1] if probabilities is not None else None
 
     def predict(images: np.ndarray, with_probabilities: bool) -> Outputs:
-        from deeplab.core.reasons import reason_of
+        from deeplab.errors import reason_of
 
         if with_probabilities and probabilities is None:
             raise OptionError(f"'{path}' has no output of probabilities. Export the network again")
@@ -81,7 +82,7 @@ def _exported(path: str, session: Any, tensors: Tensors) -> Exported:
         num_classes=int(classes) if classes else None,
         has_probabilities=probabilities is not None,
         bits=16 if kind == np.uint16 else 8,
-        metadata=metadata.loaded(text),
+        metadata=export_metadata.loaded(text),
     )
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from deeplab.core.lazy import tf
-from deeplab.export import metadata
 from deeplab.export.formats import _sessions
 from deeplab.export.tensor_names import IMAGE, METADATA, PREDICTIONS, PROBABILITIES
+from deeplab.files import writing
+from deeplab.inference import export_metadata
 from deeplab.registry import Exported, ExportFormat, FrozenNetwork, register
-from deeplab.utils import files
 
 _FIRST_NODE = re.compile(rb'\n[\x80-\xff]{0,4}[\x01-\x7f]\n[\x01-\x7f][\w.]')  # tag, length, tag and length of a name
 _NAMES = {IMAGE, PREDICTIONS}  # that all frozen graphs of DeepLab have
@@ -31,7 +31,7 @@ def write(network: FrozenNetwork, path: str) -> None:
         if network.metadata:
             from deeplab.core import freezing
 
-            text = np.array(metadata.dumped(network.metadata).encode())
+            text = np.array(export_metadata.dumped(network.metadata).encode())
             noted = tf.compat.v1.GraphDef(node=[freezing.constant(METADATA, text)])
             file.write(noted.SerializeToString(deterministic=True))
         rest = tf.compat.v1.GraphDef(library=graph_def.library, versions=graph_def.versions)
@@ -40,7 +40,7 @@ def write(network: FrozenNetwork, path: str) -> None:
 
 def run(path: str, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Loads a frozen graph and runs it, see `ExportFormat.run`."""
-    from deeplab.core import freezing, sessions  # import TensorFlow
+    from deeplab.core import freezing, sessions
 
     with open(path, 'rb') as file:
         graph_def = tf.compat.v1.GraphDef.FromString(file.read())
@@ -68,7 +68,7 @@ def is_own(path: str) -> bool:
 
 def recognizes(path: str) -> bool:
     """Returns whether a file is a frozen graph: one named .pb, or one that begins as a graph does."""
-    return not os.path.isdir(path) and (path.endswith('.pb') or files.begins_as(path, _FIRST_NODE))
+    return not os.path.isdir(path) and (path.endswith('.pb') or writing.begins_as(path, _FIRST_NODE))
 
 
 @contextlib.contextmanager

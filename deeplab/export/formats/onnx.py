@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from deeplab.engines import onnxruntime as engine
-from deeplab.export import metadata, portable
+from deeplab.export import portable
+from deeplab.files import writing
+from deeplab.inference import export_metadata
+from deeplab.inference.runtimes import onnxruntime as engine
 from deeplab.registry import Exported, ExportFormat, Parameter, PortableNetwork, register
-from deeplab.utils import files, processors
+from deeplab.system import processors
 
 _START = re.compile(rb'\x08[\x03-\x7f]\x12[\x01-\x7f][\w.]')  # version of the format, tag and length of the producer
 _NAMES = ('labels', 'probabilities')
@@ -39,7 +41,7 @@ def convert(network: PortableNetwork, path: str, onnx_opset: int) -> None:
     onnx.helper.set_model_props(
         model,
         {
-            metadata.KEY: metadata.dumped(network.metadata),
+            export_metadata.KEY: export_metadata.dumped(network.metadata),
             'class_names': ','.join(network.metadata.get('class_names', ())),
         },
     )
@@ -119,7 +121,7 @@ class _Reader:
 
 def recognizes(path: str) -> bool:
     """Returns whether a file is an ONNX model: one named .onnx, or one that begins as a model does."""
-    return path.endswith('.onnx') or files.begins_as(path, _START)
+    return path.endswith('.onnx') or writing.begins_as(path, _START)
 
 
 def is_own(path: str) -> bool:
@@ -132,7 +134,7 @@ def is_own(path: str) -> bool:
 def opened(path: str, threads: int | None) -> Iterator[Exported]:
     """Opens a model, see `ExportFormat.open`."""
     session = engine.session_of(path, threads or processors.available_cores())
-    facts = metadata.loaded(session.get_modelmeta().custom_metadata_map.get(metadata.KEY, ''))
+    facts = export_metadata.loaded(session.get_modelmeta().custom_metadata_map.get(export_metadata.KEY, ''))
     image, *_ = session.get_inputs()
     outputs = sorted(session.get_outputs(), key=lambda output: len(output.shape))  # labels first
     names = [output.name for output in outputs]

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from deeplab.engines import openvino as engine
-from deeplab.export import metadata, portable
+from deeplab.export import portable
+from deeplab.inference import export_metadata
+from deeplab.inference.runtimes import openvino as engine
 from deeplab.registry import Exported, ExportFormat, PortableNetwork, register
-from deeplab.utils import processors
+from deeplab.system import processors
 
 MODEL = 'model.xml'
 WEIGHTS = 'model.bin'
@@ -28,7 +29,7 @@ def convert(network: PortableNetwork, folder: str) -> None:
         output.get_tensor().set_names({name})
     if network.variant == 'int8':
         model = _in_int8(model, network)
-    model.set_rt_info(metadata.dumped(network.metadata), [metadata.KEY, 'metadata'])
+    model.set_rt_info(export_metadata.dumped(network.metadata), [export_metadata.KEY, 'metadata'])
     engine.package().save_model(model, os.path.join(folder, MODEL), compress_to_fp16=network.variant == 'float16')
 
 
@@ -62,8 +63,8 @@ def opened(path: str, threads: int | None) -> Iterator[Exported]:
     core = engine.package().Core()
     model = core.read_model(os.path.join(path, MODEL) if os.path.isdir(path) else path)
     facts = {}
-    if model.has_rt_info([metadata.KEY, 'metadata']):
-        facts = metadata.loaded(str(model.get_rt_info([metadata.KEY, 'metadata']).astype(str)))
+    if model.has_rt_info([export_metadata.KEY, 'metadata']):
+        facts = export_metadata.loaded(str(model.get_rt_info([export_metadata.KEY, 'metadata']).astype(str)))
     compiled = core.compile_model(model, 'CPU', engine.settings('float32', threads or processors.available_cores()))
     image = compiled.inputs[0]
     outputs = _ranked(compiled)

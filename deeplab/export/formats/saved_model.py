@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from deeplab.core.lazy import tf
-from deeplab.export import metadata, serving, tensor_names
+from deeplab.export import serving, tensor_names
 from deeplab.export.formats import _sessions
+from deeplab.inference import export_metadata
 from deeplab.registry import Exported, ExportFormat, FrozenNetwork, register
 
 SIGNATURE = 'serving_default'
@@ -31,7 +32,7 @@ def write(network: FrozenNetwork, folder: str) -> None:
     `labels` and `probabilities` give one of these, `encoded` and `encoded_probabilities` take the bytes of a JPEG or
     PNG file.
     """
-    from deeplab.core import sessions  # imports TensorFlow
+    from deeplab.core import sessions
 
     with tf.Graph().as_default() as graph:
         image, encoded = _inputs(network)
@@ -60,7 +61,7 @@ def write(network: FrozenNetwork, folder: str) -> None:
         os.makedirs(assets)
     if network.metadata:
         with open(os.path.join(assets, _METADATA), 'w', encoding='utf-8') as file:
-            file.write(metadata.dumped(network.metadata))
+            file.write(export_metadata.dumped(network.metadata))
     if network.has_warmup:
         shape = (1, *network.crop_size, network.channels)
         serving.write_warmup(assets, IMAGE, np.zeros(shape, np.uint8 if network.bits == 8 else np.uint16))
@@ -91,7 +92,7 @@ def _inputs(network: FrozenNetwork) -> tuple[Any, Any]:
 
 def run(folder: str, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Loads a SavedModel and runs its signature, see `ExportFormat.run`."""
-    from deeplab.core import sessions  # imports TensorFlow
+    from deeplab.core import sessions
 
     with tf.Graph().as_default() as graph, sessions.open_session(graph) as running:
         loaded = tf.compat.v1.saved_model.load(running, [SERVING_TAG], folder)

@@ -18,12 +18,14 @@ from typing import Any
 import numpy as np
 from absl import logging
 
+from deeplab import names
 from deeplab.core.lazy import tf
-from deeplab.engines import tflite as engine
 from deeplab.errors import CheckpointError, OptionError
-from deeplab.export import metadata, portable
+from deeplab.export import portable
+from deeplab.inference import export_metadata
+from deeplab.inference.runtimes import tflite as engine
 from deeplab.registry import Exported, ExportFormat, FrozenGraph, PortableNetwork, register
-from deeplab.utils import names, processors
+from deeplab.system import processors
 from deeplab.wording import option
 
 _METADATA, _LABELS = 'deeplab.json', 'labels.txt'
@@ -56,7 +58,7 @@ def write(content: bytes, facts: Mapping[str, Any], path: str) -> None:
     with zipfile.ZipFile(path, 'a') as archive:
         if facts.get('class_names'):
             archive.writestr(_LABELS, '\n'.join(facts['class_names']) + '\n')
-        archive.writestr(_METADATA, metadata.dumped({**facts, **checked}))
+        archive.writestr(_METADATA, export_metadata.dumped({**facts, **checked}))
 
 
 def _compress(variant: str, converter: Any) -> None:
@@ -117,7 +119,7 @@ def _metadata(path: str) -> dict[str, Any]:
     """Returns the metadata of a model; empty if it has none."""
     # Damaged files make zipfile raise anything.
     with contextlib.suppress(Exception), zipfile.ZipFile(path) as archive:
-        return metadata.loaded(archive.read(_METADATA))
+        return export_metadata.loaded(archive.read(_METADATA))
     return {}
 
 
@@ -131,7 +133,7 @@ def opened(path: str, threads: int | None) -> Iterator[Exported]:
     if not facts and image['dtype'] == np.float32:  # such as of the original's convert_to_tflite
         logging.info("'%s' has no metadata: its images are taken as normalized to -1 to 1.", path)
         _, height, width, channels = map(int, image['shape'])
-        facts = metadata.of_normalized((height, width), *metadata.usual_ends(channels))
+        facts = export_metadata.of_normalized((height, width), *export_metadata.usual_ends(channels))
     outputs = sorted(interpreter.get_output_details(), key=lambda each: len(each['shape']))  # labels first
     shape: tuple[int, ...] = ()
 
@@ -141,7 +143,7 @@ def opened(path: str, threads: int | None) -> Iterator[Exported]:
             interpreter.resize_tensor_input(image['index'], images.shape)
             interpreter.allocate_tensors()
             shape = images.shape
-        interpreter.set_tensor(image['index'], _quantized(metadata.normalized(images, facts), image))
+        interpreter.set_tensor(image['index'], _quantized(export_metadata.normalized(images, facts), image))
         interpreter.invoke()
         return [interpreter.get_tensor(each['index']) for each in outputs[: 1 + with_probabilities]]
 

@@ -14,7 +14,7 @@ from deeplab.core.densify import densify
 from deeplab.errors import OptionError
 from deeplab.options import DecoderOptions, ModelOptions
 from deeplab.registry import BACKBONES
-from tests import given_weights
+from tests.helpers import given_weights
 
 NETWORKS = {
     'mobilenet_v2': mobilenet_v2.NETWORK,

@@ -16,7 +16,7 @@ from deeplab.core.backbones._nas_cell import Branch
 from deeplab.errors import OptionError
 from deeplab.options import DecoderOptions, ModelOptions, NasOptions
 from deeplab.registry import BACKBONES
-from tests import given_weights
+from tests.helpers import given_weights
 
 # A shorter path by the same rule, which keeps the tests quick.
 SHORT = nas.HNASNET._replace(levels=(0, 1, 0), scope='short')

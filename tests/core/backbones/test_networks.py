@@ -14,8 +14,7 @@ from deeplab.core.backbones import mobilenet_v2, xception
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
 from deeplab.registry import BACKBONES
-from tests import given_weights
-from tests.core import computed_losses
+from tests.helpers import computed_losses, given_weights
 
 _QUICK = ('mobilenet_v2', 'xception_41', 'resnet_v1_18')
 _CLASSES = 3

@@ -11,7 +11,7 @@ from deeplab.core.backbones import resnet_v1
 from deeplab.errors import OptionError
 from deeplab.options import ModelOptions
 from deeplab.registry import BACKBONES
-from tests import given_weights
+from tests.helpers import given_weights
 
 VARIANTS = ['resnet_v1_18', 'resnet_v1_18_beta', 'resnet_v1_50']
 DEEP_VARIANTS = ['resnet_v1_50_beta', 'resnet_v1_101', 'resnet_v1_101_beta']

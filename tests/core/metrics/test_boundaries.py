@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from deeplab.core.metrics import _morphology
-from tests.core.metrics import batches
+from tests.helpers import metric_batches
 
 SIZES = [(11, 14), (9, 16), (1, 1), (16, 5)]
 
@@ -83,9 +83,9 @@ def _boundary_f(images, classes, share):
 def test_against_loops_over_pixels(name, parameter, share, twin):
     rng = np.random.default_rng(3)
     for classes in (3, 20):
-        labels, predictions, inputs = batches.batch(rng, classes, SIZES, (17, 17))
-        metric = batches.create(name, batches.context(classes), **{parameter: share})
-        batches.update(metric, name, labels, predictions, inputs)
+        labels, predictions, inputs = metric_batches.batch(rng, classes, SIZES, (17, 17))
+        metric = metric_batches.create(name, metric_batches.context(classes), **{parameter: share})
+        metric_batches.update(metric, name, labels, predictions, inputs)
         images = [(labels[i, :h, :w], predictions[i, :h, :w]) for i, (h, w) in enumerate(SIZES)]
         expected = twin(images, classes, share)
         (found,) = metric.class_figures().values()
@@ -100,7 +100,7 @@ def test_boundary_iou_of_a_shifted_square():
     label, prediction = np.zeros((2, 1, 100, 100), np.int32)
     label[0, 40:60, 40:60] = 1
     prediction[0, 40:60, 41:61] = 1
-    metric = batches.create('boundary_iou', batches.context(2), boundary_iou_width=0.001)
+    metric = metric_batches.create('boundary_iou', metric_batches.context(2), boundary_iou_width=0.001)
     metric.update(label, prediction, sizes=np.array([[100, 100]]))
     # Rings of 76 pixels share the upper and lower sides but for one column, twice 19.
     assert metric.class_figures()['iou'][1] == pytest.approx(38 / (2 * 76 - 38))
@@ -110,9 +110,9 @@ def test_boundary_iou_of_a_shifted_square():
 def test_what_is_right_where_labels_are_known_is_perfect(name):
     """Predictions inside of ignored regions change nothing, nor does padding."""
     rng = np.random.default_rng(4)
-    labels, guesses, inputs = batches.batch(rng, 3, [(17, 16)], (17, 17))
-    metric = batches.create(name, batches.context(3))
-    batches.update(metric, name, labels, np.where(labels == 255, guesses, labels), inputs)
+    labels, guesses, inputs = metric_batches.batch(rng, 3, [(17, 16)], (17, 17))
+    metric = metric_batches.create(name, metric_batches.context(3))
+    metric_batches.update(metric, name, labels, np.where(labels == 255, guesses, labels), inputs)
     assert set(*metric.class_figures().values()) == {1.0}
 
 
@@ -148,9 +148,9 @@ def test_more_classes_than_bits():
     """151 classes at once, each a column of two pixels: all found, and none where it is one class further."""
     labels = np.repeat(np.arange(151, dtype=np.int32), 2)[None, None].repeat(3, 1)
     for predictions, score in ((labels, 1.0), ((labels + 1) % 151, 0.0)):
-        metric = batches.create('boundary_f', batches.context(151), boundary_f_width=0.002)
+        metric = metric_batches.create('boundary_f', metric_batches.context(151), boundary_f_width=0.002)
         metric.update(labels, predictions, sizes=np.array([labels.shape[1:]]))
         assert metric.result()['mean'] == score
-    metric = batches.create('boundary_iou', batches.context(256, ignore_label=254))
+    metric = metric_batches.create('boundary_iou', metric_batches.context(256, ignore_label=254))
     metric.update(np.array([[[255, 255, 0]]]), np.array([[[255, 1, 0]]]), sizes=np.array([[1, 3]]))
     assert (metric.class_figures()['iou'][255], metric.class_figures()['iou'][0]) == (0.5, 1.0)

@@ -7,7 +7,7 @@ import pytest
 
 from deeplab.core.metrics import _blocks
 from deeplab.errors import DataError
-from tests.core.metrics import batches
+from tests.helpers import metric_batches
 
 
 def _twin(labels, predictions, confidence, bins):
@@ -27,9 +27,9 @@ def _twin(labels, predictions, confidence, bins):
 @pytest.mark.parametrize('bins', [1, 10, 15])
 def test_against_the_definition(bins, monkeypatch):
     monkeypatch.setattr(_blocks, '_PIXELS', 100)  # several for each image, and a shorter one
-    labels, predictions, inputs = batches.batch(np.random.default_rng(0), 5, [(9, 14), (16, 3)], (17, 17))
-    metric = batches.create('calibration', batches.context(5), calibration_bins=bins)
-    batches.update(metric, 'calibration', labels, predictions, inputs)
+    labels, predictions, inputs = metric_batches.batch(np.random.default_rng(0), 5, [(9, 14), (16, 3)], (17, 17))
+    metric = metric_batches.create('calibration', metric_batches.context(5), calibration_bins=bins)
+    metric_batches.update(metric, 'calibration', labels, predictions, inputs)
     expected = _twin(labels, predictions, inputs['confidence'], bins)
     assert tuple(metric.result().values()) == pytest.approx(expected, abs=1e-6)
 
@@ -39,7 +39,7 @@ def test_by_hand():
 
     That 1.0 is rounded up, as in some engines.
     """
-    metric = batches.create('calibration', batches.context(2), calibration_bins=2)
+    metric = metric_batches.create('calibration', metric_batches.context(2), calibration_bins=2)
     labels = np.array([[[0, 1, 1, 0, 255]]])
     confidence = np.array([[[0.5, 0.5, 0.5, np.nextafter(np.float32(1), np.float32(2)), 0.9]]], np.float32)
     metric.update(labels, np.zeros_like(labels), confidence=confidence)
@@ -52,14 +52,14 @@ def test_by_hand():
 
 
 def test_no_pixel_and_no_probability():
-    metric = batches.create('calibration', batches.context(2))
+    metric = metric_batches.create('calibration', metric_batches.context(2))
     assert set(metric.result().values()) == {None}
     metric.update(np.array([[[0, 255]]]), np.array([[[0, 0]]]), confidence=np.zeros((1, 1, 2), np.float32))
     assert metric.result() == {'ece': 1.0, 'largest': 1.0, 'confidence': 0.0}
 
 
 def test_a_probability_that_is_not_a_number_is_refused():
-    metric = batches.create('calibration', batches.context(2), calibration_bins=2)
+    metric = metric_batches.create('calibration', metric_batches.context(2), calibration_bins=2)
     zeros = np.zeros((1, 1, 2), np.int32)
     with pytest.raises(DataError, match='NaN.*deeplab checkpoint'):
         metric.update(zeros, zeros, confidence=np.array([[[0.5, np.nan]]], np.float32))

@@ -9,7 +9,7 @@ from deeplab.datasets import descriptor
 from deeplab.errors import DataError, OptionError
 from deeplab.evaluation import scoring
 from deeplab.registry import MetricContext
-from tests.core.metrics import batches
+from tests.helpers import metric_batches
 
 NAMES = ('road', 'person', 'rider', 'car')
 AVERAGE = {1: 3462.4756337644, 2: 3930.4788056518, 3: 12794.0202738185}
@@ -21,7 +21,7 @@ SIZES = [(12, 15), (9, 8)]
 
 def _scene(rng, folder):
     """Two images with instances, their files, and predictions that confuse the classes."""
-    labels, predictions, inputs = batches.batch(rng, 4, SIZES, (17, 17))
+    labels, predictions, inputs = metric_batches.batch(rng, 4, SIZES, (17, 17))
     inputs['names'] = ['a_0', 'b_1']
     instances = []
     for image, (height, width) in enumerate(SIZES):
@@ -59,8 +59,8 @@ def _twin(labels, predictions, instances, group_of, group):
 
 def test_against_a_loop_over_instances(tmp_path):
     labels, predictions, inputs, instances = _scene(np.random.default_rng(0), tmp_path)
-    whole, *parts = (batches.create('instance_iou', CONTEXT, instance_dir=str(tmp_path)) for _ in range(3))
-    batches.update(whole, 'instance_iou', labels, predictions, inputs)
+    whole, *parts = (metric_batches.create('instance_iou', CONTEXT, instance_dir=str(tmp_path)) for _ in range(3))
+    metric_batches.update(whole, 'instance_iou', labels, predictions, inputs)
     classes = [_twin(labels, predictions, instances, np.arange(4), c) for c in (1, 2, 3)]
     assert whole.class_figures()['iou'] == (None, *(pytest.approx(iou, abs=1e-8) for iou in classes))
     human, vehicle = (_twin(labels, predictions, instances, np.array([0, 1, 1, 2]), group) for group in (1, 2))
@@ -71,9 +71,9 @@ def test_against_a_loop_over_instances(tmp_path):
         'category vehicle': pytest.approx(vehicle, abs=1e-8),
     }
     for part, image in zip(parts, (1, 0), strict=True):
-        batches.update(part, 'instance_iou', labels, predictions, inputs, slice(image, image + 1))
+        metric_batches.update(part, 'instance_iou', labels, predictions, inputs, slice(image, image + 1))
     parts[0].merge(parts[1])
-    assert batches.figures(parts[0]) == batches.figures(whole)
+    assert metric_batches.figures(parts[0]) == metric_batches.figures(whole)
 
 
 def test_a_large_and_a_small_instance_weigh_the_same(tmp_path):
@@ -81,7 +81,7 @@ def test_a_large_and_a_small_instance_weigh_the_same(tmp_path):
     ids = np.full((1, 10), 24001, np.uint16)
     ids[0, 9] = 24002
     Image.fromarray(ids).save(tmp_path / 'x.png')
-    metric = batches.create('instance_iou', CONTEXT, instance_dir=str(tmp_path))
+    metric = metric_batches.create('instance_iou', CONTEXT, instance_dir=str(tmp_path))
     predictions = np.array([[[1] * 9 + [0]]])
     matrix = np.zeros((1, 4, 4), int)
     matrix[0, 1, :2] = 1, 9
@@ -108,7 +108,7 @@ def test_files_of_cityscapes_by_any_name_of_their_image(tmp_path, image_name):
     )
     Image.fromarray(np.zeros((1, 10), np.uint8)).save(folder / f'{stem}_labelIds.png')
     context = scoring._context(descriptor.load('cityscapes'))
-    metric = batches.create('instance_iou', context, instance_dir=str(tmp_path / 'gtFine'))
+    metric = metric_batches.create('instance_iou', context, instance_dir=str(tmp_path / 'gtFine'))
     by_name = {name: number for number, name in enumerate(context.class_names)}
     names = ['car', 'car', 'bicycle', 'bicycle', 'rider', 'person', 'road', 'sky', 'rider', 'road']
     labels = np.array([[[by_name[name] for name in names]]])
@@ -116,7 +116,7 @@ def test_files_of_cityscapes_by_any_name_of_their_image(tmp_path, image_name):
     guess = ['bus', 'bus', 'bicycle', 'road', 'rider', 'road', 'road', 'sky', 'rider', 'road']
     predictions = np.array([[[by_name[name] for name in guess]]])
     inputs = {'matrices': confusion_matrix.of_images(labels, predictions, 19, 255), 'names': [image_name]}
-    batches.update(metric, 'instance_iou', labels, predictions, inputs | {'sizes': np.array([(1, 10)])})
+    metric_batches.update(metric, 'instance_iou', labels, predictions, inputs | {'sizes': np.array([(1, 10)])})
     found = dict(zip(context.class_names, metric.class_figures()['iou'], strict=True))
     assert {name: iou for name, iou in found.items() if iou is not None} == {
         'person': 0, 'rider': 1, 'car': 0, 'bicycle': pytest.approx(0.5)
@@ -125,11 +125,11 @@ def test_files_of_cityscapes_by_any_name_of_their_image(tmp_path, image_name):
 
 def test_missing_files_and_other_sizes(tmp_path):
     with pytest.raises(OptionError, match='instance_dir'):
-        batches.create('instance_iou', CONTEXT)
+        metric_batches.create('instance_iou', CONTEXT)
     with pytest.raises(OptionError, match='no such folder'):
-        batches.create('instance_iou', CONTEXT, instance_dir=str(tmp_path / 'nowhere'))
+        metric_batches.create('instance_iou', CONTEXT, instance_dir=str(tmp_path / 'nowhere'))
     Image.fromarray(np.zeros((3, 4), np.uint16)).save(tmp_path / 'x_instanceIds.png')
-    metric = batches.create('instance_iou', CONTEXT, instance_dir=str(tmp_path))
+    metric = metric_batches.create('instance_iou', CONTEXT, instance_dir=str(tmp_path))
     given = {'matrices': np.zeros((1, 4, 4), int), 'sizes': [(3, 5)]}
     with pytest.raises(DataError, match=r'\(3, 4\), its image \(3, 5\)'):
         metric.update(None, np.zeros((1, 3, 5), int), names=['x'], **given)

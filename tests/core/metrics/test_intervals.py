@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from deeplab.core.metrics import intervals
-from tests.core.metrics import batches
+from tests.helpers import metric_batches
 
 
 def _of(matrices, **values):
     """The metric of images with these confusion matrices."""
-    metric = batches.create('intervals', batches.context(matrices.shape[1]), **values)
+    metric = metric_batches.create('intervals', metric_batches.context(matrices.shape[1]), **values)
     metric.update(None, None, matrices=matrices)
     return metric
 

@@ -5,7 +5,7 @@ import io
 
 import numpy as np
 
-from tests.core.metrics import batches
+from tests.helpers import metric_batches
 
 NAMES = ['a,b', 'line\nbreak', '"quoted"', '=1+1', ' @sum', '-x', '<b>bold</b>', '\tx', 'a\rb', 'plain']
 
@@ -17,14 +17,14 @@ def _table(metric):
 
 def test_names_stay_in_their_cell_and_are_no_formulas():
     number = len(NAMES)
-    metric = batches.create('per_image', batches.context(2))
+    metric = metric_batches.create('per_image', metric_batches.context(2))
     metric.update(None, None, matrices=np.ones((number, 2, 2), int), names=NAMES, sizes=np.ones((number, 2), int))
     names = [row['name'] for row in _table(metric)]
     assert names == ['a,b', 'line\nbreak', '"quoted"', "'=1+1", "' @sum", "'-x", '<b>bold</b>', "'\tx", 'a\rb', 'plain']
 
 
 def test_figures_of_an_image():
-    metric = batches.create('per_image', batches.context(3))
+    metric = metric_batches.create('per_image', metric_batches.context(3))
     matrices = np.array([[[6, 2, 0], [0, 2, 0], [0, 0, 0]], np.zeros((3, 3))], int)
     metric.update(None, None, matrices=matrices, names=['x', 'bare'], sizes=np.array([[3, 4], [5, 6]]))
     first, bare = _table(metric)
@@ -38,8 +38,8 @@ def test_figures_of_an_image():
 
 
 def test_images_keep_their_order():
-    labels, predictions, inputs = batches.batch(np.random.default_rng(0), 3, [(5, 6)] * 100, (17, 17))
-    metric = batches.create('per_image', batches.context(3))
+    labels, predictions, inputs = metric_batches.batch(np.random.default_rng(0), 3, [(5, 6)] * 100, (17, 17))
+    metric = metric_batches.create('per_image', metric_batches.context(3))
     for first in range(0, 100, 30):
-        batches.update(metric, 'per_image', labels, predictions, inputs, slice(first, first + 30))
+        metric_batches.update(metric, 'per_image', labels, predictions, inputs, slice(first, first + 30))
     assert [row['name'] for row in _table(metric)] == inputs['names']

@@ -17,8 +17,7 @@ from deeplab.datasets import build_folder_data, descriptor, example, pairs, reco
 from deeplab.datasets.annotations import items
 from deeplab.errors import DataError, OptionError, UserError
 from deeplab.options import BuildFolderOptions
-from tests.datasets import files
-from tests.datasets.annotations import exports
+from tests.helpers import annotation_exports, dataset_files
 
 BOX = {'label': 'car', 'points': [[1, 1], [4, 3]], 'shape_type': 'rectangle'}
 
@@ -26,9 +25,9 @@ BOX = {'label': 'car', 'points': [[1, 1], [4, 3]], 'shape_type': 'rectangle'}
 def labelme(root, name, shapes=(BOX,), with_image=True, **more):
     """One annotated image of 12 x 16 pixels."""
     content = {'shapes': list(shapes), 'imagePath': f'{name}.png', 'imageData': None, **more}
-    exports.put(root / f'{name}.json', content)
+    annotation_exports.put(root / f'{name}.json', content)
     if with_image:
-        exports.put(root / f'{name}.png', exports.image(0))
+        annotation_exports.put(root / f'{name}.png', annotation_exports.image(0))
 
 
 def find(path, names=None, **more):
@@ -57,8 +56,8 @@ def test_images_that_are_not_there_are_named_and_counted_unless_allowed(tmp_path
     found = find(tmp_path, allow_unmatched=True)
     assert [item.name for item in found.splits['train']] == ['12', '13', '14']
     assert '12 of 15 annotations were left out' in caplog.text
-    exports.put(tmp_path / 'bare.png', exports.image(0))
-    exports.put(tmp_path / 'lists/train.txt', '00.png\n13\nbare\n12.png\n')
+    annotation_exports.put(tmp_path / 'bare.png', annotation_exports.image(0))
+    annotation_exports.put(tmp_path / 'lists/train.txt', '00.png\n13\nbare\n12.png\n')
     options = {'annotations': str(tmp_path), 'list_folder': str(tmp_path / 'lists'), 'allow_unmatched': True}
     assert [item.name for item in items.find(BuildFolderOptions(**options), None, 255).splits['train']] == ['13', '12']
     assert '2 files without a partner: 00.png, bare.' in caplog.text
@@ -67,7 +66,7 @@ def test_images_that_are_not_there_are_named_and_counted_unless_allowed(tmp_path
 def test_images_of_one_name_in_several_folders(tmp_path):
     labelme(tmp_path / 'labels', 'a', with_image=False)
     for folder in ('one', 'two'):
-        exports.put(tmp_path / 'images' / folder / 'a.png', exports.image(0))
+        annotation_exports.put(tmp_path / 'images' / folder / 'a.png', annotation_exports.image(0))
     images = str(tmp_path / 'images')
     message = failure(tmp_path / 'labels', image_folder=images)
     assert '1 of 1' in message and 'one/a.png' in message and 'two/a.png' in message
@@ -91,7 +90,7 @@ def test_shapes_beyond_their_images_are_clipped_and_counted(tmp_path, caplog):
     labelme(tmp_path / 'in', 'b', [beyond])
     labelme(tmp_path / 'in', 'c')
     labelme(tmp_path / 'in', 'd', [])
-    exports.put(tmp_path / 'in' / 'e.png', exports.image(1))
+    annotation_exports.put(tmp_path / 'in' / 'e.png', annotation_exports.image(1))
     options = BuildFolderOptions(annotations=str(tmp_path / 'in'), output_dir=str(tmp_path / 'out'), num_shards=1)
     build_folder_data.run(options)
     assert '3 shapes reach beyond their images and were clipped, in 2 images' in caplog.text
@@ -114,10 +113,10 @@ def test_shapes_beyond_their_images_are_clipped_and_counted(tmp_path, caplog):
     ],
 )
 def test_broken_outlines_of_coco(tmp_path, change, said):
-    content = exports._coco((0,), [{'id': 1, 'name': 'road'}, {'id': 2, 'name': 'car'}])
+    content = annotation_exports._coco((0,), [{'id': 1, 'name': 'road'}, {'id': 2, 'name': 'car'}])
     content['annotations'][1]['segmentation'] = change
-    exports.put(tmp_path / 'a.png', exports.image(0))
-    exports.put(tmp_path / '_annotations.coco.json', content)
+    annotation_exports.put(tmp_path / 'a.png', annotation_exports.image(0))
+    annotation_exports.put(tmp_path / '_annotations.coco.json', content)
     message = failure(tmp_path)
     assert '_annotations.coco.json' in message
     with pytest.raises(DataError, match=said):
@@ -125,12 +124,12 @@ def test_broken_outlines_of_coco(tmp_path, change, said):
 
 
 def test_masks_of_a_wrong_size_in_other_formats(tmp_path):
-    exports.cvat_xml(tmp_path / 'cvat')
+    annotation_exports.cvat_xml(tmp_path / 'cvat')
     path = tmp_path / 'cvat' / 'annotations.xml'
     path.write_text(path.read_text().replace('rle="0, 36"', 'rle="0, 35"'))
     message = failure(path)
     assert '35 pixels, but its size is 6 x 6 = 36' in message and "annotations.xml': image 'b.png': shape 1" in message
-    exports.label_studio(tmp_path / 'studio')
+    annotation_exports.label_studio(tmp_path / 'studio')
     path = next((tmp_path / 'studio').glob('*.json'))
     path.write_text(path.read_text().replace('"original_width": 20', '"original_width": 21'))
     assert '14 x 21' in failure(path)
@@ -150,19 +149,23 @@ def test_masks_of_a_wrong_size_in_other_formats(tmp_path):
         ('label_classes.json', [{'png_index': 300, 'class_name': 'car'}], 'class 1: its value 300 is not from 0'),
         ('_classes.csv', 'Pixel Value, Class\n1, car\n1, road\n', 'class 2: its value 1 is that of an earlier'),
         ('_classes.csv', 'Pixel Value, Class\n1\n', 'class 1: a value is missing'),
-        ('b.json', exports._coco((0,), [{'id': 1, 'name': 'road'}, {'id': 2, 'name': 'car'}]), 'several formats'),
+        (
+            'b.json',
+            annotation_exports._coco((0,), [{'id': 1, 'name': 'road'}, {'id': 2, 'name': 'car'}]),
+            'several formats',
+        ),
     ],
 )
 def test_broken_files_are_named(tmp_path, name, content, said):
     labelme(tmp_path, 'a')
-    exports.put(tmp_path / name, content)
+    annotation_exports.put(tmp_path / name, content)
     with pytest.raises(DataError, match=said):
         find(tmp_path)
 
 
 def test_many_broken_files_are_counted(tmp_path):
     for number in range(5):
-        exports.put(tmp_path / f'{number}.json', '')
+        annotation_exports.put(tmp_path / f'{number}.json', '')
     message = failure(tmp_path)
     assert (
         '5 annotation files cannot be used' in message
@@ -173,7 +176,7 @@ def test_many_broken_files_are_counted(tmp_path):
 
 
 def test_unknown_formats(tmp_path, caplog):
-    exports.put(tmp_path / 'x.json', {'boxes': []})
+    annotation_exports.put(tmp_path / 'x.json', {'boxes': []})
     caplog.set_level('INFO')
     labelme(tmp_path, 'a')
     find(tmp_path)
@@ -184,14 +187,14 @@ def test_unknown_formats(tmp_path, caplog):
     for tool in ('labelme', 'CVAT for images', 'labelmap.txt', 'Label Studio', 'COCO', 'Supervisely', 'classes.json'):
         assert tool in message
     assert 'do not exist' in failure(tmp_path / 'none')
-    exports.put(tmp_path / 'export.zip', b'PK')
+    annotation_exports.put(tmp_path / 'export.zip', b'PK')
     assert 'Unpack' in failure(tmp_path / 'export.zip')
-    exports.put(tmp_path / 'video.xml', '<annotations><meta/><track id="0" label="car"/></annotations>')
+    annotation_exports.put(tmp_path / 'video.xml', '<annotations><meta/><track id="0" label="car"/></annotations>')
     assert "'CVAT for images 1.1'" in failure(tmp_path / 'video.xml')
-    boxes = exports._coco((0,), [{'id': 1, 'name': 'road'}, {'id': 2, 'name': 'car'}])
+    boxes = annotation_exports._coco((0,), [{'id': 1, 'name': 'road'}, {'id': 2, 'name': 'car'}])
     for annotation in boxes['annotations']:
         annotation['segmentation'] = []
-    exports.put(tmp_path / 'boxes.json', boxes)
+    annotation_exports.put(tmp_path / 'boxes.json', boxes)
     assert 'boxes or keypoints without an outline' in failure(tmp_path / 'boxes.json')
 
 
@@ -271,10 +274,10 @@ def test_records_are_built_again_when_labels_become_other_classes(tmp_path):
 
 def test_a_photo_that_viewers_turn(tmp_path):
     """Tools show photos upright: annotations have the size and the coordinates of what is shown."""
-    photo = files.with_exif(files.jpeg(files.pixels(12, 16)), files.exif(6))
+    photo = dataset_files.with_exif(dataset_files.jpeg(dataset_files.pixels(12, 16)), dataset_files.exif(6))
     for stated in ({'imageHeight': 16, 'imageWidth': 12}, {}):
         labelme(tmp_path, 'a', with_image=False, imagePath='a.jpg', **stated)
-        exports.put(tmp_path / 'a.jpg', photo)
+        annotation_exports.put(tmp_path / 'a.jpg', photo)
         item = find(tmp_path).splits['train'][0]
         assert mask_of(item).shape == (16, 12)
         assert pairs.read(item, None).turns.turn_image
@@ -320,10 +323,10 @@ def _changed(value, chance):
     return value
 
 
-@pytest.mark.parametrize('tool', [tool for tool in exports.ALL if tool not in ('CVAT for images 1.1',)])
+@pytest.mark.parametrize('tool', [tool for tool in annotation_exports.ALL if tool not in ('CVAT for images 1.1',)])
 def test_any_change_of_a_file_is_an_error_for_users_at_most(tmp_path, tool):
     """None ends in a stack trace."""
-    write, chance = exports.ALL[tool], random.Random(tool)
+    write, chance = annotation_exports.ALL[tool], random.Random(tool)
     options = write(tmp_path)
     documents = {path: json.loads(path.read_text()) for path in sorted(tmp_path.rglob('*.json'))}
     for _ in range(20 if documents else 0):

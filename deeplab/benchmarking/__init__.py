@@ -1,1 +1,0 @@
-"""Measurements of `deeplab benchmark`, each in a process of its own."""

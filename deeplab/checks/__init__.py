@@ -1,0 +1,1 @@
+"""Checks of data sets: before training, and by the doctor."""

@@ -1,0 +1,116 @@
+"""Rules about the agreement of masks with their images: moved, mirrored, foreign and exchanged labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from deeplab.checks import appearance
+from deeplab.checks.edges import Agreement
+from deeplab.checks.facts import Case, Look, Measured
+from deeplab.checks.findings import Data, Finding
+from deeplab.names import agreeing, counted
+
+# A split is moved if the mean agreement of its images grows so much, and so surely, by a shift of so many steps.
+_FEWEST_IMAGES = 4
+_LEAST_STEPS = 2
+_LEAST_GAIN = 0.1
+_LEAST_T = 4.0
+_LEAST_HEIGHT = 4.0  # of the peak, in standard deviations over the shifts
+# A single mask is misplaced if another place is better by so many standard deviations, and good by itself.
+_MOVED, _TURNED, _ABOVE_LEVEL, _LEAST_BEST = 2.5, 3.0, 3.0, 0.3
+# That is only judged where the masks of the split follow edges (median, in standard deviations). A mask is foreign if
+# it follows none.
+_USUAL, _FOREIGN = 2.0, 0.5
+_WORDS = {2: 'mirrored', 3: 'rotated by 180 degrees', 4: 'mirrored upside down'}
+_MOST_IMAGES = 20000  # whose colors are compared
+
+
+def check(data: Data) -> Iterator[Finding]:
+    """Yields the findings about the agreement of masks with images."""
+    misplaced: list[tuple[str, Case]] = []
+    for split, facts in data.splits.items():
+        shift = common_shift(facts)
+        if shift is not None:
+            yield _shifted(data, split, shift)
+        else:
+            misplaced += [(split, case) for case in _misplaced(facts.looks)]
+    if misplaced:
+        number = len(misplaced)
+        what = f'{counted(number, "mask")} would fit the edges in the image better if moved or mirrored, or '
+        yield data.found('misplaced', '', f'{what}{agreeing(number, "fit no edges")}.', cases=misplaced)
+    yield from _exchanged(data)
+
+
+def common_shift(facts: Measured) -> tuple[int, int] | None:
+    """Returns rows and columns by which all masks of a split are to be moved; None if they lie well."""
+    if not facts.maps:
+        return None
+    (factor, reach), maps = max(facts.maps.items(), key=lambda item: item[1].images)
+    if maps.images < _FEWEST_IMAGES:
+        return None
+    gains = maps.gains / maps.images
+    row, column = (int(place) for place in np.unravel_index(gains.argmax(), gains.shape))
+    gain = float(gains[row, column])
+    variance = max(float(maps.squares[row, column]) / maps.images - gain**2, 1e-6)
+    height = (gain - float(gains.mean())) / max(float(gains.std()), 1e-6)
+    is_sure = gain >= _LEAST_T * np.sqrt(variance / maps.images) and height >= _LEAST_HEIGHT
+    if max(abs(row - reach), abs(column - reach)) < _LEAST_STEPS or gain < _LEAST_GAIN or not is_sure:
+        return None
+    return (row - reach) * factor, (column - reach) * factor
+
+
+def _shifted(data: Data, split: str, shift: tuple[int, int]) -> Finding:
+    facts = data.splits[split]
+    down, right = -shift[0], -shift[1]
+    parts = [
+        f'{abs(pixels)} pixels {direction[pixels < 0]}'
+        for pixels, direction in ((down, ('too low', 'too high')), (right, ('too far right', 'too far left')))
+        if pixels
+    ]
+    what = f"The masks of split '{split}' lie {' and '.join(parts)}, judging by the edges in the images."
+    return data.found('shifted', split, what, cases=[(split, Case(look.name, look.number)) for look in facts.looks])
+
+
+def _misplaced(looks: Sequence[Look]) -> Iterator[Case]:
+    """Yields the images with a mask that lies better elsewhere, or nowhere."""
+    known = [look.agreement for look in looks if look.agreement is not None]
+    if len(known) < _FEWEST_IMAGES or np.median([_height(found.here, found) for found in known]) < _USUAL:
+        return
+    for look in looks:
+        if look.agreement is not None and (text := _place(look.agreement)):
+            yield Case(f'{look.name}: {text}', look.number)
+
+
+def _height(value: float, found: Agreement) -> float:
+    """Returns an agreement in standard deviations above its level."""
+    return (value - found.level) / max(found.spread, 1e-6)
+
+
+def _place(found: Agreement) -> str:
+    """Describes where a mask lies better; '' if it lies well."""
+    here, best, turned = (_height(value, found) for value in (found.here, found.best, found.turned))
+    if turned >= max(here + _TURNED, best + 1, _ABOVE_LEVEL) and found.turned >= _LEAST_BEST:
+        return _WORDS.get(found.turn, 'transposed or rotated by 90 degrees')
+    is_moved = max(map(abs, found.shift)) >= _LEAST_STEPS * found.step
+    if is_moved and best >= max(here + _MOVED, _ABOVE_LEVEL) and found.best >= _LEAST_BEST:
+        return f'moved by {-found.shift[0]} rows and {-found.shift[1]} columns'
+    return 'follows no edges' if here < _FOREIGN else ''
+
+
+def _exchanged(data: Data) -> Iterator[Finding]:
+    """Yields a finding about images in which two classes seem to be exchanged."""
+    descriptor = data.descriptor
+    cases = []
+    for split, facts in data.splits.items():
+        looks = facts.looks[:_MOST_IMAGES]
+        kept = [look.cells for look in looks]
+        for found in appearance.exchanged(kept, descriptor.num_classes, descriptor.ignore_label):
+            look = looks[found.place]
+            text = f'{look.name}: {data.class_text(found.one)} and {data.class_text(found.other)}'
+            cases.append((split, Case(text, look.number)))
+    if cases:
+        said = agreeing(len(cases), 'seem to have two classes exchanged, judging by the colors in other images')
+        what = f'{counted(len(cases), "image")} {said}.'
+        yield data.found('exchanged', '', what, cases=cases)

@@ -1,0 +1,422 @@
+"""Identifies the network of a checkpoint by the names and shapes of its variables.
+
+The checkpoint is compared with the variables of all registered backbones, plugins included. Options that do not affect
+names and shapes cannot be identified: output stride (except for nas_* networks), atrous rates, the pooling size of the
+image-level feature.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from deeplab import common, model
+from deeplab.core import checkpoints, cost, feature_extractor, inflation, loss_scaling, quantization
+from deeplab.core.heads import dense_prediction_cell
+from deeplab.errors import NetworkMismatchError, OptionError
+from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, NasOptions
+from deeplab.registry import BACKBONES
+from deeplab.wording import flag_names, is_set_by_flag, option
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+OPTIMIZER_POWERS = ('beta1_power', 'beta2_power')
+_MULTIPLIERS = (0.25, 0.35, 0.5, 0.75, 1.0, 1.25, 1.3, 1.4, 1.5, 2.0)
+_MOST_WIDTHS = 4
+_SIDE = 65  # of the image for which networks are outlined, in pixels; small, as only variables matter
+
+# Examples of atrous rates, of which only the number can be identified.
+_SOME_RATES = (6, 12, 18)
+
+
+class ClassesMismatchError(NetworkMismatchError):
+    """A checkpoint has another number of classes than the network; the message gives both."""
+
+
+class Fit(NamedTuple):
+    """How a checkpoint's variables compare with a network's, by names.
+
+    Attributes:
+      equal: in both, with the same shape.
+      different: in both, with different shapes.
+      missing: only in the network.
+      unused: only in the checkpoint.
+    """
+
+    equal: tuple[str, ...]
+    different: tuple[str, ...]
+    missing: tuple[str, ...]
+    unused: tuple[str, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the checkpoint has all variables of the network."""
+        return not self.different and not self.missing
+
+
+def compare(held: Shapes, wanted: Shapes) -> Fit:
+    """Compares the variables of a checkpoint (`held`) with those of a network (`wanted`)."""
+    both = [name for name in wanted if name in held]
+    return Fit(
+        tuple(name for name in both if held[name] == wanted[name]),
+        tuple(name for name in both if held[name] != wanted[name]),
+        tuple(name for name in wanted if name not in held),
+        tuple(name for name in held if name not in wanted),
+    )
+
+
+def slots(names: Sequence[str]) -> set[str]:
+    """Returns the names of training state: VARIABLE/SLOT, Adam's powers, steps, the loss scale, averaging of ranges."""
+    known = set(names)
+    found = {name for name in known if name.rpartition('/')[0] in known or quantization.is_averaging(name)}
+    steps = {checkpoints.GLOBAL_STEP, quantization.STEP_OF_ORIGINAL}
+    return found | known & {*OPTIMIZER_POWERS, *steps, *loss_scaling.NAMES}
+
+
+def network_shapes(options: ModelOptions) -> dict[str, tuple[int, ...]]:
+    """Returns the names and shapes of all variables of a network.
+
+    Raises:
+      OptionError: there is no such network.
+    """
+    crop_size = options.image_pooling_crop_size or (_SIDE, _SIDE)
+    options = dataclasses.replace(options, crop_size=crop_size)
+    with cost.outline() as outlined:
+        model.multi_scale_logits(tf.zeros([1, *crop_size, options.input_channels]), options)
+    return {name: variable.shape for name, variable in outlined.variables.items()}
+
+
+# --- The backbone ----------------------------------------------------------------------------------------------------
+
+
+class _Backbone(NamedTuple):
+    """A backbone built with some options: its variables, and the channels of the skip connections by stride."""
+
+    options: ModelOptions
+    shapes: dict[str, tuple[int, ...]]
+    skips: dict[int, int]
+
+
+def _backbone(options: ModelOptions) -> _Backbone:
+    """Builds only the backbone."""
+    with cost.outline() as outlined:
+        images = tf.zeros([1, _SIDE, _SIDE, options.input_channels])
+        _, end_points = feature_extractor.extract_features(images, options)
+    shapes = {name: variable.shape for name, variable in outlined.variables.items()}
+    names = BACKBONES.get(options.model_variant).decoder_end_points
+    skips = {stride: int(end_points[name].shape[-1]) for stride, name in names.items() if name in end_points}
+    return _Backbone(options, shapes, skips)
+
+
+def _candidates(held: Shapes) -> Iterator[_Backbone]:
+    """Yields the backbones whose scope occurs, with default options, at each stride that changes their variables."""
+    scopes = {name.partition('/')[0] for name in held}
+    for name in BACKBONES.names():
+        backbone = BACKBONES.get(name)
+        if backbone.scope in scopes:
+            strides = sorted(backbone.output_strides, key=lambda stride: abs(stride - 16))
+            for stride in strides if 'nas' in backbone.reads else strides[:1]:
+                options = ModelOptions({common.OUTPUT_TYPE: 2}, model_variant=name, output_stride=stride)
+                yield _backbone(options)
+
+
+def _widths(candidate: _Backbone, held: Shapes) -> Iterator[ModelOptions]:
+    """Yields options that give `candidate` the checkpoint's numbers of channels, the likeliest first."""
+    shared = [name for name in candidate.shapes if name.endswith('/weights') and name in held]
+    wide = sum(held[name][-1] for name in shared) / max(sum(candidate.shapes[name][-1] for name in shared), 1)
+    options, backbone = candidate.options, BACKBONES.get(candidate.options.model_variant)
+    if 'nas' in backbone.reads:
+        # The stem's own convolutions have a fixed width; all others differ by the same factor.
+        factors = [held[name][-1] / candidate.shapes[name][-1] for name in shared]
+        factor = statistics.mode([factor for factor in factors if factor != 1.0] or [1.0])
+        filters = round(NasOptions().stem_output_filters * factor)
+        yield dataclasses.replace(options, nas=NasOptions(stem_output_filters=max(filters, 1)))
+    if 'depth_multiplier' in backbone.reads:
+        likely = sorted(_MULTIPLIERS, key=lambda multiplier: abs(multiplier - wide))[:_MOST_WIDTHS]
+        for multiplier in [*likely, round(wide, 2)]:
+            yield dataclasses.replace(options, depth_multiplier=multiplier)
+            if multiplier != 1.0:
+                yield dataclasses.replace(options, depth_multiplier=multiplier, divisible_by=8)
+
+
+def find_backbone(held: Shapes) -> _Backbone | None:
+    """Returns the backbone with the variables `held`; None if none is similar."""
+
+    def problems(candidate: _Backbone) -> tuple[int, int, int]:
+        fit = compare(held, candidate.shapes)
+        scope = BACKBONES.get(candidate.options.model_variant).scope
+        unused = sum(name.startswith(f'{scope}/') for name in fit.unused)
+        return len(fit.missing), unused, len(fit.different)
+
+    candidates = sorted(_candidates(held), key=problems)
+    if not candidates or 2 * problems(candidates[0])[0] > len(candidates[0].shapes):
+        return None
+    best = candidates[0]
+    # Another width changes nearly all shapes; a few different shapes have another cause.
+    if 4 * problems(best)[2] < len(best.shapes):
+        return _for_channels(best, held)
+    for options in _widths(best, held):
+        other = _for_channels(_backbone(options), held)
+        if not problems(other)[2]:
+            return other
+        best = min(best, other, key=problems)
+    return best
+
+
+def _for_channels(backbone: _Backbone, held: Shapes) -> _Backbone:
+    """Returns the backbone for images of as many channels as the checkpoint's first convolution has."""
+    for name, shape in backbone.shapes.items():
+        channels = held[name][2] if len(held.get(name, ())) == 4 else 0
+        if channels and inflation.can_inflate(held[name], shape, channels):
+            return _backbone(dataclasses.replace(backbone.options, input_channels=channels))
+    return backbone
+
+
+# --- Head, decoder and logits ----------------------------------------------------------------------------------------
+
+
+def _count(held: Shapes, pattern: str) -> int:
+    """Counts the different matches of the pattern's group among the names."""
+    return len({match.group(1) for name in held if (match := re.match(pattern, name))})
+
+
+def _last(held: Shapes, name: str, default: int) -> int:
+    """Returns the output channels of a convolution."""
+    return held[name][-1] if name in held else default
+
+
+def aspp_of(held: Shapes) -> AsppOptions:
+    """Identifies the atrous spatial pyramid pooling (ASPP)."""
+    has_head = f'{common.ASPP_SCOPE}0/weights' in held
+    separable = _count(held, rf'{common.ASPP_SCOPE}(\d+)_depthwise/')
+    plain = max(_count(held, rf'{common.ASPP_SCOPE}(\d+)/') - 1, 0)
+    kernels = _count(held, rf'{common.LOGITS_SCOPE}/{common.OUTPUT_TYPE}(_\d+|)/')
+    branches = max(separable, plain) if has_head else max(kernels - 1, 0) and kernels
+    return AsppOptions(
+        rates=tuple(_SOME_RATES[i] if i < len(_SOME_RATES) else 6 * (i + 1) for i in range(branches)),
+        filters=_last(held, f'{common.ASPP_SCOPE}0/weights', AsppOptions().filters),
+        image_level_feature=f'{common.IMAGE_POOLING_SCOPE}/weights' in held or not has_head,
+        with_batch_norm=has_head or _is_cell(held),
+        with_concat_projection=f'{common.CONCAT_PROJECTION_SCOPE}/weights' in held or not has_head,
+        with_separable_conv=not plain,
+        with_squeeze_and_excitation=f'{common.IMAGE_POOLING_SCOPE}/biases' in held,
+    )
+
+
+def _is_cell(held: Shapes) -> bool:
+    return any(name.startswith(f'{common.META_ARCHITECTURE_SCOPE}/') for name in held)
+
+
+def _stride_of_skip(channels: int, skips: Mapping[int, int], below: int) -> int | None:
+    """Returns the largest stride less than `below` whose skip connection has that many channels."""
+    return max((stride for stride, found in skips.items() if found == channels and stride < below), default=None)
+
+
+def decoder_of(held: Shapes, skips: Mapping[int, int]) -> DecoderOptions:
+    """Identifies the decoder.
+
+    Args:
+      held: the checkpoint's shapes.
+      skips: channels of the backbone's skip connections by stride, which identify a decoder's stride.
+    """
+    scope = common.DECODER_SCOPE
+    strides: list[int] = []
+    for stage in range(_count(held, rf'{scope}/feature_projection0(_\d+|)/')):
+        weights = held.get(f'{scope}/feature_projection0{f"_{stage}" if stage else ""}/weights', (1, 1, 0, 0))
+        stride = _stride_of_skip(weights[2], skips, strides[-1] if strides else 1 << 30)
+        if stride is not None:
+            strides.append(stride)
+    if not strides:
+        return DecoderOptions()
+    kinds = {
+        'decoder_conv0_pointwise': {},
+        'decoder_conv0/decoder_conv0_1': {'use_separable_conv': False},
+        'decoder_split_sep_conv0_pointwise': {'use_sum_merge': True},
+        'decoder_conv0': {'use_sum_merge': True, 'use_separable_conv': False},
+    }
+    for layer, facts in kinds.items():
+        if f'{scope}/{layer}/weights' in held:
+            is_logits = f'{scope}/{layer}/biases' in held
+            if is_logits:
+                facts = {**facts, 'use_separable_conv': True, 'output_is_logits': True}
+            return DecoderOptions(tuple(strides), filters=held[f'{scope}/{layer}/weights'][-1], **facts)
+    return DecoderOptions(tuple(strides))
+
+
+def outputs_of(held: Shapes) -> dict[str, int]:
+    """Returns the number of classes of each output; empty for a checkpoint without logits."""
+    pattern = rf'{common.LOGITS_SCOPE}/([^/]+)/weights$'
+    found = {match.group(1): held[name][-1] for name in held if (match := re.match(pattern, name))}
+    # Without a head there are several logits, OUTPUT, OUTPUT_1 and so on, which are summed.
+    outputs = {name: classes for name, classes in found.items() if name.rpartition('_')[0] not in found}
+    decoder = decoder_of(held, {4: _last_but_one(held)})
+    return outputs or ({common.OUTPUT_TYPE: decoder.filters} if decoder.output_is_logits else {})
+
+
+def _last_but_one(held: Shapes) -> int:
+    return held.get(f'{common.DECODER_SCOPE}/feature_projection0/weights', (1, 1, 0, 0))[2]
+
+
+@dataclasses.dataclass(frozen=True)
+class Deduced:
+    """A network that was identified by names and shapes.
+
+    Attributes:
+      options: the network; rates are examples, as many as there are branches.
+      outputs: number of classes by output; empty for a backbone alone.
+      branches: number of atrous branches.
+      fit: how the checkpoint compares with this network.
+      is_backbone: whether the checkpoint has only a backbone.
+    """
+
+    options: ModelOptions
+    outputs: dict[str, int]
+    branches: int
+    fit: Fit
+    is_backbone: bool
+
+
+def deduce(held: Shapes) -> Deduced | None:
+    """Identifies the network with the variables `held` (without training state); None if no backbone is similar."""
+    everything, held = held, {name: shape for name, shape in held.items() if not quantization.is_range(name)}
+    backbone = find_backbone(held)
+    if backbone is None:
+        return None
+    outputs, aspp = outputs_of(held), aspp_of(held)
+    kernel = held.get(f'{common.LOGITS_SCOPE}/{common.OUTPUT_TYPE}/weights', (1,))[0]
+    changes: dict[str, Any] = {'outputs_to_num_classes': outputs or {common.OUTPUT_TYPE: 2}}
+    changes |= {'aspp': aspp, 'decoder': decoder_of(held, backbone.skips)}
+    changes |= {} if aspp.with_batch_norm else {'logits_kernel_size': kernel}
+    changes |= {'dense_prediction_cell_json': dense_prediction_cell.PUBLISHED_CELL} if _is_cell(held) else {}
+    options = dataclasses.replace(backbone.options, **changes, **_quantization_of(everything))
+    if not outputs:
+        return Deduced(backbone.options, {}, 0, compare(held, backbone.shapes), True)
+    try:
+        fit = compare(everything, network_shapes(options))
+    except OptionError:  # the identified options are invalid together
+        fit = compare(held, backbone.shapes)
+    return Deduced(options, outputs, len(aspp.rates), fit, False)
+
+
+def _quantization_of(held: Shapes) -> dict[str, Any]:
+    """Returns the options of 8-bit training, if the checkpoint has ranges."""
+    ranges = {name: shape for name, shape in held.items() if quantization.is_range(name)}
+    if not ranges:
+        return {}
+    return {'quantize_delay_step': 0, 'quantize_per_channel': any(ranges.values())}
+
+
+@contextlib.contextmanager
+def explained(path: str, options: ModelOptions) -> Iterator[None]:
+    """Adds the options of the checkpoint's network to an error that the checkpoint does not match `options`."""
+    try:
+        yield
+    except NetworkMismatchError as error:
+        held = {name: entry.shape for name, entry in checkpoints.entries(path).items()}
+        aside = slots(list(held))
+        deduced = deduce({name: shape for name, shape in held.items() if name not in aside})
+        if deduced is None or not deduced.fit.is_complete or visible(deduced.options) == visible(options):
+            raise
+        if isinstance(error, ClassesMismatchError) and flags_of(deduced.options) == flags_of(options):
+            raise  # the message gives the classes
+        if deduced.is_backbone:
+            fitting = 'It has only a backbone, to train from'
+        else:
+            fitting = f'It matches this network, with {deduced.options.num_classes} classes'
+        message = str(error).rstrip('.')
+        named = ' '.join(settings_of(deduced.options))
+        raise NetworkMismatchError(f'{message}{chr(10) if chr(10) in message else ". "}{fitting}: {named}') from error
+
+
+def visible(options: ModelOptions) -> tuple[object, ...]:
+    """Returns what can be identified of a network by names and shapes; equal if a checkpoint matches both networks."""
+    has_cell = options.dense_prediction_cell_json is not None
+    aspp = dataclasses.replace(options.aspp, rates=(), image_se_uses_qsigmoid=False)
+    decoder = options.decoder
+    if decoder.output_is_logits or not decoder.output_strides:
+        decoder = dataclasses.replace(decoder, use_separable_conv=True)
+    backbone = BACKBONES.get(options.model_variant)
+    return (
+        options.model_variant,
+        options.depth_multiplier if 'depth_multiplier' in backbone.reads else 1.0,
+        (options.nas.stem_output_filters, options.output_stride) if 'nas' in backbone.reads else (),
+        options.input_channels,
+        dict(options.outputs_to_num_classes),
+        has_cell or (aspp, len(options.aspp.rates)),
+        has_cell,
+        decoder,
+        options.quantize_delay_step is not None,
+        options.quantize_per_channel,
+    )
+
+
+# --- As options, or as flags of a command line -----------------------------------------------------------------------
+
+_RATES = 'AsppOptions.rates'
+# The flags of the options that can be identified: `deeplab checkpoint` reports a network as flags of a command line.
+_FLAGS = {
+    'ModelOptions.model_variant': 'model_variant',
+    'ModelOptions.output_stride': 'output_stride',
+    'ModelOptions.depth_multiplier': 'depth_multiplier',
+    'ModelOptions.divisible_by': 'divisible_by',
+    'NasOptions.stem_output_filters': 'nas_stem_output_num_conv_filters',
+    'ModelOptions.dense_prediction_cell_json': 'dense_prediction_cell_json',
+    'ModelOptions.quantize_delay_step': 'quantize_delay_step',
+    'ModelOptions.quantize_per_channel': 'quantize_per_channel',
+    'AsppOptions.with_batch_norm': 'aspp_with_batch_norm',
+    'AsppOptions.image_level_feature': 'add_image_level_feature',
+    'AsppOptions.filters': 'aspp_convs_filters',
+    'AsppOptions.with_separable_conv': 'aspp_with_separable_conv',
+    'AsppOptions.with_concat_projection': 'aspp_with_concat_projection',
+    'AsppOptions.with_squeeze_and_excitation': 'aspp_with_squeeze_and_excitation',
+    'DecoderOptions.filters': 'decoder_filters',
+    'DecoderOptions.use_separable_conv': 'decoder_use_separable_conv',
+    'DecoderOptions.use_sum_merge': 'decoder_use_sum_merge',
+    'DecoderOptions.output_is_logits': 'decoder_output_is_logits',
+    'ModelOptions.logits_kernel_size': 'logits_kernel_size',
+    'ModelOptions.input_channels': 'image_channels',
+    _RATES: 'atrous_rates',
+    'DecoderOptions.output_strides': 'decoder_output_stride',
+}
+
+
+def _value_of(options: ModelOptions, field: str) -> object:
+    """Returns the value of 'Class.field' in the options of a network."""
+    kind, _, name = field.partition('.')
+    parts = {'NasOptions': options.nas, 'AsppOptions': options.aspp, 'DecoderOptions': options.decoder}
+    return getattr(parts.get(kind, options), name)
+
+
+def _settings(options: ModelOptions) -> Iterator[tuple[str, object]]:
+    """Yields field and value of the options that can be identified and differ from their defaults."""
+    default = ModelOptions(options.outputs_to_num_classes)
+    shown = {'ModelOptions.model_variant'}
+    if 'nas' in BACKBONES.get(options.model_variant).reads:  # their variables depend on the stride
+        shown.add('ModelOptions.output_stride')
+    for field in _FLAGS:
+        value = _value_of(options, field)
+        if field in shown or (field != 'ModelOptions.output_stride' and value != _value_of(default, field)):
+            yield field, value
+
+
+def settings_of(options: ModelOptions) -> list[str]:
+    """Returns the options that can be identified and differ from their defaults, as messages name them."""
+    result = []
+    for field, value in _settings(options):
+        if field == _RATES and is_set_by_flag(field):  # one flag per rate
+            result += [option(field, rate) for rate in options.aspp.rates]
+        else:
+            result.append(option(field, value))
+    return result
+
+
+def flags_of(options: ModelOptions) -> list[str]:
+    """Returns the flags of the options that can be identified and differ from their defaults."""
+    with flag_names(_FLAGS):
+        return settings_of(options)

@@ -1,0 +1,129 @@
+"""Rules about single files: what cannot be read, and kinds, sizes and orientations of images and masks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from deeplab.checks.data_rules import NOTE, RULES
+from deeplab.checks.facts import KEPT
+from deeplab.checks.findings import Data, Finding, build_again
+from deeplab.datasets import folder_splits
+from deeplab.datasets.color_tables import Color
+from deeplab.names import agreeing, counted, shown
+from deeplab.wording import option
+
+_RULES_OF_REMARKS = {
+    folder_splits.OTHER_TEXT: 'other_texts',
+    folder_splits.LEFT_OUT: 'left_out',
+    folder_splits.REPEATED: 'left_out',
+    folder_splits.UNLISTED: 'unlisted',
+}
+_COLORS_SHOWN = 12
+_EXAMPLE = 'NAME'  # of a class
+_BY_LABEL_RULES = ('ids',)  # which look at all masks of a split together
+
+
+def check(data: Data) -> Iterator[Finding]:
+    """Yields the findings about files."""
+    values = {
+        'skip': option('DatasetOptions.skip_corrupt_records', True),
+        'suffix': option('DoctorOptions.mask_suffix'),
+        'channels': data.descriptor.image_channels,
+    }
+    for split, facts in data.splits.items():
+        for name, rule in RULES.items():
+            count = facts.problems[name]
+            is_solved = rule.solved_by_builders and not data.source.is_records
+            if not count or is_solved or name in _BY_LABEL_RULES or _is_declared(data, name):
+                continue
+            among = counted(facts.samples, 'sample')
+            what = f"{count:,} of {among} of split '{split}' {agreeing(count, rule.what.format(**values))}."
+            if name == 'shards':
+                what = f"The shards of split '{split}' are not complete."
+            cases = [(split, case) for case in facts.cases[name]]
+            fix = _fix_of_files(data, name) or rule.fix_text(data.source.is_records, **values)
+            found = dataclasses.replace(data.found(name, split, what, fix, cases), count=count)
+            yield _of_unlabeled(found) if name == 'no_mask' and _is_unlabeled(data, split) else found
+    yield from _unused(data)
+
+
+def _fix_of_files(data: Data, name: str) -> str:
+    """Returns the fix of a rule for files, where it can be more exact than for records; '' where it cannot."""
+    source, colors = data.source, data.mask_colors()
+    if name == 'color_mask' and colors and data.table is not None:
+        return _fix_of_colors(data, data.table.lacking(colors), len(colors))
+    if source.is_records:
+        return ''
+    if name == 'misnamed' and source.mask_suffix:
+        suffix = option('DoctorOptions.mask_suffix', source.mask_suffix)
+        return f'Set {suffix}, also of deeplab build_folder_data, or rename the masks.'
+    if name == 'color_mask' and colors:
+        line, table = f'{" ".join(map(str, colors[0]))} {_EXAMPLE}', option('DoctorOptions.colors')
+        return (
+            f"Write a line for each class, such as '{line}', to a file for {table} of deeplab build_folder_data, or of "
+            f'this program with {option("DoctorOptions.fix")}. The colors are {_listed(colors)}.'
+        )
+    if name == 'corrupt' and not source.is_described:
+        return 'Copy or save these files again, or remove them.'
+    return ''
+
+
+def _fix_of_colors(data: Data, lacking: Sequence[Color], number: int) -> str:
+    """Returns the fix of masks in `number` colors whose meaning is given, but for those that are lacking."""
+    if lacking:
+        say = 'is not in it' if len(lacking) == 1 else 'are not in it'
+        return (
+            f'{data.table_option} gives the colors a meaning, but {len(lacking)} of {number} {say}: '
+            f'{_listed(lacking)}. Add them to the table, or fix the masks.'
+        )
+    return build_again(
+        data,
+        f'{data.table_option} has all of these {number} colors: convert the masks with it by deeplab '
+        f'build_folder_data, or by this program with {option("DoctorOptions.fix")}',
+    )
+
+
+def _listed(colors: Sequence[Color]) -> str:
+    """Returns the first of some colors, as a text."""
+    more = f' and {len(colors) - _COLORS_SHOWN} more' if len(colors) > _COLORS_SHOWN else ''
+    return ', '.join(' '.join(map(str, color)) for color in colors[:_COLORS_SHOWN]) + more
+
+
+def _of_unlabeled(found: Finding) -> Finding:
+    """Returns the finding about a split that is meant to have no masks."""
+    fix = 'No change is needed: the split can be visualized, but neither trained on nor evaluated.'
+    return dataclasses.replace(found, severity=NOTE, fix=fix, repair='')
+
+
+def _is_unlabeled(data: Data, split: str) -> bool:
+    """Returns whether the records of a split have no masks, as those of test splits, and nothing is to use them."""
+    facts = data.splits[split]
+    is_used = split in (data.train, data.evaluated)
+    return data.source.is_records and facts.problems['no_mask'] == facts.samples and not is_used
+
+
+def _is_declared(data: Data, name: str) -> bool:
+    """Returns whether the description of the data set has what the rule notes."""
+    descriptor = data.descriptor
+    return (name == 'gray' and descriptor.image_channels == 1) or (
+        name == 'sixteen_bits' and descriptor.image_bits == 16
+    )
+
+
+def _unused(data: Data) -> Iterator[Finding]:
+    """Yields notes about files that no split uses."""
+    outside = 'are in no folder of a split' if data.source.list_folder is None else 'are in no list'
+    for name, group, noun, what in (
+        ('unused_masks', data.source.unused_masks, 'mask', 'have no image'),
+        ('unlisted', data.source.unlisted, 'image', outside),
+    ):
+        if group:
+            number = len(group)
+            found = data.found(name, '', f'{counted(number, noun)} {agreeing(number, what)}.')
+            yield dataclasses.replace(found, count=number, cases=group[:KEPT])
+    for remark in data.source.remarks:
+        if remark.kind in _RULES_OF_REMARKS:  # others are findings about samples
+            found = data.found(_RULES_OF_REMARKS[remark.kind], '', f'{remark.what}.')
+            cases = tuple(map(shown, remark.names[:KEPT]))
+            yield dataclasses.replace(found, count=len(remark.names) or 1, cases=cases)

@@ -1,0 +1,112 @@
+"""Findings about a data set, and what the rules see of it."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from deeplab.checks.data_rules import RULES
+from deeplab.checks.facts import KEPT, Case, Measured
+from deeplab.checks.sources import Source
+from deeplab.datasets.color_tables import ColorTable
+from deeplab.datasets.descriptor import DatasetDescriptor
+
+SHOWN = 3  # cases that a text names
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One finding.
+
+    Attributes:
+      severity: one of `data_rules.SEVERITIES`.
+      rule: name of the rule that found it.
+      split: name of the split; two for a pair; empty for the data set.
+      what: what was found, one or two sentences.
+      fix: what to do, with the command or flag; empty if `what` says it.
+      count: samples that it is about; 0 for the whole split.
+      cases: the first of them.
+      samples: split and number of those of the cases that are samples.
+      repair: what a repaired copy does about it; empty if nothing.
+    """
+
+    severity: str
+    rule: str
+    split: str
+    what: str
+    fix: str = ''
+    count: int = 0
+    cases: tuple[str, ...] = ()
+    samples: tuple[tuple[str, int], ...] = ()
+    repair: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """What is known about a data set.
+
+    Attributes:
+      descriptor: classes and ignore label, given or assumed.
+      is_assumed: whether the number of classes follows from the ids in the masks.
+      splits: the facts of each split, by name.
+      train: name of the split to train on; it may be missing.
+      evaluated: name of the split to evaluate on; it may be missing.
+      source: where the samples are.
+      output_stride: of the network.
+      table: meaning of the colors of masks; None if it is not known.
+      table_option: option that gives it, for messages.
+    """
+
+    descriptor: DatasetDescriptor
+    is_assumed: bool
+    splits: Mapping[str, Measured]
+    train: str
+    evaluated: str
+    source: Source
+    output_stride: int
+    table: ColorTable | None = None
+    table_option: str = ''
+
+    def mask_colors(self) -> list[tuple[int, int, int]]:
+        """Returns the colors in masks of colors, the most frequent ones first."""
+        total: collections.Counter[tuple[int, int, int]] = collections.Counter()
+        for facts in self.splits.values():
+            total.update(facts.colors)
+        return sorted(total, key=lambda color: (-total[color], color))
+
+    def class_text(self, class_id: int) -> str:
+        """Returns a class as messages name it."""
+        name = self.descriptor.class_name(class_id)
+        return f"'{name}' (id {class_id})" if self.descriptor.class_names is not None else f'id {class_id}'
+
+    def found(
+        self,
+        rule: str,
+        split: str,
+        what: str,
+        fix: str | None = None,
+        cases: Sequence[tuple[str, Case]] = (),
+        severity: str | None = None,
+    ) -> Finding:
+        """Returns a finding.
+
+        Args:
+          rule: name of its rule, which gives severity, fix and repair.
+          split: what it is about.
+          what: what was found.
+          fix: what to do, in place of the fix of the rule.
+          cases: split and case of all samples that it is about.
+          severity: in place of the severity of the rule.
+        """
+        entry = RULES[rule]
+        if fix is None:
+            fix = entry.fix_text(self.source.is_records) if entry.fix else ''
+        texts = tuple(case.text for _, case in cases[:KEPT])
+        places = tuple((name, case.number) for name, case in cases[:KEPT] if case.number is not None)
+        return Finding(severity or entry.severity, rule, split, what, fix, len(cases), texts, places, entry.repair)
+
+
+def build_again(data: Data, what: str) -> str:
+    """Returns the advice to change files, and to build the records again if there are any."""
+    return f'{what}, then build the records again.' if data.source.is_records else f'{what}.'

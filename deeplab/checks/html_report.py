@@ -1,0 +1,188 @@
+"""The report of the doctor as one HTML file without scripts: findings, pictures of the worst cases, classes."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Sequence
+
+from deeplab.checks import case_pictures
+from deeplab.checks.data_rules import HARMFUL, RULES, SEVERITIES
+from deeplab.checks.findings import Data, Finding
+from deeplab.checks.outcome import Outcome
+from deeplab.errors import DataError
+from deeplab.names import counted
+from deeplab.pictures import html_page
+from deeplab.pictures.html_page import text, webp
+
+_FOLDER = pathlib.Path(__file__).parent / 'page'
+_PICTURES = 6  # of a finding
+_MOST_PICTURES = 90  # of all findings
+_BY_BORDERS = ('shifted', 'misplaced')
+_EXAMPLES = 12  # images of the split to train on
+_SECTIONS = {
+    'findings': 'Findings',
+    'repairs': 'Repaired copy',
+    'classes': 'Classes',
+    'commands': 'Command lines',
+    'images': 'Images',
+}
+
+
+def render(outcome: Outcome) -> str:
+    """Returns the page."""
+    bodies = {
+        'findings': ''.join(_findings(outcome)),
+        'repairs': ''.join(_repairs(outcome)),
+        'classes': ''.join(_classes(outcome)),
+        'commands': ''.join(_commands(outcome)),
+        'images': ''.join(_examples(outcome.data)),
+    }
+    used = {key: title for key, title in _SECTIONS.items() if bodies[key]}
+    is_relative = os.path.basename(os.path.normpath(outcome.name)) in ('.', '..')
+    title = f'Data set {os.path.basename(os.path.abspath(outcome.name)) if is_relative else outcome.name}'
+    counts = ', '.join(counted(_number(outcome.findings, severity), severity) for severity in SEVERITIES)
+    parts = {
+        'head': html_page.head('doctor', title, (_FOLDER / 'style.css').read_text('utf-8')),
+        'title': text(title),
+        'result': text(f'{counts}. ' + ' '.join(_splits(outcome.data))),
+        'sections': ''.join(f'<li><a href="#{key}">{title}</a></li>' for key, title in used.items()),
+        'content': ''.join(
+            f'<section id="{key}" aria-labelledby="{key}-title"><h2 id="{key}-title">{title}</h2>{bodies[key]}'
+            '</section>\n'
+            for key, title in used.items()
+        ),
+    }
+    return html_page.filled((_FOLDER / 'template.html').read_text('utf-8'), parts)
+
+
+def _number(findings: Iterable[Finding], severity: str) -> int:
+    return sum(finding.severity == severity for finding in findings)
+
+
+def _splits(data: Data) -> Iterator[str]:
+    """Yields a sentence about each split."""
+    for name, facts in data.splits.items():
+        sizes = ', '.join(f'{height} x {width}' for (height, width), _ in facts.sizes.most_common(3))
+        more = f' and {len(facts.sizes) - 3} more sizes' if len(facts.sizes) > 3 else ''
+        yield (
+            f'Split {name}: {counted(facts.images, "image")} of {sizes}{more} pixels (height x width).'
+            if sizes
+            else (f'Split {name}: no image that can be read.')
+        )
+
+
+def _findings(outcome: Outcome) -> Iterator[str]:
+    """Yields the findings in order of harm, each with pictures of its first cases."""
+    if not _number(outcome.findings, HARMFUL):
+        yield '<div class="card finding is-clean"><p>No errors were found.</p></div>\n'
+    left = _MOST_PICTURES
+    for number, finding in enumerate(outcome.findings, 1):
+        shown = finding.samples[: min(_PICTURES, left)]
+        pictures = list(_pictures(outcome.data, shown, finding.rule in _BY_BORDERS))
+        left -= len(pictures)
+        yield (
+            f'<article class="card finding is-{finding.severity}"><h3><span class="badge">{finding.severity}</span> '
+            f'{number}. {text(finding.rule)}</h3><p>{text(finding.what)}</p>'
+        )
+        if finding.fix:
+            yield f'<p><b>Fix:</b> {text(finding.fix)}</p>'
+        if finding.repair and outcome.repairs is None:
+            yield f'<p><b>--fix</b> {text(finding.repair)}.</p>'
+        yield f'<p class="faded">Example: {text(RULES[finding.rule].example)}.</p>'
+        if finding.cases:
+            cases = ''.join(f'<li>{text(case)}</li>' for case in finding.cases)
+            total = f'{len(finding.cases)} of {finding.count}' if finding.count > len(finding.cases) else finding.count
+            yield f'<details><summary>Cases ({total})</summary><ul>{cases}</ul></details>'
+        if pictures:
+            yield f'<ul class="pairs">{"".join(pictures)}</ul>'
+        yield '</article>\n'
+
+
+def _pictures(data: Data, samples: Sequence[tuple[str, int]], by_borders: bool = False) -> Iterator[str]:
+    """Yields the pictures of samples, with borders of masks alone where these are the point."""
+    splits = {split.name: split for split in data.source.splits}
+    for name, number in samples:
+        try:
+            drawn = case_pictures.draw(splits[name].read(number), data, by_borders)
+        except DataError:
+            continue
+        caption = f'{drawn.name} ({name})' + (f': {drawn.remark}' if drawn.remark else '')
+        images = ''.join(
+            f'<img src="{webp(pixels)}" width="{pixels.shape[1]}" height="{pixels.shape[0]}" loading="lazy" '
+            f'alt="{what} {text(drawn.name)}">'
+            for what, pixels in (('Image', drawn.photo), ('Mask of', drawn.overlay))
+        )
+        yield f'<li><figure><div class="pair">{images}</div><figcaption>{text(caption)}</figcaption></figure></li>'
+
+
+def _repairs(outcome: Outcome) -> Iterator[str]:
+    """Yields what was done in the repaired copy."""
+    repairs = outcome.repairs
+    if repairs is None:
+        return
+    kept = ', '.join(f'{counted(len(names), "image")} of split {split}' for split, names in repairs.splits.items())
+    yield f'<p>{text(repairs.folder)} has {text(kept)}.</p><ul>'
+    for rule, count in repairs.done.most_common():
+        yield f'<li>{count} repaired by rule {text(rule)}: {text(RULES[rule].repair)}.</li>'
+    for finding in outcome.remaining:
+        yield f'<li><b>Still {finding.severity}:</b> {text(finding.what)}</li>'
+    yield '</ul>'
+    if repairs.left_out:
+        yield f'<details><summary>Left out ({len(repairs.left_out)})</summary><ul>'
+        for entry in repairs.left_out:
+            yield f'<li>{text(entry["sample"])} ({text(entry["split"])}), {entry["rule"]}: {text(entry["reason"])}</li>'
+        yield '</ul></details>'
+
+
+def _classes(outcome: Outcome) -> Iterator[str]:
+    """Yields the table of classes with a bar for the share of each."""
+    if not outcome.table:
+        return
+    data = outcome.data
+    yield (
+        f'<p class="faded">Split {text(data.train)}. The weights are those of --label_weights=auto; a part is thin if '
+        f'it is narrower than the output stride of {data.output_stride}.</p><div class="scroll" tabindex="0" '
+        'role="region" aria-label="Table of classes"><table><thead><tr>'
+    )
+    for title in ('Id', 'Class', 'Share of the pixels', '', 'Images', 'In thin parts', 'Weight'):
+        yield f'<th scope="col">{title}</th>'
+    yield '</tr></thead><tbody>\n'
+    most = max(row['share'] for row in outcome.table)
+    for row in sorted(outcome.table, key=lambda row: -row['share']):
+        red, green, blue = (int(part) for part in data.descriptor.palette[row['id']])
+        color = f'#{red:02x}{green:02x}{blue:02x}'
+        yield (
+            f'<tr><td class="number">{row["id"]}</td><td class="name"><svg class="swatch" viewBox="0 0 9 9" '
+            f'aria-hidden="true"><rect width="9" height="9" fill="{color}"/></svg>{text(row["name"])}</td>'
+            f'<td class="number">{row["share"]:.2%}</td><td><svg class="bar" viewBox="0 0 100 4" '
+            f'preserveAspectRatio="none" aria-hidden="true"><rect width="{100 * row["share"] / most:.2f}" height="4" '
+            f'fill="{color}"/></svg></td><td class="number">{row["images"]}</td>'
+            f'<td class="number">{row["thin_share"]:.0%}</td><td class="number">{row["label_weight"]:.2f}</td></tr>\n'
+        )
+    yield '</tbody></table></div>'
+
+
+def _commands(outcome: Outcome) -> Iterator[str]:
+    """Yields the suggested command lines."""
+    if outcome.repair_line:
+        yield f'<p>To write a repaired copy:</p>{_command(outcome.repair_line)}'
+    if outcome.suggestion is not None:
+        yield f'<p>To train and evaluate{", once the errors are fixed" if outcome.is_faulty else ""}:</p>'
+        yield from map(_command, outcome.suggestion.lines)
+
+
+def _command(line: str) -> str:
+    """Returns a command line, in which no word breaks behind the dashes of a flag."""
+    return f'<pre>{" ".join(f"<span>{text(word)}</span>" for word in line.split(" "))}</pre>'
+
+
+def _examples(data: Data) -> Iterator[str]:
+    """Yields images of the split to train on, evenly spaced."""
+    facts = data.splits.get(data.train)
+    if facts is None or not facts.looks:
+        return
+    step = max(len(facts.looks) // _EXAMPLES, 1)
+    samples = [(data.train, look.number) for look in facts.looks[::step][:_EXAMPLES]]
+    yield f'<p class="faded">Images of split {text(data.train)} with their masks; striped areas are ignored.</p>'
+    yield f'<ul class="pairs">{"".join(_pictures(data, samples))}</ul>'

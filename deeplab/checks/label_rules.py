@@ -1,0 +1,214 @@
+"""Rules about the ids in the masks: wrong ids, interpolated edges, missing, rare and thin classes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+
+from deeplab.checks.data_rules import HARMFUL, WARNING
+from deeplab.checks.facts import Measured
+from deeplab.checks.findings import SHOWN, Data, Finding, build_again
+from deeplab.datasets import label_checks
+from deeplab.datasets.mask_ids import MaskIds
+from deeplab.names import counted
+from deeplab.wording import option
+
+_FEWEST_BETWEEN = 3  # ids that interpolation has made
+_BETWEEN_SHARE = 0.9
+_THIN_SHARE = 0.9
+
+
+def check(data: Data) -> Iterator[Finding]:
+    """Yields the findings about labels."""
+    for split, facts in data.splits.items():
+        if facts.counts.any():
+            wrong = list(_wrong_ids(data, split, facts))
+            yield from wrong or _histogram(data, split, facts)
+    yield from label_checks_of_description(data)
+    yield from _only_evaluated(data)
+    yield from _thin(data)
+
+
+def label_checks_of_description(data: Data) -> Iterator[Finding]:
+    """Yields the findings about the ignore label in the description of the data set."""
+    for line in label_checks.ignored_class(data.descriptor):
+        yield data.found('ignored_class', '', line)
+
+
+def _wrong_ids(data: Data, split: str, facts: Measured) -> Iterator[Finding]:
+    """Yields findings about ids that are not classes; at most one, the most specific."""
+    descriptor = data.descriptor
+    counts = facts.counts
+    present = np.flatnonzero(counts).tolist()
+    where = f"split '{split}'"
+    if present == [0, 255]:
+        what = f'The masks of {where} contain only 0 and 255, and 255 is not the id of the object.'
+        fix = (
+            'Write 1 for the object (mask // 255), or name the gray levels in a file for '
+            f"{option('DoctorOptions.colors')} of deeplab build_folder_data, with the lines '0 0 0 background' and "
+            "'255 255 255 object'."
+        )
+        yield data.found('zero_and_255', split, what, None if data.source.is_records else fix)
+        return
+    between = interpolated(facts.counts, facts.between, descriptor.ignore_label)
+    if between:
+        shown = ', '.join(map(str, between[:SHOWN]))
+        yield data.found(
+            'interpolated',
+            split,
+            f'{len(between)} ids of {where} ({shown}, ...) occur almost only between two other ids: the masks '
+            'were drawn with smooth (anti-aliased) edges, or resized by interpolation.',
+        )
+        return
+    allowed = MaskIds(descriptor.num_classes, descriptor.ignore_label)
+    outside = allowed.outside(counts)
+    # An assumed number of classes allows every id: do as many ids as there are look like class ids?
+    levels = sum(value != descriptor.ignore_label for value in present)
+    tried = MaskIds(max(levels, 1), descriptor.ignore_label) if data.is_assumed else allowed
+    advice = tried.advice(counts) if len(outside) or data.is_assumed else None
+    if len(outside) or advice:
+        number = option('DoctorOptions.num_classes', descriptor.num_classes)
+        shown = ', '.join(f'id {value} on {counts[value]} pixels' for value in outside[:SHOWN])
+        more = f' and {len(outside) - SHOWN} more' if len(outside) > SHOWN else ''
+        what = f'The masks of {where} contain ids that are neither one of the {descriptor.num_classes} classes nor '
+        what += f'ignore_label {descriptor.ignore_label}: {shown}{more}.'
+        if not len(outside):
+            what = f'The ids of {where} are not class ids 0, 1, 2, ....'
+        fix = f'fix the masks, {advice}' if advice else f'fix the masks, or set the right {number.partition("=")[0]}'
+        cases = [(split, case) for case in facts.cases.get('ids', [])]
+        found = data.found('ids', split, what, build_again(data, fix[0].upper() + fix[1:]), cases)
+        yield dataclasses.replace(found, count=facts.problems['ids'])
+
+
+def interpolated(counts: np.ndarray, between: np.ndarray, ignore_label: int) -> list[int]:
+    """Returns the ids that interpolation has probably made; none if they are few.
+
+    Args:
+      counts: [256] pixels of each id.
+      between: [256] those of them that lie between the ids of two opposite neighbors.
+      ignore_label: id of the pixels that are excluded.
+    """
+    is_between = (counts > 0) & (between >= _BETWEEN_SHARE * counts)
+    found = [int(i) for i in np.flatnonzero(is_between) if i != ignore_label]
+    return found if len(found) >= _FEWEST_BETWEEN else []
+
+
+def _histogram(data: Data, split: str, facts: Measured) -> Iterator[Finding]:
+    """Yields the findings of the checks that training and evaluation make, and of an ignore label that is nowhere."""
+    descriptor = data.descriptor
+    pixels = facts.class_pixels(descriptor.num_classes, descriptor.ignore_label)
+    histogram = label_checks.Counts(pixels, facts.ignored(descriptor.ignore_label))
+    is_harmful = np.count_nonzero(pixels) < 2
+    for line in label_checks.validation_labels(descriptor, histogram, split):
+        yield data.found('histogram', split, line, severity=HARMFUL if is_harmful else WARNING)
+    if descriptor.num_classes == 1:
+        yield data.found('one_class', split, label_checks.ONE_CLASS)
+        return
+    if split != data.train or is_harmful:
+        return
+    only = _only_evaluated_ids(data)
+    present = np.where(np.isin(np.arange(len(pixels)), only), 1, pixels)  # those are a finding of their own
+    if gap := _gap(data):
+        yield gap
+    else:
+        for line in label_checks.missing(descriptor, present, facts.images, f"split '{split}'"):
+            yield data.found('missing_classes', split, line)
+    if not histogram.ignored_pixels:
+        yield data.found(
+            'nothing_ignored',
+            split,
+            f"No pixel of split '{split}' has the ignore label {descriptor.ignore_label}.",
+            'This is fine if every pixel is labeled with certainty; else give it to borders and unclear objects.',
+        )
+    yield from _uneven(data, split, pixels)
+
+
+def _gap(data: Data) -> Finding | None:
+    """Returns the finding that larger ids occur behind one that does not, if the number of classes is only assumed."""
+    counts = sum((facts.counts for facts in data.splits.values()), np.zeros(256, np.int64))
+    counts[data.descriptor.ignore_label] = 0
+    present = np.flatnonzero(counts).tolist()
+    gap = int(np.flatnonzero(counts == 0)[0]) if data.is_assumed and len(present) < 256 else 0
+    larger = [i for i in present if i > gap]
+    if gap < 2 or not larger:
+        return None
+    shown = _list([f'id {i} on {counted(int(counts[i]), "pixel")}' for i in larger])
+    return data.found(
+        'missing_classes',
+        data.train,
+        f'Id {gap} does not occur in the masks, but larger ids do: {shown}.',
+        f'If id {gap - 1} is the last class, run the doctor again with {option("DoctorOptions.num_classes", gap)}, '
+        'which names the masks with larger ids. If these are classes, number the classes without gaps.',
+    )
+
+
+def _uneven(data: Data, split: str, pixels: np.ndarray) -> Iterator[Finding]:
+    """Yields a note about rare classes and dominant ones."""
+    shares = pixels / pixels.sum()
+    rare = _names(data, np.flatnonzero((shares > 0) & (shares < 0.01)).tolist())
+    if rare or shares.max() > label_checks.DOMINANT_SHARE:
+        most = int(np.argmax(shares))
+        text = f' Rarer than 1%: {_list(rare)}.' if rare else ''
+        yield data.found(
+            'uneven',
+            split,
+            f"The classes of split '{split}' differ in frequency: {data.class_text(most)} has {shares[most]:.1%} of "
+            f'the pixels.{text}',
+            f'To give rare classes more weight, train with {label_weights()}: the weights are in the table.',
+        )
+
+
+def label_weights() -> str:
+    """Returns the flag for weights that follow from the labels, of the program train."""
+    return '--label_weights=auto'
+
+
+def _only_evaluated(data: Data) -> Iterator[Finding]:
+    """Yields a finding about classes that are evaluated, but not trained."""
+    if names := _names(data, _only_evaluated_ids(data)):
+        yield data.found(
+            'only_evaluated',
+            f'{data.train}, {data.evaluated}',
+            f"Classes in split '{data.evaluated}' that split '{data.train}' does not have: {_list(names)}. Their IoU "
+            'will be 0, which lowers the mean IoU.',
+            build_again(data, f"Move images with these classes to '{data.train}'"),
+        )
+
+
+def _only_evaluated_ids(data: Data) -> list[int]:
+    """Returns the classes in the split to evaluate on that are not in the split to train on."""
+    train, evaluated = data.splits.get(data.train), data.splits.get(data.evaluated)
+    if train is None or evaluated is None or not train.counts.any():
+        return []
+    allowed = (data.descriptor.num_classes, data.descriptor.ignore_label)
+    only = (train.class_pixels(*allowed) == 0) & (evaluated.class_pixels(*allowed) > 0)
+    found: list[int] = np.flatnonzero(only).tolist()
+    return found
+
+
+def _thin(data: Data) -> Iterator[Finding]:
+    """Yields a note about classes that consist of parts narrower than the output stride."""
+    facts = data.splits.get(data.train)
+    if facts is None:
+        return
+    pixels = facts.class_pixels(data.descriptor.num_classes, data.descriptor.ignore_label)
+    thin = facts.thin[: len(pixels)]
+    is_thin = (pixels > 0) & (thin >= _THIN_SHARE * pixels)
+    if names := _names(data, np.flatnonzero(is_thin).tolist()):
+        yield data.found(
+            'thin',
+            data.train,
+            f"Classes with {_THIN_SHARE:.0%} or more of their pixels in split '{data.train}' in parts narrower "
+            f'than the output stride of {data.output_stride}, which the network hardly separates: {_list(names)}.',
+            'Train with --decoder_output_stride=4, or --output_stride=8; do not shrink the images.',
+        )
+
+
+def _names(data: Data, ids: list[int]) -> list[str]:
+    return [data.class_text(int(i)) for i in ids]
+
+
+def _list(names: list[str], most: int = 8) -> str:
+    return ', '.join(names[:most]) + (f' and {len(names) - most} more' if len(names) > most else '')

@@ -1,0 +1,269 @@
+"""The repaired copy of a data set: folders of images, masks and lists, and a list of all that was done."""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import tqdm
+
+from deeplab import names
+from deeplab.checks import repair_plan, sample_facts, sample_repair, sources
+from deeplab.checks.data_rules import RULES
+from deeplab.checks.findings import Data
+from deeplab.checks.sources import Split
+from deeplab.datasets import description_file, images
+from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.errors import DataError, OptionError
+from deeplab.files import documents, folder_lock, writing
+from deeplab.options import DoctorOptions
+from deeplab.system import processors
+from deeplab.wording import option
+
+LOG = 'repairs.json'
+_SUFFIXES = {'jpeg': '.jpg', 'png': '.png', 'npy': '.npy'}
+_CHUNK = 32
+_FOLDERS = ('images', 'masks')
+_UNFINISHED = 'unfinished'  # key of what a run needs that continues where another one was killed
+_WITHOUT_EFFECT = ('output', 'html', 'fix')  # options
+_LISTS = 'lists'
+
+
+@dataclasses.dataclass
+class Repairs:
+    """What was done.
+
+    Attributes:
+      folder: the copy.
+      splits: names of the images in each split.
+      done: number of samples repaired, by rule.
+      left_out: split, sample, rule and reason of those that are left out.
+    """
+
+    folder: str
+    splits: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    done: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    left_out: list[dict[str, str]] = dataclasses.field(default_factory=list)
+
+
+@contextlib.contextmanager
+def reserved(options: DoctorOptions) -> Iterator[Repairs | None]:
+    """Excludes other runs from the folder for the copy, and removes what killed runs have left beside it.
+
+    Yields:
+      What was done if the folder is a copy whose findings are missing, as the same run was killed; else None.
+
+    Raises:
+      OptionError: The folder exists, cannot be made, or another process writes it.
+    """
+    folder = options.fix
+    if folder is None:
+        yield None
+        return
+    said = option('DoctorOptions.fix', folder)
+    parent, name = os.path.split(os.path.abspath(folder))
+    try:
+        os.makedirs(parent, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f'{said} cannot be written: {error.strerror}. Give another folder.') from None
+    with folder_lock.held(folder, 'doctor', 'DoctorOptions.fix', is_beside=True):
+        repairs = _unfinished(options, folder)
+        if repairs is None and (os.path.isfile(folder) or (os.path.isdir(folder) and os.listdir(folder))):
+            raise OptionError(f'{said} exists already. Give a new folder: a data set is never repaired in place.')
+        writing.remove_leftovers(parent, re.escape(name))
+        yield repairs
+
+
+def _unfinished(options: DoctorOptions, folder: str) -> Repairs | None:
+    """Returns what was done in a copy that is complete, but whose run was killed before it had the findings."""
+    try:
+        content = documents.load(os.path.join(folder, LOG))
+        kept = content[_UNFINISHED]
+        if kept['options'] == _options(options):
+            return Repairs(folder, kept['splits'], collections.Counter(content['repaired']), content['left_out'])
+    except (documents.DocumentError, OSError, KeyError, TypeError):
+        pass
+    return None
+
+
+def _options(options: DoctorOptions) -> dict[str, Any]:
+    """Returns the options that a copy depends on."""
+    given = dataclasses.asdict(dataclasses.replace(options, data=os.path.abspath(options.data)))
+    return {name: value for name, value in given.items() if name not in _WITHOUT_EFFECT}
+
+
+def finish(repairs: Repairs) -> None:
+    """Notes in a copy that its findings have been written."""
+    with writing.atomic_write(os.path.join(repairs.folder, LOG)) as stream:
+        stream.write(json.dumps(_log(repairs), indent=1) + '\n')
+
+
+def _log(repairs: Repairs) -> dict[str, Any]:
+    return {'repaired': dict(repairs.done), 'left_out': repairs.left_out}
+
+
+def write(data: Data, options: DoctorOptions, folder: str) -> Repairs:
+    """Writes the copy.
+
+    Args:
+      data: the facts about the data set.
+      options: where it is, and what the colors mean.
+      folder: the copy, which does not exist.
+
+    Raises:
+      DataError: No image can be kept, or the copy cannot be written.
+      OptionError: The color table cannot be read.
+    """
+    plan = repair_plan.make(data, options)
+    repairs = Repairs(folder)
+    try:
+        with writing.atomic_path(folder) as temporary:
+            for key in _FOLDERS:
+                os.makedirs(os.path.join(temporary, key))
+            copy = _Copy(pathlib.Path(temporary), repairs, plan)
+            for split in data.source.splits:
+                copy.add(split)
+            if not any(repairs.splits.values()):
+                raise DataError(_nothing(repairs))
+            copy.write_lists(_options(options))
+            if (described := _description(data, options, plan)) is not None:
+                name = os.path.basename(os.path.abspath(folder))
+                kept = [key for key in (*_FOLDERS, _LISTS) if os.path.isdir(os.path.join(temporary, key))]
+                described = dataclasses.replace(described, name=name, splits={})
+                description_file.write_folders(temporary, described, {key: key for key in kept})
+            if os.path.isdir(folder):
+                os.rmdir(folder)  # it is empty
+    except OSError as error:
+        raise DataError(f"The copy '{folder}' cannot be written: {error.strerror}.") from None
+    return repairs
+
+
+def _description(data: Data, options: DoctorOptions, plan: repair_plan.Plan) -> DatasetDescriptor | None:
+    """Returns the classes that are given, or those of the table of colors; None if they are only assumed."""
+    described, table = data.descriptor, plan.table
+    if options.colors is None or table is None or described.class_names is not None:
+        return None if data.is_assumed else described
+    ids = [entry.class_id for entry in table.entries if entry.class_id != described.ignore_label]
+    count = max(ids, default=0) + 1
+    if not data.is_assumed and described.num_classes != count:
+        return described
+    return DatasetDescriptor(
+        described.name, count, described.ignore_label, class_names=table.names(count), palette=table.palette(count)
+    )
+
+
+def _nothing(repairs: Repairs) -> str:
+    """Returns the message that no sample could be repaired."""
+    reasons = collections.Counter(entry['rule'] for entry in repairs.left_out)
+    shown = ', '.join(f'{count} by rule {rule}' for rule, count in reasons.most_common())
+    more = ''
+    if 'color_mask' in reasons:
+        more = f' {option("DoctorOptions.colors")} gives the colors of masks a meaning.'
+    return f'No image can be kept in a repaired copy ({shown}).{more}'
+
+
+def _of_one(rule: str) -> str:
+    """Returns what a rule finds, said of one sample."""
+    return names.agreeing(1, RULES[rule].what)
+
+
+def _path(stem: str) -> str:
+    """Returns the path of an image in the copy, without extension: that in the data set, as far as it is one."""
+    parts = (names.file_name(part)[0].lstrip('.') for part in stem.replace('\\', '/').split('/'))
+    return '/'.join(filter(None, parts)) or 'image'
+
+
+class _Copy:
+    """Writes the samples of all splits."""
+
+    def __init__(self, folder: pathlib.Path, repairs: Repairs, plan: repair_plan.Plan) -> None:
+        self._folder = folder
+        self._repairs = repairs
+        self._plan = plan
+        self._digests: dict[str, tuple[bytes, bytes]] = {}
+
+    def add(self, split: Split) -> None:
+        """Repairs and writes the samples of a split."""
+        kept: list[str] = []
+        for rule, what in split.missing:
+            self._leave_out(split.name, what, rule, _of_one(rule))
+        results = tqdm.tqdm(
+            self._results(split), f'copying {split.name}', len(split), unit='image', delay=2, leave=False,
+            disable=not sys.stderr.isatty(),
+        )  # fmt: skip
+        for number, (name, result) in enumerate(results):
+            dropped = self._plan.dropped.get((split.name, number))
+            if isinstance(result, sample_repair.LeftOutError):
+                self._leave_out(split.name, name, *result.args)
+            elif dropped is not None:
+                self._leave_out(split.name, name, dropped, _of_one(dropped))
+            else:
+                stem = self._written(split.name, *result)
+                if stem not in kept:
+                    kept.append(stem)
+        if kept:
+            self._repairs.splits[split.name] = kept
+
+    def _leave_out(self, split: str, name: str, rule: str, reason: str) -> None:
+        self._repairs.left_out.append({'split': split, 'sample': name, 'rule': rule, 'reason': reason})
+
+    def _results(
+        self, split: Split
+    ) -> Iterator[tuple[str, tuple[str, sample_repair.Repaired] | sample_repair.LeftOutError]]:
+        """Yields name and result for each sample of a split, in order."""
+
+        def one(number: int) -> tuple[str, tuple[str, sample_repair.Repaired] | sample_repair.LeftOutError]:
+            try:
+                sample = split.read(number)
+            except DataError as error:
+                return f'{split.name} {number}', sample_repair.LeftOutError('corrupt', str(error))
+            try:
+                return sample.name, (sample.stem, sample_repair.repair(sample, self._plan))
+            except sample_repair.LeftOutError as error:
+                return sample.name, error
+
+        with concurrent.futures.ThreadPoolExecutor(processors.available_cores()) as pool:
+            for start in range(0, len(split), _CHUNK):
+                yield from pool.map(one, range(start, min(start + _CHUNK, len(split))))
+
+    def _written(self, split: str, stem: str, repaired: sample_repair.Repaired) -> str:
+        """Writes a sample under a name that no other image has; returns the name."""
+        self._repairs.done.update(set(repaired.done))
+        plain = _path(stem)
+        digests = tuple(sample_facts.digest(part) for part in (repaired.image, repaired.mask))
+        name, number = plain, 1
+        while name.lower() in self._digests and self._digests[name.lower()] != digests:
+            number += 1
+            name = f'{plain}_{split}' if number == 2 else f'{plain}_{split}_{number}'
+        if name.lower() not in self._digests:
+            self._digests[name.lower()] = (digests[0], digests[1])
+            suffix = _SUFFIXES[images.content_format(repaired.image)]
+            for kind, file, content in (
+                ('images', f'{name}{suffix}', repaired.image),
+                ('masks', f'{name}.png', repaired.mask),
+            ):
+                path = self._folder / kind / file
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+        return name
+
+    def write_lists(self, options: dict[str, Any]) -> None:
+        """Writes a list for each split, and what was done, with these options.
+
+        Images without splits get no list, so that programs set aside a part of them for evaluation.
+        """
+        for split, stems in self._repairs.splits.items():
+            if split != sources.WHOLE:
+                (self._folder / _LISTS).mkdir(exist_ok=True)
+                (self._folder / _LISTS / f'{split}.txt').write_text('\n'.join(stems) + '\n', 'utf-8')
+        content = _log(self._repairs) | {_UNFINISHED: {'options': options, 'splits': self._repairs.splits}}
+        (self._folder / LOG).write_text(json.dumps(content, indent=1) + '\n', 'utf-8')

@@ -1,0 +1,222 @@
+"""Repair of one sample: what a builder or training would refuse or misread is converted, or the sample is left out."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+
+import numpy as np
+from PIL import Image
+
+from deeplab.checks import edges
+from deeplab.checks.repair_plan import Plan
+from deeplab.checks.sample_facts import FLAT, gray_picture, other_format
+from deeplab.checks.sources import Sample
+from deeplab.datasets import images, orientation
+from deeplab.datasets.color_tables import ColorTable
+from deeplab.errors import DataError
+
+
+class LeftOutError(Exception):
+    """A sample cannot be repaired; the arguments are the rule and the reason."""
+
+
+@dataclasses.dataclass
+class Repaired:
+    """A repaired sample.
+
+    Attributes:
+      image: file of the image.
+      mask: file of the mask.
+      done: rules of what was repaired.
+    """
+
+    image: bytes
+    mask: bytes
+    done: list[str]
+
+
+def repair(sample: Sample, plan: Plan) -> Repaired:
+    """Returns a sample with all repairs; files in which nothing is wrong keep their bytes.
+
+    Raises:
+      LeftOutError: It cannot be repaired.
+    """
+    done = ['misnamed'] * sample.is_misnamed + ['same_name'] * bool(sample.other_images)
+    image, header = _image(sample, done)
+    mask = _mask(sample, plan, done)
+    ids_header = images.read_mask(mask)
+    if ids_header.is_palette and plan.ids:
+        mask = images.mask_as_gray_png(mask)
+    turns = (header.size, header.orientation, ids_header.size, ids_header.orientation)
+    decision = orientation.decide(*turns)
+    if decision is None:
+        mask = _resized(mask, ids_header, header, done)
+    elif header.orientation != ids_header.orientation:
+        image, mask = _upright(image, mask, header, ids_header, decision, done)
+    # The pattern of wrong ids is that of masks without colors.
+    has_table = plan.table is not None and 'color_mask' in done
+    mask = _with_ids(mask, dataclasses.replace(plan, ids={}) if has_table else plan, done)
+    _require_content(image, mask, plan)
+    return Repaired(image, mask, done)
+
+
+def _image(sample: Sample, done: list[str]) -> tuple[bytes, images.Header]:
+    """Returns the image as JPEG, PNG or array, and its header."""
+    content = sample.image
+    try:
+        header = images.read_whole(content)
+    except DataError as error:
+        if not other_format(content):
+            raise LeftOutError('corrupt', f'the image: {error}') from None
+        done.append('image_format')
+        content = _as_png(content)
+        return content, images.read_header(content)
+    if header.format == 'jpeg' and header.channels == 4:
+        done.append('cmyk')
+        with Image.open(io.BytesIO(content), formats=('JPEG',)) as image:
+            pixels = np.asarray(image.convert('RGB'))
+        content = images.encode_png(orientation.turned_pixels(pixels, header.orientation))
+        header = images.read_header(content)
+    return content, header
+
+
+def _as_png(content: bytes) -> bytes:
+    """Returns an image of another format as PNG, of its own mode where PNG has that."""
+    with Image.open(io.BytesIO(content)) as image:
+        stream = io.BytesIO()
+        kept = image if image.mode in ('1', 'L', 'P', 'RGB', 'I;16') else image.convert('RGB')
+        kept.info = {key: value for key, value in kept.info.items() if key == 'transparency'}
+        kept.save(stream, 'PNG')
+    return stream.getvalue()
+
+
+def _mask(sample: Sample, plan: Plan, done: list[str]) -> bytes:
+    """Returns the mask as a PNG of one channel with 8 bits, or with a palette."""
+    content = sample.mask
+    if content is None:
+        raise LeftOutError('no_mask', 'it has no mask')
+    if content.startswith(b'\xff\xd8\xff'):
+        raise LeftOutError('jpeg_mask', 'the mask is a JPEG, which does not keep ids')
+    try:
+        if other_format(content):
+            done.append('mask_format')
+            content = _as_png(content)
+        mask = images.read_mask(content)
+    except DataError as error:
+        raise LeftOutError('corrupt', f'the mask: {error}') from None
+    if mask.channels > 1:
+        done.append('color_mask')
+        return _without_colors(content, plan)
+    if plan.table is not None and plan.table.is_for(mask):
+        done.append('color_mask')
+        return _of_colors(content, plan.table)
+    try:
+        gray = images.mask_as_gray_png(content, mask.orientation if mask.is_palette or mask.counts is None else 1, mask)
+    except DataError as error:
+        raise LeftOutError('large_ids', f'the mask: {error}') from None
+    if (mask.is_palette and plan.in_records) or mask.counts is None:
+        done.append('palette' if mask.is_palette else 'sixteen_bit_mask')
+        return gray
+    return content
+
+
+def _without_colors(content: bytes, plan: Plan) -> bytes:
+    """Returns the ids of a mask of several channels: one of equal channels, or what the color table says."""
+    with Image.open(io.BytesIO(content)) as image:
+        bands = [np.asarray(band) for band in image.split()]
+    colors = bands[: 3 if len(bands) >= 3 else 1]
+    if len(bands) != 3 and not len(bands) == 4 and len(bands) != 2:
+        raise LeftOutError('color_mask', 'the channels of the mask are unknown')
+    if plan.table is not None and len(bands) >= 3:
+        try:
+            return plan.table.as_ids(content)
+        except DataError as error:
+            if not all(np.array_equal(colors[0], band) for band in colors):
+                raise LeftOutError('color_mask', f'the mask: {error}') from None
+    if not all(np.array_equal(colors[0], band) for band in colors):
+        raise LeftOutError('color_mask', 'the meaning of the colors of the mask is unknown')
+    return images.encode_png(colors[0])
+
+
+def _of_colors(content: bytes, table: ColorTable) -> bytes:
+    """Returns the ids of a mask with a palette, or of gray levels, whose colors are in a table."""
+    try:
+        return table.as_ids(content)
+    except DataError as error:
+        raise LeftOutError('color_mask', f'the mask: {error}') from None
+
+
+def _resized(mask: bytes, found: images.Mask, header: images.Header, done: list[str]) -> bytes:
+    """Returns a mask in the size of its image, by nearest neighbor, if both have the same shape."""
+    (height, width), (tall, wide) = header.size, found.size
+    scale = height / tall
+    text = f'the image has {height} x {width} pixels, the mask {tall} x {wide}'
+    is_plain = header.orientation == found.orientation == orientation.UPRIGHT
+    # Sides that differ by a few pixels may have been cut off as well as scaled.
+    is_scaled = abs(scale - 1) > 0.1 and abs(round(wide * scale) - width) <= max(1, round(scale / 2))
+    if not is_plain or not is_scaled:
+        raise LeftOutError('size', text)
+    done.append('size')
+    with Image.open(io.BytesIO(images.mask_as_gray_png(mask))) as image:
+        return images.encode_png(np.asarray(image.resize((width, height), Image.Resampling.NEAREST)))
+
+
+def _upright(
+    image: bytes,
+    mask: bytes,
+    header: images.Header,
+    found: images.Mask,
+    decision: orientation.Decision,
+    done: list[str],
+) -> tuple[bytes, bytes]:
+    """Returns image and mask upright where it is known which of them are rotated; else as they are."""
+    is_turned = header.size != found.size
+    if not is_turned and found.orientation == orientation.UPRIGHT:
+        with Image.open(io.BytesIO(images.mask_as_gray_png(mask))) as opened:
+            ids = np.asarray(opened)
+        factor = edges.factor_of(*header.size)
+        displayed = edges.fits_displayed(gray_picture(image, header), ids, header.orientation, factor)
+        if displayed is None:
+            return image, mask
+        decision = orientation.Decision(displayed, False, True)
+    done.append('turned' if is_turned else 'oriented')
+    try:
+        if header.orientation != orientation.UPRIGHT:
+            image = orientation.turned(image, header.orientation) if decision.turn_image else orientation.reset(image)
+        turn = found.orientation if decision.turn_mask else orientation.UPRIGHT
+        return image, images.mask_as_gray_png(mask, turn)
+    except DataError as error:
+        raise LeftOutError(done[-1], str(error)) from None
+
+
+def _with_ids(mask: bytes, plan: Plan, done: list[str]) -> bytes:
+    """Returns a mask with the right ids."""
+    with Image.open(io.BytesIO(images.mask_as_gray_png(mask))) as image:
+        ids = np.asarray(image)
+    table = np.arange(256, dtype=np.uint8)
+    rules = {}
+    for wrong, (right, rule) in plan.ids.items():
+        table[wrong] = right
+        rules[wrong] = rule
+    if plan.allowed is not None:
+        outside = plan.allowed.outside(np.bincount(table, minlength=256))
+        for wrong in np.flatnonzero(np.isin(table, outside)).tolist():
+            table[wrong] = plan.ignore_label
+            rules[wrong] = 'ids'
+    present = set(np.unique(ids).tolist())
+    changed = sorted({rules[wrong] for wrong in present & rules.keys()})
+    if not changed:
+        return mask
+    done += changed
+    return images.encode_png(table[ids])
+
+
+def _require_content(image: bytes, mask: bytes, plan: Plan) -> None:
+    """Raises `LeftOutError` for a mask without a label, and for an image that shows nothing."""
+    with Image.open(io.BytesIO(images.mask_as_gray_png(mask))) as opened:
+        ids = np.asarray(opened)
+    if (ids == plan.ignore_label).all():
+        raise LeftOutError('all_ignored', 'every pixel of the mask is ignored')
+    if np.ptp(gray_picture(image, images.read_header(image))) <= FLAT and len(np.unique(ids)) > 1:
+        raise LeftOutError('blank', 'the image shows one color')

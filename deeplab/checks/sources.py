@@ -1,0 +1,374 @@
+"""Images and masks of a data set, from records or from folders, split by split."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+from deeplab import names
+from deeplab.checks import pairing
+from deeplab.datasets import (
+    description_file,
+    example,
+    file_pairs,
+    folder_source,
+    folder_splits,
+    folders,
+    pairs,
+    record_index,
+    segmentation_dataset,
+    split_lists,
+)
+from deeplab.datasets import descriptor as descriptor_lib
+from deeplab.errors import DataError, OptionError
+from deeplab.files import storage
+from deeplab.options import IMAGE_FORMATS, DatasetOptions, DoctorOptions
+from deeplab.wording import option
+
+_IMAGE_FOLDERS = ('images', 'image', 'imgs', 'img', 'jpegimages')
+_MASK_FOLDERS = ('segmentationclassraw', 'segmentationclass', 'masks', 'mask', 'labels', 'annotations', 'gt')
+_LIST_FOLDERS = ('ImageSets/Segmentation', 'ImageSets', 'lists', 'splits', '.')
+# Files of other formats are found, too, and are a finding.
+_OTHER_FORMATS = ('bmp', 'tif', 'tiff', 'webp', 'gif', 'ppm', 'pgm')
+_SEARCHED_IMAGES = (*IMAGE_FORMATS, *_OTHER_FORMATS)
+_SEARCHED_MASKS = (*file_pairs.MASK_FORMATS, *_OTHER_FORMATS)
+WHOLE = 'all'  # name of the only split of folders without lists
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """An image with its mask, still encoded.
+
+    Attributes:
+      name: how messages name it: the path in the folder of the images, or the place of the record.
+      image: the image's file.
+      mask: the mask's file; None if there is none.
+      stem: its name without extension.
+      mask_name: how messages name the mask; '' in records.
+      is_misnamed: whether the mask has not exactly the name of the image.
+      other_images: further images of this name.
+    """
+
+    name: str
+    image: bytes
+    mask: bytes | None
+    stem: str
+    mask_name: str = ''
+    is_misnamed: bool = False
+    other_images: tuple[str, ...] = ()
+
+
+class Split(Protocol):
+    """A split; reading it is safe from several threads at once."""
+
+    name: str
+    missing: list[tuple[str, str]]  # (rule, what) of everything that cannot be read as a sample
+
+    def __len__(self) -> int: ...
+
+    def read(self, number: int) -> Sample:
+        """Returns sample `number`; raises `DataError` if it cannot be read."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """The splits of a data set.
+
+    Attributes:
+      splits: the splits.
+      is_records: whether they are TFRecord shards; otherwise files.
+      image_folder: of files, else None.
+      mask_folder: of files, else None.
+      list_folder: of files that are split by lists, else None.
+      is_described: whether a description names the folders, so that programs read them without records.
+      unused_masks: names of masks without an image.
+      unlisted: names of images with masks that are in no list, or in no folder of a split.
+      has_unmatched: whether files without a partner are in no split, so that builders need `allow_unmatched`.
+      mask_suffix: end of the names of all masks that images need; '' if they need none, or it is given.
+      remarks: on files that are left out of splits, and on texts that are not lists.
+    """
+
+    splits: Sequence[Split]
+    is_records: bool
+    image_folder: str | None = None
+    mask_folder: str | None = None
+    list_folder: str | None = None
+    is_described: bool = False
+    unused_masks: tuple[str, ...] = ()
+    unlisted: tuple[str, ...] = ()
+    has_unmatched: bool = False
+    mask_suffix: str = ''
+    remarks: tuple[folder_splits.Remark, ...] = ()
+
+
+def open_source(options: DoctorOptions) -> Source:
+    """Finds the splits of a data set.
+
+    Raises:
+      DataError: There are neither records nor images with masks.
+      OptionError: Only one of the folders of images and of masks is given.
+    """
+    for given, other in (('image_folder', 'mask_folder'), ('mask_folder', 'image_folder')):
+        if getattr(options, given) is not None and getattr(options, other) is None:
+            here = option(f'DoctorOptions.{given}', getattr(options, given))
+            raise OptionError(f'{here} needs {option(f"DoctorOptions.{other}")}. Give both folders, or neither.')
+    try:
+        return _found(options)
+    except OSError as error:
+        where = error.filename or options.data
+        raise DataError(f"The folder '{where}' cannot be read: {error.strerror}.") from None
+
+
+def _found(options: DoctorOptions) -> Source:
+    """Returns the splits in the folders that are given, in shards, or in folders of usual names."""
+    if options.image_folder is not None and options.mask_folder is not None:
+        return _from_files(options, pathlib.Path(options.image_folder), pathlib.Path(options.mask_folder))
+    if (named := folder_source.of_data('', options.data)) is not None:
+        return _from_description(named, options)
+    data = description_file.folder_of(options.data)
+    if splits := segmentation_dataset.split_names(data):
+        return Source([_Records(data, split) for split in splits], True)
+    if storage.is_remote(data):
+        raise DataError(
+            f"'{options.data}' holds no shards (SPLIT-00000-of-00004.tfrecord). Images and masks are read from local "
+            'folders only: copy them to a local disk, or give the folder of records.'
+        )
+    folder = pathlib.Path(data)
+    inner = _folders_in(folder)
+    if pair := _pair(inner):
+        return _from_files(options, *pair)
+    split_pairs = {path.name: pair for path in inner.values() if (pair := _pair(_folders_in(path)))}
+    if split_pairs:
+        return Source([_whole(_Folders(*pair, options.mask_suffix), name) for name, pair in split_pairs.items()], False)
+    raise DataError(
+        f"'{options.data}' holds neither shards (SPLIT-00000-of-00004.tfrecord) nor a folder of images with one of "
+        f'masks (images and masks, JPEGImages and SegmentationClass). {folders.summary(folder)} Set '
+        f'{option("DoctorOptions.image_folder")} and {option("DoctorOptions.mask_folder")} if they have other names. '
+        'If it has annotations of a labeling tool, build records with deeplab build_folder_data '
+        f'{option("BuildFolderOptions.annotations", options.data)}, and check those.'
+    )
+
+
+def _from_description(named: folder_source.FolderSource, options: DoctorOptions) -> Source:
+    """Returns the splits of the folders that a description names, even if files have no partner."""
+    given = named.options
+    remarks: list[folder_splits.Remark] = []
+    try:
+        found = folder_source.items(named, descriptor_lib.load(named.description), remarks.append)
+    except DataError:
+        if not all(map(os.path.isdir, (given.image_folder, given.mask_folder))):
+            raise
+        lists = options.list_folder or given.list_folder or None
+        root = description_file.folder_of(options.data)
+        options = dataclasses.replace(options, data=root, list_folder=lists, mask_suffix=given.mask_suffix)
+        source = _from_files(options, pathlib.Path(given.image_folder), pathlib.Path(given.mask_folder))
+        return dataclasses.replace(source, is_described=True)
+    splits = [_Items(name, items) for name, items in found.items()]
+    return Source(
+        splits, False, given.image_folder, given.mask_folder, given.list_folder or None, True, remarks=tuple(remarks)
+    )
+
+
+def _folders_in(folder: pathlib.Path) -> dict[str, pathlib.Path]:
+    """Returns the folders in a folder by their names in lower case."""
+    return {path.name.lower(): path for path in sorted(folder.iterdir()) if path.is_dir()}
+
+
+def _pair(found: dict[str, pathlib.Path]) -> tuple[pathlib.Path, pathlib.Path] | None:
+    """Returns the folder of images and that of masks among folders by name; None if one is not there."""
+    images = next((found[name] for name in _IMAGE_FOLDERS if name in found), None)
+    masks = next((found[name] for name in _MASK_FOLDERS if name in found), None)
+    return None if images is None or masks is None else (images, masks)
+
+
+class _Folders:
+    """A folder of images and one of masks, with the folders in them, searched once."""
+
+    def __init__(self, image_folder: pathlib.Path, mask_folder: pathlib.Path, mask_suffix: str = '') -> None:
+        for folder in (image_folder, mask_folder):
+            if not folder.is_dir():
+                raise DataError(f"The folder '{folder}' does not exist.")
+        self.image_folder, self.mask_folder = str(image_folder), str(mask_folder)
+        found = file_pairs.search(self.image_folder, self.mask_folder, mask_suffix, _SEARCHED_IMAGES, _SEARCHED_MASKS)
+        if not found.images and found.masks and image_folder.samefile(mask_folder):
+            raise DataError(
+                f"All images in '{image_folder}' are taken as masks, because it is the folder of both. Set "
+                f'{option("DoctorOptions.mask_suffix")} to the end of the names of masks, such as _mask.'
+            )
+        file_pairs.require_images(found.images, self.image_folder, _SEARCHED_IMAGES, 'DoctorOptions')
+        file_pairs.require_masks(found.masks, self.mask_folder, mask_suffix, 'DoctorOptions')
+        self.images, self.masks = found
+        self.partners = pairing.partners(sorted(self.images), self.masks)
+
+    def source(self, splits: Sequence[_Files], list_folder: str | None = None, others: Collection[str] = ()) -> Source:
+        """Returns the splits with the files that no split uses.
+
+        Args:
+          splits: the splits.
+          list_folder: folder of their lists; None for none.
+          others: stems of the images that are in none of them.
+        """
+        unused = set(self.masks) - set(self.partners.values())
+        unlisted = [stem for stem in others if stem in self.partners]
+        shown = [tuple(map(names.shown, sorted(group))) for group in (unused, unlisted)]
+        has_unmatched = bool(unused) or len(unlisted) < len(others)
+        return Source(
+            splits,
+            False,
+            self.image_folder,
+            self.mask_folder,
+            list_folder,
+            False,
+            shown[0],
+            shown[1],
+            has_unmatched,
+            pairing.ending(self.partners),
+        )
+
+
+def _from_files(options: DoctorOptions, image_folder: pathlib.Path, mask_folder: pathlib.Path) -> Source:
+    """Returns the splits of a folder of images and one of masks: by lists, by folders of equal names, or only one."""
+    found = _Folders(image_folder, mask_folder, options.mask_suffix)
+    search = split_lists.Search(found.images, _SEARCHED_IMAGES)
+    remarks: list[folder_splits.Remark] = []
+    list_folder, lists = _lists(options, search, remarks.append)
+    if lists:
+        splits = [_listed(path, found, search) for path in lists]
+        listed = {stem for split in splits for stem in split.stems}
+        others = [stem for stem in found.images if stem not in listed]
+        return dataclasses.replace(found.source(splits, os.path.normpath(list_folder), others), remarks=tuple(remarks))
+    in_folders: dict[str, list[str]] = {}
+    for stem in sorted(found.images):
+        in_folders.setdefault(stem.partition('/')[0] if '/' in stem else '', []).append(stem)
+    both = in_folders.keys() & {mask.partition('/')[0] for mask in found.masks if '/' in mask}
+    if any(folder_splits.known(name) for name in both):
+        splits = [_Files(name, in_folders[name], found) for name in sorted(both)]
+        return found.source(splits, others=[stem for name in in_folders.keys() - both for stem in in_folders[name]])
+    return found.source([_whole(found)])
+
+
+def _lists(
+    options: DoctorOptions, search: split_lists.Search, tell: folder_splits.Listener
+) -> tuple[str, list[pathlib.Path]]:
+    """Returns the folder of the lists that is given, or the first usual one that has lists, and its lists."""
+    if (given := options.list_folder) is not None:
+        if not os.path.isdir(given):
+            raise DataError(f"The folder '{given}' of {option('DoctorOptions.list_folder')} does not exist.")
+        return given, folder_splits.lists_in(given, search, tell)
+    for name in _LIST_FOLDERS:
+        folder = pathlib.Path(options.data, name)
+        texts = folders.of_extension(folder.iterdir(), 'txt') if folder.is_dir() else []
+        # In the folder of the data set itself, train.txt and other texts may be something else.
+        is_list_folder = name != '.' or any(map(search.is_list, texts))
+        if is_list_folder and (lists := folder_splits.lists_among(texts, search, tell)):
+            return str(folder), lists
+    return '', []
+
+
+def _listed(path: pathlib.Path, found: _Folders, search: split_lists.Search) -> _Files:
+    """Returns the split of a list; lines that name no image, or one name of several images, are missing ones."""
+    try:
+        lines = split_lists.read(path)
+    except DataError:  # it is empty or no text: a split without an image is a finding
+        lines = []
+    stems = [search.find(line) for line in lines]
+    split = _Files(path.stem, [stem for stem in stems if stem is not None], found)
+    split.missing += [('no_image', names.shown(line)) for line, stem in zip(lines, stems, strict=True) if stem is None]
+    return split
+
+
+def _whole(found: _Folders, name: str = WHOLE) -> _Files:
+    """Returns all images of a folder as a split."""
+    return _Files(name, sorted(found.images), found)
+
+
+class _Records:
+    """A split in TFRecord shards."""
+
+    def __init__(self, directory: str, name: str) -> None:
+        self.name = name
+        self.missing: list[tuple[str, str]] = []
+        shards: tuple[str, ...] = ()
+        try:
+            # Of the data set only the shards are used here.
+            shards = segmentation_dataset.get_dataset(DatasetOptions.name, name, directory).shards
+        except DataError as error:
+            self.missing.append(('shards', str(error)))
+        self._index = record_index.RecordIndex.walk(shards, skip_corrupt=True)
+        self.missing += [('corrupt', text) for text in self._index.damaged]
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def read(self, number: int) -> Sample:
+        """Returns a record."""
+        where = self._index.name_of(number)
+        content = self._index.read(number)
+        try:
+            parsed = example.parse(content)
+        except DataError as error:
+            raise DataError(f'{where}: {error}') from None
+        name = f"'{names.shown(parsed.image_name)}' ({where})"
+        return Sample(name, parsed.image_bytes, parsed.label_bytes, parsed.image_name)
+
+
+class _Files:
+    """A split in files: images, and the masks of the same names without extension."""
+
+    def __init__(self, name: str, stems: Sequence[str], found: _Folders) -> None:
+        self.name = name
+        self.missing: list[tuple[str, str]] = []
+        self.stems = stems
+        self._found = found
+
+    def __len__(self) -> int:
+        return len(self.stems)
+
+    def read(self, number: int) -> Sample:
+        """Returns an image with its mask."""
+        stem, found = self.stems[number], self._found
+        image, *others = found.images[stem]
+        partner = found.partners.get(stem)
+        mask = None if partner is None else found.masks[partner][0]
+        name, *other_names = (names.shown(os.path.relpath(path, found.image_folder)) for path in (image, *others))
+        try:
+            return Sample(
+                name,
+                pathlib.Path(image).read_bytes(),
+                None if mask is None else pathlib.Path(mask).read_bytes(),
+                stem,
+                '' if mask is None else names.shown(os.path.relpath(mask, found.mask_folder)),
+                partner not in (None, stem),
+                tuple(other_names),
+            )
+        except OSError as error:
+            raise DataError(f'{name}: {error.strerror}') from None
+
+
+class _Items:
+    """A split of the images and masks that a description names, as training reads them."""
+
+    def __init__(self, name: str, items: Sequence[pairs.Item]) -> None:
+        self.name = name
+        self.missing: list[tuple[str, str]] = []
+        self._items = items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def read(self, number: int) -> Sample:
+        """Returns an image with its mask, of ids where colors have a meaning."""
+        item = self._items[number]
+        name, label = names.shown(item.name + os.path.splitext(item.image)[1]), item.label or ''
+        try:
+            image, mask = pathlib.Path(item.image).read_bytes(), pathlib.Path(label).read_bytes()
+        except OSError as error:
+            raise DataError(f'{name}: {error.strerror}') from None
+        if item.source is not None:
+            with contextlib.suppress(DataError):  # another rule names what is wrong with it
+                mask = item.source.mask(label)
+        return Sample(name, image, mask, item.name, names.shown(os.path.basename(label)))

@@ -1,0 +1,173 @@
+"""Rules about splits: missing ones, and images that are in several splits.
+
+They may be there with equal bytes, as similar pictures, or as frames of one sequence.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from deeplab.checks import sequences, thumbnails
+from deeplab.checks.facts import Case, Look
+from deeplab.checks.findings import Data, Finding, build_again
+from deeplab.names import agreeing, counted
+from deeplab.options import crop_sizes
+
+_DEFAULT_CROP = 513  # of train and eval
+_LEAST_AGREEMENT = 0.6  # share of the cells in which the masks of two similar images agree
+
+
+def check(data: Data) -> Iterator[Finding]:
+    """Yields the findings about splits."""
+    yield from _missing(data)
+    for name, facts in data.splits.items():
+        yield from _repeated(data, name, facts.looks)
+    for one, other in itertools.combinations(data.splits, 2):
+        if not is_part(one, other):
+            yield from _shared(data, one, other)
+    yield from _inconsistent(data)
+    yield from _large_images(data)
+
+
+def is_part(one: str, other: str) -> bool:
+    """Returns whether a split may consist of the other one and more, as trainval of train and val."""
+    return one in other or other in one
+
+
+def _missing(data: Data) -> Iterator[Finding]:
+    """Yields a finding about splits without images, and about a missing split to evaluate on."""
+    for name, facts in data.splits.items():
+        if not facts.images:
+            yield data.found('empty', name, f"Split '{name}' has no image that can be read.")
+    if data.evaluated not in data.splits:
+        yield data.found(
+            'no_evaluation',
+            data.evaluated,
+            f"There is no split '{data.evaluated}', so nothing shows how well the network does on other images.",
+            build_again(
+                data,
+                f'Set aside a part of the images in a list {data.evaluated}.txt; without any list, deeplab '
+                'build_folder_data sets aside a tenth',
+            ),
+        )
+
+
+def _repeated(data: Data, name: str, looks: Sequence[Look]) -> Iterator[Finding]:
+    """Yields a finding about images that a split holds more than once."""
+    first: dict[bytes, Look] = {}
+    cases = []
+    for look in looks:
+        if look.digest in first:
+            cases.append((name, Case(f'{look.name} is a copy of {first[look.digest].name}', look.number)))
+        first.setdefault(look.digest, look)
+    if cases:
+        said = agreeing(len(cases), 'are in it more than once, with the same bytes')
+        what = f"{counted(len(cases), 'image')} of split '{name}' {said}."
+        yield data.found('repeated', name, what, cases=cases)
+
+
+def _shared(data: Data, one: str, other: str) -> Iterator[Finding]:
+    """Yields findings about images of one split that are, exactly or nearly, in another."""
+    first, second = data.splits[one].looks, data.splits[other].looks
+    known = {look.digest: look for look in first}
+    exact = [(known[look.digest], look) for look in second if look.digest in known]
+    where = f'{one}, {other}'
+    if exact:
+        yield data.found(
+            'overlap',
+            where,
+            f"{counted(len(exact), 'image')} of split '{other}' {agreeing(len(exact), 'are')} also in split '{one}', "
+            'with the same bytes: metrics on them do not show how well the network does on other images.',
+            cases=[(other, Case(_copy(b, a), b.number)) for a, b in exact],
+        )
+    places = thumbnails.similar_pairs([look.thumbnail for look in first], [look.thumbnail for look in second])
+    pairs = [(first[i], second[j]) for i, j in places if second[j].digest not in known]
+    if pairs:
+        yield data.found(
+            'similar',
+            where,
+            f"{counted(len(pairs), 'image')} of split '{other}' {agreeing(len(pairs), 'look')} almost like one in "
+            f"split '{one}', as frames of one video do: metrics on them are too optimistic.",
+            cases=[(other, Case(f'{b.name} looks like {a.name}', b.number)) for a, b in pairs],
+        )
+    named = {look.digest for _, look in pairs} | known.keys()
+    yield from _in_sequence(data, one, other, [look for look in second if look.digest not in named])
+
+
+def _in_sequence(data: Data, one: str, other: str, looks: Sequence[Look]) -> Iterator[Finding]:
+    """Yields a finding about images of the split `other` that follow or precede one of the split `one` in a video."""
+    neighbors = sequences.shared_neighbors(data.splits[one].looks, looks)
+    if neighbors:
+        yield data.found(
+            'sequence',
+            f'{one}, {other}',
+            f"{counted(len(neighbors), 'image')} of split '{other}' {agreeing(len(neighbors), 'have')} a number beside "
+            f"that of an image of split '{one}', and most of them look like that image, as frames of one video do: "
+            'metrics on them are too optimistic.',
+            cases=[(other, Case(f'{b.name} is beside {a.name}', b.number)) for a, b in neighbors],
+        )
+
+
+def _copy(look: Look, other: Look) -> str:
+    """Returns an image and the one that it is a copy of, which may have its name in another split."""
+    return look.name if look.name == other.name else f'{look.name} is a copy of {other.name}'
+
+
+def _inconsistent(data: Data) -> Iterator[Finding]:
+    """Yields a finding about images that are equal or look almost alike and have different masks."""
+    cases = []
+    seen: dict[bytes, Look] = {}
+    splits = [(name, facts.looks) for name, facts in data.splits.items()]
+    for name, looks in splits:
+        for look in looks:
+            other = seen.setdefault(look.digest, look)
+            if other.mask_digest and look.mask_digest and _differ(other, look, 1):
+                cases.append((name, Case(_copy(look, other), look.number)))
+        alike = thumbnails.alike_in_order([look.thumbnail for look in looks])
+        followed = [(looks[i], looks[i + 1]) for i, is_alike in enumerate(alike) if is_alike]
+        cases += [
+            (name, Case(f'{b.name} looks like {a.name}', b.number))
+            for a, b in followed
+            if a.digest != b.digest and _differ(a, b, _LEAST_AGREEMENT)
+        ]
+    if cases:
+        said = agreeing(len(cases), 'have a mask that differs from that of the same image, or of one that looks alike')
+        what = f'{counted(len(cases), "image")} {said}.'
+        yield data.found('inconsistent', '', what, cases=cases)
+
+
+def _differ(one: Look, other: Look, least: float) -> bool:
+    """Returns whether the labels of two images agree in less than a share of the cells."""
+    if one.mask_digest == other.mask_digest or one.cells is None or other.cells is None:
+        return False
+    return bool((one.cells[1] == other.cells[1]).mean() < least)
+
+
+def _large_images(data: Data) -> Iterator[Finding]:
+    """Yields a note about images that are larger than the default crop size."""
+    for name in dict.fromkeys((data.train, data.evaluated)):
+        sizes = data.splits[name].sizes if name in data.splits else {}
+        if not sizes:
+            continue
+        largest = np.max(list(sizes), axis=0)
+        count = sum(number for size, number in sizes.items() if max(size) > _DEFAULT_CROP)
+        if not count:
+            continue
+        crop = crop_sizes.above(largest, data.output_stride)
+        text = f'{largest[0]} x {largest[1]} (height x width)'
+        is_evaluated = name == data.evaluated
+        yield data.found(
+            'large_images',
+            name,
+            f"{counted(count, 'image')} of split '{name}' {agreeing(count, 'are')} larger than the default crop size "
+            f'{_DEFAULT_CROP},{_DEFAULT_CROP}: the largest sides are {text}.',
+            f'Evaluate with --eval_crop_size={crop[0]},{crop[1]}, since evaluation does not crop, or in '
+            'windows with --window, or make the images smaller.'
+            if is_evaluated
+            else 'Training cuts a random crop from each image. If objects are larger than a crop, make the images '
+            'smaller, or let all programs resize them, such as by --min_resize_value=321 --max_resize_value=513 '
+            '--resize_factor=16.',
+        )

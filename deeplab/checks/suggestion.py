@@ -1,0 +1,208 @@
+"""The command lines that suit a data set and the memory of this machine, and the one that repairs it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shlex
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from deeplab.checks import sources
+from deeplab.checks.findings import Data
+from deeplab.checks.label_rules import label_weights
+from deeplab.datasets import description_file, folder_splits
+from deeplab.options import BuilderOptions, DoctorOptions, crop_sizes
+from deeplab.system import memory
+from deeplab.zoo import catalog
+
+# Of a training of mobilenet_v2 with output stride 16: `memory.Need` of a graph of 513 x 513, batch 100.
+_BYTES_PER_PIXEL = 1600
+_BYTES_ANYWAY = 500 << 20
+_MEMORY_SHARE = 0.8
+_BATCH_SIZES = (16, 12, 8, 6, 4, 2, 1)
+_LARGEST_CROP = 513
+# Linear scaling of the published rate: 0.007 for 16 images, with momentum and the poly policy (arXiv:1802.02611).
+_RATE, _OF_BATCH = 0.007, 16
+_EPOCHS, _FEWEST_STEPS, _MOST_STEPS = 100, 2000, 30000
+_FEWEST_FOR_STATISTICS = 12  # images in a batch whose statistics batch norm can be trained with
+_INITIAL = 'mobilenetv2_coco_voc_trainaug'
+_CHECKPOINTS = 'checkpoints'
+_RECORDS = 'records'
+# Tables of colors that tools write beside masks; without one, the user has to write the last.
+_COLORS = ('labelmap.txt', 'label_colors.txt', 'colors.txt')
+# Options of the doctor that do not matter to a repaired copy, and the one that is named without a flag.
+_NOT_REPEATED = ('data', 'output', 'html', 'fix')
+
+
+@dataclasses.dataclass(frozen=True)
+class Suggestion:
+    """Suggested sizes and command lines.
+
+    Attributes:
+      crop_size: height and width of training.
+      batch_size: images of a step.
+      learning_rate: base learning rate for the optimizer momentum.
+      steps: number of training steps.
+      eval_crop_size: height and width into which every image fits.
+      free: free memory, in bytes; None if unknown.
+      lines: commands, in order.
+    """
+
+    crop_size: tuple[int, int]
+    batch_size: int
+    learning_rate: float
+    steps: int
+    eval_crop_size: tuple[int, int]
+    free: int | None
+    lines: tuple[str, ...]
+
+
+class _Building(NamedTuple):
+    """How records of files are built.
+
+    Attributes:
+      lines: the commands; none if programs read the data set as it is.
+      splits: name of each split in the records by its name in the data set.
+    """
+
+    lines: list[str]
+    splits: Mapping[str, str]
+
+
+def suggest(data: Data, options: DoctorOptions, dataset: str | None, is_uneven: bool) -> Suggestion | None:
+    """Returns what suits the data set; None without an image to train on.
+
+    Args:
+      data: the facts of its splits.
+      options: where the data set is.
+      dataset: value for --dataset; None if the description lies beside the records.
+      is_uneven: whether rare classes should weigh more.
+    """
+    facts = data.splits.get(data.train)
+    if facts is None or not facts.images:
+        return None
+    stride = data.output_stride
+    sizes = np.array(list(facts.sizes))
+    common = np.array(facts.sizes.most_common(1)[0][0])
+    crop = tuple(min(side, *crop_sizes.below([_LARGEST_CROP], stride)) for side in crop_sizes.above(common, stride))
+    every = [sizes.max(axis=0)]
+    if (evaluated := data.splits.get(data.evaluated)) is not None and evaluated.sizes:
+        every = [np.array(list(evaluated.sizes)).max(axis=0)]
+    eval_crop = crop_sizes.above(every[0], stride)
+    free = memory.free()
+    batch = _batch_size(crop[0] * crop[1], facts.images, free)
+    rate = float(f'{_RATE * batch / _OF_BATCH:.2g}')
+    steps = int(min(max(-(-facts.images * _EPOCHS // batch), _FEWEST_STEPS), _MOST_STEPS))
+    building = _building(data, options, dataset)
+    is_split_by_builder = bool(building.lines) and data.train == sources.WHOLE
+    train = {
+        **({'dataset': dataset} if dataset else {}),
+        'dataset_dir': _RECORDS if building.lines else options.data,
+        'train_split': building.splits[data.train],
+        'train_logdir': 'logs/train',
+        'model_variant': 'mobilenet_v2',  # of _INITIAL, whose preset would set --dataset, too
+        'tf_initial_checkpoint': f'{_CHECKPOINTS}/{catalog.get(_INITIAL).folder}',
+        'initialize_last_layer': 'false',
+        'output_stride': str(stride),
+        'train_crop_size': f'{crop[0]},{crop[1]}',
+        'train_batch_size': str(batch),
+        'base_learning_rate': f'{rate:g}',
+        'training_number_of_steps': str(steps),
+        'fine_tune_batch_norm': str(batch >= _FEWEST_FOR_STATISTICS).lower(),
+    }
+    lines = [*building.lines, f'deeplab download {_INITIAL} --cache_dir={_CHECKPOINTS}']
+    lines.append(_line('train', train) + (f' {label_weights()}' if is_uneven else ''))
+    if evaluated is not None or is_split_by_builder:
+        kept: dict[str, str] = {key: value for key, value in train.items() if key in ('dataset', 'dataset_dir')}
+        split = DoctorOptions.eval_split if is_split_by_builder else building.splits[data.evaluated]
+        kept |= {'eval_split': split, 'checkpoint_dir': 'logs/train', 'eval_logdir': 'logs/eval'}
+        kept |= {'eval_crop_size': f'{eval_crop[0]},{eval_crop[1]}', 'max_number_of_evaluations': '1'}
+        lines.append(_line('eval', kept))
+    return Suggestion((crop[0], crop[1]), batch, rate, steps, (eval_crop[0], eval_crop[1]), free, tuple(lines))
+
+
+def _batch_size(pixels: int, images: int, free: int | None) -> int:
+    """Returns the largest usual batch size that fits; 8 at most if the memory is unknown."""
+    usable = 8 * _BYTES_PER_PIXEL * pixels if free is None else free * _MEMORY_SHARE - _BYTES_ANYWAY
+    fitting = (size for size in _BATCH_SIZES if size <= images and size * pixels * _BYTES_PER_PIXEL <= usable)
+    return next(fitting, 1)
+
+
+def _building(data: Data, options: DoctorOptions, dataset: str | None) -> _Building:
+    """Returns the commands that build records of files, with the description of the data set."""
+    source = data.source
+    unchanged = {name: name for name in data.splits}
+    if source.is_records or source.is_described:
+        return _Building([], unchanged)
+    lines, splits = [], _splits_of_builder(data)
+    flags: dict[str, str | None]
+    flags = {'image_folder': source.image_folder, 'mask_folder': source.mask_folder, 'list_folder': source.list_folder}
+    if source.image_folder is None or splits is None:  # the copy brings folders together, and has lists
+        lines, splits = [repair_line(options, data)], unchanged
+        flags = {f'{kind}_folder': f'{_copy(options)}/{kind}s' for kind in ('image', 'mask', 'list')}
+    else:
+        flags['mask_suffix'] = options.mask_suffix or source.mask_suffix
+        flags['allow_unmatched'] = 'true' if source.has_unmatched else None
+    given = {name: value for name, value in flags.items() if value}
+    if dataset is None and options.num_classes is None:
+        dataset = description_file.beside(options.data)
+    if dataset:
+        given['dataset'] = dataset
+    elif _needs_colors(data, options):
+        given['colors'] = _color_table(options)
+    else:
+        given['num_classes'] = str(data.descriptor.num_classes)
+        if data.descriptor.ignore_label != BuilderOptions.ignore_label:
+            given['ignore_label'] = str(data.descriptor.ignore_label)
+    return _Building([*lines, _line('build_folder_data', {**given, 'output_dir': _RECORDS})], splits)
+
+
+def _splits_of_builder(data: Data) -> dict[str, str] | None:
+    """Returns what `build_folder_data` calls each split; None if it would make other splits."""
+    if data.source.list_folder is not None:
+        return {name: name for name in data.splits}
+    if data.source.unlisted:  # the folders of splits count only if they have all images
+        return None
+    if sources.WHOLE in data.splits:
+        return {sources.WHOLE: DoctorOptions.train_split}
+    found = {name: split for name in data.splits if (split := folder_splits.known(name)) is not None}
+    is_same = len(set(found.values())) == len(data.splits) and DoctorOptions.train_split in found.values()
+    return found if is_same else None
+
+
+def _copy(options: DoctorOptions) -> str:
+    """Returns the folder for a repaired copy of a data set, in the current folder."""
+    return f'{os.path.basename(os.path.abspath(description_file.folder_of(options.data)))}_repaired'
+
+
+def _needs_colors(data: Data, options: DoctorOptions) -> bool:
+    """Returns whether masks have colors to which only a table gives a meaning."""
+    return options.dataset is None and bool(data.mask_colors())
+
+
+def _color_table(options: DoctorOptions) -> str:
+    """Returns the table of colors that is given or in the folder of the data set, or one that the user has to write."""
+    if options.colors is not None:
+        return options.colors
+    folder = description_file.folder_of(options.data)
+    paths = [os.path.normpath(os.path.join(folder, name)) for name in _COLORS]
+    return next(filter(os.path.isfile, paths), _COLORS[-1])
+
+
+def repair_line(options: DoctorOptions, data: Data) -> str:
+    """Returns the command that writes a repaired copy of the data set, into the current folder."""
+    flags = {
+        field.name: str(value)
+        for field in dataclasses.fields(options)
+        if field.name not in _NOT_REPEATED and (value := getattr(options, field.name)) != field.default
+    }
+    colors = {'colors': _color_table(options)} if _needs_colors(data, options) else {}
+    return _line(f'doctor {shlex.quote(options.data)}', {**flags, 'fix': _copy(options), **colors})
+
+
+def _line(program: str, flags: dict[str, str]) -> str:
+    """Returns a command line."""
+    return ' '.join(['deeplab', program, *(f'--{name}={shlex.quote(value)}' for name, value in flags.items())])

@@ -1,0 +1,155 @@
+"""Results of each image of a split: pixel counts in memory, predicted ids in a temporary file."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from deeplab.core import metrics
+from deeplab.core.metrics import confusion_matrix
+from deeplab.errors import OutputError, reason_of
+
+_FAST = 1  # level of the compression
+
+
+class IdsFile(contextlib.AbstractContextManager['IdsFile']):
+    """Arrays of class ids in a temporary file without a name, which ends with the process.
+
+    It is in the folder for temporary files (`TMPDIR`). Where that is a file system in memory, as /tmp is on some
+    systems, the compressed arrays take memory.
+    """
+
+    def __init__(self) -> None:
+        """Creates the file.
+
+        Raises:
+          OutputError: There is no folder for temporary files in which it can be created.
+        """
+        with _explained():
+            self._file = tempfile.TemporaryFile()
+        self._places: list[tuple[int, int, tuple[int, ...]]] = []
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def add(self, ids: np.ndarray) -> None:
+        """Adds an array [h, w] of ids, 0 to 255.
+
+        Raises:
+          OutputError: It cannot be written, such as on a full disk.
+        """
+        content = zlib.compress(np.ascontiguousarray(ids, np.uint8).tobytes(), _FAST)
+        with _explained():
+            offset = self._file.seek(0, 2)
+            self._file.write(content)
+        self._places.append((offset, len(content), ids.shape))
+
+    def read(self, number: int) -> np.ndarray:
+        """Returns the array that was added as number `number`, from 0: [h, w] uint8."""
+        offset, size, shape = self._places[number]
+        with _explained():  # the last arrays are written when the place changes
+            self._file.seek(offset)
+            content = self._file.read(size)
+        return np.frombuffer(zlib.decompress(content), np.uint8).reshape(shape)
+
+    def shape(self, number: int) -> tuple[int, int]:
+        """Returns height and width of an array."""
+        height, width = self._places[number][2]
+        return height, width
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Raises `OutputError` for an error of the temporary file."""
+    try:
+        yield
+    except OSError as error:
+        try:
+            place = f"in the folder '{tempfile.gettempdir()}' "
+        except OSError:
+            place = ''
+        raise OutputError(
+            f'The predicted ids of the images cannot be kept in a temporary file {place}({reason_of(error)}). Free '
+            'some space there, or set the environment variable TMPDIR to another folder'
+        ) from error
+
+
+class ImageResults(contextlib.AbstractContextManager['ImageResults']):
+    """Results of a network on each image of a split, in the order of the records.
+
+    Attributes:
+      num_classes: number of classes.
+      names: of the images.
+      pairs: of each image, (label * num_classes + prediction) of the pairs that occur, ascending.
+      pair_pixels: of each image, the pixels of each of these pairs.
+      predictions: the predicted ids.
+    """
+
+    def __init__(self, num_classes: int, ignore_label: int) -> None:
+        self.num_classes = num_classes
+        self._ignore_label = ignore_label
+        self.names: list[str] = []
+        self.pairs: list[np.ndarray] = []
+        self.pair_pixels: list[np.ndarray] = []
+        self.predictions = IdsFile()
+
+    def __exit__(self, *_: object) -> None:
+        self.predictions.__exit__()
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def add(self, name: str, labels: np.ndarray, predictions: np.ndarray) -> None:
+        """Adds an image: labels and predictions are ids [h, w]."""
+        matrix = confusion_matrix.of_images(labels[None], predictions[None], self.num_classes, self._ignore_label)
+        pixels = matrix.reshape(-1)
+        found = np.flatnonzero(pixels)
+        self.names.append(name)
+        self.pairs.append(found.astype(np.int32))
+        self.pair_pixels.append(pixels[found])
+        self.predictions.add(predictions)
+
+    def confusion(self) -> np.ndarray:
+        """Returns the number of pixels [label, prediction] over all images, int64."""
+        total = np.zeros(self.num_classes**2, np.int64)
+        for pairs, pixels in zip(self.pairs, self.pair_pixels, strict=True):
+            total[pairs] += pixels
+        return total.reshape(self.num_classes, self.num_classes)
+
+    def counts(self) -> np.ndarray:
+        """Returns pixels that are right, of the label, of the prediction: [images, 3, classes] int64."""
+        found = np.zeros((len(self), 3, self.num_classes), np.int64)
+        for image, pairs, pixels in zip(found, self.pairs, self.pair_pixels, strict=True):
+            of_label, of_prediction = np.divmod(pairs, self.num_classes)
+            same = of_label == of_prediction
+            image[0, of_label[same]] = pixels[same]
+            np.add.at(image[1], of_label, pixels)
+            np.add.at(image[2], of_prediction, pixels)
+        return found
+
+    def scores(self) -> np.ndarray:
+        """Returns the mean IoU of each image, over the classes in its labels or predictions: [images].
+
+        It is NaN for an image without labels.
+        """
+        return metrics.mean_of_known(metrics.class_iou(self.counts()))
+
+    def pixels_of_pair(self, label: int, prediction: int) -> np.ndarray:
+        """Returns the pixels with that label and prediction in each image: [images]."""
+        wanted = label * self.num_classes + prediction
+        return np.array(
+            [pixels[pairs == wanted].sum() for pairs, pixels in zip(self.pairs, self.pair_pixels, strict=True)],
+            np.int64,
+        )
+
+    def cells(self, image: int) -> list[list[Any]]:
+        """Returns the pairs of an image with their pixels, as [[label * num_classes + prediction, pixels], ...]."""
+        return [[int(pair), int(count)] for pair, count in zip(self.pairs[image], self.pair_pixels[image], strict=True)]

@@ -1,0 +1,188 @@
+"""Export as a graph of TensorFlow, which takes images of any size, and its comparison on a random image."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from deeplab.checks import checkpoint_network
+from deeplab.core import checkpoints, moving_average, sessions
+from deeplab.errors import CheckpointError
+from deeplab.export import export_files, export_graph, results
+from deeplab.export.destinations import Destination
+from deeplab.export.fit import check_fit
+from deeplab.files import output_files, writing
+from deeplab.options import ExportOptions
+from deeplab.registry import ExportFormat, FrozenNetwork
+
+INFERENCE_GRAPH = 'inference_graph.pbtxt'
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What was exported.
+
+    Attributes:
+      path: file or folder that was written.
+      checkpoint: path of the checkpoint.
+      global_step: its step.
+      parameters: number of trainable parameters.
+      size: bytes on disk.
+      agreement: share of the pixels with the same label from the export, read back, and the network: of a random
+        image, or of the sample images of a format for another runtime.
+      difference: largest difference between their probabilities; None for an export without.
+      report: all this, and how to run the export, for the user.
+      proofs: figures of each export; empty if they were not asked for.
+    """
+
+    path: str
+    checkpoint: str
+    global_step: int
+    parameters: int
+    size: int
+    agreement: float
+    difference: float | None
+    report: str
+    proofs: tuple[results.Proof, ...] = ()
+
+
+def write(
+    options: ExportOptions,
+    checkpoint: str,
+    destination: Destination,
+    facts: Mapping[str, Any],
+    prove: Callable[[str], None] = lambda path: None,
+) -> Result:
+    """Writes a format that holds the network as TensorFlow's graph, from the pixels of an image of any size.
+
+    Args:
+      options: network and sizes.
+      checkpoint: its weights.
+      destination: format and path.
+      facts: metadata; empty for none.
+      prove: called with the temporary path of the export before it is put in place; what it raises refuses the export.
+
+    Raises:
+      UserError: see `export_model.run`.
+    """
+    record, model, path = destination.record, options.model, destination.path
+    assert record.write is not None and record.run is not None
+    export = export_graph.build(options)
+    names = moving_average.average_of_each(checkpoint, export.weights) if options.use_moving_average else None
+    with checkpoint_network.explained(checkpoint, model):
+        check_fit(checkpoint, export.weights, model.num_classes, names)
+    image = random_image(options)
+    logging.info("Exporting '%s'.", checkpoint)
+    values = checkpoints.read_all(checkpoint, export.weights, names)
+    expected = export_graph.predict(export, values, image)
+    if not np.all(np.isfinite(expected[1])):
+        raise CheckpointError(
+            f"The probabilities predicted with the weights of '{checkpoint}' are not finite. Export another checkpoint."
+        )
+    network = _network(options, export_graph.freeze(export, values), facts)
+    folder = output_files.make_folder(os.path.dirname(path) or '.')
+    with export_files.beside(path, record) as temporary:
+        with output_files.writing_to(folder, 'ExportOptions.export_path'):
+            record.write(network, temporary, **options.parameters_of(record.name))
+        del network  # large
+        agreement, difference = compare(record.run(temporary, image), expected, record)
+        prove(temporary)
+        if options.save_inference_graph:
+            with output_files.writing_to(folder, 'ExportOptions.export_path'):
+                _write_inference_graph(export_graph.with_variables(options), folder)
+    step, size = checkpoints.step_of(checkpoint), writing.size_of(path)
+    found = Result(path, checkpoint, step, export.parameters, size, agreement, difference, '')
+    return dataclasses.replace(found, report=report(found, options, record, image.shape))
+
+
+def _network(options: ExportOptions, graph_def: tf.compat.v1.GraphDef, facts: Mapping[str, Any]) -> FrozenNetwork:
+    """Returns what a format is written from."""
+    model = options.model
+    return FrozenNetwork(
+        graph_def, model.crop_size, model.input_channels, options.image_bits, model.num_classes,
+        metadata=facts, has_signatures=bool(facts), has_warmup=options.conversion.has_warmup,
+    )  # fmt: skip
+
+
+def random_image(options: ExportOptions) -> np.ndarray:
+    """Returns a test image for the export, [h, w, channels]: colored areas with noise, the same in each run."""
+    height, width = options.model.crop_size
+    if options.resize.min_value is None and options.resize.max_value is None:
+        height, width = height - height // 4, width - width // 5  # so that there is padding
+    rng = np.random.default_rng(0)
+    channels = options.model.input_channels
+    areas = rng.integers(0, 256, (5, 7, channels))
+    rows, columns = np.arange(height) * 5 // height, np.arange(width) * 7 // width
+    noise = rng.normal(0, 20, (height, width, channels))
+    pixels = np.clip(areas[rows][:, columns] + noise, 0, 255)
+    return pixels.astype(np.uint8) if options.image_bits == 8 else (pixels * 257).astype(np.uint16)
+
+
+def compare(
+    exported: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.ndarray], record: ExportFormat
+) -> tuple[float, float]:
+    """Compares the predictions of an export with those of its network.
+
+    Args:
+      exported: labels [h, w] and probabilities [h, w, classes] of the export.
+      expected: the same of the network.
+      record: the format, which states how far they may deviate before the export is regarded as broken.
+
+    Returns:
+      The share of equal labels, and the largest difference of probabilities.
+
+    Raises:
+      RuntimeError: they differ by more than rounding errors, which is a defect of this program.
+    """
+    agreement = float(np.mean(exported[0] == expected[0]))
+    difference = float(np.max(np.abs(exported[1] - expected[1])))
+    if not (agreement >= record.least_agreement and difference <= record.most_difference):
+        raise RuntimeError(
+            f'The exported graph and its network predict different results: {agreement:.2%} of the labels agree, '
+            f'probabilities differ by up to {difference:.2g}. Nothing was written; please report this.'
+        )
+    return agreement, difference
+
+
+def _write_inference_graph(graph: tf.Graph, folder: str) -> None:
+    """Writes the graph with its variables as text."""
+    sessions.write_graph(graph, os.path.join(folder, INFERENCE_GRAPH))
+
+
+# Decoded like records: Pillow's JPEG decoder gives slightly different pixels, 1 % different labels (docs/export.md).
+_RGB_IMAGE = "tf.io.decode_jpeg(tf.io.read_file('image.jpg'), channels=3).numpy()  # PNG too"
+_OTHER_IMAGE = "np.load('image.npy')  # [height, width, {channels}] uint{bits}"
+
+
+def report(result: Result, options: ExportOptions, record: ExportFormat, image_shape: tuple[int, ...]) -> str:
+    """Returns what was exported, with Python code that runs it."""
+    model = options.model
+    image, predictions, probabilities = record.tensors
+    height, width = model.crop_size
+    kind = 'RGB, ' if model.input_channels == 3 else ''
+    sizes = f'up to {height} x {width} pixels (height x width)'
+    if options.resize.min_value is not None or options.resize.max_value is not None:
+        sizes = f'resized to at most {height} x {width} pixels (height x width) inside'
+    lines = [
+        f"Exported '{result.checkpoint}' (step {result.global_step}): {model.model_variant}, {model.num_classes} "
+        f'classes, {result.parameters:,} parameters.',
+        f'{record.title}: {result.path} ({result.size / 1e6:.1f} MB)',
+        f'Input:  {image} uint{options.image_bits} [1, height, width, {model.input_channels}], {kind}{sizes}',
+        f'Output: {predictions} int32 [1, height, width]',
+        f'        {probabilities} float32 [1, height, width, {model.num_classes}]',
+        f'Read back and run on a random {image_shape[0]} x {image_shape[1]} image: {result.agreement:.2%} of its '
+        f'labels equal those of the checkpoint, probabilities differ by at most {result.difference:.1g}.',
+    ]
+    if options.save_inference_graph:
+        lines.append(f'Graph with variables: {os.path.join(os.path.dirname(result.path), INFERENCE_GRAPH)}')
+    if not record.example:
+        return '\n'.join(lines)
+    is_plain = (model.input_channels, options.image_bits) == (3, 8)
+    read = _RGB_IMAGE if is_plain else _OTHER_IMAGE.format(channels=model.input_channels, bits=options.image_bits)
+    return '\n'.join([*lines, '', 'To run it in Python:', '', record.example_of(result.path, read)])

@@ -1,0 +1,154 @@
+"""Proof of an export: its labels, probabilities and mean IoU beside those of the checkpoint."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from absl import logging
+
+from deeplab import input_preprocess, names
+from deeplab.core import metrics
+from deeplab.errors import DataError
+from deeplab.evaluation import differences, runner, split_images
+from deeplab.evaluation.image_results import ImageResults
+from deeplab.export import portable
+from deeplab.export.reference import Reference
+from deeplab.inference.export_runner import ExportRunner
+from deeplab.options import DatasetOptions, ExportOptions
+from deeplab.registry import ExportFormat
+from deeplab.wording import option
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Predictions of an export and its checkpoint on the same images.
+
+    Attributes:
+      images: number of images.
+      agreement: share of the pixels with the same label.
+      difference: largest difference of probabilities; None for an export without.
+    """
+
+    images: int
+    agreement: float
+    difference: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Verified:
+    """Mean IoU of an export and its checkpoint on a split, 0 to 1.
+
+    Attributes:
+      split: its name.
+      images: number of images.
+      checkpoint_miou: of the checkpoint.
+      miou: of the export.
+      difference: export minus checkpoint, and both ends of its 95 % interval; None for ends that are unknown, as with
+        a single image.
+    """
+
+    split: str
+    images: int
+    checkpoint_miou: float
+    miou: float
+    difference: tuple[float, float | None, float | None]
+
+
+def compared(export: ExportRunner, reference: Reference, images: Sequence[np.ndarray]) -> Comparison:
+    """Compares the predictions for images [h, w, channels] of at most the size of the crop."""
+    with_probabilities = export.has_probabilities
+    equal = pixels = 0
+    most = 0.0
+    for image in images:
+        expected = reference.run(image)
+        found = export.run(image[np.newaxis], with_probabilities)
+        equal += int(np.sum(found.labels[0] == expected.labels))
+        pixels += expected.labels.size
+        if with_probabilities:
+            most = max(most, float(np.max(np.abs(found.probabilities[0] - expected.probabilities))))
+    return Comparison(len(images), equal / pixels, most if with_probabilities else None)
+
+
+class Verification:
+    """Evaluates exports on a split, and the checkpoint once."""
+
+    def __init__(self, options: ExportOptions, dataset: str, reference: Reference) -> None:
+        """Opens the split.
+
+        Raises:
+          UserError: it does not exist, is damaged, has other classes or none, or an image that is larger than the crop.
+        """
+        self._split_name = options.proof.verify_split
+        data = DatasetOptions(self._split_name, options.proof.dataset_dir, dataset)
+        self._split = runner.open_split(data, options.model, options.resize, True, None)
+        if not self._split.check_result.class_pixels.any():
+            raise DataError(
+                f'{option("ProofOptions.verify_split", self._split_name)}: no pixel of its masks has a class, so that '
+                'there is no mean IoU. Choose another split'
+            )
+        self._reference = reference
+        self._counts: np.ndarray | None = None
+
+    def of(self, export: ExportRunner) -> Verified:
+        """Evaluates an export."""
+        descriptor = self._split.descriptor
+        source = split_images.Source(self._split, [input_preprocess.note_size, input_preprocess.to_numbers])
+        with (
+            ImageResults(descriptor.num_classes, descriptor.ignore_label) as first,
+            ImageResults(descriptor.num_classes, descriptor.ignore_label) as second,
+        ):
+            for sample in split_images.samples(source, range(self._split.num_images)):
+                name = names.shown(sample.name)
+                if self._counts is None:
+                    first.add(name, sample.truth, self._reference.run(sample.image).labels)
+                second.add(name, sample.truth, export.run(sample.image[np.newaxis], False).labels[0])
+            if self._counts is None:
+                self._counts = first.counts()
+            counts = second.counts()
+        difference, _ = differences.paired(self._counts, counts)
+        expected, found = _miou(self._counts), _miou(counts)
+        logging.info('%d images of %s evaluated.', self._split.num_images, self._split_name)
+        return Verified(
+            self._split_name,
+            self._split.num_images,
+            expected,
+            found,
+            (found - expected, *difference[1:]),
+        )
+
+
+def _miou(counts: np.ndarray) -> float:
+    """Returns the mean IoU of [images, 3, classes] counts."""
+    return float(metrics.mean_of_known(metrics.class_iou(counts.sum(axis=0))[None])[0])
+
+
+def layers_by_error(record: ExportFormat, path: str, exact_path: str, image: np.ndarray) -> list[tuple[str, float]]:
+    """Returns the layers of an export with the error that each adds, the largest first.
+
+    The error of a layer is the root mean square of the difference of its activations from those in float32, as a share
+    of their standard deviation. A layer adds what its error exceeds that of the layer before it.
+
+    Args:
+      record: format with `activations`.
+      path: of the export.
+      exact_path: of the same network in the same format, in float32.
+      image: [1, h, w, channels].
+    """
+    assert record.activations is not None
+    found, expected = (
+        {name.removeprefix(portable.PREFIX): values for name, values in record.activations(each, image).items()}
+        for each in (path, exact_path)
+    )
+    added = []
+    before = 0.0
+    for name, values in expected.items():
+        others = found.get(name)
+        deviation = float(np.std(values))
+        if others is None or others.shape != values.shape or deviation == 0.0:
+            continue
+        error = float(np.sqrt(np.mean(np.square(others - values)))) / deviation
+        added.append((name, error - before))
+        before = error
+    return sorted(added, key=lambda pair: -pair[1])

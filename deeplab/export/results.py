@@ -1,0 +1,111 @@
+"""Figures of exports: export.json beside them, and a table."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from deeplab import names
+from deeplab.export.proof import Comparison, Verified
+from deeplab.export.speed import ExportFigures
+from deeplab.files import documents, writing
+from deeplab.system import processors
+
+FILE = 'export.json'
+
+
+@dataclasses.dataclass(frozen=True)
+class Proof:
+    """An export that was compared with its checkpoint and measured.
+
+    Attributes:
+      format: its format.
+      variant: its variant.
+      path: where it lies.
+      checkpoint: path of the checkpoint.
+      comparison: predictions on sample images.
+      figures: speed and memory.
+      verified: mean IoU; None if it was not asked for.
+    """
+
+    format: str
+    variant: str
+    path: str
+    checkpoint: str
+    comparison: Comparison
+    figures: ExportFigures
+    verified: Verified | None = None
+
+
+def write(folder: str, proofs: Sequence[Proof]) -> str:
+    """Writes the proofs of the exports in a folder to export.json, beside those of earlier runs; returns its path."""
+    path = os.path.join(folder, FILE)
+    entries = {name: entry for name, entry in _earlier(path).items() if os.path.exists(os.path.join(folder, name))}
+    for proof in proofs:
+        entry = dataclasses.asdict(proof)
+        del entry['path']
+        entries[os.path.relpath(proof.path, folder)] = entry
+    _write(path, entries)
+    return path
+
+
+def forget(export: str) -> None:
+    """Removes the figures of an earlier export from export.json, if another one without figures has replaced it."""
+    folder, name = os.path.split(export)
+    path = os.path.join(folder, FILE)
+    entries = _earlier(path)
+    if entries.pop(name, None) is not None:
+        _write(path, entries)
+
+
+def _write(path: str, entries: dict[str, Any]) -> None:
+    """Writes export.json."""
+    with writing.atomic_write(path) as stream:
+        json.dump({'exports': entries, 'machine': processors.facts()}, stream, indent=1)
+        stream.write('\n')
+
+
+def _earlier(path: str) -> dict[str, Any]:
+    """Returns the entries of an earlier file; none if there is no such file."""
+    try:
+        content = documents.load(path)
+    except (OSError, documents.DocumentError):
+        return {}
+    entries = content.get('exports') if isinstance(content, dict) else None
+    return entries if isinstance(entries, dict) else {}
+
+
+def table(proofs: Sequence[Proof]) -> list[str]:
+    """Returns the lines of a table with one row for each export."""
+    rows = [('export', 'size', 'load', 'first', 'image', 'peak memory', 'equal labels', 'probabilities', 'mIoU')]
+    rows += [_row(proof) for proof in proofs]
+    return list(names.aligned(rows))
+
+
+def _row(proof: Proof) -> tuple[str, ...]:
+    """Returns the cells of an export."""
+    figures, compared = proof.figures, proof.comparison
+    most = '-' if compared.difference is None else f'{compared.difference:.1g}'
+    return (
+        f'{proof.format}:{proof.variant}',
+        f'{figures.bytes / 1e6:.1f} MB',
+        f'{figures.load_seconds:.2f} s',
+        f'{1000 * figures.first_seconds:.0f} ms',
+        f'{1000 * figures.seconds:.0f} ms',
+        '-' if figures.peak_bytes is None else f'{figures.peak_bytes / 1e6:.0f} MB',
+        f'{compared.agreement:.3%}',
+        most,
+        _miou(proof.verified),
+    )
+
+
+def _miou(verified: Verified | None) -> str:
+    """Returns the mean IoU with its difference from the checkpoint's."""
+    if verified is None:
+        return '-'
+    value, low, high = verified.difference
+    interval = '' if low is None else f', 95 %: {low:+.4f} to {high:+.4f}'
+    return f'{verified.miou:.4f} ({value:+.4f}{interval})'

@@ -1,0 +1,155 @@
+"""Speed and memory of an export, measured in a process that loads nothing but its runtime."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import os
+import pathlib
+import statistics
+import time
+
+import numpy as np
+
+import deeplab
+from deeplab.errors import OptionError
+from deeplab.files import writing
+from deeplab.inference import exports
+from deeplab.options import crop_sizes
+from deeplab.registry import EXPORT_FORMATS
+from deeplab.system import children
+from deeplab.wording import option
+
+_LEAST_RUNS = 3
+_USUAL_SIZE = (513, 513)  # for an export that takes any size
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportRequest:
+    """An export that a process is to measure.
+
+    Attributes:
+      path: of the export.
+      format: name of its format.
+      threads: number of threads; None for all cores.
+      batch_size: images at a time.
+      size: height and width of the images; None for those of the export.
+      seconds: time for which images are predicted after the first one.
+    """
+
+    path: str
+    format: str
+    threads: int | None = None
+    batch_size: int = 1
+    size: tuple[int, int] | None = None
+    seconds: float = 2.0
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportFigures:
+    """How fast and with how much memory an export runs; times in seconds.
+
+    Attributes:
+      threads: number of threads.
+      batch_size: images at a time.
+      size: height and width of the images.
+      bytes: of its files.
+      import_seconds: to load the runtime.
+      load_seconds: to open the export.
+      first_seconds: of the first batch.
+      seconds: of a later batch, median.
+      peak_bytes: peak resident memory of the process.
+    """
+
+    threads: int
+    batch_size: int
+    size: tuple[int, int]
+    bytes: int
+    import_seconds: float
+    load_seconds: float
+    first_seconds: float
+    seconds: float
+    peak_bytes: int | None
+
+    @property
+    def images_per_second(self) -> float:
+        """Images per second of later batches."""
+        return self.batch_size / self.seconds
+
+
+def measured(request: ExportRequest, plugins: tuple[str, ...] = ()) -> ExportFigures:
+    """Measures an export in a process of its own.
+
+    Args:
+      request: what to measure.
+      plugins: to import in the process; without any, the file that has registered the format, if it is a plugin.
+
+    Raises:
+      UserError: it cannot be opened, or takes no images of this size.
+    """
+    threads = request.threads
+    pool = {} if threads is None else {'TF_NUM_INTRAOP_THREADS': str(threads), 'OMP_NUM_THREADS': str(threads)}
+    named = plugins or _plugin_of(request.format)
+    figures: ExportFigures = children.call('deeplab.export.speed:measure', request, named, pool)
+    return figures
+
+
+def _plugin_of(format_name: str) -> tuple[str, ...]:
+    """Returns the file that has registered a format; nothing for one of this package."""
+    file = EXPORT_FORMATS.file_of(format_name)
+    is_own = not file or pathlib.Path(file).is_relative_to(pathlib.Path(deeplab.__file__).parent)
+    return () if is_own else (file,)
+
+
+def measure(request: ExportRequest) -> ExportFigures:
+    """Measures an export; the function that the new process runs."""
+    record = EXPORT_FORMATS.get(request.format)
+    started = time.perf_counter()
+    for name in record.runs_with if record.is_portable else ('tensorflow',):
+        importlib.import_module(name)
+    imported = time.perf_counter()
+    with exports.opened(request.path, request.threads, record) as exported:
+        load = time.perf_counter() - imported
+        size = _size(request, exported.size, exported.takes_smaller, exported.metadata.get('output_stride', 1))
+        shape = (request.batch_size, *size, exported.channels)
+        images = np.random.default_rng(0).integers(0, 256, shape).astype(np.float32)
+        first, *later = _timed(lambda: exported.predict(images, False), request.seconds)
+    return ExportFigures(
+        threads=request.threads or exports.default_threads(),
+        batch_size=request.batch_size,
+        size=size,
+        bytes=writing.size_of(request.path),
+        import_seconds=imported - started,
+        load_seconds=load,
+        first_seconds=first,
+        seconds=statistics.median(later),
+        peak_bytes=children.peak_bytes_of(os.getpid()),
+    )
+
+
+def _size(request: ExportRequest, own: tuple[int, int] | None, takes_smaller: bool, alignment: int) -> tuple[int, int]:
+    """Returns the size of the images."""
+    size = request.size
+    if own is None:
+        return crop_sizes.above(size or _USUAL_SIZE, alignment)
+    if size is None or size == own:
+        return own
+    if takes_smaller and size[0] <= own[0] and size[1] <= own[1]:
+        return size
+    raise OptionError(
+        f"{option('BenchmarkOptions.size', size)}: '{request.path}' takes images of {own[0]} x {own[1]} pixels "
+        f'{"or less " if takes_smaller else ""}only. Omit it, or export the network with another '
+        f'{option("ModelOptions.crop_size")}'
+    )
+
+
+def _timed(run, seconds: float) -> list[float]:
+    """Returns the seconds of each run."""
+    found: list[float] = []
+    until = None
+    while len(found) <= _LEAST_RUNS or time.perf_counter() < until:
+        started = time.perf_counter()
+        run()
+        found.append(time.perf_counter() - started)
+        until = until or time.perf_counter() + seconds
+    return found

@@ -1,0 +1,271 @@
+"""Exports of one checkpoint: converted, compared with it, measured, and only then put in place."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from deeplab.checks import checkpoint_network
+from deeplab.core import checkpoints, moving_average
+from deeplab.datasets import class_names, run_datasets
+from deeplab.errors import OptionError, UserError
+from deeplab.export import export_files, plain, proof, reference, results, samples, speed
+from deeplab.export.destinations import Destination
+from deeplab.export.fit import check_fit
+from deeplab.export.speed import ExportRequest
+from deeplab.files import output_files, run_manifests
+from deeplab.inference import export_metadata, opening
+from deeplab.inference.export_runner import ExportRunner, padded
+from deeplab.options import ExportOptions, ResizeOptions
+from deeplab.registry import EXPORT_FORMATS, FrozenGraph, PortableNetwork
+from deeplab.wording import option
+
+# Of variants that only round: share of the pixels whose label must be that of the checkpoint.
+_LEAST_AGREEMENT = {'float32': 0.999, 'float16': 0.98}
+_SHOWN_LAYERS = 3
+# Python expressions that read an image [h, w, channels] with values of 0 to 255.
+_RGB_IMAGE = "np.asarray(PIL.Image.open('image.png').convert('RGB'))"
+_OTHER_IMAGE = "np.load('image.npy')  # [height, width, {channels}] uint8"
+_WIDE_IMAGE = "np.load('image.npy') / 257  # [height, width, {channels}] uint16"
+
+
+class Work:
+    """Exports of one checkpoint."""
+
+    def __init__(self, options: ExportOptions, checkpoint: str) -> None:
+        """Prepares the exports; networks are built when they are needed."""
+        self._options, self._checkpoint = options, checkpoint
+        self._step = checkpoints.step_of(checkpoint)
+        self._proving = contextlib.ExitStack()
+        self._reference: reference.Reference | None = None
+        self._images: list[np.ndarray] = []
+        self._parameters = 0
+        self._conversions: dict[str, Any] = {}
+        self._verification: proof.Verification | None = None
+
+    @functools.cached_property
+    def _dataset(self) -> str | None:
+        """The data set of the options, or of the training, if it is known."""
+        beside = run_manifests.beside(self._checkpoint)
+        found = run_datasets.dataset_of(*beside) if beside is not None else None
+        return self._options.proof.dataset or found
+
+    def _required_dataset(self) -> str:
+        """Returns the data set; raises `OptionError` if it is not known."""
+        if self._dataset is None:
+            raise OptionError(
+                f'The data set of {option("ProofOptions.dataset_dir", self._options.proof.dataset_dir)} is not known: '
+                f'there is no run.json of its training beside the checkpoint. Set {option("ProofOptions.dataset")}'
+            )
+        return self._dataset
+
+    @functools.cached_property
+    def _portable(self) -> FrozenGraph:
+        """The network for other runtimes."""
+        options = self._options
+        network = reference.portable_network(options)
+        weights = network.portable.weights
+        self._parameters = sum(math.prod(each.shape) for each in weights if '/moving_' not in each.op.name)
+        names = moving_average.average_of_each(self._checkpoint, weights) if options.use_moving_average else None
+        with checkpoint_network.explained(self._checkpoint, options.model):
+            check_fit(self._checkpoint, weights, options.model.num_classes, names)
+        return network.frozen(self._checkpoint, options.use_moving_average, is_portable=True)
+
+    @contextlib.contextmanager
+    def proving(self) -> Iterator[None]:
+        """Opens what exports are compared with, for the `with` block."""
+        options = self._options
+        if any(EXPORT_FORMATS.get(target.format).is_portable for target in options.targets):
+            assert self._portable  # a checkpoint that does not match is reported first
+        with reference.opened(options, self._checkpoint) as self._reference:
+            if options.proof.dataset_dir is None:
+                self._images = samples.made(options)
+            else:
+                self._images = self._sampled()
+            if options.proof.verify_split is not None:
+                self._verification = proof.Verification(options, self._required_dataset(), self._reference)
+            yield
+
+    def _sampled(self) -> list[np.ndarray]:
+        """Returns sample images of the data set; raises what is wrong with the split for calibration, too."""
+        options = self._options
+        field, split = 'ProofOptions.verify_split', options.proof.verify_split
+        if split is None:
+            field, split = 'ConversionOptions.calibration_split', options.conversion.calibration_split
+        number = options.proof.sample_images
+        found = list(samples.of_split(options, self._required_dataset(), split, number, field))
+        height, width = options.model.crop_size
+        return [np.ascontiguousarray(image[:height, :width]) for image in found]
+
+    def proven_export(self, destination: Destination) -> tuple[plain.Result, results.Proof]:
+        """Writes an export with metadata; compares, measures and evaluates it before it is put in place.
+
+        Raises:
+          OptionError: it loses more mean IoU than is allowed.
+        """
+        classes = class_names.classes_of(
+            self._dataset, self._options.model.num_classes, self._options.proof.dataset is not None
+        )
+        facts = export_metadata.of(self._options, destination.target, self._checkpoint, self._step, classes)
+        found: list[results.Proof] = []
+
+        def prove(path: str) -> None:
+            found.append(self._proof(destination, path))
+
+        if destination.record.is_portable:
+            self._write(destination, facts, prove)
+            return self._result(found[0]), found[0]
+        result = plain.write(self._options, self._checkpoint, destination, facts, prove)
+        if self._options.resize != ResizeOptions():
+            comparison = proof.Comparison(1, result.agreement, result.difference)
+            return result, dataclasses.replace(found[0], comparison=comparison)
+        return result, found[0]
+
+    def _write(self, destination: Destination, facts: Mapping[str, Any], prove: Callable[[str], None]) -> None:
+        """Writes an export to a format of another runtime; `prove` is called before it is put in place."""
+        options, record = self._options, destination.record
+        network = self._described(destination.target.variant, facts)
+        logging.info("Converting '%s' to %s.", self._checkpoint, destination.target)
+        folder = output_files.make_folder(os.path.dirname(destination.path) or '.')
+        with export_files.beside(destination.path, record) as temporary:
+            with output_files.writing_to(folder, 'ExportOptions.export_path'), self._explained(destination):
+                record.convert(network, temporary, **options.parameters_of(record.name))
+            prove(temporary)
+
+    def _result(self, proven: results.Proof) -> plain.Result:
+        """Returns the result of an export to a format of another runtime."""
+        return plain.Result(
+            proven.path,
+            self._checkpoint,
+            self._step,
+            self._parameters,
+            proven.figures.bytes,
+            proven.comparison.agreement,
+            proven.comparison.difference,
+            _report(proven, self._options),
+        )
+
+    def _described(self, variant: str, facts: Mapping[str, Any]) -> PortableNetwork:
+        """Returns what a format is converted from."""
+        input_type = self._options.conversion.input_type
+        return PortableNetwork(self._portable, variant, input_type, facts, self._calibration, self._conversions)
+
+    def _calibration(self) -> Iterator[np.ndarray]:
+        """Yields the images for calibration."""
+        assert self._reference is not None
+        return samples.calibration(self._options, self._required_dataset(), self._reference.mean_pixel)
+
+    @contextlib.contextmanager
+    def _explained(self, destination: Destination) -> Iterator[None]:
+        """Turns what a converter raises into one line that names the operation and what avoids it."""
+        try:
+            yield
+        except UserError:
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno is not None:  # such as a full disk
+                raise
+            reason = opening.reason_of_failure(error, self._portable)
+            raise OptionError(
+                f'{option("ExportOptions.formats", str(destination.target))} cannot hold this network: {reason}. '
+                f'{_way_out(self._options)}'
+            ) from error
+
+    def _proof(self, destination: Destination, path: str) -> results.Proof:
+        """Compares, measures and evaluates an export at a temporary path."""
+        record = destination.record
+        reference_network = self._reference
+        assert reference_network is not None
+        comparison, verified = proof.Comparison(0, 1.0, None), None
+        if self._options.resize == ResizeOptions():  # otherwise, the plain export has compared both
+            with contextlib.closing(ExportRunner(path, record=record)) as export:
+                comparison = proof.compared(export, reference_network, self._images)
+                self._require_agreement(destination, comparison)
+                verified = self._verification.of(export) if self._verification is not None else None
+        self._require_miou(destination, path, verified)
+        figures = speed.measured(ExportRequest(path, record.name))
+        target = destination.target
+        return results.Proof(
+            target.format, target.variant, destination.path, self._checkpoint, comparison, figures, verified
+        )
+
+    def _require_agreement(self, destination: Destination, comparison: proof.Comparison) -> None:
+        """Raises `OptionError` if an export in floating point gives other labels than its checkpoint."""
+        least = _LEAST_AGREEMENT.get(destination.target.variant, 0.0)
+        if comparison.agreement < least:
+            raise OptionError(
+                f'{option("ExportOptions.formats", str(destination.target))} cannot hold this network: its labels are '
+                f'those of the checkpoint on only {comparison.agreement:.2%} of the pixels of {comparison.images} '
+                f'images; {least:.1%} are required. {_way_out(self._options)}'
+            )
+
+    def _require_miou(self, destination: Destination, path: str, verified: proof.Verified | None) -> None:
+        """Raises `OptionError` if an export loses more mean IoU than is allowed; names the layers that add the error.
+
+        Args:
+          destination: format and variant.
+          path: where it lies for now.
+          verified: its mean IoU, if that was measured.
+        """
+        most = self._options.proof.max_miou_loss
+        if most is None or verified is None or verified.checkpoint_miou - verified.miou <= most:
+            return
+        raise OptionError(
+            f'{option("ExportOptions.formats", str(destination.target))} has a mean IoU of {verified.miou:.4f} on '
+            f'{verified.split}, the checkpoint {verified.checkpoint_miou:.4f}; '
+            f'{option("ProofOptions.max_miou_loss", most)} allows less. Nothing was written. '
+            f'{self._worst_layers(destination, path)}'
+        )
+
+    def _worst_layers(self, destination: Destination, path: str) -> str:
+        """Returns a sentence about the layers that add most of the error of an export."""
+        record, target = destination.record, destination.target
+        if record.activations is None or target.variant == record.variants[0]:
+            return f'Try another variant: {", ".join(record.variants)}'
+        network = self._described(record.variants[0], {})
+        with tempfile.TemporaryDirectory() as folder:
+            exact = os.path.join(folder, record.example_path or record.name)
+            record.convert(network, exact, **self._options.parameters_of(record.name))
+            image = padded(self._images[0][np.newaxis], self._options.model.crop_size, self._reference.mean_pixel)
+            found = proof.layers_by_error(record, path, exact, image)[:_SHOWN_LAYERS]
+        shown = '; '.join(f'{name} ({error:+.1%} of the deviation of its activations)' for name, error in found)
+        return f'The layers that add most of the error: {shown or "unknown"}'
+
+
+def _way_out(options: ExportOptions) -> str:
+    """Returns what may avoid an operation that a format does not have."""
+    if options.conversion.is_resizable:
+        return f'Omit {option("ConversionOptions.is_resizable")}, or export another format'
+    if not options.prediction.is_single_scale:
+        return f'Set {option("PredictionOptions.scales", (1.0,))}, or export another format'
+    return f'Use {option("ExportOptions.formats", "saved_model")}, or another network'
+
+
+def _report(proven: results.Proof, options: ExportOptions) -> str:
+    """Returns what an export takes and gives, with Python code that runs it."""
+    model, conversion, record = options.model, options.conversion, EXPORT_FORMATS.get(proven.format)
+    height, width = ('height', 'width') if conversion.is_resizable else model.crop_size
+    batch = 'n' if conversion.has_dynamic_batch else 1
+    image, labels, probabilities = record.tensors
+    lines = [
+        f'{record.title} ({proven.variant}): {proven.path} ({proven.figures.bytes / 1e6:.1f} MB)',
+        f'Input:  {image} {conversion.input_type} [{batch}, {height}, {width}, {model.input_channels}], 0 to 255',
+        f'Output: {labels} int32 [{batch}, {height}, {width}]',
+    ]
+    if conversion.outputs == 'probabilities':
+        lines.append(f'        {probabilities} float32 [{batch}, {height}, {width}, {model.num_classes}]')
+    if (model.input_channels, options.image_bits) == (3, 8):
+        example = record.example_of(proven.path, _RGB_IMAGE)
+        return '\n'.join([*lines, '', 'To run it in Python:', '', 'import PIL.Image', example])
+    image = _WIDE_IMAGE if options.image_bits == 16 else _OTHER_IMAGE
+    example = record.example_of(proven.path, image.format(channels=model.input_channels))
+    return '\n'.join([*lines, '', 'To run it in Python:', '', example])

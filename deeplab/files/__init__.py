@@ -1,0 +1,1 @@
+"""Files and storage: reading, atomic writing, locks."""

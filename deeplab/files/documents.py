@@ -1,0 +1,202 @@
+"""Reader of JSON, YAML and text files, with errors of one line.
+
+A byte order mark is skipped. Documents that are nested too deeply are rejected before Python's recursion limit.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from deeplab.files import storage
+
+DEEPEST = 100  # limit on nested lists and objects; valid files have fewer than ten levels
+_TOO_DEEP = f'it is nested more than {DEEPEST} levels deep'
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+YAML_SUFFIXES = ('.yaml', '.yml')
+_KEY_LINE = re.compile(r'([A-Za-z_]\w*):(?: (.*))?')
+
+
+class DocumentError(ValueError):
+    """A file cannot be read or parsed; the message continues a sentence that names the file: "is not JSON: ..."."""
+
+
+def load(path: str | os.PathLike[str], keeps_pairs: bool = False, checks_depth: bool = True) -> Any:
+    """Reads a YAML file (by its extension), or else a JSON file.
+
+    Args:
+      path: path of the file, which TensorFlow reads if it begins with a scheme such as gs://.
+      keeps_pairs: returns JSON objects as lists of (key, value), so that duplicate keys are kept.
+      checks_depth: whether to reject a JSON document that is nested too deeply; False for large files that no recursive
+        function reads, because the check takes memory.
+
+    Raises:
+      FileNotFoundError: there is no such file.
+      DocumentError: it cannot be read or parsed.
+    """
+    path = os.fspath(path)
+    text = _text(path)
+    return parse_yaml(text) if path.endswith(YAML_SUFFIXES) else parse_json(text, keeps_pairs, checks_depth)
+
+
+def load_text(path: str | os.PathLike[str]) -> str:
+    """Reads a text file in UTF-8, or in UTF-16 with a byte order mark.
+
+    Raises:
+      DocumentError: it does not exist, or cannot be read.
+    """
+    try:
+        return _text(os.fspath(path))
+    except FileNotFoundError as error:
+        raise DocumentError(f'cannot be read: {error.strerror}') from None
+
+
+def entries_of(text: str) -> list[str]:
+    """Returns the lines of a text without spaces around them, except blank lines and comments, which begin with #."""
+    return [line for line in map(str.strip, text.splitlines()) if line and not line.startswith('#')]
+
+
+def _text(path: str) -> str:
+    """Returns the text in a file; raises `FileNotFoundError` or `DocumentError`."""
+    try:
+        content = storage.read(path)
+        return content.decode('utf-16' if content.startswith(_UTF_16) else 'utf-8-sig')
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise DocumentError(f'cannot be read: {error.strerror}') from None
+    except UnicodeDecodeError:
+        raise DocumentError('cannot be read: it is not text in UTF-8') from None
+
+
+def load_lines(path: str | os.PathLike[str]) -> list[Any]:
+    """Reads a JSON Lines file: one value per line; lines that are incomplete or not JSON are skipped.
+
+    Raises:
+      OSError: the file cannot be read.
+    """
+    found = []
+    with open(path, encoding='utf-8', errors='replace') as file:
+        for line in file:
+            if line.endswith('\n'):  # else the process was stopped while it wrote the line
+                with contextlib.suppress(DocumentError):
+                    found.append(parse_json(line))
+    return found
+
+
+def parse_json(text: str, keeps_pairs: bool = False, checks_depth: bool = True) -> Any:
+    """Parses a JSON text, which may begin with a byte order mark.
+
+    Args:
+      text: the text.
+      keeps_pairs: see `load`.
+      checks_depth: see `load`.
+
+    Raises:
+      DocumentError: it is not JSON.
+    """
+    try:
+        content = json.loads(text.removeprefix('\ufeff'), object_pairs_hook=list if keeps_pairs else None)
+    except json.JSONDecodeError as error:
+        raise DocumentError(f'is not JSON: line {error.lineno}, column {error.colno}: {error.msg}') from None
+    except RecursionError:
+        raise DocumentError(f'is not usable: {_TOO_DEEP}') from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise DocumentError(f'is not usable: {error}') from None
+    return _of_sensible_depth(content) if checks_depth else content
+
+
+def parse_yaml(text: str) -> Any:
+    """Parses a YAML text.
+
+    What `yaml_text` writes is read without pyyaml.
+
+    Raises:
+      DocumentError: it is not YAML, or pyyaml is needed and not installed.
+    """
+    plain = _key_lines(text.removeprefix('\ufeff'))
+    if plain is not None:
+        return _of_sensible_depth(plain)
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise DocumentError(
+            "cannot be read: reading YAML needs pyyaml. Run: pip install 'deeplab-toolkit[yaml]'. Or use JSON"
+        ) from None
+    try:
+        content = yaml.safe_load(text.removeprefix('\ufeff'))
+    except yaml.YAMLError as error:
+        raise DocumentError(f'is not YAML: {" ".join(str(error).split())}') from None
+    except RecursionError:
+        raise DocumentError(f'is not usable: {_TOO_DEEP}') from None
+    except ValueError as error:  # a date that does not exist, an integer of thousands of digits
+        raise DocumentError(f'is not usable: {error}') from None
+    return _of_sensible_depth(content)
+
+
+def yaml_text(content: Mapping[str, Any]) -> str:
+    """Returns a YAML text with a line for each key, followed by a JSON value; of a mapping each entry has a line.
+
+    Args:
+      content: keys are identifiers, values what JSON has.
+    """
+    lines = []
+    for key, value in content.items():
+        if isinstance(value, Mapping) and value:
+            entries = (f'{_json(str(name))}: {_json(inner)}' for name, inner in value.items())
+            lines += [f'{key}:', '  {' + ',\n   '.join(entries) + '}']
+        else:
+            lines.append(f'{key}: {_json(value)}')
+    return '\n'.join(lines) + '\n'
+
+
+def _json(value: Any) -> str:
+    """Returns a JSON text that is the same in YAML, which reads some characters otherwise if they are not escaped."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return ''.join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+
+
+def _key_lines(text: str) -> dict[str, Any] | None:
+    """Reads lines of a key and a JSON value, which may go on in lines that are indented; None for any other text."""
+    parts: dict[str, str] = {}
+    key = None
+    for line in text.splitlines():
+        if not line.strip() or line.startswith('#'):
+            continue
+        found = _KEY_LINE.fullmatch(line)
+        if found and found[1] not in parts:
+            key = found[1]
+            parts[key] = found[2] or ''
+        elif key is not None and line.startswith(' '):
+            parts[key] += f' {line}'
+        else:
+            return None
+    try:
+        return {key: json.loads(value, parse_constant=_refused) for key, value in parts.items()} or None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refused(constant: str) -> None:
+    """Refuses NaN and Infinity, which YAML writes differently."""
+    raise ValueError(constant)
+
+
+def _of_sensible_depth(content: Any) -> Any:
+    """Returns `content`; raises `DocumentError` if it is nested too deeply, or contains itself."""
+    level = [content]
+    for _ in range(DEEPEST + 1):
+        inner: dict[int, Any] = {}  # by identity, because YAML aliases may refer to one list many times
+        for value in level:
+            children = value.values() if isinstance(value, Mapping) else value
+            if isinstance(value, (Mapping, list, tuple)):
+                inner.update((id(child), child) for child in children)
+        if not inner:
+            return content
+        level = list(inner.values())
+    raise DocumentError(f'is not usable: {_TOO_DEEP}')

@@ -1,0 +1,137 @@
+"""Atomic writing of files, and removal of unfinished files of killed processes.
+
+A file is written as `NAME.PID.partial` and renamed when it is complete. The next run removes the unfinished file of a
+killed process, unless a process with that id is running.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+_NAME = re.compile(r'(?P<target>.+)\.(?P<pid>\d+)\.partial', re.DOTALL)
+
+
+def temporary_name(path: str | os.PathLike[str]) -> str:
+    """Returns the name under which this process writes `path` before it is complete."""
+    return f'{os.fspath(path)}.{os.getpid()}.partial'
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | os.PathLike[str], mode: str = 'w') -> Iterator[IO[Any]]:
+    """Opens a file for writing that replaces `path` when the block ends; if the block fails, `path` stays as it was.
+
+    Args:
+      path: the file.
+      mode: 'w' for UTF-8 text, 'wb' for bytes.
+    """
+    with (
+        atomic_path(path) as temporary,
+        open(temporary, mode, encoding=None if 'b' in mode else 'utf-8') as stream,
+    ):
+        yield stream
+
+
+@contextlib.contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[str]:
+    """Yields the name of a new file that replaces `path` when the block ends; if the block fails, it is removed.
+
+    The caller may also make a folder of that name where `path` is missing or an empty folder.
+    """
+    with atomic_paths([path]) as (temporary,):
+        yield temporary
+
+
+@contextlib.contextmanager
+def atomic_paths(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[str]]:
+    """As `atomic_path`, for several files that are renamed together, after the last one has been written."""
+    temporaries = [temporary_name(path) for path in paths]
+    try:
+        for temporary in temporaries:
+            remove(temporary)  # of an earlier process of the same number
+        yield temporaries
+        for temporary, path in zip(temporaries, paths, strict=True):
+            os.replace(temporary, path)
+    except BaseException:
+        for temporary in temporaries:
+            with contextlib.suppress(OSError):
+                remove(temporary)
+        raise
+
+
+def leftovers(folder: str, targets: str | re.Pattern[str]) -> list[str]:
+    """Finds unfinished files and folders that processes which have ended left behind.
+
+    Those of a running process are not among them. This process must not have begun to write any: whatever bears its
+    number was left by an earlier process of the same number.
+
+    Args:
+      folder: where to look; need not exist.
+      targets: matches the whole final names of the files that the caller writes. Other files are never touched.
+
+    Returns:
+      Their paths, sorted.
+    """
+    try:
+        names = sorted(os.listdir(folder or '.'))
+    except OSError:
+        return []
+    found = []
+    for name in names:
+        match = _NAME.fullmatch(name)
+        if match is None or not re.fullmatch(targets, match['target']):
+            continue
+        pid = int(match['pid'])
+        if pid == os.getpid() or not _is_running(pid):
+            found.append(os.path.join(folder, name))
+    return found
+
+
+def remove_leftovers(folder: str, targets: str | re.Pattern[str]) -> list[str]:
+    """Removes what `leftovers` finds; returns the paths that were removed."""
+    removed = []
+    for path in leftovers(folder, targets):
+        with contextlib.suppress(OSError):
+            remove(path)
+            removed.append(path)
+    return removed
+
+
+def _is_running(pid: int) -> bool:
+    """Returns whether there is a process with that id on this machine."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # it belongs to another user
+        return True
+    return True
+
+
+def remove(path: str) -> None:
+    """Removes a file, or a folder with its content, if it exists."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):  # a read-only disk refuses to remove what is not there
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
+
+
+def begins_as(path: str, pattern: re.Pattern[bytes]) -> bool:
+    """Returns whether the first 16 bytes of a file begin with a pattern; False for what cannot be read."""
+    try:
+        with open(path, 'rb') as file:
+            return pattern.match(file.read(16)) is not None
+    except OSError:
+        return False
+
+
+def size_of(path: str) -> int:
+    """Returns the size in bytes of a file, or of all files in a folder."""
+    if os.path.isfile(path):
+        return os.path.getsize(path)
+    return sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(path) for name in names)

@@ -1,0 +1,229 @@
+"""Reading of image files for prediction: any format of Pillow, upright, with the channels of the network.
+
+JPEG, PNG and NumPy files are decoded as those in records are, so that a network sees the same pixels as in eval.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import stat
+import threading
+import warnings
+from collections.abc import Iterator
+from typing import IO
+
+import numpy as np
+import tensorflow as tf
+from PIL import Image, ImageOps
+
+from deeplab import common
+from deeplab.core import sessions
+from deeplab.datasets import example, images, orientation
+from deeplab.errors import DataError, reason_of
+from deeplab.inference import held
+
+# Pillow refuses more, too. It is three bytes a pixel in memory, or more while an image is decoded.
+MOST_PIXELS = 178_956_970
+_MOST_BYTES = 1 << 31
+# Pillow runs another program (Ghostscript) to draw EPS files.
+_REFUSED = ('EPS',)
+_SIXTEEN_BITS = ('I;16', 'I;16B', 'I;16L', 'I;16N', 'I')
+_PREMULTIPLIED = ('La', 'RGBa')  # their colors are multiplied by their transparency
+_OF_SIXTEEN_BITS = np.float32(257.0)  # 65535 / 255, as for records
+
+_opening = threading.Lock()
+
+
+def suffixes() -> frozenset[str]:
+    """Returns the extensions of image files that can be read, such as '.jpg', in lower case."""
+    Image.init()
+    known = {suffix.lower() for suffix, kind in Image.EXTENSION.items() if kind in Image.OPEN and kind not in _REFUSED}
+    return frozenset({*known, '.npy'} - {'.pdf', '.mpg', '.mpeg', '.h5', '.hdf'})
+
+
+class Reader:
+    """Reads image files; several threads may use it at a time.
+
+    Attributes:
+      channels: channels of the images that it returns.
+      bits: 8; or 16 to keep all bits of files with 16.
+    """
+
+    def __init__(self, channels: int = 3, bits: int = 8) -> None:
+        """Builds the decoder."""
+        self.channels, self.bits = channels, bits
+        with tf.Graph().as_default() as graph:
+            self._record = tf.compat.v1.placeholder(tf.string, [])
+            self._image = example.decode(self._record, False, channels, bits)[common.IMAGE]  # [h, w, channels]
+        self._session = held.Held(lambda: sessions.open_session(graph))
+
+    def close(self) -> None:
+        """Releases the decoder."""
+        self._session.close()
+
+    def read(self, path: str | os.PathLike[str]) -> np.ndarray:
+        """Returns the image in a file.
+
+        Of an animation it is the first frame. Transparency is ignored. Gray is repeated for three channels.
+
+        Args:
+          path: of the file.
+
+        Returns:
+          [h, w, channels] uint8; with 16 bits float32, 0 to 255.
+
+        Raises:
+          DataError: It cannot be read, is no image, is damaged, has other channels or more than `MOST_PIXELS` pixels.
+            The message continues a sentence that names the file.
+        """
+        content = _content_of(path)
+        try:
+            kind = images.content_format(content)
+        except DataError:
+            return self._with_pillow(content)
+        with _without_warnings():
+            header = images.read_header(content)
+        _require_sensible(header.width, header.height)
+        if kind == 'npy':
+            return self.of_array(images.read_array(content))
+        if not header.reads_as(self.channels):
+            raise DataError(f'it has {header.channels} channels, the network takes {self.channels}')
+        return orientation.turned_pixels(self._decoded(content, header), header.orientation)
+
+    def bytes_of(self, path: str | os.PathLike[str]) -> int:
+        """Returns how many bytes an image takes when it is read: by its header, otherwise those of the file."""
+        try:
+            with open(path, 'rb', opener=_without_waiting) as file:
+                found = os.fstat(file.fileno())
+                if not stat.S_ISREG(found.st_mode):
+                    return 0
+                with contextlib.suppress(Exception), _opened(file) as image:  # `read` explains what is wrong
+                    return image.width * image.height * self.channels * (1 if self.bits == 8 else 4)
+                return found.st_size
+        except OSError:
+            return 0
+
+    def of_array(self, pixels: np.ndarray) -> np.ndarray:
+        """Returns an image that was given as an array in the form that `read` returns.
+
+        Args:
+          pixels: [h, w] or [h, w, channels], 0 to 255: integers, or floats; uint16 has 0 to 65535.
+
+        Raises:
+          DataError: It has another shape or other values.
+        """
+        found = np.asarray(pixels)
+        found = found[..., np.newaxis] if found.ndim == 2 else found
+        if found.ndim != 3 or 0 in found.shape or found.dtype.kind not in 'uif':
+            raise DataError(
+                f'it is an array {found.dtype} {list(np.shape(pixels))}; an image is [height, width, channels] of uint8'
+            )
+        channels = found.shape[2]
+        if self.channels == 3 and channels in (1, 2, 4):
+            found = found[..., :3] if channels == 4 else np.repeat(found[..., :1], 3, axis=2)
+        if found.shape[2] != self.channels:
+            raise DataError(f'it has {channels} channels, the network takes {self.channels}')
+        if found.dtype == np.uint8:
+            return np.ascontiguousarray(found)
+        if found.dtype == np.uint16:
+            return self._of_sixteen_bits(found)
+        low, high = float(found.min()), float(found.max())
+        if found.dtype.kind == 'f' and low >= 0 and 0 < high <= 1:
+            raise DataError(f'its values are {low:g} to {high:g}; white is 255. Multiply them by 255')
+        if not (low >= 0 and high <= 255):
+            raise DataError(f'its values are {low:g} to {high:g}; they must be in the range 0 to 255')
+        return found.astype(np.uint8 if found.dtype.kind != 'f' else np.float32)
+
+    def _decoded(self, content: bytes, header: images.Header) -> np.ndarray:
+        """Decodes a JPEG or PNG as a record's."""
+        record = example.encode(content, header.format, '', *header.size, header.channels)
+        try:
+            return self._session.value.run(self._image, {self._record: record})
+        except tf.errors.OpError as error:
+            raise DataError(f'it cannot be decoded ({reason_of(error)})') from None
+
+    def _of_sixteen_bits(self, values: np.ndarray) -> np.ndarray:
+        """Converts uint16 as the decoders of records do."""
+        return (values >> 8).astype(np.uint8) if self.bits == 8 else values.astype(np.float32) / _OF_SIXTEEN_BITS
+
+    def _with_pillow(self, content: bytes) -> np.ndarray:
+        """Decodes any other format."""
+        if not content:
+            raise DataError('it is empty')
+        try:
+            with _opened(io.BytesIO(content)) as image:
+                _require_sensible(*image.size)
+                image.load()
+                upright = ImageOps.exif_transpose(image)
+                return self.of_picture(upright)
+        except DataError:
+            raise
+        except Exception as error:  # damaged files make Pillow's plugins raise anything
+            raise DataError(f'it cannot be decoded ({str(error).strip() or type(error).__name__})') from None
+
+    def of_picture(self, image: Image.Image) -> np.ndarray:
+        """Returns the pixels of an image of Pillow in the form that `read` returns; see `of_array`."""
+        if image.mode == 'F':
+            raise DataError('it has floating-point values; save it with 8 or 16 bits a channel')
+        if image.mode in _SIXTEEN_BITS:
+            values = np.asarray(image)
+            low, high = values.min(), values.max()
+            if low < 0 or high > 65535:
+                raise DataError(f'its values are {low} to {high}; they must be in the range 0 to 65535')
+            is_small = image.mode == 'I' and high <= 255  # 32 bits do not say what white is
+            return self.of_array(values.astype(np.uint8 if is_small else np.uint16))
+        if image.mode in _PREMULTIPLIED:
+            image = image.convert(image.mode.upper())  # Pillow converts no further in one step
+        if self.channels in (1, 3):
+            return self.of_array(np.asarray(image.convert('L' if self.channels == 1 else 'RGB')))
+        return self.of_array(np.asarray(image))
+
+
+def _content_of(path: str | os.PathLike[str]) -> bytes:
+    """Returns the content of a regular file of sensible size."""
+    try:
+        with open(path, 'rb', opener=_without_waiting) as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise DataError('it is not a regular file')
+            if found.st_size > _MOST_BYTES:
+                raise DataError(f'it has {found.st_size:,} bytes, more than {_MOST_BYTES:,}')
+            return file.read()
+    except OSError as error:
+        raise DataError(f'it cannot be read ({error.strerror})') from None
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Opens a file; does not wait for a writer if it is a pipe."""
+    return os.open(path, flags | getattr(os, 'O_NONBLOCK', 0))
+
+
+def _opened(file: IO[bytes]) -> Image.Image:
+    """Opens a file of any format that Pillow decodes itself; reads only its header."""
+    Image.init()
+    formats = [name for name in Image.ID if name not in _REFUSED]
+    with _without_warnings():
+        try:
+            return Image.open(file, formats=formats)
+        except Image.UnidentifiedImageError:
+            raise DataError('it is not an image in a known format') from None
+        except Image.DecompressionBombError as error:  # worded as for PNG
+            raise DataError(f'it is too large ({str(error).partition(", could")[0]})') from None
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Lets Pillow open large images without a warning; what is too large is an error."""
+    with _opening, warnings.catch_warnings():  # which is not safe for threads
+        warnings.simplefilter('ignore', Image.DecompressionBombWarning)
+        yield
+
+
+def _require_sensible(width: int, height: int) -> None:
+    """Raises `DataError` for an image of too many pixels."""
+    if width * height > MOST_PIXELS:
+        raise DataError(
+            f'it has {width} x {height} = {width * height:,} pixels, more than the limit of {MOST_PIXELS:,}'
+        )

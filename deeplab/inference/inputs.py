@@ -1,0 +1,198 @@
+"""The files to predict: images, folders, patterns, lists and videos, and the names of their results.
+
+The folder structure is kept. The name of a result is that of its image without the extension, unless another image has
+the same; it consists of printable characters and stays inside the output folder.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import pathlib
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from deeplab import names
+from deeplab.inference import image_files
+from deeplab.wording import option
+
+VIDEO_SUFFIXES = frozenset({'.mp4', '.avi', '.mov', '.mkv', '.webm', '.m4v', '.mpg', '.mpeg', '.wmv', '.flv'})
+LIST_SUFFIXES = ('.txt', '.lst')
+_MAGIC = re.compile(r'[*?\[]')
+
+
+class Item(NamedTuple):
+    """A file to predict.
+
+    Attributes:
+      path: as it is opened.
+      name: of its results, relative to the output folder, without extension; folders separated by '/'.
+      is_video: whether it is a video.
+    """
+
+    path: str
+    name: str
+    is_video: bool = False
+
+
+class Failure(NamedTuple):
+    """A file that was not predicted, and why."""
+
+    path: str
+    reason: str
+
+
+class _Place(NamedTuple):
+    """A file, and the folder to which its name is relative."""
+
+    path: str
+    root: str
+
+
+def find(inputs: Sequence[str], output_dir: str) -> tuple[list[Item], list[Failure]]:
+    """Finds the files to predict, each once, in a fixed order.
+
+    Args:
+      inputs: files, folders, patterns such as `photos/**/*.jpg`, and lists (.txt) of one path a line, which are
+        relative to the list or to the current folder.
+      output_dir: folder of the results; files in it are not taken from folders and patterns.
+
+    Returns:
+      The files, and the inputs of which there is no file.
+    """
+    places: list[_Place] = []
+    failures: list[Failure] = []
+    for text in inputs:
+        if os.path.realpath(text) == os.path.realpath(output_dir):
+            other = f'set another {option("PredictOptions.output_dir")}'
+            failures.append(Failure(text, f'it is the folder of the results, which is not predicted; {other}'))
+        elif os.path.isdir(text):
+            found = list(_in_folder(text, output_dir))
+            places += found
+            failures += [] if found else [Failure(text, 'there is no image or video in this folder')]
+        elif os.path.lexists(text):
+            if text.lower().endswith(LIST_SUFFIXES):
+                _add_listed(text, places, failures)
+            else:
+                places.append(_Place(text, os.path.dirname(text)))
+        elif _MAGIC.search(text):
+            _add_matching(text, output_dir, places, failures)
+        else:
+            failures.append(Failure(text, 'it does not exist'))
+    unique = {os.path.abspath(place.path): place for place in reversed(places)}
+    chosen = list(reversed(unique.values()))
+    named = zip(chosen, _names(chosen), strict=True)
+    return [Item(place.path, name, _is_video(place.path)) for place, name in named], failures
+
+
+def _is_video(path: str) -> bool:
+    return os.path.splitext(path)[1].lower() in VIDEO_SUFFIXES
+
+
+def _in_folder(folder: str, output_dir: str) -> Iterator[_Place]:
+    """Yields the images and videos in a folder and its folders; hidden ones are left out."""
+    known = image_files.suffixes() | VIDEO_SUFFIXES
+    results = os.path.realpath(output_dir)
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(
+            name for name in folders if name[0] != '.' and os.path.realpath(os.path.join(parent, name)) != results
+        )
+        for name in sorted(files):
+            if name[0] != '.' and os.path.splitext(name)[1].lower() in known:
+                yield _Place(os.path.join(parent, name), folder)
+
+
+def _add_matching(pattern: str, output_dir: str, places: list[_Place], failures: list[Failure]) -> None:
+    """Adds the files that match a pattern."""
+    try:
+        found = list(_matching(pattern, output_dir))
+    except ValueError:  # of `Path.glob`
+        failures.append(Failure(pattern, 'it is not a pattern: ** stands for folders, as in photos/**/*.jpg'))
+        return
+    places += found
+    failures += [] if found else [Failure(pattern, 'no file matches this pattern')]
+
+
+def _matching(pattern: str, output_dir: str) -> Iterator[_Place]:
+    """Yields the files that match a pattern."""
+    parts = pathlib.Path(pattern).parts
+    fixed = next(i for i, part in enumerate(parts) if _MAGIC.search(part))
+    root = pathlib.Path(*parts[:fixed])
+    results = os.path.join(os.path.realpath(output_dir), '')
+    for path in sorted(root.glob(os.path.join(*parts[fixed:]))):
+        is_hidden = any(part[0] == '.' for part in path.relative_to(root).parts)
+        if path.is_file() and not is_hidden and not os.path.realpath(path).startswith(results):
+            yield _Place(str(path), str(root))
+
+
+def _add_listed(path: str, places: list[_Place], failures: list[Failure]) -> None:
+    """Adds the files in a list."""
+    try:
+        lines = pathlib.Path(path).read_text('utf-8-sig').splitlines()
+    except OSError as error:
+        failures.append(Failure(path, f'it cannot be read ({error.strerror})'))
+        return
+    except UnicodeDecodeError:
+        failures.append(Failure(path, 'it is not a list: it is not text in UTF-8'))
+        return
+    beside = os.path.dirname(path)
+    found = []
+    for line in filter(None, map(str.strip, lines)):
+        candidates = [os.path.join(beside, line), line]
+        existing = next((each for each in candidates if os.path.isfile(each)), None)
+        if existing is None:
+            failures.append(Failure(line, f'it does not exist (listed in {path})'))
+        else:
+            found.append(existing)
+    if not any(map(str.strip, lines)):
+        failures.append(Failure(path, 'the list is empty'))
+    root = _common([os.path.dirname(each) for each in found])
+    places += [_Place(each, root) for each in found]
+
+
+def _common(folders: Iterable[str]) -> str:
+    """Returns the deepest folder that contains some folders."""
+    unique = {os.path.abspath(folder) for folder in folders}
+    return os.path.commonpath(unique) if unique else ''
+
+
+def _names(places: Sequence[_Place]) -> list[str]:
+    """Returns a name for the results of each file, none of which is that of another."""
+    base = _common({place.root for place in places})
+    relative = [os.path.relpath(os.path.abspath(place.path), base).split(os.sep) for place in places]
+    cleaned = [[_clean(part) for part in parts] for parts in relative]
+    stems = ['/'.join([*parts[:-1], os.path.splitext(parts[-1])[0] or parts[-1]]) for parts in cleaned]
+    counts = collections.Counter(map(_key, stems))
+    folders = {_key('/'.join(parts[:end])) for parts in cleaned for end in range(1, len(parts))}
+    taken: set[str] = set()
+    found = []
+    for place, parts, stem in zip(places, cleaned, stems, strict=True):
+        is_alone = counts[_key(stem)] == 1 and not _is_video(place.path)
+        wanted = stem if is_alone else '/'.join(parts)  # a.jpg and a.png, which exist once each in a folder
+        name, number = wanted, 2
+        while _key(name) in taken or (not is_alone and _key(name) in counts) or _meets(name, folders):
+            name, number = f'{wanted}_{number}', number + 1
+        taken.add(_key(name))
+        found.append(name)
+    return found
+
+
+def _meets(name: str, folders: set[str]) -> bool:
+    """Returns whether a file of this name, with the extension of a result, would be where a folder is."""
+    return any(_key(f'{name}{suffix}') in folders for suffix in ('.png', '.jpg', '.npy'))
+
+
+def _key(name: str) -> str:
+    """Returns what is equal for two names that some file systems regard as the same."""
+    return unicodedata.normalize('NFC', name).casefold()
+
+
+def _clean(part: str) -> str:
+    """Returns a file's or folder's name with printable characters only, not too long, and not `..`."""
+    shown = ''.join(sign if sign.isprintable() and sign not in '/\\' else '_' for sign in part)
+    if len(shown.encode()) > names.LONGEST_FILE_NAME - 40:
+        stem, suffix = os.path.splitext(shown)
+        shown = stem.encode()[: names.LONGEST_FILE_NAME - 60].decode('utf-8', 'ignore') + suffix[:10]
+    return '_' if shown in ('', '.', '..') else shown

@@ -1,0 +1,230 @@
+"""The network of a checkpoint: from the run.json beside it, from a preset, or identified by its variables."""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import os
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from absl import logging
+
+from deeplab import common
+from deeplab.checks import checkpoint_network
+from deeplab.core import checkpoints
+from deeplab.datasets import run_datasets
+from deeplab.datasets.class_names import Classes, classes_of
+from deeplab.errors import CheckpointError, OptionError
+from deeplab.files import run_manifests
+from deeplab.inference import exports
+from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, ResizeOptions
+from deeplab.options.parameters import parameters_of
+from deeplab.registry import BACKBONES
+from deeplab.wording import is_set_by_flag, option
+from deeplab.zoo import catalog
+
+T = TypeVar('T')
+Changes = Mapping[str, Any]  # values by 'Class.field'
+
+_PARTS = {'AsppOptions': 'aspp', 'DecoderOptions': 'decoder', 'NasOptions': 'nas'}
+# The options that presets set, by their flags. tests/inference/test_model_source.py compares them with the flags.
+_PRESET_FIELDS = {
+    'model_variant': 'ModelOptions.model_variant',
+    'output_stride': 'ModelOptions.output_stride',
+    'depth_multiplier': 'ModelOptions.depth_multiplier',
+    'image_pooling_crop_size': 'ModelOptions.image_pooling_crop_size',
+    'image_pooling_stride': 'ModelOptions.image_pooling_stride',
+    'dense_prediction_cell_json': 'ModelOptions.dense_prediction_cell_json',
+    'atrous_rates': 'AsppOptions.rates',
+    'aspp_convs_filters': 'AsppOptions.filters',
+    'add_image_level_feature': 'AsppOptions.image_level_feature',
+    'aspp_with_concat_projection': 'AsppOptions.with_concat_projection',
+    'aspp_with_squeeze_and_excitation': 'AsppOptions.with_squeeze_and_excitation',
+    'image_se_uses_qsigmoid': 'AsppOptions.image_se_uses_qsigmoid',
+    'decoder_output_stride': 'DecoderOptions.output_strides',
+    'decoder_filters': 'DecoderOptions.filters',
+    'decoder_use_sum_merge': 'DecoderOptions.use_sum_merge',
+    'decoder_output_is_logits': 'DecoderOptions.output_is_logits',
+    'min_resize_value': 'ResizeOptions.min_value',
+    'max_resize_value': 'ResizeOptions.max_value',
+    'resize_factor': 'ResizeOptions.factor',
+}
+
+
+class Found(NamedTuple):
+    """A checkpoint with its network.
+
+    Attributes:
+      checkpoint: its path.
+      options: its network, for images of any size.
+      classes: of the network.
+    """
+
+    checkpoint: str
+    options: ModelOptions
+    classes: Classes
+
+
+class Known(NamedTuple):
+    """A network that is known before its checkpoint is read.
+
+    Attributes:
+      options: the network.
+      dataset: data set that it was trained on; None if unknown.
+      resize: how images are resized.
+    """
+
+    options: ModelOptions
+    dataset: str | None
+    resize: ResizeOptions = ResizeOptions()
+
+
+def find(path: str, changes: Changes, dataset: str | None = None, known: Known | None = None) -> Found:
+    """Finds a checkpoint and its network.
+
+    Args:
+      path: a checkpoint, or a folder, whose newest complete checkpoint is used.
+      changes: options of the network that take precedence.
+      dataset: data set with the names and colors of the classes; None for that of the training, if it is known.
+      known: the network, from `of_run` or `of_preset`; None to identify it by the variables.
+
+    Raises:
+      CheckpointError: There is no checkpoint, or its network cannot be identified.
+      OptionError: The network does not exist, or `dataset` does not exist or has other classes.
+    """
+    checkpoint = checkpoint_at(path)
+    known = known or _identified(checkpoint, changes)
+    options = changed(known.options, changes)
+    options = dataclasses.replace(options, crop_size=None)
+    return Found(checkpoint, options, classes_of(dataset or known.dataset, options.num_classes, bool(dataset)))
+
+
+def changed(options: ModelOptions, changes: Changes) -> ModelOptions:
+    """Returns options of a network with some changed; see `Changes`."""
+    by_kind: dict[str, dict[str, Any]] = {}
+    for field, value in changes.items():
+        kind, _, name = field.partition('.')
+        by_kind.setdefault(kind, {})[name] = value
+    parts = {
+        part: dataclasses.replace(getattr(options, part), **by_kind[kind])
+        for kind, part in _PARTS.items()
+        if kind in by_kind
+    }
+    return dataclasses.replace(options, **parts, **by_kind.get('ModelOptions', {}))
+
+
+def of_preset(name: str) -> Known:
+    """Returns the network of a published checkpoint.
+
+    Raises:
+      OptionError: There is no such preset, or it is a backbone without logits.
+    """
+    preset = catalog.get(name)
+    flags = catalog.settings(preset, 'predict', {})
+    changes = {
+        field: _value(field, texts) for flag, texts in flags.items() if (field := _PRESET_FIELDS.get(flag)) is not None
+    }
+    resize = {field.partition('.')[2]: changes.pop(field) for field in list(changes) if field.startswith('Resize')}
+    assert preset.num_classes is not None
+    options = changed(ModelOptions({common.OUTPUT_TYPE: preset.num_classes}), changes)
+    return Known(options, preset.dataset, ResizeOptions(**resize))
+
+
+def _value(field: str, texts: Sequence[str]) -> Any:
+    """Converts the values of a flag to that of the option that it sets."""
+    kind, _, name = field.partition('.')
+    owner = {'AsppOptions': AsppOptions, 'DecoderOptions': DecoderOptions, 'ResizeOptions': ResizeOptions}
+    wanted = typing.get_type_hints(owner.get(kind, ModelOptions))[name]
+    choices = [part for part in typing.get_args(wanted) if part is not type(None)]
+    plain = choices[0] if isinstance(wanted, types.UnionType) else wanted
+    if typing.get_origin(plain) is tuple:
+        return tuple(int(part) for text in texts for part in text.split(','))
+    return texts[-1].lower() in ('true', '1') if plain is bool else plain(texts[-1])
+
+
+def checkpoint_at(path: str) -> str:
+    """Returns the checkpoint at `path`, or the newest complete one in a folder."""
+    if exports.is_export(path):
+        field = 'PredictOptions.export_path'
+        instead = f'give {option(field, path)}' if is_set_by_flag(field) else 'use Predictor.from_export'
+        raise CheckpointError(f"'{path}' is an exported network, not a checkpoint: {instead}")
+    if not os.path.isdir(path):
+        if not glob.glob(f'{glob.escape(path)}*'):
+            raise CheckpointError(
+                f"There is no folder and no checkpoint '{path}'. Give the log directory of a training, or the path of "
+                'a checkpoint, such as DIR/model.ckpt-30000'
+            )
+        return checkpoints.find(path)
+    return checkpoints.require_newest(path)
+
+
+def of_run(path: str) -> Known | None:
+    """Returns the network that the run.json beside a checkpoint describes; None if there is none.
+
+    Raises:
+      OptionError: The network is not known, such as that of a plugin.
+    """
+    beside = run_manifests.beside(path)
+    if beside is None:
+        return None
+    file, run = beside
+    found = run.get('options') or {}
+    try:
+        options = _of_json(ModelOptions, found['model'])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        logging.warning('The network in %s cannot be used (%s).', file, error)
+        return None
+    if options.model_variant not in BACKBONES.names():
+        raise OptionError(
+            f"{file}: the network '{options.model_variant}' is unknown. If it is that of a plugin, import the plugin "
+            'first (--plugins=FILE on a command line)'
+        )
+    logging.info('The network is the one that %s describes.', file)
+    return Known(options, run_datasets.dataset_of(file, run), _of_json(ResizeOptions, found.get('resize') or {}))
+
+
+def _of_json(kind: type[T], values: Mapping[str, Any]) -> T:
+    """Returns an options object of its fields as JSON values; unknown ones are ignored."""
+    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    hints = typing.get_type_hints(kind)
+    known: dict[str, Any] = {}
+    for name, value in values.items():
+        if dataclasses.is_dataclass(hints.get(name)):
+            known[name] = _of_json(hints[name], value)
+        elif name in fields and name != 'settings':
+            known[name] = tuple(value) if isinstance(value, list) else value
+    parameters = {name: value for name, value in values.items() if name in parameters_of(kind)}
+    return kind(**known, **parameters)
+
+
+def _identified(checkpoint: str, changes: Changes) -> Known:
+    """Identifies the network by the names and shapes of the variables."""
+    held = {name: entry.shape for name, entry in checkpoints.entries(checkpoint).items()}
+    aside = checkpoint_network.slots(list(held))
+    deduced = checkpoint_network.deduce({name: shape for name, shape in held.items() if name not in aside})
+    if deduced is not None and deduced.fit.is_complete and not deduced.is_backbone:
+        options = deduced.options
+        rates = f' and atrous rates {", ".join(map(str, options.aspp.rates))}' if deduced.branches else ''
+        logging.info(
+            "There is no run.json of a training beside '%s'. Its variables are those of a network with %d classes and "
+            '%s. They do not show these values, which are assumed: output stride %d%s. Set them if the '
+            'training had others.',
+            checkpoint,
+            options.num_classes,
+            ' '.join(checkpoint_network.settings_of(options)),
+            options.output_stride,
+            rates,
+        )
+        return Known(options, None)
+    outputs = checkpoint_network.outputs_of(held)
+    if outputs and any(field == 'ModelOptions.model_variant' for field in changes):
+        return Known(ModelOptions(outputs), None)  # what does not match is reported when it is restored
+    if deduced is not None and deduced.is_backbone:
+        raise CheckpointError(f"'{checkpoint}' has only a backbone, to train from. Give the checkpoint of a training")
+    raise CheckpointError(
+        f"The network of '{checkpoint}' cannot be identified: its variables are those of no known network. Describe it "
+        f'by {option("ModelOptions.model_variant")} and the other options of its training'
+    )

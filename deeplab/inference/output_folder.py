@@ -1,0 +1,151 @@
+"""The files that `deeplab predict` writes: KIND/NAME.png below the output folder, and predictions.json."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from deeplab.errors import DataError, OptionError
+from deeplab.files import output_files, writing, written_files
+from deeplab.inference.inputs import Failure, Item
+from deeplab.inference.prediction import Prediction, overlay_suffix
+from deeplab.wording import option
+
+SUMMARY = 'predictions.json'
+FORMAT = 1
+_FIELD = 'PredictOptions.output_dir'
+_OWN_NAMES = r'.+\.(png|jpg|npy)'
+_SUFFIXES = {'mask': '.png', 'color': '.png', 'confidence': '.png', 'probabilities': '.npy'}
+
+
+class OutputFolder:
+    """Writes the results of images; several threads may use it at a time.
+
+    Attributes:
+      kinds: what is written for each image, of `options.SAVED`.
+    """
+
+    def __init__(self, folder: str, kinds: Sequence[str], overlay_alpha: float, overwrite: bool) -> None:
+        """Checks the folder; creates and writes nothing yet.
+
+        Args:
+          folder: path of the output folder.
+          kinds: what is written for each image.
+          overlay_alpha: opacity of the colors of overlays.
+          overwrite: whether files of others may be replaced.
+
+        Raises:
+          OptionError: The folder cannot be created, or is not writable.
+        """
+        output_files.require_folder(folder, _FIELD)
+        self._folder = folder
+        self.kinds = tuple(dict.fromkeys(kinds))
+        self._alpha, self._overwrite = overlay_alpha, overwrite
+        self._written = written_files.WrittenFiles(folder, 'predict')
+        self._lock = threading.Lock()
+        self._entries: dict[str, dict[str, Any]] = {}
+        self._prepared: set[str] = set()
+
+    def check(self, items: Sequence[Item]) -> None:
+        """Raises `OptionError` if a result would replace a file that predict has not written."""
+        planned = [os.path.join(self._folder, SUMMARY)]
+        for kind in self.kinds:
+            suffixes = ('.jpg', '.png') if kind == 'overlay' else (_SUFFIXES[kind],)
+            names = [item.name for item in items if not item.is_video]
+            planned += [self._path(kind, name, suffix) for name in names for suffix in suffixes]
+        in_the_way = [path for path in planned if self._is_foreign(path)]
+        if in_the_way:
+            others = f' and {len(in_the_way) - 1} more' if len(in_the_way) > 1 else ''
+            raise OptionError(
+                f"{option(_FIELD, self._folder)}: '{in_the_way[0]}'{others} would be replaced, which predict has not "
+                f'written. Give another folder, or set {option("PredictOptions.overwrite", True)}'
+            )
+
+    def begin(self) -> None:
+        """Removes the summary of an earlier run, whose results are about to be replaced.
+
+        Raises:
+          DataError: It cannot be removed.
+        """
+        path = os.path.join(self._folder, SUMMARY)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(path)
+        except OSError as error:
+            raise DataError(f"Cannot remove '{path}' of an earlier run: {error.strerror}.") from None
+
+    def write(self, item: Item, number: int | None, prediction: Prediction) -> None:
+        """Writes the results of an image, or of a frame of a video.
+
+        Args:
+          item: the file.
+          number: of the frame, from 0; None for an image.
+          prediction: of the image.
+
+        Raises:
+          DataError: A file cannot be written, or would replace one that predict has not written.
+        """
+        height, width = prediction.labels.shape
+        name = item.name if number is None else f'{item.name}/{number:06d}'
+        paths = {}
+        for kind in self.kinds:
+            path = self._path(kind, name, _SUFFIXES.get(kind) or overlay_suffix(height, width))
+            if self._is_foreign(path):
+                raise DataError(f"'{path}' exists, and predict has not written it")
+            self._prepare(os.path.dirname(path))
+            prediction.save(path, kind, self._alpha)
+            self._written.add(path)
+            paths[kind] = os.path.relpath(path, self._folder).replace(os.sep, '/')
+        facts = {'files': paths, 'height': height, 'width': width, 'shares': prediction.shares}
+        with self._lock:
+            if number is None:
+                self._entries[item.path] = {'path': item.path, **facts}
+            else:
+                entry = self._entries.setdefault(item.path, {'path': item.path, 'frames': {}})
+                entry['frames'][number] = facts
+
+    def _prepare(self, folder: str) -> None:
+        """Creates a folder, and removes what a killed run has left in it, before the first file is written there."""
+        with self._lock:
+            if folder not in self._prepared:
+                output_files.make_folder(folder)
+                writing.remove_leftovers(folder, _OWN_NAMES)
+                self._prepared.add(folder)
+
+    def finish(self, items: Iterable[Item], failures: Sequence[Failure], facts: dict[str, Any]) -> str:
+        """Writes the summary; returns its path.
+
+        Args:
+          items: the files, in order.
+          failures: what was not predicted.
+          facts: about the run.
+
+        Raises:
+          DataError: The file cannot be written.
+        """
+        entries = [self._entries[item.path] for item in items if item.path in self._entries]
+        for entry in entries:
+            if 'frames' in entry:
+                entry['frames'] = [{'frame': i, **entry['frames'][i]} for i in sorted(entry['frames'])]
+        failed = [failure._asdict() for failure in failures]
+        content = {'format': FORMAT, **facts, 'images': entries, 'failed': failed}
+        path = os.path.join(output_files.make_folder(self._folder), SUMMARY)
+        try:
+            with writing.atomic_write(path) as stream:
+                json.dump(content, stream, indent=1)
+                stream.write('\n')
+        except OSError as error:
+            raise DataError(f"Cannot write '{path}': {error.strerror or error}.") from None
+        self._written.add(path)
+        return path
+
+    def _path(self, kind: str, name: str, suffix: str) -> str:
+        return os.path.join(self._folder, kind, *name.split('/')) + suffix
+
+    def _is_foreign(self, path: str) -> bool:
+        """Returns whether a file exists that may not be replaced."""
+        return not self._overwrite and os.path.lexists(path) and not self._written.is_own(path)

@@ -1,0 +1,187 @@
+"""The prediction for one image: class ids, probabilities, pictures of them, and their files."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+
+import numpy as np
+from PIL import Image
+
+from deeplab.datasets.class_names import Classes
+from deeplab.errors import DataError, OptionError
+from deeplab.files import writing
+from deeplab.options import SAVED
+from deeplab.pictures import drawing
+
+# Label of the pixels whose class is not one of those that are kept.
+NO_CLASS = 255
+_PREVIEW_SIDE = 1024
+_LARGEST_JPEG_SIDE = 65500
+_LOSSY = ('.jpg', '.jpeg')
+
+
+class Prediction:
+    """What a network predicts for one image.
+
+    Attributes:
+      image: the image, upright, [h, w, channels], 0 to 255.
+      labels: class of each pixel, [h, w] uint8; `NO_CLASS` for a class that is not kept.
+      class_names: one name for each class; numbers as text if the names are unknown.
+      colors: color of each class, [classes, 3] uint8.
+    """
+
+    def __init__(
+        self,
+        image: np.ndarray,
+        labels: np.ndarray,
+        classes: Classes,
+        is_kept: np.ndarray,
+        scores: tuple[np.ndarray | None, np.ndarray | None],
+        compute: Callable[[], np.ndarray],
+    ) -> None:
+        """Creates the prediction.
+
+        Args:
+          image: the image.
+          labels: classes, [h, w] uint8, as predicted.
+          classes: names and colors.
+          is_kept: whether each of 256 ids is kept.
+          scores: confidence [h, w] float32 (float16 of a large image) and probabilities [h, w, classes] float32; None
+            for what was not computed.
+          compute: computes the probabilities.
+        """
+        self.image = image
+        self.class_names = classes.names
+        self.colors = classes.colors[: len(classes.names)]
+        self._is_kept = is_kept
+        if not is_kept.all():
+            table = np.where(is_kept, np.arange(256), NO_CLASS).astype(np.uint8)
+            labels = table[labels]
+        self.labels = labels
+        self._confidence, self._probabilities = scores
+        self._compute = compute
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """Probability of each class at each pixel, [h, w, classes] float32; computed when it is first read."""
+        if self._probabilities is None:
+            self._probabilities = self._compute()
+        return self._probabilities
+
+    @property
+    def confidence(self) -> np.ndarray:
+        """Probability of the most probable class at each pixel, [h, w] float32."""
+        if self._confidence is None:
+            self._confidence = self.probabilities.max(axis=2)
+        return self._confidence.astype(np.float32, copy=False)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Share of the pixels of each class that occurs and is kept, 0 to 1, by its name, the largest first."""
+        counts = np.zeros(256, np.int64)
+        for rows in drawing.bands(*self.labels.shape):
+            counts += np.bincount(self.labels[rows].ravel(), minlength=256)
+        counts[~self._is_kept] = 0
+        found = [number for number in np.argsort(-counts, kind='stable').tolist() if counts[number]]
+        return {self._name(number): float(counts[number] / self.labels.size) for number in found}
+
+    def _name(self, number: int) -> str:
+        return self.class_names[number] if number < len(self.class_names) else str(number)
+
+    def _table(self) -> np.ndarray:
+        """Returns a color for each of 256 ids; black for ids without a class."""
+        table = np.zeros((256, 3), np.uint8)
+        table[: len(self.colors)] = self.colors
+        table[~self._is_kept] = 0
+        return table
+
+    def colored(self) -> np.ndarray:
+        """Returns the colors of the classes, [h, w, 3] uint8; black for pixels whose class is not kept."""
+        return self._table()[self.labels]
+
+    def overlay(self, alpha: float = 0.5) -> np.ndarray:
+        """Returns the colors of the classes over the image, [h, w, 3] uint8.
+
+        Args:
+          alpha: opacity of the colors, 0 to 1. Pixels whose class is not kept show the image.
+
+        Raises:
+          OptionError: `alpha` is not in this range.
+        """
+        return drawing.overlay(self.image, self.labels, self._table(), self._opacity(alpha))
+
+    def _opacity(self, alpha: float) -> np.ndarray:
+        """Returns the opacity of the color of each id, [256]; 0 for classes that are not kept."""
+        if not 0 <= alpha <= 1:
+            raise OptionError(f'alpha={alpha!r} is not allowed: it must be in the range 0 to 1.')
+        return np.where(self._is_kept, np.float32(alpha), np.float32(0))
+
+    def save(self, path: str | os.PathLike[str], kind: str = 'mask', alpha: float = 0.5) -> None:
+        """Writes the prediction to a file, which is replaced as a whole.
+
+        Args:
+          path: of the file: .png; .jpg or .png for an overlay; .npy for probabilities.
+          kind: 'mask' (class ids, gray), 'color' (class ids with the colors as palette), 'overlay', 'confidence'
+            (gray, 255 for 1.0) or 'probabilities' ([h, w, classes] float32).
+          alpha: see `overlay`.
+
+        Raises:
+          OptionError: There is no such kind, it cannot be stored in such a file, or `alpha` is not 0 to 1.
+          DataError: The file cannot be written.
+        """
+        suffix = os.path.splitext(os.fspath(path))[1].lower()
+        allowed = {'overlay': ('.png', *_LOSSY), 'probabilities': ('.npy',)}.get(kind, ('.png',))
+        if kind not in SAVED or suffix not in allowed:
+            raise OptionError(
+                f"'{os.fspath(path)}' cannot hold {kind!r}: kinds are {', '.join(SAVED)}, and files are .png, for an "
+                'overlay .png or .jpg, for probabilities .npy'
+            )
+        try:
+            with writing.atomic_write(path, 'wb') as stream:
+                if kind == 'probabilities':
+                    np.lib.format.write_array(stream, self.probabilities, allow_pickle=False)
+                else:
+                    stream.write(_encoded(self._picture(kind, alpha), 'JPEG' if suffix in _LOSSY else 'PNG'))
+        except OSError as error:
+            raise DataError(f"Cannot write '{os.fspath(path)}': {error.strerror or error}.") from None
+
+    def _picture(self, kind: str, alpha: float) -> Image.Image:
+        """Returns the picture of a kind."""
+        height, width = self.labels.shape
+        if kind == 'overlay':
+            mixed = Image.new('RGB', (width, height))
+            opacity = self._opacity(alpha)
+            for rows, part in drawing.overlay_parts(self.image, self.labels, self._table(), opacity):
+                mixed.paste(Image.fromarray(part), (0, rows.start))
+            return mixed
+        if kind == 'confidence':
+            return Image.fromarray(drawing.shades(self.confidence if self._confidence is None else self._confidence))
+        picture = Image.fromarray(self.labels)
+        if kind == 'color':
+            picture.putpalette(self._table().tobytes())
+        return picture
+
+    def _repr_png_(self) -> bytes:
+        """Returns the overlay as notebooks show it, of at most 1024 pixels a side."""
+        picture = Image.fromarray(self.overlay())
+        picture.thumbnail((_PREVIEW_SIDE, _PREVIEW_SIDE))
+        return _encoded(picture, 'PNG')
+
+    def __repr__(self) -> str:
+        height, width = self.labels.shape
+        most = ', '.join(f'{name} {share:.1%}' for name, share in list(self.shares.items())[:5])
+        return f'<Prediction of {height} x {width} pixels: {most}>'
+
+
+def overlay_suffix(height: int, width: int) -> str:
+    """Returns the extension of the file for an overlay: JPEG, or PNG for a picture that is too long for JPEG."""
+    return '.jpg' if max(height, width) <= _LARGEST_JPEG_SIDE else '.png'
+
+
+def _encoded(picture: Image.Image, kind: str) -> bytes:
+    """Encodes a picture; to memory, because Pillow reports a full disk badly."""
+    content = io.BytesIO()
+    picture.save(content, kind, **({'quality': 92} if kind == 'JPEG' else {'compress_level': 3}))
+    return content.getvalue()

@@ -1,0 +1,363 @@
+"""`Predictor`: the classes of images, from Python.
+
+from deeplab import Predictor
+
+with Predictor.from_checkpoint('logs/train') as predictor:
+    prediction = predictor('photo.jpg')
+    prediction.save('photo_mask.png')
+"""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from deeplab.core import moving_average
+from deeplab.datasets.class_names import Classes, classes_of
+from deeplab.errors import DataError, OptionError
+from deeplab.inference import any_size, export_metadata, exports, image_files, model_source, opening
+from deeplab.inference.any_size import Scores
+from deeplab.inference.export_runner import ExportRunner
+from deeplab.inference.prediction import Prediction
+from deeplab.inference.resizing import Resizer
+from deeplab.inference.runners import CheckpointRunner, Runner
+from deeplab.options import (
+    EngineOptions,
+    FetchOptions,
+    ModelOptions,
+    PredictionOptions,
+    PredictorOptions,
+    ResizeOptions,
+    WindowOptions,
+)
+from deeplab.options.parameters import parameters_of
+from deeplab.wording import option
+from deeplab.zoo import cache, fetching
+
+_AHEAD = 2  # images of a list that are read before they are needed
+
+Source = np.ndarray | str | os.PathLike[str] | Image.Image
+
+
+class Predictor:
+    """Predicts the classes of images; safe to use from several threads.
+
+    Close it, or use it in a `with` statement, to release the network.
+
+    Attributes:
+      source: path of the checkpoint or export.
+      class_names: names of the classes; numbers as text if they are unknown.
+      colors: [classes, 3] uint8.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        runner: Runner,
+        classes: Classes,
+        options: PredictorOptions,
+        resize: ResizeOptions | None = None,
+    ) -> None:
+        """Creates the predictor; use `from_checkpoint`, `from_export` or `from_preset`."""
+        self.source = source
+        self._options, self._runner = options, runner
+        self._classes = classes
+        self.class_names, self.colors = classes.names, classes.colors[: len(classes.names)]
+        self._is_kept = _kept(options.classes, classes.names)
+        self._is_closed = False
+        self._closing = contextlib.ExitStack()
+        self._closing.callback(runner.close)
+        with contextlib.ExitStack() as failed:
+            failed.callback(self._closing.close)
+            self._any_size = any_size.AnySize(runner, options.windows, options.batch_size)
+            self._reader = image_files.Reader(runner.channels, classes.image_bits)
+            self._closing.callback(self._reader.close)
+            resizes = resize is not None and (resize.min_value is not None or resize.max_value is not None)
+            self._resizer = Resizer(resize, runner.channels) if resize is not None and resizes else None
+            if self._resizer is not None:
+                self._closing.callback(self._resizer.close)
+            failed.pop_all()
+
+    @classmethod
+    def from_checkpoint(cls, path: str | os.PathLike[str], **options: Any) -> Predictor:
+        """Opens the network of a checkpoint.
+
+        The network is the one that the run.json of its training describes; without that file it is identified by the
+        variables, and logged.
+
+        Args:
+          path: a checkpoint, or a folder such as the log folder of a training or `best` in it, whose newest complete
+            checkpoint is used.
+          **options: fields of `PredictorOptions`, `PredictionOptions` (scales, flips), `EngineOptions` and
+            `WindowOptions`, and fields of `ModelOptions` that differ from the training.
+
+        Raises:
+          CheckpointError: There is no checkpoint, or it does not match the network.
+          OptionError: An option is not allowed.
+        """
+        return cls.of_options(os.fspath(path), *_sorted_out(options))
+
+    @classmethod
+    def from_export(cls, path: str | os.PathLike[str], **options: Any) -> Predictor:
+        """Opens an export of `deeplab export_model` in any format, such as frozen graph, SavedModel, tflite or onnx.
+
+        An export is a program: open only files that you trust. Names and colors of its classes are those that were
+        written with it, or those of `dataset`.
+
+        Args:
+          path: the file or folder.
+          **options: fields of `PredictorOptions`, and `threads`. Scales, flips, resizing and sizes are those of the
+            export.
+
+        Raises:
+          CheckpointError: It is not an export of DeepLab.
+          OptionError: An option is not allowed.
+        """
+        predictor, changes = _sorted_out(options)
+        return cls.of_export(os.fspath(path), predictor, changes)
+
+    @classmethod
+    def from_preset(cls, name: str, **options: Any) -> Predictor:
+        """Opens a published checkpoint, which is downloaded first if it is not in the cache.
+
+        Args:
+          name: such as 'mobilenetv2_coco_voc_trainaug'; `deeplab presets` lists all.
+          **options: as for `from_checkpoint`.
+
+        Raises:
+          OptionError: There is no such preset.
+          DownloadError: It cannot be downloaded.
+        """
+        return cls.of_preset(name, *_sorted_out(options))
+
+    @classmethod
+    def of_options(
+        cls,
+        path: str,
+        options: PredictorOptions,
+        changes: model_source.Changes,
+        known: model_source.Known | None = None,
+    ) -> Predictor:
+        """As `from_checkpoint`, with options objects; `known` is the network of a preset."""
+        known = known or model_source.of_run(path)
+        found = model_source.find(path, changes, options.dataset, known)
+        if not options.use_moving_average:
+            moving_average.warn_if_unused(found.checkpoint, 'PredictorOptions.use_moving_average')
+        resize = options.resize or (known.resize if known is not None else None)
+        runner = CheckpointRunner(
+            dataclasses.replace(found.options, crop_size=options.crop_size),
+            opening.Weights(found.checkpoint, options.use_moving_average),
+            options.prediction,
+            options.execution,
+            [os.path.join(cache.folder(), 'engines')],
+        )
+        return cls(found.checkpoint, runner, found.classes, options, resize)
+
+    @classmethod
+    def of_preset(
+        cls,
+        name: str,
+        options: PredictorOptions,
+        changes: model_source.Changes,
+        fetch: FetchOptions | None = None,
+    ) -> Predictor:
+        """As `from_preset`, with options objects."""
+        known = model_source.of_preset(name)
+        return cls.of_options(fetching.fetch(name, fetch), options, changes, known)
+
+    @classmethod
+    def of_export(cls, path: str, options: PredictorOptions, changes: model_source.Changes) -> Predictor:
+        """As `from_export`, with options objects."""
+        fixed = ('crop_size', 'use_moving_average')
+        unused = [*changes, *(f'PredictorOptions.{name}' for name in fixed if getattr(options, name))]
+        for part in (options.prediction, dataclasses.replace(options.execution, threads=None), options.resize):
+            unused += [] if part is None else exports.set_fields(part)
+        if unused:
+            raise OptionError(
+                f'An export has its own network, weights and sizes: {", ".join(map(option, unused))} cannot be '
+                'changed. Omit it'
+            )
+        runner = ExportRunner(path, options.execution.threads)
+        try:
+            stored = export_metadata.classes_in(runner.metadata) if options.dataset is None else None
+            classes = stored or classes_of(options.dataset, runner.shown_classes, True)
+        except BaseException:
+            runner.close()
+            raise
+        return cls(path, runner, dataclasses.replace(classes, image_bits=runner.image_bits), options)
+
+    def __call__(self, images: Source | Iterable[Source]) -> Prediction | list[Prediction]:
+        """Predicts one image, or several.
+
+        Args:
+          images: an image, or a list of images. An image is an array [h, w, 3] or [h, w] of uint8 (or of floats, 0 to
+            255), the path of a file, or an image of Pillow.
+
+        Returns:
+          The prediction of one image; a list in the same order for several.
+
+        Raises:
+          DataError: An image cannot be read; the message names its file.
+        """
+        if isinstance(images, (np.ndarray, str, os.PathLike, Image.Image)) or not isinstance(images, Iterable):
+            return self.predict([self.read(images)])[0]
+        found: list[Prediction] = []
+        for batch in any_size.batches(self._read_ahead(images), self._options.batch_size):
+            found += self.predict(batch)
+        return found
+
+    def read(self, image: Source) -> np.ndarray:
+        """Returns an image as the network takes it, before resizing and padding: [h, w, channels], 0 to 255.
+
+        Raises:
+          DataError: It cannot be read; the message names its file.
+        """
+        if isinstance(image, np.ndarray):
+            return self._named('The image', self._reader.of_array, image)
+        if isinstance(image, Image.Image):
+            return self._named('The image', self._reader.of_picture, image)
+        if not isinstance(image, (str, os.PathLike)):
+            raise TypeError(
+                f'an image is an array, the path of a file or an image of Pillow, not {type(image).__name__}'
+            )
+        return self._named(f"'{os.fspath(image)}'", self._reader.read, image)
+
+    def read_file(self, path: str) -> np.ndarray:
+        """As `read`, for a file whose name the caller adds to the message of an error."""
+        return self._reader.read(path)
+
+    def bytes_of_file(self, path: str) -> int:
+        """Returns about how many bytes the image in a file takes when it is read."""
+        return self._reader.bytes_of(path)
+
+    def predict(self, images: Sequence[np.ndarray], with_confidence: bool = False) -> list[Prediction]:
+        """Predicts images of one size.
+
+        Args:
+          images: from `read`, all of the same shape.
+          with_confidence: whether the confidence is computed now and not when it is first read.
+        """
+        wants = (with_confidence, self._options.probabilities)
+        return [
+            Prediction(
+                image,
+                scores.labels,
+                self._classes,
+                self._is_kept,
+                (scores.confidence, scores.probabilities),
+                lambda image=image: self._probabilities(image),
+            )
+            for image, scores in zip(images, self._scores(images, *wants), strict=True)
+        ]
+
+    def close(self) -> None:
+        """Releases the network. Predictions keep what they have, but compute no probabilities any more."""
+        self._is_closed = True
+        self._closing.close()
+
+    def __enter__(self) -> Predictor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _require_open(self) -> None:
+        """Raises `ValueError` after `close`."""
+        if self._is_closed:
+            raise ValueError('The predictor is closed.')
+
+    def _named(self, name: str, read: Any, image: Any) -> np.ndarray:
+        """Calls `read`; its errors name the image."""
+        self._require_open()
+        try:
+            return read(image)
+        except DataError as error:
+            raise DataError(f'{name}: {error}') from None
+
+    def _read_ahead(self, images: Iterable[Source]) -> Iterator[np.ndarray]:
+        """Yields images while the next ones are read."""
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            waiting: collections.deque[concurrent.futures.Future[np.ndarray]] = collections.deque()
+            try:
+                for image in images:
+                    waiting.append(pool.submit(self.read, image))
+                    if len(waiting) > _AHEAD:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                for future in waiting:
+                    future.cancel()
+
+    def _probabilities(self, image: np.ndarray) -> np.ndarray:
+        """Computes the probabilities of an image, [h, w, classes]."""
+        (scores,) = self._scores([image], False, True)
+        assert scores.probabilities is not None
+        return scores.probabilities
+
+    def _scores(self, images: Sequence[np.ndarray], confidence: bool, probabilities: bool) -> list[Scores]:
+        """Predicts images of one size."""
+        self._require_open()
+        if self._resizer is None:
+            return self._any_size.predict(images, confidence, probabilities)
+        size = images[0].shape[:2]
+        resized = [self._resizer.resized(image) for image in images]
+        result = []
+        for found in self._any_size.predict(resized, False, confidence or probabilities):
+            labels, scores = self._resizer.labels(found.labels, size), None
+            if found.probabilities is not None:
+                scores = self._resizer.scores(found.probabilities, size)  # [h, w, classes]
+            most = scores.max(axis=2) if confidence and scores is not None else None
+            result.append(Scores(labels, most, scores if probabilities else None))
+        return result
+
+
+def _kept(wanted: Sequence[str], names: Sequence[str]) -> np.ndarray:
+    """Returns whether each of 256 ids is kept; raises `OptionError` for an unknown class."""
+    if not wanted:
+        return np.ones(256, bool)
+    is_kept = np.zeros(256, bool)
+    folded = [name.casefold() for name in names]
+    for name in map(str, wanted):
+        if name.casefold() in folded:
+            is_kept[folded.index(name.casefold())] = True
+        elif name.isdecimal() and int(name) < len(names):
+            is_kept[int(name)] = True
+        else:
+            hint = f'. Names need {option("PredictorOptions.dataset")}' if names[0] == '0' else ''
+            raise OptionError(
+                f'{option("PredictorOptions.classes", tuple(wanted))}: there is no class {name!r}. Known: '
+                f'{", ".join(names)}{hint}'
+            )
+    return is_kept
+
+
+def _sorted_out(options: dict[str, Any]) -> tuple[PredictorOptions, model_source.Changes]:
+    """Returns the options object of keywords, and the changes of the network; raises `TypeError` for unknown ones."""
+    kinds = {PredictorOptions: {}, PredictionOptions: {}, EngineOptions: {}, WindowOptions: {}}
+    changes: dict[str, Any] = {}
+    for name, value in options.items():
+        for kind, found in kinds.items():
+            if name in {field.name for field in dataclasses.fields(kind)}:
+                found[name] = value
+                break
+        else:
+            if name not in {*(field.name for field in dataclasses.fields(ModelOptions)), *parameters_of(ModelOptions)}:
+                raise TypeError(f"there is no option '{name}' of a predictor or a network")
+            changes[f'ModelOptions.{name}'] = value
+    own = kinds[PredictorOptions]
+    if kinds[PredictionOptions]:
+        own['prediction'] = PredictionOptions(**kinds[PredictionOptions])
+    if kinds[EngineOptions]:
+        own['execution'] = EngineOptions(**kinds[EngineOptions])
+    if kinds[WindowOptions]:
+        own['windows'] = WindowOptions(**kinds[WindowOptions])
+    return PredictorOptions(**own), changes

@@ -1,0 +1,107 @@
+"""Image names from records, made safe for messages and for file names; and numbers of things in messages.
+
+The name in a record can be any text: with control characters, line breaks, thousands of characters.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+
+LONGEST_SHOWN = 120  # characters
+# In bytes: a file name may have 255, including .png and, while the file is written, .PID.partial.
+LONGEST_FILE_NAME = 230
+
+_IMAGE_SUFFIXES = ('.jpg', '.jpeg', '.png', '.npy')
+_ELLIPSIS = '[...]'
+# Verbs in plural, and in singular.
+_OF_ONE = {
+    'are': 'is',
+    'differ': 'differs',
+    'exist': 'exists',
+    'fit': 'fits',
+    'have': 'has',
+    'look': 'looks',
+    'seem': 'seems',
+    'show': 'shows',
+}
+# Characters that move the cursor, color a terminal or change the direction of text; and surrogates.
+_CONTROLS = re.compile('[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]')
+
+
+def shown(name: str | bytes, longest: int = LONGEST_SHOWN) -> str:
+    """Returns a name for messages: one line, unprintable characters escaped, the middle of a long name omitted.
+
+    Args:
+      name: text, or its UTF-8 encoding.
+      longest: largest number of characters of the result, including escapes; more than twenty.
+    """
+    text = _text(name)
+    half = (longest - len(_ELLIPSIS)) // 2
+    if len(text) > longest:  # before escapes make it longer
+        text = text[: longest + 1] + text[-longest:]
+    escaped = [sign if sign.isprintable() else sign.encode('unicode_escape').decode() for sign in text]
+    if sum(map(len, escaped)) <= longest:
+        return ''.join(escaped)
+    return ''.join(_start(escaped, half)) + _ELLIPSIS + ''.join(reversed(_start(escaped[::-1], half)))
+
+
+def printable(text: str) -> str:
+    """Returns text with control characters escaped, except line breaks and tabs."""
+    return _CONTROLS.sub(lambda found: found[0].encode('unicode_escape').decode(), text)
+
+
+def file_name(name: str | bytes) -> tuple[str, bool]:
+    """Returns a name as a file name: without folders and without the extension of an image file.
+
+    Args:
+      name: text, or its UTF-8 encoding.
+
+    Returns:
+      The name, of at most `LONGEST_FILE_NAME` bytes, possibly empty; and whether characters were replaced or removed,
+      so that different names can give the same file name.
+    """
+    last = _text(name).replace('\\', '/').rpartition('/')[2]
+    stem, suffix = os.path.splitext(last)
+    plain = stem if suffix.lower() in _IMAGE_SUFFIXES else last
+    cleaned = ''.join(sign if sign.isprintable() else '_' for sign in plain)
+    if len(cleaned.encode()) > LONGEST_FILE_NAME:
+        cleaned = cleaned.encode()[: LONGEST_FILE_NAME - 40].decode('utf-8', 'ignore')
+    return cleaned, cleaned != plain
+
+
+def _text(name: str | bytes) -> str:
+    """Returns the name as text; invalid UTF-8 becomes a replacement character."""
+    return name.decode('utf-8', 'replace') if isinstance(name, bytes) else name
+
+
+def _start(parts: list[str], longest: int) -> list[str]:
+    """Returns the longest prefix of `parts` with at most `longest` characters in total."""
+    kept: list[str] = []
+    length = 0
+    for part in parts:
+        length += len(part)
+        if length > longest:
+            break
+        kept.append(part)
+    return kept
+
+
+def counted(number: int, noun: str) -> str:
+    """Returns a number of things: '1 image' or '2 images'; `noun` is in singular."""
+    return f'{number:,} {noun}' if number == 1 else f'{number:,} {noun}s'
+
+
+def agreeing(number: int, phrase: str) -> str:
+    """Returns a phrase that begins with a verb in plural as it is said of so many things: 'has' or 'have a mask'."""
+    verb, space, rest = phrase.partition(' ')
+    return f'{_OF_ONE.get(verb, verb)}{space}{rest}' if number == 1 else phrase
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yields rows with columns of equal width: the first aligned on the left, others on the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for name, *cells in rows:
+        right = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        yield '  '.join([name.ljust(widths[0]), *right]).rstrip()

@@ -1,0 +1,1 @@
+"""Drawing: masks over images, legends, sheets, pages."""

@@ -1,0 +1,80 @@
+"""Common parts of the HTML files that programs write: head, style, security policy, text and pictures in the file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import io
+import pathlib
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from PIL import Image
+
+from deeplab import names
+
+_FOLDER = pathlib.Path(__file__).parent / 'page'
+_PLACE = re.compile(r'\{\{(\w+)\}\}')
+_QUALITY = 82
+
+
+def head(program: str, title: str, style: str, scripts: Sequence[str] = ()) -> str:
+    """Returns the beginning of a page: all up to the link that skips to the element `main`.
+
+    Args:
+      program: the program that writes the page, such as 'report'.
+      title: as plain text.
+      style: inline style, in addition to the one that all pages have (colors for light and dark screens, text, tables,
+        cards).
+      scripts: inline scripts of the page, which its security policy allows.
+    """
+    style = (_FOLDER / 'base.css').read_text('utf-8') + style
+    parts = {'program': program, 'title': text(title), 'style': style, 'policy': _policy(scripts, [style])}
+    return filled((_FOLDER / 'head.html').read_text('utf-8'), parts)
+
+
+def filled(template: str, parts: Mapping[str, str]) -> str:
+    """Returns a template with a part in place of each {{name}}."""
+    return _PLACE.sub(lambda place: parts[place[1]], template)
+
+
+def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
+    """Returns the content security policy that allows exactly these scripts and styles, and pictures in the file.
+
+    Args:
+      scripts: inline scripts.
+      styles: inline styles.
+
+    Returns:
+      The value of the attribute `content`, escaped.
+    """
+    allowed = ' '.join(f"'{_hash(script)}'" for script in scripts) or "'none'"
+    parts = [
+        "default-src 'none'",
+        f'script-src {allowed}',
+        'style-src ' + ' '.join(f"'{_hash(style)}'" for style in styles),
+        'img-src data:',
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    return html.escape('; '.join(parts), quote=True)
+
+
+def text(value: object) -> str:
+    """Returns a value as text of a page: markup in it is shown, control characters are escaped."""
+    return html.escape(names.printable(str(value)), quote=True)
+
+
+def webp(pixels: np.ndarray) -> str:
+    """Returns a picture, [h, w, 3] uint8, as the address of an `img` element."""
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, 'WEBP', quality=_QUALITY, method=4)
+    return f'data:image/webp;base64,{base64.b64encode(stream.getvalue()).decode("ascii")}'
+
+
+def _hash(content: str) -> str:
+    """Returns the source expression that allows one inline script or style."""
+    digest = hashlib.sha256(content.encode('utf-8')).digest()
+    return f'sha256-{base64.b64encode(digest).decode("ascii")}'

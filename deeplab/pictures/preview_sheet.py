@@ -1,0 +1,170 @@
+"""Layout of the image of `deeplab preview`: records with each augmentation, training samples, a legend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from deeplab.pictures import drawing
+
+MARGIN = 24
+GAP = 12
+CELL_WIDTH = 224
+MOST_CELL_HEIGHT = 320
+BETWEEN_IMAGE_AND_MASK = 2
+TITLE_HEIGHT = 58
+HEADING_HEIGHT = 46
+CAPTION_HEIGHT = 20
+LEGEND_ENTRY = (300, 28)  # width and height
+_SWATCH = (34, 18)
+
+
+class Cell(NamedTuple):
+    """An image and its mask: [h, w, 3] uint8 and [h, w] ids."""
+
+    image: np.ndarray
+    ids: np.ndarray
+
+
+class Column(NamedTuple):
+    """The heading of a column: a title, and a line of details."""
+
+    title: str
+    details: str
+
+
+class Row(NamedTuple):
+    """A caption, and a cell for each column."""
+
+    caption: str
+    cells: Sequence[Cell]
+
+
+class Class(NamedTuple):
+    """A line of the legend; without a color for ignored pixels."""
+
+    name: str
+    color: Sequence[int] | None
+    figures: str
+
+
+class Content(NamedTuple):
+    """The content of the image.
+
+    Attributes:
+      title: one line at the top.
+      columns: of the records' rows.
+      rows: the records.
+      samples: captions and cells of complete training samples.
+      samples_title: heading above them.
+      legend: the classes.
+      legend_title: heading above them.
+      palette: colors by class.
+      ignore_label: label of pixels excluded from loss and metrics.
+    """
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    samples: Sequence[tuple[str, Cell]]
+    samples_title: str
+    legend: Sequence[Class]
+    legend_title: str
+    palette: drawing.Palette
+    ignore_label: int
+
+
+def compose(content: Content) -> Image.Image:
+    """Draws the image, in RGB."""
+    across = max(len(content.columns), min(len(content.samples), 4))
+    width = 2 * MARGIN + across * (CELL_WIDTH + GAP) - GAP
+    rows = [(row.caption, [_drawn(cell, content) for cell in row.cells]) for row in content.rows]
+    drawn = [(caption, _drawn(cell, content)) for caption, cell in content.samples]
+    samples = [drawn[start : start + across] for start in range(0, len(drawn), across)]
+    legend_across = max(1, (width - 2 * MARGIN) // LEGEND_ENTRY[0])
+    legend_rows = -(-len(content.legend) // legend_across)
+    row_heights = [_row_height(pictures) for _, pictures in rows]
+    sample_heights = [_row_height([picture for _, picture in line]) for line in samples]
+    height = TITLE_HEIGHT + 3 * HEADING_HEIGHT + sum(row_heights) + sum(sample_heights)
+    sheet = Image.new('RGB', (width, height + legend_rows * LEGEND_ENTRY[1] + MARGIN), drawing.PAPER)
+    pencil = ImageDraw.Draw(sheet)
+    pencil.text((MARGIN, 18), content.title, drawing.INK, font=drawing.font(20))
+    top = TITLE_HEIGHT
+    for number, column in enumerate(content.columns):
+        _heading(pencil, (_left(number), top), *column)
+    top += HEADING_HEIGHT
+    for (caption, pictures), row_height in zip(rows, row_heights, strict=True):
+        _paste_row(sheet, pencil, top, [caption, *[''] * (len(pictures) - 1)], pictures)
+        top += row_height
+    _heading(pencil, (MARGIN, top), content.samples_title, '')
+    top += HEADING_HEIGHT
+    for line, row_height in zip(samples, sample_heights, strict=True):
+        _paste_row(sheet, pencil, top, [caption for caption, _ in line], [picture for _, picture in line])
+        top += row_height
+    _heading(pencil, (MARGIN, top), content.legend_title, '')
+    _draw_legend(sheet, pencil, top + HEADING_HEIGHT, content.legend, legend_rows)
+    return sheet
+
+
+def _left(number: int) -> int:
+    """Returns the left edge of a column."""
+    return MARGIN + number * (CELL_WIDTH + GAP)
+
+
+def _row_height(pictures: Sequence[Image.Image]) -> int:
+    return CAPTION_HEIGHT + max(picture.height for picture in pictures) + GAP
+
+
+def _drawn(cell: Cell, content: Content) -> Image.Image:
+    """Draws a cell: the image, below it the image with its mask."""
+    height, width = cell.ids.shape
+    factor = min(CELL_WIDTH / width, MOST_CELL_HEIGHT / height)
+    size = (max(1, round(width * factor)), max(1, round(height * factor)))
+    # Shrunk smoothly; enlarged without interpolation, so that pixels remain visible.
+    image = Image.fromarray(cell.image)
+    image = image.resize(size, Image.Resampling.LANCZOS if factor < 1 else Image.Resampling.NEAREST)
+    ids = np.asarray(Image.fromarray(cell.ids.astype(np.uint8)).resize(size, Image.Resampling.NEAREST))
+    masked = drawing.mask_over(np.asarray(image), ids, content.palette, content.ignore_label)
+    both = Image.new('RGB', (size[0], 2 * size[1] + BETWEEN_IMAGE_AND_MASK), drawing.PAPER)
+    both.paste(image, (0, 0))
+    both.paste(Image.fromarray(masked), (0, size[1] + BETWEEN_IMAGE_AND_MASK))
+    return both
+
+
+def _heading(pencil: ImageDraw.ImageDraw, corner: tuple[int, int], title: str, details: str) -> None:
+    left, top = corner
+    pencil.text((left, top + 4), title, drawing.INK, font=drawing.font(16))
+    pencil.text((left, top + 25), details, drawing.FADED, font=drawing.font(12))
+
+
+def _paste_row(
+    sheet: Image.Image,
+    pencil: ImageDraw.ImageDraw,
+    top: int,
+    captions: Sequence[str],
+    pictures: Sequence[Image.Image],
+) -> None:
+    """Pastes pictures side by side, with a caption above each."""
+    for number, (caption, picture) in enumerate(zip(captions, pictures, strict=True)):
+        shown = caption if len(caption) <= 34 else f'...{caption[-31:]}'
+        pencil.text((_left(number), top + 2), shown, drawing.FADED, font=drawing.font(12))
+        sheet.paste(picture, (_left(number), top + CAPTION_HEIGHT))
+
+
+def _draw_legend(sheet: Image.Image, pencil: ImageDraw.ImageDraw, top: int, legend: Sequence[Class], rows: int) -> None:
+    """Draws the classes, down the first column, then down the second."""
+    striped = Image.fromarray(drawing.stripes(_SWATCH[1], _SWATCH[0]))
+    for number, line in enumerate(legend):
+        left = MARGIN + number // rows * LEGEND_ENTRY[0]
+        middle = top + number % rows * LEGEND_ENTRY[1] + LEGEND_ENTRY[1] // 2
+        corner = (left, middle - _SWATCH[1] // 2)
+        swatch = striped if line.color is None else Image.new('RGB', _SWATCH, tuple(int(c) for c in line.color))
+        sheet.paste(swatch, corner)
+        pencil.rectangle((*corner, corner[0] + _SWATCH[0] - 1, corner[1] + _SWATCH[1] - 1), outline=drawing.FADED)
+        name = line.name if len(line.name) <= 16 else f'{line.name[:14]}...'
+        pencil.text((left + 44, middle), name, drawing.INK, font=drawing.font(15), anchor='lm')
+        figures_right = left + LEGEND_ENTRY[0] - 2 * GAP
+        pencil.text((figures_right, middle), line.figures, drawing.FADED, font=drawing.font(13), anchor='rm')

@@ -1,0 +1,1 @@
+"""Programs that the original does not have."""

@@ -1,0 +1,1 @@
+"""`deeplab benchmark`: measurements of a network or of exports, each in a process of its own."""

@@ -1,0 +1,265 @@
+"""Benchmark of a network on this machine: speed and memory of inference, training and input (`deeplab benchmark`).
+
+`deeplab benchmark FILE...` measures exports side by side. Otherwise it takes the flags of `deeplab train`. Each
+measurement runs in a process of its own; this one never loads TensorFlow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from absl import logging
+
+from deeplab.datasets import descriptor
+from deeplab.errors import OptionError, OutputError
+from deeplab.files import writing
+from deeplab.options import AUTO_ENGINE, BenchmarkOptions, DatasetOptions, ModelOptions
+from deeplab.programs.benchmark import side_by_side, synthetic, training
+from deeplab.programs.benchmark.figures import (
+    Inference,
+    InferenceRequest,
+    InferenceResult,
+    Parts,
+    PartsRequest,
+    Training,
+)
+from deeplab.system import children, processors
+from deeplab.wording import option
+
+_LATE = 'the time is up'
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """Result of the program.
+
+    Attributes:
+      inference: one for each number of threads and batch size.
+      import_seconds: from the start of a process until it has loaded TensorFlow.
+      training: one for each batch size.
+      parts: what stands around the network.
+      path: of the JSON file.
+      report: for the user.
+    """
+
+    inference: tuple[Inference, ...]
+    import_seconds: float
+    training: tuple[Training, ...]
+    parts: Parts
+    path: str
+    report: str = ''
+
+
+def run(options: BenchmarkOptions) -> Result | side_by_side.Result:
+    """Measures the network, or exports.
+
+    Raises:
+      UserError: options, data or checkpoint are invalid.
+    """
+    path = options.output
+    if os.path.isdir(path):
+        path = os.path.join(path, 'deeplab_benchmark.json')
+    with _writing(path), tempfile.TemporaryFile(dir=os.path.dirname(path) or '.'):
+        pass  # a file can be written there
+    if options.exports:
+        compared = side_by_side.measured(options, path)
+        _write(path, side_by_side.as_json(compared), compared.report)
+        return compared
+    deadline = time.time() + options.budget_secs
+    with tempfile.TemporaryDirectory() as folder:
+        dataset = _dataset(options, folder)
+        found = list(_inference(options, deadline, folder))
+        inference = tuple(row for result in found for row in result.rows)
+        trained = tuple(_training(options, dataset, deadline))
+        parts = _parts(options, dataset, folder)
+    result = Result(inference, found[0].import_seconds, trained, parts, path)
+    result = dataclasses.replace(result, report='\n'.join(_report(result, options)))
+    _write(path, _as_json(result, options), result.report)
+    return result
+
+
+def _write(path: str, content: dict[str, Any], report: str) -> None:
+    """Writes the JSON file.
+
+    Raises:
+      OutputError: It cannot be written; the error carries the report without its last line, which names the file.
+    """
+    try:
+        with _writing(path):
+            writing.remove_leftovers(os.path.dirname(path), re.escape(os.path.basename(path)))
+            with writing.atomic_write(path) as stream:
+                stream.write(json.dumps(content, indent=1) + '\n')
+    except OptionError as error:
+        raise OutputError(str(error), report.rpartition('\n')[0]) from error
+
+
+@contextlib.contextmanager
+def _writing(path: str) -> Iterator[None]:
+    """Creates the folder of a file; turns a failure to write it into an error that names its option.
+
+    Raises:
+      OptionError: It cannot be written.
+    """
+    try:
+        os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
+        yield
+    except OSError as error:
+        raise OptionError(
+            f'{option("BenchmarkOptions.output", path)} cannot be written: {error.strerror}. Give another path.'
+        ) from None
+
+
+def _dataset(options: BenchmarkOptions, folder: str) -> DatasetOptions:
+    """Returns the split to read; writes one with generated images if none is given."""
+    dataset = options.train.dataset
+    if dataset.directory:
+        return dataset
+    crop_size = options.train.model.crop_size
+    assert crop_size is not None
+    logging.info('Without %s, generated images are used.', option('DatasetOptions.directory'))
+    return dataclasses.replace(
+        dataset, directory=synthetic.write(folder, dataset.split, descriptor.load(dataset.name), crop_size)
+    )
+
+
+def _predicting(options: BenchmarkOptions) -> ModelOptions:
+    """Returns the network that predicts."""
+    size = options.image_size or options.train.model.crop_size
+    if size is None:
+        raise OptionError(f'The size of the images is not set. Set {option("BenchmarkOptions.image_size", (513, 513))}')
+    return dataclasses.replace(options.train.model, crop_size=size)
+
+
+def _inference(options: BenchmarkOptions, deadline: float, folder: str) -> Iterator[InferenceResult]:
+    """Measures the network that predicts, with each number of threads; all cores first."""
+    checkpoint = options.checkpoint_dir and _checkpoint(options.checkpoint_dir)
+    for number, threads in enumerate(_threads(options)):
+        if number and time.time() > deadline:
+            rows = [Inference(threads, size, skipped=_LATE) for size in options.batch_sizes]
+            yield InferenceResult(0.0, tuple(rows))
+            continue
+        engine = dataclasses.replace(options.engine, threads=threads)
+        logging.info('Inference with %s threads, batch sizes %s.', threads, ', '.join(map(str, options.batch_sizes)))
+        request = InferenceRequest(
+            _predicting(options), checkpoint, engine, options.batch_sizes, time.time(), deadline, folder
+        )
+        # TensorFlow has one pool of threads for all sessions of a process.
+        pool = {'TF_NUM_INTRAOP_THREADS': str(threads), 'OMP_NUM_THREADS': str(threads)}
+        yield children.call('deeplab.programs.benchmark.inference:measure', request, options.plugins, pool)
+
+
+def _checkpoint(path: str) -> str:
+    """Returns the checkpoint at a path, in a process that may load TensorFlow."""
+    return children.call('deeplab.export_model:find_checkpoint', path)
+
+
+def _threads(options: BenchmarkOptions) -> list[int]:
+    """Returns the numbers of threads, the largest first."""
+    return sorted(set(options.threads or (1, processors.available_cores())), reverse=True)
+
+
+def _training(options: BenchmarkOptions, dataset: DatasetOptions, deadline: float) -> Iterator[Training]:
+    """Measures training with each batch size, the smallest first."""
+    clones = options.train.clones.num_clones * options.train.accumulation_steps
+    usual = options.train.batch_size
+    half = usual // 2
+    sizes = options.training_batch_sizes or ({half, usual} if half and half % clones == 0 else {usual})
+    failed = ''
+    for number, batch_size in enumerate(sorted(sizes)):
+        late = _LATE if number and time.time() > deadline else ''
+        if late or failed:
+            yield Training(batch_size, skipped=late or failed)
+            continue
+        logging.info('Training with batch size %d.', batch_size)
+        try:
+            yield training.measure(options.train.command, dataset.directory, batch_size)
+        except children.ChildError as error:
+            failed = str(error)
+            yield Training(batch_size, skipped=failed)
+
+
+def _parts(options: BenchmarkOptions, dataset: DatasetOptions, folder: str) -> Parts:
+    """Measures reading and writing."""
+    logging.info('Reading and writing images.')
+    request = PartsRequest(dataset, _predicting(options).crop_size, folder)
+    return children.call('deeplab.programs.benchmark.parts:measure', request, options.plugins)
+
+
+def _as_json(result: Result, options: BenchmarkOptions) -> dict:
+    """Returns the result as JSON values."""
+    found = dataclasses.asdict(result)
+    del found['report'], found['path']
+    return {
+        'network': options.train.model.model_variant,
+        'image_size': _predicting(options).crop_size,
+        'flags': options.train.command,
+        'engine': options.engine.engine,
+        'precision': options.engine.precision,
+        'machine': processors.facts(),
+        **found,
+    }
+
+
+def _report(result: Result, options: BenchmarkOptions) -> Iterator[str]:
+    """Yields the lines of the report."""
+    height, width = _predicting(options).crop_size or (0, 0)
+    network = options.train.model.model_variant
+    yield f'{network} on {processors.name()}; {result.import_seconds:.1f} s to load TensorFlow.'
+    yield ''
+    is_chosen = options.engine.engine == AUTO_ENGINE
+    columns = ('load', 'first batch', 'batch', 'images/s', 'peak memory')
+    lines = [('threads', 'batch', *(['engine'] if is_chosen else []), *columns)]
+    for row in result.inference:
+        head = (str(row.threads), str(row.batch_size), *([row.engine] if is_chosen else []))
+        if row.skipped:
+            lines.append((*head, f'skipped: {row.skipped}', '', '', '', ''))
+        else:
+            times = (f'{each:.3f} s' for each in (row.load_seconds, row.first_seconds, row.seconds))
+            lines.append((*head, *times, f'{row.images_per_second:.1f}', _gigabytes(row.peak_bytes)))
+    yield f'Inference, {height}x{width}, {options.engine.engine} in {options.engine.precision}:'
+    yield from _aligned(lines)
+    crop = 'x'.join(map(str, options.train.model.crop_size or ()))
+    lines = [('batch', 'first steps after', 'step', 'images/s', 'waits for input', 'peak memory')]
+    for step in result.training:
+        if step.skipped:
+            lines.append((str(step.batch_size), f'skipped: {step.skipped}', '', '', '', ''))
+        else:
+            share = '-' if step.waiting_share is None else f'{step.waiting_share:.0%}'
+            times = (f'{step.start_seconds:.1f} s', f'{step.seconds:.3f} s', f'{step.images_per_second:.1f}')
+            lines.append((str(step.batch_size), *times, share, _gigabytes(step.peak_bytes)))
+    yield ''
+    yield f'Training, {crop}:'
+    yield from _aligned(lines)
+    yield ''
+    yield from _bottleneck(result)
+    yield f'Written to {result.path}.'
+
+
+def _bottleneck(result: Result) -> Iterator[str]:
+    """Yields which part of eval and vis the others wait for."""
+    network = max((row.images_per_second for row in result.inference), default=0.0)
+    if not network:
+        return
+    rates = {'reading': result.parts.reading, 'the network': network, 'writing': result.parts.writing}
+    shown = ', '.join(f'{name} {rate:.1f}' for name, rate in rates.items())
+    yield f'Images per second of each part alone: {shown}. The others wait for {min(rates, key=rates.__getitem__)}.'
+
+
+def _gigabytes(size: int | None) -> str:
+    return '-' if size is None else f'{size / 1e9:.2f} GB'
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yields lines of columns of equal width; the reason for a skipped line may be longer."""
+    whole = [line for line in lines if not any(text.startswith('skipped') for text in line)]
+    widths = [max(len(line[column]) for line in whole) for column in range(len(lines[0]))]
+    for line in lines:
+        yield '  ' + '  '.join(text.rjust(width) for text, width in zip(line, widths, strict=True)).rstrip()

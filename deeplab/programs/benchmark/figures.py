@@ -1,0 +1,123 @@
+"""Figures and requests of `deeplab benchmark`. Importing this module does not load TensorFlow."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from deeplab.options import DatasetOptions, EngineOptions, ModelOptions
+
+
+@dataclasses.dataclass(frozen=True)
+class InferenceRequest:
+    """What a process is to measure.
+
+    Attributes:
+      model: the network; its crop size is the size of the images.
+      checkpoint: path of its weights; None for random ones.
+      use_moving_average: whether the moving averages of the weights are used.
+      engine: what runs it, and with how many threads.
+      batch_sizes: images at a time.
+      process_started: when the process was started, `time.time()`.
+      deadline: when no further measurement begins.
+      folder: for files that nobody needs afterwards.
+    """
+
+    model: ModelOptions
+    checkpoint: str | None
+    engine: EngineOptions
+    batch_sizes: tuple[int, ...]
+    process_started: float
+    deadline: float
+    folder: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Inference:
+    """A network that predicts batches of one size; times in seconds.
+
+    Attributes:
+      threads: number of threads.
+      batch_size: images at a time.
+      load_seconds: to build the network, restore its weights and open it in the engine.
+      first_seconds: of the first batch.
+      seconds: of a later batch, median.
+      peak_bytes: peak resident memory of the process so far.
+      skipped: why it was not measured; empty if it was.
+      engine: what ran it, also if 'auto' chose that; empty if it was not measured.
+    """
+
+    threads: int
+    batch_size: int
+    load_seconds: float = 0.0
+    first_seconds: float = 0.0
+    seconds: float = 0.0
+    peak_bytes: int | None = None
+    skipped: str = ''
+    engine: str = ''
+
+    @property
+    def images_per_second(self) -> float:
+        """Images per second of later batches."""
+        return self.batch_size / self.seconds if self.seconds else 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class InferenceResult:
+    """What a process measured.
+
+    Attributes:
+      import_seconds: from the start of the process until its modules were loaded.
+      rows: one for each batch size.
+    """
+
+    import_seconds: float
+    rows: tuple[Inference, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """A training with one batch size; times in seconds.
+
+    Attributes:
+      batch_size: images of a step.
+      start_seconds: from the start of the process to the end of the first steps.
+      seconds: of a later step, mean.
+      waiting_share: share of the step in which it waits for its batch.
+      peak_bytes: peak resident memory of the process; None if unknown.
+      skipped: why it was not measured; empty if it was.
+    """
+
+    batch_size: int
+    start_seconds: float = 0.0
+    seconds: float = 0.0
+    waiting_share: float | None = None
+    peak_bytes: int | None = None
+    skipped: str = ''
+
+    @property
+    def images_per_second(self) -> float:
+        """Images per second."""
+        return self.batch_size / self.seconds if self.seconds else 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """Images per second of what stands around the network: reading and decoding records, and writing predictions."""
+
+    reading: float
+    writing: float
+
+
+@dataclasses.dataclass(frozen=True)
+class PartsRequest:
+    """What a process is to measure.
+
+    Attributes:
+      dataset: the split.
+      size: height and width of the images that are written.
+      folder: for files that nobody needs afterwards.
+    """
+
+    dataset: DatasetOptions
+    size: tuple[int, int]
+    folder: str

@@ -1,0 +1,103 @@
+"""Speed of a network that predicts, by batch size."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import statistics
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from deeplab.core import sessions
+from deeplab.errors import OutOfMemoryError
+from deeplab.inference import opening
+from deeplab.inference.network import InferenceNetwork
+from deeplab.options import PredictionOptions
+from deeplab.programs.benchmark.figures import Inference, InferenceRequest, InferenceResult
+from deeplab.system import children
+from deeplab.wording import option
+
+_SECONDS = 2.0  # of later batches
+_LEAST_RUNS = 3
+_CENTERS = {'beta': 0.0, 'moving_mean': 0.0, 'biases': 0.0, 'gamma': 1.0, 'moving_variance': 1.0}
+
+
+def measure(request: InferenceRequest) -> InferenceResult:
+    """Measures a network; the first function that this process runs.
+
+    Raises:
+      UserError: there is no such network, or the checkpoint does not match it.
+    """
+    import_seconds = time.time() - request.process_started
+    threads = request.engine.threads or 1
+    rows, too_large = [], ''
+    for batch_size in request.batch_sizes:
+        late = 'the time is up' if rows and time.time() > request.deadline else ''
+        if late or too_large:
+            rows.append(Inference(threads, batch_size, skipped=late or too_large))
+            continue
+        try:
+            rows.append(_measured(request, threads, batch_size))
+        except OutOfMemoryError as error:  # larger ones need more
+            names = (option('EvalOptions.batch_size'), option('BenchmarkOptions.batch_sizes'))
+            too_large = str(error).replace(*names)
+            rows.append(Inference(threads, batch_size, skipped=too_large))
+    return InferenceResult(import_seconds, tuple(rows))
+
+
+def _measured(request: InferenceRequest, threads: int, batch_size: int) -> Inference:
+    """Measures one batch size."""
+    started = time.perf_counter()
+    network = InferenceNetwork(request.model, PredictionOptions(), batch_size)
+    network.check_memory('eval')
+    checkpoint = request.checkpoint
+    if checkpoint is None:
+        checkpoint = os.path.join(request.folder, 'random', 'model.ckpt-0')
+        if not os.path.exists(f'{checkpoint}.index'):
+            write_random_weights(network, checkpoint)
+            started = time.perf_counter()  # as if they had been there
+    shape = (batch_size, *request.model.crop_size, request.model.input_channels)
+    images = np.random.default_rng(0).uniform(0, 255, shape).astype(np.float32)
+    with contextlib.ExitStack() as stack:
+        opened = opening.opened(network, opening.Weights(checkpoint), request.engine, [request.folder])
+        predict = stack.enter_context(opened)
+        load = time.perf_counter() - started
+        first, *later = _timed(lambda: predict(images))
+    peak = children.peak_bytes_of(os.getpid())
+    engine = network.chosen_engines.get(request.engine, request.engine).engine
+    return Inference(threads, batch_size, load, first, statistics.median(later), peak, engine=engine)
+
+
+def _timed(run) -> list[float]:
+    """Returns the seconds of each run."""
+    seconds: list[float] = []
+    until = None
+    while len(seconds) <= _LEAST_RUNS or time.perf_counter() < until:
+        started = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - started)
+        until = until or time.perf_counter() + _SECONDS
+    return seconds
+
+
+def write_random_weights(network: InferenceNetwork, path: str) -> None:
+    """Writes a checkpoint at step 0 with random weights of a network.
+
+    Batch norms and biases are random too, as those of a trained network are not 0 and 1: TensorFlow omits what adds 0.
+    """
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    rng = np.random.default_rng(0)
+    values: dict[str, np.ndarray] = {'global_step': np.array(0, np.int64)}
+    for weights in network.built.weights:
+        shape = weights.shape.as_list()
+        center = _CENTERS.get(weights.op.name.rpartition('/')[2])
+        deviation = 0.1 if center is not None else np.sqrt(2.0 / max(np.prod(shape[:-1]), 1))  # arXiv:1502.01852
+        values[weights.op.name] = rng.normal(center or 0.0, deviation, shape).astype(weights.dtype.as_numpy_dtype)
+    with tf.Graph().as_default() as graph, sessions.open_session(graph) as session:
+        tensors = [tf.compat.v1.placeholder(value.dtype, value.shape) for value in values.values()]
+        write = tf.raw_ops.SaveV2(
+            prefix=path, tensor_names=list(values), shape_and_slices=[''] * len(values), tensors=tensors
+        )
+        session.run(write, dict(zip(tensors, values.values(), strict=True)))

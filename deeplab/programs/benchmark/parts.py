@@ -1,0 +1,87 @@
+"""Speed of the parts around the network: reading and decoding records, writing predictions."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from deeplab import common, vis
+from deeplab.core import sessions
+from deeplab.datasets import segmentation_dataset
+from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.record_index import Records
+from deeplab.evaluation import runner
+from deeplab.files import written_files
+from deeplab.options import ResizeOptions
+from deeplab.programs.benchmark.figures import Parts, PartsRequest
+from deeplab.utils import input_generator
+
+_SECONDS = 2.0
+_MOST_RECORDS = 500
+_KEPT = (common.IMAGE, common.LABEL)
+
+
+def measure(request: PartsRequest) -> Parts:
+    """Measures reading and writing.
+
+    Raises:
+      UserError: there is no such split, or a record cannot be read.
+    """
+    found = segmentation_dataset.get_dataset(request.dataset.name, request.dataset.split, request.dataset.directory)
+    index = found.open_records(request.dataset.skip_corrupt_records)
+    return Parts(_reading(found.descriptor, index), _writing(found.descriptor, request))
+
+
+def _reading(descriptor: DatasetDescriptor, index: Records) -> float:
+    """Returns images per second of reading and decoding, with all cores."""
+    reader = input_generator.RecordReader(index, descriptor.image_channels, descriptor.image_bits)
+    records = np.arange(min(len(index), _MOST_RECORDS))
+
+    def keep(sample):
+        return {key: value for key, value in sample.items() if key in _KEPT}
+
+    with tf.Graph().as_default(), input_generator.explain_input_errors(reader), sessions.open_session() as session:
+        pipeline = input_generator.get(reader, [keep], 1, False, records)
+        count, started = 0, None
+        fetches = [value.op for value in pipeline.samples.values()]
+        while started is None or time.perf_counter() < started + _SECONDS:
+            session.run(pipeline.initializer)
+            for _ in range(pipeline.batches):
+                session.run(fetches)
+                if started is None:
+                    started = time.perf_counter()  # the first one warms up
+                else:
+                    count += 1
+                    if time.perf_counter() > started + _SECONDS:
+                        break
+        return count / (time.perf_counter() - started)
+
+
+def _writing(descriptor: DatasetDescriptor, request: PartsRequest) -> float:
+    """Returns images per second of what vis writes: image, colored prediction and class ids."""
+    height, width = request.size
+    rng = np.random.default_rng(0)
+    areas = rng.integers(0, descriptor.num_classes, (9, 12))
+    labels = areas[np.arange(height) * 9 // height][:, np.arange(width) * 12 // width].astype(np.int32)
+    shades = rng.integers(0, 256, (descriptor.num_classes, descriptor.image_channels))
+    image = (shades[labels] + rng.normal(0, 12, (height, width, 1))).astype(np.float32)
+    folders = [os.path.join(request.folder, name) for name in (vis.PICTURES, vis.RAW_PREDICTIONS)]
+    for folder in folders:
+        os.makedirs(folder, exist_ok=True)
+    written = written_files.WrittenFiles(request.folder, 'vis')
+    pictures = vis.Pictures(*folders, descriptor.palette, descriptor, ResizeOptions(), written)
+    started = time.perf_counter()
+    with vis.Writer(pictures.write) as writer:
+        for count in itertools.count(1):
+            sample = {
+                common.IMAGE: image, common.IMAGE_NAME: f'image_{count}'.encode(), common.HEIGHT: np.int32(height),
+                common.WIDTH: np.int32(width), runner.PREDICTION: labels,
+            }  # fmt: skip
+            writer.add({key: [value] for key, value in sample.items()})
+            if time.perf_counter() > started + _SECONDS:
+                break
+    return count / (time.perf_counter() - started)

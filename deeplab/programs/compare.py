@@ -1,0 +1,29 @@
+"""Comparison of checkpoints on the same images, as one HTML file that needs no network.
+
+`python deeplab/programs/compare.py A B ...`, `python -m deeplab.compare` and `deeplab compare` are one program.
+"""
+
+from __future__ import annotations
+
+if __name__ == '__main__':  # `python -m deeplab.compare`; first, so that help does not wait for TensorFlow
+    from deeplab import start
+
+    start.run_program('compare')
+
+import os
+
+from deeplab.options import ReportOptions
+from deeplab.programs import report
+from deeplab.reporting import inference
+
+
+def run(options: ReportOptions) -> report.Result:
+    """Writes the page, see `report.run`.
+
+    Raises:
+      UserError: Data set, network or checkpoint are missing or do not match, or the file cannot be written.
+    """
+    for each in options.runs:
+        if os.path.exists(each.path):  # else report says so
+            inference.checkpoint_of(each.path)  # each must have one: a page about one of two compares nothing
+    return report.run(options)

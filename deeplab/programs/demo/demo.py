@@ -1,0 +1,351 @@
+"""The demo: records, training, evaluation and visualization on drawn street scenes, with a result image.
+
+The demo runs four programs with the command lines that it reports at its end. The caller passes the function that runs
+a program (`run_program`), so that this module does not depend on the command line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tqdm
+from absl import logging
+from PIL import Image
+
+from deeplab.errors import DataError, OptionError
+from deeplab.files import documents, folder_lock, writing
+from deeplab.options import DemoOptions
+from deeplab.pictures import drawing
+from deeplab.programs.demo import dataset, scenes, sheet
+
+# Runs a program in this process: (its name, its flags as on a command line) -> its result.
+RunProgram = Callable[[str, Sequence[str]], Any]
+
+SETTINGS_FILE = 'demo.json'
+SHEET_FILE = 'sheet.png'
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Settings of the data set and the training.
+
+    Attributes:
+      train_scenes: number of training scenes.
+      val_scenes: number of validation scenes.
+      height: height of a scene in pixels.
+      width: width of a scene in pixels.
+      steps: default number of training steps.
+      rows: number of validation scenes on the result image.
+      network: flags of the network, for train, eval and vis.
+      training: flags of train only.
+    """
+
+    train_scenes: int = 300
+    val_scenes: int = 60
+    height: int = 128
+    width: int = 176
+    steps: int = 800
+    rows: int = 6
+    network: tuple[str, ...] = (
+        '--model_variant=mobilenet_v2',
+        '--depth_multiplier=0.5',
+        '--output_stride=16',
+        '--aspp_convs_filters=64',
+        '--decoder_output_stride=4',
+        '--decoder_filters=64',
+    )
+    training: tuple[str, ...] = (
+        '--train_batch_size=6',
+        '--optimizer=adam',
+        '--adam_learning_rate=0.003',
+        '--batch_norm_decay=0.9',
+        '--min_scale_factor=1.0',
+        '--max_scale_factor=1.0',
+        '--scale_factor_step_size=0',
+        '--log_steps=50',
+    )
+
+    @property
+    def crop(self) -> str:
+        """The scenes' size, rounded up to a multiple of 16 plus 1, as suits an output stride of 16."""
+        return f'{-(-self.height // 16) * 16 + 1},{-(-self.width // 16) * 16 + 1}'
+
+
+class Paths(NamedTuple):
+    """Paths of the demo's files in the working folder."""
+
+    scenes: pathlib.Path
+    records: pathlib.Path
+    train: pathlib.Path
+    eval: pathlib.Path
+    vis: pathlib.Path
+    sheet: pathlib.Path
+
+
+class Command(NamedTuple):
+    """A program and its flags."""
+
+    program: str
+    flags: tuple[str, ...]
+
+    def line(self) -> str:
+        """Returns the command line for a shell."""
+        return shlex.join([*launcher(), self.program, *self.flags])
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """How the demo ended.
+
+    Attributes:
+      report: where the files are and what was run, for the user.
+      miou: mean intersection over union on the validation scenes; None if the demo was stopped before.
+      sheet: path of the result image; None if the demo was stopped before.
+      commands: the commands that were run, in order.
+      status: exit status for the command line.
+    """
+
+    report: str
+    miou: float | None
+    sheet: str | None
+    commands: tuple[Command, ...]
+    status: int = 0
+
+
+def run(options: DemoOptions, run_program: RunProgram, settings: Settings | None = None) -> Result:
+    """Runs the demo, or resumes one that was stopped in the same folder.
+
+    Args:
+      options: folder, steps and seed.
+      run_program: runs 'build_voc2012_data', 'train', 'eval' or 'vis' with flags, in this process.
+      settings: data set and training; None for the defaults.
+
+    Raises:
+      OptionError: the folder has other files, or a demo with another seed or number of steps.
+      UserError: errors of the programs.
+    """
+    started = time.monotonic()
+    settings = settings or Settings()
+    if options.steps is not None:
+        settings = dataclasses.replace(settings, steps=options.steps)
+    workdir = pathlib.Path(options.workdir).expanduser().resolve()
+    with folder_lock.held(str(workdir), 'demo', 'DemoOptions.workdir'):
+        return _run(options, run_program, settings, workdir, started)
+
+
+def _run(
+    options: DemoOptions, run_program: RunProgram, settings: Settings, workdir: pathlib.Path, started: float
+) -> Result:
+    """Does the work of `run`, in a locked folder."""
+    _claim(workdir, {'seed': options.seed, **dataclasses.asdict(settings)}, options)
+    paths = paths_in(workdir)
+    with _writing(workdir):
+        _draw(paths.scenes, settings, options.seed)
+    commands = commands_for(paths, settings, options.seed)
+    for number, command in enumerate(commands, start=1):
+        logging.info('Demo, command %d of %d: deeplab %s', number, len(commands), command.program)
+        result = run_program(command.program, command.flags)
+        status = getattr(result, 'status', 0)
+        if status:
+            report = f'The demo was stopped. The same command resumes it: {_own_command(options, workdir)}'
+            return Result(report, None, None, commands[:number], status)
+    metrics = _metrics(paths, settings)
+    with _writing(workdir):
+        _write_sheet(paths, settings, options.seed, metrics)
+    report = _report(paths, settings, commands, metrics['miou'], time.monotonic() - started)
+    return Result(report, metrics['miou'], str(paths.sheet), commands)
+
+
+@contextlib.contextmanager
+def _writing(workdir: pathlib.Path) -> Iterator[None]:
+    """Turns a failure to write into an error of one line."""
+    try:
+        yield
+    except OSError as error:
+        raise OptionError(
+            f"--workdir: writing to the folder '{workdir}' failed ({error.strerror or error}). The disk may be full, "
+            'or the folder read-only: free some space, or give another path'
+        ) from error
+
+
+def paths_in(workdir: pathlib.Path) -> Paths:
+    """Returns the paths of the demo's files in `workdir`."""
+    return Paths(*(workdir / name for name in ('voc', 'tfrecord', 'train', 'eval', 'vis', SHEET_FILE)))
+
+
+def commands_for(paths: Paths, settings: Settings, seed: int) -> tuple[Command, ...]:
+    """Returns the four commands: build the records, train, evaluate, visualize."""
+    data = (f'--dataset={paths.scenes / dataset.DESCRIPTION}', f'--dataset_dir={paths.records}')
+    build = (
+        f'--image_folder={paths.scenes / dataset.IMAGES}',
+        f'--semantic_segmentation_folder={paths.scenes / dataset.MASKS}',
+        f'--list_folder={paths.scenes / dataset.LISTS}',
+        '--image_format=jpg',
+        f'--num_classes={len(scenes.CLASS_NAMES)}',
+        f'--output_dir={paths.records}',
+    )
+    train = (
+        f'--train_logdir={paths.train}',
+        '--train_split=train',
+        f'--train_crop_size={settings.crop}',
+        f'--training_number_of_steps={settings.steps}',
+        f'--seed={seed}',
+        *settings.training,
+    )
+    evaluation = (
+        f'--checkpoint_dir={paths.train}',
+        f'--eval_logdir={paths.eval}',
+        '--eval_split=val',
+        f'--eval_crop_size={settings.crop}',
+        '--max_number_of_evaluations=1',
+    )
+    vis = (
+        f'--checkpoint_dir={paths.train}',
+        f'--vis_logdir={paths.vis}',
+        '--vis_split=val',
+        f'--vis_crop_size={settings.crop}',
+        '--also_save_raw_predictions',
+        '--max_number_of_iterations=1',
+    )
+    return (
+        Command('build_voc2012_data', build),
+        Command('train', (*data, *settings.network, *train)),
+        Command('eval', (*data, *settings.network, *evaluation)),
+        Command('vis', (*data, *settings.network, *vis)),
+    )
+
+
+def launcher() -> list[str]:
+    """Returns the words that start the `deeplab` command, from any folder if possible."""
+    beside_python = pathlib.Path(sys.executable).with_name('deeplab')
+    if not beside_python.exists():
+        return [sys.executable, '-m', 'deeplab']
+    found = shutil.which('deeplab')
+    if found and pathlib.Path(found).resolve() == beside_python.resolve():
+        return ['deeplab']
+    return [str(beside_python)]
+
+
+def _claim(workdir: pathlib.Path, wanted: dict[str, Any], options: DemoOptions) -> None:
+    """Creates the folder and writes the settings to it, or checks that it is of a demo with the same settings.
+
+    Raises:
+      OptionError: the folder cannot be created, has other files, or is of another demo.
+    """
+    note = workdir / SETTINGS_FILE
+    wanted = json.loads(json.dumps(wanted))  # tuples become lists, as in the file
+    try:
+        workdir.mkdir(parents=True, exist_ok=True)
+        if note.exists():
+            _compare(documents.load(note), wanted, workdir)
+            logging.info('Resuming the demo in %s; existing files are reused.', workdir)
+            return
+        writing.remove_leftovers(str(workdir), re.escape(SETTINGS_FILE))
+        lock = os.path.basename(folder_lock.path_of('', 'demo'))
+        if any(path.name != lock for path in workdir.iterdir()):
+            raise OptionError(
+                f'--workdir={options.workdir}: the folder is not empty, and its files are not from a demo. Give a '
+                'folder that is empty or does not exist yet.'
+            )
+        with writing.atomic_write(note) as stream:
+            stream.write(json.dumps(wanted, indent=2) + '\n')
+    except documents.DocumentError as error:
+        raise OptionError(f'{note} {error}. Give another --workdir, or remove that folder to restart.') from None
+    except OSError as error:
+        raise OptionError(
+            f'--workdir={options.workdir} is not usable: {error.strerror}. Give another folder.'
+        ) from None
+
+
+def _compare(found: Any, wanted: dict[str, Any], workdir: pathlib.Path) -> None:
+    """Raises `OptionError` if the folder's demo has other settings."""
+    if not isinstance(found, dict):
+        found = {}
+    differing = [key for key in wanted if found.get(key) != wanted[key]]
+    if not differing:
+        return
+    shown = [f'{key} {found.get(key)} (not {wanted[key]})' for key in differing if key in ('seed', 'steps')]
+    what = ' and '.join(shown) or 'other settings, from another version of deeplab'
+    raise OptionError(f'{workdir} has a demo with {what}. Give another --workdir, or remove that folder to restart.')
+
+
+def _draw(folder: pathlib.Path, settings: Settings, seed: int) -> None:
+    """Draws the scenes unless they exist."""
+    splits = {'train': settings.train_scenes, 'val': settings.val_scenes}
+    if folder.exists():
+        logging.info('Using the %d scenes in %s.', sum(splits.values()), folder)
+        return
+    logging.info('Drawing %d scenes into %s', sum(splits.values()), folder)
+    with tqdm.tqdm(
+        total=sum(splits.values()), desc='scenes', unit='scene', leave=False, disable=not sys.stderr.isatty()
+    ) as bar:
+        dataset.write_dataset(folder, seed, splits, (settings.height, settings.width), lambda done, total: bar.update())
+
+
+def _metrics(paths: Paths, settings: Settings) -> dict[str, Any]:
+    """Reads the metrics that eval has written."""
+    path = paths.eval / f'metrics-{settings.steps}.json'
+    if not path.exists():
+        raise DataError(
+            f'eval has not written {path}. There may be a newer checkpoint in {paths.train}: remove that folder.'
+        )
+    return documents.load(path)
+
+
+def _write_sheet(paths: Paths, settings: Settings, seed: int, metrics: dict[str, Any]) -> None:
+    """Draws some validation scenes, evenly distributed, on one image."""
+    names = (paths.scenes / dataset.LISTS / 'val.txt').read_text('utf-8').split()
+    chosen = sorted(set(np.linspace(0, len(names) - 1, settings.rows).astype(int).tolist()))
+    rows = [
+        sheet.Row(
+            _pixels(paths.scenes / dataset.IMAGES / f'{names[number]}.jpg'),
+            _pixels(paths.scenes / dataset.MASKS / f'{names[number]}.png'),
+            _pixels(paths.vis / 'raw_segmentation_results' / f'{names[number]}.png'),
+        )
+        for number in chosen
+    ]
+    ious = [metrics['class_iou'][name] for name in scenes.CLASS_NAMES]
+    title = f'deeplab demo: mIoU {metrics["miou"]:.3f} on {len(names)} scenes after {settings.steps} steps, seed {seed}'
+    drawing.write(paths.sheet, sheet.compose(rows, sheet.Legend(scenes.CLASS_NAMES, scenes.PALETTE, ious), title))
+
+
+def _pixels(path: pathlib.Path) -> np.ndarray:
+    with Image.open(path) as picture:
+        return np.asarray(picture)
+
+
+def _own_command(options: DemoOptions, workdir: pathlib.Path) -> str:
+    """Returns the command line that runs this demo again."""
+    words = [*launcher(), 'demo', f'--workdir={workdir}', f'--seed={options.seed}']
+    return shlex.join(words if options.steps is None else [*words, f'--steps={options.steps}'])
+
+
+def _report(paths: Paths, settings: Settings, commands: Sequence[Command], miou: float, seconds: float) -> str:
+    """Returns the paths of the files, and the command lines."""
+    places = (
+        ('sheet', paths.sheet, 'image, ground truth and prediction side by side: look at this first'),
+        ('scenes', paths.scenes, 'images and masks, in the layout of PASCAL VOC'),
+        ('records', paths.records, 'TFRecord shards'),
+        ('checkpoints', paths.train, 'with event files for TensorBoard'),
+        ('metrics', paths.eval / f'metrics-{settings.steps}.json', 'IoU of every class'),
+        ('predictions', paths.vis / 'segmentation_results', 'colored'),
+    )
+    width = max(len(str(path)) for _, path, _ in places)
+    lines = [f'The demo took {seconds:.0f} s: mIoU {miou:.3f} on {settings.val_scenes} validation scenes.', '']
+    lines += [f'  {name:<12}{str(path):<{width}}  {meaning}' for name, path, meaning in places]
+    lines += ['', 'The four command lines that it ran, to copy:']
+    for command in commands:
+        lines += ['', command.line()]
+    return '\n'.join(lines)

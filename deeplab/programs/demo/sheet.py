@@ -1,0 +1,95 @@
+"""The demo's result image: images, ground truth and predictions side by side, with a legend of colors and IoU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from deeplab.pictures import drawing
+
+COLUMNS = ('Image', 'Truth', 'Prediction')
+PICTURE_WIDTH = 352
+MARGIN = 24
+GAP = 10
+LEGEND_WIDTH = 250
+HEADER_HEIGHT = 74
+ROW_OF_LEGEND = 34
+
+
+class Row(NamedTuple):
+    """One example: image [h, w, 3] uint8; ground truth and prediction [h, w] class ids, 255 for ignored pixels."""
+
+    image: np.ndarray
+    truth: np.ndarray
+    prediction: np.ndarray
+
+
+class Legend(NamedTuple):
+    """Class names, their colors (RGB triples) and their IoU (None for a class that does not occur)."""
+
+    names: Sequence[str]
+    palette: Sequence[Sequence[int]]
+    ious: Sequence[float | None]
+
+
+def compose(rows: Sequence[Row], legend: Legend, title: str) -> Image.Image:
+    """Draws the result image.
+
+    Args:
+      rows: the examples, from top to bottom; at least one, all of the same size.
+      legend: the meaning of the colors.
+      title: one line at the top.
+
+    Returns:
+      An RGB image.
+    """
+    height, width = rows[0].truth.shape
+    size = (PICTURE_WIDTH, round(PICTURE_WIDTH * height / width))
+    legend_height = ROW_OF_LEGEND * (len(legend.names) + 3)
+    body = max(len(rows) * (size[1] + GAP), legend_height)
+    left_of_legend = MARGIN + len(COLUMNS) * (size[0] + GAP) + MARGIN
+    sheet = Image.new('RGB', (left_of_legend + LEGEND_WIDTH + MARGIN, HEADER_HEIGHT + body + MARGIN), drawing.PAPER)
+    pencil = ImageDraw.Draw(sheet)
+    pencil.text((MARGIN, 14), title, drawing.INK, font=drawing.font(20))
+    for column, name in enumerate(COLUMNS):
+        pencil.text((MARGIN + column * (size[0] + GAP), HEADER_HEIGHT - 24), name, drawing.FADED, font=drawing.font(15))
+    for number, row in enumerate(rows):
+        top = HEADER_HEIGHT + number * (size[1] + GAP)
+        for column, picture in enumerate(_pictures(row, legend.palette, size)):
+            sheet.paste(picture, (MARGIN + column * (size[0] + GAP), top))
+    _draw_legend(pencil, (left_of_legend, HEADER_HEIGHT), legend)
+    return sheet
+
+
+def _pictures(row: Row, palette: Sequence[Sequence[int]], size: tuple[int, int]) -> list[Image.Image]:
+    photo = Image.fromarray(row.image).resize(size, Image.Resampling.BICUBIC)
+    masks = [Image.fromarray(drawing.colored(ids, palette)) for ids in (row.truth, row.prediction)]
+    return [photo, *(mask.resize(size, Image.Resampling.NEAREST) for mask in masks)]
+
+
+def _draw_legend(pencil: ImageDraw.ImageDraw, corner: tuple[int, int], legend: Legend) -> None:
+    left, top = corner
+    pencil.text((left + LEGEND_WIDTH, top - 24), 'IoU on val', drawing.FADED, font=drawing.font(15), anchor='ra')
+    lines = [
+        *zip(legend.names, legend.palette, map(_shown, legend.ious), strict=True),
+        ('ignored', drawing.IGNORED_COLOR, ''),
+    ]
+    for number, (name, color, figure) in enumerate(lines):
+        middle = top + number * ROW_OF_LEGEND + ROW_OF_LEGEND // 2
+        box = (left, middle - 11, left + 30, middle + 11)
+        pencil.rectangle(box, fill=tuple(color), outline=drawing.FADED)
+        pencil.text((left + 42, middle), name, drawing.INK, font=drawing.font(17), anchor='lm')
+        pencil.text((left + LEGEND_WIDTH, middle), figure, drawing.INK, font=drawing.font(17), anchor='rm')
+    bottom = top + len(lines) * ROW_OF_LEGEND
+    pencil.line((left, bottom + 4, left + LEGEND_WIDTH, bottom + 4), fill=drawing.FADED)
+    known = [iou for iou in legend.ious if iou is not None]
+    mean = _shown(float(np.mean(known)) if known else None)
+    pencil.text((left + 42, bottom + 24), 'mean', drawing.INK, font=drawing.font(17), anchor='lm')
+    pencil.text((left + LEGEND_WIDTH, bottom + 24), mean, drawing.INK, font=drawing.font(17), anchor='rm')
+
+
+def _shown(iou: float | None) -> str:
+    return '-' if iou is None else f'{iou:.3f}'

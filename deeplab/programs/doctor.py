@@ -1,0 +1,277 @@
+"""Diagnosis of a data set before training: its faults, and the sizes and flags that suit it (`deeplab doctor`).
+
+It reads every image and mask once, without TensorFlow.
+"""
+
+from __future__ import annotations
+
+if __name__ == '__main__':  # `python -m deeplab.doctor`; first, so that help does not wait for TensorFlow
+    from deeplab import start
+
+    start.run_program('doctor')
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import re
+import tempfile
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from deeplab.checks import (
+    agreement_rules,
+    file_rules,
+    html_report,
+    label_rules,
+    label_weights,
+    repaired_copy,
+    sources,
+    split_rules,
+    suggestion,
+    text_report,
+)
+from deeplab.checks.data_rules import SEVERITIES
+from deeplab.checks.facts import Expected
+from deeplab.checks.findings import Data, Finding
+from deeplab.checks.measurement import measure
+from deeplab.checks.outcome import Outcome
+from deeplab.checks.repaired_copy import Repairs
+from deeplab.checks.suggestion import Suggestion
+from deeplab.datasets import color_tables, description_file, folder_splits
+from deeplab.datasets import descriptor as descriptor_lib
+from deeplab.datasets.color_tables import ColorTable
+from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.mask_ids import MaskIds
+from deeplab.errors import DataError, OptionError, OutputError
+from deeplab.files import writing
+from deeplab.options import DoctorOptions
+from deeplab.wording import option
+
+_NAME = 'deeplab_doctor'
+_FAULTY = 1  # exit status with harmful findings
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """Result of the program.
+
+    Attributes:
+      findings: in order of harm.
+      suggestion: what suits the data; None without a split to train on.
+      path: of the JSON file.
+      status: 1 if a finding is harmful, in the repaired copy if there is one; else 0.
+      report: for the user.
+      remaining: the findings in the repaired copy.
+    """
+
+    findings: tuple[Finding, ...]
+    suggestion: Suggestion | None
+    path: str
+    status: int
+    report: str
+    remaining: tuple[Finding, ...] = ()
+
+
+def run(options: DoctorOptions) -> Result:
+    """Reads a data set and reports what is wrong with it.
+
+    Raises:
+      DataError: There is neither a record nor a pair of folders with images and masks.
+      OptionError: The data set is unknown, or the folder of the JSON file cannot be written.
+      OutputError: A file or the repaired copy cannot be written; the error carries the report.
+    """
+    path = _in_folder(options.output, '.json')
+    _check_writable('DoctorOptions.output', path)
+    page = None if options.html is None else _in_folder(options.html, '.html')
+    if page is not None:
+        _check_writable('DoctorOptions.html', page)
+    with repaired_copy.reserved(options) as repairs:
+        data = examine(options)
+        findings = find(data)
+        suggested, has_description = _suggestion(data, findings, options)
+        is_repairable = options.fix is None and any(finding.repair for finding in findings)
+        repair = suggestion.repair_line(options, data) if is_repairable else ''
+        outcome = Outcome(options.data, data, findings, _class_table(data), suggested, has_description, repair)
+        if options.fix is not None:
+            outcome = _with_copy(outcome, options, repairs or _copied(outcome, options, options.fix))
+        report = _write(outcome, path, page)
+    status = _FAULTY if outcome.is_faulty else 0
+    return Result(findings, outcome.suggestion, path, status, report, outcome.remaining)
+
+
+def _write(outcome: Outcome, path: str, page: str | None) -> str:
+    """Writes the JSON file and the page, then notes in the repaired copy that it is done; returns the report.
+
+    Raises:
+      OutputError: A file cannot be written.
+    """
+    contents = [('DoctorOptions.output', path, json.dumps(outcome.as_json(), indent=1) + '\n')]
+    if page is not None:
+        contents.append(('DoctorOptions.html', page, html_report.render(outcome)))
+    written: list[str] = []
+    for field, name, content in contents:
+        try:
+            writing.remove_leftovers(os.path.dirname(name), re.escape(os.path.basename(name)))
+            with writing.atomic_write(name) as stream:
+                stream.write(content)
+        except OSError as error:
+            report = '\n'.join(text_report.lines(outcome, written))
+            fix = 'Free some space, or give another path'
+            raise OutputError(f'{option(field, name)} cannot be written: {error.strerror}. {fix}', report) from error
+        written.append(name)
+    if outcome.repairs is not None:
+        with contextlib.suppress(OSError):  # the copy is complete; the same line would find its findings again
+            repaired_copy.finish(outcome.repairs)
+    return '\n'.join(text_report.lines(outcome, written))
+
+
+def _copied(outcome: Outcome, options: DoctorOptions, folder: str) -> Repairs:
+    """Writes the repaired copy; returns what was done.
+
+    Raises:
+      OutputError: No image can be kept, or the copy cannot be written.
+    """
+    try:
+        return repaired_copy.write(outcome.data, options, folder)
+    except DataError as error:
+        raise OutputError(str(error), '\n'.join(text_report.lines(outcome, []))) from error
+
+
+def _with_copy(outcome: Outcome, options: DoctorOptions, repairs: Repairs) -> Outcome:
+    """Returns the outcome with what was done in the repaired copy, and what is still wrong there."""
+    folder = repairs.folder
+    of_copy = dataclasses.replace(
+        options, data=folder, image_folder=None, mask_folder=None, mask_suffix='', list_folder=None, fix=None,
+        colors=None, ignore_other_ids=False,
+    )  # fmt: skip
+    data = examine(of_copy)
+    remaining = find(data)
+    suggested, has_description = _suggestion(data, remaining, of_copy)
+    return dataclasses.replace(
+        outcome, repairs=repairs, remaining=remaining, suggestion=suggested, has_description=has_description
+    )
+
+
+def _suggestion(data: Data, findings: tuple[Finding, ...], options: DoctorOptions) -> tuple[Suggestion | None, bool]:
+    """Returns what suits the data, and whether the command lines need no further description of the data set."""
+    has_own = not data.source.is_records or description_file.beside(options.data) is not None
+    name = options.dataset or (None if has_own else description_file.FILE_NAME)
+    is_uneven = any(finding.rule == 'uneven' for finding in findings)
+    return suggestion.suggest(data, options, name, is_uneven), options.dataset is not None or has_own
+
+
+def examine(options: DoctorOptions) -> Data:
+    """Reads every sample of a data set once.
+
+    Raises:
+      DataError: as for `run`.
+      OptionError: The data set is unknown.
+    """
+    name = options.dataset or description_file.beside(options.data)
+    described = None if name is None else descriptor_lib.load(name)
+    ignore_label = options.ignore_label
+    if ignore_label is None:
+        ignore_label = DatasetDescriptor.ignore_label if described is None else described.ignore_label
+    table, table_option = _colors(options, described, ignore_label)
+    source = sources.open_source(options)
+    num_classes = options.num_classes or (None if described is None else described.num_classes)
+    allowed = None if num_classes is None else MaskIds(num_classes, ignore_label)
+    kind = (3, 8) if described is None else (described.image_channels, described.image_bits)
+    expected = Expected(ignore_label, options.output_stride, allowed, *kind, in_records=source.is_records)
+    splits = {split.name: measure(split, expected) for split in source.splits}
+    train, evaluated = _chosen(options.train_split, splits), _chosen(options.eval_split, splits)
+    splits = {name: splits[name] for name in sorted(splits, key=lambda name: (name != train, name != evaluated))}
+    if train not in splits and len(splits) == 1:
+        train = next(iter(splits))
+    if described is None or options.num_classes is not None:
+        counts = sum((facts.counts for facts in splits.values()), np.zeros(256, np.int64))
+        classes = num_classes or _largest_class(counts, ignore_label) + 1
+        described = DatasetDescriptor(options.data, classes, ignore_label)
+    described = dataclasses.replace(described, ignore_label=ignore_label)
+    return Data(
+        described, num_classes is None, splits, train, evaluated, source, options.output_stride, table, table_option
+    )
+
+
+def _colors(
+    options: DoctorOptions, described: DatasetDescriptor | None, ignore_label: int
+) -> tuple[ColorTable | None, str]:
+    """Returns the meaning of the colors of masks, None if it is not given, and the option that gives it.
+
+    Raises:
+      OptionError: The color table cannot be read.
+    """
+    if options.colors is not None:
+        return color_tables.load(options.colors, ignore_label), option('DoctorOptions.colors', options.colors)
+    if options.dataset is not None and described is not None:
+        palette = described.palette[: described.num_classes]
+        return color_tables.of_palette(palette), f'The palette of {option("DoctorOptions.dataset", options.dataset)}'
+    return None, ''
+
+
+def _chosen(wanted: str, splits: Collection[str]) -> str:
+    """Returns the split that an option names: if there is none, the only one of a similar name, such as train_fine."""
+    similar = [name for name in splits if folder_splits.known(name) == wanted or name.startswith(f'{wanted}_')]
+    return similar[0] if wanted not in splits and len(similar) == 1 else wanted
+
+
+def _largest_class(counts: np.ndarray, ignore_label: int) -> int:
+    """Returns the largest id that is not ignored, at least 1."""
+    ids = [int(i) for i in np.flatnonzero(counts) if i != ignore_label]
+    return max(ids, default=1) or 1
+
+
+def find(data: Data) -> tuple[Finding, ...]:
+    """Returns the findings of all rules in order of harm: by severity; then whole splits before the most samples."""
+    found = [
+        *file_rules.check(data),
+        *split_rules.check(data),
+        *label_rules.check(data),
+        *agreement_rules.check(data),
+    ]
+    return tuple(sorted(found, key=lambda finding: (SEVERITIES.index(finding.severity), -(finding.count or math.inf))))
+
+
+def _in_folder(path: str, suffix: str) -> str:
+    """Returns the path of a file that may be given by its folder."""
+    return os.path.join(path, _NAME + suffix) if os.path.isdir(path) else path
+
+
+def _check_writable(field: str, path: str) -> None:
+    """Creates the folder of a file; raises `OptionError` if the file cannot be written there."""
+    try:
+        os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
+        tempfile.TemporaryFile(dir=os.path.dirname(path) or '.').close()
+    except OSError as error:
+        raise OptionError(f'{option(field, path)} cannot be written: {error.strerror}. Give another path.') from None
+
+
+def _class_table(data: Data) -> list[dict[str, Any]]:
+    """Returns the frequencies of the classes in the training split, and the weights that follow; [] without it.
+
+    If the number of classes is assumed, ids that do not occur are left out.
+    """
+    facts = data.splits.get(data.train)
+    if facts is None:
+        return []
+    num_classes, ignore_label = data.descriptor.num_classes, data.descriptor.ignore_label
+    pixels = facts.class_pixels(num_classes, ignore_label)
+    if not pixels.any():
+        return []
+    weights = label_weights.median_frequency(pixels, np.where(pixels > 0, facts.pixels_beside[:num_classes], 0))
+    return [
+        {
+            'id': i,
+            'name': data.descriptor.class_name(i),
+            'share': pixels[i] / pixels.sum(),
+            'images': int(facts.images_with[i]) if pixels[i] else 0,
+            'thin_share': facts.thin[i] / pixels[i] if pixels[i] else 0.0,
+            'label_weight': float(weights[i]),
+        }
+        for i in range(num_classes)
+        if pixels[i] or not data.is_assumed
+    ]

@@ -1,0 +1,157 @@
+"""Download of published checkpoints and data sets into a cache folder (`deeplab download`)."""
+
+from __future__ import annotations
+
+if __name__ == '__main__':  # `python -m deeplab.download`; first, so that help does not wait for TensorFlow
+    from deeplab import start
+
+    start.run_program('download')
+
+import dataclasses
+import os
+from typing import Any
+
+from deeplab import names
+from deeplab.datasets import build_ade20k_data, build_camvid_data, build_voc2012_data, listing
+from deeplab.errors import DataError, OptionError
+from deeplab.options import (
+    BuildAde20kOptions,
+    BuildCamvidOptions,
+    BuildVocOptions,
+    DownloadOptions,
+    FetchOptions,
+)
+from deeplab.wording import option
+from deeplab.zoo import cache, catalog, data_sets, fetching
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """Result of `deeplab download`.
+
+    Attributes:
+      report: where the checkpoint or the records are, or a list of all that can be downloaded.
+      checkpoint: path of the checkpoint, without `.index`; None if none was fetched.
+      records: folder of the records; None if no data set was fetched.
+    """
+
+    report: str
+    checkpoint: str | None = None
+    records: str | None = None
+
+
+def run(options: DownloadOptions) -> Result:
+    """Downloads a published checkpoint, or a data set and builds its records; or lists all.
+
+    Raises:
+      OptionError: there is no such preset or data set, or a checkpoint is given a folder for records.
+      DownloadError: it cannot be downloaded, or is not what was noted at the first download.
+      OutputError: the cache folder cannot be written.
+    """
+    if options.name is None:
+        return Result(_list(options.fetch))
+    if options.name in data_sets.all_data_sets():
+        return _data_set(options.name, options)
+    try:
+        place = fetching.place_of(options.name, options.fetch)
+    except OptionError as error:
+        raise OptionError(f'{error} Data sets: {", ".join(data_sets.all_data_sets())}.') from None
+    if options.output_dir is not None:
+        raise OptionError(
+            f'{option("DownloadOptions.output_dir", options.output_dir)} is for the records of a data set, and '
+            f'{options.name} is a checkpoint. Set {option("FetchOptions.cache_dir")} instead.'
+        )
+    if options.dry_run:
+        return Result(_plan(place))
+    found = fetching.obtain(options.name, options.fetch)
+    return Result(_found(found), found.checkpoint)
+
+
+def _list(options: FetchOptions) -> str:
+    """Returns a table of all published checkpoints, and a list of the data sets."""
+    presets = catalog.all_presets().values()
+    width = max(len(preset.name) for preset in presets)
+    folder = cache.folder(options.cache_dir)
+    lines = [f'{"name":{width}}  data set           MB   mIoU  split  in the cache']
+    for preset in presets:
+        size = '-' if preset.megabytes is None else f'{preset.megabytes:g}'
+        best = max(preset.published, key=lambda row: row.miou, default=None)
+        miou, split = (f'{best.miou:.2f}', best.split) if best else ('-', '')
+        is_there = 'yes' if os.path.isdir(os.path.join(folder, preset.folder)) else ''
+        dataset = preset.dataset or '(backbone)'
+        lines.append(f'{preset.name:{width}}  {dataset:14}  {size:>5}  {miou:>5}  {split:5}  {is_there}'.rstrip())
+    lines += ['', 'Data sets, which are downloaded and built:']
+    for data_set in data_sets.all_data_sets().values():
+        size = 'size unknown' if data_set.size is None else f'{data_set.size / 1e6:,.0f} MB'
+        note = 'account needed' if data_set.by_hand else size
+        lines.append(f'{data_set.name:{width}}  {data_set.title} ({note})')
+    lines += ['', 'mIoU is the best published one, in percent; `deeplab presets NAME` shows its settings.']
+    lines += [f'`deeplab download NAME` unpacks the archive to {folder}.']
+    return '\n'.join(lines)
+
+
+def _data_set(name: str, options: DownloadOptions) -> Result:
+    """Downloads a data set and builds its records, or tells what to do."""
+    data_set = data_sets.all_data_sets()[name]
+    if data_set.by_hand:
+        return Result(data_set.by_hand)
+    place = data_sets.place_of(name, options.fetch)
+    records = options.output_dir or os.path.join(place.folder, 'tfrecord')
+    if options.dry_run:
+        size = 'of unknown size' if data_set.size is None else f'{data_set.size / 1e6:,.0f} MB'
+        there = os.path.isdir(place.root)
+        what = f'is in the cache, {place.root};' if there else f'would be downloaded from {place.address} ({size}),'
+        return Result(f'{data_set.title} {what} its records would be built in {records}')
+    archive = data_sets.obtain(place)
+    summary = _build(name, place.root, records)
+    lines = [f'{data_set.title}: {place.folder}']
+    if archive is not None:
+        lines.append(f'archive: {data_set.archive}, {archive.size:,} bytes, SHA-256 {archive.sha256}')
+    lines += [f'{split}: {names.counted(facts["images"], "image")}' for split, facts in summary['splits'].items()]
+    (facts,) = listing.in_folder(records)
+    if not facts.is_complete:
+        raise DataError(f"The records in '{records}' are not complete: `deeplab datasets {records}` shows why.")
+    lines.append(f'records: {records}')
+    return Result('\n'.join(lines), records=records)
+
+
+def _build(name: str, root: str, records: str) -> dict[str, Any]:
+    """Builds the records of a data set; those that are there and whose files have not changed are kept."""
+    if name == 'voc2012':
+        return build_voc2012_data.run(
+            BuildVocOptions(
+                image_folder=os.path.join(root, 'JPEGImages'),
+                semantic_segmentation_folder=os.path.join(root, 'SegmentationClass'),
+                list_folder=os.path.join(root, 'ImageSets', 'Segmentation'),
+                image_format='jpg',
+                output_dir=records,
+            )
+        )
+    if name == 'ade20k':
+        folders = {
+            f'{split}_image{kind}_folder': os.path.join(root, inner, outer)
+            for split, outer in (('train', 'training'), ('val', 'validation'))
+            for kind, inner in (('', 'images'), ('_label', 'annotations'))
+        }
+        return build_ade20k_data.run(BuildAde20kOptions(**folders, image_format='jpg', output_dir=records))
+    return build_camvid_data.run(BuildCamvidOptions(camvid_root=root, output_dir=records))
+
+
+def _plan(place: fetching.Place) -> str:
+    """Returns what a download would do."""
+    if os.path.isdir(place.folder):
+        return f'{place.preset.name} is in the cache: {place.folder}'
+    if os.path.isfile(place.archive):
+        return f'{place.preset.name} would be unpacked from {place.archive} to {place.folder}'
+    size = 'of unknown size' if place.preset.megabytes is None else f'{place.preset.megabytes:g} MB'
+    return f'{place.preset.name} would be downloaded from {place.address} ({size}) to {place.folder}'
+
+
+def _found(found: fetching.Fetched) -> str:
+    """Returns where a checkpoint is, and what was verified."""
+    place, archive = found.place, found.note.archive
+    lines = [f'{place.preset.name}: {"unpacked" if found.is_new else "in the cache, unchanged"}']
+    if archive is not None:
+        lines.append(f'archive: {place.preset.archive}, {archive.size:,} bytes, SHA-256 {archive.sha256}')
+    lines += [f'noted in: {place.note}', f'folder: {place.folder}', f'checkpoint: {found.checkpoint}']
+    return '\n'.join(lines)

@@ -1,0 +1,175 @@
+"""The list of networks with their parameters and multiply-adds (`deeplab networks`).
+
+Parameters and multiply-adds are counted in graphs that are built for one image; scopes and normalization are those of
+the backbones' records.
+"""
+
+from __future__ import annotations
+
+if __name__ == '__main__':  # `python -m deeplab.networks`; first, so that help does not wait for TensorFlow
+    from deeplab import start
+
+    start.run_program('networks')
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tqdm
+
+from deeplab import model
+from deeplab.core import cost
+from deeplab.errors import OptionError
+from deeplab.options import ModelOptions, NetworksOptions, PredictionOptions
+from deeplab.registry import BACKBONES, Normalization
+
+MULTIPLY_ADDS_UNIT = 1e9
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One network.
+
+    Attributes:
+      variant: name of its backbone.
+      scope: first part of the names of the backbone's variables.
+      normalization: of its input.
+      costs: by output stride; None for one that the network does not support.
+      problem: why the network cannot be built, or not at every stride; None if it can.
+    """
+
+    variant: str
+    scope: str
+    normalization: Normalization
+    costs: dict[int, cost.Cost | None]
+    problem: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """The networks, and a table of them for the user (or JSON)."""
+
+    entries: tuple[Entry, ...]
+    report: str
+
+
+def run(options: NetworksOptions) -> Result:
+    """Counts the parameters and multiply-adds of networks.
+
+    Raises:
+      OptionError: there is no such variant; or there is only one, and it cannot be built with these options.
+    """
+    variants = options.variants or BACKBONES.names()
+    for variant in variants:
+        BACKBONES.get(variant)
+    jobs = [(variant, stride) for variant in variants for stride in options.output_strides]
+    is_quiet = not sys.stderr.isatty()
+    found: dict[str, dict[int, cost.Cost | OptionError]] = {variant: {} for variant in variants}
+    for variant, stride in tqdm.tqdm(jobs, desc='networks', unit='graph', disable=is_quiet, leave=False):
+        one = dataclasses.replace(options.model, model_variant=variant, output_stride=stride)
+        try:
+            found[variant][stride] = cost_of(one, options.prediction)
+        except OptionError as error:
+            if len(jobs) == 1:
+                raise
+            found[variant][stride] = error
+    entries = tuple(_entry(variant, costs) for variant, costs in found.items())
+    if len(entries) == 1 and not any(entries[0].costs.values()):
+        raise OptionError(str(entries[0].problem))
+    report = json.dumps(as_json(entries, options), indent=1) if options.json else '\n'.join(_table(entries, options))
+    return Result(entries, report)
+
+
+def cost_of(options: ModelOptions, prediction: PredictionOptions | None = None) -> cost.Cost:
+    """Returns the cost of a network for one image of the crop's size, logits included.
+
+    Args:
+      options: the network; it must have a crop size.
+      prediction: scales and flips of the image that are predicted; None for a single scale without flips.
+
+    Raises:
+      OptionError: there is no such network.
+    """
+    prediction = prediction or PredictionOptions()
+    with cost.outline() as outlined:
+        images = tf.zeros([1, *options.crop_size, options.input_channels])
+        if prediction.is_single_scale:
+            model.multi_scale_logits(images, options, options.image_pyramid)
+        else:
+            model.predict_labels_multi_scale(images, options, prediction.scales, prediction.add_flipped_images)
+        return outlined.cost()
+
+
+def _entry(variant: str, costs: dict[int, cost.Cost | OptionError]) -> Entry:
+    backbone = BACKBONES.get(variant)
+    problems = dict.fromkeys(str(value) for value in costs.values() if isinstance(value, OptionError))
+    counted = {stride: None if isinstance(value, OptionError) else value for stride, value in costs.items()}
+    return Entry(variant, backbone.scope, backbone.normalization, counted, ' '.join(problems) or None)
+
+
+def as_json(entries: Sequence[Entry], options: NetworksOptions) -> list[dict[str, Any]]:
+    """Returns the networks as JSON values; multiply-adds are integers."""
+    return [
+        {
+            'variant': entry.variant,
+            'scope': entry.scope,
+            'input': {
+                'formula': input_formula(entry.normalization),
+                'scale': entry.normalization.scale,
+                'offset': entry.normalization.offset,
+                'mean_pixel': entry.normalization.mean_pixel,
+            },
+            'output_strides': BACKBONES.get(entry.variant).output_strides,
+            'decoder_strides': sorted(BACKBONES.get(entry.variant).decoder_end_points),
+            'crop_size': options.model.crop_size,
+            'num_classes': options.model.num_classes,
+            'parameters': next((found.parameters for found in entry.costs.values() if found), None),
+            'costs': {str(stride): None if found is None else found._asdict() for stride, found in entry.costs.items()},
+            'problem': entry.problem,
+        }
+        for entry in entries
+    ]
+
+
+def input_formula(normalization: Normalization) -> str:
+    """Returns the formula of the normalization of a pixel x of 0 to 255."""
+    offset = normalization.offset
+    shown = f'{offset[0]:g}' if len(set(offset)) == 1 else f'({", ".join(f"{value:g}" for value in offset)})'
+    scale = '' if normalization.scale == 1.0 else f' * {normalization.scale * 255:g} / 255'
+    return f'x{scale} - {shown}'
+
+
+def _table(entries: Sequence[Entry], options: NetworksOptions) -> Iterator[str]:
+    """Yields the lines of the table."""
+    strides = options.output_strides
+    width = max(len('variant'), *(len(entry.variant) for entry in entries))
+    scope = max(len('scope'), *(len(entry.scope) for entry in entries))
+    parameters = [_parameters(entry) for entry in entries]
+    numbers = max(len('parameters'), *(len(text) for text in parameters))
+    heads = ''.join(f'{f"stride {stride}":>12}' for stride in strides)
+    yield f'{"variant":{width}}  {"parameters":>{numbers}}{heads}  {"scope":{scope}}  input'
+    for entry, text in zip(entries, parameters, strict=True):
+        costs = ''.join(f'{_billions(entry.costs[stride]):>12}' for stride in strides)
+        formula = input_formula(entry.normalization)
+        yield f'{entry.variant:{width}}  {text:>{numbers}}{costs}  {entry.scope:{scope}}  {formula}'
+    height, columns = options.model.crop_size or (0, 0)
+    yield ''
+    yield (
+        f'Multiply-adds in billions for one image of {height}x{columns} and {options.model.num_classes} classes, by '
+        'output stride.'
+    )
+    for entry in entries:
+        if entry.problem:
+            yield f'{entry.variant}: {entry.problem}'
+
+
+def _parameters(entry: Entry) -> str:
+    """Formats the number of parameters; several numbers if it depends on the output stride."""
+    return ' / '.join(dict.fromkeys(f'{found.parameters:,}' for found in entry.costs.values() if found)) or '-'
+
+
+def _billions(found: cost.Cost | None) -> str:
+    return '-' if found is None else f'{found.multiply_adds / MULTIPLY_ADDS_UNIT:.2f}'

@@ -1,0 +1,120 @@
+"""Prediction: writes the classes of image files, folders and videos, without records.
+
+`python -m deeplab.predict` and `deeplab predict` are one program.
+"""
+
+from __future__ import annotations
+
+if __name__ == '__main__':  # `python -m deeplab.predict`; first, so that help does not wait for TensorFlow
+    from deeplab import start
+
+    start.run_program('predict')
+
+import dataclasses
+from collections.abc import Sequence
+
+from absl import logging
+
+from deeplab import names
+from deeplab.errors import DataError
+from deeplab.files import folder_lock
+from deeplab.inference import inputs, output_folder, pipeline, videos
+from deeplab.inference.inputs import Failure
+from deeplab.inference.predictor import Predictor
+from deeplab.options import PredictOptions
+from deeplab.system import memory
+
+_MOST_SHOWN = 20  # failures in the report; the summary has all
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """Result of a run of the program.
+
+    Attributes:
+      images: number of images and frames that were predicted.
+      failures: files that could not be read or predicted.
+      summary: path of predictions.json; empty if there was nothing to predict.
+      report: what was written, for the user.
+    """
+
+    images: int
+    failures: tuple[Failure, ...]
+    summary: str
+    report: str
+
+    @property
+    def status(self) -> int:
+        """Exit status: 1 if a file could not be predicted."""
+        return 1 if self.failures else 0
+
+
+@memory.explained('predict')
+def run(options: PredictOptions) -> Result:
+    """Predicts the files that the options name.
+
+    Args:
+      options: files, network, and what to write.
+
+    Returns:
+      What was written, and which files could not be read.
+
+    Raises:
+      UserError: There is no file to predict, no network, a result cannot be written, or another predict writes to the
+        folder. There is then no predictions.json, not even that of an earlier run.
+    """
+    items, missing = inputs.find(options.inputs, options.output_dir)
+    if not items:
+        reasons = '; '.join(f"'{names.shown(failure.path)}': {failure.reason}" for failure in missing)
+        raise DataError(
+            f'There is no image to predict{f" ({reasons})" if reasons else ""}. Give images or their folder'
+        )
+    if any(item.is_video for item in items):
+        videos.require()
+    folder = output_folder.OutputFolder(options.output_dir, options.save, options.overlay_alpha, options.overwrite)
+    folder.check(items)
+    locked = folder_lock.held(options.output_dir, 'predict', 'PredictOptions.output_dir')
+    with locked, _predictor(options) as predictor:
+        logging.info("Predicting %s with '%s'.", names.counted(len(items), 'file'), predictor.source)
+        folder.begin()
+        done = pipeline.run(
+            predictor, items, folder.write, options.predictor.batch_size, 'confidence' in options.save
+        )  # fmt: skip
+        failures = (*missing, *done.failures)
+        facts = {
+            'network': predictor.source,
+            'classes': list(predictor.class_names),
+            'seconds': round(done.seconds, 3),
+            'images_per_second': round(done.images / done.seconds, 3),
+        }
+        summary = folder.finish(items, failures, facts)
+    report = _report(options, done, failures, summary)
+    return Result(done.images, failures, summary, report)
+
+
+def _predictor(options: PredictOptions) -> Predictor:
+    """Opens the network."""
+    predictor = options.predictor
+    if 'probabilities' in options.save:
+        predictor = dataclasses.replace(predictor, probabilities=True)
+    if options.export_path is not None:
+        return Predictor.of_export(options.export_path, predictor, options.network)
+    if options.checkpoint_dir is not None:
+        return Predictor.of_options(options.checkpoint_dir, predictor, options.network)
+    assert options.preset is not None  # the options have checked it
+    return Predictor.of_preset(options.preset, predictor, options.network, options.fetch)
+
+
+def _report(options: PredictOptions, done: pipeline.Done, failures: Sequence[Failure], summary: str) -> str:
+    """Returns what was written, then the files that could not be predicted."""
+    rate = done.images / done.seconds
+    lines = [
+        f'{names.counted(done.images, "image")} in {done.seconds:.1f} s ({rate:.1f} images/s).',
+        f'{", ".join(options.save)}: {options.output_dir}; shares of the classes: {summary}',
+    ]
+    if failures:
+        lines.append(f'{names.counted(len(failures), "input")} could not be predicted:')
+        lines += [f'  {names.shown(failure.path)}: {failure.reason}' for failure in failures[:_MOST_SHOWN]]
+        if len(failures) > _MOST_SHOWN:
+            lines.append(f'  and {len(failures) - _MOST_SHOWN} more, see {summary}')
+    return '\n'.join(lines)

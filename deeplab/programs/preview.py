@@ -1,0 +1,273 @@
+"""Preview of augmented training samples as one image (`deeplab preview`, with the flags of `deeplab train`)."""
+
+from __future__ import annotations
+
+if __name__ == '__main__':  # `python -m deeplab.preview`; first, so that help does not wait for TensorFlow
+    from deeplab import start
+
+    start.run_program('preview')
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from deeplab import common, input_preprocess, names
+from deeplab.core import sessions
+from deeplab.datasets import label_checks
+from deeplab.errors import OutputError
+from deeplab.files import output_files
+from deeplab.options import AugmentOptions, PreviewOptions, TrainOptions
+from deeplab.pictures import drawing, preview_sheet
+from deeplab.registry import CROP, Augmentation
+from deeplab.registry.augmentations import NUMBERS, PAD, RESIZE, SCALE_AND_CROP, percent
+from deeplab.training import split_input, train_run
+from deeplab.utils import input_generator
+from deeplab.wording import option
+
+# For data sets with more classes, only those that occur in the samples are shown.
+_MOST_CLASSES_SHOWN = 40
+_IGNORED = 'ignored'
+_LONGEST_NAME = 60  # characters of an image's name that a caption may have
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """Result of a preview.
+
+    Attributes:
+      report: for the user.
+      path: of the image.
+      class_shares: share of each class among the labeled pixels of the samples.
+      ignored_share: share of ignored pixels among all their pixels.
+    """
+
+    report: str
+    path: str
+    class_shares: tuple[float, ...]
+    ignored_share: float
+
+
+class View(NamedTuple):
+    """A column of the image: preprocessing steps and their title."""
+
+    column: preview_sheet.Column
+    steps: list[input_preprocess.Step]
+
+
+class _Seen(NamedTuple):
+    """A record's name, and its preprocessed image and mask."""
+
+    name: str
+    cell: preview_sheet.Cell
+
+
+def run(options: PreviewOptions) -> Result:
+    """Draws the preview.
+
+    Raises:
+      UserError: options or data are invalid, as for training; or the image cannot be written, or its path is another
+        file.
+    """
+    training = options.train
+    train_run.check_options(training)
+    output_files.require_own(options.path, 'PreviewOptions.path', 'an image of deeplab preview', drawing.is_sheet)
+    data = split_input.open_data(training)
+    for line in label_checks.labels(data.descriptor, data.check_result, training.dataset.split, training.loss):
+        logging.warning('%s', line)
+    columns = views(training, data)
+    with tf.Graph().as_default(), input_generator.explain_input_errors(data.reader):
+        seen = _look(options, data, [*(view.steps for view in columns), whole_steps(training, data)])
+    *rows, samples = seen
+    counts = _count([sample.cell.ids for sample in samples])
+    content = _content(options, data, [view.column for view in columns], rows, samples, counts)
+    shares, ignored = _shares(counts, data)
+    report = _report(options, data, len(samples), shares, ignored)
+    _write(options.path, preview_sheet.compose(content), report)
+    return Result(report, options.path, tuple(float(share) for share in shares), ignored)
+
+
+def whole_steps(training: TrainOptions, data: split_input.Data) -> list[input_preprocess.Step]:
+    """Returns the complete preprocessing of training."""
+    return list(split_input.input_steps(training, data).values())
+
+
+def views(training: TrainOptions, data: split_input.Data) -> list[View]:
+    """Returns a view of the unchanged record, and one for each augmentation: that augmentation alone, on every record.
+
+    An augmentation uses the random numbers of the first epoch of training. If training augments only a share of the
+    images, the view shows all of them augmented, and its caption gives the share.
+    """
+    augment = training.augment
+    active = {record.name: record for record in augment.active}
+    crops = [record for record in active.values() if record.stage == CROP]
+    always = dataclasses.replace(augment, **{k: v for record in active.values() for k, v in record.preview.items()})
+    no_crops = dataclasses.replace(always, **{p.name: p.default for record in crops for p in record.parameters})
+    steps = _steps(training, data, no_crops)
+    found = [View(preview_sheet.Column('Record', 'unchanged; below, with its mask'), _chosen(steps))]
+    for name in steps:
+        if name == SCALE_AND_CROP:
+            found.append(View(_scale_column(training), _chosen(steps, name)))
+            aimed = _steps(training, data, always)
+            found += [View(_column(record, augment), _chosen(aimed, name)) for record in crops]
+        elif name in active:
+            found.append(View(_column(active[name], augment), _chosen(steps, name)))
+    return found
+
+
+def _steps(training: TrainOptions, data: split_input.Data, augment: AugmentOptions) -> dict[str, input_preprocess.Step]:
+    """Returns the steps of the training with other augmentations, by name."""
+    return split_input.input_steps(dataclasses.replace(training, augment=augment), data)
+
+
+def _chosen(steps: dict[str, input_preprocess.Step], name: str = NUMBERS) -> list[input_preprocess.Step]:
+    """Returns the step of a name with those that it requires, in order; without a name, the unchanged record."""
+    wanted = {name, NUMBERS} | ({RESIZE} if name != NUMBERS else set()) | ({PAD} if name == SCALE_AND_CROP else set())
+    return [step for other, step in steps.items() if other in wanted]
+
+
+def _column(record: Augmentation, augment: AugmentOptions) -> preview_sheet.Column:
+    """Returns title and details of an augmentation."""
+    return preview_sheet.Column(record.title or record.name, record.caption(augment.values_of(record)))
+
+
+def _scale_column(training: TrainOptions) -> preview_sheet.Column:
+    """Returns title and details of random scaling and the plain crop."""
+    augment = training.augment
+    height, width = training.model.crop_size or (0, 0)
+    scales = f'{augment.min_scale_factor:g} to {augment.max_scale_factor:g} times'
+    return preview_sheet.Column('Scale and crop', f'{scales}, {height} x {width}')
+
+
+def _look(
+    options: PreviewOptions, data: split_input.Data, all_steps: Sequence[list[input_preprocess.Step]]
+) -> list[list[_Seen]]:
+    """Applies each list of steps to the first records of training; the last list to as many as samples are drawn."""
+    images = min(options.images, len(data.records))
+    counts = [*[images] * (len(all_steps) - 1), options.samples]
+    pipelines = [
+        input_generator.get(
+            data.reader,
+            steps,
+            batch_size=1,
+            is_training=True,
+            records=data.records,
+            seed=options.train.seed,
+            num_parallel=1,
+            prefetch_batches=1,
+        )
+        for steps in all_steps
+    ]
+    with sessions.open_session() as running:
+        running.run([pipeline.initializer for pipeline in pipelines])
+        return [
+            [_seen(running.run(pipeline.samples)) for _ in range(count)]
+            for pipeline, count in zip(pipelines, counts, strict=True)
+        ]
+
+
+def _seen(batch: dict[str, np.ndarray]) -> _Seen:
+    """Returns a batch of one as a cell of the image."""
+    image = batch[common.IMAGE][0]  # [h, w, channels]
+    channels = image.shape[-1]
+    image = image[..., :3] if channels >= 3 else np.repeat(image[..., :1], 3, axis=2)
+    pixels = np.clip(np.rint(image), 0, 255).astype(np.uint8)
+    name = names.shown(batch[common.IMAGE_NAME][0], _LONGEST_NAME)
+    return _Seen(name, preview_sheet.Cell(pixels, batch[common.LABEL][0, ..., 0]))
+
+
+def _count(masks: Sequence[np.ndarray]) -> np.ndarray:
+    """Counts the pixels of each id in masks: [256]."""
+    return sum((np.bincount(mask.ravel(), minlength=256) for mask in masks), np.zeros(256, np.int64))
+
+
+def _shares(counts: np.ndarray, data: split_input.Data) -> tuple[np.ndarray, float]:
+    """Returns each class's share of the labeled pixels, [num_classes], and the share of ignored pixels among all."""
+    classes = counts.astype(np.float64)
+    classes[data.ignore_label] = 0
+    shares = classes[: data.descriptor.num_classes] / max(classes.sum(), 1)
+    return shares, float(counts[data.ignore_label] / max(counts.sum(), 1))
+
+
+def _content(
+    options: PreviewOptions,
+    data: split_input.Data,
+    columns: Sequence[preview_sheet.Column],
+    seen: Sequence[Sequence[_Seen]],
+    samples: Sequence[_Seen],
+    counts: np.ndarray,
+) -> preview_sheet.Content:
+    """Returns the content of the image."""
+    training, descriptor = options.train, data.descriptor
+    shares, ignored = _shares(counts, data)
+    legend = [
+        preview_sheet.Class(descriptor.class_name(i), descriptor.palette[i], figures)
+        for i, figures in _figures(shares, data)
+    ]
+    legend.append(preview_sheet.Class(_IGNORED, None, _ignored_figures(ignored, data)))
+    height, width = training.model.crop_size or (0, 0)
+    return preview_sheet.Content(
+        title=f'{descriptor.name}, split {training.dataset.split}: {len(data.records)} images; seed {training.seed}',
+        columns=columns,
+        rows=[
+            preview_sheet.Row(records[0].name, [record.cell for record in records])
+            for records in zip(*seen, strict=True)
+        ],
+        samples=[(f'{number}: {sample.name}', sample.cell) for number, sample in enumerate(samples, start=1)],
+        samples_title=f'The first samples of training, {height} x {width}, with all augmentations',
+        legend=legend,
+        legend_title='Classes: share of the pixels in these samples (in the whole split)',
+        palette=descriptor.palette,
+        ignore_label=data.ignore_label,
+    )
+
+
+def _figures(shares: np.ndarray, data: split_input.Data) -> list[tuple[int, str]]:
+    """Returns classes and their shares in samples and split; of many classes, only those in the samples."""
+    pixels = data.check_result.class_pixels.astype(np.float64)
+    split = pixels / max(pixels.sum(), 1)
+    return [
+        (i, f'{percent(shares[i])} ({percent(split[i])})')
+        for i in range(len(shares))
+        if len(shares) <= _MOST_CLASSES_SHOWN or shares[i] > 0
+    ]
+
+
+def _ignored_figures(share: float, data: split_input.Data) -> str:
+    """Formats the share of ignored pixels, in samples and split."""
+    ignored = data.check_result.ignored_pixels
+    return f'{percent(share)} ({percent(ignored / max(ignored + int(data.check_result.class_pixels.sum()), 1))})'
+
+
+def _write(path: str, sheet: object, report: str) -> None:
+    """Writes the image and creates its folder.
+
+    Raises:
+      OutputError: It cannot be written; the error carries the report without its last line, which names the image.
+    """
+    try:
+        os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
+        drawing.write(path, sheet)
+    except OSError as error:
+        raise OutputError(
+            f'{option("PreviewOptions.path", path)} cannot be written: {error.strerror}. Give another path.',
+            report.rpartition('\n')[0],
+        ) from None
+    logging.info('Wrote %s.', path)
+
+
+def _report(options: PreviewOptions, data: split_input.Data, samples: int, shares: np.ndarray, ignored: float) -> str:
+    """Returns the shares of the classes, and the path of the image."""
+    figures = [(data.descriptor.class_name(i), text) for i, text in _figures(shares, data)]
+    hidden = len(shares) - len(figures)
+    width = max(len(name) for name in (*dict(figures), _IGNORED))
+    lines = [f'Share of the pixels in the {samples} samples drawn (in the whole split):']
+    lines += [f'  {name:{width}}  {text}' for name, text in figures]
+    lines += [f'  and {hidden} classes that do not occur in them'] if hidden else []
+    lines.append(f'  {_IGNORED:{width}}  {_ignored_figures(ignored, data)} of all pixels')
+    lines.append(f'Preview: {options.path}')
+    return '\n'.join(lines)

@@ -1,0 +1,252 @@
+"""Report of one or more training runs, as one HTML file that needs no network.
+
+`python deeplab/programs/report.py RUN ...`, `python -m deeplab.report` and `deeplab report` are one program.
+"""
+
+from __future__ import annotations
+
+if __name__ == '__main__':  # `python -m deeplab.report`; first, so that help does not wait for TensorFlow
+    from deeplab import start
+
+    start.run_program('report')
+
+import contextlib
+import dataclasses
+import datetime
+import json
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from absl import logging
+
+import deeplab
+from deeplab import names
+from deeplab.errors import CheckpointError, OptionError
+from deeplab.evaluation import split_images
+from deeplab.files import output_files, writing
+from deeplab.inference import model_source
+from deeplab.options import ReportedRun, ReportOptions
+from deeplab.reporting import content, inference, page, pictures, run_files
+from deeplab.reporting.choice import Groups
+from deeplab.system import memory
+from deeplab.training import validation
+from deeplab.utils import save_annotation
+
+_MARK = b'<meta name="generator" content="deeplab report">'
+_PATH = 'ReportOptions.path'
+_FIGURES_FORMAT = 'deeplab report 1'
+_FIGURES_MARK = b'{"format": "deeplab report'
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """Result of a run of the program.
+
+    Attributes:
+      path: the HTML file; the figures are beside it, at `figures_path(path)`.
+      images: number of images on it.
+      megabytes: its size, in 10^6 bytes.
+      miou: of each run; None without records and metrics files.
+      report: where the page is, for the user.
+    """
+
+    path: str
+    images: int
+    megabytes: float
+    miou: tuple[float | None, ...]
+    report: str
+
+
+def run(options: ReportOptions) -> Result:
+    """Writes the page.
+
+    Raises:
+      UserError: Data set, network or checkpoint are missing or do not match, a package is missing, or the file cannot
+        be written.
+    """
+    output_files.require_folder(os.path.dirname(options.path) or '.', _PATH)
+    page.require_paths([each.path for each in options.runs])
+    output_files.require_own(options.path, _PATH, 'a page of deeplab report', _is_page)
+    own = figures_path(options.path)
+    output_files.require_own(own, _PATH, 'a file of deeplab report', _is_figures)
+    with memory.explained('report'), contextlib.ExitStack() as stack:
+        library = page.charts_library()
+        runs = _runs(options, stack)
+        data, groups = _content(options, runs)
+        used = len(library) + len(page.as_json(data))
+        shown = _pictures(runs, groups, pictures.share(len(groups), used))
+        _write(options.path, page.render(data, shown, library))
+        _write(figures_path(options.path), [json.dumps(_figures(data))])
+    return _result(options, data, groups)
+
+
+def _is_page(path: str | os.PathLike[str]) -> bool:
+    """Returns whether a file is a page of this program, which may be replaced."""
+    with open(path, 'rb') as file:
+        return _MARK in file.read(4096)
+
+
+def figures_path(path: str) -> str:
+    """Returns the path of the figures of a page: report.json beside report.html."""
+    return f'{os.path.splitext(path)[0]}.json'
+
+
+def _is_figures(path: str | os.PathLike[str]) -> bool:
+    """Returns whether a file has the figures of a page, and may be replaced."""
+    with open(path, 'rb') as file:
+        return file.read(len(_FIGURES_MARK)) == _FIGURES_MARK
+
+
+def _figures(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the content of the JSON file: what the page has, without what only a page needs."""
+    left_out = ('title', 'pictures', 'notes')
+    runs = [{name: value for name, value in run.items() if name != 'examples'} for run in data['runs']]
+    return {'format': _FIGURES_FORMAT} | {k: v for k, v in data.items() if k not in left_out} | {'runs': runs}
+
+
+def _runs(options: ReportOptions, stack: contextlib.ExitStack) -> list[content.Run]:
+    """Reads the files of each run and evaluates it, after all have been checked; `stack` closes the results."""
+    short = content.short_names([each.path for each in options.runs])
+    prepared = []
+    for i, reported in enumerate(options.runs):
+        folder = inference.folder_of(reported.path)
+        found = run_files.read(folder, options.metrics_dirs[i : i + 1])
+        task, notes = _prepared(reported, folder, len(options.runs) > 1)
+        beside = found.curve.note_beside(prepared[0][0].curve, short[0]) if prepared else None
+        notes += [note for note in (found.curve.note(), beside) if note is not None]
+        prepared.append((found, task, notes))
+    tasks = [task for _, task, _ in prepared if task is not None]
+    inference.require_same_splits(tasks)
+    inference.require_same_records(tasks)
+    runs = []
+    for name, (found, task, notes) in zip(short, prepared, strict=True):
+        result = None
+        if task is not None:
+            result = inference.run(task)
+            stack.enter_context(result.images)
+        runs.append(content.Run(name, found, result, notes))
+    passes = {i: each.result for i, each in enumerate(runs) if each.result is not None}
+    if passes:
+        further = inference.require_same_images(list(passes.values()))
+        for i, notes in zip(passes, further, strict=True):
+            runs[i] = runs[i]._replace(notes=[*runs[i].notes, *notes])
+    elif not any(each.files.points or each.files.curve.evaluations for each in runs):
+        raise OptionError(
+            f"There is nothing to report in '{options.runs[0].path}': no metrics.jsonl, no metrics-STEP.json, and no "
+            f'records to evaluate a checkpoint on. {options.runs[0].no_records}'
+        )
+    return runs
+
+
+def _prepared(reported: ReportedRun, folder: str, checks_weights: bool) -> tuple[inference.Task | None, list[str]]:
+    """Returns what to predict of a run, or None, and notes for the page, such as why there are no images."""
+    if reported.evaluation is None:
+        note = f'No images: {reported.no_records}'
+        logging.warning('%s: %s', reported.path, note)
+        return None, [note]
+    try:
+        checkpoint = inference.checkpoint_of(reported.path)
+    except CheckpointError as error:
+        logging.warning('%s', error)
+        return None, [f'No images: {error}.']
+    evaluation = reported.evaluation
+    if reported.network is not None and not inference.is_export(checkpoint):
+        found = model_source.find(checkpoint, reported.network).options
+        evaluation = dataclasses.replace(
+            evaluation, model=dataclasses.replace(found, crop_size=evaluation.model.crop_size)
+        )
+    cache = os.path.join(folder, validation.EVAL_FOLDER)
+    task = inference.prepare(checkpoint, evaluation, cache if os.path.isdir(cache) else None, checks_weights)
+    return task, list(task.notes)
+
+
+def _content(options: ReportOptions, runs: Sequence[content.Run]) -> tuple[dict[str, Any], Groups]:
+    """Returns the data of the page, and the images that it shows."""
+    passes = {i: each.result for i, each in enumerate(runs) if each.result is not None}
+    groups = content.chosen(list(passes.values()), options.images) if passes else {}
+    if passes:
+        descriptor = next(iter(passes.values())).descriptor
+        classes, ignore_label = content.classes(descriptor), descriptor.ignore_label
+        class_names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
+    else:
+        evaluations = (each for run in runs for each in run.files.curve.evaluations)
+        class_names = list(next((each.content['class_iou'] for each in evaluations), ()))
+        classes, ignore_label = content.plain_classes(class_names), -1
+    now = datetime.datetime.now().astimezone().isoformat(' ', 'minutes')
+    data = {
+        'title': ' compared with '.join(each.name for each in runs) if len(runs) > 1 else f'Report of {runs[0].name}',
+        'made': f'Made by deeplab {deeplab.__version__} on {now}.',
+        'command': names.printable(shlex.join(options.command)),
+        'classes': classes,
+        'ignore_label': ignore_label,
+        'runs': [content.of_run(each, class_names) for each in runs],
+        'differences': content.differences(passes),
+        'image_names': next(iter(passes.values())).images.names if passes else [],
+        'pictures': content.picture_list(list(runs), groups),
+    }
+    return data, groups
+
+
+def _pictures(runs: Sequence[content.Run], groups: Groups, most_bytes: int) -> Iterator[Mapping[str, Any]]:
+    """Yields the data of each picture, which takes at most `most_bytes`."""
+    source = next((each.result.source for each in runs if each.result is not None), None)
+    if not groups or source is None:
+        return
+    images = list(groups)
+    for image, sample in zip(images, split_images.samples(source, images), strict=True):
+        photo = save_annotation.viewable(save_annotation.rounded(sample.image))
+        predicted = [None if each.result is None else each.result.images.predictions.read(image) for each in runs]
+        yield pictures.encoded(pictures.Picture(photo, sample.truth, predicted), most_bytes)
+
+
+def _write(path: str, parts: Iterable[str]) -> None:
+    """Writes a file atomically, and creates its folder; what `parts` raises is no failure to write."""
+    folder = output_files.make_folder(os.path.dirname(path) or '.')
+    failure = None
+
+    def noted() -> Iterator[str]:
+        nonlocal failure
+        try:
+            yield from parts
+        except output_files.write_failures() as error:
+            failure = error
+            raise
+
+    try:
+        with output_files.writing_to(folder, _PATH):
+            writing.remove_leftovers(folder, re.escape(os.path.basename(path)))
+            with writing.atomic_write(path) as stream:
+                for part in noted():
+                    stream.write(part)
+    except OptionError:
+        if failure is not None:
+            raise failure from None
+        raise
+
+
+def _result(options: ReportOptions, data: Mapping[str, Any], groups: Groups) -> Result:
+    """Returns the result, whose report is a line for each run and the path of the page."""
+    megabytes = os.path.getsize(options.path) / 1e6
+    width = max(len(each['name']) for each in data['runs'])
+    lines = [f'{each["name"]:{width}}  {_shown(each["miou"])}' for each in data['runs']]
+    for difference in data['differences']:
+        value, low, high = (None if part is None else 100 * part for part in difference['miou'])
+        if value is not None:
+            name, first = (data['runs'][difference[key]]['name'] for key in ('run', 'first'))
+            interval = '' if low is None else f' ({low:+.2f} to {high:+.2f})'
+            lines.append(f'{name} - {first}: {value:+.2f}{interval} percentage points')
+    lines.append(f'All figures: {figures_path(options.path)}')
+    lines.append(f'{options.path} ({names.counted(len(groups), "image")}, {megabytes:.1f} MB)')
+    miou = tuple(each['miou'][0] if each['miou'] else None for each in data['runs'])
+    return Result(options.path, len(groups), megabytes, miou, '\n'.join(lines))
+
+
+def _shown(miou: Sequence[float | None] | None) -> str:
+    """Formats mean IoU and its interval."""
+    if miou is None or miou[0] is None:
+        return 'mean IoU -'
+    interval = '' if miou[1] is None else f' ({miou[1]:.4f} to {miou[2]:.4f})'
+    return f'mean IoU {miou[0]:.4f}{interval}'

@@ -1,0 +1,48 @@
+"""One TensorFlow server of a cluster, for training on several machines (`deeplab server`)."""
+
+from __future__ import annotations
+
+if __name__ == '__main__':  # `python -m deeplab.server`; first, so that help does not wait for TensorFlow
+    from deeplab import start
+
+    start.run_program('server')
+
+import threading
+
+import tensorflow as tf
+from absl import logging
+
+from deeplab.core import sessions
+from deeplab.errors import MachineError
+from deeplab.options import ServerOptions
+
+
+def start(options: ServerOptions) -> tf.distribute.Server:
+    """Starts the server, which runs in threads of this process until the process ends.
+
+    Raises:
+      MachineError: it cannot listen at its address.
+    """
+    cluster = {'worker': list(options.worker_hosts)}
+    if options.ps_hosts:
+        cluster['ps'] = list(options.ps_hosts)
+    try:
+        return tf.distribute.Server(
+            cluster, job_name=options.job_name, task_index=options.task, protocol='grpc', config=sessions.config()
+        )
+    except tf.errors.OpError as error:
+        raise MachineError(
+            f'{options.job_name} {options.task} cannot listen at {options.address}. Use an address of this machine and '
+            'a free port; another server may still be using this one'
+        ) from error
+
+
+def run(options: ServerOptions) -> None:
+    """Serves until the process is stopped (Ctrl-C).
+
+    Raises:
+      MachineError: see `start`.
+    """
+    server = start(options)
+    logging.info('%s %d is serving at %s. Stop it with Ctrl-C.', options.job_name, options.task, server.target)
+    threading.Event().wait()  # a server's own join() ignores Ctrl-C

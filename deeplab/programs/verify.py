@@ -1,0 +1,161 @@
+"""Comparison of a checkpoint with its published mean IoU (`deeplab verify`).
+
+`python -m deeplab.verify` and `deeplab verify` are one program.
+"""
+
+from __future__ import annotations
+
+if __name__ == '__main__':  # `python -m deeplab.verify`; first, so that help does not wait for TensorFlow
+    from deeplab import start
+
+    start.run_program('verify')
+
+import dataclasses
+import json
+import os
+
+from deeplab.core import checkpoints
+from deeplab.errors import CheckpointError, OptionError, OutputError
+from deeplab.evaluation import verification
+from deeplab.evaluation.verification import Finding, Verified
+from deeplab.files import folder_lock, output_files, writing
+from deeplab.inference.network import memory_size
+from deeplab.options import VerifyCase, VerifyOptions
+from deeplab.system import memory
+from deeplab.wording import option
+from deeplab.zoo import fetching
+
+_FIELD = 'VerifyOptions.verify_logdir'
+_MOST_FINDINGS = 5  # in the report; the file has all
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """Result of `deeplab verify`.
+
+    Attributes:
+      verified: one for each published evaluation.
+      report: a table, and what is most probably different.
+      status: exit status: 0 if all figures are reproduced, otherwise 1.
+    """
+
+    verified: tuple[Verified, ...]
+    report: str
+    status: int
+
+
+def run(options: VerifyOptions) -> Result:
+    """Evaluates a checkpoint with published settings, and compares the mean IoU.
+
+    Raises:
+      UserError: Data set, network or checkpoint are missing or do not match, or the checkpoint cannot be downloaded.
+    """
+    case = options.cases[0]
+    size = memory_size('verify', case.model, options.batch_size)
+    with folder_lock.held(options.verify_logdir, 'verify', _FIELD), memory.explained('verify', size=size):
+        checkpoint = _checkpoint(options)
+        verified = tuple(verification.verify(checkpoint, case, options) for case in options.cases)
+        report = _report(verified, options)
+        path = os.path.join(options.verify_logdir, f'verify-{options.preset or "checkpoint"}.json')
+        try:
+            with output_files.writing_to(options.verify_logdir, _FIELD), writing.atomic_write(path) as stream:
+                json.dump(_as_json(verified, options), stream, indent=1)
+        except OptionError as error:
+            raise OutputError(str(error), report) from error
+    report = f'{report}\nAll figures: {path}'
+    is_reproduced = all(each.is_reproduced for each in verified)
+    return Result(verified, f'{report}\n{_conclusion(verified, options)}', 0 if is_reproduced else 1)
+
+
+def _checkpoint(options: VerifyOptions) -> str:
+    """Returns the path of the checkpoint, which is downloaded if none is given."""
+    if options.checkpoint_dir is None:
+        return fetching.fetch(options.preset or '', options.fetch)
+    if not os.path.isdir(options.checkpoint_dir):
+        return checkpoints.check_path(options.checkpoint_dir)
+    found = checkpoints.newest_whole(checkpoints.as_unpacked(options.checkpoint_dir))
+    if found is None:
+        raise CheckpointError(
+            f'There is no checkpoint in {option("VerifyOptions.checkpoint_dir", options.checkpoint_dir)}. Give another '
+            'folder, or the path of a checkpoint, such as DIR/model.ckpt-30000.'
+        )
+    return found
+
+
+def _settings(case: VerifyCase) -> str:
+    """Returns the settings of a published evaluation as text."""
+    return f'output stride {case.model.output_stride}, {verification.described(case.prediction)}'
+
+
+def _report(verified: tuple[Verified, ...], options: VerifyOptions) -> str:
+    """Returns the other settings that were tried, and a table."""
+    lines = []
+    for each in verified:
+        if each.findings:
+            lines.append(f'What {_settings(each.case)} would give with another setting:')
+            lines += [f'  {_shown(finding)}' for finding in each.findings[:_MOST_FINDINGS]]
+            lines.append('')
+    width = max(len(_settings(each.case)) for each in verified)
+    lines.append(f'{"mIoU in percent":{width}}  published  measured  difference')
+    for each in verified:
+        difference = each.miou - each.case.miou
+        outcome = 'reproduced' if each.is_reproduced else 'NOT reproduced'
+        row = f'{_settings(each.case):{width}}  {each.case.miou:9.2f}  {each.miou:8.2f}  {difference:+10.3f}'
+        lines.append(f'{row}  {outcome}')
+    found = verified[0].round
+    lines.append(
+        f'{found.images} images of {options.dataset.split} ({options.dataset.name}), checkpoint {found.checkpoint}'
+    )
+    return '\n'.join(lines)
+
+
+def _shown(finding: Finding) -> str:
+    """Returns a finding as a line."""
+    if finding.miou is None:
+        return finding.setting
+    return f'{"about " if finding.is_estimate else ""}{finding.miou:.2f} %: {finding.setting}'
+
+
+def _conclusion(verified: tuple[Verified, ...], options: VerifyOptions) -> str:
+    """Returns whether the figures are reproduced, and otherwise what is most probably different."""
+    points = f'{options.tolerance:g} percentage points'
+    wrong = [each for each in verified if not each.is_reproduced]
+    if not wrong:
+        return f'Reproduced: the mean IoU differs by at most {points}.'
+    first = wrong[0]
+    text = f'Not reproduced: the mean IoU differs by more than {points}.'
+    causes = [each for each in first.findings if verification.explains(each, first.case.miou, first.miou)]
+    if causes:
+        return f'{text} Most probable reason: {_shown(causes[0])}.'
+    if first.findings:
+        return f'{text} None of the settings that were tried is the reason: compare checkpoint, records and masks.'
+    return f'{text} {option("VerifyOptions.diagnosis_images")} greater than 0 tries other settings.'
+
+
+def _as_json(verified: tuple[Verified, ...], options: VerifyOptions) -> dict[str, object]:
+    """Returns the content of the results file."""
+    return {
+        'reproduced': all(each.is_reproduced for each in verified),
+        'tolerance': options.tolerance,
+        'preset': options.preset,
+        'dataset': options.dataset.name,
+        'split': options.dataset.split,
+        'evaluations': [
+            {
+                'settings': _settings(each.case),
+                'output_stride': each.case.model.output_stride,
+                'scales': each.case.prediction.scales,
+                'flips': each.case.prediction.add_flipped_images,
+                'crop_size': each.case.model.crop_size,
+                'published_miou': each.case.miou,
+                'miou': each.miou,
+                'reproduced': each.is_reproduced,
+                'class_iou': each.round.metrics.class_iou,
+                'checkpoint': each.round.checkpoint,
+                'images': each.round.images,
+                'seconds': round(each.round.seconds, 3),
+                'findings': [dataclasses.asdict(finding) for finding in each.findings],
+            }
+            for each in verified
+        ],
+    }

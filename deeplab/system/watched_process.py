@@ -1,0 +1,108 @@
+"""Runs a program in a child process, so that the parent can report why it was killed or crashed.
+
+When memory runs out, the system kills a process at once, or native code in it crashes, and it cannot report why. The
+parent uses little memory, reports what has happened, and returns the child's exit status.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+
+from deeplab.system import child_process, memory
+
+_ALIASES = {'evaluate': 'eval', 'visualize': 'vis', 'visualise': 'vis', 'export': 'export_model'}
+_SENT_BY_THE_KERNEL = 0x80  # si_code of the signals of a terminal, which go to all processes in its foreground
+_CRASHES = {
+    'SIGKILL': 'was killed (SIGKILL), probably by the system because it ran out of memory',
+    'SIGSEGV': 'crashed in native code (SIGSEGV), which may be due to too little memory',
+    'SIGBUS': 'crashed in native code (SIGBUS), which may be due to too little memory, or a full disk under a mapped '
+    'file',
+    'SIGABRT': 'was aborted by native code (SIGABRT), see the lines above; std::bad_alloc means too little memory',
+    'SIGILL': 'used an instruction that this processor does not have (SIGILL); TensorFlow was built for another one',
+}
+
+
+def fork_for(words: Sequence[str], advice: Callable[[str], str] = memory.advice) -> int | None:
+    """Calls `fork` for a command line whose program may need much memory, unless it asks for help.
+
+    Args:
+      words: the words after `deeplab`.
+      advice: called after a crash with the name of the program; returns what to do.
+    """
+    name = words[0].replace('-', '_').removesuffix('.py').rpartition('/')[2] if words else ''
+    name = _ALIASES.get(name, name)
+    if name not in memory.PROGRAMS or any(
+        word.lstrip('-').startswith('help') or word in ('-h', '-?') for word in words
+    ):
+        return None
+    return fork(f'deeplab {name}', lambda: advice(name))
+
+
+def fork(name: str, advice: Callable[[], str]) -> int | None:
+    """Continues in a child process, which is killed when this process ends; the parent waits for it.
+
+    Nothing that starts threads may have been imported before. Does nothing on systems other than Linux. Signals that
+    are sent to this process alone are passed on; those of a terminal reach the child directly.
+
+    Args:
+      name: prefix of the message about a crash, such as `deeplab train`.
+      advice: called after a crash; returns what to do.
+
+    Returns:
+      None in the child, and if there is none; in the parent the exit status: the child's own, or 128 plus the number of
+      the signal that ended it.
+    """
+    if not (sys.platform == 'linux' and hasattr(os, 'fork') and hasattr(signal, 'sigwaitinfo')):
+        return None
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()  # buffered output would be written twice
+    watched = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        watched.add(signal.SIGHUP)
+    on_end = signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, statuses are lost
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+    parent = os.getpid()
+    try:
+        child = os.fork()
+    except OSError:  # no more processes are allowed: continue without a parent
+        child = None
+    if child:
+        return _exit_status(_wait(child, watched), lambda text: _print(f'{name}: error: {text}'), advice)
+    if child == 0:
+        child_process.die_with(parent)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    signal.signal(signal.SIGCHLD, on_end)
+    return None
+
+
+def _wait(child: int, watched: set[signal.Signals]) -> int:
+    """Waits until `child` has ended, and passes signals on to it; returns its status from `waitpid`."""
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status
+        received = signal.sigwaitinfo(watched)
+        if received.si_signo != signal.SIGCHLD and received.si_code != _SENT_BY_THE_KERNEL:
+            os.kill(child, received.si_signo)
+
+
+def _exit_status(status: int, report: Callable[[str], None], advice: Callable[[], str]) -> int:
+    """Returns the exit status for a status from `waitpid`; reports a signal that ended the process."""
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return code
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else f'signal {-code}'
+    report(f'the process {_CRASHES[name]}. {advice()}' if name in _CRASHES else f'stopped by {name}')
+    return 128 - code
+
+
+def _print(text: str) -> None:
+    """Writes a line to standard error."""
+    try:
+        os.write(2, f'{text}\n'.encode(errors='replace'))
+    except OSError:  # standard error is closed
+        pass

@@ -1,0 +1,73 @@
+"""The inference engines: parity with TensorFlow, and what they report.
+
+Covers inference/runtimes/openvino.py, inference/runtimes/onnxruntime.py, inference/runtimes/tflite.py,
+inference/runtimes/tensorflow.py and registry/engines.py.
+"""
+
+import logging
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from deeplab.registry import ENGINES, Execution, FrozenGraph
+from deeplab.system import packages
+
+ENGINE_NAMES = ('openvino', 'onnxruntime', 'tflite')
+
+
+def _graph(build, shape=(1, 5, 7, 3)):
+    """A frozen graph of images to scores [n, h, w, classes]."""
+    with tf.Graph().as_default() as graph:
+        images = tf.compat.v1.placeholder(tf.float32, shape, name='images')
+        scores = build(images)
+        tf.argmax(scores, axis=3, output_type=tf.int32, name='labels')
+        tf.nn.softmax(scores, name='probabilities')
+    return FrozenGraph(graph.as_graph_def(), 'images:0', 'labels:0', 'probabilities:0', shape, 3)
+
+
+def _skip_without(engine):
+    if missing := packages.missing(ENGINES.get(engine).requires):  # importing them here would load their telemetry
+        pytest.skip(f'{missing} are not installed')
+
+
+@pytest.mark.parametrize('engine', ENGINE_NAMES)
+def test_operations_of_our_networks_give_the_same(engine, tmp_path, caplog, capfd):
+    """Corner-aligned resizing, atrous and strided depthwise convolutions, mean, padding, argmax of ties."""
+    _skip_without(engine)
+    random = np.random.default_rng(3)
+    kernel = random.normal(size=(3, 3, 3, 2)).astype(np.float32)
+
+    def build(images):
+        net = tf.nn.depthwise_conv2d(images / 255, kernel, [1, 1, 1, 1], 'SAME', dilations=[2, 2])  # [1, 9, 13, 6]
+        net = tf.nn.relu6(tf.pad(net, [[0, 0], [1, 1], [1, 1], [0, 0]]))
+        net = tf.nn.conv2d(net, random.normal(size=(3, 3, 6, 4)).astype(np.float32), 2, 'VALID')  # [1, 5, 7, 4]
+        mean = tf.reduce_mean(net, axis=[1, 2], keepdims=True) + net
+        net = tf.concat([mean, tf.raw_ops.ResizeNearestNeighbor(images=net, size=[5, 7], align_corners=True)], 3)
+        return tf.raw_ops.ResizeBilinear(images=net, size=[17, 33], align_corners=True)
+
+    graph = _graph(build, (1, 9, 13, 3))
+    images = random.uniform(0, 255, graph.shape).astype(np.float32)
+    with ENGINES.get('tensorflow').open(graph, Execution()) as predict:
+        expected = predict(images)
+    record = ENGINES.get(engine)
+    with caplog.at_level(logging.INFO):
+        record.convert(graph, str(tmp_path), Execution())
+    assert not caplog.messages  # of converters
+    with record.load(str(tmp_path), Execution()) as predict:
+        found = predict(images)
+        again = predict(images[:, ::-1].copy())
+    assert found.labels.dtype == np.int32
+    np.testing.assert_array_equal(found.labels, expected.labels)
+    np.testing.assert_allclose(found.probabilities, expected.probabilities, atol=2e-5)
+    assert 'INFO' not in capfd.readouterr().err  # of their C++ code
+    assert not np.array_equal(again.labels, found.labels)  # the first result is no view of the engine's memory
+
+
+def test_openvino_reports_nothing_and_leaves_the_log_alone():
+    _skip_without('openvino')
+    handlers = [*logging.getLogger().handlers]
+    assert ENGINES.get('openvino').version()
+    assert logging.getLogger().handlers == handlers
+    assert 'openvino' in sys.modules and 'openvino_telemetry' not in sys.modules

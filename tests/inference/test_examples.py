@@ -1,0 +1,68 @@
+"""The examples of docs/predict.md: each command and each piece of Python runs."""
+
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+
+import pytest
+from PIL import Image
+
+from deeplab import cli
+from deeplab.inference import videos
+from deeplab.programs import predict
+from tests.helpers import predictor_setup
+from tests.inference.test_predictor import write_export
+
+PAGE = (pathlib.Path(__file__).parents[2] / 'docs' / 'predict.md').read_text(encoding='utf-8')
+PYTHON = re.findall(r'```python\n(.*?)```', PAGE, re.DOTALL)
+COMMANDS = re.findall(
+    r'^deeplab predict (.*)$', '\n'.join(re.findall(r'```sh\n(.*?)```', PAGE, re.DOTALL)), re.MULTILINE
+)
+
+pytestmark = pytest.mark.usefixtures('tiny_network')
+
+
+@pytest.fixture(scope='module')
+def prepared(tmp_path_factory, tiny_network):
+    """A folder with all that the examples use."""
+    folder = tmp_path_factory.mktemp('examples')
+    predictor_setup.write_training(folder / 'logs' / 'train')
+    shutil.copytree(folder / 'logs' / 'train', folder / 'logs' / 'train' / 'best')
+    write_export(folder / 'frozen_inference_graph.pb')
+    (folder / 'photos').mkdir()
+    for i, name in enumerate(('photo.jpg', 'photos/a.jpg', 'photos/b.png', 'panorama.png')):
+        size = (300, 500) if name == 'panorama.png' else (20, 30)
+        Image.fromarray(predictor_setup.pixels(*size, i)).save(folder / name)
+    (folder / 'clip.mp4').write_bytes(b'')
+    return folder
+
+
+# Several scales and flips take long to build.
+@pytest.mark.parametrize(
+    'number', [pytest.param(i, marks=[pytest.mark.slow] * ('scales' in PYTHON[i])) for i in range(len(PYTHON))]
+)
+def test_python(prepared, monkeypatch, capsys, number):
+    monkeypatch.chdir(prepared)
+    exec(compile(PYTHON[number], 'docs/predict.md', 'exec'), {})
+    written = re.findall(r"save\('(.*?)'", PYTHON[number])
+    assert all(os.path.getsize(name) for name in written) and (written or capsys.readouterr().out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('command', COMMANDS)
+def test_command(prepared, monkeypatch, command):
+    monkeypatch.chdir(prepared)
+    monkeypatch.setattr(videos, 'require', lambda: None)
+    monkeypatch.setattr(videos, 'frames', lambda path: iter([predictor_setup.pixels(20, 30)]))
+    options = cli.options_of('predict', [word.strip("'") for word in command.split()])
+    if options.preset is not None:  # a download, and a network that takes long to build
+        shared = predict.Predictor.from_checkpoint('logs/train')
+        monkeypatch.setattr(predict, '_predictor', lambda _: contextlib.nullcontext(shared))
+    result = predict.run(options)
+    assert result.status == 0 and result.images > 0
+    for kind in options.save:
+        paths = [path for path in pathlib.Path(options.output_dir, kind).rglob('*') if path.is_file()]
+        assert len(paths) == result.images
+    assert os.path.exists(os.path.join(options.output_dir, 'predictions.json'))

@@ -1,0 +1,138 @@
+"""The network of a checkpoint: from run.json, a preset, or its variables."""
+
+import dataclasses
+import json
+
+import pytest
+
+from deeplab import cli, common, wording
+from deeplab.cli import to_options
+from deeplab.cli.program import names_in_messages
+from deeplab.errors import CheckpointError, OptionError
+from deeplab.inference import model_source
+from deeplab.options import DecoderOptions, ModelOptions
+from deeplab.zoo import catalog
+from tests.helpers import checkpoint_files, predictor_setup
+
+pytestmark = pytest.mark.usefixtures('tiny_network')
+
+
+@pytest.fixture(scope='module')
+def training(tmp_path_factory, tiny_network):
+    return predictor_setup.write_training(tmp_path_factory.mktemp('train'))
+
+
+def found(path, changes=None, dataset=None):
+    return model_source.find(str(path), changes or {}, dataset, model_source.of_run(str(path)))
+
+
+def rewritten(training, folder, change):
+    """A folder with another run.json."""
+    content = json.loads((training / 'run.json').read_text())
+    change(content['runs'][-1])
+    (folder / 'run.json').write_text(json.dumps(content))
+    return model_source.of_run(str(folder))
+
+
+def test_run_json_describes_network_and_classes(training):
+    for path in (training, training / 'model.ckpt-7', training / 'model.ckpt-7.index'):
+        result = model_source.find(str(path), {}, None, model_source.of_run(str(training)))
+        assert result.checkpoint == str(training / 'model.ckpt-7')
+        assert result.options == dataclasses.replace(predictor_setup.MODEL, crop_size=None)
+        assert (
+            result.classes.names == tuple(predictor_setup.CLASSES)
+            and result.classes.colors.tolist() == predictor_setup.COLORS
+        )
+
+
+def test_given_options_and_a_given_data_set_take_precedence(training, tmp_path):
+    (tmp_path / 'other.json').write_text(json.dumps({'num_classes': 4, 'image_bits': 16}))
+    changes = {'AsppOptions.filters': 16, 'ModelOptions.output_stride': 8, 'DecoderOptions.output_strides': (4,)}
+    result = found(training, changes, str(tmp_path / 'other.json'))
+    assert result.options.aspp == dataclasses.replace(predictor_setup.ASPP, filters=16)
+    assert (result.options.output_stride, result.options.decoder) == (8, DecoderOptions((4,)))
+    assert (result.classes.names, result.classes.image_bits) == (('0', '1', '2', '3'), 16)
+    with pytest.raises(OptionError, match='4 classes.*21'):
+        found(training, {}, 'pascal_voc_seg')
+
+
+def test_a_run_json_runs_no_code(training, tmp_path):
+    """It may have been downloaded with its checkpoint: modules that it names are not imported."""
+    (tmp_path / 'evil.py').write_text('raise SystemExit')
+    for name in ('evil.py', str(tmp_path / 'evil.py'), 'evil', 'os.path', 7, None, 'missing.json'):
+        assert (
+            rewritten(training, tmp_path, lambda run, name=name: run['options']['dataset'].update(name=name))[1] is None
+        )
+
+
+def test_a_run_json_of_a_plugin_s_network_or_without_sense(training, tmp_path):
+    with pytest.raises(OptionError, match='mine.*plugin'):
+        rewritten(training, tmp_path, lambda run: run['options']['model'].update(model_variant='mine'))
+    for change in (
+        lambda run: run.pop('options'),
+        lambda run: run['options'].update(model=7),
+        lambda run: run['options']['model'].update(output_stride='wide'),
+        lambda run: run['options']['model']['aspp'].update(rates=[-1]),
+    ):
+        assert rewritten(training, tmp_path, change) is None
+    known = rewritten(training, tmp_path, lambda run: run['options']['model'].update(of_the_future=1))
+    assert known.options.aspp == predictor_setup.ASPP
+
+
+def test_a_checkpoint_without_run_json_is_identified(training, monkeypatch, caplog):
+    checkpoint_files.remember_networks(monkeypatch)
+    caplog.set_level('INFO', 'absl')
+    result = model_source.find(str(training), {})
+    assert result.options.model_variant == 'tiny' and result.options.num_classes == 4
+    assert result.options.aspp.filters == 8 and not result.options.aspp.image_level_feature
+    assert '4 classes' in caplog.text and 'tiny' in caplog.text and 'output stride 16.' in caplog.text
+    assert result.classes.names == ('0', '1', '2', '3')
+
+
+def test_what_cannot_be_identified(tmp_path, monkeypatch):
+    checkpoint_files.remember_networks(monkeypatch)
+    checkpoint_files.write(tmp_path / 'model.ckpt-1', {'other': [1.0]})
+    with pytest.raises(CheckpointError, match='cannot be identified.*model_variant'):
+        found(tmp_path)
+    with pytest.raises(CheckpointError, match='no folder and no checkpoint'):
+        found(tmp_path / 'missing')
+    (tmp_path / 'empty').mkdir()
+    with pytest.raises(CheckpointError, match='no checkpoint'):
+        found(tmp_path / 'empty')
+    (tmp_path / 'graph.pb').write_bytes(b'')
+    with pytest.raises(CheckpointError, match='export'):
+        found(tmp_path / 'graph.pb')
+
+
+def test_presets_give_the_networks_that_their_flags_give():
+    for name, expected in to_options._preset_networks().items():
+        known = model_source.of_preset(name)
+        assert known.options == dataclasses.replace(expected, crop_size=None), name
+        assert known.dataset == catalog.get(name).dataset
+    assert model_source.of_preset('mobilenetv2_coco_voc_trainaug').resize.min_value is None
+    with pytest.raises(OptionError, match='backbone'):
+        model_source.of_preset(next(n for n, p in catalog.all_presets().items() if p.is_backbone))
+
+
+def test_every_flag_of_the_presets_is_an_option():
+    """A preset that sets another flag needs a row in the table."""
+    known = {*model_source._PRESET_FIELDS, 'dataset'}
+    for name, preset in catalog.all_presets().items():
+        if not preset.is_backbone:
+            assert set(catalog.settings(preset, 'predict', {})) <= known, name
+
+
+def test_changed_options():
+    plain = ModelOptions({common.OUTPUT_TYPE: 3})
+    assert model_source.changed(plain, {}) == plain
+    assert model_source.changed(plain, {'NasOptions.stem_output_filters': 40}).nas.stem_output_filters == 40
+
+
+def test_an_export_is_no_checkpoint(tmp_path):
+    export = tmp_path / 'model.tflite'
+    export.write_bytes(b'\x1c\0\0\0TFL3')
+    with pytest.raises(CheckpointError, match=r'not a checkpoint: use Predictor\.from_export$'):
+        model_source.checkpoint_at(str(export))
+    with wording.flag_names(names_in_messages(cli.find_program('predict'))):
+        with pytest.raises(CheckpointError, match=r'not a checkpoint: give --export_path=.*model\.tflite$'):
+            model_source.checkpoint_at(str(export))

@@ -1,0 +1,93 @@
+"""The prediction for one image: shares, pictures, files."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from deeplab.datasets.class_names import Classes
+from deeplab.errors import DataError, OptionError
+from deeplab.inference import prediction as module
+from deeplab.inference.prediction import NO_CLASS, Prediction
+from deeplab.pictures import drawing
+
+IMAGE = np.full((2, 4, 3), 100, np.uint8)
+LABELS = np.array([[0, 0, 1, 2], [0, 0, 1, 2]], np.uint8)
+COLORS = np.array([(0, 0, 0), (200, 0, 0), (0, 50, 255)], np.uint8)
+CLASSES = Classes(('sky', 'road', 'car'), COLORS)
+SCORES = np.eye(3, dtype=np.float32)[LABELS] * np.float32(0.5) + np.float32(0.25)
+
+
+def made(kept=(0, 1, 2), image=IMAGE, compute=lambda: SCORES):
+    is_kept = np.ones(256, bool) if len(kept) == 3 else np.isin(np.arange(256), kept)
+    return Prediction(image, LABELS, CLASSES, is_kept, (None, None), compute)
+
+
+def test_shares_and_text():
+    assert made().shares == {'sky': 0.5, 'road': 0.25, 'car': 0.25}
+    assert '2 x 4' in repr(made()) and 'sky 50.0%' in repr(made())
+    assert made(kept=[2]).shares == {'car': 0.25}
+
+
+def test_classes_that_are_not_kept():
+    some = made(kept=[1])
+    assert some.labels.tolist() == [[NO_CLASS, NO_CLASS, 1, NO_CLASS]] * 2
+    assert some.colored()[0].tolist() == [[0, 0, 0], [0, 0, 0], [200, 0, 0], [0, 0, 0]]
+    assert some.overlay()[0].tolist() == [[100] * 3, [100] * 3, [150, 50, 50], [100] * 3]
+
+
+def test_overlay(monkeypatch):
+    assert made().overlay(0.25)[1].tolist() == [[75, 75, 75], [75, 75, 75], [125, 75, 75], [75, 88, 139]]
+    assert np.array_equal(made().overlay(1.0), made().colored())
+    whole = made().overlay()
+    monkeypatch.setattr(drawing, '_BAND', 4)  # one row
+    assert np.array_equal(made().overlay(), whole) and made().shares['sky'] == 0.5
+    gray = made(image=IMAGE[..., :1].astype(np.float32))
+    assert np.array_equal(gray.overlay(), whole)
+    with pytest.raises(OptionError, match='alpha=7.*0 to 1'):
+        gray.overlay(7)
+
+
+def test_probabilities_are_computed_once_when_they_are_read():
+    calls = []
+    lazy = made(compute=lambda: calls.append(1) or SCORES)
+    assert lazy.labels is not None and not calls
+    assert lazy.probabilities.shape == (2, 4, 3) and np.allclose(lazy.confidence, 0.75)
+    assert lazy.probabilities is lazy.probabilities and calls == [1]
+
+
+def test_files(tmp_path):
+    result = made()
+    for kind, name in (('mask', 'm.png'), ('color', 'c.png'), ('overlay', 'o.png'), ('confidence', 'f.png')):
+        result.save(tmp_path / name, kind)
+    result.save(tmp_path / 'o.jpg', 'overlay')
+    result.save(str(tmp_path / 'p.npy'), 'probabilities')
+    mask, color = Image.open(tmp_path / 'm.png'), Image.open(tmp_path / 'c.png')
+    assert mask.mode == 'L' and np.array_equal(mask, LABELS)
+    assert color.mode == 'P' and np.array_equal(color, LABELS)
+    assert np.array_equal(color.convert('RGB'), result.colored())
+    assert np.array_equal(Image.open(tmp_path / 'o.png'), result.overlay())
+    assert (tmp_path / 'o.jpg').read_bytes()[:3] == b'\xff\xd8\xff'
+    assert np.all(np.asarray(Image.open(tmp_path / 'f.png')) == 191)
+    assert np.array_equal(np.load(tmp_path / 'p.npy'), SCORES)
+    assert not list(tmp_path.glob('*.partial'))
+
+
+@pytest.mark.parametrize(
+    ('name', 'kind'), [('m.jpg', 'mask'), ('m.png', 'masks'), ('p.npz', 'probabilities'), ('m', 'mask')]
+)
+def test_files_that_cannot_hold_a_prediction(tmp_path, name, kind):
+    with pytest.raises(OptionError, match=name):
+        made().save(tmp_path / name, kind)
+    with pytest.raises(DataError, match='nowhere'):
+        made().save(tmp_path / 'nowhere' / 'm.png')
+
+
+def test_notebooks_show_the_overlay(monkeypatch):
+    monkeypatch.setattr(module, '_PREVIEW_SIDE', 2)
+    assert Image.open(io.BytesIO(made()._repr_png_())).size == (2, 1)
+
+
+def test_an_overlay_that_is_too_long_for_jpeg():
+    assert module.overlay_suffix(10, 70000) == '.png' and module.overlay_suffix(10, 60000) == '.jpg'

@@ -1,0 +1,350 @@
+"""The Predictor: from Python to labels. Covers inference/runners.py and inference/resizing.py."""
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import gc
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+import deeplab
+from deeplab import export_model
+from deeplab.core import moving_average
+from deeplab.errors import CheckpointError, DataError, OptionError
+from deeplab.export import tensor_names
+from deeplab.inference import any_size, opening, runners
+from deeplab.inference import predictor as module
+from deeplab.inference.any_size import AnySize
+from deeplab.inference.network import InferenceNetwork
+from deeplab.inference.predictor import Predictor
+from deeplab.options import EngineOptions, ExportOptions, PredictionOptions, ResizeOptions, WindowOptions
+from deeplab.registry import ENGINES, Engine, Outputs, register
+from tests.helpers import predictor_setup
+
+pytestmark = pytest.mark.usefixtures('tiny_network')
+
+
+@pytest.fixture(scope='module')
+def training(tmp_path_factory, tiny_network):
+    return predictor_setup.write_training(tmp_path_factory.mktemp('train'))
+
+
+@pytest.fixture(scope='module')
+def predictor(training):
+    with Predictor.from_checkpoint(training) as made:
+        yield made
+
+
+def expected(training, image, size):
+    """What eval's network of one size gives for an image: labels and probabilities."""
+    options = dataclasses.replace(predictor_setup.MODEL, crop_size=size)
+    network = InferenceNetwork(options, PredictionOptions(), 1, True)
+    padded = np.full((1, *size, 3), network.mean_pixel, np.float32)
+    height, width = image.shape[:2]
+    padded[0, :height, :width] = image
+    with opening.opened(network, opening.Weights(str(training / 'model.ckpt-7')), EngineOptions()) as predict:
+        labels, probabilities = predict(padded)
+    return labels[0, :height, :width], probabilities[0, :height, :width]
+
+
+def test_the_labels_are_those_of_eval(predictor, training):
+    image = predictor_setup.pixels(40, 60)
+    labels, probabilities = expected(training, image, (49, 65))
+    prediction = predictor(image)
+    assert np.array_equal(prediction.labels, labels) and len(np.unique(labels)) > 1
+    assert prediction.labels.dtype == np.uint8
+    assert np.array_equal(prediction.probabilities, probabilities)
+    assert prediction.class_names == predictor.class_names == tuple(predictor_setup.CLASSES)
+    assert prediction.colors.tolist() == predictor.colors.tolist() == predictor_setup.COLORS
+
+
+def test_a_crop_size_is_that_of_eval(training):
+    image = predictor_setup.pixels(40, 60)
+    with Predictor.from_checkpoint(training, crop_size=(81, 97), probabilities=True) as cropped:
+        found = cropped(image)
+        assert np.allclose(found._probabilities, expected(training, image, (81, 97))[1], atol=1e-6)
+        assert cropped(predictor_setup.pixels(90, 30)).labels.shape == (90, 30)  # in windows, as it is larger
+
+
+def test_all_kinds_of_images(predictor, tmp_path):
+    image = predictor_setup.pixels(20, 30)
+    labels = predictor(image).labels
+    Image.fromarray(image).save(tmp_path / 'image.png')
+    for same in (tmp_path / 'image.png', str(tmp_path / 'image.png'), Image.fromarray(image), image.astype(np.float64)):
+        assert np.array_equal(predictor(same).labels, labels)
+    with pytest.raises(DataError, match=r'missing\.png.*cannot be read'):
+        predictor(tmp_path / 'missing.png')
+    with pytest.raises(DataError, match='The image.*uint8'):
+        predictor(np.zeros(3))
+    for wrong in (None, [3]):
+        with pytest.raises(TypeError, match='an image is .* not (NoneType|int)'):
+            predictor(wrong)
+
+
+def test_a_list_gives_its_predictions_in_order_and_in_batches(training):
+    images = [
+        predictor_setup.pixels(20, 30, 0),
+        predictor_setup.pixels(20, 30, 1),
+        predictor_setup.pixels(20, 30, 2),
+        predictor_setup.pixels(9, 30, 3),
+    ]
+    with Predictor.from_checkpoint(training, batch_size=2) as batched:
+        sizes = []
+        run = batched._runner.run
+        batched._runner.run = lambda images, wanted: sizes.append(images.shape[0]) or run(images, wanted)
+        found = batched(iter(images))
+        assert sizes == [2, 1, 1] and batched([]) == []
+        for image, prediction in zip(images, found, strict=True):
+            assert np.array_equal(prediction.labels, batched(image).labels)
+            assert prediction.image is not None
+
+
+def test_a_runner_that_nobody_refers_to_releases_its_networks(monkeypatch):
+    released = threading.Event()
+
+    @contextlib.contextmanager
+    def opened(*_):
+        yield lambda images: Outputs(images[..., 0])
+        released.set()
+
+    monkeypatch.setattr(opening, 'opened', opened)
+    lost = runners.CheckpointRunner(
+        predictor_setup.MODEL, opening.Weights('none'), PredictionOptions(), EngineOptions()
+    )
+    lost.run(np.zeros((1, 33, 33, 3)), False)
+    assert not released.is_set()
+    del lost
+    gc.collect()
+    assert released.wait(10)
+
+
+def test_windows_give_the_result_of_the_whole_image(predictor, training):
+    image = predictor_setup.pixels(150, 230)
+    whole = predictor(image)
+    # The network sees 12 pixels around each; a quarter of the overlap of 65 pixels is more.
+    with Predictor.from_checkpoint(training, window=(97, 129), window_stride=(32, 64), probabilities=True) as tiled:
+        found = tiled(image)
+        assert np.allclose(found.probabilities, whole.probabilities, atol=1e-5)
+        assert (found.labels == whole.labels).mean() > 0.9999
+        (confident,) = tiled.predict([image], with_confidence=True)
+        assert np.allclose(confident.confidence, whole.probabilities.max(axis=2), atol=1e-3)
+        assert confident.confidence.dtype == np.float32
+        dark = np.full((70, 250, 3), 0.5, np.float32)  # whose tiles, but not the whole, look like shares of 1
+        dark[0, 0] = 200
+        assert tiled(dark).labels.shape == (70, 250)
+        small = predictor_setup.pixels(30, 40)
+        assert np.array_equal(tiled(small).labels, predictor(small).labels)
+
+
+def test_when_windows_are_used(predictor):
+    def window_for(size, **options):
+        return AnySize(predictor._runner, WindowOptions(**options)).window_for(*size)
+
+    assert window_for((513, 513)) is None and window_for((2048, 2048)) is None
+    assert window_for((2049, 2048)) == (513, 513)
+    assert AnySize(predictor._runner, WindowOptions((100, 100))).window == (113, 113)
+    assert window_for((113, 113), window=(100, 100)) is None
+    assert window_for((114, 20), window=(100, 100)) == (113, 113)
+    assert window_for((114, 20), window=(100, 100), whole_pixels=10000) is None
+
+
+def test_a_closed_predictor(training):
+    closed = Predictor.from_checkpoint(training)
+    kept = closed(predictor_setup.pixels(20, 20))
+    closed.close()
+    closed.close()
+    for use in (lambda: closed(predictor_setup.pixels(20, 20)), lambda: closed('a.jpg'), lambda: kept.probabilities):
+        with pytest.raises(ValueError, match='closed'):
+            use()
+    assert kept.labels.shape == (20, 20)
+
+
+def test_large_probabilities_are_kept_in_a_file(monkeypatch):
+    monkeypatch.setattr(any_size, '_LARGEST_IN_MEMORY', 100)
+    assert isinstance(any_size.room((3, 3, 3)), np.memmap) and not isinstance(any_size.room((5, 5, 1)), np.memmap)
+
+
+@pytest.mark.slow
+def test_several_scales_and_flips(training):
+    image = predictor_setup.pixels(33, 49)
+    with Predictor.from_checkpoint(training, scales=(0.7, 1.0), add_flipped_images=True) as several:
+        mirrored, plain = several(image[:, ::-1].copy()), several(image)
+        assert np.allclose(mirrored.probabilities[:, ::-1], plain.probabilities, atol=1e-5)
+
+
+def test_resizing_is_undone(training, predictor):
+    image = predictor_setup.pixels(40, 60)
+    with Predictor.from_checkpoint(training, resize=ResizeOptions(80, 200)) as resizing:
+        (found,) = resizing.predict([image], with_confidence=True)
+        assert found.labels.shape == found.confidence.shape == (40, 60)
+        assert found.probabilities.shape == (40, 60, 4)
+        large = np.asarray(resizing._resizer.resized(image))
+        assert large.shape == (80, 120, 3)
+        rows, columns = np.arange(40) * 79 / 39, np.arange(60) * 119 / 59
+        nearest = predictor(large).labels[np.rint(rows).astype(int)][:, np.rint(columns).astype(int)]
+        assert (found.labels == nearest).mean() > 0.99
+
+
+def test_only_some_classes(training):
+    with Predictor.from_checkpoint(training, classes=('road', '3')) as some:
+        assert set(np.unique(some(predictor_setup.pixels(40, 60)).labels)) <= {1, 3, 255}
+    with pytest.raises(OptionError, match="classes.*'bus'.*sky, road, tree, car"):
+        Predictor.from_checkpoint(training, classes=('bus',))
+
+
+def test_wrong_options(training):
+    with pytest.raises(TypeError, match='window_size'):
+        Predictor.from_checkpoint(training, window_size=(5, 5))
+    with pytest.raises(OptionError, match=r'window=\(97, 97\).*65 x 65'):
+        Predictor.from_checkpoint(training, crop_size=(65, 65), window=(97, 97))
+    with pytest.raises(OptionError, match='window=5 .*two positive integers'):
+        Predictor.from_checkpoint(training, window=5)
+    with pytest.raises(OptionError, match="classes='road' .*tuple"):
+        Predictor.from_checkpoint(training, classes='road')
+    with pytest.raises(OptionError, match="no class 'road'.*Names need dataset"):
+        module._kept(('road',), ('0', '1'))
+    with pytest.raises(CheckpointError, match='filters|aspp'):
+        with Predictor.from_checkpoint(training, aspp=dataclasses.replace(predictor_setup.ASPP, filters=16)) as other:
+            other(predictor_setup.pixels(20, 20))
+
+
+def test_moving_averages_that_are_not_used_are_named(training, monkeypatch, caplog):
+    monkeypatch.setattr(moving_average, 'held_by', lambda path: True)
+    Predictor.from_checkpoint(training).close()
+    assert 'also holds moving averages' in caplog.text and 'use_moving_average' in caplog.text
+
+
+def test_many_threads_and_the_graph_of_the_caller(predictor):
+    images = [predictor_setup.pixels(20 + i, 30, i) for i in range(6)]
+    alone = [predictor(image).labels for image in images]
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        together = [prediction.labels for prediction in pool.map(predictor, images)]
+    assert all(np.array_equal(a, b) for a, b in zip(alone, together, strict=True))
+    assert tf.executing_eagerly()
+    with tf.Graph().as_default() as graph:
+        assert np.array_equal(predictor(images[0]).labels, alone[0])
+        assert not graph.get_operations()
+
+
+@pytest.mark.slow
+def test_a_network_with_a_fixed_pooling_size_is_built_for_each_size(training, monkeypatch):
+    """Images that are smaller than the pooled area are padded to it; only some networks stay open."""
+    monkeypatch.setattr(runners, 'MOST_NETWORKS', 2)
+    with Predictor.from_checkpoint(training, image_pooling_crop_size=(33, 33)) as pooling:
+        for side in (20, 40, 60, 20):
+            assert pooling(predictor_setup.pixels(side, side)).labels.shape == (side, side)
+        assert [key.size for key in pooling._runner._open] == [(65, 65), (33, 33)]
+
+
+def write_export(path, has_probabilities=True, crop=None, names=('ImageTensor', 'SemanticPredictions')):
+    """A frozen graph that predicts the red channel divided by 64."""
+    with tf.Graph().as_default() as graph:
+        image = tf.compat.v1.placeholder(tf.uint8, [1, None, None, 3], name=names[0])
+        labels = tf.cast(image[..., 0], tf.int32) // 64
+        tf.identity(labels, name=names[1])
+        if has_probabilities:
+            tf.one_hot(labels, 4, name=tensor_names.PROBABILITIES)
+        if crop is not None:
+            tf.zeros([1, *crop], name=tensor_names.RAW_PREDICTIONS)
+    path.write_bytes(graph.as_graph_def().SerializeToString())
+    return path
+
+
+def test_a_frozen_graph(tmp_path, training):
+    image = predictor_setup.pixels(70, 50)
+    with Predictor.from_export(write_export(tmp_path / 'graph.pb', crop=(33, 41))) as exported:
+        found = exported(image)  # in windows, as the export takes no larger images
+        assert np.array_equal(found.labels, image[..., 0] // 64)
+        assert found.probabilities.shape == (70, 50, 4) and found.class_names == ('0', '1', '2', '3')
+        assert exported([image[:20, :30]])[0].labels.shape == (20, 30)
+    with Predictor.from_export(write_export(tmp_path / 'plain.pb', has_probabilities=False)) as plain:
+        assert np.array_equal(plain(image).labels, image[..., 0] // 64)
+        with pytest.raises(OptionError, match='probabilities'):
+            plain(image).probabilities  # noqa: B018
+    sized = write_export(tmp_path / 'sized.pb', crop=(33, 41), has_probabilities=False)
+    with Predictor.from_export(sized) as small, pytest.raises(DataError, match=r'70 x 50 .*33 x 41.*outputs='):
+        small.predict([image])  # an image of many, which does not stop `deeplab predict`
+    with Predictor.from_export(tmp_path / 'plain.pb', dataset=str(training / 'tiny.json')) as named:
+        assert named.class_names == tuple(predictor_setup.CLASSES)
+
+
+def test_what_is_no_export(tmp_path):
+    (tmp_path / 'text.pb').write_bytes(b'no graph at all')
+    write_export(tmp_path / 'other.pb', names=('a', 'b'))
+    for name, reason in (('text.pb', 'cannot be loaded'), ('other.pb', 'ImageTensor'), ('missing.pb', 'loaded')):
+        with pytest.raises(CheckpointError, match=f'{name}.*{reason}'):
+            Predictor.from_export(tmp_path / name)
+    for given in (
+        {'scales': (0.5, 1.0)},
+        {'add_flipped_images': True},
+        {'precision': 'bfloat16'},
+        {'resize': ResizeOptions(min_value=33)},
+        {'use_moving_average': True},
+    ):
+        with pytest.raises(OptionError, match='min_value' if 'resize' in given else next(iter(given))):
+            Predictor.from_export(tmp_path / 'other.pb', **given)
+
+
+def test_the_public_names():
+    assert deeplab.Predictor is Predictor and 'Predictor' in dir(deeplab)
+    with pytest.raises(AttributeError, match='Predicter'):
+        deeplab.Predicter  # noqa: B018
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('kind', ['frozen_graph', 'saved_model'])
+def test_real_exports_give_the_labels_of_the_checkpoint(training, predictor, tmp_path, kind):
+    image = predictor_setup.pixels(40, 60)
+    model = dataclasses.replace(predictor_setup.MODEL, crop_size=(65, 65))
+    checkpoint = str(training / 'model.ckpt-7')
+    for name, resize in (('plain', ResizeOptions()), ('resizing', ResizeOptions(20, 65))):
+        path = str(tmp_path / name)
+        export_model.run(ExportOptions(model, checkpoint, path, resize, export_format=kind))
+        with Predictor.from_export(path, dataset=str(training / 'tiny.json')) as exported:
+            assert exported.class_names == tuple(predictor_setup.CLASSES)
+            found = exported(image)
+            if name == 'plain':
+                assert exported._runner.fixed_size == (65, 65)
+                with Predictor.from_checkpoint(training, crop_size=(65, 65)) as same:
+                    assert np.allclose(found.probabilities, same(image).probabilities, atol=1e-5)
+                # Larger than the export takes: in windows, which need not begin where those of a checkpoint do.
+                assert exported(predictor_setup.pixels(90, 100)).labels.shape == (90, 100)
+            else:
+                assert exported._runner.fixed_size is None and found.labels.shape == (40, 60)
+                assert exported(predictor_setup.pixels(200, 100)).probabilities.shape == (200, 100, 4)
+
+
+def test_tensorflow_takes_the_sizes_for_which_the_network_is_not_converted(training, predictor, monkeypatch):
+    monkeypatch.setattr(runners, 'MOST_SIZES', 1)
+    shapes = []
+
+    @contextlib.contextmanager
+    def opened(graph, execution):
+        with ENGINES.get('tensorflow').open(graph, execution) as predict:
+            yield lambda images: shapes.append(images.shape) or predict(images)
+
+    with ENGINES.changes_undone():
+        register(Engine(name='fake', open=opened))
+        with Predictor.from_checkpoint(training, engine='fake') as other:
+            for side in (20, 40, 60, 30):
+                image = predictor_setup.pixels(side, side)
+                assert np.array_equal(other(image).labels, predictor(image).labels)
+    assert shapes == [(1, 33, 33, 3), (1, 33, 33, 3)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('engine', ['openvino', 'tflite', 'auto'])
+def test_other_engines(training, predictor, engine):
+    if engine == 'openvino':
+        pytest.importorskip('openvino')
+    images = [predictor_setup.pixels(20, 30), predictor_setup.pixels(20, 30, 1)]
+    with Predictor.from_checkpoint(training, engine=engine, batch_size=2, crop_size=(33, 33)) as other:
+        found = other(images)
+        with Predictor.from_checkpoint(training, crop_size=(33, 33)) as usual:
+            for prediction, image in zip(found, images, strict=True):
+                assert (prediction.labels == usual(image).labels).mean() > 0.999
+        assert found[1].probabilities.shape == (20, 30, 4)

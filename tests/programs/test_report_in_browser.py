@@ -1,0 +1,239 @@
+"""The report page in a headless Chromium: charts, keyboard, slider, class toggles, zoom, sorting, narrow screens.
+
+Skipped without Chromium, ChromeDriver and the package selenium.
+"""
+
+import contextlib
+import shutil
+
+import pytest
+
+from deeplab.programs import report
+from tests.helpers import evaluation_setup as setup
+from tests.helpers import report_setup
+
+webdriver = pytest.importorskip('selenium.webdriver', reason='the package selenium is not installed')
+pytest.importorskip('vl_convert', reason='the package vl-convert-python is not installed')
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+
+CHROMIUM = shutil.which('chromium') or shutil.which('chromium-browser') or shutil.which('google-chrome')
+DRIVER = shutil.which('chromedriver')
+ARGUMENTS = (
+    'headless', 'no-sandbox', 'disable-gpu', 'disable-quic', 'no-first-run', 'disable-background-networking',
+    'disable-component-update', 'disable-sync', 'disable-dev-shm-usage', 'window-size=1200,900',
+)  # fmt: skip
+READY = 'document.documentElement.dataset.ready === "true"'
+# By its URL, because Chromium warns in its log of reading the pixels of a canvas twice.
+IS_BLANK = """(canvas) => {
+  const {width, height} = canvas;
+  return canvas.toDataURL() === Object.assign(document.createElement("canvas"), {width, height}).toDataURL();
+}"""
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason='chromium and chromedriver are not installed'),
+]
+
+
+@pytest.fixture(scope='module')
+def browser(tmp_path_factory):
+    """A browser with the page of two runs."""
+    folder = tmp_path_factory.mktemp('report')
+    with pytest.MonkeyPatch.context() as patch:
+        setup.use_small_network(patch)
+        page = report.run(report_setup.write_runs(folder)).path
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for argument in (*ARGUMENTS, f'user-data-dir={folder / "profile"}'):
+        options.add_argument(f'--{argument}')
+    options.set_capability('goog:loggingPrefs', {'browser': 'ALL'})
+    with contextlib.closing(_Browser(options)) as made:
+        made.driver.get(f'file://{page}')
+        made.until(READY)
+        yield made
+
+
+class _Browser:
+    def __init__(self, options):
+        self.driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+
+    def close(self):
+        self.driver.quit()
+
+    def js(self, expression):
+        return self.driver.execute_script(f'return {expression}')
+
+    def until(self, expression):
+        WebDriverWait(self.driver, 30, 0.05).until(lambda _: self.js(expression), expression)
+
+    def reload(self):
+        self.driver.refresh()
+        self.until(READY)
+
+    def focus(self, selector):
+        self.driver.execute_script(f'document.querySelector({selector!r}).focus()')
+
+    def keys(self, *keys):
+        for key in keys:
+            self.driver.switch_to.active_element.send_keys(key)
+
+    def choose(self, place, label, text):
+        """Chooses an option of a labeled select by the keys of its first letters."""
+        path = f'//*[@id="{place}"]//label[span="{label}"]/select'
+        self.driver.find_element(By.XPATH, path).send_keys(text)
+
+    def canvas(self, number=0):
+        return self.js(f'document.querySelectorAll(".stage canvas")[{number}].toDataURL()')
+
+
+@pytest.fixture
+def viewer(browser):
+    """The viewer, opened with the keyboard."""
+    browser.focus('#gallery button')
+    browser.keys(Keys.ENTER)
+    browser.until('document.querySelector("dialog").open && document.querySelectorAll(".legend li").length > 0')
+    browser.until('document.querySelector(".stage canvas").width < 20')
+    yield browser
+    browser.keys(Keys.ESCAPE)
+    browser.until('!document.querySelector("dialog").open')
+
+
+def test_charts_are_drawn_without_a_request_or_an_error(browser):
+    for section in ('curves', 'classes', 'images', 'calibration', 'differences'):
+        browser.driver.execute_script(f'document.getElementById("{section}").scrollIntoView()')
+        browser.until(f'document.querySelector("#{section} svg.marks path") !== null')
+    names = browser.js('document.querySelector("#classes-chart svg").textContent')
+    assert report_setup.CLASSES[1][:10] in names
+    assert browser.js('performance.getEntriesByType("resource").length') == 0
+    assert browser.driver.get_log('browser') == []
+
+
+@pytest.fixture
+def undrawn(browser):
+    """The page anew, as if no chart and no picture ever came near the visible part: printing has everything to draw."""
+    never_near = {'source': 'IntersectionObserver = class { observe() {} }'}
+    script = browser.driver.execute_cdp_cmd('Page.addScriptToEvaluateOnNewDocument', never_near)
+    browser.reload()
+    yield browser
+    browser.driver.execute_cdp_cmd('Page.removeScriptToEvaluateOnNewDocument', script)
+    browser.reload()
+
+
+def test_the_whole_page_is_printed(undrawn):
+    browser = undrawn
+    empty = '[...document.querySelectorAll(".chart:not(:has(svg.marks))")].length'
+    browser.driver.execute_script(f'window.isBlank = {IS_BLANK}')
+    blank = '[...document.querySelectorAll("#gallery canvas")].filter(isBlank).length'
+    assert browser.js(empty) == browser.js('document.querySelectorAll(".chart").length') > 0
+    assert browser.js(blank) == browser.js('document.querySelectorAll("#gallery canvas").length') == 5
+    browser.driver.execute_script(f'window.print = () => (window.printed = [{empty}, {blank}])')
+    browser.focus('#print')
+    browser.keys(Keys.ENTER)
+    browser.until('window.printed !== undefined')
+    assert browser.js('window.printed') == [0, 0]
+    browser.driver.execute_script('window.dispatchEvent(new Event("afterprint"))')
+    assert not browser.js('"print" in document.documentElement.dataset')
+
+
+def test_names_with_markup_show_as_text(browser):
+    assert browser.js('document.querySelectorAll("img, b, i").length') == 0
+    assert browser.js('document.title').endswith('two') or 'compared' in browser.js('document.title')
+    table = browser.js('document.querySelector("#classes-table").textContent')
+    assert all(name in table for name in report_setup.CLASSES)
+    gallery = browser.js('document.querySelector("#gallery").textContent')
+    assert all(name in gallery for name in report_setup.NAMES)
+    assert report_setup.MARKUP in browser.js('document.querySelector("#runs").textContent')
+
+
+def test_a_heading_sorts_the_table(browser):
+    column = '#classes-table th:nth-child(7)'
+    browser.focus(f'{column} button')
+    shares = []
+    for order in ('descending', 'ascending'):
+        browser.keys(Keys.ENTER)
+        assert browser.js(f'document.querySelector("{column}").getAttribute("aria-sort")') == order
+        cells = browser.js('[...document.querySelectorAll("#classes-table td:nth-child(7)")].map((e) => e.textContent)')
+        shares.append([float(cell.partition(' ')[0].replace('–', '-1')) for cell in cells])
+    assert shares[0] == sorted(shares[0], reverse=True) and shares[1] == sorted(shares[1])
+    assert len(set(shares[0])) > 1
+
+
+def test_the_confusion_matrix_by_keyboard(browser):
+    browser.choose('confusion', 'Run', 'two')
+    browser.focus('.matrix td[tabindex="0"]')
+    browser.keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
+    label = browser.js('document.activeElement.getAttribute("aria-label")')
+    assert '<b>tree predicted as road <img' in label and ' pixels' in label
+    browser.keys(Keys.ENTER)
+    assert browser.js('document.querySelector("#confusion-cell h3").textContent') == label
+    details = browser.js('[...document.querySelectorAll("#confusion-cell .details")].map((e) => e.textContent)')
+    pixels = [int(text.rpartition('· ')[2].partition(' ')[0]) for text in details]
+    assert pixels and pixels == sorted(pixels, reverse=True)
+    browser.choose('confusion', 'Order of the classes', 'lowest')
+    rows = browser.js('[...document.querySelectorAll(".matrix tbody th")].map((e) => e.textContent)')
+    assert sorted(rows) == sorted(report_setup.CLASSES) and rows != report_setup.CLASSES
+
+
+def test_the_slider_moves_between_two_layers(viewer):
+    assert viewer.js('document.activeElement.id') == 'slider'
+    seen = [viewer.canvas()]
+    for key in (Keys.HOME, Keys.END):
+        viewer.keys(key)
+        seen.append(viewer.canvas())
+    assert len(set(seen)) == 3
+
+
+def test_a_class_toggle_hides_its_color(viewer):
+    viewer.keys(Keys.END)
+    before = viewer.canvas()
+    viewer.focus('.legend input')
+    viewer.keys(Keys.SPACE)
+    hidden = viewer.canvas()
+    viewer.keys(Keys.SPACE)
+    assert hidden != before == viewer.canvas()
+
+
+def test_zoom_and_pan_by_keyboard(viewer):
+    viewer.focus('.stage')
+    viewer.keys('+', '+')
+    assert viewer.js('document.getElementById("zoom").textContent') == '225 %'
+    transform = 'document.querySelector(".stage canvas").style.transform'
+    before = viewer.js(transform)
+    viewer.keys(Keys.ARROW_RIGHT)
+    assert 'scale(2.25)' in before and viewer.js(transform) != before
+    viewer.keys('0')
+    assert viewer.js(transform) == 'translate(0px, 0px) scale(1)'
+
+
+def test_errors_and_both_sides(viewer):
+    colors = viewer.canvas()
+    viewer.choose('viewer', 'Colors', 'errors')
+    assert viewer.canvas() != colors
+    viewer.focus('#side-by-side')
+    viewer.keys(Keys.ENTER)
+    assert viewer.js('document.querySelectorAll(".stage").length') == 2
+    assert viewer.canvas(0) != viewer.canvas(1)
+    viewer.keys(Keys.ENTER)
+    viewer.choose('viewer', 'Colors', 'classes')
+    assert viewer.js('document.querySelectorAll(".stage").length') == 1
+
+
+def test_the_next_image(viewer):
+    title = viewer.js('document.getElementById("viewer-title").textContent')
+    viewer.keys(Keys.PAGE_DOWN)
+    assert viewer.js('document.getElementById("viewer-title").textContent') != title
+
+
+def test_a_narrow_dark_screen(browser):
+    command = browser.driver.execute_cdp_cmd
+    background = 'getComputedStyle(document.body).backgroundColor'
+    assert browser.js(background) == 'rgb(255, 255, 255)'
+    command('Emulation.setEmulatedMedia', {'features': [{'name': 'prefers-color-scheme', 'value': 'dark'}]})
+    command(
+        'Emulation.setDeviceMetricsOverride', {'width': 360, 'height': 700, 'deviceScaleFactor': 1, 'mobile': False}
+    )
+    assert browser.js(background) != 'rgb(255, 255, 255)'
+    browser.until('document.documentElement.scrollWidth <= 360')
+    assert browser.driver.get_log('browser') == []

@@ -1,0 +1,38 @@
+"""The number of cores that this process may use.
+
+Covers system/processors.py and system/packages.py.
+"""
+
+import pytest
+
+from deeplab.errors import OptionError
+from deeplab.system import packages, processors
+
+
+@pytest.mark.parametrize(
+    ('group', 'files', 'expected'),
+    [
+        ('0::/\n', {'cpu.max': 'max 100000'}, 8),
+        ('0::/\n', {'cpu.max': '250000 100000'}, 3),
+        ('0::/a/b\n', {'a/cpu.max': '100000 100000', 'a/b/cpu.max': 'max 100000'}, 1),
+        ('4:cpu,cpuacct:/\n', {'cpu/cpu.cfs_quota_us': '200000', 'cpu/cpu.cfs_period_us': '100000'}, 2),
+        ('4:cpu:/\n', {'cpu/cpu.cfs_quota_us': '-1', 'cpu/cpu.cfs_period_us': '100000'}, 8),
+        ('0::/\n', {'cpu.max': '1000 100000'}, 1),
+    ],
+)
+def test_limits_of_control_groups_count(monkeypatch, tmp_path, group, files, expected):
+    (tmp_path / 'group').write_text(group)
+    for name, text in files.items():
+        path = tmp_path / 'groups' / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setattr(processors, '_GROUP_FILE', tmp_path / 'group')
+    monkeypatch.setattr(processors, '_CGROUPS', tmp_path / 'groups')
+    monkeypatch.setattr('os.sched_getaffinity', lambda process: range(8))
+    assert processors.available_cores() == expected
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it():
+    packages.require(('json',), '--engine=mine', 'mine')
+    with pytest.raises(OptionError, match=r"--engine=mine needs no_such_package.*'deeplab-toolkit\[mine\]'"):
+        packages.require(('json', 'no_such_package'), '--engine=mine', "'deeplab-toolkit[mine]'")

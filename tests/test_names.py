@@ -1,0 +1,58 @@
+import pytest
+
+from deeplab import names
+
+HOSTILE = ['a\0b', 'a\nb', 'a\x1b[31mb', 'a\rb', 'a\u202eb', b'a\xffb\x1b', 'a\udce4b']
+
+
+@pytest.mark.parametrize('name', HOSTILE)
+def test_what_cannot_be_printed_is_escaped(name):
+    shown = names.shown(name)
+    assert shown.isprintable()
+    assert shown.encode()
+    assert shown.startswith('a') and 'b' in shown
+
+
+def test_escapes_can_be_read():
+    assert names.shown('a\x1b[31m\n\0') == r'a\x1b[31m\n\x00'
+    assert names.shown('Straße 7.jpg') == 'Straße 7.jpg'
+    assert names.shown(b'caf\xc3\xa9') == 'café'
+
+
+@pytest.mark.parametrize(
+    'name', ['begin' + 'x' * 5000 + 'end', 'begin' + '\x1b' * 5000 + 'end', 'begin' + 'y' * 114 + 'end']
+)
+def test_long_names_lose_their_middle(name):
+    shown = names.shown(name)
+    assert 20 < len(shown) <= names.LONGEST_SHOWN
+    assert shown.startswith('begin') and shown.endswith('end') and '[...]' in shown
+
+
+@pytest.mark.parametrize(
+    'name', ['val/2007_000033.jpg', 'C:\\photos\\2007_000033.JPEG', '2007_000033', b'2007_000033.png']
+)
+def test_plain_names_are_kept(name):
+    assert names.file_name(name) == ('2007_000033', False)
+
+
+@pytest.mark.parametrize('name', [*HOSTILE[:5], b'a\x01b', 'a\udce4b'])
+def test_file_names_are_cleaned(name):
+    assert names.file_name(name) == ('a_b' if '[' not in str(name) else 'a_[31mb', True)
+
+
+@pytest.mark.parametrize('name', ['x' * 248, 'x' * 5000, 'ä' * 130, 'x' * 300 + '.png'])
+def test_long_file_names_are_cut_between_characters(name, tmp_path):
+    cleaned, is_changed = names.file_name(name)
+    assert is_changed and cleaned and name.startswith(cleaned)
+    (tmp_path / f'{cleaned}_000123.png.4194304.partial').write_bytes(b'')
+
+
+def test_lengths_at_the_border_and_nothing_left():
+    assert names.file_name('x' * 230) == ('x' * 230, False)
+    assert names.file_name('x' * 231)[1]
+    assert names.file_name('folder/') == ('', False)
+    assert names.file_name('.png') == ('.png', False)
+
+
+def test_numbers_of_things():
+    assert [names.counted(number, 'image') for number in (0, 1, 1200)] == ['0 images', '1 image', '1,200 images']
