@@ -29,6 +29,7 @@ from deeplab.zoo import catalog
 T = TypeVar('T')
 Changes = Mapping[str, Any]  # values by 'Class.field'
 
+_STRIDE, _RATES = 'ModelOptions.output_stride', 'AsppOptions.rates'
 _PARTS = {'AsppOptions': 'aspp', 'DecoderOptions': 'decoder', 'NasOptions': 'nas'}
 # The options that presets set, by their flags. tests/inference/test_model_source.py compares them with the flags.
 _PRESET_FIELDS = {
@@ -206,17 +207,14 @@ def _identified(checkpoint: str, changes: Changes) -> Known:
     aside = checkpoint_network.slots(list(held))
     deduced = checkpoint_network.deduce({name: shape for name, shape in held.items() if name not in aside})
     if deduced is not None and deduced.fit.is_complete and not deduced.is_backbone:
-        options = deduced.options
-        rates = f' and atrous rates {", ".join(map(str, options.aspp.rates))}' if deduced.branches else ''
+        options = changed(deduced.options, {field: changes[field] for field in (_STRIDE, _RATES) if field in changes})
         logging.info(
             "There is no run.json of a training beside '%s'. Its variables are those of a network with %d classes and "
-            '%s. They do not show these values, which are assumed: output stride %d%s. Set them if the '
-            'training had others.',
+            '%s.%s',
             checkpoint,
             options.num_classes,
             ' '.join(checkpoint_network.settings_of(options)),
-            options.output_stride,
-            rates,
+            _assumed(options, changes, deduced.branches > 0),
         )
         return Known(options, None)
     outputs = checkpoint_network.outputs_of(held)
@@ -228,3 +226,15 @@ def _identified(checkpoint: str, changes: Changes) -> Known:
         f"The network of '{checkpoint}' cannot be identified: its variables are those of no known network. Describe it "
         f'by {option("ModelOptions.model_variant")} and the other options of its training'
     )
+
+
+def _assumed(options: ModelOptions, changes: Changes, has_rates: bool) -> str:
+    """Returns a sentence about the values that are assumed, because neither variables nor changes give them."""
+    shows_stride = 'nas' in BACKBONES.get(options.model_variant).reads  # their variables depend on it
+    assumed = [] if shows_stride or _STRIDE in changes else [f'output stride {options.output_stride}']
+    if has_rates and _RATES not in changes:
+        assumed.append(f'atrous rates {", ".join(map(str, options.aspp.rates))}')
+    if not assumed:
+        return ''
+    values = ' and '.join(assumed)
+    return f' They do not show these values, which are assumed: {values}. Set them if the training had others.'

@@ -89,6 +89,26 @@ def test_a_checkpoint_without_run_json_is_identified(training, monkeypatch, capl
     assert result.classes.names == ('0', '1', '2', '3')
 
 
+def test_only_what_is_assumed_is_named(tmp_path, monkeypatch, caplog):
+    checkpoint_files.remember_networks(monkeypatch)
+    caplog.set_level('INFO', 'absl')
+    aspp = dataclasses.replace(predictor_setup.ASPP, rates=(1, 2))
+    predictor_setup.write_training(tmp_path, dataclasses.replace(predictor_setup.MODEL, aspp=aspp), with_manifest=False)
+    stride, rates = {'ModelOptions.output_stride': 8}, {'AsppOptions.rates': (3, 5)}
+    for changes, assumed in (
+        ({}, 'assumed: output stride 16 and atrous rates 6, 12.'),
+        (stride, 'assumed: atrous rates 6, 12.'),
+        (rates, 'assumed: output stride 16.'),
+        ({**stride, **rates}, None),
+    ):
+        caplog.clear()
+        model_source.find(str(tmp_path), changes)
+        assert assumed in caplog.text if assumed else 'which are assumed' not in caplog.text
+        assert ('rates=(3, 5)' in caplog.text) == ('AsppOptions.rates' in changes)
+    nas = dataclasses.replace(predictor_setup.MODEL, model_variant='nas_pnasnet', aspp=aspp)
+    assert 'assumed: atrous rates 1, 2.' in model_source._assumed(nas, {}, True)
+
+
 def test_what_cannot_be_identified(tmp_path, monkeypatch):
     checkpoint_files.remember_networks(monkeypatch)
     checkpoint_files.write(tmp_path / 'model.ckpt-1', {'other': [1.0]})
