@@ -16,7 +16,7 @@ from typing import IO
 
 import numpy as np
 import tensorflow as tf
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageFile
 
 from deeplab import common
 from deeplab.core import sessions
@@ -32,6 +32,9 @@ _REFUSED = ('EPS',)
 _SIXTEEN_BITS = ('I;16', 'I;16B', 'I;16L', 'I;16N', 'I')
 _PREMULTIPLIED = ('La', 'RGBa')  # their colors are multiplied by their transparency
 _OF_SIXTEEN_BITS = np.float32(257.0)  # 65535 / 255, as for records
+
+# Formats whose files TensorFlow decodes, and not Pillow. MPO is a JPEG with further ones behind it.
+_DECODED_AS_RECORDS = ('JPEG', 'MPO', 'PNG')
 
 _opening = threading.Lock()
 
@@ -78,7 +81,21 @@ class Reader:
           DataError: It cannot be read, is no image, is damaged, has other channels or more than `MOST_PIXELS` pixels.
             The message continues a sentence that names the file.
         """
-        content = _content_of(path)
+        return self.of_content(_content_of(path))
+
+    def of_file(self, file: IO[bytes]) -> np.ndarray:
+        """As `read`, for an open binary file, which is read from its beginning; from its position if it cannot seek.
+
+        Raises:
+          TypeError: It is open in text mode.
+          DataError: See `read`.
+        """
+        return self.of_content(_content_of_file(file))
+
+    def of_content(self, content: bytes | bytearray | memoryview) -> np.ndarray:
+        """As `read`, for the content of a file."""
+        content = bytes(content)
+        _require_readable(len(content))
         try:
             kind = images.content_format(content)
         except DataError:
@@ -152,19 +169,37 @@ class Reader:
         """Decodes any other format."""
         if not content:
             raise DataError('it is empty')
-        try:
-            with _opened(io.BytesIO(content)) as image:
-                _require_sensible(*image.size)
-                image.load()
-                upright = ImageOps.exif_transpose(image)
-                return self.of_picture(upright)
-        except DataError:
-            raise
-        except Exception as error:  # damaged files make Pillow's plugins raise anything
-            raise DataError(f'it cannot be decoded ({str(error).strip() or type(error).__name__})') from None
+        with _explained(), _opened(io.BytesIO(content)) as image:
+            _require_sensible(*image.size)
+            return self._decoded_by_pillow(image)
 
     def of_picture(self, image: Image.Image) -> np.ndarray:
-        """Returns the pixels of an image of Pillow in the form that `read` returns; see `of_array`."""
+        """Returns an image of Pillow in the form that `read` returns, upright by its EXIF orientation.
+
+        A JPEG or PNG that Pillow has opened is decoded from its file, as `read` does it, if the file can still be read
+        and nobody has changed the image. Otherwise the pixels are Pillow's.
+
+        Raises:
+          DataError: See `of_array`; or it is closed or damaged.
+        """
+        content = _unchanged_file(image)
+        if content is not None:
+            with contextlib.suppress(DataError):  # of a file that Pillow alone can decode
+                pixels = self.of_content(content)
+                _close_file_of(image)
+                return pixels
+        with _explained():
+            return self._decoded_by_pillow(image)
+
+    def _decoded_by_pillow(self, image: Image.Image) -> np.ndarray:
+        """Returns the pixels that Pillow has, or decodes, upright."""
+        if getattr(image, 'tile', None) and getattr(image, 'fp', None) is None:
+            raise DataError('its file was closed before its pixels were read; call its load() before it is closed')
+        image.load()  # which turns a TIFF, and reads an orientation behind the pixels of a PNG
+        return orientation.turned_pixels(self._pixels_of(image), _orientation_of(image))
+
+    def _pixels_of(self, image: Image.Image) -> np.ndarray:
+        """Returns the pixels of an image of Pillow as they are stored."""
         if image.mode == 'F':
             raise DataError('it has floating-point values; save it with 8 or 16 bits a channel')
         if image.mode in _SIXTEEN_BITS:
@@ -181,6 +216,23 @@ class Reader:
         return self.of_array(np.asarray(image))
 
 
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Converts what Pillow raises to `DataError`: damaged files make its plugins raise anything."""
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(f'it cannot be decoded ({str(error).strip() or type(error).__name__})') from None
+
+
+def _require_readable(size: int) -> None:
+    """Raises `DataError` for a file of too many bytes."""
+    if size > _MOST_BYTES:
+        raise DataError(f'it has {size:,} bytes, more than {_MOST_BYTES:,}')
+
+
 def _content_of(path: str | os.PathLike[str]) -> bytes:
     """Returns the content of a regular file of sensible size."""
     try:
@@ -188,11 +240,79 @@ def _content_of(path: str | os.PathLike[str]) -> bytes:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise DataError('it is not a regular file')
-            if found.st_size > _MOST_BYTES:
-                raise DataError(f'it has {found.st_size:,} bytes, more than {_MOST_BYTES:,}')
+            _require_readable(found.st_size)
             return file.read()
     except OSError as error:
         raise DataError(f'it cannot be read ({error.strerror})') from None
+
+
+def _content_of_file(file: IO[bytes]) -> bytes:
+    """Returns the content of an open binary file, from its beginning if it can seek, as Pillow reads it."""
+    try:
+        with contextlib.suppress(AttributeError, io.UnsupportedOperation):
+            file.seek(0, os.SEEK_END)
+            _require_readable(file.tell())
+            file.seek(0)
+        content = file.read()
+    except UnicodeDecodeError:
+        content = ''
+    except (OSError, ValueError) as error:
+        raise DataError(f'it cannot be read ({error})') from None
+    if not isinstance(content, bytes):
+        raise TypeError("a file of an image must be open in binary mode: open(path, 'rb')")
+    return content
+
+
+def _unchanged_file(image: Image.Image) -> bytes | None:
+    """Returns the content of the file that Pillow has opened as an image; None if the image may have been changed.
+
+    Pixels that Pillow has not decoded yet cannot have been changed. Others are compared with those in the file.
+    """
+    if image.format not in _DECODED_AS_RECORDS or not isinstance(image, ImageFile.ImageFile):
+        return None
+    is_decoded = not image.tile
+    try:
+        content = _content_of(image.filename) if is_decoded else _content_around(image.fp)
+        with _opened(io.BytesIO(content)) as fresh:
+            is_same = image.size == fresh.size and _orientation_of(image) == _orientation_of(fresh)
+            look = _pixels_and_palette if is_decoded else _plan
+            return content if is_same and look(image) == look(fresh) else None
+    except Exception:  # the file is closed, missing or damaged, which reading the image explains
+        return None
+
+
+def _close_file_of(image: Image.Image) -> None:
+    """Closes the file that Pillow has opened for an image, if any; the image remains usable."""
+    if getattr(image, 'filename', ''):
+        with contextlib.suppress(Exception):
+            image.load()
+
+
+def _content_around(file: IO[bytes]) -> bytes:
+    """Returns the content of an open file, whose position does not change."""
+    position = file.tell()
+    try:
+        return _content_of_file(file)
+    finally:
+        file.seek(position)
+
+
+def _pixels_and_palette(image: Image.Image) -> tuple[object, ...]:
+    return image.mode, image.getpalette(), image.tobytes()
+
+
+def _plan(image: ImageFile.ImageFile) -> tuple[object, ...]:
+    """Returns how Pillow is going to decode an image: a part of it, smaller or in gray, or a later frame."""
+    return image.mode, image.tile, image.decoderconfig
+
+
+def _orientation_of(image: Image.Image) -> int:
+    """Returns the EXIF orientation of an image of Pillow, 1 to 8; 1 if it has none or an invalid one."""
+    try:
+        value = image.getexif().get(ExifTags.Base.Orientation)
+    except Exception:  # damaged metadata make Pillow raise anything
+        return orientation.UPRIGHT
+    return value if value in range(1, 9) else orientation.UPRIGHT
 
 
 def _without_waiting(path: str, flags: int) -> int:

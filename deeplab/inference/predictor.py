@@ -13,9 +13,10 @@ import collections
 import concurrent.futures
 import contextlib
 import dataclasses
+import inspect
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from PIL import Image
@@ -44,7 +45,11 @@ from deeplab.zoo import cache, fetching
 
 _AHEAD = 2  # images of a list that are read before they are needed
 
-Source = np.ndarray | str | os.PathLike[str] | Image.Image
+Source = np.ndarray | str | os.PathLike[str] | Image.Image | bytes | bytearray | memoryview | IO[bytes]
+
+
+# What is one image although it can be iterated; files are, too.
+_SINGLE = (np.ndarray, str, os.PathLike, Image.Image, bytes, bytearray, memoryview)
 
 
 class Predictor:
@@ -198,8 +203,7 @@ class Predictor:
         """Predicts one image, or several.
 
         Args:
-          images: an image, or a list of images. An image is an array [h, w, 3] or [h, w] of uint8 (or of floats, 0 to
-            255), the path of a file, or an image of Pillow.
+          images: an image, or a list of images; see `read`.
 
         Returns:
           The prediction of one image; a list in the same order for several.
@@ -207,7 +211,7 @@ class Predictor:
         Raises:
           DataError: An image cannot be read; the message names its file.
         """
-        if isinstance(images, (np.ndarray, str, os.PathLike, Image.Image)) or not isinstance(images, Iterable):
+        if isinstance(images, _SINGLE) or _is_file(images) or not isinstance(images, Iterable):
             return self.predict([self.read(images)])[0]
         found: list[Prediction] = []
         for batch in any_size.batches(self._read_ahead(images), self._options.batch_size):
@@ -215,20 +219,36 @@ class Predictor:
         return found
 
     def read(self, image: Source) -> np.ndarray:
-        """Returns an image as the network takes it, before resizing and padding: [h, w, channels], 0 to 255.
+        """Returns an image as the network takes it, upright, before resizing and padding: [h, w, channels], 0 to 255.
+
+        Args:
+          image: one of
+
+            - the path of a file, its content (bytes), or a binary file, which is read from its beginning: decoded as in
+              records, and turned as its EXIF orientation says;
+            - an image of Pillow, turned as its EXIF orientation says. A JPEG or PNG that was opened and not changed is
+              decoded from its file, with the same result as the path. Pillow's own pixels are used if it was changed,
+              or loaded from a file object; those of a JPEG differ slightly from TensorFlow's;
+            - an array [h, w, 3] or [h, w] of uint8 (or of floats, 0 to 255), as it is.
 
         Raises:
           DataError: It cannot be read; the message names its file.
+          TypeError: It is none of these.
         """
         if isinstance(image, np.ndarray):
             return self._named('The image', self._reader.of_array, image)
         if isinstance(image, Image.Image):
-            return self._named('The image', self._reader.of_picture, image)
-        if not isinstance(image, (str, os.PathLike)):
-            raise TypeError(
-                f'an image is an array, the path of a file or an image of Pillow, not {type(image).__name__}'
-            )
-        return self._named(f"'{os.fspath(image)}'", self._reader.read, image)
+            return self._named(_name_of(image, 'filename'), self._reader.of_picture, image)
+        if isinstance(image, (bytes, bytearray, memoryview)):
+            return self._named('The image', self._reader.of_content, image)
+        if isinstance(image, (str, os.PathLike)):
+            return self._named(f"'{os.fspath(image)}'", self._reader.read, image)
+        if _is_file(image):
+            return self._named(_name_of(image, 'name'), self._reader.of_file, image)
+        raise TypeError(
+            'an image is an array, the path of a file, a binary file, bytes or an image of Pillow, not '
+            f'{type(image).__name__}'
+        )
 
     def read_file(self, path: str) -> np.ndarray:
         """As `read`, for a file whose name the caller adds to the message of an error."""
@@ -318,6 +338,17 @@ class Predictor:
             most = scores.max(axis=2) if confidence and scores is not None else None
             result.append(Scores(labels, most, scores if probabilities else None))
         return result
+
+
+def _is_file(image: Any) -> bool:
+    """Returns whether an image is an open file; files whose contents must be awaited are not."""
+    return hasattr(image, 'read') and not inspect.iscoroutinefunction(image.read)
+
+
+def _name_of(image: Any, attribute: str) -> str:
+    """Returns the name of an image in messages, from an attribute that may hold the path of its file."""
+    path = getattr(image, attribute, '')
+    return f"'{path}'" if path and isinstance(path, str) else 'The image'
 
 
 def _kept(wanted: Sequence[str], names: Sequence[str]) -> np.ndarray:

@@ -31,14 +31,29 @@ def turned(kind, orientation):
     return encoded(picture(), kind, exif=exif)
 
 
-def bomb():
-    """A PNG of 60,000 x 50,000 pixels in less than a kilobyte."""
-    header = struct.pack('>IIBBBBB', 60000, 50000, 8, 2, 0, 0, 0)
-    chunks = [(b'IHDR', header), (b'IDAT', zlib.compress(b'\0' * 1000)), (b'IEND', b'')]
+def two_frames():
+    """A file of two JPEGs, as phones and stereo cameras write them."""
+    return encoded(picture(), 'MPO', save_all=True, append_images=[picture(1)])
+
+
+def deep():
+    """A PNG of three channels with 16 bits, of which Pillow keeps eight."""
+    values = np.dstack([sixteen_bits()] * 3).astype('>u2')
+    rows = b''.join(b'\0' + row.tobytes() for row in values)
+    return png(struct.pack('>IIBBBBB', WIDTH, HEIGHT, 16, 2, 0, 0, 0), rows)
+
+
+def png(header, rows):
+    """A PNG of its header and its filtered rows."""
     content = b'\x89PNG\r\n\x1a\n'
-    for name, data in chunks:
+    for name, data in ((b'IHDR', header), (b'IDAT', zlib.compress(rows)), (b'IEND', b'')):
         content += struct.pack('>I', len(data)) + name + data + struct.pack('>I', zlib.crc32(name + data))
     return content
+
+
+def bomb():
+    """A PNG of 60,000 x 50,000 pixels in less than a kilobyte."""
+    return png(struct.pack('>IIBBBBB', 60000, 50000, 8, 2, 0, 0, 0), b'\0' * 1000)
 
 
 def bomb_of_bmp():

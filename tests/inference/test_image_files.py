@@ -1,8 +1,10 @@
 """Image files of every kind become the pixels that the network takes. Covers inference/held.py."""
 
 import contextlib
+import io
 import os
 import re
+import tempfile
 import time
 import types
 from threading import get_ident as thread
@@ -10,7 +12,7 @@ from threading import get_ident as thread
 import numpy as np
 import pytest
 import tensorflow as tf
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFile, ImageOps
 
 from deeplab.errors import DataError
 from deeplab.inference import held, image_files
@@ -101,6 +103,169 @@ def test_arrays(reader):
     for wrong in (image / 255, image.astype(int) - 300, image[np.newaxis], image[:0], image[..., :1] > 3, image[0, 0]):
         with pytest.raises(DataError, match='0 to 255|height, width|by 255'):
             reader.of_array(wrong)
+
+
+@pytest.mark.parametrize('value', range(1, 9))
+def test_pictures_of_pillow_are_upright(reader, tmp_path, value):
+    for kind in ('JPEG', 'PNG', 'TIFF', 'WEBP'):
+        path = tmp_path / f'turned.{kind}'
+        path.write_bytes(image_samples.turned(kind, value))
+        expected = np.asarray(ImageOps.exif_transpose(Image.open(path)))
+        assert np.abs(reader.of_picture(Image.open(path)).astype(int) - expected).mean() < 3
+        assert np.array_equal(reader.of_picture(Image.open(path)), reader.read(path))
+        for changed in (Image.open(path).convert('RGB'), ImageOps.exif_transpose(Image.open(path))):
+            assert np.array_equal(reader.of_picture(changed), expected)
+
+
+def test_damaged_metadata_turns_nothing(reader):
+    for value in (0, 9, 7.5, 'six'):
+        image = Image.fromarray(pixels(2, 3))
+        image.getexif()[0x0112] = value
+        assert np.array_equal(reader.of_picture(image), pixels(2, 3))
+    image.info['exif'], image._exif = b'Exif\0\0II*\0\xff\xff\xff\xff', None
+    assert np.array_equal(reader.of_picture(image), pixels(2, 3))
+
+
+def opened(path, load=True):
+    """An image of Pillow that has read its pixels, and whose file is closed."""
+    with Image.open(path) as image:
+        if load:
+            image.load()
+    return image
+
+
+SPECIAL = {'two.mpo': image_samples.two_frames(), 'deep.png': image_samples.deep()}
+
+
+@pytest.mark.parametrize('name', ['progressive.jpg', 'cmyk.jpg', 'gray.jpg', 'turned.jpg', 'two.mpo', 'deep.png'])
+def test_a_picture_of_pillow_that_nobody_changed_is_decoded_from_its_file(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(SPECIAL.get(name) or GOOD[name][0])
+    with contextlib.closing(image_files.Reader(3, 16)) as wide:
+        expected = wide.read(path)
+        late = io.BytesIO(path.read_bytes())
+        late.seek(7)
+        with Image.open(path) as image:
+            for same in (image, image, opened(path), Image.open(late)):
+                assert np.array_equal(wide.of_picture(same), expected)
+            assert not np.array_equal(wide.of_picture(image.convert('RGB')), expected) or name == 'gray.jpg'
+
+
+def put_pixel(image):
+    image.putpixel((3, 4), (1, 2, 3))
+
+
+def write_pixel(image):
+    image.load()[3, 4] = (1, 2, 3)
+
+
+def turn(image):
+    ImageOps.exif_transpose(image, in_place=True)
+
+
+def forget_orientation(image):
+    del image.getexif()[0x0112]
+
+
+CHANGES = {
+    'put_pixel': put_pixel,
+    'write_pixel': write_pixel,
+    'paste': lambda image: image.paste('red', (2, 2, 5, 5)),
+    'draw': lambda image: ImageDraw.Draw(image).line((0, 0, 9, 9), 'red'),
+    'thumbnail': lambda image: image.thumbnail((10, 10)),
+    'smaller': lambda image: image.draft('RGB', (8, 8)),
+    'gray': lambda image: image.draft('L', image.size),
+    'turn': turn,
+    'forget_orientation': forget_orientation,
+    'transparent': lambda image: image.putalpha(7),
+}
+
+
+@pytest.mark.parametrize('change', CHANGES)
+@pytest.mark.parametrize('is_loaded', [False, True])
+def test_a_picture_of_pillow_that_was_changed_keeps_its_pixels(reader, tmp_path, change, is_loaded):
+    path = tmp_path / 'turned.jpg'
+    path.write_bytes(GOOD['turned.jpg'][0])
+    image, twin = Image.open(path), Image.open(path)
+    for each in (image, twin):
+        if is_loaded:
+            each.load()
+        CHANGES[change](each)
+    is_same = is_loaded and change in ('smaller', 'gray')  # too late for them
+    expected = reader.read(path) if is_same else np.asarray(ImageOps.exif_transpose(twin).convert('RGB'))
+    assert np.array_equal(reader.of_picture(image), expected)
+
+
+def test_files_of_pictures_that_say_nothing_about_their_pixels(reader, tmp_path):
+    path = tmp_path / 'photo.jpg'
+    path.write_bytes(GOOD['progressive.jpg'][0])
+    image, second = opened(path), Image.open(io.BytesIO(image_samples.two_frames()))
+    path.write_bytes(image_samples.encoded(image_samples.picture(1), 'JPEG'))
+    assert np.array_equal(reader.of_picture(image), np.asarray(image))  # the file is another one
+    path.unlink()
+    assert np.array_equal(reader.of_picture(image), np.asarray(image))
+    second.seek(1)
+    assert np.array_equal(reader.of_picture(second), np.asarray(second))
+
+
+def test_pictures_of_pillow_that_cannot_be_read(reader, tmp_path, monkeypatch):
+    path = tmp_path / 'photo.jpg'
+    path.write_bytes(GOOD['progressive.jpg'][0])
+    with pytest.raises(DataError, match=r'closed before .* load\(\)'):
+        reader.of_picture(opened(path, load=False))
+    closed = opened(path)
+    closed.close()
+    with pytest.raises(DataError, match='closed'):
+        reader.of_picture(closed)
+    truncated = GOOD['progressive.jpg'][0][:-100]
+    with pytest.raises(DataError, match='decoded.*truncated'):
+        reader.of_picture(Image.open(io.BytesIO(truncated)))
+    monkeypatch.setattr(ImageFile, 'LOAD_TRUNCATED_IMAGES', True)
+    assert reader.of_picture(Image.open(io.BytesIO(truncated))).shape == (20, 30, 3)
+
+
+class Pipe(io.RawIOBase):
+    """A file without positions."""
+
+    def __init__(self, content):
+        self._stream = io.BytesIO(content)
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        return self._stream.readinto(memoryview(buffer)[:100])
+
+
+@pytest.mark.parametrize('name', ['turned.jpg', 'alpha.png', 'packed.tif', 'array.npy'])
+def test_bytes_and_binary_files_are_decoded_as_paths_are(reader, tmp_path, name):
+    content = GOOD[name][0]
+    expected = read(reader, tmp_path, name, content)
+    for same in (content, bytearray(content), memoryview(content)):
+        assert np.array_equal(reader.of_content(same), expected)
+    with open(tmp_path / name, 'rb') as file, tempfile.SpooledTemporaryFile() as spooled:
+        spooled.write(content)  # after which its position is its end
+        for same in (file, spooled, io.BytesIO(content), Pipe(content)):
+            assert np.array_equal(reader.of_file(same), expected)
+        assert np.array_equal(reader.of_file(file), expected)
+
+
+def test_bytes_and_files_that_cannot_be_read(reader, tmp_path, monkeypatch):
+    for content, reason in BAD.values():
+        for attempt in (lambda: reader.of_content(content), lambda: reader.of_file(io.BytesIO(content))):  # noqa: B023
+            with pytest.raises(DataError, match=re.compile(reason, re.I)):
+                attempt()
+    (tmp_path / 'text').write_bytes(GOOD['gray.jpg'][0])
+    with open(tmp_path / 'text', encoding='utf-8') as file:
+        for text in (file, io.StringIO('text')):
+            with pytest.raises(TypeError, match="binary.*'rb'"):
+                reader.of_file(text)
+    with pytest.raises(DataError, match='closed file'):
+        reader.of_file(file)
+    monkeypatch.setattr(image_files, '_MOST_BYTES', 10)
+    for attempt in (reader.of_file, lambda file: reader.of_content(file.read())):
+        with pytest.raises(DataError, match='11 bytes, more than 10'):
+            attempt(io.BytesIO(b'x' * 11))
 
 
 def test_unusual_modes_of_pillow(reader):

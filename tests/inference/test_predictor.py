@@ -4,6 +4,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import gc
+import io
 import threading
 
 import numpy as np
@@ -23,7 +24,7 @@ from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.predictor import Predictor
 from deeplab.options import EngineOptions, ExportOptions, PredictionOptions, ResizeOptions, WindowOptions
 from deeplab.registry import ENGINES, Engine, Outputs, register
-from tests.helpers import predictor_setup
+from tests.helpers import image_samples, predictor_setup
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
@@ -76,13 +77,42 @@ def test_all_kinds_of_images(predictor, tmp_path):
     Image.fromarray(image).save(tmp_path / 'image.png')
     for same in (tmp_path / 'image.png', str(tmp_path / 'image.png'), Image.fromarray(image), image.astype(np.float64)):
         assert np.array_equal(predictor(same).labels, labels)
+    content = (tmp_path / 'image.png').read_bytes()
+    with open(tmp_path / 'image.png', 'rb') as file, Image.open(tmp_path / 'image.png') as opened:
+        for same in (content, bytearray(content), memoryview(content), io.BytesIO(content), file, opened):
+            assert np.array_equal(predictor(same).labels, labels)
+        for prediction in predictor([content, file, opened, io.BytesIO(content)]):
+            assert np.array_equal(prediction.labels, labels)
+    for damaged in (Image.open(io.BytesIO(content[:-200])), content[:-200]):
+        with pytest.raises(DataError, match='The image: .*decoded'):
+            predictor(damaged)
     with pytest.raises(DataError, match=r'missing\.png.*cannot be read'):
         predictor(tmp_path / 'missing.png')
     with pytest.raises(DataError, match='The image.*uint8'):
         predictor(np.zeros(3))
-    for wrong in (None, [3]):
-        with pytest.raises(TypeError, match='an image is .* not (NoneType|int)'):
+    with open(tmp_path / 'image.png', encoding='latin-1') as text, pytest.raises(TypeError, match="binary .*'rb'"):
+        predictor(text)
+    for wrong in (None, [3], Upload()):
+        with pytest.raises(TypeError, match='an image is .* bytes .* not (NoneType|int|Upload)'):
             predictor(wrong)
+
+
+class Upload:
+    """A file of an asynchronous web framework."""
+
+    async def read(self):
+        return b''
+
+
+def test_a_photo_is_upright_however_it_is_given(predictor, tmp_path):
+    path = tmp_path / 'photo.jpg'
+    path.write_bytes(image_samples.turned('JPEG', 6))
+    expected = predictor(path)
+    assert expected.labels.shape == (image_samples.WIDTH, image_samples.HEIGHT)
+    with Image.open(path) as opened, open(path, 'rb') as file:
+        for same in (opened, file, path.read_bytes(), Image.open(io.BytesIO(path.read_bytes()))):
+            assert np.array_equal(predictor(same).image, expected.image)
+        assert predictor(opened.convert('RGB')).labels.shape == expected.labels.shape
 
 
 def test_a_list_gives_its_predictions_in_order_and_in_batches(training):
