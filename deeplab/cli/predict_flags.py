@@ -8,7 +8,7 @@ from deeplab.cli.links import linked
 from deeplab.cli.tool_flags import FETCH
 from deeplab.cli.training_flags import NUM_THREADS
 from deeplab.cli.words import Flag, Group
-from deeplab.options import PRECISIONS
+from deeplab.options import LEGENDS, PRECISIONS
 
 PREDICT_FILES = Group(
     'Images and results',
@@ -45,6 +45,13 @@ PREDICT_FILES = Group(
             'overlay_alpha',
             'PredictOptions.overlay_alpha',
             'Opacity of the colors of overlays, 0 to 1. If given, overlays are written.',
+        ),
+        linked(
+            'overlay_legend',
+            'PredictOptions.overlay_legend',
+            'Draw a legend beside overlays: of the classes that are present in the image, with their shares, or of all '
+            'classes, in the same place in each image. If given, overlays are written. Not set: no legend.',
+            choices=LEGENDS,
         ),
         linked('overwrite', 'PredictOptions.overwrite', 'Replace files that predict has not written.'),
     ),

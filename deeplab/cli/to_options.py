@@ -172,8 +172,9 @@ def vis_options(values: Values) -> options.VisOptions:
 
 
 def _saved(values: Values) -> tuple[str, ...]:
-    """Returns the kinds of pictures that vis or predict writes; an opacity of overlays asks for overlays."""
-    kinds = (*values.names('save'), *(['overlay'] if values.given('overlay_alpha') else []))
+    """Returns the kinds of pictures that vis or predict writes; what describes overlays asks for overlays."""
+    wants_overlays = any(values.given(flag) for flag in ('overlay_alpha', 'overlay_legend') if flag in values)
+    kinds = (*values.names('save'), *(['overlay'] if wants_overlays else []))
     return tuple(dict.fromkeys(kinds))
 
 

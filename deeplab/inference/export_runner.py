@@ -53,6 +53,8 @@ class ExportRunner(Runner):
         self._held = Held(lambda: exports.opened(path, threads, record))
         exported = self._held.value
         self.metadata = exported.metadata
+        if 'model_variant' in self.metadata and 'output_stride' in self.metadata:
+            self.network = f'{self.metadata["model_variant"]} at output stride {self.metadata["output_stride"]}'
         self.image_bits = exported.bits
         self.has_probabilities = exported.has_probabilities
         self.channels = exported.channels

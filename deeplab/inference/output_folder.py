@@ -7,7 +7,7 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from deeplab.errors import DataError, OptionError
 from deeplab.files import output_files, writing, written_files
@@ -22,6 +22,18 @@ _OWN_NAMES = r'.+\.(png|jpg|npy)'
 _SUFFIXES = {'mask': '.png', 'color': '.png', 'confidence': '.png', 'probabilities': '.npy'}
 
 
+class Overlays(NamedTuple):
+    """How overlays are drawn.
+
+    Attributes:
+      alpha: opacity of the colors.
+      legend: classes in the legend, of `options.LEGENDS`; None for no legend.
+    """
+
+    alpha: float = 0.5
+    legend: str | None = None
+
+
 class OutputFolder:
     """Writes the results of images; several threads may use it at a time.
 
@@ -29,13 +41,13 @@ class OutputFolder:
       kinds: what is written for each image, of `options.SAVED`.
     """
 
-    def __init__(self, folder: str, kinds: Sequence[str], overlay_alpha: float, overwrite: bool) -> None:
+    def __init__(self, folder: str, kinds: Sequence[str], overlays: Overlays, overwrite: bool) -> None:
         """Checks the folder; creates and writes nothing yet.
 
         Args:
           folder: path of the output folder.
           kinds: what is written for each image.
-          overlay_alpha: opacity of the colors of overlays.
+          overlays: how they are drawn.
           overwrite: whether files of others may be replaced.
 
         Raises:
@@ -44,7 +56,7 @@ class OutputFolder:
         output_files.require_folder(folder, _FIELD)
         self._folder = folder
         self.kinds = tuple(dict.fromkeys(kinds))
-        self._alpha, self._overwrite = overlay_alpha, overwrite
+        self._overlays, self._overwrite = overlays, overwrite
         self._written = written_files.WrittenFiles(folder, 'predict')
         self._lock = threading.Lock()
         self._entries: dict[str, dict[str, Any]] = {}
@@ -93,11 +105,13 @@ class OutputFolder:
         name = item.name if number is None else f'{item.name}/{number:06d}'
         paths = {}
         for kind in self.kinds:
-            path = self._path(kind, name, _SUFFIXES.get(kind) or overlay_suffix(height, width))
+            drawn = self._overlays if kind == 'overlay' else Overlays()
+            suffix = _SUFFIXES.get(kind) or overlay_suffix(height, 2 * width if drawn.legend else width)
+            path = self._path(kind, name, suffix)
             if self._is_foreign(path):
                 raise DataError(f"'{path}' exists, and predict has not written it")
             self._prepare(os.path.dirname(path))
-            prediction.save(path, kind, self._alpha)
+            prediction.save(path, kind, *drawn)
             self._written.add(path)
             paths[kind] = os.path.relpath(path, self._folder).replace(os.sep, '/')
         facts = {'files': paths, 'height': height, 'width': width, 'shares': prediction.shares}

@@ -12,8 +12,9 @@ from PIL import Image
 from deeplab.datasets.class_names import Classes
 from deeplab.errors import DataError, OptionError
 from deeplab.files import writing
-from deeplab.options import SAVED
+from deeplab.options import LEGENDS, SAVED
 from deeplab.pictures import drawing
+from deeplab.pictures import legend as legends
 
 # Label of the pixels whose class is not one of those that are kept.
 NO_CLASS = 255
@@ -80,12 +81,16 @@ class Prediction:
     @property
     def shares(self) -> dict[str, float]:
         """Share of the pixels of each class that occurs and is kept, 0 to 1, by its name, the largest first."""
+        return {self._name(number): share for number, share in self._shares()}
+
+    def _shares(self) -> list[tuple[int, float]]:
+        """Returns id and share of each class that occurs and is kept, the largest share first."""
         counts = np.zeros(256, np.int64)
         for rows in drawing.bands(*self.labels.shape):
             counts += np.bincount(self.labels[rows].ravel(), minlength=256)
         counts[~self._is_kept] = 0
-        found = [number for number in np.argsort(-counts, kind='stable').tolist() if counts[number]]
-        return {self._name(number): float(counts[number] / self.labels.size) for number in found}
+        order = np.argsort(-counts, kind='stable').tolist()
+        return [(number, float(counts[number] / self.labels.size)) for number in order if counts[number]]
 
     def _name(self, number: int) -> str:
         return self.class_names[number] if number < len(self.class_names) else str(number)
@@ -118,7 +123,9 @@ class Prediction:
             raise OptionError(f'alpha={alpha!r} is not allowed: it must be in the range 0 to 1.')
         return np.where(self._is_kept, np.float32(alpha), np.float32(0))
 
-    def save(self, path: str | os.PathLike[str], kind: str = 'mask', alpha: float = 0.5) -> None:
+    def save(
+        self, path: str | os.PathLike[str], kind: str = 'mask', alpha: float = 0.5, legend: str | None = None
+    ) -> None:
         """Writes the prediction to a file, which is replaced as a whole.
 
         Args:
@@ -126,9 +133,11 @@ class Prediction:
           kind: 'mask' (class ids, gray), 'color' (class ids with the colors as palette), 'overlay', 'confidence'
             (gray, 255 for 1.0) or 'probabilities' ([h, w, classes] float32).
           alpha: see `overlay`.
+          legend: classes in a legend beside an overlay: 'present' (those in the image, with their shares) or 'all';
+            None for no legend.
 
         Raises:
-          OptionError: There is no such kind, it cannot be stored in such a file, or `alpha` is not 0 to 1.
+          OptionError: There is no such kind, it cannot be stored in such a file, or `alpha` or `legend` is not allowed.
           DataError: The file cannot be written.
         """
         suffix = os.path.splitext(os.fspath(path))[1].lower()
@@ -138,20 +147,22 @@ class Prediction:
                 f"'{os.fspath(path)}' cannot hold {kind!r}: kinds are {', '.join(SAVED)}, and files are .png, for an "
                 'overlay .png or .jpg, for probabilities .npy'
             )
+        if legend is not None and (kind != 'overlay' or legend not in LEGENDS):
+            raise OptionError(f"legend={legend!r} is not allowed: it is 'present' or 'all', and for overlays only.")
         try:
             with writing.atomic_write(path, 'wb') as stream:
                 if kind == 'probabilities':
                     np.lib.format.write_array(stream, self.probabilities, allow_pickle=False)
                 else:
-                    stream.write(_encoded(self._picture(kind, alpha), 'JPEG' if suffix in _LOSSY else 'PNG'))
+                    stream.write(_encoded(self._picture(kind, alpha, legend), 'JPEG' if suffix in _LOSSY else 'PNG'))
         except OSError as error:
             raise DataError(f"Cannot write '{os.fspath(path)}': {error.strerror or error}.") from None
 
-    def _picture(self, kind: str, alpha: float) -> Image.Image:
+    def _picture(self, kind: str, alpha: float, legend: str | None) -> Image.Image:
         """Returns the picture of a kind."""
         height, width = self.labels.shape
         if kind == 'overlay':
-            mixed = Image.new('RGB', (width, height))
+            mixed = legends.beside((width, height), self._entries(legend))
             opacity = self._opacity(alpha)
             for rows, part in drawing.overlay_parts(self.image, self.labels, self._table(), opacity):
                 mixed.paste(Image.fromarray(part), (0, rows.start))
@@ -163,11 +174,23 @@ class Prediction:
             picture.putpalette(self._table().tobytes())
         return picture
 
+    def _entries(self, legend: str | None) -> list[legends.Entry]:
+        """Returns the lines of a legend; none for None."""
+        if legend is None:
+            return []
+        colors = self._table()
+        if legend == 'all':
+            kept = [number for number in range(len(self.colors)) if self._is_kept[number]]
+            return [legends.Entry(self._name(number), colors[number]) for number in kept]
+        return [legends.Entry(self._name(number), colors[number], f'{share:.1%}') for number, share in self._shares()]
+
     def _repr_png_(self) -> bytes:
-        """Returns the overlay as notebooks show it, of at most 1024 pixels a side."""
+        """Returns the overlay as notebooks show it, of at most 1024 pixels a side, beside the legend."""
         picture = Image.fromarray(self.overlay())
         picture.thumbnail((_PREVIEW_SIDE, _PREVIEW_SIDE))
-        return _encoded(picture, 'PNG')
+        sheet = legends.beside(picture.size, self._entries('present'))
+        sheet.paste(picture)
+        return _encoded(sheet, 'PNG')
 
     def __repr__(self) -> str:
         height, width = self.labels.shape

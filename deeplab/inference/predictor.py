@@ -43,6 +43,7 @@ from deeplab.options.parameters import parameters_of
 from deeplab.wording import option
 from deeplab.zoo import cache, fetching
 
+_MOST_SHOWN = 5  # classes in the text of a predictor
 _AHEAD = 2  # images of a list that are read before they are needed
 
 Source = np.ndarray | str | os.PathLike[str] | Image.Image | bytes | bytearray | memoryview | IO[bytes]
@@ -282,6 +283,14 @@ class Predictor:
         """Releases the network. Predictions keep what they have, but compute no probabilities any more."""
         self._is_closed = True
         self._closing.close()
+
+    def __repr__(self) -> str:
+        known = [] if self.class_names == Classes.numbered(len(self.class_names)).names else list(self.class_names)
+        shown = f' ({", ".join(known[:_MOST_SHOWN])}{", ..." if len(known) > _MOST_SHOWN else ""})' if known else ''
+        channels = '' if self._runner.channels == 3 else f', images of {self._runner.channels} channels'
+        state = ', closed' if self._is_closed else ''
+        network = f'{self._runner.network}, ' if self._runner.network else ''
+        return f"<Predictor of '{self.source}': {network}{len(self.class_names)} classes{shown}{channels}{state}>"
 
     def __enter__(self) -> Predictor:
         return self

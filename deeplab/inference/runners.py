@@ -32,6 +32,7 @@ class Runner(abc.ABC):
     """Runs a network on images of one size.
 
     Attributes:
+      network: its name, and its output stride; empty if they are unknown.
       channels: channels of the images.
       num_classes: number of classes.
       alignment: windows begin at multiples of it.
@@ -40,6 +41,7 @@ class Runner(abc.ABC):
       has_probabilities: whether it gives probabilities, without which there are no windows.
     """
 
+    network: str = ''
     channels: int
     num_classes: int
     alignment: int = 1
@@ -107,6 +109,7 @@ class CheckpointRunner(Runner):
           OptionError: The engine is not installed.
         """
         opening.check(execution)
+        self.network = f'{options.model_variant} at output stride {options.output_stride}'
         self.channels, self.num_classes = options.input_channels, options.num_classes
         self.alignment, self.fixed_size = options.output_stride, options.crop_size
         self._options, self._prediction = options, prediction

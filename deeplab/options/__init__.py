@@ -58,7 +58,7 @@ from deeplab.options.machines import JOBS, CloneOptions, ServerOptions
 from deeplab.options.network import MERGE_METHODS, OUTPUT_STRIDES, AsppOptions, DecoderOptions, ModelOptions, NasOptions
 from deeplab.options.optimization import SLOW_START_BURNIN_TYPES, LearningRateOptions, OptimizerOptions
 from deeplab.options.panoptic import PANOPTIC_METRICS, CocoFormatOptions
-from deeplab.options.prediction import SAVED, PredictOptions, PredictorOptions
+from deeplab.options.prediction import LEGENDS, SAVED, PredictOptions, PredictorOptions
 from deeplab.options.reports import ReportedRun, ReportOptions
 from deeplab.options.rules import (
     check_size,
@@ -126,6 +126,7 @@ __all__ = [
     'INPUT_TYPES',
     'JOBS',
     'LABEL_FORMATS',
+    'LEGENDS',
     'LearningRateOptions',
     'ListDatasetsOptions',
     'LossOptions',

@@ -16,6 +16,7 @@ from deeplab.wording import option
 _CHECKPOINT_DIR, _EXPORT_PATH = 'PredictOptions.checkpoint_dir', 'PredictOptions.export_path'
 _PRESET = 'PredictOptions.preset'
 
+LEGENDS = ('present', 'all')
 SAVED = ('mask', 'color', 'overlay', 'confidence', 'probabilities')
 
 
@@ -66,6 +67,8 @@ class PredictOptions:
       preset: name of a published checkpoint, which is downloaded; None for another source.
       save: what is written for each image, of `SAVED`.
       overlay_alpha: opacity of the colors over the image, 0 to 1.
+      overlay_legend: classes in a legend beside overlays, of `LEGENDS`: those that an image shows, with their shares,
+        or all; None for no legend.
       overwrite: whether files that predict has not written may be replaced.
       predictor: how images are predicted.
       network: options of the network that take precedence over those of the source, by 'Class.field'.
@@ -79,6 +82,7 @@ class PredictOptions:
     preset: str | None = None
     save: tuple[str, ...] = ('mask', 'overlay')
     overlay_alpha: float = 0.5
+    overlay_legend: str | None = None
     overwrite: bool = False
     predictor: PredictorOptions = PredictorOptions()
     network: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -90,6 +94,8 @@ class PredictOptions:
             require_choice('PredictOptions.save', kind, SAVED)
         good = 0 <= self.overlay_alpha <= 1
         require(good, 'PredictOptions.overlay_alpha', self.overlay_alpha, 'it must be in the range 0 to 1')
+        if self.overlay_legend is not None:
+            require_choice('PredictOptions.overlay_legend', self.overlay_legend, LEGENDS)
         for field, value in ((_CHECKPOINT_DIR, self.checkpoint_dir), (_PRESET, self.preset)):
             if value is not None and self.export_path is not None:
                 raise OptionError(f'Give either {option(field)} or {option(_EXPORT_PATH)}, not both.')

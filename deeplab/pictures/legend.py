@@ -15,9 +15,12 @@ _MARGIN = 16
 _SWATCH = (34, 18)  # width and height
 _GAP = 12
 _LINE = 28
-_MOST_LINES = 26  # in a column
+_MOST_LINES, _FEWEST_LINES = 26, 4  # in a column
+_MOST_COLUMNS = 3  # beside a picture, unless these have the most lines
 _FONT, _SMALL_FONT = 15, 13
 _LONGEST_NAME = 60  # characters
+# A legend beside a picture is legible where the whole picture is shown on a screen.
+_SIDE_PER_SCALE, _LARGEST_SCALE = 1000, 8
 
 
 class Entry(NamedTuple):
@@ -28,25 +31,53 @@ class Entry(NamedTuple):
     figures: str = ''
 
 
-def drawn(entries: Sequence[Entry]) -> Image.Image:
-    """Draws a legend, in RGB: down the first column, then down the next."""
-    columns = max(1, math.ceil(len(entries) / _MOST_LINES))
+def drawn(entries: Sequence[Entry], most_lines: int = _MOST_LINES, scale: int = 1) -> Image.Image:
+    """Draws a legend, in RGB: down the first column, then down the next.
+
+    Args:
+      entries: its lines.
+      most_lines: in a column.
+      scale: factor on all sizes.
+    """
+    columns = max(1, math.ceil(len(entries) / most_lines))
     lines = max(1, math.ceil(len(entries) / columns))
-    font, small = drawing.font(_FONT), drawing.font(_SMALL_FONT)
+    margin, gap, line, *swatch = (scale * size for size in (_MARGIN, _GAP, _LINE, *_SWATCH))
+    font, small = drawing.font(scale * _FONT), drawing.font(scale * _SMALL_FONT)
     shown = [names.shown(entry.name, _LONGEST_NAME) for entry in entries]
     of_names = math.ceil(max(map(font.getlength, shown), default=0))
     of_figures = math.ceil(max((small.getlength(entry.figures) for entry in entries), default=0))
-    width = _SWATCH[0] + _GAP + of_names + (_GAP + of_figures if of_figures else 0)
-    size = (2 * _MARGIN + columns * (width + 2 * _GAP) - 2 * _GAP, 2 * _MARGIN + lines * _LINE)
+    width = swatch[0] + gap + of_names + (gap + of_figures if of_figures else 0)
+    size = (2 * margin + columns * (width + 2 * gap) - 2 * gap, 2 * margin + lines * line)
     sheet = Image.new('RGB', size, drawing.PAPER)
     pencil = ImageDraw.Draw(sheet)
     for number, (entry, name) in enumerate(zip(entries, shown, strict=True)):
-        left = _MARGIN + number // lines * (width + 2 * _GAP)
-        middle = _MARGIN + number % lines * _LINE + _LINE // 2
-        top = middle - _SWATCH[1] // 2
+        left = margin + number // lines * (width + 2 * gap)
+        middle = margin + number % lines * line + line // 2
+        top = middle - swatch[1] // 2
         red, green, blue = (int(value) for value in entry.color)
-        corners = (left, top, left + _SWATCH[0] - 1, top + _SWATCH[1] - 1)
+        corners = (left, top, left + swatch[0] - 1, top + swatch[1] - 1)
         pencil.rectangle(corners, (red, green, blue), drawing.FADED)
-        pencil.text((left + _SWATCH[0] + _GAP, middle), name, drawing.INK, font=font, anchor='lm')
+        pencil.text((left + swatch[0] + gap, middle), name, drawing.INK, font=font, anchor='lm')
         pencil.text((left + width, middle), entry.figures, drawing.FADED, font=small, anchor='rm')
+    return sheet
+
+
+def beside(size: tuple[int, int], entries: Sequence[Entry]) -> Image.Image:
+    """Draws a legend to the right of a space for a picture, in a size that fits it.
+
+    Args:
+      size: width and height of the picture.
+      entries: lines of the legend; without any, there is only the space.
+
+    Returns:
+      The sheet in RGB, at least as large as the picture.
+    """
+    if not entries:
+        return Image.new('RGB', size)
+    scale = min(max(1, round(max(size) / _SIDE_PER_SCALE)), _LARGEST_SCALE)
+    fitting = (size[1] // scale - 2 * _MARGIN) // _LINE
+    lines = max(fitting, _FEWEST_LINES, math.ceil(len(entries) / _MOST_COLUMNS))
+    text = drawn(entries, min(lines, _MOST_LINES), scale)
+    sheet = Image.new('RGB', (size[0] + text.width, max(size[1], text.height)), drawing.PAPER)
+    sheet.paste(text, (size[0], 0))
     return sheet

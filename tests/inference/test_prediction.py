@@ -84,9 +84,43 @@ def test_files_that_cannot_hold_a_prediction(tmp_path, name, kind):
         made().save(tmp_path / 'nowhere' / 'm.png')
 
 
-def test_notebooks_show_the_overlay(monkeypatch):
+def read(path):
+    with Image.open(path) as image:
+        return image.copy()
+
+
+def colors_in(picture):
+    return {color for _, color in picture.convert('RGB').getcolors(1 << 16)}
+
+
+def test_notebooks_show_the_overlay_with_a_legend(monkeypatch):
     monkeypatch.setattr(module, '_PREVIEW_SIDE', 2)
-    assert Image.open(io.BytesIO(made()._repr_png_())).size == (2, 1)
+    shown = Image.open(io.BytesIO(made(kept=[1])._repr_png_()))
+    expected = Image.fromarray(made(kept=[1]).overlay())
+    expected.thumbnail((2, 2))
+    assert expected.size == (2, 1) and np.array_equal(shown.crop((0, 0, 2, 1)), expected)
+    assert shown.width > 60 and shown.getpixel((2, 0)) == drawing.PAPER
+    assert (200, 0, 0) in colors_in(shown) and (0, 50, 255) not in colors_in(shown)
+    nothing = Prediction(IMAGE, LABELS, CLASSES, np.zeros(256, bool), (None, None), lambda: SCORES)
+    assert Image.open(io.BytesIO(nothing._repr_png_())).size == (2, 1)
+
+
+def test_a_legend_beside_an_overlay(tmp_path):
+    sizes = set()
+    only_sky = Prediction(IMAGE, LABELS * 0, CLASSES, np.ones(256, bool), (None, None), lambda: SCORES)
+    for result, suffix in ((made(), 'png'), (only_sky, 'png'), (made(), 'jpg')):
+        for legend in ('present', 'all'):
+            result.save(tmp_path / f'{legend}.{suffix}', 'overlay', 0.25, legend)
+        present, complete = (read(tmp_path / f'{name}.{suffix}') for name in ('present', 'all'))
+        if suffix == 'png':
+            assert np.array_equal(present.crop((0, 0, 4, 2)), result.overlay(0.25))
+            assert ((200, 0, 0) in colors_in(present)) == (result is not only_sky)
+            assert {(0, 0, 0), (200, 0, 0), (0, 50, 255)} <= colors_in(complete)
+        sizes.add(complete.size)
+    assert len(sizes) == 1  # so that frames of a video have one size
+    for kind, legend in (('color', 'all'), ('overlay', 'some'), ('mask', 'present')):
+        with pytest.raises(OptionError, match=f"legend='{legend}'.*'present' or 'all'.*overlays only"):
+            made().save(tmp_path / 'a.png', kind, legend=legend)
 
 
 def test_an_overlay_that_is_too_long_for_jpeg():

@@ -319,6 +319,14 @@ def test_what_is_no_export(tmp_path):
             Predictor.from_export(tmp_path / 'other.pb', **given)
 
 
+def test_text(predictor, training, tmp_path):
+    text = "model.ckpt-7': tiny at output stride 16, 4 classes (sky, road, tree, car)"
+    assert repr(predictor).startswith(f"<Predictor of '{training}") and repr(predictor).endswith(f'{text}>')
+    with Predictor.from_export(write_export(tmp_path / 'graph.pb')) as exported:
+        assert repr(exported).endswith("graph.pb': 4 classes>")
+    assert repr(exported).endswith("graph.pb': 4 classes, closed>")
+
+
 def test_the_public_names():
     assert deeplab.Predictor is Predictor and 'Predictor' in dir(deeplab)
     with pytest.raises(AttributeError, match='Predicter'):

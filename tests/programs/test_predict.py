@@ -68,6 +68,18 @@ def test_fifty_mixed_files(training, tmp_path, monkeypatch):
     assert len(set(paths)) == len(paths) == 3 * result.images
 
 
+def test_overlays_with_a_legend(training, photos):
+    sizes = {}
+    for legend in (None, 'present', 'all'):
+        predict.run(options(training, save=('mask', 'overlay'), output_dir='out', overlay_legend=legend))
+        for name in ('mask/a.png.png', 'overlay/a.png.jpg', 'overlay/a.bmp.jpg'):
+            with Image.open(os.path.join('out', name)) as image:
+                sizes[legend, name] = image.size
+    assert {size for (_, name), size in sizes.items() if 'mask' in name} == {(30, 20)}
+    assert sizes[None, 'overlay/a.png.jpg'] == (30, 20) and sizes['present', 'overlay/a.png.jpg'][0] > 100
+    assert sizes['all', 'overlay/a.png.jpg'] == sizes['all', 'overlay/a.bmp.jpg']
+
+
 def test_results_and_summary(training, photos):
     kinds = ('mask', 'color', 'overlay', 'confidence', 'probabilities')
     result = predict.run(options(training, save=kinds, output_dir='out'))
@@ -168,6 +180,8 @@ def test_the_command_line():
     assert found.predictor.prediction.scales == (0.5,) and found.predictor.resize.min_value == 9
     assert words('--checkpoint_dir=logs').save == ('mask', 'overlay')
     assert words('--checkpoint_dir=logs', '--save=mask', '--overlay_alpha=0.3').save == ('mask', 'overlay')
+    found = words('--checkpoint_dir=logs', '--save=color', '--overlay_legend=present')
+    assert (found.save, found.overlay_legend) == (('color', 'overlay'), 'present')
     found = words('--preset=mobilenetv2_coco_voc_trainaug')
     assert found.preset == 'mobilenetv2_coco_voc_trainaug' and found.predictor.dataset == 'pascal_voc_seg'
     assert found.network['ModelOptions.model_variant'] == 'mobilenet_v2' and found.predictor.crop_size is None
@@ -182,6 +196,7 @@ def test_the_command_line():
         (('--checkpoint_dir=a', '--save=masks'), '--save=masks.*overlay'),
         (('--checkpoint_dir=a', '--save='), '--save.*mask'),
         (('--checkpoint_dir=a', '--overlay_alpha=2'), '--overlay_alpha=2.*0 to 1'),
+        (('--checkpoint_dir=a', '--overlay_legend=some'), '--overlay_legend=some.*present, all'),
         (('--checkpoint_dir=a', '--window=65,65', '--window_stride=66,65'), '--window_stride=66,65.*65,65'),
     ],
 )
