@@ -29,7 +29,9 @@ Shapes = Mapping[str, tuple[int, ...]]
 OPTIMIZER_POWERS = ('beta1_power', 'beta2_power')
 _MULTIPLIERS = (0.25, 0.35, 0.5, 0.75, 1.0, 1.25, 1.3, 1.4, 1.5, 2.0)
 _MOST_WIDTHS = 4
-_SIDE = 65  # of the image for which networks are outlined, in pixels; small, as only variables matter
+# Side of the image for which networks are outlined, in pixels. Only variables matter, so that its size costs nothing;
+# in a smaller one, there would be warnings of atrous rates that exceed its feature map.
+_SIDE = 1025
 
 # Examples of atrous rates, of which only the number can be identified.
 _SOME_RATES = (6, 12, 18)

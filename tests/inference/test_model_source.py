@@ -105,6 +105,7 @@ def test_only_what_is_assumed_is_named(tmp_path, monkeypatch, caplog):
         model_source.find(str(tmp_path), changes)
         assert assumed in caplog.text if assumed else 'which are assumed' not in caplog.text
         assert ('rates=(3, 5)' in caplog.text) == ('AsppOptions.rates' in changes)
+        assert 'feature map' not in caplog.text  # of the image for which the network is outlined
     nas = dataclasses.replace(predictor_setup.MODEL, model_variant='nas_pnasnet', aspp=aspp)
     assert 'assumed: atrous rates 1, 2.' in model_source._assumed(nas, {}, True)
 
