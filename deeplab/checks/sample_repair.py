@@ -6,7 +6,7 @@ import dataclasses
 import io
 
 import numpy as np
-from PIL import Image
+from PIL import ExifTags, Image
 
 from deeplab.checks import edges
 from deeplab.checks.repair_plan import Plan
@@ -82,12 +82,16 @@ def _image(sample: Sample, done: list[str]) -> tuple[bytes, images.Header]:
 
 
 def _as_png(content: bytes) -> bytes:
-    """Returns an image of another format as PNG, of its own mode where PNG has that."""
+    """Returns an image of another format as PNG, of its own mode where PNG has that, with its EXIF orientation."""
     with Image.open(io.BytesIO(content)) as image:
         stream = io.BytesIO()
+        image.load()  # which turns a TIFF
+        metadata, turn = Image.Exif(), orientation.of_picture(image)
+        if turn != orientation.UPRIGHT:
+            metadata[ExifTags.Base.Orientation] = turn
         kept = image if image.mode in ('1', 'L', 'P', 'RGB', 'I;16') else image.convert('RGB')
         kept.info = {key: value for key, value in kept.info.items() if key == 'transparency'}
-        kept.save(stream, 'PNG')
+        kept.save(stream, 'PNG', exif=metadata)
     return stream.getvalue()
 
 

@@ -85,6 +85,15 @@ def read(content: bytes) -> int:
     return tag.value if tag and tag.turns else UPRIGHT
 
 
+def of_picture(image: Image.Image) -> int:
+    """Returns the EXIF orientation of an image of Pillow, 1 to 8; 1 if it has none or an invalid one."""
+    try:
+        value = image.getexif().get(_TAG)
+        return int(value) if value in _TRANSPOSES else UPRIGHT
+    except Exception:  # damaged metadata make Pillow raise anything
+        return UPRIGHT
+
+
 def reset(content: bytes) -> bytes:
     """Returns `content` with every orientation replaced by 1; no other byte changes."""
     tags = [tag for tag in _tags(content) if tag.turns]

@@ -16,7 +16,7 @@ from typing import IO
 
 import numpy as np
 import tensorflow as tf
-from PIL import ExifTags, Image, ImageFile
+from PIL import Image, ImageFile
 
 from deeplab import common
 from deeplab.core import sessions
@@ -196,7 +196,7 @@ class Reader:
         if getattr(image, 'tile', None) and getattr(image, 'fp', None) is None:
             raise DataError('its file was closed before its pixels were read; call its load() before it is closed')
         image.load()  # which turns a TIFF, and reads an orientation behind the pixels of a PNG
-        return orientation.turned_pixels(self._pixels_of(image), _orientation_of(image))
+        return orientation.turned_pixels(self._pixels_of(image), orientation.of_picture(image))
 
     def _pixels_of(self, image: Image.Image) -> np.ndarray:
         """Returns the pixels of an image of Pillow as they are stored."""
@@ -274,7 +274,7 @@ def _unchanged_file(image: Image.Image) -> bytes | None:
     try:
         content = _content_of(image.filename) if is_decoded else _content_around(image.fp)
         with _opened(io.BytesIO(content)) as fresh:
-            is_same = image.size == fresh.size and _orientation_of(image) == _orientation_of(fresh)
+            is_same = image.size == fresh.size and orientation.of_picture(image) == orientation.of_picture(fresh)
             look = _pixels_and_palette if is_decoded else _plan
             return content if is_same and look(image) == look(fresh) else None
     except Exception:  # the file is closed, missing or damaged, which reading the image explains
@@ -304,15 +304,6 @@ def _pixels_and_palette(image: Image.Image) -> tuple[object, ...]:
 def _plan(image: ImageFile.ImageFile) -> tuple[object, ...]:
     """Returns how Pillow is going to decode an image: a part of it, smaller or in gray, or a later frame."""
     return image.mode, image.tile, image.decoderconfig
-
-
-def _orientation_of(image: Image.Image) -> int:
-    """Returns the EXIF orientation of an image of Pillow, 1 to 8; 1 if it has none or an invalid one."""
-    try:
-        value = image.getexif().get(ExifTags.Base.Orientation)
-    except Exception:  # damaged metadata make Pillow raise anything
-        return orientation.UPRIGHT
-    return value if value in range(1, 9) else orientation.UPRIGHT
 
 
 def _without_waiting(path: str, flags: int) -> int:

@@ -13,7 +13,7 @@ import pathlib
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 from deeplab.checks import edges, pairing, repaired_copy, suggestion
 from deeplab.checks.data_rules import RULES
@@ -246,6 +246,22 @@ def test_a_copy_rotates_nothing_where_the_edges_do_not_show_it(tmp_path):
     result = run(made.write(tmp_path / 'data', 'files'), fix=str(tmp_path / 'copy'))
     assert serious(result.findings) - {'misplaced'} == serious(result.remaining) - {'misplaced'} == {'oriented'}
     assert (tmp_path / 'copy/images/train_1.jpg').read_bytes() == noise
+
+
+@pytest.mark.parametrize(('kind', 'value'), [('WEBP', 6), ('TIFF', 6), ('WEBP', 1)])
+def test_a_copy_keeps_the_orientation_of_images_of_other_formats(tmp_path, kind, value):
+    made = broken_datasets.Zoo()
+    sample = made['train'][1]
+    shown = Image.open(io.BytesIO(sample.image))
+    stored = shown.transpose(Image.Transpose.ROTATE_90) if value == 6 else shown
+    exif = Image.Exif()
+    exif[0x0112] = value
+    sample.image, sample.suffix = broken_datasets.encoded(stored, kind, exif=exif), f'.{kind.lower()}'
+    run(made.write(tmp_path / 'data', 'files'), fix=str(tmp_path / 'copy'))
+    copy, mask = (Image.open(tmp_path / f'copy/{folder}/train_1.png') for folder in ('images', 'masks'))
+    upright = ImageOps.exif_transpose(copy)
+    assert upright.size == mask.size and np.array_equal(mask, sample.ids)
+    assert np.abs(np.asarray(upright).astype(int) - np.asarray(shown)).mean() < 9
 
 
 def test_names_in_records_stay_in_the_copy(tmp_path):
