@@ -254,6 +254,8 @@ def _content_of_file(file: IO[bytes]) -> bytes:
             _require_readable(file.tell())
             file.seek(0)
         content = file.read()
+    except DataError:
+        raise
     except UnicodeDecodeError:
         content = ''
     except (OSError, ValueError) as error:
@@ -274,9 +276,9 @@ def _unchanged_file(image: Image.Image) -> bytes | None:
     try:
         content = _content_of(image.filename) if is_decoded else _content_around(image.fp)
         with _opened(io.BytesIO(content)) as fresh:
-            is_same = image.size == fresh.size and orientation.of_picture(image) == orientation.of_picture(fresh)
             look = _pixels_and_palette if is_decoded else _plan
-            return content if is_same and look(image) == look(fresh) else None
+            is_same = all(aspect(image) == aspect(fresh) for aspect in (_frame, orientation.of_picture, look))
+            return content if is_same else None
     except Exception:  # the file is closed, missing or damaged, which reading the image explains
         return None
 
@@ -297,13 +299,17 @@ def _content_around(file: IO[bytes]) -> bytes:
         file.seek(position)
 
 
+def _frame(image: Image.Image) -> tuple[object, ...]:
+    return image.size, image.mode, image.tell()
+
+
 def _pixels_and_palette(image: Image.Image) -> tuple[object, ...]:
-    return image.mode, image.getpalette(), image.tobytes()
+    return image.getpalette(), image.tobytes()
 
 
 def _plan(image: ImageFile.ImageFile) -> tuple[object, ...]:
-    """Returns how Pillow is going to decode an image: a part of it, smaller or in gray, or a later frame."""
-    return image.mode, image.tile, image.decoderconfig
+    """Returns how Pillow is going to decode an image, such as smaller or in gray."""
+    return image.tile, image.decoderconfig
 
 
 def _without_waiting(path: str, flags: int) -> int:

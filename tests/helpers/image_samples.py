@@ -31,9 +31,9 @@ def turned(kind, orientation):
     return encoded(picture(), kind, exif=exif)
 
 
-def two_frames():
-    """A file of two JPEGs, as phones and stereo cameras write them."""
-    return encoded(picture(), 'MPO', save_all=True, append_images=[picture(1)])
+def two_frames(kind='MPO'):
+    """A file of two pictures; phones and stereo cameras write two JPEGs."""
+    return encoded(picture(), kind, save_all=True, append_images=[picture(1)])
 
 
 def deep():
