@@ -119,7 +119,7 @@ BUILDERS = (
             options.BuildCocoOptions,
             'masks',
             'panoptic: from annotations/panoptic_train2017.json and the folder of that name; instances: from '
-            'annotations/instances_train2017.json, with a background (needs pycocotools).',
+            'annotations/instances_train2017.json, with a background (polygons need pycocotools).',
             options.COCO_MASKS,
         ),
         _choice(

@@ -17,7 +17,8 @@ import pathlib
 import sys
 from typing import Any
 
-from deeplab.datasets import build_data, coco_annotations, coco_folders, coco_regions, file_pairs, folders, pairs
+from deeplab.datasets import build_data, coco_annotations, coco_folders, file_pairs, folders, pairs
+from deeplab.datasets.annotations import rasterizer
 from deeplab.errors import DataError
 from deeplab.names import shown
 from deeplab.options import BuildCocoOptions
@@ -100,7 +101,8 @@ def find_items(
         masks = _found(f"masks of split '{split}'", annotations.path, _panoptic_folder(annotations.path), names)
         source = coco_annotations.PanopticMasks(annotations, classes)
         return [pairs.Item(*paths, source) for paths in zip(images, masks, stems, strict=True)]
-    coco_regions.require_pycocotools()
+    if any(isinstance(each['instances'], list) for listed in annotations.of_image.values() for each in listed):
+        rasterizer.require_pycocotools()
     sources = [
         coco_annotations.InstanceMasks(annotations.of_image.get(image['id'], ()), image, classes) for image in listed
     ]

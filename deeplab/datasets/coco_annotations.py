@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from deeplab.datasets import coco_regions, descriptor, images, mask_sources
-from deeplab.datasets.annotations import reading
+from deeplab.datasets import descriptor, images, mask_sources
+from deeplab.datasets.annotations import coco, rasterizer, reading
 from deeplab.errors import DataError
 from deeplab.names import shown
 
@@ -207,10 +207,10 @@ class InstanceMasks:
                 raise DataError(
                     f'an annotation of {self._image["file_name"]} has the category {category}, which is not listed'
                 )
-            try:
-                drawn[coco_regions.pixels(each['instances'], *size)] = self._classes.ids[category]
-            except DataError as error:
-                raise DataError(f'annotation {number} of {self._image["file_name"]}: {error}') from None
+            with reading.within(f'annotation {number} of {self._image["file_name"]}'):
+                if (geometry := coco.geometry_of(each['instances'], size)) is not None:
+                    region, _ = rasterizer.region_of(geometry, size)
+                    region.fill(drawn, self._classes.ids[category])
         return images.encode_png(drawn)
 
 

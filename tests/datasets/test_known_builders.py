@@ -2,8 +2,8 @@
 
 Covers datasets/build_camvid_data.py, datasets/camvid_classes.py, datasets/build_coco_data.py,
 datasets/build_coco_stuff_data.py, datasets/build_mapillary_data.py, datasets/coco_annotations.py,
-datasets/coco_folders.py, datasets/coco_regions.py, datasets/descriptors/camvid32.py,
-datasets/descriptors/coco_panoptic.py, datasets/descriptors/coco_stuff.py and datasets/descriptors/mapillary_vistas.py.
+datasets/coco_folders.py, datasets/descriptors/camvid32.py, datasets/descriptors/coco_panoptic.py,
+datasets/descriptors/coco_stuff.py and datasets/descriptors/mapillary_vistas.py.
 """
 
 import json
@@ -18,16 +18,23 @@ from deeplab.datasets import (
     build_camvid_data,
     build_coco_data,
     build_coco_stuff_data,
+    build_folder_data,
     build_mapillary_data,
     camvid_classes,
-    coco_regions,
     description_file,
     descriptor,
     mask_sources,
 )
+from deeplab.datasets.annotations import run_lengths
 from deeplab.datasets.descriptors import camvid32, coco_stuff
 from deeplab.errors import DataError, OptionError
-from deeplab.options import BuildCamvidOptions, BuildCocoOptions, BuildCocoStuffOptions, BuildMapillaryOptions
+from deeplab.options import (
+    BuildCamvidOptions,
+    BuildCocoOptions,
+    BuildCocoStuffOptions,
+    BuildFolderOptions,
+    BuildMapillaryOptions,
+)
 from tests.datasets.test_builders import failure, records
 from tests.helpers import dataset_files
 
@@ -330,34 +337,60 @@ def test_coco_instances(tmp_path):
         ({'size': [6, 8], 'counts': [-1, 49]}, 'whole numbers'),
         ({'size': [6, 8], 'counts': 'P'}, 'end within a number'),
         ({'size': [6, 8]}, "'counts' is missing"),
-        ({}, "'size' is missing"),
         ({'size': [6]}, 'another form'),
-        ('text', 'neither'),
+        ('text', 'coordinates'),
         ([[1, 2, 3]], 'coordinates'),
         ([[1, 2, float('nan'), 3, 4, 5]], 'coordinates'),
-        ([3], 'coordinates'),
+        ([3], 'not a file of COCO instances'),
     ],
 )
-def test_coco_regions_that_are_wrong(region, part):
+def test_coco_regions_that_are_wrong(tmp_path, region, part):
+    write_instances(tmp_path, [(1, 1, region)])
+    options = BuildCocoOptions(coco_root=str(tmp_path), masks='instances', output_dir=str(tmp_path / 'records'))
     with pytest.raises(DataError, match=part):
-        coco_regions.pixels(region, 6, 8)
+        build_coco_data.run(options)
 
 
-def test_coco_polygons_beyond_the_image_are_cut():
-    pytest.importorskip('pycocotools.mask')
-    assert coco_regions.pixels([[-5, -5, 100, -5, 100, 100, -5, 100]], 6, 8).all()
-    assert not coco_regions.pixels([[20, 20, 30, 20, 30, 30]], 6, 8).any()
+def test_two_programs_draw_a_coco_file_as_pycocotools_does(tmp_path):
+    mask_api = pytest.importorskip('pycocotools.mask')
+    ring = [0.6, 0.3, 7.2, 2.6, 5.4, 5.7, 3.3, 3.1]
+    write_instances(tmp_path, [(1, 9, [ring])])
+    drawn = mask_api.merge(mask_api.frPyObjects([ring], 6, 8))
+    wanted = np.zeros((6, 8), np.uint8)
+    runs = run_lengths.of_coco_text(drawn['counts'])
+    wanted[run_lengths.alternating(runs, 6, 8, by_columns=True)] = 1
+    assert wanted.any()
+    options = BuildCocoOptions(coco_root=str(tmp_path), masks='instances', output_dir=str(tmp_path / 'records'))
+    assert built(build_coco_data.run, options)['train']['000000000009'].tolist() == wanted.tolist()
+    options = BuildFolderOptions(
+        annotations=str(tmp_path / 'annotations'), image_folder=str(tmp_path), output_dir=str(tmp_path / 'folder')
+    )
+    assert built(build_folder_data.run, options)['train']['train2017/000000000009'].tolist() == wanted.tolist()
 
 
-def test_coco_instances_mistakes(tmp_path, monkeypatch):
+def test_coco_files_without_polygons_need_no_pycocotools(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__('sys').modules, 'pycocotools', None)
+    covered = np.eye(6, 8, dtype=np.uint8)
+    coco = BuildCocoOptions(coco_root=str(tmp_path), masks='instances', output_dir=str(tmp_path / 'records'))
+    folder = BuildFolderOptions(
+        annotations=str(tmp_path / 'annotations'), image_folder=str(tmp_path), output_dir=str(tmp_path / 'folder')
+    )
+    write_instances(tmp_path, [(1, 9, rle(covered))])
+    assert built(build_coco_data.run, coco)['train']['000000000009'].tolist() == covered.tolist()
+    assert built(build_folder_data.run, folder)['train']['train2017/000000000009'].tolist() == covered.tolist()
+    write_instances(tmp_path, [(1, 9, rle(covered)), (1, 9, [[1, 1, 5, 1, 5, 4]])])
+    for run, options in ((build_coco_data.run, coco), (build_folder_data.run, folder)):
+        with pytest.raises(OptionError, match=r'deeplab-toolkit\[coco\]'):
+            run(options)
+
+
+def test_coco_instances_mistakes(tmp_path):
     pytest.importorskip('pycocotools.mask')
     options = BuildCocoOptions(coco_root=str(tmp_path), masks='instances', output_dir=str(tmp_path / 'records'))
     write_instances(tmp_path, [(2, 1, [])])
     assert '000000000009.jpg has the category 2, which is not listed' in failure(lambda: build_coco_data.run(options))
     write_instances(tmp_path, [(1, 1, {'size': [1, 1], 'counts': [1]})])
-    assert 'annotation 0 of 000000000009.jpg: segmentation: its run lengths' in failure(
-        lambda: build_coco_data.run(options)
-    )
+    assert 'annotation 0 of 000000000009.jpg: its run lengths' in failure(lambda: build_coco_data.run(options))
     write_instances(tmp_path, [], height=8)
     assert '8 x 8 pixels' in failure(lambda: build_coco_data.run(options))
     write_instances(tmp_path, [], height=10**6, width=10**6)
@@ -377,9 +410,6 @@ def test_coco_instances_mistakes(tmp_path, monkeypatch):
         path.write_text(content.replace(change, change.replace('10', '09' if 'jpg' in change else '9')))
         assert part in failure(lambda: build_coco_data.run(options))
         path.write_text(content)
-    monkeypatch.setitem(__import__('sys').modules, 'pycocotools', None)
-    with pytest.raises(OptionError, match=r'deeplab-toolkit\[coco\]'):
-        build_coco_data.run(options)
 
 
 LABELS = [

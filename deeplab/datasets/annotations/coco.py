@@ -10,9 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from deeplab.datasets.annotations import reading, run_lengths
+from deeplab.datasets.annotations import rasterizer, reading, run_lengths
 from deeplab.datasets.annotations.reading import Document, Format
-from deeplab.datasets.annotations.shapes import AnnotatedImage, AnnotationSet, Bitmap, Geometry, Label, Polygon, Shape
+from deeplab.datasets.annotations.shapes import (
+    AnnotatedImage,
+    AnnotationSet,
+    Bitmap,
+    Filling,
+    Geometry,
+    Label,
+    Polygon,
+    Shape,
+)
 from deeplab.errors import DataError
 
 NAME = 'COCO JSON'
@@ -28,7 +37,7 @@ def _recognizes(document: Document) -> bool:
 def _parse(document: Document) -> AnnotationSet:
     """Reads a file.
 
-    Whole coordinates are corners of pixels. Annotations cover each other in the order of the list, except that crowd
+    Polygons are drawn by pycocotools. Annotations cover each other in the order of the list, except that crowd
     regions lie beneath all others, whose outlines are more exact. CVAT marks every mask as a crowd: its masks are as
     exact as its polygons, and keep their place.
 
@@ -51,7 +60,7 @@ def _parse(document: Document) -> AnnotationSet:
                 raise DataError(f'its image_id {image_id} is not that of an image')
             if (category := annotation['category_id']) not in categories:
                 raise DataError(f'its category_id {category} is not that of a category')
-            geometry = _geometry(annotation.get('segmentation'), sizes[image_id])
+            geometry = geometry_of(annotation.get('segmentation'), sizes[image_id])
             if geometry is None:
                 left_out['box or keypoints without an outline'] += 1
                 continue
@@ -89,32 +98,36 @@ def _labels(
     ]
 
 
-def _geometry(segmentation: Any, image_size: tuple[int, int] | None) -> Geometry | None:
+def geometry_of(segmentation: Any, image_size: tuple[int, int] | None) -> Geometry | None:
     """Returns the area of an annotation; None if it has none.
 
     Args:
       segmentation: a list of polygons, or an object with run lengths and their size.
       image_size: height and width of the image; None if they are not stated.
+
+    Raises:
+      DataError: The coordinates are not numbers, or the run lengths are for an image of another size.
+      KeyError, TypeError, ValueError: It has another form (`reading.within`).
+      OptionError: It has polygons, and pycocotools is not installed.
     """
     if not segmentation:
         return None
     if isinstance(segmentation, Mapping):
-        return bitmap(segmentation, image_size)
+        return _bitmap(segmentation, image_size)
     rings = tuple(ring for part in segmentation if reading.has_area(ring := reading.points(part)))
-    return Polygon(rings) if rings else None
+    if not rings:
+        return None
+    rasterizer.require_pycocotools()  # now, and not after a part of the masks has been drawn
+    return Polygon(rings, filling=Filling.COCO)
 
 
-def bitmap(region: Mapping[str, Any], image_size: tuple[int, int] | None) -> Bitmap:
+def _bitmap(region: Mapping[str, Any], image_size: tuple[int, int] | None) -> Bitmap:
     """Returns the pixels of run lengths.
 
     Args:
       region: `size` (height and width), and `counts`: run lengths down the columns, as a list or in COCO's compressed
         form.
       image_size: height and width of the image; None if they are not stated.
-
-    Raises:
-      DataError: They are for an image of another size.
-      KeyError, TypeError, ValueError: It is no such region (`reading.within`).
     """
     height, width = (reading.whole(part) for part in region['size'])
     if image_size is not None and (height, width) != image_size:

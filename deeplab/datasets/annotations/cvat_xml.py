@@ -44,8 +44,8 @@ def _parse(document: Document) -> AnnotationSet:
     stands later covers what stands earlier. `occluded` does not change the area. Rotations are clockwise, in degrees,
     about the center.
 
-    Source: docs.cvat.ai, "XML annotation format"; cvat-ai/cvat issue 6686 for the order in exported masks; polygons are
-      filled as by pycocotools, with which CVAT exports masks.
+    Source: docs.cvat.ai, "XML annotation format"; cvat-ai/cvat issue 6686 for the order in exported masks; polygons
+      differ from pycocotools, with which CVAT exports masks, by single pixels at the edge.
     """
     root = document.content
     if root.find('image') is None and root.find('track') is not None:

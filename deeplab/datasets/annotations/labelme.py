@@ -13,7 +13,16 @@ import numpy as np
 
 from deeplab.datasets.annotations import reading
 from deeplab.datasets.annotations.reading import Document, Format
-from deeplab.datasets.annotations.shapes import AnnotatedImage, AnnotationSet, Bitmap, Box, Ellipse, Polygon, Shape
+from deeplab.datasets.annotations.shapes import (
+    AnnotatedImage,
+    AnnotationSet,
+    Bitmap,
+    Box,
+    Ellipse,
+    Filling,
+    Polygon,
+    Shape,
+)
 from deeplab.errors import DataError
 
 NAME = 'labelme JSON'
@@ -65,7 +74,7 @@ def _geometry(shape: Mapping[str, Any]) -> Polygon | Box | Ellipse | Bitmap | No
         return None
     found = reading.points(shape['points'])
     if kind in _POLYGONS:
-        return Polygon((found,), with_border=True) if reading.has_area(found) else None
+        return Polygon((found,), filling=Filling.BORDER) if reading.has_area(found) else None
     if len(found) < 2:
         raise DataError(f'its shape_type is {kind}, which has two points, but it has {len(found)}')
     (x0, y0), (x1, y1) = found[:2].tolist()

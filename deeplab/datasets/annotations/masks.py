@@ -11,7 +11,7 @@ from deeplab.datasets.annotations import labelme, rasterizer, reading
 from deeplab.datasets.annotations.label_classes import LabelClasses
 from deeplab.datasets.annotations.shapes import AnnotatedImage, PaintedMask
 
-_FORMAT = 1  # increase it when the same annotations become other masks
+_FORMAT = 2  # increase it when the same annotations become other masks
 
 
 @dataclasses.dataclass

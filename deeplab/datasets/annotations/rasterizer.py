@@ -5,15 +5,18 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
 
-from deeplab.datasets.annotations.shapes import Bitmap, Box, Ellipse, Geometry, Polygon, Shape
-from deeplab.errors import DataError
+from deeplab.datasets.annotations import run_lengths
+from deeplab.datasets.annotations.shapes import Bitmap, Box, Ellipse, Filling, Geometry, Polygon, Shape
+from deeplab.errors import DataError, OptionError
 from deeplab.names import shown
 
 _FARTHEST = 2**30  # coordinates are clipped to this, so that products of them can be computed
+_FARTHEST_OF_COCO = 2**14  # pixels beyond the image; pycocotools needs memory for each pixel of a border
 _TOLERANCE = 1.0  # pixels that a shape may reach beyond its image without being counted as clipped
 
 
@@ -30,6 +33,11 @@ class Region:
     top: int
     left: int
     covered: np.ndarray
+
+    def fill(self, canvas: np.ndarray, value: int) -> None:
+        """Sets the pixels of `canvas`, [height, width] of the image, that the region covers."""
+        height, width = self.covered.shape
+        canvas[self.top : self.top + height, self.left : self.left + width][self.covered] = value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,8 +79,7 @@ def draw(shapes: Sequence[Shape], ids: Mapping[str, int | None], size: tuple[int
             raise DataError(f"shape {number} ('{shown(shape.label)}'): {error}") from None
         clipped += is_clipped
         empty += not region.covered.any()
-        height, width = region.covered.shape
-        canvas[region.top : region.top + height, region.left : region.left + width][region.covered] = class_id
+        region.fill(canvas, class_id)
     return Drawing(canvas, clipped, empty)
 
 
@@ -85,6 +92,7 @@ def region_of(geometry: Geometry, size: tuple[int, int]) -> tuple[Region, bool]:
 
     Raises:
       DataError: A bitmap is broken.
+      OptionError: It is a polygon of COCO, and pycocotools is not installed.
     """
     if isinstance(geometry, Bitmap):
         return _of_bitmap(geometry, size)
@@ -94,7 +102,7 @@ def region_of(geometry: Geometry, size: tuple[int, int]) -> tuple[Region, bool]:
     is_clipped = min(left, top) < -_TOLERANCE or right > width + _TOLERANCE or bottom > height + _TOLERANCE
     window = _window(bounds, size)
     if isinstance(geometry, Polygon):
-        draw_ring = _with_border if geometry.with_border else _of_centers
+        draw_ring = _POLYGONS[geometry.filling]
         covered = np.zeros((window[3] - window[1], window[2] - window[0]), bool)
         for ring in geometry.rings:
             covered |= draw_ring(ring, window)
@@ -192,6 +200,34 @@ def _of_centers(ring: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarr
 def _with_border(ring: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarray:
     """Returns the pixels of a window that Pillow fills for a polygon with its outline: [h, w] bool."""
     return _drawn('polygon', ring, window)
+
+
+def _of_coco(ring: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarray:
+    """Returns the pixels of a window that pycocotools fills for a polygon: [h, w] bool."""
+    left, top, right, bottom = window
+    if right == left or bottom == top:
+        return np.zeros((bottom - top, right - left), bool)
+    near = np.clip(ring, -_FARTHEST_OF_COCO, np.array([right, bottom]) + _FARTHEST_OF_COCO)
+    # The polygon is not moved into the window: pycocotools rounds coordinates, so that other pixels would be covered.
+    (packed,) = require_pycocotools().frPyObjects([near.ravel().tolist()], bottom, right)
+    # Its own `decode` fails with the warnings of NumPy 2 as errors, and decodes the columns left of the window, too.
+    ends = np.cumsum(run_lengths.of_coco_text(packed['counts'])) - left * bottom
+    counts = np.diff(np.maximum(ends, 0), prepend=0)
+    return run_lengths.alternating(counts, bottom, right - left, by_columns=True)[top:]
+
+
+_POLYGONS = {Filling.CENTERS: _of_centers, Filling.BORDER: _with_border, Filling.COCO: _of_coco}
+
+
+def require_pycocotools() -> Any:
+    """Returns the module of pycocotools that draws polygons; raises `OptionError` if it is not installed."""
+    try:
+        from pycocotools import mask
+    except ImportError:
+        raise OptionError(
+            "Polygons of COCO need the package pycocotools. Run: pip install 'deeplab-toolkit[coco]'"
+        ) from None
+    return mask
 
 
 def _drawn(what: str, points: np.ndarray, window: tuple[int, int, int, int]) -> np.ndarray:

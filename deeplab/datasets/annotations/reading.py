@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from deeplab.datasets.annotations.shapes import MOST_PIXELS, AnnotationSet, Color
-from deeplab.errors import DataError
+from deeplab.errors import DataError, OptionError
 from deeplab.files import documents
 from deeplab.names import shown
 
@@ -105,6 +105,8 @@ def within(place: str) -> Iterator[None]:
         yield
     except DataError as error:
         raise DataError(f'{place}: {error}') from None
+    except OptionError:  # about an option or a package, not about the file
+        raise
     except KeyError as error:
         raise DataError(f"{place}: '{error.args[0]}' is missing") from None
     except binascii.Error as error:

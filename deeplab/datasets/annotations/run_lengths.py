@@ -14,7 +14,7 @@ _HALF_COVERED = 128  # smallest alpha of a pixel that belongs to a brush mask
 _LONGEST_FIELD = 32  # bits
 
 
-def alternating(counts: Sequence[int], height: int, width: int, by_columns: bool = False) -> np.ndarray:
+def alternating(counts: Sequence[int] | np.ndarray, height: int, width: int, by_columns: bool = False) -> np.ndarray:
     """Returns the mask of run lengths that alternate, beginning with pixels that are not covered.
 
     CVAT stores masks in this form row by row, COCO (as uncompressed RLE) column by column.
@@ -74,7 +74,7 @@ def _require_size(height: int, width: int) -> None:
         raise DataError(f'its size {height} x {width} is too large or negative; {MOST_PIXELS} pixels are allowed')
 
 
-def _whole(values: Sequence[int]) -> np.ndarray:
+def _whole(values: Sequence[int] | np.ndarray) -> np.ndarray:
     """Returns whole numbers from 0 on: [n] int64."""
     try:
         found = np.asarray(values if len(values) else [0])

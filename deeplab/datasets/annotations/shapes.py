@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import enum
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -13,6 +14,21 @@ Color = tuple[int, int, int]
 MOST_PIXELS = 2**28  # of an image or a mask, so that a wrong number in a file does not exhaust the memory
 
 
+class Filling(enum.Enum):
+    """How a polygon covers pixels.
+
+    Attributes:
+      CENTERS: whole numbers are corners of pixels, and a pixel is covered if its center is inside.
+      BORDER: whole numbers are centers of pixels, and pixels that the border passes are covered, too, as Pillow and
+        OpenCV fill polygons.
+      COCO: whole numbers are corners of pixels, and the package pycocotools decides on the pixels at the border.
+    """
+
+    CENTERS = enum.auto()
+    BORDER = enum.auto()
+    COCO = enum.auto()
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Polygon:
     """An area inside polygons.
@@ -20,14 +36,12 @@ class Polygon:
     Attributes:
       rings: polygons, each [n, 2] float64 of x and y; a pixel is covered if one of them covers it.
       holes: polygons whose pixels are not covered.
-      with_border: how a polygon covers pixels. False: whole numbers are corners of pixels, and a pixel is covered if
-        its center is inside, as in COCO. True: whole numbers are centers of pixels, and pixels that the border passes
-        are covered, too, as Pillow and OpenCV fill polygons.
+      filling: how a polygon covers pixels.
     """
 
     rings: tuple[np.ndarray, ...]
     holes: tuple[np.ndarray, ...] = ()
-    with_border: bool = False
+    filling: Filling = Filling.CENTERS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +71,7 @@ class Ellipse:
       radius_x: half of its width before the rotation.
       radius_y: half of its height before the rotation.
       rotation: clockwise, in degrees.
-      with_border: see `Polygon`; only without a rotation.
+      with_border: whether it is filled as `Filling.BORDER`; only without a rotation.
     """
 
     x: float

@@ -19,6 +19,7 @@ from deeplab.datasets.annotations.shapes import (
     AnnotationSet,
     Bitmap,
     Box,
+    Filling,
     Geometry,
     Label,
     Polygon,
@@ -116,7 +117,7 @@ def _polygon(points: Mapping[str, Any]) -> Polygon | None:
     if not reading.has_area(outline):
         return None
     holes = (np.round(reading.points(hole)) for hole in points.get('interior') or [])
-    return Polygon((outline,), tuple(hole for hole in holes if reading.has_area(hole)), with_border=True)
+    return Polygon((outline,), tuple(hole for hole in holes if reading.has_area(hole)), Filling.BORDER)
 
 
 def _oriented_box(found: Mapping[str, Any]) -> Polygon | None:
@@ -128,7 +129,7 @@ def _oriented_box(found: Mapping[str, Any]) -> Polygon | None:
     (left, top), (right, bottom) = corners.min(0).tolist(), corners.max(0).tolist()
     angle = math.degrees(reading.number(found['angle'] or 0))
     (outline,) = rasterizer.box(left, top, right - left, bottom - top, angle, about_center=True).rings
-    return Polygon((np.round(outline),), with_border=True)
+    return Polygon((np.round(outline),), filling=Filling.BORDER)
 
 
 def _bitmap(encoded: str) -> np.ndarray:

@@ -17,7 +17,7 @@ from PIL import Image
 
 from deeplab.datasets import build_folder_data, descriptor, example, record_index
 from deeplab.datasets.annotations import formats, items, rasterizer
-from deeplab.datasets.annotations.shapes import Polygon, Shape
+from deeplab.datasets.annotations.shapes import Filling, Polygon, Shape
 from deeplab.errors import DataError
 from deeplab.options import BuildFolderOptions
 from tests.helpers import annotation_exports, dataset_files
@@ -136,7 +136,7 @@ def test_oriented_boxes_and_multipolygons_of_supervisely(tmp_path):
     annotation_exports.put(tmp_path / 'data/ann/a.png.json', content)
     annotation_exports.put(tmp_path / 'data/img/a.png', dataset_files.png(np.zeros((40, 40, 3), np.uint8)))
     corners = np.array([(15, 10), (31, 22), (25, 30), (9, 18)], float)  # with cosine 4/5 and sine 3/5
-    expected = rasterizer.draw([Shape('car', Polygon((corners,), with_border=True))], {'car': 2}, (40, 40), 0).ids
+    expected = rasterizer.draw([Shape('car', Polygon((corners,), filling=Filling.BORDER))], {'car': 2}, (40, 40), 0).ids
     np.testing.assert_array_equal(ids_of(tmp_path), expected)
     objects[0].update(angle=-math.pi / 2, points={'exterior': [[8, 5], [2, 3]]})  # 7 x 3 pixels about (5, 4)
     annotation_exports.put(tmp_path / 'data/ann/a.png.json', content)

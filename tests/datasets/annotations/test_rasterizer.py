@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from deeplab.datasets.annotations import labelme, rasterizer, run_lengths
-from deeplab.datasets.annotations.shapes import Bitmap, Box, Ellipse, Polygon, Shape
+from deeplab.datasets.annotations.shapes import Bitmap, Box, Ellipse, Filling, Polygon, Shape
 from deeplab.errors import DataError
 
 TOOLS = json.loads((pathlib.Path(__file__).parent / 'masks_of_tools.json').read_text())
@@ -40,8 +40,8 @@ def near_edges(points, offset):
 def test_polygons_are_those_of_the_tools_within_one_pixel_of_the_edge(number):
     entry = TOOLS['polygons'][number]
     points = np.array(entry['points'])
-    by_centers, with_border = drawn(Polygon((points,))), drawn(Polygon((points,), with_border=True))
-    rounded = drawn(Polygon((np.round(points),), with_border=True))
+    by_centers, with_border = drawn(Polygon((points,))), drawn(Polygon((points,), filling=Filling.BORDER))
+    rounded = drawn(Polygon((np.round(points),), filling=Filling.BORDER))
     for ours, tool, offset in ((by_centers, 'coco', 0.5), (with_border, 'labelme', 0), (rounded, 'opencv', 0)):
         theirs = decoded(entry[tool])
         assert theirs.any()
@@ -50,6 +50,32 @@ def test_polygons_are_those_of_the_tools_within_one_pixel_of_the_edge(number):
         )
         if tool == 'labelme':
             np.testing.assert_array_equal(ours, theirs)  # the same rasterizer
+    pytest.importorskip('pycocotools.mask')
+    np.testing.assert_array_equal(drawn(Polygon((points,), filling=Filling.COCO)), decoded(entry['coco']))
+
+
+def test_coco_polygons_of_any_place_are_those_of_pycocotools():
+    """Only the part of the image around the polygons is drawn, which must not change a pixel."""
+    mask = pytest.importorskip('pycocotools.mask')
+    random = np.random.RandomState(0)
+    height, width = SIZE
+    for case in range(200):
+        center = random.uniform((-10, -10), (width + 10, height + 10))
+        spread = random.choice([0.6, 4, 25, 200])
+        sizes = (3, 7)[: 1 + case % 2]
+        rings = tuple(np.round(center + random.normal(0, spread, (corners, 2)), 2) for corners in sizes)
+        packed = mask.merge(mask.frPyObjects([ring.ravel().tolist() for ring in rings], height, width))
+        np.testing.assert_array_equal(drawn(Polygon(rings, filling=Filling.COCO)), decoded(packed['counts']))
+
+
+def test_coco_polygons_far_beyond_the_image():
+    pytest.importorskip('pycocotools.mask')
+    box = np.array([[-5, -5], [100, -5], [100, 100], [-5, 100]], float)
+    assert drawn(Polygon((box,), filling=Filling.COCO), (6, 8)).all()
+    assert drawn(Polygon((box * 1e300,), filling=Filling.COCO), (6, 8)).all()
+    assert not drawn(Polygon((box + 200,), filling=Filling.COCO), (6, 8)).any()
+    assert not drawn(Polygon((box + 1e300,), filling=Filling.COCO), (6, 8)).any()
+    assert drawn(Polygon((box,), filling=Filling.COCO), (0, 8)).shape == (0, 8)
 
 
 def test_a_polygon_covers_the_pixels_whose_centers_are_inside():
@@ -76,7 +102,7 @@ def test_rectangles_and_circles_of_labelme(entry):
 def test_holes():
     entry = TOOLS['opencv_hole']
     outline, hole = (np.array(entry[key], np.float64) for key in ('outline', 'hole'))
-    ours, theirs = drawn(Polygon((outline,), (hole,), with_border=True)), decoded(entry['mask'])
+    ours, theirs = drawn(Polygon((outline,), (hole,), Filling.BORDER)), decoded(entry['mask'])
     assert not ((ours != theirs) & ~near_edges(outline, 0) & ~near_edges(hole, 0)).any()
     assert not ours[20, 25]
     outer, inner = np.array([[0, 0], [6, 0], [6, 6], [0, 6]], float), np.array([[2, 2], [4, 2], [4, 4], [2, 4]], float)
