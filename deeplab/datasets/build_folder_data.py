@@ -39,6 +39,7 @@ from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError, OptionError
 from deeplab.files import documents
 from deeplab.options import BuildFolderOptions
+from deeplab.options.rules import require_classes
 from deeplab.wording import option
 
 DEFAULT_NUM_SHARDS = 4
@@ -157,6 +158,8 @@ def read_classes(options: BuildFolderOptions) -> Classes:
     if known is not None and ignore_label == BuildFolderOptions().ignore_label:
         ignore_label = known.ignore_label
     names = _names(options.class_names)
+    if names is not None:
+        require_classes(option('BuildFolderOptions.class_names'), len(names))
     if options.colors:
         table: color_tables.ColorTable | None = color_tables.load(options.colors, ignore_label)
     else:

@@ -9,6 +9,7 @@ from absl import logging
 
 from deeplab.datasets import descriptor, palettes
 from deeplab.errors import OptionError, UserError
+from deeplab.options.rules import MOST_CLASSES
 from deeplab.wording import option
 
 
@@ -30,9 +31,6 @@ class Classes:
     def numbered(cls, count: int) -> Classes:
         """Returns classes without names."""
         return cls(tuple(str(number) for number in range(count)), palettes.bit_shift_palette(count))
-
-
-MOST_CLASSES = 256  # labels have 8 bits
 
 
 def classes_of(dataset: str | None, count: int | None, is_required: bool = False) -> Classes:

@@ -18,6 +18,7 @@ from deeplab.datasets import descriptor, images, mask_sources
 from deeplab.datasets.annotations import coco, rasterizer, reading
 from deeplab.errors import DataError
 from deeplab.names import shown
+from deeplab.options.rules import require_classes
 
 IGNORED = 255
 ALL, THINGS, STUFF = 'all', 'things', 'stuff'
@@ -138,10 +139,10 @@ def classes(annotations: Annotations, kind: str, wanted: str) -> Classes:
     ]
     first = int(kind == 'instances' or wanted != ALL)
     count = len(chosen) + first
-    if not chosen or count > IGNORED:
-        raise DataError(
-            f"'{annotations.path}' has {len(chosen)} categories of {wanted}; 1 to {IGNORED - first} are allowed."
-        )
+    if not chosen:
+        raise DataError(f"'{annotations.path}' has 0 categories of {wanted}; it needs at least one.")
+    fix = 'Remove categories and their annotations from the file, or merge some.'
+    require_classes(f"'{annotations.path}'", count, fix, DataError, most=IGNORED)
     names = [_REST[kind]] * first + [each['name'] for each in chosen]
     if len(set(names)) < count:
         names = [f'{name} {number}' if names.count(name) > 1 else name for number, name in enumerate(names)]

@@ -14,6 +14,7 @@ from PIL import Image
 from deeplab.datasets import descriptor, images, mask_sources, orientation
 from deeplab.errors import DataError, OptionError
 from deeplab.files import documents
+from deeplab.options.rules import MOST_CLASSES, require_classes
 
 Color = tuple[int, int, int]
 
@@ -227,11 +228,12 @@ def _numbered(found: Sequence[tuple[int | None, Any, str | None]], path: str, ig
             class_id = ignore_label
         elif class_id is None:
             class_id, classes = classes, classes + 1
-        if class_id > 255:
-            raise OptionError(f"The color table '{path}' has the id {class_id}: the largest id is 255.")
+        elif class_id >= MOST_CLASSES:
+            raise OptionError(f"The color table '{path}' has the id {class_id}: the largest id is {MOST_CLASSES - 1}.")
         entries.append(Entry(class_id, tuple(color), name))
     if not entries:
         raise OptionError(f"The color table '{path}' has no color.")
+    require_classes(f"The color table '{path}'", max(classes, 1))
     ids: dict[Color, int] = {}
     for entry in entries:
         if ids.setdefault(entry.color, entry.class_id) != entry.class_id:

@@ -13,6 +13,7 @@ import numpy as np
 from deeplab.datasets import palettes
 from deeplab.errors import OptionError
 from deeplab.files import documents, storage, user_modules
+from deeplab.options.rules import MOST_CLASSES, require_classes
 from deeplab.registry.datasets import DATASETS, Dataset
 
 FILE_SUFFIXES = ('.json', '.yaml', '.yml')
@@ -62,7 +63,9 @@ class DatasetDescriptor(Dataset):
     def __post_init__(self) -> None:
         self._require(_is_int(self.image_channels, 1, MOST_CHANNELS), 'image_channels', f'1 to {MOST_CHANNELS}')
         self._require(_is_int(self.image_bits, 8, 16) and self.image_bits in IMAGE_BITS, 'image_bits', '8 or 16')
-        self._require(_is_int(self.num_classes, 1, 256), 'num_classes', 'a whole number from 1 to 256')
+        allowed = f'a whole number from 1 to {MOST_CLASSES}'
+        self._require(_is_int(self.num_classes, 1, 2**62), 'num_classes', allowed)
+        require_classes(f"Data set '{self.name}'", self.num_classes)
         self._require(_is_int(self.ignore_label, 0, 255), 'ignore_label', 'a whole number from 0 to 255')
         self._require(isinstance(self.ignore_label_is_class, bool), 'ignore_label_is_class', 'true or false')
         self._require(self.license is None or _is_text(self.license), 'license', 'a text')
@@ -227,10 +230,10 @@ def _from_file(path: str) -> DatasetDescriptor:
         if key not in (*fields, *FOLDER_KEYS):
             raise OptionError(f"{path}: unknown key '{key}'. Allowed: {', '.join((*fields, *FOLDER_KEYS))}.")
     if 'num_classes' not in content:
-        given = content.get('class_names')
-        number = (
-            f' class_names has {len(given)} names: add num_classes: {len(given)}.' if isinstance(given, list) else ''
-        )
+        number = ''
+        if isinstance(given := content.get('class_names'), list):
+            require_classes(f'{path}: class_names', len(given))
+            number = f' class_names has {len(given)} names: add num_classes: {len(given)}.'
         raise OptionError(f"{path}: the key 'num_classes' is missing.{number}")
     values = {'name': _default_name(path), **{key: value for key, value in content.items() if key in fields}}
     if not isinstance(values['name'], str):

@@ -12,6 +12,7 @@ from deeplab.errors import DataError, OptionError
 from deeplab.inference import windows
 from deeplab.inference.runners import Runner, Size
 from deeplab.options import WindowOptions, crop_sizes
+from deeplab.options.rules import require_classes
 from deeplab.wording import option
 
 WHOLE_PIXELS = 1 << 22  # images of more pixels are predicted in windows
@@ -45,8 +46,10 @@ class AnySize:
           batch_size: largest number of tiles that are predicted at a time.
 
         Raises:
-          OptionError: The window is larger than the size to which images are padded.
+          OptionError: The window is larger than the size to which images are padded, or the network has more classes
+            than labels of one byte can hold.
         """
+        require_classes('The network', runner.num_classes, 'Predict with a network of fewer classes.')
         self._runner, self._options, self._batch_size = runner, options, batch_size
         self.window, self._stride = _sizes(runner, options)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from deeplab.datasets.class_names import MOST_CLASSES
 from deeplab.errors import OptionError
 from deeplab.inference import exports
 from deeplab.inference.held import Held
 from deeplab.inference.runners import Runner
 from deeplab.options import crop_sizes
+from deeplab.options.rules import MOST_CLASSES
 from deeplab.registry import ExportFormat, Outputs
 from deeplab.wording import option
 

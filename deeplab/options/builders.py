@@ -7,7 +7,7 @@ import re
 
 from deeplab.errors import OptionError
 from deeplab.options.data import IMAGE_FORMATS, LABEL_FORMATS
-from deeplab.options.rules import require, require_choice, require_positive
+from deeplab.options.rules import require, require_choice, require_classes, require_positive
 from deeplab.wording import option
 
 CITYSCAPES_ANNOTATIONS = ('fine', 'coarse')
@@ -49,6 +49,8 @@ class BuilderOptions:
         for name in ('num_shards', 'num_workers', 'num_classes'):
             if (value := getattr(self, name)) is not None:
                 require_positive(f'BuilderOptions.{name}', value)
+        if self.num_classes is not None:
+            require_classes(option('BuilderOptions.num_classes', self.num_classes), self.num_classes)
         require(
             0 <= self.ignore_label <= 255, 'BuilderOptions.ignore_label', self.ignore_label, 'it must be from 0 to 255'
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from deeplab.files import storage
-from deeplab.options.rules import require, require_positive
+from deeplab.options.rules import require, require_classes, require_positive
 from deeplab.wording import option
 
 
@@ -54,10 +54,10 @@ class DoctorOptions:
             value = getattr(self, name)
             rule = f'it must be on a local disk; only records ({option("DoctorOptions.data")}) may be elsewhere'
             require(value is None or not storage.is_remote(value), f'DoctorOptions.{name}', value, rule)
-        for name, least in (('num_classes', 1), ('ignore_label', 0)):
-            value = getattr(self, name)
-            is_id = value is None or least <= value <= least + 255
-            require(is_id, f'DoctorOptions.{name}', value, f'it must be {least} to {least + 255}')
+        if self.num_classes is not None:
+            require_classes(option('DoctorOptions.num_classes', self.num_classes), self.num_classes)
+        is_id = self.ignore_label is None or 0 <= self.ignore_label <= 255
+        require(is_id, 'DoctorOptions.ignore_label', self.ignore_label, 'it must be from 0 to 255')
         needed = f'it needs {option("DoctorOptions.fix")}'
         require(not self.ignore_other_ids or self.fix is not None, 'DoctorOptions.ignore_other_ids', True, needed)
         knows = self.dataset is not None or self.num_classes is not None

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from deeplab.errors import OptionError
+from deeplab.errors import OptionError, UserError
 from deeplab.wording import option
+
+MOST_CLASSES = 256  # masks, raw predictions and histograms of labels have one byte for each pixel
 
 
 def require(condition: bool, field: str, value: Any, allowed: str) -> None:
@@ -23,6 +25,28 @@ def require(condition: bool, field: str, value: Any, allowed: str) -> None:
     """
     if not condition:
         raise OptionError(f'{option(field, value)} is not allowed: {allowed}.')
+
+
+def require_classes(
+    where: str,
+    count: int,
+    fix: str = 'Merge classes, or leave some out.',
+    error: type[UserError] = OptionError,
+    most: int = MOST_CLASSES,
+) -> None:
+    """Raises an error if masks cannot hold that many classes, or if there is none.
+
+    Args:
+      where: what has the classes, for the message.
+      count: number of classes.
+      fix: what to do, a sentence.
+      error: type of the error.
+      most: largest number; `MOST_CLASSES` - 1 if the last id is the ignore label.
+    """
+    if not 1 <= count <= most:
+        reason = 'masks store a class id in one byte'
+        reason += f' and {MOST_CLASSES - 1} means ignored' if most < MOST_CLASSES else ''
+        raise error(f'{where}: {count:,} classes are not possible, only 1 to {most}, because {reason}. {fix}')
 
 
 def require_choice(field: str, value: str, choices: Sequence[str]) -> None:

@@ -277,6 +277,8 @@ def test_color_tables_of_several_tools(tmp_path, name, text):
         ('1 2 3 a\n1 2 3 b\n', 'gives the color .* to the classes 0 and 1'),
         ('0 1 2 3 a\n4 5 6 b\n', 'four numbers'),
         ('', 'has no color'),
+        ('\n'.join(f'{number} 0 0' for number in range(256)) + '\n0 1 0', '257 classes are not possible'),
+        ('256 1 2 3 a', 'id 256: the largest id is 255'),
     ],
 )
 def test_invalid_color_tables(tmp_path, text, said):
@@ -352,6 +354,13 @@ def test_names_and_numbers_of_classes_that_disagree(tmp_path):
     )
     assert 'neither classes nor the ignore label' in failure(arguments, class_names=('a', 'b'))
     assert "names.txt' cannot be read" in failure(arguments, OptionError, class_names=('names.txt',))
+
+
+def test_more_classes_than_masks_can_hold_are_refused_before_a_file_is_read(tmp_path):
+    (tmp_path / 'names.txt').write_text('\n'.join(f'class {number}' for number in range(100_000)))
+    nothing = {'image_folder': str(tmp_path / 'none'), 'output_dir': str(tmp_path / 'records')}
+    message = failure(nothing, OptionError, class_names=(str(tmp_path / 'names.txt'),))
+    assert message.startswith('class_names: 100,000 classes are not possible, only 1 to 256,')
 
 
 def test_the_folder_of_the_records_is_enough(tmp_path, capsys):

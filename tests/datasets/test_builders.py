@@ -488,6 +488,8 @@ def test_options_check_themselves(options):
             options(**{field: value})
     with pytest.raises(OptionError, match='^ignore_label=256 is not allowed: it must be from 0 to 255.$'):
         options(ignore_label=256)
+    with pytest.raises(OptionError, match='^num_classes=500: 500 classes are not possible, only 1 to 256, .*one byte'):
+        options(num_classes=500)
 
 
 @pytest.mark.skipif(

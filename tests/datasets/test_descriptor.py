@@ -237,6 +237,8 @@ def test_yaml_without_pyyaml(tmp_path, monkeypatch):
         ('{', 'is not JSON: line 1, column 2: Expecting property name'),
         ({'num_classes': '2'}, "num_classes is '2', but must be a whole number from 1 to 256"),
         ({'num_classes': True}, 'num_classes is True'),
+        ({'num_classes': 3000}, '3,000 classes are not possible, only 1 to 256'),
+        ({'class_names': ['a'] * 257}, '257 classes are not possible, only 1 to 256'),
         ({'num_classes': 2, 'name': 5}, "'name' is 5, but must be a string"),
         ({'num_classes': 2, 'ignore_label': 256}, 'ignore_label is 256, but must be a whole number from 0 to 255'),
         ({'num_classes': 2, 'class_names': ['a']}, r"class_names is ['a'], but must be a list of 2 names"),

@@ -270,6 +270,9 @@ def test_coco_panoptic_mistakes(tmp_path):
     for content, part in ((b'{', 'not JSON'), ({'images': []}, 'not a file of COCO panoptic'), ([], 'not a file')):
         write(tmp_path, {path: content})
         assert part in failure(lambda: build_coco_data.run(options))
+    write_panoptic(tmp_path, categories=[{'id': number, 'name': f'c{number}'} for number in range(256)])
+    message = failure(lambda: build_coco_data.run(options))
+    assert '256 classes are not possible, only 1 to 255' in message and '255 means ignored' in message
     write_panoptic(tmp_path, categories=[])
     assert '0 categories' in failure(lambda: build_coco_data.run(options))
     with pytest.raises(OptionError, match='things alone'):

@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import io
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -168,6 +169,11 @@ def test_windows_give_the_result_of_the_whole_image(predictor, training):
         assert tiled(dark).labels.shape == (70, 250)
         small = predictor_setup.pixels(30, 40)
         assert np.array_equal(tiled(small).labels, predictor(small).labels)
+
+
+def test_a_network_of_more_classes_than_a_byte_can_hold_is_refused():
+    with pytest.raises(OptionError, match='^The network: 500 classes are not possible, only 1 to 256'):
+        AnySize(types.SimpleNamespace(num_classes=500), WindowOptions())
 
 
 def test_when_windows_are_used(predictor):

@@ -89,12 +89,13 @@ def _labels(
 ) -> list[Label]:
     """Returns the categories by id, without the placeholder that Roboflow puts first: it groups the others."""
     parents = {entry['id']: entry.get('supercategory') for entry in content['categories']}
+    groups = set(map(str, parents.values()))
     used = {shape.label for listed in shapes.values() for shape in listed}
     colors = {entry['id']: reading.color(entry.get('color')) for entry in content['categories']}
     return [
         Label(name, colors[key])
         for key, name in categories.items()
-        if name in used or parents[key] != _NO_PARENT or name not in set(parents.values())
+        if name in used or parents[key] != _NO_PARENT or name not in groups
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 
@@ -15,12 +15,12 @@ from deeplab.errors import DataError, OptionError
 from deeplab.files import documents
 from deeplab.names import shown
 from deeplab.options import BuildFolderOptions
+from deeplab.options.rules import MOST_CLASSES, require_classes
 from deeplab.wording import option
 
 BACKGROUND = 'background'
 IGNORED = 'ignore'
 _ALL_OTHERS = '*'
-_MOST_CLASSES = 256
 _SHOWN = 10  # number of labels that a message names
 
 
@@ -91,7 +91,8 @@ def of(
     ]
     further = sorted(used.keys() - set(stated))
     _require_known(mapping, {*stated, *further})
-    targets = {label: _target(label, mapping, names) for label in (*stated, *further)}
+    own = set(map(_key, names or ()))
+    targets = {label: _target(label, mapping, own) for label in (*stated, *further)}
     if names is None:
         ordered = dict.fromkeys(target for target in targets.values() if target and not is_ignored(target))
         background = next(filter(is_background, ordered), BACKGROUND)
@@ -99,10 +100,11 @@ def of(
     else:
         classes = tuple(name for name in names if not is_ignored(name))
         _require_among(classes, {label: targets[label] for label in targets if label in used}, used, options)
-    if not classes or len(classes) > _MOST_CLASSES:
-        raise DataError(f'The annotations have {len(classes)} classes; there must be 1 to {_MOST_CLASSES}.')
+    fix = f'Merge or leave out labels with {option("BuildFolderOptions.label_map")}.'
+    require_classes('The annotations', len(classes), fix, DataError)
     fill = _background_id(classes, options) if with_background else ignore
-    ids = {label: _id_of(targets[label], classes, ignore) for label in targets if label in used}
+    numbers = {_key(name): number for number, name in reversed(list(enumerate(classes)))}
+    ids = {label: _id_of(targets[label], numbers, ignore) for label in targets if label in used}
     return LabelClasses(classes, _colors(classes, annotations, targets), ids, fill)
 
 
@@ -136,24 +138,28 @@ def read_map(entries: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _target(label: str, mapping: Mapping[str, str], names: Sequence[str] | None) -> str:
-    """Returns the class that a label is mapped to; empty if its shapes are left out."""
+def _target(label: str, mapping: Mapping[str, str], own: Container[str]) -> str:
+    """Returns the class that a label is mapped to; empty if its shapes are left out.
+
+    Args:
+      label: the label.
+      mapping: classes of the labels that are mapped.
+      own: `_key` of the classes that were given.
+    """
     if label in mapping:
         return mapping[label]
-    is_class = names is not None and any(_is_same(label, name) for name in names)
-    return label if is_class or is_ignored(label) else mapping.get(_ALL_OTHERS, label)
+    return label if _key(label) in own or is_ignored(label) else mapping.get(_ALL_OTHERS, label)
 
 
-def _is_same(label: str, name: str) -> bool:
-    return label == name or (is_background(label) and is_background(name))
+def _key(label: str) -> str:
+    """Returns a text that is equal for labels of one class: the label, or one name for the background."""
+    return BACKGROUND if is_background(label) else label
 
 
-def _id_of(target: str, classes: Sequence[str], ignore: int) -> int | None:
+def _id_of(target: str, numbers: Mapping[str, int], ignore: int) -> int | None:
     if not target:
         return None
-    if is_ignored(target):
-        return ignore
-    return next(number for number, name in enumerate(classes) if _is_same(target, name))
+    return ignore if is_ignored(target) else numbers[_key(target)]
 
 
 def _is_of_data_set(options: BuildFolderOptions) -> bool:
@@ -197,18 +203,19 @@ def _require_among(
     classes: Sequence[str], targets: Mapping[str, str], used: Mapping[str, int], options: BuildFolderOptions
 ) -> None:
     """Raises `DataError` if a label is mapped to something that is no class."""
+    own = set(map(_key, classes))
     wrong = [
-        label
-        for label, target in targets.items()
-        if target and not is_ignored(target) and not any(_is_same(target, name) for name in classes)
+        label for label, target in targets.items() if target and not is_ignored(target) and _key(target) not in own
     ]
     if wrong:
         parts = [f'{shown(label)} ({used[label]} shapes)' for label in wrong]
         example = option('BuildFolderOptions.label_map', f'{wrong[0]}={classes[0]}')
+        can_be_added = len(classes) + len(wrong) <= MOST_CLASSES
+        fix = f'Add them to {_named_by(options)}, or map them' if can_be_added else 'Map them'
         raise DataError(
-            f'{len(wrong)} labels are not among the classes ({_listed(classes)}): {_listed(parts)}. Add them to '
-            f"{_named_by(options)}, or map them: {example}, '{wrong[0]}={IGNORED}' to "
-            f"exclude their pixels, '{wrong[0]}=' to leave them out, '{_ALL_OTHERS}=' for all others."
+            f'{len(wrong)} labels are not among the classes ({_listed(classes)}): {_listed(parts)}. {fix}: '
+            f"{example}, '{wrong[0]}={IGNORED}' to exclude their pixels, '{wrong[0]}=' to leave them out, "
+            f"'{_ALL_OTHERS}=' for all others."
         )
 
 
@@ -220,10 +227,13 @@ def _listed(texts: Sequence[str]) -> str:
 def _colors(classes: Sequence[str], annotations: AnnotationSet, targets: Mapping[str, str]) -> tuple[Color | None, ...]:
     """Returns the color of each class: that of the label of its name, or else of the first label that becomes it."""
     by_label = {label.name: label.color for label in annotations.labels if label.color is not None}
+    by_class = collections.defaultdict(list)
+    for label, target in targets.items():
+        if target:
+            by_class[_key(target)].append(label)
     found = []
     for name in classes:
-        own = [label for label, target in targets.items() if target and _is_same(target, name)]
-        own.sort(key=lambda label: label != name)
+        own = sorted(by_class[_key(name)], key=lambda label: label != name)
         color = next((by_label[label] for label in own if label in by_label), None)
         found.append((0, 0, 0) if color is None and by_label and is_background(name) else color)
     return tuple(found)

@@ -238,6 +238,16 @@ def test_labels_that_are_merged_dropped_and_ignored(tmp_path):
     assert ours == ([2, 1, 255, 255, 255], names)
 
 
+def test_more_labels_than_classes_are_possible(tmp_path):
+    labelme(tmp_path, 'a', [{**BOX, 'label': f'label {number}'} for number in range(300)])
+    message = failure(tmp_path)
+    assert '301 classes are not possible, only 1 to 256' in message and 'label_map' in message
+    message = failure(tmp_path, ('background', 'car'))
+    assert '300 labels are not among the classes' in message
+    assert 'Add them' not in message and "label_map='label 0=background'" in message
+    assert set(find(tmp_path, label_map=('*=car',)).classes.ids.values()) == {1}
+
+
 def test_labels_that_are_no_classes(tmp_path):
     labelme(tmp_path, 'a', SHAPES)
     message = failure(tmp_path, ('background', 'car', 'tree'))
