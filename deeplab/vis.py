@@ -279,7 +279,7 @@ class Pictures:
         paths = [save_annotation.save_image(save_annotation.viewable(image), self._pictures_dir, f'{number:06d}_image')]
         paths.append(
             save_annotation.save_annotation(
-                labels, self._pictures_dir, f'{number:06d}_prediction', colormap=self._colormap
+                labels, self._pictures_dir, f'{number:06d}_prediction', colormap_type=self._colormap
             )
         )
         if self._raw_dir is not None:

@@ -7,6 +7,12 @@ all.
 
 from __future__ import annotations
 
+if not __package__:  # scripts for the original import it by this name alone, with its folder on the path
+    import os
+    import sys
+
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))
+
 import collections
 import concurrent.futures
 import contextlib
@@ -27,7 +33,7 @@ import tqdm
 from absl import logging
 
 from deeplab import names
-from deeplab.datasets import build_journal, description_file, index_file, label_checks, pairs, shard_names
+from deeplab.datasets import build_journal, description_file, image_reader, index_file, label_checks, pairs, shard_names
 from deeplab.datasets.build_journal import Shard
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.mask_ids import MaskIds
@@ -42,6 +48,12 @@ from deeplab.wording import option
 
 Given = TypeVar('Given')
 Made = TypeVar('Made')
+
+# Names that scripts import from the original's module.
+ImageReader = image_reader.ImageReader
+image_seg_to_tfexample = image_reader.image_seg_to_tfexample
+int64_list_feature = image_reader.int64_list_feature
+bytes_list_feature = image_reader.bytes_list_feature
 
 _AHEAD = 4  # records per worker that may wait to be written; limits the memory
 _SHOWN = 10  # number of files that a message names
@@ -307,7 +319,7 @@ def _require_no_other_set(folder: pathlib.Path, split: str, num_shards: int) -> 
     """Raises `DataError` if there are shards of the split that the new ones would not replace."""
     for path in sorted(folder.glob(f'{glob.escape(split)}-*-of-*.tfrecord')):
         found = shard_names.SHARD_NAME.fullmatch(path.name)
-        if found and found['split'] == split and int(found['total']) != num_shards:
+        if found and found['split'] == split and found['total'] != f'{num_shards:05d}':
             raise DataError(
                 f"'{folder}' contains shards of an older '{split}' split, such as {path.name}, which would be read "
                 f'together with the {num_shards} new ones. Remove them, or set another '

@@ -203,10 +203,11 @@ def _check_complete(shards: list[str], split: str, directory: str) -> None:
         )
     present = {int(match['number']) for match in matches}
     for match in matches[:1]:
-        width, suffix = len(match['number']), match['suffix'] or ''
+        width, suffix, total = len(match['number']), match['suffix'] or '', int(match['total'])
+        first = int(0 not in present and total in present)  # some scripts count from 1
         missing = [
             f'{split}-{number:0{width}d}-of-{match["total"]}{suffix}'
-            for number in range(int(match['total']))
+            for number in range(first, first + total)
             if number not in present
         ]
         if missing:

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+if not __package__:  # scripts for the original import it by this name alone, with its folder on the path
+    import os
+    import sys
+
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))
+
+from typing import Any
+
 import numpy as np
 
 from deeplab.datasets import descriptor, palettes
@@ -19,6 +27,31 @@ a52a2a 00c000 c4c4c4 be9999 b4a5b4 66669c 66669c 8040ff 8c8cc8 aaaaaa faaaa0 606
 000000 dcdcdc aaaaaa de2828 64aa1e 282828 212121 aaaaaa 00008e aaaaaa d2aa64 999999 808080 00008e faaa1e c0c0c0 dcdc00
 b4a5b4 770b20 00008e 003c64 00008e 00005a 0000e6 005064 804040 00006e 000046 0000c0 202020 000000 000000
 """
+
+
+def get_pascal_name() -> str:
+    """Returns the name of the PASCAL VOC colors, 'pascal'."""
+    return PASCAL
+
+
+def get_cityscapes_name() -> str:
+    """Returns the name of the Cityscapes colors, 'cityscapes'."""
+    return CITYSCAPES
+
+
+def get_ade20k_name() -> str:
+    """Returns the name of the ADE20K colors, 'ade20k'."""
+    return ADE20K
+
+
+def get_mapillary_vistas_name() -> str:
+    """Returns the name of the Mapillary Vistas colors, 'mapillary_vistas'."""
+    return MAPILLARY_VISTAS
+
+
+def bit_get(val: Any, idx: Any) -> Any:
+    """Returns the bit `idx` of `val`, 0 or 1, counted from the lowest one; of arrays, element by element."""
+    return (val >> idx) & 1
 
 
 def create_pascal_label_colormap() -> np.ndarray:
@@ -75,11 +108,11 @@ _MAKERS = {
 }
 
 
-def create_label_colormap(name: str = PASCAL) -> np.ndarray:
+def create_label_colormap(dataset: str = PASCAL) -> np.ndarray:
     """Returns a color map by its name.
 
     Args:
-      name: 'pascal', 'cityscapes', 'ade20k' or 'mapillary_vistas'.
+      dataset: 'pascal', 'cityscapes', 'ade20k' or 'mapillary_vistas'.
 
     Returns:
       [n, 3] uint8, red, green and blue of each id.
@@ -87,17 +120,17 @@ def create_label_colormap(name: str = PASCAL) -> np.ndarray:
     Raises:
       OptionError: There is no such color map.
     """
-    if name not in _MAKERS:
-        raise OptionError(f"Unknown color map '{name}'. Known: {', '.join(_MAKERS)}.")
-    return _MAKERS[name]()
+    if dataset not in _MAKERS:
+        raise OptionError(f"Unknown color map '{dataset}'. Known: {', '.join(_MAKERS)}.")
+    return _MAKERS[dataset]()
 
 
-def label_to_color_image(label: np.ndarray, colormap: np.ndarray | str = PASCAL) -> np.ndarray:
+def label_to_color_image(label: np.ndarray, dataset: np.ndarray | str = PASCAL) -> np.ndarray:
     """Converts a label image to colors.
 
     Args:
       label: [h, w] integers, class ids.
-      colormap: [n, 3] uint8, or the name of a color map. The id 255 (ignore) is black if the color map has fewer
+      dataset: name of a color map, or its colors, [n, 3] uint8. The id 255 (ignore) is black if the color map has fewer
         colors.
 
     Returns:
@@ -106,7 +139,7 @@ def label_to_color_image(label: np.ndarray, colormap: np.ndarray | str = PASCAL)
     Raises:
       DataError: `label` is not an [h, w] array of integers, or has an id without a color.
     """
-    colors = create_label_colormap(colormap) if isinstance(colormap, str) else np.asarray(colormap)
+    colors = create_label_colormap(dataset) if isinstance(dataset, str) else np.asarray(dataset)
     if label.ndim != 2 or label.dtype.kind not in 'iu':
         raise DataError(
             f'A label image is an array [height, width] of integers, not {label.dtype} {list(label.shape)}.'

@@ -24,7 +24,7 @@ def save_annotation(
     add_colormap: bool = True,
     normalize_to_unit_values: bool = False,
     scale_values: bool = False,
-    colormap: np.ndarray | str = get_dataset_colormap.PASCAL,
+    colormap_type: np.ndarray | str = get_dataset_colormap.PASCAL,
 ) -> str:
     """Writes a label image as SAVE_DIR/FILENAME.png, atomically.
 
@@ -35,7 +35,7 @@ def save_annotation(
       add_colormap: whether to write the ids in colors (RGB); else they are stored as they are (gray).
       normalize_to_unit_values: whether to map the values' range to 0 to 1 first.
       scale_values: whether to multiply the values by 255 first.
-      colormap: [n, 3] uint8, or the name of a color map.
+      colormap_type: name of a color map, or its colors, [n, 3] uint8.
 
     Returns:
       Path of the file.
@@ -44,7 +44,7 @@ def save_annotation(
       DataError: `label` has a value outside 0 to 255 or without a color, or the file cannot be written.
     """
     if add_colormap:
-        pixels = get_dataset_colormap.label_to_color_image(label, colormap)
+        pixels = get_dataset_colormap.label_to_color_image(label, colormap_type)
     else:
         pixels = _as_bytes(label, normalize_to_unit_values, scale_values)
     return save_image(pixels, save_dir, filename)

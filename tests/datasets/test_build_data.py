@@ -181,6 +181,10 @@ def test_shards_of_another_number_are_not_mixed_in(tmp_path):
         DataError, match="contains shards of an older 'train' split, such as train-00000-of-00002.tfrecord"
     ):
         build_data.write_split(items, 'train', str(tmp_path / 'out'), 1)
+    build_data.write_split(items, 'val', str(tmp_path / 'out'), 1)
+    (tmp_path / 'out' / 'val-00000-of-00001.tfrecord').rename(tmp_path / 'out' / 'val-000-of-001.tfrecord')
+    with pytest.raises(DataError, match="older 'val' split, such as val-000-of-001.tfrecord"):
+        build_data.write_split(items, 'val', str(tmp_path / 'out'), 1)
 
 
 def test_nothing_to_write(tmp_path):

@@ -55,6 +55,17 @@ def test_bad_labels(label, colormap, message):
         get_dataset_colormap.label_to_color_image(label, colormap)
 
 
+def test_names_of_the_original():
+    for name in ('pascal', 'cityscapes', 'ade20k', 'mapillary_vistas'):
+        assert getattr(get_dataset_colormap, f'get_{name}_name')() == name
+        colors = get_dataset_colormap.create_label_colormap(dataset=name)
+        painted = get_dataset_colormap.label_to_color_image(np.array([[3]]), dataset=name)
+        np.testing.assert_array_equal(painted[0, 0], colors[3])
+    assert get_dataset_colormap.bit_get(6, 0) == 0 and get_dataset_colormap.bit_get(6, 2) == 1
+    np.testing.assert_array_equal(get_dataset_colormap.bit_get(np.array([5, 2]), 1), [0, 1])
+    np.testing.assert_array_equal(get_dataset_colormap.bit_get(5, np.arange(4)), [1, 0, 1, 0])
+
+
 def test_unknown_colormap():
     with pytest.raises(
         OptionError, match="^Unknown color map 'rainbow'. Known: pascal, cityscapes, ade20k, mapillary_vistas.$"

@@ -16,7 +16,7 @@ def read(path):
 
 
 def test_colors(tmp_path):
-    path = save_annotation.save_annotation(LABEL, str(tmp_path), '000001_prediction', colormap='cityscapes')
+    path = save_annotation.save_annotation(LABEL, str(tmp_path), '000001_prediction', colormap_type='cityscapes')
     assert path == str(tmp_path / '000001_prediction.png')
     mode, pixels = read(path)
     assert mode == 'RGB'
