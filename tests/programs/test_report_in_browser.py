@@ -5,6 +5,7 @@ Skipped without Chromium, ChromeDriver and the package selenium.
 
 import contextlib
 import shutil
+import time
 
 import pytest
 
@@ -30,6 +31,14 @@ IS_BLANK = """(canvas) => {
   const {width, height} = canvas;
   return canvas.toDataURL() === Object.assign(document.createElement("canvas"), {width, height}).toDataURL();
 }"""
+# Tops of all sections in the page, with a height that does not change either.
+TOPS = """[...document.querySelectorAll("main section:not([hidden])")]
+  .map((section) => section.offsetTop).concat(document.documentElement.scrollHeight)"""
+CHARTS_OUTSIDE = """[...document.querySelectorAll(".chart")].filter((place) => {
+  const [outer, inner] = [place, place.querySelector("svg.marks")].map((each) => each.getBoundingClientRect());
+  return Math.abs(outer.height - inner.height) > 1 || inner.width > outer.width + 1;
+}).length"""
+WIDTHS = pytest.mark.parametrize('screen', [1400, 390], indirect=True)
 
 pytestmark = [
     pytest.mark.slow,
@@ -50,8 +59,8 @@ def browser(tmp_path_factory):
         options.add_argument(f'--{argument}')
     options.set_capability('goog:loggingPrefs', {'browser': 'ALL'})
     with contextlib.closing(_Browser(options)) as made:
-        made.driver.get(f'file://{page}')
-        made.until(READY)
+        made.address = f'file://{page}'
+        made.open()
         yield made
 
 
@@ -68,8 +77,10 @@ class _Browser:
     def until(self, expression):
         WebDriverWait(self.driver, 30, 0.05).until(lambda _: self.js(expression), expression)
 
-    def reload(self):
-        self.driver.refresh()
+    def open(self, section=''):
+        """Opens the page anew, at its beginning or at a section."""
+        self.driver.get('about:blank')
+        self.driver.get(self.address + section)
         self.until(READY)
 
     def focus(self, selector):
@@ -78,6 +89,14 @@ class _Browser:
     def keys(self, *keys):
         for key in keys:
             self.driver.switch_to.active_element.send_keys(key)
+
+    def come_to_rest(self):
+        """Waits until the page neither scrolls nor grows."""
+        before, same = None, 0
+        while same < 6:
+            time.sleep(0.1)
+            now = self.js('[scrollY, document.documentElement.scrollHeight]')
+            before, same = now, same + 1 if now == before else 0
 
     def choose(self, place, label, text):
         """Chooses an option of a labeled select by the keys of its first letters."""
@@ -100,6 +119,46 @@ def viewer(browser):
     browser.until('!document.querySelector("dialog").open')
 
 
+@pytest.fixture
+def screen(browser, request):
+    """The browser with a screen of some width, and the page anew."""
+    size = {'width': request.param, 'height': 800, 'deviceScaleFactor': 1, 'mobile': False}
+    browser.driver.execute_cdp_cmd('Emulation.setDeviceMetricsOverride', size)
+    browser.open()
+    yield browser
+    browser.driver.execute_cdp_cmd('Emulation.clearDeviceMetricsOverride', {})
+    browser.open()
+
+
+@WIDTHS
+def test_the_menu_leads_to_the_sections(screen):
+    for number in range(screen.js('document.querySelectorAll("nav a").length')):
+        screen.open()
+        link = f'document.querySelectorAll("nav a")[{number}]'
+        screen.driver.execute_script(f'{link}.click()')
+        screen.come_to_rest()
+        top = screen.js(f'document.querySelector({link}.hash).getBoundingClientRect().top')
+        is_end = screen.js('document.documentElement.scrollHeight - innerHeight - scrollY < 2')
+        assert abs(top - 16) < 2 or (is_end and 0 <= top < 800), screen.js(f'{link}.textContent')
+
+
+@WIDTHS
+def test_nothing_moves_when_charts_and_pictures_are_drawn(screen):
+    before = screen.js(TOPS)
+    screen.driver.execute_script('window.print = () => (window.printed = true)')
+    screen.driver.execute_script('document.getElementById("print").click()')
+    screen.until('window.printed === true')
+    assert screen.js(TOPS) == before
+    assert screen.js(CHARTS_OUTSIDE) == 0
+
+
+def test_an_address_with_a_section_opens_there(browser):
+    browser.open('#confusion')
+    browser.come_to_rest()
+    assert abs(browser.js('document.getElementById("confusion").getBoundingClientRect().top') - 16) < 2
+    browser.open()
+
+
 def test_charts_are_drawn_without_a_request_or_an_error(browser):
     for section in ('curves', 'classes', 'images', 'calibration', 'differences'):
         browser.driver.execute_script(f'document.getElementById("{section}").scrollIntoView()')
@@ -115,10 +174,10 @@ def undrawn(browser):
     """The page anew, as if no chart and no picture ever came near the visible part: printing has everything to draw."""
     never_near = {'source': 'IntersectionObserver = class { observe() {} }'}
     script = browser.driver.execute_cdp_cmd('Page.addScriptToEvaluateOnNewDocument', never_near)
-    browser.reload()
+    browser.open()
     yield browser
     browser.driver.execute_cdp_cmd('Page.removeScriptToEvaluateOnNewDocument', script)
-    browser.reload()
+    browser.open()
 
 
 def test_the_whole_page_is_printed(undrawn):

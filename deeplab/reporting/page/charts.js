@@ -5,19 +5,31 @@ const darkScheme = window.matchMedia('(prefers-color-scheme: dark)');
 const runColors = {light: ['#0b5cad', '#b3470a', '#17754a', '#7a3db8', '#8a1f5c'], dark: ['#7db8f5', '#f2a65a', '#6fd3a0', '#c9a3f5', '#f590c4']};
 const runDashes = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4]];
 const drawn = [];
+const NARROWEST = 416; // pixels of the narrowest chart with a legend, on a screen that is not narrower
+const FRAME = 50; // pixels of a chart for its horizontal axis and padding
+const TITLE = 25; // and for its title
 
 function color(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
+// A legend has the same rows at every width of its chart, as their height is reserved before the chart is drawn.
+function legendSize() {
+  const width = Math.min(document.documentElement.clientWidth - 32, NARROWEST);
+  const longest = Math.max(...runs.map((run) => run.name.length));
+  const columns = Math.max(1, Math.floor(width / (8 * longest + 40)));
+  return {columns, labelLimit: width - 40, height: runs.length > 1 ? 18 * Math.ceil(runs.length / columns) + 8 : 0};
+}
+
 function theme() {
+  const {columns, labelLimit} = legendSize();
   const text = {labelColor: color('--ink'), titleColor: color('--ink'), labelFontSize: 12, titleFontSize: 12};
   return {
     background: null,
     font: 'system-ui, sans-serif',
     view: {stroke: null},
     axis: {...text, gridColor: color('--line'), gridOpacity: 0.6, domainColor: color('--line'), tickColor: color('--line'), titleFontWeight: 500},
-    legend: {...text, orient: 'top', title: null, labelLimit: 300, symbolStrokeWidth: 2.5},
+    legend: {...text, orient: 'top', title: null, columns, labelLimit, symbolStrokeWidth: 2.5},
     title: {color: color('--ink'), fontSize: 13, anchor: 'start', limit: 400},
   };
 }
@@ -33,14 +45,16 @@ const options = {
 };
 
 async function draw(chart) {
-  const spec = {width: 'container', autosize: {type: 'fit-x', contains: 'padding'}, ...chart.spec()};
+  const size = {width: 'container', height: chart.height, autosize: {type: 'fit', contains: 'padding'}};
   chart.result?.finalize();
-  chart.result = await window.vegaEmbed(chart.place, spec, {...options, config: theme()});
+  chart.result = await window.vegaEmbed(chart.place, {...size, ...chart.spec()}, {...options, config: theme()});
 }
 
-// Draws a chart when it is near; `spec` is a function, because the colors depend on the color scheme.
-function addChart(place, spec) {
-  const chart = {place, spec, isDrawn: false};
+// Draws a chart when it is near; `spec` is a function, because the colors depend on the color scheme. Its height, with
+// axes, title and legend, is reserved at once: if the page grew while it scrolls, it would end in another place.
+function addChart(place, height, spec) {
+  const chart = {place, height, spec, isDrawn: false};
+  place.style.height = `${height}px`;
   drawn.push(chart);
   whenNear(place, () => {
     if (chart.isDrawn) return;
@@ -77,7 +91,7 @@ function runEncoding(rows, legend = {}) {
 }
 
 // A line for each run over steps; `rows` have run, step and value.
-function lineChart(rows, title, {format = '.4~g', height = 220, withPoints = false, scale = {zero: false}, axisTitles = true} = {}) {
+function lineChart(rows, title, {format = '.4~g', withPoints = false, scale = {zero: false}, axisTitles = true} = {}) {
   return () => {
     const shared = {
       x: {field: 'step', type: 'quantitative', title: axisTitles ? 'step' : null, axis: {tickCount: 5, format: '~s'}, scale: {nice: false}},
@@ -92,7 +106,7 @@ function lineChart(rows, title, {format = '.4~g', height = 220, withPoints = fal
     const hover = {name: 'hover', select: {type: 'point', nearest: true, on: 'pointermove', clear: 'pointerout', encodings: ['x', 'color']}};
     const {strokeDash, ...ofPoints} = shared;
     return {
-      title, height, description: `${title} over the steps of training`, data: {values: rows},
+      title, description: `${title} over the steps of training`, data: {values: rows},
       layer: [
         {mark: {type: 'line', strokeWidth: 2}, encoding: shared},
         {
@@ -111,7 +125,7 @@ function drawCurves() {
     if (!rows.length) return;
     const chart = element('div', {class: 'chart'});
     place.append(chart);
-    addChart(chart, lineChart(rows, title, settings));
+    addChart(chart, 220 + FRAME + TITLE + legendSize().height, lineChart(rows, title, settings));
   };
   const curve = (key) => runs.flatMap((run) =>
     run.points.map((point) => ({run: run.name, step: point.step, value: point[key]})).filter((row) => row.value != null));
@@ -135,8 +149,12 @@ function drawClassCurves() {
     if (!rows.length) return;
     const chart = element('div', {class: 'chart'});
     byId('class-curves').append(chart);
-    addChart(chart, lineChart(rows, name, {format: '.0%', height: 90, withPoints: true, scale: {domain: [0, 1]}, axisTitles: false}));
+    addChart(chart, 90 + FRAME, lineChart(rows, name, {format: '.0%', withPoints: true, scale: {domain: [0, 1]}, axisTitles: false}));
   });
+}
+
+function classChartHeight() {
+  return (22 + 10 * Math.max(runs.length - 2, 0)) * classCount + FRAME + legendSize().height;
 }
 
 // Bars of the IoU of each class with their intervals, in the order of `ids`.
@@ -160,7 +178,6 @@ function classChart(ids) {
     ];
     const x = (field) => ({field, type: 'quantitative', title: 'IoU', axis: {format: '.0%', tickCount: 10}, scale: {domain: [0, 1]}});
     return {
-      height: 22 * ids.length + (runs.length > 2 ? 10 * (runs.length - 2) * ids.length : 0),
       description: 'IoU of each class with its interval',
       data: {values: rows},
       layer: [
@@ -190,7 +207,7 @@ function differenceChart(difference, ids) {
       {field: 'high', type: 'quantitative', format: '+.2f', title: 'to'},
     ];
     return {
-      height: 22 * rows.length, description: 'Difference of the IoU of each class with its interval', data: {values: rows},
+      description: 'Difference of the IoU of each class with its interval', data: {values: rows},
       layer: [
         {mark: {type: 'rule', color: color('--ink')}, encoding: {x: {datum: 0}}},
         {transform: [{filter: 'datum.low != null'}], mark: {type: 'rule', strokeWidth: 3, color: color('--faded')}, encoding: {y, x: x('low'), x2: {field: 'high'}, tooltip}},
@@ -208,8 +225,8 @@ function drawImageScores() {
     const bin = {step: 0.05, extent: [0, 1]};
     const place = element('div', {class: 'chart'});
     byId('images-chart').append(place);
-    addChart(place, () => ({
-      height: 110, title, description: `Histogram: ${title}`, data: {values: rows},
+    addChart(place, 110 + FRAME + TITLE, () => ({
+      title, description: `Histogram: ${title}`, data: {values: rows},
       mark: {type: 'bar', opacity: 0.75},
       encoding: {
         x: {field: 'score', bin, title: null, axis: {format: '.0%', tickCount: 10}},
@@ -233,8 +250,8 @@ function drawCalibration() {
       {field: 'accuracy', type: 'quantitative', format: '.1%'},
       {field: 'pixels', type: 'quantitative', format: ','},
     ];
-    addChart(place, () => ({
-      title, height: 280, description: title, data: {values: rows},
+    addChart(place, 280 + FRAME + TITLE, () => ({
+      title, description: title, data: {values: rows},
       layer: [
         {data: {values: [{x: 0, y: 0}, {x: 1, y: 1}]}, mark: {type: 'line', strokeDash: [4, 4], color: color('--faded')}, encoding: {x: {field: 'x', type: 'quantitative'}, y: {field: 'y', type: 'quantitative'}}},
         {mark: {type: 'line', color: color('--accent')}, encoding: {x: axis('confidence', 'confidence'), y: axis('accuracy', 'accuracy')}},

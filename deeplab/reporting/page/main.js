@@ -17,7 +17,8 @@ function drawDifferences() {
     const place = element('div', {class: 'chart'});
     const ids = data.classes.map((_, id) => id);
     let order = ids;
-    const redraw = addChart(place, () => differenceChart(difference, order)());
+    const compared = difference.classes.filter(([value]) => value != null).length;
+    const redraw = addChart(place, 22 * compared + FRAME, () => differenceChart(difference, order)());
     const isClear = ([, low, high]) => low != null && (low > 0 || high < 0);
     const value = (id) => difference.classes[id][0];
     const table = sortableTable('Differences of IoU in percentage points', [

@@ -40,7 +40,7 @@ function drawClasses() {
     ? 'Bars: IoU of all pixels; lines: 95 % interval of 1,000 bootstrap resamples of the images, which a class that occurs in only one image does not have. A column heading sorts the table and the bars.'
     : 'IoU of all pixels, from the newest metrics file. Without the records there are no intervals. A column heading sorts the table and the bars.';
   let ids = data.classes.map((_, id) => id);
-  const redraw = addChart(byId('classes-chart'), () => classChart(ids)());
+  const redraw = addChart(byId('classes-chart'), classChartHeight(), () => classChart(ids)());
   const name = (run, title) => (known.length > 1 ? `${run.name}: ${title}` : title);
   const columns = [
     {title: 'Class', value: (id) => data.classes[id].name, text: className},
