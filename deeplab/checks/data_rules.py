@@ -20,7 +20,8 @@ class Rule:
     """A rule.
 
     Attributes:
-      name: its short name, in reports and files.
+      name: its short name in files, which other programs read.
+      title: heading of its findings.
       severity: of its findings, one of `SEVERITIES`; the most severe if it depends.
       what: what it finds; behind "3 of 40 images" for a rule about samples, as a verb in plural; else a phrase.
       example: how data comes to break it.
@@ -32,6 +33,7 @@ class Rule:
     """
 
     name: str
+    title: str
     severity: str
     what: str
     example: str
@@ -50,6 +52,7 @@ class Rule:
 _OF_FILES = (
     Rule(
         'shards',
+        'Missing shards',
         HARMFUL,
         'the shards of a split are not complete',
         'a copy was interrupted: val-00000-of-00002.tfrecord is there, val-00001-of-00002.tfrecord is not',
@@ -59,6 +62,7 @@ _OF_FILES = (
     ),
     Rule(
         'corrupt',
+        'Images that cannot be read',
         HARMFUL,
         'cannot be read or decoded',
         'a download stopped early, a file is empty, or a text file is named a.jpg',
@@ -68,6 +72,7 @@ _OF_FILES = (
     ),
     Rule(
         'empty',
+        'Splits without a readable image',
         HARMFUL,
         'a split without an image that can be read',
         'a list of names that are those of no file',
@@ -78,6 +83,7 @@ _OF_FILES = (
     ),
     Rule(
         'no_image',
+        'Names without an image',
         HARMFUL,
         'are listed without an image',
         'train.txt names 0012, and there is no images/0012.jpg',
@@ -86,6 +92,7 @@ _OF_FILES = (
     ),
     Rule(
         'no_mask',
+        'Images without a mask',
         HARMFUL,
         'have no mask',
         'images/0012.jpg without masks/0012.png',
@@ -95,6 +102,7 @@ _OF_FILES = (
     ),
     Rule(
         'misnamed',
+        'Masks with other names than their images',
         HARMFUL,
         'have a mask whose name differs from that of the image by letters in another case or by a common ending',
         'images/IMG_1.jpg with masks/img_1_mask.png',
@@ -103,6 +111,7 @@ _OF_FILES = (
     ),
     Rule(
         'image_format',
+        'Images in an unsupported format',
         HARMFUL,
         'have a format other than JPEG, PNG and .npy',
         'images/0012.tif',
@@ -111,6 +120,7 @@ _OF_FILES = (
     ),
     Rule(
         'mask_format',
+        'Masks in an unsupported format',
         HARMFUL,
         'have a mask in a format other than PNG',
         'masks/0012.bmp',
@@ -119,6 +129,7 @@ _OF_FILES = (
     ),
     Rule(
         'jpeg_mask',
+        'Masks saved as JPEG',
         HARMFUL,
         'have a mask that is a JPEG, whose compression changes ids at every edge',
         'masks/0012.jpg, exported with the default settings of an image editor',
@@ -127,6 +138,7 @@ _OF_FILES = (
     ),
     Rule(
         'same_name',
+        'Two images of one name',
         HARMFUL,
         'have the name of another image apart from the extension, which build_folder_data refuses',
         'images/0012.jpg beside images/0012.png',
@@ -135,6 +147,7 @@ _OF_FILES = (
     ),
     Rule(
         'unused_masks',
+        'Masks without an image',
         NOTE,
         'masks without an image',
         'masks/0012.png, whose image was removed',
@@ -144,6 +157,7 @@ _OF_FILES = (
     ),
     Rule(
         'unlisted',
+        'Images outside all splits',
         NOTE,
         'images with masks in no list, or in no folder of a split',
         'images/0012.jpg with masks/0012.png, and 0012 neither in train.txt nor in val.txt',
@@ -152,6 +166,7 @@ _OF_FILES = (
     ),
     Rule(
         'left_out',
+        'Files that are left out',
         NOTE,
         'files without a partner that a description leaves out (allow_unmatched), and names that a list repeats',
         'images/0012.jpg without masks/0012.png, and "allow_unmatched": true',
@@ -160,6 +175,7 @@ _OF_FILES = (
     ),
     Rule(
         'other_texts',
+        'Texts that are not lists of names',
         NOTE,
         'texts beside the lists of names that are not such lists',
         'lists/classes.txt',
@@ -171,6 +187,7 @@ _OF_FILES = (
 _OF_PIXELS = (
     Rule(
         'color_mask',
+        'Masks in color',
         HARMFUL,
         'have a mask in color (RGB), but a mask is one channel of class ids',
         'the export of a labeling tool that shows class 1 as (128, 0, 0)',
@@ -180,6 +197,7 @@ _OF_PIXELS = (
     ),
     Rule(
         'palette',
+        'Masks with a palette',
         HARMFUL,
         'have a mask with a palette, whose colors would be read as gray levels',
         'masks of PASCAL VOC in records that another program has written',
@@ -191,6 +209,7 @@ _OF_PIXELS = (
     ),
     Rule(
         'sixteen_bit_mask',
+        'Masks of 16 bits',
         HARMFUL,
         'have a mask of 16 bits',
         'ids written as np.uint16',
@@ -200,6 +219,7 @@ _OF_PIXELS = (
     ),
     Rule(
         'large_ids',
+        'Mask ids above 255',
         HARMFUL,
         'have a mask of 16 bits with ids above 255',
         'masks of instances, such as 1000 * class + instance',
@@ -208,6 +228,7 @@ _OF_PIXELS = (
     ),
     Rule(
         'size',
+        'Masks of another size than their images',
         HARMFUL,
         'have a mask of another size than the image',
         'an image of 1024 x 2048 with a mask of 512 x 1024',
@@ -216,6 +237,7 @@ _OF_PIXELS = (
     ),
     Rule(
         'turned',
+        'Images or masks stored rotated',
         HARMFUL,
         'have an EXIF orientation, and a mask that fits only if one of them is rotated',
         'a photo of 3000 x 4000 with orientation 6 and a mask of 4000 x 3000, drawn in a viewer',
@@ -227,6 +249,7 @@ _OF_PIXELS = (
     ),
     Rule(
         'oriented',
+        'Images with an EXIF orientation',
         WARNING,
         'have an EXIF orientation that the mask does not share; their sizes do not show whether the mask was drawn '
         'on the stored or on the displayed pixels',
@@ -236,6 +259,7 @@ _OF_PIXELS = (
     ),
     Rule(
         'image_channels',
+        'Unexpected number of channels',
         HARMFUL,
         'have channels other than the {channels} of the data set',
         'an RGB image in a data set of 4 channels',
@@ -243,6 +267,7 @@ _OF_PIXELS = (
     ),
     Rule(
         'image_bits',
+        'Images with more bits than the data set',
         HARMFUL,
         'have 16 bits, but the data set has 8',
         'an array of uint16 with a description that has no image_bits',
@@ -251,6 +276,7 @@ _OF_PIXELS = (
     ),
     Rule(
         'array',
+        'Images stored as arrays',
         HARMFUL,
         'have an image stored as a NumPy array, which PNG could hold',
         'records of RGB arrays (.npy) that another program has written',
@@ -260,6 +286,7 @@ _OF_PIXELS = (
     ),
     Rule(
         'cmyk',
+        'CMYK images',
         WARNING,
         'are CMYK, whose colors differ when they are read as RGB',
         'a JPEG made for print',
@@ -268,6 +295,7 @@ _OF_PIXELS = (
     ),
     Rule(
         'blank',
+        'Images of one color',
         WARNING,
         'show one color, although the mask has several classes',
         'a black frame at the start of a video',
@@ -276,6 +304,7 @@ _OF_PIXELS = (
     ),
     Rule(
         'sixteen_bits',
+        'Images of 16 bits, read as 8',
         NOTE,
         'have 16 bits, of which the 8 lower ones are lost',
         'a PNG of a microscope',
@@ -284,6 +313,7 @@ _OF_PIXELS = (
     ),
     Rule(
         'alpha',
+        'Images with an alpha channel',
         NOTE,
         'have an alpha channel, which is dropped',
         'a screenshot, saved as PNG',
@@ -292,6 +322,7 @@ _OF_PIXELS = (
     ),
     Rule(
         'gray',
+        'Gray images',
         NOTE,
         'are gray, which is read as RGB with equal channels',
         'X-ray images',
@@ -303,6 +334,7 @@ _OF_PIXELS = (
 _OF_LABELS = (
     Rule(
         'ids',
+        'Mask ids that are not classes',
         HARMFUL,
         'have a mask with ids that are neither among the {num_classes} classes (0 to {last}) nor ignore_label {ignore}',
         'the id 7 in a data set of 3 classes; ids that begin with 1; a gray level for each class',
@@ -312,6 +344,7 @@ _OF_LABELS = (
     ),
     Rule(
         'zero_and_255',
+        'Masks of 0 and 255',
         HARMFUL,
         'masks of 0 and 255 alone, where 255 is ignored',
         'a black and white mask: the object is 255',
@@ -321,6 +354,7 @@ _OF_LABELS = (
     ),
     Rule(
         'interpolated',
+        'Interpolated or anti-aliased masks',
         HARMFUL,
         'ids that occur almost only between two other ids: smooth (anti-aliased) edges, or interpolation',
         'masks drawn with a soft brush, or resized with the default of an image library',
@@ -330,6 +364,7 @@ _OF_LABELS = (
     ),
     Rule(
         'histogram',
+        'Too few labels or classes in a split',
         HARMFUL,
         'a split in which every pixel or most of them are ignored, or only one class occurs',
         'background has the ignore label, and only one class is drawn',
@@ -337,6 +372,7 @@ _OF_LABELS = (
     ),
     Rule(
         'one_class',
+        'Only one class',
         HARMFUL,
         'a data set of one class',
         'num_classes: 1 for one kind of objects, without background',
@@ -344,6 +380,7 @@ _OF_LABELS = (
     ),
     Rule(
         'only_evaluated',
+        'Classes missing from training',
         HARMFUL,
         'classes in the split to evaluate on that the split to train on does not have',
         'the only images of a bus are in val',
@@ -351,6 +388,7 @@ _OF_LABELS = (
     ),
     Rule(
         'missing_classes',
+        'Classes without pixels',
         WARNING,
         'classes without a pixel in the split to train on',
         'a list of 21 names for masks of 4 classes',
@@ -358,6 +396,7 @@ _OF_LABELS = (
     ),
     Rule(
         'ignored_class',
+        'Ignore label that is a class',
         WARNING,
         'an ignore label that is the id of a class',
         'ignore_label: 0 with a class background',
@@ -365,6 +404,7 @@ _OF_LABELS = (
     ),
     Rule(
         'all_ignored',
+        'Masks that are ignored entirely',
         WARNING,
         'have a mask in which every pixel is ignored',
         'images that nobody has labeled yet',
@@ -373,6 +413,7 @@ _OF_LABELS = (
     ),
     Rule(
         'nothing_ignored',
+        'No ignored pixels',
         NOTE,
         'a split without a pixel of the ignore label',
         'every pixel has a class',
@@ -380,6 +421,7 @@ _OF_LABELS = (
     ),
     Rule(
         'uneven',
+        'Rare or dominant classes',
         NOTE,
         'classes below 1% of the pixels, or one above 95%',
         'road 96%, sign 0.1%',
@@ -387,6 +429,7 @@ _OF_LABELS = (
     ),
     Rule(
         'thin',
+        'Classes of thin parts',
         NOTE,
         'classes with 90% of their pixels in parts narrower than the output stride',
         'poles and cables of 4 pixels',
@@ -397,6 +440,7 @@ _OF_LABELS = (
 _OF_AGREEMENT = (
     Rule(
         'shifted',
+        'Shifted masks',
         HARMFUL,
         'masks that lie beside the edges in their images, all by the same distance',
         'images cropped by 8 pixels, and masks not',
@@ -405,6 +449,7 @@ _OF_AGREEMENT = (
     ),
     Rule(
         'misplaced',
+        'Masks that do not fit their images',
         WARNING,
         'have a mask whose borders follow the edges in the image better when it is moved or mirrored',
         'an image that was flipped without its mask',
@@ -412,6 +457,7 @@ _OF_AGREEMENT = (
     ),
     Rule(
         'exchanged',
+        'Exchanged classes',
         WARNING,
         'have a mask in which two classes seem to be exchanged, judging by the colors of other images',
         'in one image road is labeled as sky, and sky as road',
@@ -419,6 +465,7 @@ _OF_AGREEMENT = (
     ),
     Rule(
         'inconsistent',
+        'Contradictory masks of one image',
         WARNING,
         'have a mask that differs from that of the same image, or of one that looks almost the same',
         'a frame that two people have labeled differently',
@@ -429,6 +476,7 @@ _OF_AGREEMENT = (
 _OF_SPLITS = (
     Rule(
         'overlap',
+        'The same images in two splits',
         HARMFUL,
         'images with the same bytes in two splits',
         'a name in train.txt and in val.txt',
@@ -438,6 +486,7 @@ _OF_SPLITS = (
     ),
     Rule(
         'similar',
+        'Near-duplicates in two splits',
         WARNING,
         'images that look almost like one in another split: gradients of 17 x 17 thumbnails with a correlation of 0.97',
         'frames of one video in train and in val',
@@ -446,6 +495,7 @@ _OF_SPLITS = (
     ),
     Rule(
         'sequence',
+        'Neighboring frames in two splits',
         WARNING,
         'images whose numbers lie beside those of images in another split, and which look more like these than like '
         'other images',
@@ -456,6 +506,7 @@ _OF_SPLITS = (
     ),
     Rule(
         'repeated',
+        'Repeated images in a split',
         WARNING,
         'the same image twice in a split',
         'a copy under another name',
@@ -465,6 +516,7 @@ _OF_SPLITS = (
     ),
     Rule(
         'no_evaluation',
+        'No split to evaluate on',
         WARNING,
         'no split to evaluate on',
         'only train.txt',
@@ -472,6 +524,7 @@ _OF_SPLITS = (
     ),
     Rule(
         'large_images',
+        'Images larger than the default crop',
         NOTE,
         'images larger than the crop size 513 that train and eval use by default',
         'photos of 3000 x 4000',

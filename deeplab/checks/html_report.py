@@ -13,7 +13,7 @@ from deeplab.checks.outcome import Outcome
 from deeplab.errors import DataError
 from deeplab.names import counted
 from deeplab.pictures import html_page
-from deeplab.pictures.html_page import text, webp
+from deeplab.pictures.html_page import prose, text, webp
 
 _FOLDER = pathlib.Path(__file__).parent / 'page'
 _PICTURES = 6  # of a finding
@@ -81,15 +81,19 @@ def _findings(outcome: Outcome) -> Iterator[str]:
         shown = finding.samples[: min(_PICTURES, left)]
         pictures = list(_pictures(outcome.data, shown, finding.rule in _BY_BORDERS))
         left -= len(pictures)
+        rule = RULES[finding.rule]
         yield (
             f'<article class="card finding is-{finding.severity}"><h3><span class="badge">{finding.severity}</span> '
-            f'{number}. {text(finding.rule)}</h3><p>{text(finding.what)}</p>'
+            f'{number}. {text(rule.title)}</h3><p>{prose(finding.what)}</p>'
         )
         if finding.fix:
-            yield f'<p><b>Fix:</b> {text(finding.fix)}</p>'
+            yield f'<p><b>Fix:</b> {prose(finding.fix)}</p>'
         if finding.repair and outcome.repairs is None:
-            yield f'<p><b>--fix</b> {text(finding.repair)}.</p>'
-        yield f'<p class="faded">Example: {text(RULES[finding.rule].example)}.</p>'
+            yield f'<p><b>{prose("--fix")}</b> {prose(finding.repair)}.</p>'
+        yield (
+            f'<p class="faded">Rule <code>{rule.name}</code>. A typical case in other data sets: '
+            f'{prose(rule.example)}.</p>'
+        )
         if finding.cases:
             cases = ''.join(f'<li>{text(case)}</li>' for case in finding.cases)
             total = f'{len(finding.cases)} of {finding.count}' if finding.count > len(finding.cases) else finding.count
@@ -124,14 +128,15 @@ def _repairs(outcome: Outcome) -> Iterator[str]:
     kept = ', '.join(f'{counted(len(names), "image")} of split {split}' for split, names in repairs.splits.items())
     yield f'<p>{text(repairs.folder)} has {text(kept)}.</p><ul>'
     for rule, count in repairs.done.most_common():
-        yield f'<li>{count} repaired by rule {text(rule)}: {text(RULES[rule].repair)}.</li>'
+        yield f'<li>{text(RULES[rule].title)}: {count} repaired ({prose(RULES[rule].repair)}).</li>'
     for finding in outcome.remaining:
-        yield f'<li><b>Still {finding.severity}:</b> {text(finding.what)}</li>'
+        yield f'<li><b>Still {finding.severity}:</b> {prose(finding.what)}</li>'
     yield '</ul>'
     if repairs.left_out:
         yield f'<details><summary>Left out ({len(repairs.left_out)})</summary><ul>'
         for entry in repairs.left_out:
-            yield f'<li>{text(entry["sample"])} ({text(entry["split"])}), {entry["rule"]}: {text(entry["reason"])}</li>'
+            title = RULES[entry['rule']].title
+            yield f'<li>{text(entry["sample"])} ({text(entry["split"])}), {title}: {prose(entry["reason"])}</li>'
         yield '</ul></details>'
 
 
@@ -141,11 +146,11 @@ def _classes(outcome: Outcome) -> Iterator[str]:
         return
     data = outcome.data
     yield (
-        f'<p class="faded">Split {text(data.train)}. The weights are those of --label_weights=auto; a part is thin if '
-        f'it is narrower than the output stride of {data.output_stride}.</p><div class="scroll" tabindex="0" '
-        'role="region" aria-label="Table of classes"><table><thead><tr>'
+        f'<p class="faded">Split {text(data.train)}. The weights are those of {prose("--label_weights=auto")}; a part '
+        f'is thin if it is narrower than the output stride of {data.output_stride}.</p>'
+        '<div class="scroll" tabindex="0" role="region" aria-label="Table of classes"><table><thead><tr>'
     )
-    for title in ('Id', 'Class', 'Share of the pixels', '', 'Images', 'In thin parts', 'Weight'):
+    for title in ('Class', 'Share of the pixels', '', 'Images', 'In thin parts', 'Weight', 'Id'):
         yield f'<th scope="col">{title}</th>'
     yield '</tr></thead><tbody>\n'
     most = max(row['share'] for row in outcome.table)
@@ -153,12 +158,13 @@ def _classes(outcome: Outcome) -> Iterator[str]:
         red, green, blue = (int(part) for part in data.descriptor.palette[row['id']])
         color = f'#{red:02x}{green:02x}{blue:02x}'
         yield (
-            f'<tr><td class="number">{row["id"]}</td><td class="name"><svg class="swatch" viewBox="0 0 9 9" '
+            f'<tr><td><svg class="swatch" viewBox="0 0 9 9" '
             f'aria-hidden="true"><rect width="9" height="9" fill="{color}"/></svg>{text(row["name"])}</td>'
             f'<td class="number">{row["share"]:.2%}</td><td><svg class="bar" viewBox="0 0 100 4" '
             f'preserveAspectRatio="none" aria-hidden="true"><rect width="{100 * row["share"] / most:.2f}" height="4" '
             f'fill="{color}"/></svg></td><td class="number">{row["images"]}</td>'
-            f'<td class="number">{row["thin_share"]:.0%}</td><td class="number">{row["label_weight"]:.2f}</td></tr>\n'
+            f'<td class="number">{row["thin_share"]:.0%}</td><td class="number">{row["label_weight"]:.2f}</td>'
+            f'<td class="number">{row["id"]}</td></tr>\n'
         )
     yield '</tbody></table></div>'
 

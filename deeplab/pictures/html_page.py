@@ -18,6 +18,7 @@ from deeplab import names
 _FOLDER = pathlib.Path(__file__).parent / 'page'
 _PLACE = re.compile(r'\{\{(\w+)\}\}')
 _QUALITY = 82
+_FLAG = re.compile(r'(?<![\w-])(--\w+(?:=\S*[^\s.,;:)])?)')
 
 
 def head(program: str, title: str, style: str, scripts: Sequence[str] = ()) -> str:
@@ -65,6 +66,13 @@ def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
 def text(value: object) -> str:
     """Returns a value as text of a page: markup in it is shown, control characters are escaped."""
     return html.escape(names.printable(str(value)), quote=True)
+
+
+def prose(value: object) -> str:
+    """Returns a value as text of a page in which no line ends behind the dashes of a flag."""
+    parts = [text(part) for part in _FLAG.split(str(value))]
+    parts[1::2] = [f'<span class="flag">{part}</span>' for part in parts[1::2]]
+    return ''.join(parts)
 
 
 def webp(pixels: np.ndarray) -> str:

@@ -34,8 +34,13 @@ def row(rule):
 def test_every_rule_is_complete():
     for rule in RULES.values():
         assert rule.severity in SEVERITIES and rule.example
+        assert rule.title[0].isupper() and ' ' in rule.title and '_' not in rule.title and not rule.title.endswith('.')
         assert not rule.fix.endswith('.') and not rule.repair.endswith('.')
         assert rule.fix_text(True, **VALUES).endswith('.')
+
+
+def test_titles_differ():
+    assert len({rule.title for rule in RULES.values()}) == len(RULES)
 
 
 def test_the_page_has_a_line_for_each_rule():

@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from deeplab.checks.data_rules import RULES
 from deeplab.errors import OptionError
 from deeplab.options import DoctorOptions
+from deeplab.pictures import html_page
 from deeplab.programs import doctor
 from tests.helpers import broken_datasets
 
@@ -47,14 +49,25 @@ def page(tmp_path_factory):
 
 def test_findings_stand_in_order_with_pictures(page):
     text = page.read_text('utf-8')
-    findings = re.findall(r'<article class="card finding is-(\w+)">.*?\d\. (\w+)</h3>(.*?)</article>', text, re.DOTALL)
-    assert [rule for _, rule, _ in findings] == ['corrupt', 'no_mask', 'color_mask', 'ids']
-    assert all(severity == 'error' and content.count('<img ') == 2 for severity, _, content in findings)
+    parts = r'<article class="card finding is-(\w+)">.*?\d\. ([^<]+)</h3>(.*?)</article>'
+    findings = re.findall(parts, text, re.DOTALL)
+    rules = [RULES[name] for name in ('corrupt', 'no_mask', 'color_mask', 'ids')]
+    assert [title for _, title, _ in findings] == [rule.title for rule in rules]
+    for rule, (severity, _, content) in zip(rules, findings, strict=True):
+        assert severity == 'error' and content.count('<img ') == 2
+        assert f'Rule <code>{rule.name}</code>. A typical case in other data sets: ' in content
     for content in re.findall('data:image/webp;base64,([^"]+)"', text):
         with Image.open(io.BytesIO(base64.b64decode(content))) as image:
             assert (image.format, image.size) == ('WEBP', broken_datasets.SIZE[::-1]) or image.size == (320, 240)
     assert 'magenta' in text and 'the image cannot be read' in text and 'Left out (2)' in text
     assert text.count('<rect ') == 2 * broken_datasets.CLASSES
+    assert f'{RULES["color_mask"].title}: 1 repaired (maps colors' in text
+
+
+def test_a_flag_stays_whole():
+    text = html_page.prose("Pass --a_b='<c>', or --d=e/f.g. Not a-b, not ---.")
+    flag = '<span class="flag">{}</span>'.format
+    assert text == f'Pass {flag("--a_b=&#x27;&lt;c&gt;&#x27;")}, or {flag("--d=e/f.g")}. Not a-b, not ---.'
 
 
 def test_names_are_text(page):
