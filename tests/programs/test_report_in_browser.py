@@ -1,4 +1,4 @@
-"""The report page in a headless Chromium: charts, keyboard, slider, class toggles, zoom, sorting, narrow screens.
+"""The report page in a headless Chromium: charts, menu, tables, search, keyboard, slider, zoom, narrow screens.
 
 Skipped without Chromium, ChromeDriver and the package selenium.
 """
@@ -10,6 +10,7 @@ import time
 import pytest
 
 from deeplab.programs import report
+from tests.checks.test_html_in_browser import BROKEN_FLAGS
 from tests.helpers import evaluation_setup as setup
 from tests.helpers import report_setup
 
@@ -159,6 +160,22 @@ def test_an_address_with_a_section_opens_there(browser):
     browser.open()
 
 
+def test_tables_fit_a_wide_screen(browser):
+    sizes = browser.js('[...document.querySelectorAll(".scroll")].map((each) => [each.scrollWidth, each.clientWidth])')
+    assert len(sizes) == 3 and all(needed <= given for needed, given in sizes)
+
+
+@pytest.mark.parametrize('screen', [390], indirect=True)
+def test_a_phone(screen):
+    ends = screen.js("""[...document.querySelectorAll("#classes-table tbody td:nth-child(3)")]
+      .map((cell) => cell.getBoundingClientRect().right)""")
+    assert len(ends) == 4 and max(ends) <= 390  # the IoU of both runs
+    tops = screen.js('[...document.querySelectorAll("#gallery li")].map((card) => card.offsetTop)')
+    assert tops[0] == tops[1] < tops[2] == tops[3]
+    assert screen.js('document.querySelectorAll(".flag").length') > 0
+    assert screen.driver.execute_script(BROKEN_FLAGS) == []
+
+
 def test_charts_are_drawn_without_a_request_or_an_error(browser):
     for section in ('curves', 'classes', 'images', 'calibration', 'differences'):
         browser.driver.execute_script(f'document.getElementById("{section}").scrollIntoView()')
@@ -207,13 +224,15 @@ def test_names_with_markup_show_as_text(browser):
 
 
 def test_a_heading_sorts_the_table(browser):
-    column = '#classes-table th:nth-child(7)'
+    heads = '[...document.querySelectorAll("#classes-table tr:first-child th")].map((head) => head.textContent)'
+    assert browser.js(heads) == ['Class', 'IoU', 'Accuracy (recall)', 'Precision', 'Share of labels', 'Id']
+    column = '#classes-table tr:nth-child(2) th:nth-child(2)'  # IoU of the second run
     browser.focus(f'{column} button')
     shares = []
     for order in ('descending', 'ascending'):
         browser.keys(Keys.ENTER)
         assert browser.js(f'document.querySelector("{column}").getAttribute("aria-sort")') == order
-        cells = browser.js('[...document.querySelectorAll("#classes-table td:nth-child(7)")].map((e) => e.textContent)')
+        cells = browser.js('[...document.querySelectorAll("#classes-table td:nth-child(3)")].map((e) => e.textContent)')
         shares.append([float(cell.partition(' ')[0].replace('–', '-1')) for cell in cells])
     assert shares[0] == sorted(shares[0], reverse=True) and shares[1] == sorted(shares[1])
     assert len(set(shares[0])) > 1
@@ -233,6 +252,22 @@ def test_the_confusion_matrix_by_keyboard(browser):
     browser.choose('confusion', 'Order of the classes', 'lowest')
     rows = browser.js('[...document.querySelectorAll(".matrix tbody th")].map((e) => e.textContent)')
     assert sorted(rows) == sorted(report_setup.CLASSES) and rows != report_setup.CLASSES
+
+
+def test_a_search_for_names_and_classes(browser):
+    cards = '[...document.querySelectorAll("#gallery .name")].map((name) => name.textContent)'
+    seen = {}
+    for text in ('3</SCR', 'TREE', 'tree 3</', 'tree zebra'):
+        browser.focus('#search')
+        browser.keys(Keys.CONTROL + 'a', text)
+        seen[text] = browser.js(cards)
+    all_names = sorted(report_setup.NAMES)
+    assert seen['3</SCR'] == seen['tree 3</'] == [report_setup.NAMES[3]]
+    assert sorted(seen['TREE']) == all_names and seen['tree zebra'] == []
+    assert browser.js('document.getElementById("images-found").textContent') == '0 images of 5.'
+    browser.keys(Keys.CONTROL + 'a', Keys.BACKSPACE)
+    assert sorted(browser.js(cards)) == all_names
+    assert browser.js('document.getElementById("images-found").textContent') == ''
 
 
 def test_the_slider_moves_between_two_layers(viewer):

@@ -7,7 +7,7 @@ function drawSummary() {
     element('div', {class: 'figure'}, run.miou ? percent(run.miou[0], 2) : '–'),
     element('div', {class: 'faded'}, run.miou?.[1] == null ? 'mean IoU' : `mean IoU, 95 % interval ${percent(run.miou[1], 2)} to ${percent(run.miou[2], 2)}`),
     facts([...run.figures, ...run.settings]),
-    ...(run.notes.length ? [element('ul', {class: 'notes'}, ...run.notes.map((text) => element('li', {}, text)))] : []))));
+    ...(run.notes.length ? [element('ul', {class: 'notes'}, ...run.notes.map((text) => element('li', {}, prose(text))))] : []))));
 }
 
 function drawDifferences() {
@@ -23,7 +23,7 @@ function drawDifferences() {
     const value = (id) => difference.classes[id][0];
     const table = sortableTable('Differences of IoU in percentage points', [
       {title: 'Class', value: (id) => data.classes[id].name, text: className},
-      {title: 'Difference (95 % interval)', value, text: (id) => withInterval(difference.classes[id], points), isNumber: true},
+      {title: 'Difference, 95 % interval', value, text: (id) => figureCell(difference.classes[id], points), isNumber: true},
       {title: 'Beyond chance', value: (id) => Number(isClear(difference.classes[id])), text: (id) => (isClear(difference.classes[id]) ? (value(id) > 0 ? 'better' : 'worse') : '–')},
     ], ids, (sorted) => {
       order = sorted;
@@ -42,8 +42,8 @@ function drawRuns() {
   byId('runs-body').append(...runs.map((run) => element('article', {},
     element('h3', {}, run.name),
     facts(run.facts),
-    ...(run.repeat ? [element('p', {class: 'faded'}, 'To repeat this training:'), element('pre', {tabindex: 0}, run.repeat)] : []))));
-  byId('runs-body').append(element('p', {class: 'faded'}, 'This page was made with:'), element('pre', {tabindex: 0}, data.command));
+    ...(run.repeat ? [element('p', {class: 'faded'}, 'To repeat this training:'), commandLine(run.repeat)] : []))));
+  byId('runs-body').append(element('p', {class: 'faded'}, 'This page was made with:'), commandLine(data.command));
 }
 
 function drawSections() {

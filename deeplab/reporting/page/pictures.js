@@ -129,21 +129,23 @@ async function drawAllThumbnails() {
 }
 
 const predicted = runs.map((_, i) => i).filter((i) => runs[i].scores.length); // numbers of the runs with predictions
-const galleryState = {group: 'all', order: 'page', layer: 'prediction', run: predicted[0]};
+const galleryState = {group: 'all', order: 'page', layer: 'prediction', run: predicted[0], terms: [], numbers: []};
+const galleryCards = new Map(); // number -> its card, as long as its colors do not change
 const groupNames = {
   worst: 'worst', median: 'median', best: 'best', confusion: 'frequent confusion',
   better: 'better than the first run', worse: 'worse than the first run',
 };
 
+// Makes the card of a picture; `sequence` returns the numbers of the pictures among which it stands.
 function pictureCard(number, details, sequence) {
   const {image, groups, size} = data.pictures[number];
   const canvas = element('canvas', {role: 'img', 'aria-label': `${galleryState.layer} of ${data.image_names[image]}`});
   canvas.style.setProperty('aspect-ratio', `${size[0]} / ${size[1]}`);
   const scores = runs.filter((run) => run.scores.length).map((run) => `${runs.length > 1 ? `${run.name} ` : 'mean IoU '}${percent(run.scores[image])}`);
   const card = element('li', {},
-    element('button', {type: 'button', 'data-picture': number, onclick: () => openViewer(number, sequence)}, canvas,
+    element('button', {type: 'button', 'data-picture': number, onclick: () => openViewer(number, sequence())}, canvas,
       element('span', {class: 'name'}, data.image_names[image]),
-      element('span', {class: 'details'}, [...scores, details ?? groups.map((group) => groupNames[group]).join(', ')].filter(Boolean).join(' · '))));
+      element('span', {class: 'details'}, [...scores, details ?? groups.join(', ')].filter(Boolean).join(' · '))));
   whenNear(card, () => enter(canvas, number), () => leave(canvas));
   return card;
 }
@@ -151,6 +153,29 @@ function pictureCard(number, details, sequence) {
 function change(image) {
   const [first, ...others] = predicted.map((i) => runs[i].scores[image]);
   return Math.max(...others.map((score) => Math.abs(score - first)));
+}
+
+// The texts that a search looks at: the name of an image, and those of the classes in its labels and predictions.
+const searchable = data.pictures.map(({image, cells}) => {
+  const ids = new Set(cells.flat().flatMap(([pair]) => [Math.floor(pair / classCount), pair % classCount]));
+  return [data.image_names[image], ...[...ids].map((id) => data.classes[id].name)].map((text) => text.toLowerCase());
+});
+
+function search(text) {
+  galleryState.terms = text.toLowerCase().split(/\s+/).filter(Boolean);
+  fillGallery();
+  const terms = galleryState.terms;
+  const onPage = new Set(data.pictures.map(({image}) => image));
+  const elsewhere = data.image_names.filter((name, image) => !onPage.has(image) && terms.every((term) => name.toLowerCase().includes(term)));
+  const more = elsewhere.length > 3 ? ` and ${count(elsewhere.length - 3)} more` : '';
+  const named = elsewhere.length ? ` Not on this page: ${elsewhere.slice(0, 3).join(', ')}${more}.` : '';
+  byId('images-found').textContent = terms.length ? `${counted(galleryState.numbers.length, 'image')} of ${count(data.pictures.length)}.${named}` : '';
+}
+
+function searchField() {
+  const input = element('input', {type: 'search', id: 'search', list: 'class-names', oninput: () => search(input.value)});
+  const names = element('datalist', {id: 'class-names'}, ...data.classes.map(({name}) => element('option', {value: name})));
+  return element('label', {}, element('span', {}, 'Search by name or class'), input, names);
 }
 
 function fillGallery() {
@@ -162,10 +187,14 @@ function fillGallery() {
     change: (a, b) => change(data.pictures[b].image) - change(data.pictures[a].image),
     name: (a, b) => data.image_names[data.pictures[a].image].localeCompare(data.image_names[data.pictures[b].image]),
   };
-  const numbers = data.pictures.map((_, number) => number)
+  galleryState.numbers = data.pictures.map((_, number) => number)
     .filter((number) => galleryState.group === 'all' || data.pictures[number].groups.includes(galleryState.group))
+    .filter((number) => galleryState.terms.every((term) => searchable[number].some((text) => text.includes(term))))
     .sort(orders[galleryState.order]);
-  byId('gallery').replaceChildren(...numbers.map((number) => pictureCard(number, null, numbers)));
+  byId('gallery').replaceChildren(...galleryState.numbers.map((number) => {
+    if (!galleryCards.has(number)) galleryCards.set(number, pictureCard(number, null, () => galleryState.numbers));
+    return galleryCards.get(number);
+  }));
 }
 
 function drawImages() {
@@ -174,10 +203,12 @@ function drawImages() {
   byId('images-note').textContent = `${count(data.pictures.length)} of ${counted(data.image_names.length, 'image')}, chosen by mean IoU (of an image, the mean over the classes in its labels or predictions). Select one to compare truth and prediction.`;
   const change = (key, number = false) => (value) => {
     galleryState[key] = number ? Number(value) : value;
+    galleryCards.clear();
     fillGallery();
   };
   const groups = Object.keys(groupNames).filter((group) => data.pictures.some((each) => each.groups.includes(group)));
   byId('images-controls').append(
+    searchField(),
     choice('Show', [['all', 'all'], ...groups.map((group) => [group, groupNames[group]])], 'all', change('group')),
     choice('Order', [['page', 'as chosen'], ['worst', 'worst first'], ['best', 'best first'], ...(predicted.length > 1 ? [['change', 'most changed first']] : []), ['name', 'name']], 'page', change('order')),
     choice('Colors', [['prediction', 'prediction'], ['truth', 'truth'], ['errors', 'errors'], ['photo', 'none']], 'prediction', change('layer')),

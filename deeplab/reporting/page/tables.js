@@ -1,6 +1,7 @@
 // The table of classes, and the confusion matrix.
 
-// Makes a table whose columns sort it. Columns: {title, value(row), text(row), isNumber}; `onsort` gets the rows.
+// Makes a table whose columns sort it. Columns: {title, value(row), text(row), isNumber, group}, where neighbors of one
+// `group` have it as a common heading; `onsort` gets the rows.
 function sortableTable(caption, columns, rows, onsort = () => {}) {
   const body = element('tbody');
   const heads = columns.map((column, i) =>
@@ -25,7 +26,23 @@ function sortableTable(caption, columns, rows, onsort = () => {}) {
     onsort(lines.map(({row}) => row));
   }
   fill();
-  return element('table', {}, element('caption', {class: 'faded'}, caption), element('thead', {}, element('tr', {}, ...heads)), body);
+  return element('table', {}, element('caption', {class: 'faded'}, caption), element('thead', {}, ...headLines(columns, heads)), body);
+}
+
+function headLines(columns, heads) {
+  if (!columns.some(({group}) => group)) return [element('tr', {}, ...heads)];
+  const upper = [];
+  columns.forEach(({group}, i) => {
+    if (!group) {
+      heads[i].rowSpan = 2;
+      upper.push(heads[i]);
+    } else if (group === columns[i - 1].group) {
+      upper.at(-1).colSpan += 1;
+    } else {
+      upper.push(element('th', {scope: 'colgroup', colspan: 1, class: 'number'}, group));
+    }
+  });
+  return [element('tr', {}, ...upper), element('tr', {}, ...heads.filter((_, i) => columns[i].group))];
 }
 
 function className(id) {
@@ -41,18 +58,18 @@ function drawClasses() {
     : 'IoU of all pixels, from the newest metrics file. Without the records there are no intervals. A column heading sorts the table and the bars.';
   let ids = data.classes.map((_, id) => id);
   const redraw = addChart(byId('classes-chart'), classChartHeight(), () => classChart(ids)());
-  const name = (run, title) => (known.length > 1 ? `${run.name}: ${title}` : title);
+  const ofRuns = (title, value, text) => known.map((run) => ({
+    ...(known.length > 1 ? {title: run.name, group: title} : {title}),
+    value: (id) => value(run.classes[id]), text: (id) => text(run.classes[id]), isNumber: true,
+  }));
   const columns = [
     {title: 'Class', value: (id) => data.classes[id].name, text: className},
-    {title: 'Id', value: (id) => id, text: String, isNumber: true},
+    ...ofRuns('IoU', ({iou}) => iou[0], ({iou}) => figureCell(iou, percent)),
+    ...ofRuns('Accuracy (recall)', ({recall}) => recall, ({recall}) => percent(recall)),
+    ...ofRuns('Precision', ({precision}) => precision, ({precision}) => percent(precision)),
     {title: 'Share of labels', value: (id) => known[0].classes[id].share, text: (id) => percent(known[0].classes[id].share, 2), isNumber: true},
+    {title: 'Id', value: (id) => id, text: String, isNumber: true},
   ];
-  for (const run of known) {
-    const figure = (key) => (id) => run.classes[id][key];
-    columns.push({title: name(run, 'IoU'), value: (id) => run.classes[id].iou[0], text: (id) => withInterval(run.classes[id].iou, percent), isNumber: true});
-    columns.push({title: name(run, 'Accuracy (recall)'), value: figure('recall'), text: (id) => percent(run.classes[id].recall), isNumber: true});
-    columns.push({title: name(run, 'Precision'), value: figure('precision'), text: (id) => percent(run.classes[id].precision), isNumber: true});
-  }
   byId('classes-table').append(sortableTable('Classes, of all labeled pixels', columns, ids, (sorted) => {
     ids = sorted;
     redraw();
@@ -168,7 +185,7 @@ function openCell(cell) {
   const parts = [];
   const elsewhere = (run.examples[pair] || []).map(([image, pixels]) => `${data.image_names[image]} (${count(pixels)})`);
   if (elsewhere.length) parts.push(element('p', {class: 'faded'}, `Most such pixels of all images: ${elsewhere.join(', ')}.`));
-  if (found.length) parts.push(element('ul', {class: 'gallery'}, ...found.slice(0, 24).map(({number, pixels}) => pictureCard(number, counted(pixels, 'such pixel'), found.map((each) => each.number)))));
+  if (found.length) parts.push(element('ul', {class: 'gallery'}, ...found.slice(0, 24).map(({number, pixels}) => pictureCard(number, counted(pixels, 'such pixel'), () => found.map((each) => each.number)))));
   else parts.push(element('p', {class: 'faded'}, data.pictures.length ? 'None of the images on this page has such pixels.' : 'This page has no images.'));
   byId('confusion-heading').replaceChildren(element('h3', {}, cell.getAttribute('aria-label')));
   byId('confusion-images').replaceChildren(...parts);

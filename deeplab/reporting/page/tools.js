@@ -43,6 +43,13 @@ function withInterval([value, low, high], format) {
   return low == null ? format(value) : `${format(value)} (${format(low)} to ${format(high)})`;
 }
 
+// The same for a cell of a table: the interval is in a line of its own.
+function figureCell(interval, format) {
+  const [value, low, high] = interval;
+  if (value == null || low == null) return withInterval(interval, format);
+  return element('span', {}, format(value), element('span', {class: 'interval'}, ` ${format(low).replace(' %', '')} to ${format(high)}`));
+}
+
 function count(number) {
   return number.toLocaleString('en');
 }
@@ -69,9 +76,19 @@ function choice(label, options, chosen, onchange) {
   return element('label', {}, element('span', {}, label), select);
 }
 
+// Text in which no line ends behind the dashes of a flag.
+function prose(text) {
+  return element('span', {}, ...text.split(/(?<![\w-])(--\w+(?:=\S*[^\s.,;:)])?)/).map((part, i) => (i % 2 ? element('span', {class: 'flag'}, part) : part)));
+}
+
+// A command line, in which a line ends between words as far as they fit.
+function commandLine(text) {
+  return element('pre', {tabindex: 0}, ...text.split(' ').flatMap((word) => [element('span', {}, word), ' ']).slice(0, -1));
+}
+
 function facts(pairs) {
   const list = element('dl');
-  for (const [label, text] of pairs) list.append(element('dt', {}, label), element('dd', {}, text));
+  for (const [label, text] of pairs) list.append(element('dt', {}, label), element('dd', {}, prose(text)));
   return list;
 }
 
