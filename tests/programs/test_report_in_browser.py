@@ -16,6 +16,7 @@ from tests.helpers import report_setup
 
 webdriver = pytest.importorskip('selenium.webdriver', reason='the package selenium is not installed')
 pytest.importorskip('vl_convert', reason='the package vl-convert-python is not installed')
+from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
@@ -91,6 +92,11 @@ class _Browser:
         for key in keys:
             self.driver.switch_to.active_element.send_keys(key)
 
+    def middle(self, selector):
+        return self.js(
+            f'(({{left, width}}) => left + width / 2)(document.querySelector({selector!r}).getBoundingClientRect())'
+        )
+
     def come_to_rest(self):
         """Waits until the page neither scrolls nor grows."""
         before, same = None, 0
@@ -104,6 +110,10 @@ class _Browser:
         path = f'//*[@id="{place}"]//label[span="{label}"]/select'
         self.driver.find_element(By.XPATH, path).send_keys(text)
 
+    def picture(self):
+        """The viewer's picture, as it is on the screen."""
+        return self.driver.find_element(By.CSS_SELECTOR, '.stages').screenshot_as_base64
+
     def canvas(self, number=0):
         return self.js(f'document.querySelectorAll(".stage canvas")[{number}].toDataURL()')
 
@@ -113,7 +123,7 @@ def viewer(browser):
     """The viewer, opened with the keyboard."""
     browser.focus('#gallery button')
     browser.keys(Keys.ENTER)
-    browser.until('document.querySelector("dialog").open && document.querySelectorAll(".legend li").length > 0')
+    browser.until('document.querySelector("dialog").open && document.querySelectorAll(".legend td").length > 0')
     browser.until('document.querySelector(".stage canvas").width < 20')
     yield browser
     browser.keys(Keys.ESCAPE)
@@ -272,11 +282,43 @@ def test_a_search_for_names_and_classes(browser):
 
 def test_the_slider_moves_between_two_layers(viewer):
     assert viewer.js('document.activeElement.id') == 'slider'
-    seen = [viewer.canvas()]
+    seen = [viewer.picture()]
     for key in (Keys.HOME, Keys.END):
         viewer.keys(key)
-        seen.append(viewer.canvas())
+        seen.append(viewer.picture())
     assert len(set(seen)) == 3
+    assert viewer.js('document.getElementById("slider").value') == '100'
+    viewer.keys(Keys.ARROW_LEFT)
+    assert viewer.js('document.getElementById("slider").value') == '99'
+
+
+@pytest.mark.parametrize('zoom', [0, 3])
+def test_the_divider_is_dragged_with_the_slider_below_it(viewer, zoom):
+    viewer.focus('.stages')
+    viewer.keys(*'+' * zoom)
+    divider = viewer.driver.find_element(By.CSS_SELECTOR, '.divider')
+    viewer.focus('#slider')
+    viewer.keys(Keys.HOME)
+    places = []
+    for by in (60, 90):
+        ActionChains(viewer.driver).click_and_hold(divider).move_by_offset(by, 5).release().perform()
+        places.append(viewer.middle('.divider'))
+        thumb = """(({left, width}, thumb, value) => left + thumb / 2 + (width - thumb) * value / 100)(
+          slider.getBoundingClientRect(), 20, slider.value)"""
+        assert abs(viewer.js(thumb) - places[-1]) < 1
+        clip = viewer.js('getComputedStyle(document.querySelectorAll(".stage")[1]).clipPath')
+        left = viewer.js('document.querySelector(".stages").getBoundingClientRect().left')
+        assert abs(float(clip.split()[-1].rstrip('px)')) + left - places[-1]) < 1
+    assert abs(places[1] - places[0] - 90) < 2
+    assert viewer.js('document.querySelector(".stage canvas").style.transform').startswith('translate(0px, 0px)')
+    viewer.focus('.stages')
+    viewer.keys('0')
+
+
+def test_the_viewer_lists_the_iou_of_every_run(viewer):
+    lines = viewer.js('[...document.querySelectorAll(".legend tr")].map((line) => line.innerText.split("\\t"))')
+    assert lines[0] == ['Class', 'one', 'two']
+    assert len(lines) > 1 and all(line[1] == '100.0 %' and line[2] != '100.0 %' for line in lines[1:])
 
 
 def test_a_class_toggle_hides_its_color(viewer):
@@ -290,7 +332,7 @@ def test_a_class_toggle_hides_its_color(viewer):
 
 
 def test_zoom_and_pan_by_keyboard(viewer):
-    viewer.focus('.stage')
+    viewer.focus('.stages')
     viewer.keys('+', '+')
     assert viewer.js('document.getElementById("zoom").textContent') == '225 %'
     transform = 'document.querySelector(".stage canvas").style.transform'
@@ -302,16 +344,18 @@ def test_zoom_and_pan_by_keyboard(viewer):
 
 
 def test_errors_and_both_sides(viewer):
+    side_by_side = """(([left, right]) => left.getBoundingClientRect().right <= right.getBoundingClientRect().left)(
+      document.querySelectorAll(".stage"))"""
     colors = viewer.canvas()
     viewer.choose('viewer', 'Colors', 'errors')
     assert viewer.canvas() != colors
     viewer.focus('#side-by-side')
     viewer.keys(Keys.ENTER)
-    assert viewer.js('document.querySelectorAll(".stage").length') == 2
+    assert viewer.js(side_by_side)
     assert viewer.canvas(0) != viewer.canvas(1)
     viewer.keys(Keys.ENTER)
     viewer.choose('viewer', 'Colors', 'classes')
-    assert viewer.js('document.querySelectorAll(".stage").length') == 1
+    assert not viewer.js(side_by_side)
 
 
 def test_the_next_image(viewer):

@@ -2,7 +2,7 @@
 
 const view = {
   number: 0, sequence: [], left: 'truth', right: 0, kind: 'classes', opacity: 0.6, split: 0.5, isSideBySide: false,
-  zoom: 1, x: 0, y: 0, shown: new Set(allClasses), found: null, layers: new Map(),
+  zoom: 1, x: 0, y: 0, area: [0, 1], shown: new Set(allClasses), found: null, layers: new Map(),
 };
 const MOST_ZOOM = 16;
 const parts = {};
@@ -27,7 +27,7 @@ async function goTo(number) {
   if (view.number !== number) return;
   view.found = found;
   view.layers.clear();
-  if (!found) parts.stages.replaceChildren();
+  parts.stages.hidden = !found;
   parts.details.replaceChildren(element('p', {class: 'note', role: 'status', hidden: Boolean(found)}, CANNOT_BE_SHOWN), facts([
     ...runs.filter((run) => run.scores.length).map((run) => [run.name, `mean IoU ${percent(run.scores[image])}`]),
     ['Group', groups.map((group) => groupNames[group]).join(', ')],
@@ -35,6 +35,7 @@ async function goTo(number) {
   ]));
   fillLegend(number);
   resetZoom();
+  redraw();
 }
 
 function step(by) {
@@ -52,16 +53,17 @@ function buildViewer() {
   const head = element('div', {class: 'viewer-head'}, parts.title, parts.place, parts.previous, parts.next,
     button('−', 'Zoom out (-)', () => zoomBy(1 / 1.5)), parts.zoom, button('+', 'Zoom in (+)', () => zoomBy(1.5)),
     button('Fit', 'Whole image (0)', resetZoom), button('Close', 'Close (Escape)', () => byId('viewer').close()));
-  parts.stages = element('div', {class: 'stages'});
-  parts.legend = element('ul', {class: 'legend', id: 'legend'});
-  parts.legendTitle = element('h3');
+  buildStages();
+  parts.legend = element('table', {class: 'legend', id: 'legend'});
   parts.details = element('div');
-  byId('viewer').append(element('div', {class: 'viewer'}, head,
+  const made = element('div', {class: 'viewer'}, head,
     element('div', {class: 'viewer-main'}, parts.stages, viewerControls()),
     element('div', {class: 'viewer-side', tabindex: 0, role: 'region', 'aria-label': 'Classes in the image'}, parts.details,
-      parts.legendTitle,
+      element('h3', {}, 'IoU in this image'),
       element('div', {class: 'controls'}, button('All', 'Show all classes', () => showClasses(true)), button('None', 'Show no class', () => showClasses(false))),
-      parts.legend)));
+      parts.legend));
+  made.style.setProperty('--runs', predicted.length);
+  byId('viewer').append(made);
   byId('viewer').addEventListener('keydown', keyInViewer);
   byId('viewer').addEventListener('close', () => (view.found = null));
   new ResizeObserver(() => view.found && place()).observe(parts.stages);
@@ -78,12 +80,12 @@ function viewerControls() {
   view.right = sides.length > 2 ? sides[2][0] : sides[1][0];
   view.left = sides.length > 2 ? sides[1][0] : 'truth';
   const range = (label, id, value, oninput) => {
-    const input = element('input', {type: 'range', min: 0, max: 100, step: 1, value, id, oninput: () => oninput(Number(input.value) / 100)});
+    const input = element('input', {type: 'range', min: 0, max: 100, step: 'any', value, id, oninput: () => oninput(Number(input.value) / 100)});
     return [input, element('label', {}, element('span', {}, label), input)];
   };
   const [slider, sliderLabel] = range('Slider: left or right layer', 'slider', 50, (share) => {
     view.split = share;
-    redraw();
+    place();
   });
   parts.slider = slider;
   const [, opacityLabel] = range('Opacity of the colors', 'opacity', 60, (share) => {
@@ -94,7 +96,7 @@ function viewerControls() {
     view.isSideBySide = !view.isSideBySide;
     besides.setAttribute('aria-pressed', view.isSideBySide);
     slider.disabled = view.isSideBySide;
-    redraw();
+    place();
   }}, 'Side by side');
   return element('div', {}, sliderLabel, element('div', {class: 'controls'},
     choice('Left', sides, view.left, set('left')), choice('Right', sides, view.right, set('right')),
@@ -103,7 +105,7 @@ function viewerControls() {
 
 function keyInViewer(event) {
   if (event.target.matches('select') || event.ctrlKey || event.metaKey || event.altKey) return;
-  const isStage = event.target.closest('.stage');
+  const isStage = event.target === parts.stages;
   const actions = {'+': () => zoomBy(1.5), '=': () => zoomBy(1.5), '-': () => zoomBy(1 / 1.5), '0': resetZoom};
   if (!event.target.closest('.viewer-side')) Object.assign(actions, {PageUp: () => step(-1), PageDown: () => step(1)});
   const pans = {ArrowLeft: [40, 0], ArrowRight: [-40, 0], ArrowUp: [0, 40], ArrowDown: [0, -40]};
@@ -113,30 +115,34 @@ function keyInViewer(event) {
   actions[event.key]();
 }
 
-// The classes in the picture, with their IoU in it for the right layer.
-function fillLegend(number) {
-  const cells = data.pictures[number].cells;
-  const run = view.right !== 'truth' ? view.right : view.left !== 'truth' ? view.left : predicted[0];
-  parts.legendTitle.textContent = runs.length > 1 ? `Classes, IoU of ${runs[run].name} in this image` : 'Classes, IoU in this image';
-  const [labels, predictions, right] = [new Map(), new Map(), new Map()];
+// The IoU of the classes in the labels or predictions of one run in a picture: class id -> IoU.
+function iousOf(cells) {
+  const [unions, right] = [new Map(), new Map()];
   const add = (map, key, pixels) => map.set(key, (map.get(key) || 0) + pixels);
-  for (const [pair, pixels] of cells[run]) {
+  for (const [pair, pixels] of cells) {
     const [label, prediction] = [Math.floor(pair / classCount), pair % classCount];
-    add(labels, label, pixels);
-    add(predictions, prediction, pixels);
+    add(unions, label, pixels);
     if (label === prediction) add(right, label, pixels);
+    else add(unions, prediction, pixels);
   }
-  const ids = data.classes.map((_, id) => id).filter((id) => labels.has(id) || predictions.has(id));
+  return new Map([...unions].map(([id, union]) => [id, (right.get(id) || 0) / union]));
+}
+
+// The classes in the picture, with their IoU in it for each run.
+function fillLegend(number) {
+  const ious = predicted.map((i) => iousOf(data.pictures[number].cells[i]));
+  const ids = data.classes.map((_, id) => id).filter((id) => ious.some((each) => each.has(id)));
+  const heads = predicted.map((i) => element('th', {scope: 'col', class: 'number'}, runs.length > 1 ? runs[i].name : 'IoU'));
   const lines = ids.map((id) => {
-    const union = (labels.get(id) || 0) + (predictions.get(id) || 0) - (right.get(id) || 0);
     const box = element('input', {type: 'checkbox', checked: view.shown.has(id), 'data-class': id, onchange: () => {
       view.shown[box.checked ? 'add' : 'delete'](id);
       view.layers.clear();
       redraw();
     }});
-    return element('li', {}, element('label', {}, box, className(id), element('span', {class: 'number'}, percent((right.get(id) || 0) / union))));
+    return element('tr', {}, element('td', {}, element('label', {}, box, className(id))),
+      ...ious.map((each) => element('td', {class: 'number'}, percent(each.get(id)))));
   });
-  parts.legend.replaceChildren(...lines);
+  parts.legend.replaceChildren(element('thead', {}, element('tr', {}, element('th', {scope: 'col'}, 'Class'), ...heads)), element('tbody', {}, ...lines));
 }
 
 function showClasses(are) {
@@ -151,62 +157,58 @@ function layer(side) {
   return view.layers.get(side);
 }
 
+// Draws both layers. The slider then only moves the edge from which the right one is visible.
 function redraw() {
   if (!view.found) return;
   const {width, height} = view.found;
-  const sides = view.isSideBySide ? [[view.left, 0, 1], [view.right, 0, 1]] : null;
-  const wanted = sides ? 2 : 1;
-  while (parts.stages.children.length > wanted) parts.stages.lastChild.remove();
-  while (parts.stages.children.length < wanted) parts.stages.append(stage());
-  [...parts.stages.children].forEach((place, i) => {
-    const canvas = place.querySelector('canvas');
+  [view.left, view.right].forEach((side, i) => {
+    const made = parts.stages.children[i];
+    const canvas = made.querySelector('canvas');
     if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, {width, height});
     const context = canvas.getContext('2d');
     context.globalAlpha = 1;
     context.drawImage(view.found.photo, 0, 0);
     context.globalAlpha = view.opacity;
-    const edge = Math.round(view.split * width);
-    const draws = sides ? [sides[i]] : [[view.left, 0, edge], [view.right, edge, width]];
-    for (const [side, from, to] of draws) {
-      const [start, size] = sides ? [0, width] : [from, to - from];
-      if (size > 0) context.drawImage(layer(side), start, 0, size, height, start, 0, size, height);
-    }
-    context.globalAlpha = 1;
-    if (!sides) {
-      context.fillStyle = '#fff';
-      context.fillRect(edge - 1.5 / view.zoom, 0, 3 / view.zoom, height);
-      context.fillStyle = '#000';
-      context.fillRect(edge - 0.5 / view.zoom, 0, 1 / view.zoom, height);
-    }
-    const names = sides ? [sideName(sides[i][0]), ''] : [sideName(view.left), sideName(view.right)];
-    place.querySelectorAll('.side').forEach((tag, j) => {
-      tag.textContent = names[j];
-      tag.hidden = !names[j];
-    });
-    canvas.setAttribute('aria-label', sides ? names[0] : `left ${names[0]}, right ${names[1]}`);
+    context.drawImage(layer(side), 0, 0);
+    canvas.setAttribute('aria-label', `${['left', 'right'][i]}: ${sideName(side)}`);
+    made.querySelector('.side').textContent = sideName(side);
   });
   place();
 }
 
-function stage() {
-  const made = element('div', {class: 'stage', tabindex: 0, role: 'group', 'aria-label': 'Picture: + and - zoom, arrow keys move it'},
-    element('canvas', {role: 'img'}), element('span', {class: 'side'}), element('span', {class: 'side'}));
+// Calls `move` with each movement while the pointer is pressed on an element.
+function whenDragged(made, move) {
   let last = null;
   made.addEventListener('pointerdown', (event) => {
-    last = [event.clientX, event.clientY];
+    event.stopPropagation();
+    last = event;
     made.setPointerCapture(event.pointerId);
   });
   made.addEventListener('pointermove', (event) => {
     if (!last) return;
-    panBy(event.clientX - last[0], event.clientY - last[1]);
-    last = [event.clientX, event.clientY];
+    move(event, last);
+    last = event;
   });
   for (const name of ['pointerup', 'pointercancel']) made.addEventListener(name, () => (last = null));
+}
+
+// Both layers, one over the other with a divider, or side by side.
+function buildStages() {
+  const stage = () => element('div', {class: 'stage'}, element('canvas', {role: 'img'}), element('span', {class: 'side'}));
+  const divider = element('div', {class: 'divider', title: 'Drag, or use the slider below'});
+  const made = element('div', {class: 'stages', tabindex: 0, role: 'group', 'aria-label': 'Picture: + and - zoom, arrow keys move it'}, stage(), stage(), divider);
+  parts.stages = made;
+  whenDragged(made, (event, last) => panBy(event.clientX - last.clientX, event.clientY - last.clientY));
+  whenDragged(divider, (event) => {
+    const [left, right] = view.area;
+    view.split = Math.min(Math.max((event.clientX - made.getBoundingClientRect().left - left) / (right - left), 0), 1);
+    parts.slider.value = 100 * view.split;
+    place();
+  });
   made.addEventListener('wheel', (event) => {
     event.preventDefault();
     zoomBy(event.deltaY < 0 ? 1.2 : 1 / 1.2);
   }, {passive: false});
-  return made;
 }
 
 function zoomBy(factor) {
@@ -214,7 +216,7 @@ function zoomBy(factor) {
   view.x *= zoom / view.zoom;
   view.y *= zoom / view.zoom;
   view.zoom = zoom;
-  redraw();
+  place();
 }
 
 function panBy(x, y) {
@@ -225,21 +227,32 @@ function panBy(x, y) {
 
 function resetZoom() {
   Object.assign(view, {zoom: 1, x: 0, y: 0});
-  redraw();
+  place();
 }
 
-// Moves the pictures to their place: no farther than their edges, the same in both halves.
+// Moves the pictures to their place, no farther than their edges, the same in both stages; and divider and slider.
 function place() {
-  for (const made of parts.stages.children) {
+  if (!view.found) return;
+  const {width, height} = view.found;
+  parts.stages.classList.toggle('split', !view.isSideBySide);
+  const stages = [...parts.stages.querySelectorAll('.stage')];
+  const room = stages[0].clientWidth;
+  const fit = Math.min(room / width, stages[0].clientHeight / height);
+  const most = [(width * fit * (view.zoom - 1)) / 2, (height * fit * (view.zoom - 1)) / 2];
+  view.x = Math.min(Math.max(view.x, -most[0]), most[0]);
+  view.y = Math.min(Math.max(view.y, -most[1]), most[1]);
+  for (const made of stages) {
     const canvas = made.querySelector('canvas');
-    const fit = Math.min(made.clientWidth / canvas.width, made.clientHeight / canvas.height);
-    canvas.style.width = `${canvas.width * fit}px`;
-    canvas.style.height = `${canvas.height * fit}px`;
-    const most = [(canvas.width * fit * (view.zoom - 1)) / 2, (canvas.height * fit * (view.zoom - 1)) / 2];
-    view.x = Math.min(Math.max(view.x, -most[0]), most[0]);
-    view.y = Math.min(Math.max(view.y, -most[1]), most[1]);
+    canvas.style.width = `${width * fit}px`;
+    canvas.style.height = `${height * fit}px`;
     canvas.style.transform = `translate(${view.x}px, ${view.y}px) scale(${view.zoom})`;
     made.classList.toggle('zoomed', view.zoom * fit > 1.5);
   }
+  const [middle, half] = [room / 2 + view.x, (width * fit * view.zoom) / 2];
+  view.area = [Math.max(middle - half, 0), Math.min(middle + half, room)]; // where the slider goes: the visible picture
+  const [left, right] = view.area;
+  byId('viewer').style.setProperty('--left', `${left}px`);
+  byId('viewer').style.setProperty('--right', `${right}px`);
+  byId('viewer').style.setProperty('--divider', `${left + view.split * (right - left)}px`);
   parts.zoom.textContent = percent(view.zoom, 0);
 }
