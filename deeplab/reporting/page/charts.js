@@ -18,10 +18,10 @@ function legendSize() {
   const width = Math.min(document.documentElement.clientWidth - 32, NARROWEST);
   const longest = Math.max(...runs.map((run) => run.name.length));
   const columns = Math.max(1, Math.floor(width / (8 * longest + 40)));
-  return {columns, labelLimit: width - 40, height: runs.length > 1 ? 18 * Math.ceil(runs.length / columns) + 8 : 0};
+  return {columns, labelLimit: width - 90, height: runs.length > 1 ? 18 * Math.ceil(runs.length / columns) + 8 : 0};
 }
 
-function theme() {
+function theme(width) {
   const {columns, labelLimit} = legendSize();
   const text = {labelColor: color('--ink'), titleColor: color('--ink'), labelFontSize: 12, titleFontSize: 12};
   return {
@@ -30,7 +30,7 @@ function theme() {
     view: {stroke: null},
     axis: {...text, gridColor: color('--line'), gridOpacity: 0.6, domainColor: color('--line'), tickColor: color('--line'), titleFontWeight: 500},
     legend: {...text, orient: 'top', title: null, columns, labelLimit, symbolStrokeWidth: 2.5},
-    title: {color: color('--ink'), fontSize: 13, anchor: 'start', limit: 400},
+    title: {color: color('--ink'), fontSize: 13, anchor: 'start', limit: width - 10},
   };
 }
 
@@ -47,7 +47,7 @@ const options = {
 async function draw(chart) {
   const size = {width: 'container', height: chart.height, autosize: {type: 'fit', contains: 'padding'}};
   chart.result?.finalize();
-  chart.result = await window.vegaEmbed(chart.place, {...size, ...chart.spec()}, {...options, config: theme()});
+  chart.result = await window.vegaEmbed(chart.place, {...size, ...chart.spec()}, {...options, config: theme(chart.place.clientWidth)});
 }
 
 // Draws a chart when it is near; `spec` is a function, because the colors depend on the color scheme. Its height, with

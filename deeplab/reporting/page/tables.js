@@ -33,6 +33,7 @@ function headLines(columns, heads) {
   if (!columns.some(({group}) => group)) return [element('tr', {}, ...heads)];
   const upper = [];
   columns.forEach(({group}, i) => {
+    heads[i].classList.toggle('run', Boolean(group));
     if (!group) {
       heads[i].rowSpan = 2;
       upper.push(heads[i]);
