@@ -18,7 +18,10 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'deeplab' has no attribute '{name}'")
     import importlib
 
-    return getattr(importlib.import_module(_PUBLIC[name]), name)
+    from deeplab.system import standard_error
+
+    with standard_error.without_import_chatter():
+        return getattr(importlib.import_module(_PUBLIC[name]), name)
 
 
 def __dir__() -> list[str]:

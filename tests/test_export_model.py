@@ -289,13 +289,14 @@ def test_inference_graph(small_network, checkpoint, tmp_path):
 
 
 @pytest.mark.parametrize('kind', ['frozen_graph', 'saved_model'])
-def test_the_report_s_lines_run(kind, small_network, checkpoint, tmp_path, monkeypatch):
+def test_the_report_s_lines_run(kind, small_network, checkpoint, tmp_path, monkeypatch, caplog):
     path = str(tmp_path / 'out' / 'g')
     result = export_model.run(_options(checkpoint, tmp_path, export_path=path, export_format=kind))
     said, example = result.report.split('To run it in Python:')
     assert f"Exported '{checkpoint}' (step 30): mobilenet_v2, 4 classes, 5 parameters." in said
     assert 'up to 17 x 33 pixels' in said
     assert '100.00% of its labels' in said
+    assert 'deprecated' not in caplog.text  # of TensorFlow, which the export was opened with again
     monkeypatch.chdir(tmp_path)
     red = np.full((8, 8), 20, np.uint8)
     Image.fromarray(np.stack([red] * 3, axis=2)).save('image.jpg', quality=100)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging as standard_logging
 import os
-import re
 import sys
-from collections.abc import Iterator
 
 from absl import flags, logging  # noqa: TID251 (flags are allowed in this package)
 
@@ -15,8 +13,6 @@ from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, Group
 from deeplab.system import standard_error
 
-_NVIDIA_DRIVER = '/proc/driver/nvidia'
-_IMPORT_CHATTER = re.compile(rb'I\d{4} |WARNING: All log messages before absl::InitializeLog')
 _LOG_FLAGS = (
     Flag(
         'logtostderr',
@@ -58,15 +54,7 @@ def start_logging(values: Values) -> None:
             setattr(flags.FLAGS, flag.name, values[flag.name])
 
 
-@contextlib.contextmanager
-def without_import_chatter() -> Iterator[None]:
-    """Silences TensorFlow's C++ code for an import that may be the first of TensorFlow, and from then on.
-
-    Standard error is buffered meanwhile, and messages of level INFO are dropped from it: TensorFlow writes them before
-    it reads any setting that could disable them.
-    """
-    # Without a GPU, all messages of TensorFlow's C++ code below fatal (3) are about the missing GPU. With one, its
-    # warnings (1) say why it is not used.
-    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '1' if os.path.exists(_NVIDIA_DRIVER) else '3')
-    with standard_error.without_lines(_IMPORT_CHATTER):
-        yield
+def without_import_chatter() -> contextlib.AbstractContextManager[None]:
+    """Returns `standard_error.without_import_chatter()`, and sets the level for processes that this one starts."""
+    os.environ.setdefault(standard_error.LEVEL, standard_error.level())
+    return standard_error.without_import_chatter()

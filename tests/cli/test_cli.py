@@ -1,7 +1,7 @@
 """Command lines of the original and new ones: their options, messages for mistakes, and how a program runs.
 
 Covers cli/builder_programs.py, cli/first_import.py, cli/help.py, cli/parse.py, cli/program.py, cli/programs.py,
-cli/run.py, cli/to_options.py, cli/values.py, cli/words.py, errors.py, overview.py and system/standard_error.py.
+cli/run.py, cli/to_options.py, cli/values.py, cli/words.py, errors.py and overview.py.
 """
 
 import contextlib
@@ -21,13 +21,12 @@ from PIL import Image
 
 import deeplab
 from deeplab import cli, options, start
-from deeplab.cli import first_import, log_flags
+from deeplab.cli import first_import
 from deeplab.cli.flag_types import define
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, lower_first, with_named
 from deeplab.errors import DataError, OptionError, OutputError
 from deeplab.overview import SUMMARIES
-from deeplab.system import standard_error
 
 TRAIN = ['--train_logdir=logs', '--dataset_dir=records']
 EVAL = ['--checkpoint_dir=logs', '--eval_logdir=eval', '--dataset_dir=records']
@@ -654,24 +653,6 @@ def test_what_cannot_be_written_is_shown_before_the_error(monkeypatch, capsys):
         logging.get_absl_handler().python_handler.setStream(sys.stderr)
         with contextlib.suppress(OSError):  # what it holds cannot be written
             full.close()
-
-
-def test_no_folder_for_temporary_files(monkeypatch):
-    monkeypatch.setattr(standard_error.tempfile, 'TemporaryFile', lambda: open('/nowhere/file'))
-    with log_flags.without_import_chatter():
-        pass
-
-
-def test_what_an_import_writes_is_kept_but_for_chatter(capfd):
-    with log_flags.without_import_chatter():
-        os.write(2, b'WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n')
-        os.write(2, b'I0000 00:00:1.5  7 cudart_stub.cc:31] no GPU\nW0000 00:00:1.5  7 x.cc:3] a library is missing\n')
-    os.write(2, b'afterwards\n')
-    assert capfd.readouterr().err == 'W0000 00:00:1.5  7 x.cc:3] a library is missing\nafterwards\n'
-    with pytest.raises(ImportError), log_flags.without_import_chatter():
-        os.write(2, b'why\n')
-        raise ImportError
-    assert capfd.readouterr().err == 'why\n'
 
 
 def test_keras_waits_until_it_is_used(monkeypatch):

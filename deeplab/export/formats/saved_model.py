@@ -68,7 +68,18 @@ def write(network: FrozenNetwork, folder: str) -> None:
 
 
 def _signature(inputs: dict[str, Any], outputs: dict[str, Any]) -> Any:
-    return tf.compat.v1.saved_model.predict_signature_def(inputs, outputs)
+    from tensorflow.python.util import deprecation
+
+    with deprecation.silence():
+        return tf.compat.v1.saved_model.predict_signature_def(inputs, outputs)
+
+
+def _loaded(session: Any, folder: str) -> Any:
+    """Adds a SavedModel to the graph of a session; returns its signatures by name."""
+    from tensorflow.python.util import deprecation
+
+    with deprecation.silence():
+        return tf.compat.v1.saved_model.load(session, [SERVING_TAG], folder).signature_def
 
 
 def _inputs(network: FrozenNetwork) -> tuple[Any, Any]:
@@ -95,8 +106,7 @@ def run(folder: str, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     from deeplab.core import sessions
 
     with tf.Graph().as_default() as graph, sessions.open_session(graph) as running:
-        loaded = tf.compat.v1.saved_model.load(running, [SERVING_TAG], folder)
-        signature = loaded.signature_def[SIGNATURE]
+        signature = _loaded(running, folder)[SIGNATURE]
         fetches = [signature.outputs[key].name for key in (PREDICTIONS, PROBABILITIES)]
         labels, probabilities = running.run(fetches, {signature.inputs[IMAGE].name: image[np.newaxis]})
     return labels[0], probabilities[0]
@@ -142,7 +152,7 @@ def opened(path: str, threads: int | None) -> Iterator[Exported]:
 def _load(session: Any, path: str) -> _sessions.Tensors:
     """Adds a SavedModel to the graph of a session."""
     folder = _folder_of(path) or path
-    signatures = tf.compat.v1.saved_model.load(session, [SERVING_TAG], folder).signature_def
+    signatures = _loaded(session, folder)
     signature = signatures[SIGNATURE] if SIGNATURE in signatures else None
     if signature is None or IMAGE not in signature.inputs or PREDICTIONS not in signature.outputs:
         raise _sessions.not_ours(path)

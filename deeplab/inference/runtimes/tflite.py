@@ -19,7 +19,7 @@ from deeplab.wording import option
 
 _MODEL = 'model.tflite'
 _RUNTIME = 'ai_edge_litert'
-_CHATTER = re.compile(rb'INFO: ')  # such as the name of the kernels that it takes
+_CHATTER = re.compile(rb'INFO: |fully_quantize: ')  # names of the kernels, settings of the converter
 
 
 def convert(graph: FrozenGraph, folder: str, execution: Execution) -> None:
@@ -51,7 +51,7 @@ def converted(graph: FrozenGraph, configure: Callable[[Any], None] = lambda conv
         outputs = [own.get_tensor_by_name(name) for name in graph.outputs]
         converter = tf.compat.v1.lite.TFLiteConverter.from_session(running, [image], outputs)
         configure(converter)
-        with _quiet():
+        with _quiet(), standard_error.without_lines(_CHATTER):
             content: bytes = converter.convert()
     return content
 
@@ -81,8 +81,7 @@ def load(folder: str, execution: Execution) -> Iterator[Predict]:
 @contextlib.contextmanager
 def load_file(path: str, execution: Execution) -> Iterator[Predict]:
     """As `load`, of the path of a model."""
-    with standard_error.without_lines(_CHATTER):
-        interpreter = interpreter_class()(model_path=path, num_threads=execution.threads)
+    interpreter = interpreter_class()(model_path=path, num_threads=execution.threads)
     image = interpreter.get_input_details()[0]['index']
     outputs = [each['index'] for each in interpreter.get_output_details()]
     shape: tuple[int, ...] = ()
@@ -91,8 +90,7 @@ def load_file(path: str, execution: Execution) -> Iterator[Predict]:
         nonlocal shape
         if images.shape != shape:
             interpreter.resize_tensor_input(image, images.shape)
-            with standard_error.without_lines(_CHATTER):
-                interpreter.allocate_tensors()
+            interpreter.allocate_tensors()
             shape = images.shape
         interpreter.set_tensor(image, images)
         interpreter.invoke()
@@ -104,10 +102,10 @@ def load_file(path: str, execution: Execution) -> Iterator[Predict]:
 def interpreter_class() -> Any:
     """Returns the interpreter's class: of the package ai-edge-litert if it is installed, else TensorFlow's."""
     if not has_own_runtime():
-        return _without_warning(tf.lite.Interpreter)
+        return _quieter(tf.lite.Interpreter)
     from ai_edge_litert.interpreter import Interpreter
 
-    return Interpreter
+    return _quieter(Interpreter)
 
 
 def has_own_runtime() -> bool:
@@ -115,15 +113,23 @@ def has_own_runtime() -> bool:
     return not packages.missing([_RUNTIME])
 
 
-def _without_warning(base: Any) -> Any:
-    """Returns TensorFlow's interpreter without its warning that it will leave for ai-edge-litert one day."""
+def _quieter(base: Any) -> Any:
+    """Returns an interpreter's class without the lines about its kernels.
+
+    Nor does TensorFlow's warn that it will leave for ai-edge-litert one day.
+    """
 
     def begin(self: Any, *arguments: Any, **named: Any) -> None:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), standard_error.without_lines(_CHATTER):
             warnings.filterwarnings('ignore', r'\s*Warning: tf\.lite\.Interpreter is deprecated', UserWarning)
             base.__init__(self, *arguments, **named)
 
-    return type('Interpreter', (base,), {'__init__': begin, '__module__': base.__module__})
+    def allocate(self: Any) -> None:
+        with standard_error.without_lines(_CHATTER):
+            base.allocate_tensors(self)
+
+    methods = {'__init__': begin, 'allocate_tensors': allocate, '__module__': base.__module__}
+    return type('Interpreter', (base,), methods)
 
 
 def version() -> str:

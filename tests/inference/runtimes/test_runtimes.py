@@ -5,12 +5,14 @@ inference/runtimes/tensorflow.py and registry/engines.py.
 """
 
 import logging
+import re
 import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from deeplab.inference.runtimes import tflite
 from deeplab.registry import ENGINES, Execution, FrozenGraph
 from deeplab.system import packages
 
@@ -63,6 +65,20 @@ def test_operations_of_our_networks_give_the_same(engine, tmp_path, caplog, capf
     np.testing.assert_allclose(found.probabilities, expected.probabilities, atol=2e-5)
     assert 'INFO' not in capfd.readouterr().err  # of their C++ code
     assert not np.array_equal(again.labels, found.labels)  # the first result is no view of the engine's memory
+
+
+def test_tensorflow_lite_in_8_bits_writes_no_lines_of_its_own(tmp_path, capfd):
+    """The converter's, and the kernels' of an interpreter that no engine has opened."""
+    images = np.random.default_rng(0).uniform(0, 255, (1, 5, 7, 3)).astype(np.float32)
+
+    def configure(converter):
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        converter.representative_dataset = lambda: [[images]]
+
+    kernel = np.full((1, 1, 3, 2), 0.1, np.float32)
+    content = tflite.converted(_graph(lambda net: tf.nn.conv2d(net, kernel, 1, 'SAME')), configure)
+    tflite.interpreter_class()(model_content=content).allocate_tensors()
+    assert not re.search('fully_quantize|INFO', capfd.readouterr().err)
 
 
 def test_openvino_reports_nothing_and_leaves_the_log_alone():
