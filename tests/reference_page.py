@@ -9,7 +9,7 @@ INTRODUCTION = """\
 # Reference
 
 What can be chosen by name, with its parameters. A test compares this page with the records in the code;
-`python -m tests.reference_page` writes it anew. `deeplab train --help` shows the same, including what plugins add
+`python -m tests.reference_page` writes it anew. `deeplab train --helpfull` shows the same, including what plugins add
 ([extending.md](extending.md)).
 """
 TITLES = {

@@ -72,7 +72,9 @@ def test_what_a_plugin_registers_is_known_to_the_flags(mine, name):
     loss = cli.options_of('train', words).loss
     assert [term.name for term in loss.terms] == ['softmax', 'mine']
     assert loss.mine_rate == 0.25
-    assert '--mine_rate=X\n      Rate of mine. Default: 0.5.' in cli.program_help(cli.find_program('train'))
+    assert '--mine_rate=X\n      Rate of mine. Default: 0.5.' in cli.program_help(
+        cli.find_program('train'), is_full=True
+    )
 
 
 @pytest.mark.parametrize('words', [['--plugins', 'mine.py'], ['--flagfile=flags.txt']])
@@ -284,7 +286,7 @@ def test_a_data_set_of_a_plugin(tmp_path, monkeypatch):
         made = cli.options_of('train', [*TRAIN, '--plugins=birds.py', '--dataset=birds'])
         assert (made.model.num_classes, made.dataset.name) == (3, 'birds')
         assert descriptor.load('birds.py') == descriptor.load('birds')
-        help_ = cli.program_help(cli.find_program('eval'))
+        help_ = cli.program_help(cli.find_program('eval'), is_full=True)
         assert 'ade20k, birds, camvid' in ' '.join(help_.split())
         (tmp_path / 'own.py').write_text(module.replace('120', '121'))
         with pytest.raises(OptionError, match=r"own.py, line 4: .*data set 'birds' is already registered"):

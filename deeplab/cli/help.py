@@ -1,27 +1,47 @@
-"""Help text of `deeplab PROGRAM --help`."""
+"""Help text of `deeplab PROGRAM --help`, and of --helpfull."""
 
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Collection
 
+from deeplab.cli.plugin_flags import EVERY_PROGRAM
 from deeplab.cli.program import Program
 from deeplab.cli.words import Flag, lower_first
 
 HELP_WIDTH = 100
 
 
-def program_help(program: Program) -> str:
-    """Returns the text of `deeplab PROGRAM --help`."""
+def program_help(program: Program, is_full: bool = False, added: Collection[str] = ()) -> str:
+    """Returns the text of `deeplab PROGRAM --help`, or of --helpfull, which has all flags.
+
+    Args:
+      program: the program.
+      is_full: whether all flags are shown.
+      added: names of flags that are always shown.
+    """
     lines = [f'deeplab {program.name}: {lower_first(program.summary)}', '']
     lines += [
         f'Usage: deeplab {program.name}{_positional(program)} --flag=value ...',
         f'Example: deeplab {program.name} {program.example}',
     ]
+    shown = set(program.flags) if is_full else _common(program) | {*added}
     for group in program.groups:
-        lines += ['', f'{group.title}:']
-        for flag in group.flags:
+        flags = [flag for flag in group.flags if flag.name in shown]
+        if flags:
+            lines += ['', f'{group.title}:']
+        for flag in flags:
             lines += _flag_help(flag, flag.name in program.required)
+    if not is_full:
+        lines += ['', f'deeplab {program.name} --helpfull lists all {len(program.flags)} flags.']
     return '\n'.join(lines)
+
+
+def _common(program: Program) -> set[str]:
+    """Returns the names of the flags that most users need."""
+    if program.common:
+        return {*program.common.split(), *program.required}
+    return {flag.name for group in program.groups if group not in EVERY_PROGRAM for flag in group.flags}
 
 
 def _positional(program: Program) -> str:

@@ -30,6 +30,8 @@ class Program:
       prepare: changes the words of the command line before they are parsed.
       positional: name of the flag whose value may be given as a positional argument, as FILE in `deeplab checkpoint
         FILE`, or values if the flag is a 'repeated string'; empty for none.
+      common: names of the flags that --help shows beside the required ones, separated by spaces; empty for all but
+        those of every program. --helpfull shows all.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Program:
     aliases: tuple[str, ...] = ()
     runs_others: bool = False
     positional: str = ''
+    common: str = ''
     begin: Callable[[Any], None] = lambda options: None
     prepare: Callable[[Sequence[str]], list[str]] = list
 

@@ -64,6 +64,12 @@ from deeplab.cli.verify_options import verify_options
 from deeplab.cli.words import Flag, Group
 from deeplab.overview import TRAIN_EXAMPLE
 
+# Names of flags that --help shows for many programs, see `Program.common`.
+_NETWORK_FLAGS = 'preset model_variant output_stride atrous_rates decoder_output_stride'
+_PAGE_FLAGS = (
+    'output images metrics_dir dataset_dir dataset eval_split eval_crop_size use_moving_average window engine preset'
+)
+
 
 def _network_of_export() -> list[Flag]:
     """Returns the network flags; 8 is the default of the original's export, 16 that of its other programs."""
@@ -90,6 +96,13 @@ TRAIN = Program(
     begin=early.prepare_training,
     required=('train_logdir', 'dataset_dir'),
     prepare=with_repeated,
+    common=(
+        'dataset train_split train_crop_size min_scale_factor max_scale_factor rotation_degrees jitter_brightness '
+        'loss label_weights weight_decay recipe training_number_of_steps train_batch_size fine_tune_batch_norm '
+        'optimizer learning_policy base_learning_rate seed eval_split eval_every early_stop_evals '
+        'tf_initial_checkpoint initialize_last_layer save_interval_secs log_steps from precision num_clones '
+        + _NETWORK_FLAGS
+    ),
 )
 _PREVIEW = Program(
     name='preview',
@@ -117,6 +130,11 @@ _PREVIEW = Program(
     to_options=preview_options,
     required=('dataset_dir',),
     prepare=TRAIN.prepare,
+    common=(
+        'preview_path preview_images preview_samples dataset train_split train_crop_size min_scale_factor '
+        'max_scale_factor rotation_degrees jitter_brightness jitter_contrast jitter_saturation jitter_hue '
+        'rare_class_sampling blur_probability cutout_count flip_probability train_batch_size seed train_logdir'
+    ),
 )
 _DATASETS = Program(
     name='datasets',
@@ -165,6 +183,10 @@ _BENCHMARK = Program(
     begin=early.use_one_dnn,  # the processes that measure inherit it
     prepare=TRAIN.prepare,
     positional='exports',
+    common=(
+        'exports batch size output image_size checkpoint_dir batch_sizes engine inference_precision threads '
+        'training_batch_sizes budget_secs dataset_dir train_crop_size train_batch_size precision ' + _NETWORK_FLAGS
+    ),
 )
 _EVAL = Program(
     name='eval',
@@ -186,6 +208,10 @@ _EVAL = Program(
     begin=early.prepare_inference,
     required=('checkpoint_dir', 'eval_logdir', 'dataset_dir'),
     aliases=('evaluate',),
+    common=(
+        'dataset eval_split eval_crop_size eval_batch_size all_checkpoints use_moving_average '
+        'max_number_of_evaluations timeout_secs metrics eval_scales add_flipped_images window engine ' + _NETWORK_FLAGS
+    ),
 )
 _VERIFY = Program(
     name='verify',
@@ -195,6 +221,7 @@ _VERIFY = Program(
     to_options=verify_options,
     begin=early.use_one_dnn,
     required=('dataset_dir',),
+    common='checkpoint_dir published tolerance verify_logdir dataset eval_split eval_crop_size ' + _NETWORK_FLAGS,
 )
 _VIS = Program(
     name='vis',
@@ -215,6 +242,11 @@ _VIS = Program(
     begin=early.prepare_inference,
     required=('checkpoint_dir', 'vis_logdir', 'dataset_dir'),
     aliases=('visualize', 'visualise'),
+    common=(
+        'dataset vis_split vis_crop_size vis_batch_size use_moving_average colormap_type also_save_raw_predictions '
+        'save submission max_number_of_iterations timeout_secs eval_scales add_flipped_images window engine '
+        + _NETWORK_FLAGS
+    ),
 )
 _PREDICT = Program(
     name='predict',
@@ -234,6 +266,10 @@ _PREDICT = Program(
     begin=early.use_one_dnn,
     required=('inputs',),
     positional='inputs',
+    common=(
+        'output_dir save classes overlay_alpha overwrite checkpoint_dir export_path dataset use_moving_average '
+        'eval_crop_size window eval_scales add_flipped_images engine ' + _NETWORK_FLAGS
+    ),
 )
 _EVAL_COCO_FORMAT = Program(
     name='eval_coco_format',
@@ -254,6 +290,7 @@ _REPORT = Program(
     begin=early.prepare_report,
     required=('run',),
     positional='run',
+    common=_PAGE_FLAGS,
 )
 _COMPARE = Program(
     name='compare',
@@ -266,6 +303,7 @@ _COMPARE = Program(
     begin=early.prepare_report,
     required=('run',),
     positional='run',
+    common=_PAGE_FLAGS,
 )
 _PRESETS = Program(
     name='presets',
@@ -340,6 +378,7 @@ NETWORKS = Program(
         *EVERY_PROGRAM,
     ),
     to_options=networks_options,
+    common='crop_size json dataset num_classes ' + _NETWORK_FLAGS,
 )
 _CHECKPOINT = Program(
     name='checkpoint',
@@ -386,6 +425,7 @@ _CHECKPOINT = Program(
     required=('file',),
     positional='file',
     prepare=spread_against,
+    common='variables json against dataset num_classes ' + _NETWORK_FLAGS,
 )
 _DEMO = Program(
     name='demo',
@@ -427,6 +467,10 @@ _EXPORT = Program(
     begin=early.use_one_dnn,
     required=('checkpoint_path', 'export_path'),
     aliases=('export',),
+    common=(
+        'use_moving_average format crop_size num_classes input_type outputs resizable calibration_split '
+        'calibration_images dataset dataset_dir verify_split sample_images inference_scales ' + _NETWORK_FLAGS
+    ),
 )
 _CONVERT = Program(
     name='convert_to_tflite',
@@ -482,23 +526,23 @@ _SERVER = Program(
 program.register(
     _DEMO,
     *BUILDERS,
+    _DOWNLOAD,
     _DATASETS,
     _DOCTOR,
     _PREVIEW,
     TRAIN,
     _EVAL,
     _VERIFY,
-    _VIS,
-    _PREDICT,
-    _EVAL_COCO_FORMAT,
     _REPORT,
     _COMPARE,
+    NETWORKS,
+    _PRESETS,
+    _CHECKPOINT,
+    _SERVER,
+    _PREDICT,
+    _VIS,
+    _EVAL_COCO_FORMAT,
     _EXPORT,
     _CONVERT,
-    NETWORKS,
-    _CHECKPOINT,
-    _PRESETS,
-    _DOWNLOAD,
     _BENCHMARK,
-    _SERVER,
 )

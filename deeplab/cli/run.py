@@ -69,7 +69,8 @@ def _dispatch(words: Sequence[str]) -> int:
     except UsageError as error:
         return _fail('deeplab', error, USAGE_STATUS)
     if any(word in overview.HELP_WORDS for word in rest):
-        return _help(program, [word for word in rest if word not in overview.HELP_WORDS])
+        is_full = overview.ALL_FLAGS in rest
+        return _help(program, [word for word in rest if word not in overview.HELP_WORDS], is_full)
     if 'recipe' in program.flags and recipes.are_listed_by(rest):
         _write(recipes.explanation())
         return 0
@@ -137,13 +138,14 @@ def _texts(value: Any) -> Sequence[str]:
     return [value] if isinstance(value, str) else list(value or ())
 
 
-def _help(program: Program, words: Sequence[str]) -> int:
+def _help(program: Program, words: Sequence[str], is_full: bool) -> int:
     """Prints the help of a program, with the flags of the plugins that `words` name."""
+    before = set(program.flags)
     try:
         load_plugins(words)
     except UserError as error:
         return _fail(f'deeplab {program.name}', error, USAGE_STATUS)
-    _write(program_help(program))
+    _write(program_help(program, is_full, program.flags.keys() - before))
     return 0
 
 

@@ -378,4 +378,4 @@ def _unknown_flag(name: str, program: str, known: Mapping[str, Flag], owners: Se
         text += f' (it belongs to {", ".join(owners)})'
     if near:
         return f'{text}: did you mean --{near[0]}?'
-    return f'{text}: see deeplab {program} --help.'
+    return f'{text}: see deeplab {program} --helpfull.'

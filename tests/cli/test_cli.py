@@ -26,7 +26,7 @@ from deeplab.cli.flag_types import define
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, lower_first, with_named
 from deeplab.errors import DataError, OptionError, OutputError
-from deeplab.overview import SUMMARIES
+from deeplab.overview import GROUPS, SUMMARIES
 
 TRAIN = ['--train_logdir=logs', '--dataset_dir=records']
 EVAL = ['--checkpoint_dir=logs', '--eval_logdir=eval', '--dataset_dir=records']
@@ -427,13 +427,13 @@ MISTAKES = [
     ),
     (['--train_logdr=foo'], ('Unknown flag --train_logdr: did you mean --train_logdir?',)),
     (['--train-split', 'val'], ('Unknown flag --train-split: did you mean --train_split?',)),
-    (['--qqq=1'], ('Unknown flag --qqq: see deeplab train --help.',)),
-    (['--qqq=1', '--momentun=0.9'], ('--qqq: see deeplab train --help.', '--momentun: did you mean --momentum?')),
+    (['--qqq=1'], ('Unknown flag --qqq: see deeplab train --helpfull.',)),
+    (['--qqq=1', '--momentun=0.9'], ('--qqq: see deeplab train --helpfull.', '--momentun: did you mean --momentum?')),
     (
         ['--add_flipped_images'],
         (
-            '--add_flipped_images (it belongs to eval, vis, predict, report, compare, export_model, networks)',
-            'deeplab train --help.',
+            '--add_flipped_images (it belongs to eval, report, compare, networks, predict, vis, export_model)',
+            'deeplab train --helpfull.',
         ),
     ),
     (['--fine_tune_batch_norm', 'false'], ("'false'", 'write --fine_tune_batch_norm=false with')),
@@ -697,6 +697,7 @@ def test_three_spellings_of_a_call(spelling):
 def test_help_and_version(capsys):
     assert cli.main(['--help']) == 0
     overview = capsys.readouterr().out
+    assert [title for title in GROUPS if f'\n\n{title}:\n' in overview] == list(GROUPS)
     assert list(SUMMARIES) == [program.name for program in cli.PROGRAMS]  # of all, in the order of the table
     for program in cli.PROGRAMS:
         assert f'  {program.name} ' in overview
@@ -708,6 +709,11 @@ def test_help_and_version(capsys):
     assert cli.main(['train', *TRAIN, '--help']) == 0
     text = capsys.readouterr().out
     assert text == cli.program_help(cli.find_program('train')) + '\n'
+    assert cli.main(['train', '--helpfull']) == 0
+    full = capsys.readouterr().out
+    assert full == cli.program_help(cli.find_program('train'), is_full=True) + '\n'
+    assert text.count('\n') < 130 < full.count('\n')
+    assert 'nas_stem_output' in full and 'nas_stem_output' not in text and '--helpfull lists all' in text
     assert text.partition('--[no]fine_tune_batch_norm\n')[2].partition('\n  --')[0].endswith('Default: true.')
     assert cli.main(['help', 'train']) == 0
     assert capsys.readouterr().out == text

@@ -7,6 +7,7 @@ cli/tool_flags.py and cli/training_flags.py.
 import functools
 import json
 import pathlib
+import re
 
 import pytest
 
@@ -235,7 +236,7 @@ def test_no_group_names_a_flag_twice():
 @pytest.mark.parametrize('program', [program.name for program in cli.PROGRAMS])
 def test_help_shows_every_flag_with_its_default_and_choices(program):
     record = cli.find_program(program)
-    text = cli.program_help(record)
+    text = cli.program_help(record, is_full=True)
     for flag in record.flags.values():
         head = f'--[no]{flag.name}\n' if flag.kind == 'boolean' else f'--{flag.name}='
         assert head in text
@@ -243,6 +244,19 @@ def test_help_shows_every_flag_with_its_default_and_choices(program):
     assert max(len(line) for line in text.splitlines()[4:]) <= cli.HELP_WIDTH
     for group in record.groups:
         assert f'\n{group.title}:\n' in text
+
+
+@pytest.mark.parametrize('program', [program.name for program in cli.PROGRAMS])
+def test_short_help_shows_the_flags_that_most_users_need(program):
+    record = cli.find_program(program)
+    assert {*record.common.split()} <= {*record.flags}
+    assert len({*record.common.split()}) == len(record.common.split())
+    lines = cli.program_help(record).splitlines()
+    heads = [line.strip() for line in lines if line.startswith('  --')]
+    shown = {re.split('[= ]', head.removeprefix('--').removeprefix('[no]'))[0] for head in heads}
+    assert {*record.required, *record.common.split()} <= shown
+    assert len(shown) <= 40 and 'log_dir' not in shown
+    assert lines[-1] == f'deeplab {program} --helpfull lists all {len(record.flags)} flags.'
 
 
 # label_format has a single choice; --from needs a file (tests/training/test_run_manifest.py).
