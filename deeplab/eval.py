@@ -18,6 +18,7 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
 import dataclasses
 import os
 import re
+import sys
 
 import numpy as np
 import tensorflow as tf
@@ -206,9 +207,11 @@ def _publish(result: evaluation_rounds.Round, descriptor: DatasetDescriptor, opt
       OutputError: A file cannot be written; the error carries the table of the round.
     """
     figures = evaluation_rounds.tagged_figures(result.metrics, options.prediction)
+    # Scripts parse the lines of the original; on a terminal, the table at the end has the figures of classes.
+    tags_of_log = [*figures][: 1 if sys.stderr.isatty() else None]
     figures |= evaluation_rounds.further_tagged_figures(result, options.prediction)
-    for tag, value in figures.items():
-        logging.info('%s', evaluation_rounds.log_line(tag, value))
+    for tag in tags_of_log:
+        logging.info('%s', evaluation_rounds.log_line(tag, figures[tag]))
     content = evaluation_rounds.as_json(result, descriptor) | {'flags': flags_of_figures(options)}
     published = dataclasses.replace(result, path='')
     try:
@@ -311,7 +314,7 @@ def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> st
         'Dice': metrics.class_dice,
     }
     for metric, of_classes in result.of_classes.items():
-        columns |= {f'{metric} {name}': values for name, values in of_classes.items()}
+        columns |= {_title(metric, name): values for name, values in of_classes.items()}
     width = max(len(name) for name in [*names, *further, 'frequency weighted IoU'])
     lines = [f'{"class":{width}}  pixels' + ''.join(f'  {title:>7}' for title in columns)]
     for name, count, *values in zip(names, pixels, *columns.values(), strict=True):
@@ -337,6 +340,11 @@ def report(result: evaluation_rounds.Round, descriptor: DatasetDescriptor) -> st
     if result.engine is not None:
         lines.append(result.engine.text())
     return '\n'.join(lines)
+
+
+def _title(metric: str, name: str) -> str:
+    """Returns the title of a column: the metric and its figure, unless the metric's name ends with it."""
+    return metric if metric.endswith(f'_{name}') else f'{metric} {name}'
 
 
 def _shown(figure: float | None) -> str:

@@ -70,6 +70,13 @@ def test_a_perfect_checkpoint(options, caplog):
     assert any(re.fullmatch(r'5 images in \d+\.\d s \(\d+\.\d images/s\)\.', line) for line in lines)
 
 
+def test_a_terminal_gets_the_figures_of_classes_in_the_table_alone(options, caplog, monkeypatch):
+    setup.write_checkpoint(options.checkpoint_dir)
+    monkeypatch.setattr(sys.stderr, 'isatty', lambda: True)
+    eval_program.run(options)
+    assert [line for line in logged(caplog) if line.startswith('eval/')] == ['eval/miou_1.0_overall[1]']
+
+
 def test_masks_are_warned_of_before_a_checkpoint_is_waited_for(options, caplog, monkeypatch):
     split = types.SimpleNamespace(
         descriptor=descriptor.DatasetDescriptor('own', 4, 1),
@@ -144,7 +151,7 @@ def test_json_and_events_and_report(options):
     assert str(logdir / 'metrics-10.json') in result.report
 
 
-def test_all_metrics_with_their_files_beside_the_figures(options, tmp_path):
+def test_all_metrics_with_their_files_beside_the_figures(options, tmp_path, caplog):
     setup.write_checkpoint(options.checkpoint_dir, weight=2.0)
     names = ['=1+1', 'a,b', '../../up', '<b>', 'plain']
     dataset = setup.write_data(tmp_path / 'named', names=names)
@@ -161,10 +168,14 @@ def test_all_metrics_with_their_files_beside_the_figures(options, tmp_path):
     assert [line.rpartition(',5,7,')[0] for line in lines[1:2]] == ["'=1+1"]
     assert len(json.loads((logdir / 'calibration-10.json').read_text())['bins']) == 15
     assert re.search(
-        r'^class +pixels .* Dice  boundary_f f  boundary_iou iou  intervals low  intervals high$', result.report, re.M
+        r'^class +pixels .* Dice  boundary_f  boundary_iou  intervals low  intervals high$', result.report, re.M
     )
     assert len({len(line) for line in result.report.splitlines()[: len(setup.CLASSES) + 2]}) == 1
     tags = evaluation_rounds.further_tagged_figures(result.rounds[0], options.prediction)
+    assert [line for line in logged(caplog) if line.startswith('eval/')] == [
+        evaluation_rounds.log_line(tag, value)
+        for tag, value in evaluation_rounds.tagged_figures(result.rounds[0].metrics, options.prediction).items()
+    ]
     assert tags['eval/boundary_iou_1.0_iou_class_3'] == content['class_metrics']['boundary_iou']['iou']['car']
 
 

@@ -9,8 +9,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from absl import logging
-
+from deeplab.cli.log_flags import log_notes
 from deeplab.cli.parse import parse_flags
 from deeplab.cli.program import Program
 from deeplab.cli.values import Values
@@ -53,10 +52,8 @@ def awaited(program: Program, words: Sequence[str], values: Values, program_opti
     if run_manifests.beside(folder) is None:
         return program_options
     anew = parse_flags(program, words)
-    for note in anew.notes:
-        if note not in values.notes:
-            logging.info('%s', note)
-    for warning in anew.warnings:
-        if warning not in values.warnings:
-            logging.warning('%s', warning)
+    log_notes(
+        [note for note in anew.notes if note not in values.notes],
+        [warning for warning in anew.warnings if warning not in values.warnings],
+    )
     return program.to_options(anew)

@@ -6,6 +6,8 @@ import contextlib
 import logging as standard_logging
 import os
 import sys
+import textwrap
+from collections.abc import Sequence
 
 from absl import flags, logging  # noqa: TID251 (flags are allowed in this package)
 
@@ -13,6 +15,7 @@ from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, Group
 from deeplab.system import standard_error
 
+_WIDTH = 110  # of the lines of notes
 _LOG_FLAGS = (
     Flag(
         'logtostderr',
@@ -36,6 +39,21 @@ _LOG_FLAGS = (
 LOG = Group('Log', _LOG_FLAGS)
 
 
+class _TerminalFormatter(standard_logging.Formatter):
+    """Short lines for people: `15:31:11 message`, with the level if it is not INFO.
+
+    Files and pipes get the prefix of absl and the original, which scripts parse.
+    """
+
+    def format(self, record: standard_logging.LogRecord) -> str:
+        """Returns the line of a message."""
+        is_info = record.levelno == standard_logging.INFO
+        if is_info and not flags.FLAGS['showprefixforinfo'].value:
+            return super().format(record)
+        level = '' if is_info else f'{record.levelname}: '
+        return f'{self.formatTime(record, "%H:%M:%S")} {level}{super().format(record)}'
+
+
 def start_logging(values: Values) -> None:
     """Logs to standard error, from level INFO on, and silences messages of libraries that do not concern users.
 
@@ -47,11 +65,21 @@ def start_logging(values: Values) -> None:
     if not flags.FLAGS.is_parsed():
         flags.FLAGS.mark_as_parsed()
     logging.use_absl_handler()
-    logging.get_absl_handler().python_handler.setStream(sys.stderr)
+    handler = logging.get_absl_handler()
+    handler.python_handler.setStream(sys.stderr)
+    handler.setFormatter(_TerminalFormatter() if sys.stderr.isatty() else logging.PythonFormatter())
     logging.set_verbosity(logging.INFO)
     for flag in _LOG_FLAGS:
         if values.given(flag.name):
             setattr(flags.FLAGS, flag.name, values[flag.name])
+
+
+def log_notes(notes: Sequence[str], warnings: Sequence[str]) -> None:
+    """Logs what the command line has to say, long notes on several lines."""
+    for note in notes:
+        logging.info('%s', '\n  '.join(textwrap.wrap(note, _WIDTH, break_long_words=False, break_on_hyphens=False)))
+    for warning in warnings:
+        logging.warning('%s', warning)
 
 
 def without_import_chatter() -> contextlib.AbstractContextManager[None]:

@@ -9,13 +9,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from absl import logging
-
 import deeplab
 from deeplab import names, overview, start, wording
 from deeplab.cli import early, first_import, late_run, log_files, recipes
 from deeplab.cli.help import program_help
-from deeplab.cli.log_flags import start_logging, without_import_chatter
+from deeplab.cli.log_flags import log_notes, start_logging, without_import_chatter
 from deeplab.cli.parse import load_plugins, options_of, parse_flags
 from deeplab.cli.program import Program, find_program, names_in_messages
 from deeplab.cli.values import Values
@@ -89,10 +87,7 @@ def _run(program: Program, words: Sequence[str], values: Values, program_options
     try:
         start_logging(values)
         log_files.start(program.name, values.path('log_dir'), values['stderrthreshold'])
-        for note in values.notes:
-            logging.info('%s', note)
-        for warning in values.warnings:
-            logging.warning('%s', warning)
+        log_notes(values.notes, values.warnings)
         program.begin(program_options)
         run = _imported(program)
         _require_known_schemes(values)

@@ -18,6 +18,9 @@ from deeplab.training import summaries
 from deeplab.training.train_loop import Hook, StepResult
 from deeplab.wording import option
 
+_FIRST_PROGRESS_SECS = 5.0
+_PROGRESS_SECS = 60.0
+
 
 class BeginHook(Hook):
     """Calls a function once, when everything is ready for the first step."""
@@ -28,6 +31,15 @@ class BeginHook(Hook):
     def begin(self, session: tf.compat.v1.Session, step: int) -> None:
         """Calls the function."""
         self._do()
+
+
+def duration(seconds: float) -> str:
+    """Returns a duration in words: '40 s', '1 min 40 s' or '2 h 5 min'."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f'{hours} h {minutes} min'
+    return f'{minutes} min {rest} s' if minutes else f'{rest} s'
 
 
 def passes_multiple(before: int, step: int, every_steps: int) -> bool:
@@ -60,7 +72,10 @@ class LogHook(Hook):
 
 
 class ProgressHook(Hook):
-    """Progress bar on standard error: step, loss, learning rate, images per second, time left. Only on a terminal.
+    """Progress bar on standard error: step, loss, learning rate, images per second, time left.
+
+    Without a terminal, log lines of their own such as `step 210 of 400, 1 min 40 s left`: the first soon, later ones
+    once a minute. Scripts parse the lines of `LogHook`, which stay as in the original.
 
     Attributes:
       note: additional text, such as the mIoU; empty for none.
@@ -71,10 +86,13 @@ class ProgressHook(Hook):
         self._number_of_steps = number_of_steps
         self._batch_size = batch_size
         self._bar: Any = None
+        self._first: tuple[int, float] | None = None  # the first step of this run, which is slow, and when it ended
+        self._due = 0.0  # when the next line is due
 
     def begin(self, session: tf.compat.v1.Session, step: int) -> None:
         """Shows the bar."""
         if not sys.stderr.isatty():
+            logging.info('step %d of %d', step, self._number_of_steps)
             return
         import tqdm  # not needed elsewhere
 
@@ -85,6 +103,7 @@ class ProgressHook(Hook):
     def after_step(self, result: StepResult, fetched: dict[str, Any]) -> None:
         """Advances the bar."""
         if self._bar is None:
+            self._log(result.step, time.monotonic())
             return
         speed = self._batch_size / max(result.seconds, 1e-9)
         self._bar.set_postfix_str(
@@ -93,6 +112,17 @@ class ProgressHook(Hook):
             refresh=False,
         )
         self._bar.update(result.step - self._bar.n)  # other replicas may have done some steps
+
+    def _log(self, step: int, now: float) -> None:
+        """Logs the step and the time left if a line is due."""
+        if self._first is None:
+            self._first, self._due = (step, now), now + _FIRST_PROGRESS_SECS
+        if now < self._due or step >= self._number_of_steps:
+            return
+        first_step, start = self._first
+        left = (self._number_of_steps - step) * (now - start) / max(step - first_step, 1)
+        logging.info('step %d of %d, %s left', step, self._number_of_steps, duration(left))
+        self._due = now + min(now - start, _PROGRESS_SECS)  # soon at first, then every minute
 
     def end(self, step: int) -> None:
         """Closes the bar and leaves it on the terminal."""

@@ -2,6 +2,7 @@
 
 import io
 import logging as standard_logging
+import re
 import sys
 import types
 
@@ -9,7 +10,7 @@ import pytest
 from absl import logging
 
 from deeplab import cli
-from deeplab.cli import log_files
+from deeplab.cli import log_files, log_flags
 from deeplab.errors import DataError
 
 
@@ -54,6 +55,35 @@ def test_log_dir_gets_a_file_as_absl_names_it(program, tmp_path, capsys):
     assert cli.main(['demo']) == 0  # the next run in this process has its own flags
     assert 'global step 10' in capsys.readouterr().err
     assert len(link.read_text().splitlines()) == 2
+
+
+def test_a_terminal_gets_short_prefixes_and_files_those_of_the_original(program, tmp_path, monkeypatch):
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, 'isatty', lambda: True, raising=False)
+    monkeypatch.setattr(sys, 'stderr', terminal)
+    assert cli.main(['demo', f'--log_dir={tmp_path}']) == 0
+    info, warning = terminal.getvalue().splitlines()
+    assert re.fullmatch(r'\d\d:\d\d:\d\d global step 10', info)
+    assert re.fullmatch(r'\d\d:\d\d:\d\d WARNING: the disk is almost full', warning)
+    assert re.match(r'I\d{4} [\d:.]{15} +\d+ test_log_files.py:\d+\] global', (tmp_path / 'demo.INFO').read_text())
+
+    assert cli.main(['demo', '--noshowprefixforinfo']) == 0
+    assert 'global step 10' in terminal.getvalue().splitlines()
+
+    pipe = io.StringIO()
+    monkeypatch.setattr(sys, 'stderr', pipe)  # the next run in this process
+    assert cli.main(['demo', '--showprefixforinfo']) == 0
+    assert re.match(r'I\d{4} ', pipe.getvalue())
+
+
+def test_long_notes_have_several_lines(caplog):
+    words = ' '.join(f'--flag_{number}=value' for number in range(40))
+    with caplog.at_level('INFO'):
+        log_flags.log_notes([f'Flags of --recipe=small_data: {words}', 'short'], ['a warning'])
+    recipe, short, warning = (record.getMessage() for record in caplog.records)
+    assert (short, warning) == ('short', 'a warning')
+    assert max(map(len, recipe.splitlines())) <= 112
+    assert ' '.join(recipe.split()).endswith(words)
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,7 @@ def test_bar_shows_on_a_terminal(monkeypatch):
 def test_no_bar_elsewhere(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, 'stderr', stream)
+    monkeypatch.setattr(train_hooks.logging, 'info', lambda *_: None)  # which may write to the stream, too
     bar = train_hooks.ProgressHook(20, 8)
     bar.begin(None, 0)
     bar.after_step(StepResult(1, 1.0, 0.1, 0.5), {})
@@ -61,6 +62,27 @@ def test_no_bar_elsewhere(monkeypatch):
         pass
     bar.end(1)
     assert stream.getvalue() == ''
+
+
+def test_without_a_terminal_the_log_has_the_total_and_the_time_left(monkeypatch, caplog):
+    monkeypatch.setattr(sys, 'stderr', io.StringIO())
+    clock = iter([100, 102, 105, 106, 110, 120, 160, 161, 219, 220, 299, 300])
+    monkeypatch.setattr(train_hooks.time, 'monotonic', lambda: float(next(clock)))
+    hook = train_hooks.ProgressHook(number_of_steps=32, batch_size=8)
+    with caplog.at_level('INFO'):
+        hook.begin(None, 20)
+        for step in range(21, 33):
+            hook.after_step(StepResult(step, 1.0, 0.1, 1.0), {})
+    assert [record.getMessage() for record in caplog.records] == [
+        'step 20 of 32',
+        'step 23 of 32, 22 s left',  # 9 steps of 2.5 s: the first one, which is slow, is left out
+        'step 25 of 32, 18 s left',
+        'step 26 of 32, 24 s left',
+        'step 27 of 32, 50 s left',
+        'step 30 of 32, 27 s left',
+        'step 31 of 32, 20 s left',
+    ]
+    assert [train_hooks.duration(seconds) for seconds in (0.4, 100, 7500)] == ['0 s', '1 min 40 s', '2 h 5 min']
 
 
 def tags_of(directory):
