@@ -117,7 +117,7 @@ _BUILDER = Group(
         linked(
             'num_shards',
             'BuilderOptions.num_shards',
-            'Number of shards of each split. Not set: the usual number for the data set.',
+            'Number of shards of each split. Not set: the usual number for the data set, but not more than images.',
         ),
         NUM_WORKERS,
         linked(

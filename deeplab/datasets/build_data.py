@@ -154,7 +154,7 @@ def write_splits(
     Args:
       splits: the records of each split.
       options: options of the builder.
-      usual_num_shards: number of shards of each split if the options do not set it.
+      usual_num_shards: number of shards of each split if the options do not set it; fewer if there are fewer images.
       candidates: data sets that the records may be of; the description has the classes of the first that the masks fit.
 
     Returns:
@@ -170,7 +170,7 @@ def write_splits(
                 items,
                 split,
                 options.output_dir,
-                options.num_shards or usual_num_shards,
+                options.num_shards or _number_of_shards(options.output_dir, split, len(items), usual_num_shards),
                 options.num_workers,
                 options.num_classes,
                 options.ignore_label,
@@ -222,7 +222,7 @@ def write_known(
       splits: the records of each split.
       options: options of the builder; number of classes and ignore label are taken from the description.
       known: the description of the data set.
-      usual_num_shards: number of shards of each split if the options do not set it.
+      usual_num_shards: number of shards of each split if the options do not set it; fewer if there are fewer images.
 
     Returns:
       A summary as `write_splits`.
@@ -315,13 +315,30 @@ def require_files(split: str, missing: Sequence[str], total: int, pattern: str, 
         )
 
 
+def _totals(folder: pathlib.Path, split: str) -> dict[str, str]:
+    """Returns the totals in the names of shards of a split that are there, such as '00004', each with such a name."""
+    paths = sorted(folder.glob(f'{glob.escape(split)}-*-of-*.tfrecord'), reverse=True)
+    matches = [match for path in paths if (match := shard_names.SHARD_NAME.fullmatch(path.name))]
+    return {match['total']: match.string for match in matches if match['split'] == split}
+
+
+def _number_of_shards(folder: str, split: str, images: int, usual: int) -> int:
+    """Returns the usual number of shards, but not more than images.
+
+    A set of shards that is there keeps its number if that is not above the usual one: a split to which images were
+    added replaces its shards.
+    """
+    totals = map(int, _totals(pathlib.Path(folder), split))
+    there = [total for total in totals if total <= usual]
+    return there[0] if there else min(usual, images)
+
+
 def _require_no_other_set(folder: pathlib.Path, split: str, num_shards: int) -> None:
     """Raises `DataError` if there are shards of the split that the new ones would not replace."""
-    for path in sorted(folder.glob(f'{glob.escape(split)}-*-of-*.tfrecord')):
-        found = shard_names.SHARD_NAME.fullmatch(path.name)
-        if found and found['split'] == split and found['total'] != f'{num_shards:05d}':
+    for total, name in _totals(folder, split).items():
+        if total != f'{num_shards:05d}':
             raise DataError(
-                f"'{folder}' contains shards of an older '{split}' split, such as {path.name}, which would be read "
+                f"'{folder}' contains shards of an older '{split}' split, such as {name}, which would be read "
                 f'together with the {num_shards} new ones. Remove them, or set another '
                 f'{option("BuilderOptions.output_dir")}.'
             )

@@ -16,6 +16,7 @@ from PIL import Image, ImageOps
 
 from deeplab.datasets import build_data, example, images, orientation, pairs, record_index, wire
 from deeplab.errors import DataError
+from deeplab.options import BuilderOptions
 from tests.helpers import dataset_files
 
 
@@ -72,6 +73,22 @@ def test_bytes_do_not_depend_on_the_workers(tmp_path):
     for workers in (1, 2, 5):
         build_data.write_split(items, 'train', str(tmp_path / f'out{workers}'), 4, workers)
     assert contents(tmp_path / 'out1') == contents(tmp_path / 'out2') == contents(tmp_path / 'out5')
+
+
+def write_splits(folder, splits, **changes):
+    """The numbers of shards of splits that are written with a usual number of four."""
+    written = build_data.write_splits(splits, BuilderOptions(output_dir=str(folder), num_classes=3, **changes), 4)
+    return [facts['shards'] for facts in written['splits'].values()]
+
+
+def test_no_more_shards_than_images_unless_they_are_asked_for(tmp_path):
+    items = make_items(tmp_path, 7)
+    out = tmp_path / 'out'
+    assert write_splits(out, {'train': items, 'val': items[:1]}) == [4, 1]
+    assert write_splits(out, {'train': items[:2], 'val': items[:5]}) == [4, 1]  # they replace those that are there
+    assert write_splits(tmp_path / 'asked', {'val': items[:1]}, num_shards=3) == [3]
+    with pytest.raises(DataError, match=r"older 'val' split, such as val-00000-of-00001\.tfrecord"):
+        write_splits(out, {'val': items}, num_shards=3)
 
 
 def test_more_shards_than_images(tmp_path):

@@ -86,11 +86,11 @@ def test_voc_builds_a_split_for_each_list(tmp_path):
     summary = build_voc2012_data.run(options)
     assert summary['output_dir'] == options.output_dir
     assert {split: (s['images'], s['shards'], s['labeled']) for split, s in summary['splits'].items()} == {
-        'train': (3, 4, True),
+        'train': (3, 3, True),
         'trainval': (5, 4, True),
-        'val': (2, 4, True),
+        'val': (2, 2, True),
     }
-    assert len(shards(options.output_dir)) == 12
+    assert len(shards(options.output_dir)) == 9
     for split, names in LISTS.items():
         assert [record.image_name for record in records(options.output_dir, split)] == names
 
@@ -297,8 +297,9 @@ def test_cityscapes(tmp_path):
     options = write_cityscapes(tmp_path)
     summary = build_cityscapes_data.run(options)
     assert {split: (s['images'], s['shards'], s['labeled']) for split, s in summary['splits'].items()} == {
-        f'{split}_fine': (3, 10, True) for split in ('train', 'val', 'test')
+        f'{split}_fine': (3, 3, True) for split in ('train', 'val', 'test')
     }
+    assert build_cityscapes_data.DEFAULT_NUM_SHARDS == 10
     names = [record.image_name for record in records(options.output_dir, 'val_fine')]
     assert names == ['aachen_000000_000019', 'aachen_000002_000019', 'ulm_000001_000019']
     (label, *_) = [record.label_bytes for record in records(options.output_dir, 'val_fine')]

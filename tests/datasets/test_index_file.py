@@ -140,7 +140,7 @@ def test_builders_write_index_and_description(tmp_path, caplog):
     assert 'description' not in summary  # the classes of such folders are not known
     assert description_file.beside(folder) is None
     facts = description_file.split_facts(f'{folder}/dataset.yaml')
-    assert facts['train'][:2] == (2, 4) and facts['val'].digest == opened_split(folder, 'val').digest()
+    assert facts['train'][:2] == (2, 2) and facts['val'].digest == opened_split(folder, 'val').digest()
     build_voc2012_data.run(BuildVocOptions(**arguments, num_classes=3))
     path = description_file.beside(folder)
     assert descriptor.load(path).num_classes == 3 and descriptor.load(path).splits == {'train': 2, 'val': 1}
