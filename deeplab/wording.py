@@ -1,4 +1,4 @@
-"""Names of options in messages: the flag on a command line, the field in Python.
+"""Names of options in messages: the flag on a command line, the field in Python; and values that were probably meant.
 
 Libraries know fields, not flags. A message refers to an option by its class and field,
 
@@ -13,15 +13,20 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import difflib
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 _UNSET: Any = object()
 # What a shell splits or replaces in a text without quotes; wildcards stay as they are where no file has such a name.
 _MEANT_BY_SHELLS = re.compile(r'[\s\'"`$&;|<>()\\!]')
+# Names of other toolkits, see `_letters`, and those of the same things here.
+_SYNONYMS = {'sgd': 'momentum', 'ce': 'softmax', 'crossentropy': 'softmax', 'voc2012': 'pascal_voc_seg'}
+_LEAST_LETTERS = 3  # of a name that is searched for in another one
+_NAMES_SHOWN = 3
 
 # Flags by 'Class.field' while a program of the command line runs; None in Python. It is not a context variable, because
 # the threads of the program need it, too.
@@ -50,6 +55,37 @@ def option(field: str, value: Any = _UNSET) -> str:
         name = field.rpartition('.')[2]
         return name if value is _UNSET else f'{name}={value!r}'
     return f'--{flag}' if value is _UNSET else f'--{flag}={_as_typed(value)}'
+
+
+def did_you_mean(value: str, names: Iterable[str]) -> str:
+    """Returns a question such as 'Did you mean resnet_v1_50? ' for a value that is not one of `names`.
+
+    Capitals and signs do not count; a name that contains the value, or the other way round, is near, and so is a name
+    with a similar spelling, or with the same meaning elsewhere. Empty if no name is near.
+    """
+    plain = {name: _letters(name) for name in names}
+    given = _letters(value)
+    near = [name for name, text in plain.items() if text == given or name == _SYNONYMS.get(given)]
+    if not near and len(given) >= _LEAST_LETTERS:
+        near = [
+            name for name, text in plain.items() if given in text or (len(text) >= _LEAST_LETTERS and text in given)
+        ]
+        near = sorted(near, key=lambda name: abs(len(plain[name]) - len(given)))[:_NAMES_SHOWN]
+    if not near:
+        similar = difflib.get_close_matches(given, plain.values(), n=1)
+        near = [name for name, text in plain.items() if text in similar][:1]
+    return f'Did you mean {" or ".join(near)}? ' if near else ''
+
+
+def one_of(value: str, names: Sequence[str]) -> str:
+    """Returns the end of the message 'VALUE is not allowed: ', with the names that are allowed, without a full stop."""
+    question = did_you_mean(value, names)
+    return f'{question[:1].lower()}{question[1:]}{"It" if question else "it"} must be one of {", ".join(names)}'
+
+
+def _letters(text: str) -> str:
+    """Returns the letters and digits of a name in lower case."""
+    return re.sub(r'[^a-z0-9]', '', text.lower())
 
 
 def is_set_by_flag(field: str) -> bool:

@@ -191,7 +191,10 @@ def test_a_metric_of_a_plugin(tmp_path, monkeypatch):
         assert metric.result() == {'pixels': 3, 'images': 1}
         with pytest.raises(OptionError, match=r'--errors_least=3 .*most_errors'):
             cli.options_of('eval', [*words, '--errors_least=3'])
-        with pytest.raises(OptionError, match=r'--metrics=iou is not known\. Known: .*image_iou, .*most_errors'):
+        with pytest.raises(
+            OptionError,
+            match=r'--metrics=iou is not known\. Did you mean image_iou .* Known: .*most_errors',
+        ):
             cli.options_of('eval', [*words, '--metrics=iou'])
 
 

@@ -49,3 +49,29 @@ def test_every_option_that_a_message_names_is_a_field():
     }
     wrong = [named for named in _named_options() if named[2] not in fields]
     assert not wrong
+
+
+@pytest.mark.parametrize(
+    ('value', 'near'),
+    [
+        ('resnet50', 'resnet_v1_50'),
+        ('MobileNetV2', 'mobilenet_v2'),
+        ('cityscape', 'cityscapes'),
+        ('voc', 'pascal_voc_seg'),
+        ('VOC2012', 'pascal_voc_seg'),
+        ('overlays', 'overlay'),
+        ('cosin', 'cosine'),
+        ('SGD', 'momentum'),
+        ('resnet', 'resnet_v1_50 or resnet_v1_101'),
+    ],
+)
+def test_a_value_that_is_near_a_name(value, near):
+    names = ('resnet_v1_101', 'resnet_v1_50', 'mobilenet_v2', 'cityscapes', 'pascal_voc_seg', 'overlay', 'cosine')
+    assert wording.did_you_mean(value, (*names, 'momentum')) == f'Did you mean {near}? '
+
+
+def test_a_value_that_is_near_no_name():
+    assert wording.did_you_mean('s', ('softmax', 'dice')) == ''
+    assert wording.did_you_mean('', ('softmax', 'dice')) == ''
+    assert wording.one_of('x', ('softmax', 'dice')) == 'it must be one of softmax, dice'
+    assert wording.one_of('Dice', ('softmax', 'dice')) == 'did you mean dice? It must be one of softmax, dice'

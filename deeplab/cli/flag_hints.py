@@ -95,7 +95,19 @@ HINTS = (
         'precision',
         'use {flag}=bfloat16 or {flag}=float16.',
     ),
+    Hint(
+        'quantize quantized quantization quant int8 precision dtype fp16 float16 half',
+        'format',
+        'name the type after the format in {flag}, such as {flag}=tflite:int8 or {flag}=onnx:float16.',
+    ),
+    Hint('quantize quantized quantization quant qat int8', 'quantize_delay_step', 'use {flag}, in steps.'),
     Hint('random_seed manual_seed rng_seed random_state', 'seed'),
+    Hint(
+        'model',
+        'checkpoint_path checkpoint_dir',
+        'give the checkpoint as {flag}=PATH (to predict, an export as --export_path=PATH), the kind of network as '
+        '--model_variant=NAME.',
+    ),
     Hint('model arch architecture backbone encoder model_name net network', 'model_variant'),
     Hint(
         'nc n_classes classes num_classes',

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from deeplab.cli import links
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, Group, UsageError
 from deeplab.overview import SUMMARIES
+from deeplab.wording import did_you_mean
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +112,4 @@ def find_program(name: str) -> Program:
     names = [program.name for program in PROGRAMS]
     if name.startswith('-'):
         raise UsageError(f'{name} stands before the program: write deeplab PROGRAM {name}. Known: {", ".join(names)}.')
-    near = difflib.get_close_matches(plain.lower(), names, n=1)
-    hint = f'Did you mean {near[0]}? ' if near else ''
-    raise UsageError(f"Unknown program '{name}'. {hint}Known: {', '.join(names)}.")
+    raise UsageError(f"Unknown program '{name}'. {did_you_mean(plain, names)}Known: {', '.join(names)}.")

@@ -13,6 +13,7 @@ from absl import flags  # noqa: TID251 (flags are allowed in this package)
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, UsageError
 from deeplab.registry import BACKBONES
+from deeplab.wording import did_you_mean
 
 LIST = 'list'  # --recipe=list explains the recipes
 _WIDTH = 100
@@ -152,7 +153,8 @@ def apply(name: str, values: flags.FlagValues, parsed: Values) -> None:
       UsageError: if there is no such recipe.
     """
     if name not in RECIPES:
-        raise UsageError(f"--recipe='{name}': there is no such recipe. Allowed: {', '.join(RECIPES)}, or {LIST}.")
+        hint = did_you_mean(name, RECIPES)
+        raise UsageError(f"--recipe='{name}': there is no such recipe. {hint}Allowed: {', '.join(RECIPES)}, or {LIST}.")
     settings = RECIPES[name].settings
     training = Training(
         steps=max(parsed['training_number_of_steps'], 1),  # the options refuse less than 1

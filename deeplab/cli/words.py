@@ -16,6 +16,7 @@ from typing import Any
 
 from deeplab.cli import flag_hints
 from deeplab.errors import OptionError
+from deeplab.wording import one_of
 
 _CURLY_QUOTES = '“”„‟‘’‚‛«»″′'
 _LONG_DASHES = '–—−‐‑'
@@ -58,15 +59,14 @@ class Flag:
         """Whether the value is a list of numbers."""
         return self.kind in ('list', 'repeated integer', 'repeated float')
 
-    @property
-    def expected(self) -> str:
-        """The values that the flag accepts, for messages."""
+    def expected(self, value: str) -> str:
+        """Returns the values that the flag accepts, for the message that it does not accept `value`."""
         kinds = {
             'string': 'it must be a string',
             'integer': 'it must be a whole number, such as 8',
             'float': 'it must be a number, such as 0.5',
             'boolean': 'it must be true or false',
-            'enum': f'it must be one of {", ".join(self.choices)}',
+            'enum': one_of(value, self.choices),
             'list': 'it must be comma-separated whole numbers, such as 513,513',
             'repeated integer': f'give one whole number at a time, such as --{self.name}=6 --{self.name}=12',
             'repeated float': f'give one number at a time, such as --{self.name}=0.5 --{self.name}=1.0',
@@ -288,7 +288,7 @@ def _check_value(flag: Flag, value: str, repeats: bool) -> None:
     if flag.name in ('tf_initial_checkpoint', 'checkpoint_dir', 'checkpoint_path'):
         _check_checkpoint(flag, value)
     if not _is_parsable(flag, value):
-        raise UsageError(f'{shown} is not allowed: {flag.expected}.')
+        raise UsageError(f'{shown} is not allowed: {flag.expected(value)}.')
 
 
 def _refuse_mixed(words: Sequence[_Word], known: Mapping[str, Flag]) -> None:

@@ -15,6 +15,7 @@ from deeplab.errors import OptionError
 from deeplab.files import documents, storage, user_modules
 from deeplab.options.rules import MOST_CLASSES, require_classes
 from deeplab.registry.datasets import DATASETS, Dataset
+from deeplab.wording import did_you_mean
 
 FILE_SUFFIXES = ('.json', '.yaml', '.yml')
 PATH_SUFFIXES = (*FILE_SUFFIXES, user_modules.SUFFIX)  # of names that are paths
@@ -185,8 +186,8 @@ def load(name: str) -> DatasetDescriptor:
     if name.endswith(user_modules.SUFFIX):
         raise OptionError(f"The module of the data set, '{name}', does not exist.")
     raise OptionError(
-        f"Unknown dataset '{name}'. Known: {', '.join(known)}. Or pass a Python module that defines DATASET (by its "
-        'name, or as a file), or a JSON or YAML file.'
+        f"Unknown dataset '{name}'. {did_you_mean(name, known)}Known: {', '.join(known)}. Or pass a Python module that "
+        'defines DATASET (by its name, or as a file), or a JSON or YAML file.'
     )
 
 
@@ -227,8 +228,9 @@ def _from_file(path: str) -> DatasetDescriptor:
     if not isinstance(content, Mapping):
         raise OptionError(f'{path}: the file must contain one object with the keys {", ".join(fields)}.')
     for key in content:
-        if key not in (*fields, *FOLDER_KEYS):
-            raise OptionError(f"{path}: unknown key '{key}'. Allowed: {', '.join((*fields, *FOLDER_KEYS))}.")
+        if key not in (allowed := (*fields, *FOLDER_KEYS)):
+            hint = did_you_mean(str(key), allowed)
+            raise OptionError(f"{path}: unknown key '{key}'. {hint}Allowed: {', '.join(allowed)}.")
     if 'num_classes' not in content:
         number = ''
         if isinstance(given := content.get('class_names'), list):
@@ -266,7 +268,8 @@ def _palette_of(name: str, path: str) -> np.ndarray:
     known = DATASETS.names()
     if name not in known:
         raise OptionError(
-            f"{path}: palette '{name}' is unknown. Give a list of [red, green, blue] or one of: {', '.join(known)}."
+            f"{path}: palette '{name}' is unknown. {did_you_mean(name, known)}Give a list of [red, green, blue] or one "
+            f'of: {", ".join(known)}.'
         )
     colors = load(name).palette
     return np.pad(colors, ((0, 256 - len(colors)), (0, 0)))

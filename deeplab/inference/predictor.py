@@ -40,7 +40,7 @@ from deeplab.options import (
     WindowOptions,
 )
 from deeplab.options.parameters import parameters_of
-from deeplab.wording import option
+from deeplab.wording import did_you_mean, option
 from deeplab.zoo import cache, fetching
 
 _MOST_SHOWN = 5  # classes in the text of a predictor
@@ -374,8 +374,8 @@ def _kept(wanted: Sequence[str], names: Sequence[str]) -> np.ndarray:
         else:
             hint = f'. Names need {option("PredictorOptions.dataset")}' if names[0] == '0' else ''
             raise OptionError(
-                f'{option("PredictorOptions.classes", tuple(wanted))}: there is no class {name!r}. Known: '
-                f'{", ".join(names)}{hint}'
+                f'{option("PredictorOptions.classes", tuple(wanted))}: there is no class {name!r}. '
+                f'{did_you_mean(name, names)}Known: {", ".join(names)}{hint}'
             )
     return is_kept
 

@@ -12,7 +12,7 @@ from deeplab.options.network import ModelOptions
 from deeplab.options.parameters import Settings, require_applicable, with_parameters
 from deeplab.options.rules import check_size, require, require_choice, require_not_negative, require_positive
 from deeplab.registry import CONFUSION_MATRIX, ENGINES, METRICS, PRECISIONS, values_of
-from deeplab.wording import option
+from deeplab.wording import did_you_mean, option
 
 ALL_METRICS = 'all'  # instead of names of metrics
 VIS_SAVED = ('overlay', 'contours', 'confidence', 'errors', 'legend')
@@ -88,8 +88,7 @@ class EngineOptions:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        known = (*ENGINES.names(), AUTO_ENGINE)
-        require(self.engine in known, 'EngineOptions.engine', self.engine, f'it must be one of {", ".join(known)}')
+        require_choice('EngineOptions.engine', self.engine, (*ENGINES.names(), AUTO_ENGINE))
         require_choice('EngineOptions.precision', self.precision, PRECISIONS)
         if self.threads is not None:
             require_positive('EngineOptions.threads', self.threads)
@@ -192,8 +191,9 @@ class EvalOptions:
         _check_engine('EvalOptions.master', self.master, self.engine, self.windows)
         for name in self.metrics:
             if name != ALL_METRICS and name not in METRICS.names():
-                known = ', '.join((*METRICS.names(), ALL_METRICS))
-                raise OptionError(f'{option("EvalOptions.metrics", name)} is not known. Known: {known}.')
+                names = (*METRICS.names(), ALL_METRICS)
+                known = f'{did_you_mean(name, names)}Known: {", ".join(names)}'
+                raise OptionError(f'{option("EvalOptions.metrics", name)} is not known. {known}.')
         require_applicable(self, METRICS, self._chosen_metrics)
 
     @property

@@ -8,7 +8,7 @@ import math
 from deeplab.options.parameters import Settings, with_parameters
 from deeplab.options.rules import require, require_not_negative, require_positive, require_share
 from deeplab.registry.losses import LOSSES
-from deeplab.wording import is_set_by_flag, option
+from deeplab.wording import did_you_mean, is_set_by_flag, option
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,8 @@ def parse_loss(formula: str) -> tuple[LossTerm, ...]:
             name in known,
             'LossOptions.formula',
             formula,
-            f"there is no loss '{name}'. Allowed: {', '.join(known)}, or a weighted sum such as softmax+0.5*dice",
+            f"there is no loss '{name}'. {did_you_mean(name, known)}Allowed: {', '.join(known)}, or a weighted sum "
+            'such as softmax+0.5*dice',
         )
         try:
             weight = float(weight_text) if star else 1.0

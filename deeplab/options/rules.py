@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from deeplab.errors import OptionError, UserError
-from deeplab.wording import option
+from deeplab.wording import one_of, option
 
 MOST_CLASSES = 256  # masks, raw predictions and histograms of labels have one byte for each pixel
 
@@ -51,7 +51,8 @@ def require_classes(
 
 def require_choice(field: str, value: str, choices: Sequence[str]) -> None:
     """Raises `OptionError` unless `value` is one of `choices`."""
-    require(value in choices, field, value, f'it must be one of {", ".join(choices)}')
+    if value not in choices:  # the message takes longer
+        require(False, field, value, one_of(str(value), choices))
 
 
 def require_positive(field: str, value: float) -> None:

@@ -21,7 +21,7 @@ from deeplab.options import (
     DownloadOptions,
     FetchOptions,
 )
-from deeplab.wording import option
+from deeplab.wording import did_you_mean, option
 from deeplab.zoo import cache, catalog, data_sets, fetching
 
 
@@ -55,7 +55,10 @@ def run(options: DownloadOptions) -> Result:
     try:
         place = fetching.place_of(options.name, options.fetch)
     except OptionError as error:
-        raise OptionError(f'{error} Data sets: {", ".join(data_sets.all_data_sets())}.') from None
+        known = data_sets.all_data_sets()
+        hint = did_you_mean(options.name, known)
+        text = f"There is no data set '{names.shown(options.name)}'. {hint}" if hint else f'{error} '
+        raise OptionError(f'{text}Data sets: {", ".join(known)}.') from None
     if options.output_dir is not None:
         raise OptionError(
             f'{option("DownloadOptions.output_dir", options.output_dir)} is for the records of a data set, and '

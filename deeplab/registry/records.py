@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 
 from deeplab.errors import OptionError
 from deeplab.registry import interval
-from deeplab.wording import option
+from deeplab.wording import did_you_mean, one_of, option
 
 _TYPES = {bool: 'true or false', int: 'an integer', float: 'a number', str: 'a string'}
 
@@ -102,7 +102,7 @@ class Parameter:
         if not allowed and self.range and not interval.parse(self.range).has(value):
             allowed = interval.parse(self.range).allowed()
         if not allowed and self.choices and value not in self.choices:
-            allowed = f'one of {", ".join(self.choices)}'
+            raise OptionError(f'{option(field, whole)} is not allowed: {one_of(value, self.choices)}.')
         if allowed:
             raise OptionError(f'{option(field, whole)} is not allowed: it must be {allowed}.')
         return value
@@ -245,7 +245,8 @@ class Registry(Generic[R]):
         """
         self._load()
         if name not in self._records:
-            raise OptionError(f'{option(self.field, name)} is not known. Known: {", ".join(self.names())}.')
+            known = f'{did_you_mean(name, self.names())}Known: {", ".join(self.names())}'
+            raise OptionError(f'{option(self.field, name)} is not known. {known}.')
         return self._records[name]
 
     def file_of(self, name: str) -> str:

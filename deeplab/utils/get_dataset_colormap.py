@@ -14,6 +14,7 @@ import numpy as np
 
 from deeplab.datasets import descriptor, palettes
 from deeplab.errors import DataError, OptionError
+from deeplab.wording import did_you_mean
 
 PASCAL = 'pascal'
 CITYSCAPES = 'cityscapes'
@@ -121,7 +122,8 @@ def create_label_colormap(dataset: str = PASCAL) -> np.ndarray:
       OptionError: There is no such color map.
     """
     if dataset not in _MAKERS:
-        raise OptionError(f"Unknown color map '{dataset}'. Known: {', '.join(_MAKERS)}.")
+        hint = did_you_mean(dataset, _MAKERS)
+        raise OptionError(f"Unknown color map '{dataset}'. {hint}Known: {', '.join(_MAKERS)}.")
     return _MAKERS[dataset]()
 
 

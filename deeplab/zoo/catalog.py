@@ -7,7 +7,6 @@ The data are in presets.json in the same folder: names and metrics as published,
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import json
 import pathlib
@@ -17,6 +16,7 @@ from typing import Any
 from deeplab import names
 from deeplab.errors import OptionError
 from deeplab.files import documents
+from deeplab.wording import did_you_mean
 
 _FACTS = pathlib.Path(__file__).with_name('presets.json')
 
@@ -128,9 +128,7 @@ def get(name: str) -> Preset:
         return known[name]
     by_archive = {preset.folder: preset.name for preset in known.values()}
     plain = name.rpartition('/')[2].removesuffix('.tar.gz')
-    near = [by_archive[plain]] if plain in by_archive else [other for other in known if plain.lower() in other][:3]
-    near = near or difflib.get_close_matches(plain.lower(), known, 3, 0.4)
-    hint = f'Did you mean {" or ".join(near)}? ' if near else ''
+    hint = did_you_mean(by_archive.get(plain, plain), known)
     raise OptionError(
         f"There is no published checkpoint '{names.shown(name)}'. {hint}`deeplab presets` lists all {len(known)}."
     )

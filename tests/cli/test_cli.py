@@ -495,7 +495,7 @@ def test_one_file_of_a_checkpoint_to_evaluate(suffix, capsys):
 def test_an_unknown_data_set(capsys):
     assert cli.main(['train', *TRAIN, '--dataset=voc']) == cli.USAGE_STATUS
     said = capsys.readouterr().err
-    assert said.startswith("deeplab train: error: Unknown dataset 'voc'. Known: ade20k, camvid, ")
+    assert said.startswith("deeplab train: error: Unknown dataset 'voc'. Did you mean pascal_voc_seg? Known: ade20k, ")
     assert said.count('\n') == 1
 
 

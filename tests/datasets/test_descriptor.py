@@ -65,9 +65,9 @@ def test_class_name_falls_back_to_the_number():
 
 def test_unknown_name():
     message = (
-        "Unknown dataset 'voc'. Known: ade20k, camvid, camvid32, cityscapes, coco_panoptic, coco_stuff, "
-        'mapillary_vistas, pascal_voc_seg. Or pass a Python module that defines DATASET (by its name, or as a file), '
-        'or a JSON or YAML file.'
+        "Unknown dataset 'voc'. Did you mean pascal_voc_seg? Known: ade20k, camvid, camvid32, cityscapes, "
+        'coco_panoptic, coco_stuff, mapillary_vistas, pascal_voc_seg. Or pass a Python module that defines DATASET '
+        '(by its name, or as a file), or a JSON or YAML file.'
     )
     with pytest.raises(OptionError, match=f'^{re.escape(message)}$'):
         descriptor.load('voc')
@@ -231,7 +231,10 @@ def test_yaml_without_pyyaml(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ('content', 'message'),
     [
-        ({'num_class': 2}, "unknown key 'num_class'. Allowed: name, num_classes, ignore_label, splits, class_names"),
+        (
+            {'num_class': 2},
+            "unknown key 'num_class'. Did you mean num_classes? Allowed: name, num_classes",
+        ),
         ({}, "the key 'num_classes' is missing"),
         ([], 'the file must contain one object with the keys name, num_classes'),
         ('{', 'is not JSON: line 1, column 2: Expecting property name'),

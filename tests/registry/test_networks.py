@@ -45,7 +45,10 @@ def _head(name='own', **fields):
 @pytest.mark.parametrize(
     ('fields', 'message'),
     [
-        ({'model_variant': 'mobilenet_v9'}, r"model_variant='mobilenet_v9' is not known\. Known: .*mobilenet_v2"),
+        (
+            {'model_variant': 'mobilenet_v9'},
+            r"'mobilenet_v9' is not known\. Did you mean mobilenet_v2\? Known: .*mobilenet_v2",
+        ),
         ({'model_variant': 'xception_65', 'output_stride': 4}, 'output_stride=4 .* xception_65.* 8, 16, 32'),
         ({'decoder': DecoderOptions(output_strides=(2,))}, r'output_strides=\(2,\) .* mobilenet_v2: .* 4, 8, 16'),
     ],
