@@ -15,11 +15,13 @@ from deeplab.cli.program import Program, find_program, names_in_messages, owners
 from deeplab.cli.repeat import seen_from_here
 from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError, check_words, lower_first, with_named, without_undefined
-from deeplab.datasets import description_file, descriptor
+from deeplab.datasets import description_file, descriptor, run_datasets
 from deeplab.errors import UserError
 from deeplab.files import run_manifests, storage
+from deeplab.names import shown
 from deeplab.zoo import catalog
 
+_CHECKPOINTS = ('checkpoint_dir', 'checkpoint_path')
 _RESIZE = ('min_resize_value', 'max_resize_value', 'resize_factor')
 
 
@@ -86,8 +88,7 @@ def load_plugins(words: Sequence[str]) -> list[str]:
 
 def _apply_run(values: flags.FlagValues, parsed: Values) -> None:
     """Sets network flags that are not given, nor set by a preset, as in the training that wrote the checkpoint."""
-    path = next((parsed.path(name) for name in ('checkpoint_dir', 'checkpoint_path') if name in parsed.known), None)
-    beside = run_manifests.beside(path) if path else None
+    beside = _run_of_checkpoint(parsed)
     if beside is None:
         return
     file, run = beside
@@ -140,8 +141,9 @@ def _warn_of_resizing(file: str, trained: Values, values: flags.FlagValues, pars
 def _apply_description(values: flags.FlagValues, parsed: Values, is_given: bool) -> None:
     """Sets --dataset, unless it is given, to the description that lies beside the records; compares one that is.
 
-    Where a training starts from a preset, the description replaces the data set of the preset; other programs run the
-    network of the preset, which has its classes.
+    Without a description it is the data set of the training that wrote the checkpoint. Where a training starts from a
+    preset, the description replaces the data set of the preset; other programs run the network of the preset, which
+    has its classes.
     """
     if not {'dataset', 'dataset_dir'} <= parsed.known.keys():
         return
@@ -150,6 +152,8 @@ def _apply_description(values: flags.FlagValues, parsed: Values, is_given: bool)
         early.use_one_dnn()  # before TensorFlow, which reads the folder, is imported
     path = description_file.beside(folder) if folder else None
     if path is None:
+        if not values['dataset'].present:
+            _apply_dataset_of_run(values, parsed)
         return
     only_starts_from_preset = 'tf_initial_checkpoint' in parsed.known
     if not is_given and (only_starts_from_preset or not values['dataset'].present):
@@ -160,6 +164,31 @@ def _apply_description(values: flags.FlagValues, parsed: Values, is_given: bool)
             f'--dataset={parsed["dataset"]} contradicts the description beside the records, {path}: there, '
             f'{"; ".join(found)}. --dataset is used.'
         )
+
+
+def _apply_dataset_of_run(values: flags.FlagValues, parsed: Values) -> None:
+    """Sets --dataset as in the training that wrote the checkpoint; where that is not known, notes what is assumed."""
+    assumed = values['dataset'].default
+    if assumed is None or parsed.known.keys().isdisjoint(_CHECKPOINTS):  # a training says on which data set it is
+        return
+    beside = _run_of_checkpoint(parsed)
+    trained = None if beside is None else run_datasets.dataset_of(*beside)
+    if beside is not None and trained is not None:
+        values['dataset'].value = trained
+        if trained != assumed:
+            parsed.notes.append(f'Flag from {beside[0]}, as it is not given: --dataset={trained}')
+        return
+    reason = 'The data set is not stated'
+    if beside is not None and (name := run_datasets.name_in(beside[1])) is not None:
+        reason = f"The data set of {beside[0]}, '{shown(name)}', is not known here"
+    number = descriptor.load(assumed).num_classes
+    parsed.notes.append(f'{reason}: --dataset={assumed} with {number} classes is assumed. Give --dataset if it is not.')
+
+
+def _run_of_checkpoint(parsed: Values) -> tuple[str, run_manifests.Run] | None:
+    """Returns the run.json of the checkpoint of a command line, and the newest run in it; None without one."""
+    path = next((parsed.path(name) for name in _CHECKPOINTS if name in parsed.known), None)
+    return run_manifests.beside(path) if path else None
 
 
 def _differences(path: str, name: str) -> list[str]:

@@ -9,6 +9,12 @@ from deeplab.files import run_manifests
 from deeplab.registry.datasets import DATASETS
 
 
+def name_in(run: run_manifests.Run) -> str | None:
+    """Returns the name of a run's data set as its command line had it: that of a data set, a module or a file."""
+    name = ((run.get('options') or {}).get('dataset') or {}).get('name')
+    return name if isinstance(name, str) else None
+
+
 def dataset_of(file: str, run: run_manifests.Run) -> str | None:
     """Returns the data set that a run.json, which may be from anywhere, names; None for one that would run code.
 
@@ -16,8 +22,8 @@ def dataset_of(file: str, run: run_manifests.Run) -> str | None:
       file: path of the run.json.
       run: the run in it.
     """
-    dataset = ((run.get('options') or {}).get('dataset') or {}).get('name')
-    if not isinstance(dataset, str):
+    dataset = name_in(run)
+    if dataset is None:
         return None
     if dataset in DATASETS.names():
         return dataset

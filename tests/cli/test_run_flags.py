@@ -26,7 +26,8 @@ def logdir(tmp_path):
 
 def write_run(folder, command, **facts):
     model = {'outputs_to_num_classes': {'semantic': 8}, 'input_channels': 4}
-    run = {'command': command, 'folder': str(folder.parent), 'options': {'model': model}, **facts}
+    options = {'model': model, 'dataset': {'name': 'pascal_voc_seg'}}
+    run = {'command': command, 'folder': str(folder.parent), 'options': options, **facts}
     (folder / 'run.json').write_text(json.dumps({'format': 1, 'runs': [run]}))
     return folder
 
@@ -131,7 +132,50 @@ def test_checkpoints_without_a_run_of_their_own_are_as_before(logdir, tmp_path, 
     (tmp_path / 'other').mkdir()
     values = parsed('eval', tmp_path / place)
     assert values['depth_multiplier'] == 1.0
-    assert not values.notes
+    (note,) = values.notes
+    assert 'run.json' not in note
+
+
+def of_dataset(logdir, name):
+    run = json.loads((logdir / 'run.json').read_text())
+    run['runs'][0]['options']['dataset'] = {'name': name}
+    (logdir / 'run.json').write_text(json.dumps(run))
+
+
+@pytest.mark.parametrize('program', ['eval', 'vis'])
+@pytest.mark.parametrize('place', ['', 'model.ckpt-7', 'best'])
+def test_the_data_set_is_that_of_the_training_where_the_records_state_none(logdir, program, place):
+    (logdir / 'best').mkdir()
+    of_dataset(logdir, 'camvid')
+    values = parsed(program, logdir / place)
+    assert to_options.model_of_dataset(values).num_classes == 11
+    assert f'Flag from {logdir}/run.json, as it is not given: --dataset=camvid' in values.notes
+    assert parsed(program, logdir / place, '--dataset=cityscapes')['dataset'] == 'cityscapes'
+    assert parsed(program, logdir, '--preset=xception65_ade20k_train')['dataset'] == 'ade20k'
+
+
+def test_a_description_beside_the_records_comes_before_the_data_set_of_the_training(logdir, tmp_path):
+    of_dataset(logdir, 'camvid')
+    (tmp_path / 'own').mkdir()
+    (tmp_path / 'own' / 'dataset.json').write_text(json.dumps({'num_classes': 8, 'splits': ['val']}))
+    values = parsed('eval', logdir, f'--dataset_dir={tmp_path}/own')
+    assert values['dataset'] == f'{tmp_path}/own/dataset.json'
+
+
+def test_a_description_that_the_training_was_given_is_looked_for_beside_its_run(logdir, tmp_path):
+    (tmp_path / 'own.json').write_text(json.dumps({'num_classes': 8, 'splits': ['val']}))
+    of_dataset(logdir, 'own.json')
+    assert parsed('eval', logdir)['dataset'] == f'{tmp_path}/own.json'
+
+
+@pytest.mark.parametrize('name', ['os', 'gone.yaml'])
+def test_a_data_set_that_is_assumed_is_named_with_the_flag(logdir, tmp_path, name):
+    of_dataset(logdir, name)
+    *_, note = parsed('eval', tmp_path / 'other').notes
+    assert note.startswith('The data set is not stated: --dataset=pascal_voc_seg with 21 classes is assumed.')
+    note = next(note for note in parsed('eval', logdir).notes if 'is assumed' in note)
+    assert f"The data set of {logdir}/run.json, '{name}', is not known here: --dataset=pascal_voc_seg" in note
+    assert not any('is assumed' in note for note in parsed('eval', logdir, '--dataset=pascal_voc_seg').notes)
 
 
 @pytest.mark.parametrize('text', ['nonsense', '{}', '{"runs": [{"command": ["--no_such_flag=1"]}]}'])
