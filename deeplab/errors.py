@@ -30,7 +30,18 @@ class CheckpointError(UserError):
 
 
 class NetworkMismatchError(CheckpointError):
-    """A checkpoint belongs to another network."""
+    """A checkpoint belongs to another network.
+
+    Attributes:
+      summary: the cause and the fix, with which the message begins.
+      details: the variables that differ, in one line or several; empty for none.
+    """
+
+    def __init__(self, summary: str, details: str = '') -> None:
+        break_ = '\n' if '\n' in details else ' '
+        super().__init__(f'{summary.rstrip(".")}.{break_}{details}' if details else summary)
+        self.summary = summary
+        self.details = details
 
 
 class NonFiniteError(UserError):

@@ -348,9 +348,18 @@ def test_variables_that_are_missing_are_all_listed(small_network, tmp_path):
 def test_other_shapes_are_listed(small_network, tmp_path):
     path = checkpoint_files.write(tmp_path / 'model.ckpt', WEIGHTS | {'weight': np.ones(3, np.float32)})
     _refused(
-        _options(path, tmp_path), CheckpointError, 'It has 1 variables in other shapes:\n  weight [1] here, [3] there'
+        _options(path, tmp_path), CheckpointError, 'It has 1 variable in other shapes:\n  weight [1] here, [3] there'
     )
     assert _written(tmp_path) == []
+
+
+def test_long_lists_leave_cause_and_fix_on_the_screen(tmp_path):
+    path = checkpoint_files.write(tmp_path / 'model.ckpt', {'other': np.ones(2, np.float32)})
+    with tf.Graph().as_default(), pytest.raises(CheckpointError) as caught:
+        export_model.check_fit(path, [tf.compat.v1.get_variable(f'v{i}', [1]) for i in range(30)], 4)
+    lines = str(caught.value).splitlines()
+    assert lines[0].endswith('or give another checkpoint.')
+    assert lines[1:3] == ['It lacks 30 of 30 variables:', '  v0 [1]'] and lines[-1] == '  and 20 more'
 
 
 def test_another_number_of_classes_says_both(small_network, checkpoint, tmp_path):

@@ -316,7 +316,7 @@ def _quantization_of(held: Shapes) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def explained(path: str, options: ModelOptions) -> Iterator[None]:
-    """Adds the options of the checkpoint's network to an error that the checkpoint does not match `options`."""
+    """Begins an error that the checkpoint does not match `options` with the options of the checkpoint's network."""
     try:
         yield
     except NetworkMismatchError as error:
@@ -325,15 +325,33 @@ def explained(path: str, options: ModelOptions) -> Iterator[None]:
         deduced = deduce({name: shape for name, shape in held.items() if name not in aside})
         if deduced is None or not deduced.fit.is_complete or visible(deduced.options) == visible(options):
             raise
-        if isinstance(error, ClassesMismatchError) and flags_of(deduced.options) == flags_of(options):
-            raise  # the message gives the classes
-        if deduced.is_backbone:
-            fitting = 'It has only a backbone, to train from'
-        else:
-            fitting = f'It matches this network, with {deduced.options.num_classes} classes'
-        message = str(error).rstrip('.')
-        named = ' '.join(settings_of(deduced.options))
-        raise NetworkMismatchError(f'{message}{chr(10) if chr(10) in message else ". "}{fitting}: {named}') from error
+        takes_number = isinstance(error, ClassesMismatchError)
+        raise NetworkMismatchError(_mismatch(path, deduced, options, takes_number), error.details) from error
+
+
+def _mismatch(path: str, deduced: Deduced, options: ModelOptions, takes_number: bool) -> str:
+    """Returns cause and fix of an error that the checkpoint at `path` does not match `options`.
+
+    Args:
+      path: of the checkpoint.
+      deduced: its network.
+      options: the other network.
+      takes_number: whether the number of classes is an option; otherwise it is that of a data set.
+    """
+    named = ' '.join(settings_of(deduced.options))
+    if deduced.is_backbone:
+        return f"The checkpoint '{path}' has only a backbone, to train from: {named}. Give the checkpoint of a training"
+    held, expected = deduced.options.num_classes, options.num_classes
+    of_same_classes = dataclasses.replace(deduced.options, outputs_to_num_classes=options.outputs_to_num_classes)
+    is_other = visible(of_same_classes) != visible(options)
+    fixes = ['exactly these options of the network'] if is_other else []
+    cause = f'has {held} classes, the network here {expected}' if held != expected else ''
+    if is_other:
+        cause = f'is of another network{f", with {held} classes instead of {expected}" if cause else ""}: {named}'
+    if held != expected:
+        number = option('ModelOptions.outputs_to_num_classes', held)
+        fixes.append(number if takes_number else f'{option("DatasetOptions.name")} to a data set with {held} classes')
+    return f"The checkpoint '{path}' {cause}. Set {' and '.join(fixes)}, or give another checkpoint"
 
 
 def visible(options: ModelOptions) -> tuple[object, ...]:

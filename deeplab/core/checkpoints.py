@@ -397,9 +397,9 @@ def require_all(
         if missing:
             problems.append(f'it lacks {len(missing)} of {len(wanted)} variables ({shortened(missing)})')
         raise NetworkMismatchError(
-            f"The checkpoint '{path}' does not match this network: {'; '.join(problems)}. Set the options of "
-            'its training (model variant, data set, heads, decoder, optimizer, trainable scopes), or give another '
-            'checkpoint'
+            f"The checkpoint '{path}' does not match this network. Set the options of its training (model variant, "
+            'data set, heads, decoder, optimizer, trainable scopes), or give another checkpoint',
+            f'In detail: {"; ".join(problems)}',
         )
 
 

@@ -11,7 +11,10 @@ from deeplab import common
 from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints
 from deeplab.errors import NetworkMismatchError
+from deeplab.names import counted
 from deeplab.wording import option
+
+_MOST_LINES = 10  # of variables that are missing, and of those that differ
 
 
 def find_checkpoint(path: str) -> str:
@@ -38,7 +41,7 @@ def check_fit(
 
     Raises:
       CheckpointError: it has another number of classes (the message gives both), or lacks variables or has them in
-        other shapes (the message lists all).
+        other shapes (the message lists the first ones).
     """
     held = checkpoints.entries(path)
     names = names or {}
@@ -46,7 +49,7 @@ def check_fit(
     missing = [name for name in shapes if name not in held]
     different = [name for name in shapes if name in held and held[name].shape != shapes[name]]
     classes = {held[name].shape[-1] for name in different if _may_count_classes(name, shapes[name], num_classes)}
-    lines = []
+    lines, details = [], []
     if len(classes) == 1:
         (found,) = classes
         field = 'ModelOptions.outputs_to_num_classes'
@@ -61,14 +64,20 @@ def check_fit(
             '(model variant, depth multiplier, atrous rates, decoder), or give another checkpoint.'
         )
     if missing:
-        lines.append(f'It lacks {len(missing)} of {len(shapes)} variables:')
-        lines += [f'  {name} {list(shapes[name])}' for name in missing]
+        details.append(f'It lacks {len(missing)} of {len(shapes)} variables:')
+        details += _shortened([f'  {name} {list(shapes[name])}' for name in missing])
     if different:
-        lines.append(f'It has {len(different)} variables in other shapes:')
-        lines += [f'  {name} {list(shapes[name])} here, {list(held[name].shape)} there' for name in different]
+        details.append(f'It has {counted(len(different), "variable")} in other shapes:')
+        differences = [f'  {name} {list(shapes[name])} here, {list(held[name].shape)} there' for name in different]
+        details += _shortened(differences)
     if lines:
         kind = checkpoint_network.ClassesMismatchError if len(classes) == 1 else NetworkMismatchError
-        raise kind('\n'.join(lines))
+        raise kind('\n'.join(lines), '\n'.join(details))
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    """Returns the first lines of a list, and how many more there are: what to do must stay on the screen."""
+    return lines if len(lines) <= _MOST_LINES else [*lines[:_MOST_LINES], f'  and {len(lines) - _MOST_LINES} more']
 
 
 def _may_count_classes(name: str, shape: tuple[int, ...], num_classes: int) -> bool:

@@ -184,7 +184,7 @@ def resume(
       CheckpointError: it does not fit.
     """
     variables = session.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
-    with checkpoint_network.explained(path, network), _resume_explained(path, [v.op.name for v in variables]):
+    with _resume_explained(path, [v.op.name for v in variables]), checkpoint_network.explained(path, network):
         variables = quantization.restorable(loss_scaling.restorable(variables, path), path)
         moving_average.resume(session, path, variables, averages)
     logging.info('Resuming from %s.', path)
@@ -207,8 +207,9 @@ def _resume_explained(path: str, names: Sequence[str]) -> Iterator[None]:
         if there is not None and there != here:
             optimizer = f' The checkpoint was trained with {option("OptimizerOptions.name", there)}.'
         raise NetworkMismatchError(
-            f'{error}.{optimizer} Training resumes from it because it is in {logdir}; for a new training, set another '
-            f'{logdir}'
+            f'{error.summary}.{optimizer} Training resumes from it because it is in {logdir}; for a new training, set '
+            f'another {logdir}',
+            error.details,
         ) from error
 
 

@@ -1,12 +1,13 @@
 """Identification of the network of a checkpoint, from the goldens' names and shapes, and its description."""
 
+import dataclasses
 import json
 import pathlib
 
 import numpy as np
 import pytest
 
-from deeplab import cli
+from deeplab import cli, wording
 from deeplab.checks import checkpoint_network
 from deeplab.errors import NetworkMismatchError
 from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, NasOptions
@@ -148,10 +149,17 @@ def test_a_mismatch_is_explained_by_the_options_of_the_checkpoint_s_network(tmp_
     path = checkpoint_files.write(tmp_path / 'model.ckpt', values)
     with pytest.raises(NetworkMismatchError) as error:
         with checkpoint_network.explained(path, ModelOptions({'semantic': 7})):
-            raise NetworkMismatchError('257 variables differ')
-    message = str(error.value)
-    assert message.startswith('257 variables differ. ')
-    assert message.endswith("with 7 classes: model_variant='mobilenet_v2' depth_multiplier=0.5")
+            raise NetworkMismatchError('No match', 'In detail: 257 variables differ')
+    cause = f"The checkpoint '{path}' is of another network: model_variant='mobilenet_v2' depth_multiplier=0.5. Set ex"
+    assert str(error.value).startswith(cause)
+    assert str(error.value).endswith('or give another checkpoint. In detail: 257 variables differ')
     with pytest.raises(NetworkMismatchError, match='^it lacks slots$'):  # the network is right: it is something else
         with checkpoint_network.explained(path, network):
             raise NetworkMismatchError('it lacks slots')
+    with wording.flag_names({'DatasetOptions.name': 'dataset'}), pytest.raises(NetworkMismatchError) as error:
+        with checkpoint_network.explained(path, dataclasses.replace(network, outputs_to_num_classes={'semantic': 21})):
+            raise NetworkMismatchError('No match', 'In detail: 2 variables differ')
+    cause = (
+        f"The checkpoint '{path}' has 7 classes, the network here 21. Set --dataset to a data set with 7 classes, or"
+    )
+    assert str(error.value).startswith(cause)

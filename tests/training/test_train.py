@@ -379,7 +379,7 @@ class TestBadInput:
         options = dataclasses.replace(options, model=dataclasses.replace(options.model, aspp=aspp))
         with pytest.raises(
             CheckpointError,
-            match='does not match this network: 26 variables differ .*4. here, .*8. in the .*set another train_logdir',
+            match='is of another network: .* set another train_logdir. .*: 26 variables differ .*4. here, .*8. in the',
         ):
             train.run(options)
 
