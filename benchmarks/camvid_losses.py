@@ -56,10 +56,10 @@ def measure(records: pathlib.Path, workdir: pathlib.Path, variant: str, seed: in
         'seed': seed,
         'minutes': trained['minutes'],
         'onednn': os.environ.get('TF_ENABLE_ONEDNN_OPTS', 'not set'),
-        'weights': evaluate(records, logdir, 'eval'),
+        'weights': evaluate(records, logdir, 'eval', '--nouse_moving_average'),
     }
     if any(flag.startswith('--moving_average_decay') for flag in flags):
-        run['averaged_weights'] = evaluate(records, logdir, 'eval_average', '--use_moving_average')
+        run['averaged_weights'] = evaluate(records, logdir, 'eval_average')
     return run
 
 

@@ -45,7 +45,7 @@ def measure(line: list[str], rounds: int) -> dict[str, list[float]]:
     task = eval_program._task(options, split)
     batches = _batches(runner.reading_of(split, task.network, task.resize, ()))
     checkpoint = export_model.find_checkpoint(options.checkpoint_dir)
-    weights = opening.Weights(checkpoint, options.use_moving_average)
+    weights = opening.Weights(checkpoint, bool(options.use_moving_average))
     found: dict[str, list[float]] = {'eval': [], 'network': []}
     run_batches = runner.run_batches
     begun = 0.0

@@ -24,7 +24,6 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from deeplab.core import moving_average
 from deeplab.datasets import label_checks
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import CheckpointError, OptionError, OutputError
@@ -32,6 +31,7 @@ from deeplab.evaluation import evaluation_rounds, runner, scoring, several_check
 from deeplab.files import folder_lock, output_files, writing
 from deeplab.inference import exports, opening
 from deeplab.inference.network import InferenceNetwork, memory_size
+from deeplab.inference.run_weights import WeightsChoice
 from deeplab.options import EngineOptions, EvalOptions, ResizeOptions, WindowOptions
 from deeplab.system import memory
 from deeplab.wording import option
@@ -95,11 +95,8 @@ def _run(options: EvalOptions) -> Result:
     if not is_export and (options.further_checkpoint_dirs or options.all_checkpoints):
         return _of_several(options, task)
     found = [options.checkpoint_dir] if is_export else waiting.rounds(options.checkpoint_dir, options.wait)
-    rounds: list[evaluation_rounds.Round] = []
-    for checkpoint in found:
-        if not (rounds or is_export or options.use_moving_average):
-            moving_average.warn_if_unused(checkpoint, 'EvalOptions.use_moving_average')
-        rounds.append(_evaluate(checkpoint, options, task))
+    choice = _choice(False if is_export else options.use_moving_average)
+    rounds = [_evaluate(checkpoint, options, task, choice) for checkpoint in found]
     return Result(tuple(rounds), report(rounds[-1], split.descriptor) if rounds else '')
 
 
@@ -129,11 +126,14 @@ def _task(options: EvalOptions, split: runner.Split) -> evaluation_rounds.Task:
         options.resize,
         metrics,
         options.master,
-        options.use_moving_average,
-        options.engine,
-        (options.eval_logdir,),
-        options.windows,
+        engine=options.engine,
+        cache_dirs=(options.eval_logdir,),
+        windows=options.windows,
     )
+
+
+def _choice(use_moving_average: bool | None) -> WeightsChoice:
+    return WeightsChoice(use_moving_average, 'EvalOptions.use_moving_average')
 
 
 def _open_split(options: EvalOptions) -> runner.Split:
@@ -157,8 +157,12 @@ def _network_size(options: EvalOptions, split: runner.Split) -> tuple[int, int] 
     return None if options.fits_crop_size else options.model.crop_size
 
 
-def _evaluate(checkpoint: str, options: EvalOptions, task: evaluation_rounds.Task) -> evaluation_rounds.Round:
+def _evaluate(
+    checkpoint: str, options: EvalOptions, task: evaluation_rounds.Task, choice: WeightsChoice
+) -> evaluation_rounds.Round:
     """Evaluates a checkpoint and writes its metrics."""
+    options = dataclasses.replace(options, use_moving_average=choice.takes_averages(checkpoint))
+    task = dataclasses.replace(task, use_moving_average=bool(options.use_moving_average))
     found = evaluation_rounds.evaluate(checkpoint, task)
     name = figures_file(found.global_step, options)
     path = evaluation_rounds.free_path(options.eval_logdir, name, 'flags', '-by_eval')
@@ -175,12 +179,13 @@ def _of_several(options: EvalOptions, task: evaluation_rounds.Task) -> Result:
     """
     directories = [options.checkpoint_dir, *options.further_checkpoint_dirs]
     rounds: list[evaluation_rounds.Round] = []
+    choice = _choice(options.use_moving_average)
     failure = None
     for target in several_checkpoints.find(directories, options.all_checkpoints):
         logdir = os.path.join(options.eval_logdir, target.folder) if target.folder else options.eval_logdir
         output_files.make_folder(logdir)
         try:
-            rounds.append(_evaluate(target.path, dataclasses.replace(options, eval_logdir=logdir), task))
+            rounds.append(_evaluate(target.path, dataclasses.replace(options, eval_logdir=logdir), task, choice))
         except CheckpointError as error:
             logging.warning('%s', error)
             failure = failure or error
@@ -189,6 +194,7 @@ def _of_several(options: EvalOptions, task: evaluation_rounds.Task) -> Result:
         raise failure
     descriptor = task.split.descriptor
     names = [descriptor.class_name(i) for i in range(descriptor.num_classes)]
+    options = dataclasses.replace(options, use_moving_average=choice.taken)
     path = os.path.join(options.eval_logdir, f'checkpoints{_variant(options)}.json')
     content = several_checkpoints.as_json(rounds, names) | {'flags': flags_of_figures(options)}
     text = f'{report(several_checkpoints.best(rounds), descriptor)}\n\n{several_checkpoints.table(rounds)}'

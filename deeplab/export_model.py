@@ -20,7 +20,6 @@ import dataclasses
 import os
 from collections.abc import Sequence
 
-from deeplab.core import moving_average
 from deeplab.evaluation import runner
 from deeplab.export import destinations, export_files, plain, results
 from deeplab.export.destinations import Destination
@@ -28,6 +27,7 @@ from deeplab.export.fit import check_fit, find_checkpoint
 from deeplab.export.plain import INFERENCE_GRAPH, Result, compare
 from deeplab.export.work import Work
 from deeplab.files import output_files
+from deeplab.inference.run_weights import WeightsChoice
 from deeplab.options import ExportOptions
 from deeplab.system import memory
 
@@ -54,8 +54,8 @@ def run(options: ExportOptions) -> Result:
         folder = os.path.dirname(targets[0].path)
         export_files.check_inference_graph(os.path.join(folder, INFERENCE_GRAPH))
     checkpoint = find_checkpoint(options.checkpoint_path)
-    if not options.use_moving_average:
-        moving_average.warn_if_unused(checkpoint, 'ExportOptions.use_moving_average')
+    choice = WeightsChoice(options.use_moving_average, 'ExportOptions.use_moving_average')
+    options = dataclasses.replace(options, use_moving_average=choice.takes_averages(checkpoint))
     model = options.model
     runner.warn_of_crop_size(model.crop_size, model.output_stride)
     runner.warn_of_flips(options.prediction)

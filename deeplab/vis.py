@@ -26,7 +26,7 @@ import numpy as np
 from absl import logging
 
 from deeplab import common, names
-from deeplab.core import checkpoints, moving_average
+from deeplab.core import checkpoints
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import OptionError
 from deeplab.evaluation import engine_run, runner, submission, waiting
@@ -35,6 +35,7 @@ from deeplab.files import folder_lock, output_files, writing, written_files
 from deeplab.inference import exports, opening
 from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.inference.opening import Weights
+from deeplab.inference.run_weights import WeightsChoice
 from deeplab.options import EngineOptions, ResizeOptions, VisOptions, WindowOptions
 from deeplab.system import memory, processors
 from deeplab.utils import get_dataset_colormap, save_annotation
@@ -138,9 +139,9 @@ def _run(options: VisOptions) -> Result:
     rounds = []
     extras: list[Extra] = []
     found = [options.checkpoint_dir] if is_export else waiting.rounds(options.checkpoint_dir, options.wait)
+    choice = WeightsChoice(False if is_export else options.use_moving_average, 'VisOptions.use_moving_average')
     for checkpoint in found:
-        if not (rounds or is_export or options.use_moving_average):
-            moving_average.warn_if_unused(checkpoint, 'VisOptions.use_moving_average')
+        options = dataclasses.replace(options, use_moving_average=choice.takes_averages(checkpoint))
         written = written_files.WrittenFiles(options.vis_logdir, 'vis')
         extras = _extras(options, split, pictures_dir, colormap)
         pictures = Pictures(pictures_dir, raw_dir, colormap, split.descriptor, options.resize, written, extras)
@@ -191,7 +192,7 @@ def _visualize(
     step = exports.step_of(checkpoint) if exports.is_export(checkpoint) else checkpoints.step_of(checkpoint)
     images = names.counted(split.num_images, 'image')
     logging.info("Visualizing '%s' (step %d) on %s.", checkpoint, step, images)
-    weights = Weights(checkpoint, options.use_moving_average)
+    weights = Weights(checkpoint, bool(options.use_moving_average))
     keys = (*pictures.keys, *([pictures.truth_key] if options.needs_labels else []))
     reading = runner.reading_of(split, network, options.resize, keys, options.windows, undoes_resize(options.resize))
     with engine_run.prepared(network, weights, options.engine, (options.vis_logdir,), options.windows) as ready:

@@ -255,6 +255,24 @@ def test_moving_averages_take_the_place_of_the_weights(options, caplog):
     caplog.clear()
     assert eval_program.run(changed(options, use_moving_average=True)).rounds[0].metrics.miou == 1.0
     assert 'use_moving_average' not in caplog.text
+    checkpoint_files.write_run(options.checkpoint_dir, 0.99)
+    (found,) = eval_program.run(options).rounds
+    assert found.metrics.miou == 1.0 and found.path.endswith('metrics-3-moving_average.json')
+    assert json.loads(pathlib.Path(found.path).read_text())['flags']['use_moving_average'] is True
+    (found,) = eval_program.run(changed(options, use_moving_average=False)).rounds
+    assert found.metrics.miou < 0.5 and found.path.endswith('metrics-3.json')
+
+
+def test_each_of_several_checkpoints_has_the_averages_of_its_own_training(options, tmp_path):
+    values = {'weight': np.zeros(1, np.float32), 'weight/ExponentialMovingAverage': np.ones(1, np.float32)}
+    for name, decay in (('plain', None), ('averaged', 0.99)):
+        checkpoint_files.write(tmp_path / name / 'model.ckpt-3', values)
+        checkpoint_files.write_run(tmp_path / name, decay)
+    folders = {'checkpoint_dir': f'{tmp_path}/plain', 'further_checkpoint_dirs': (f'{tmp_path}/averaged',)}
+    plain, averaged = eval_program.run(changed(options, **folders)).rounds
+    assert plain.metrics.miou < 0.5 and averaged.metrics.miou == 1.0
+    summary = json.loads((pathlib.Path(options.eval_logdir) / 'checkpoints.json').read_text())
+    assert summary['flags']['use_moving_average'] is None
 
 
 def test_no_moving_averages_to_take(options):

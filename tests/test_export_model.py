@@ -245,6 +245,9 @@ def test_moving_averages_take_the_place_of_the_weights(small_network, tmp_path, 
     assert 'use_moving_average=True' not in caplog.text
     export_model.run(_options(path, tmp_path, export_path=str(tmp_path / 'weights.pb')))
     assert 'Set use_moving_average=True to use them' in caplog.text
+    checkpoint_files.write_run(tmp_path / 'train', 0.99)
+    exported = export_model.run(_options(path, tmp_path, export_path=str(tmp_path / 'averages.pb'))).path
+    np.testing.assert_array_equal(_run(exported, image, 'SemanticPredictions')[0][0], _ids(image[..., 0]))
 
 
 def test_no_moving_averages_to_take(small_network, checkpoint, tmp_path):

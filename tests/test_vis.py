@@ -55,8 +55,11 @@ def test_moving_averages_take_the_place_of_the_weights(options, caplog):
     result = vis_program.run(dataclasses.replace(options, use_moving_average=True))
     np.testing.assert_array_equal(read(result.raw_dir, 'image_0.png'), EVAL_IDS[expected_ids(0)])
     assert 'use_moving_average' not in caplog.text
-    vis_program.run(options)
+    result = vis_program.run(options)
     assert 'Set use_moving_average=True to use them' in caplog.text
+    checkpoint_files.write_run(options.checkpoint_dir, 0.99)
+    vis_program.run(options)
+    np.testing.assert_array_equal(read(result.raw_dir, 'image_0.png'), EVAL_IDS[expected_ids(0)])
 
 
 def test_files_names_sizes_and_colors(options):

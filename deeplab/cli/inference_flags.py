@@ -62,8 +62,13 @@ _CHECKPOINT_DIR = linked(
 USE_MOVING_AVERAGE = linked(
     'use_moving_average',
     'EvalOptions.use_moving_average',
-    'Use the exponential moving averages (EMA) of the weights, which training with --moving_average_decay keeps.',
-    also=('VisOptions.use_moving_average', 'ExportOptions.use_moving_average'),
+    'Use the exponential moving averages (EMA) of the weights, which training with --moving_average_decay keeps. Not '
+    'set: yes if the run.json of the training names a decay.',
+    also=(
+        'VisOptions.use_moving_average',
+        'ExportOptions.use_moving_average',
+        'PredictorOptions.use_moving_average',
+    ),
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deeplab.cli.data_flags import RESIZE
-from deeplab.cli.inference_flags import INFERENCE_THREADS, engine_flag, windows
+from deeplab.cli.inference_flags import INFERENCE_THREADS, USE_MOVING_AVERAGE, engine_flag, windows
 from deeplab.cli.links import linked
 from deeplab.cli.tool_flags import FETCH
 from deeplab.cli.training_flags import NUM_THREADS
@@ -82,12 +82,7 @@ PREDICT_NETWORK = Group(
             fields=('PredictorOptions.dataset',),
             is_path=True,
         ),
-        linked(
-            'use_moving_average',
-            'PredictorOptions.use_moving_average',
-            'Use the exponential moving averages (EMA) of the weights, which training with --moving_average_decay '
-            'keeps.',
-        ),
+        USE_MOVING_AVERAGE,
     ),
 )
 PREDICT_SIZES = Group(

@@ -124,7 +124,9 @@ SMALL_DATA = Recipe(
             '1 - 15 / steps: the end has forgotten the initial statistics',
             derive=_batch_norm_decay,
         ),
-        Setting('moving_average_decay', '0.99', 'averages the weights of the last steps; see --use_moving_average'),
+        Setting(
+            'moving_average_decay', '0.99', 'averages the weights of the last steps, which other programs then use'
+        ),
         Setting('jitter_brightness', '0.2', 'mild changes of color replace images that are missing'),
         Setting('jitter_contrast', '0.2', 'as above'),
         Setting('jitter_saturation', '0.2', 'as above'),

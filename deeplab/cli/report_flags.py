@@ -177,7 +177,6 @@ def _from_manifest(run: Mapping[str, Any]) -> dict[str, str]:
         'dataset_dir': dataset.get('directory'),
         'dataset': dataset.get('name'),
         'eval_split': validation.get('split'),
-        'use_moving_average': 'true' if trained.get('moving_average_decay') else None,
         **{flag: resize.get(field) for flag, field in _RESIZE.items()},
     }
     texts = {name: str(value) for name, value in found.items() if value not in (None, '')}

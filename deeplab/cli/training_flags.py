@@ -191,7 +191,7 @@ OPTIMIZATION = Group(
             'moving_average_decay',
             'TrainOptions.moving_average_decay',
             'Keep an exponential moving average (EMA) of the weights with this decay: 0.99 averages over about 100 '
-            'steps, 0.9999 over 10000. eval, vis and export_model use it with --use_moving_average. Not set: no EMA.',
+            'steps, 0.9999 over 10000. Other programs then use it in place of the weights. Not set: no EMA.',
         ),
         linked(
             'on_nan',

@@ -156,16 +156,6 @@ def average_of_each(path: str, variables: Iterable[tf.Variable | tf.Tensor]) -> 
     return {variable.op.name: average_name(variable.op.name) for variable in variables}
 
 
-def warn_if_unused(path: str, field: str) -> None:
-    """Warns if the checkpoint at `path` holds averages, which the program does not use without the option `field`."""
-    if held_by(path):
-        logging.warning(
-            "'%s' also holds moving averages of the weights (EMA), which are not used. Set %s to use them.",
-            path,
-            option(field, True),
-        )
-
-
 def require_weights(path: str, variables: Sequence[tf.Variable | tf.Tensor], use_moving_average: bool) -> None:
     """Raises what `read_weights` would raise for a checkpoint that does not match; reads no weights."""
     checkpoints.require_all(path, variables, average_of_each(path, variables) if use_moving_average else None)

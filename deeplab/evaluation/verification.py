@@ -18,6 +18,8 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import UserError
 from deeplab.evaluation import evaluation_rounds, runner
 from deeplab.inference.network import InferenceNetwork
+from deeplab.inference.opening import Weights
+from deeplab.inference.run_weights import WeightsChoice
 from deeplab.options import PredictionOptions, ResizeOptions, VerifyCase, VerifyOptions
 from deeplab.wording import option
 
@@ -61,11 +63,17 @@ class Verified:
 
 @dataclasses.dataclass(frozen=True)
 class _Trial:
-    """Settings to try; `text` is the one that differs."""
+    """Settings to try.
+
+    Attributes:
+      text: the one that differs.
+      case: the settings.
+      takes_other_weights: whether the weights are tried instead of their moving averages, or the other way round.
+    """
 
     text: str
     case: VerifyCase
-    use_moving_average: bool = False
+    takes_other_weights: bool = False
 
 
 def verify(checkpoint: str, case: VerifyCase, options: VerifyOptions) -> Verified:
@@ -81,13 +89,15 @@ def verify(checkpoint: str, case: VerifyCase, options: VerifyOptions) -> Verifie
     """
     split = _open(case, options)
     case = dataclasses.replace(case, model=dataclasses.replace(case.model, crop_size=split.crop_size))
-    found = _evaluate(checkpoint, _Trial('', case), split, options)
+    averages = WeightsChoice(None, 'EvalOptions.use_moving_average').takes_averages(checkpoint)
+    weights = Weights(checkpoint, averages)
+    found = _evaluate(weights, _Trial('', case), split, options)
     miou = _percent(found)
     if abs(miou - case.miou) <= options.tolerance:
         return Verified(case, found, miou, True)
     other_ids = from_matrix(found.metrics.confusion_matrix, split.descriptor)
     findings = [*_from_records(split, options), *(each for each in other_ids if explains(each, case.miou, miou))]
-    findings += _tried(checkpoint, case, split, miou, options)
+    findings += _tried(weights, case, split, miou, options)
     return Verified(case, found, miou, False, tuple(ranked(findings, case.miou, miou)))
 
 
@@ -170,7 +180,7 @@ def _miou(counts: np.ndarray) -> float | None:
 
 
 def _tried(
-    checkpoint: str, case: VerifyCase, split: runner.Split, miou: float, options: VerifyOptions
+    weights: Weights, case: VerifyCase, split: runner.Split, miou: float, options: VerifyOptions
 ) -> Iterator[Finding]:
     """Yields what each of the other settings would give, estimated on some images.
 
@@ -178,15 +188,15 @@ def _tried(
     """
     if not options.diagnosis_images:
         return
-    trials = list(_trials(case, split, checkpoint, options))
+    trials = list(_trials(case, split, weights, options))
     part = _part(split, options.diagnosis_images)
     is_estimate = part.num_images < split.num_images
     logging.info('Trying %d other settings on %d images.', len(trials), part.num_images)
-    base = _percent(_evaluate(checkpoint, _Trial('', case), part, options)) if is_estimate else miou
+    base = _percent(_evaluate(weights, _Trial('', case), part, options)) if is_estimate else miou
     for trial in trials:
         try:
             other = _part(_open(trial.case, options), options.diagnosis_images)
-            found = _percent(_evaluate(checkpoint, trial, other, options))
+            found = _percent(_evaluate(weights, trial, other, options))
         except UserError as error:
             logging.info('Not tried: %s (%s)', trial.text, error)
             continue
@@ -194,13 +204,14 @@ def _tried(
         yield Finding(trial.text, miou + found - base, is_estimate)
 
 
-def _trials(case: VerifyCase, split: runner.Split, checkpoint: str, options: VerifyOptions) -> Iterator[_Trial]:
+def _trials(case: VerifyCase, split: runner.Split, weights: Weights, options: VerifyOptions) -> Iterator[_Trial]:
     """Yields settings, each of which differs from the published ones in one thing."""
     if case.as_published is not None:
         yield _Trial(f'without {" ".join(case.overrides)}', case.as_published)
-    if moving_average.held_by(checkpoint):
-        text = option('EvalOptions.use_moving_average', True)
-        yield _Trial(f'the moving averages of the weights ({text})', case, use_moving_average=True)
+    if moving_average.held_by(weights.checkpoint):
+        text = option('EvalOptions.use_moving_average', not weights.use_moving_average)
+        others = 'the weights themselves' if weights.use_moving_average else 'the moving averages of the weights'
+        yield _Trial(f'{others} ({text})', case, takes_other_weights=True)
     for prediction in _predictions(case.prediction, options.other_predictions):
         yield _Trial(described(prediction), dataclasses.replace(case, prediction=prediction))
     yield from _network_trials(case)
@@ -265,13 +276,14 @@ def _part(split: runner.Split, images: int) -> runner.Split:
     return dataclasses.replace(split, check_result=found)
 
 
-def _evaluate(checkpoint: str, trial: _Trial, split: runner.Split, options: VerifyOptions) -> evaluation_rounds.Round:
+def _evaluate(weights: Weights, trial: _Trial, split: runner.Split, options: VerifyOptions) -> evaluation_rounds.Round:
     """Evaluates the checkpoint with some settings."""
     model = dataclasses.replace(trial.case.model, crop_size=split.crop_size)
     network = InferenceNetwork(model, trial.case.prediction, options.batch_size)
     network.check_memory('verify')
-    task = evaluation_rounds.Task(network, split, trial.case.resize, use_moving_average=trial.use_moving_average)
-    return evaluation_rounds.evaluate(checkpoint, task)
+    averages = weights.use_moving_average != trial.takes_other_weights
+    task = evaluation_rounds.Task(network, split, trial.case.resize, use_moving_average=averages)
+    return evaluation_rounds.evaluate(weights.checkpoint, task)
 
 
 def _percent(found: evaluation_rounds.Round) -> float:

@@ -42,7 +42,7 @@ def opened(options: ExportOptions, checkpoint: str) -> Iterator[Reference]:
       CheckpointError: The checkpoint does not match it.
     """
     network = InferenceNetwork(options.model, options.prediction, 1, with_probabilities=True)
-    frozen = network.frozen(checkpoint, options.use_moving_average)
+    frozen = network.frozen(checkpoint, bool(options.use_moving_average))
     with ENGINES.get(DEFAULT_ENGINE).open(frozen, Execution()) as predict:
         yield Reference(network, predict)
 

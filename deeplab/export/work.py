@@ -78,7 +78,7 @@ class Work:
         names = moving_average.average_of_each(self._checkpoint, weights) if options.use_moving_average else None
         with checkpoint_network.explained(self._checkpoint, options.model):
             check_fit(self._checkpoint, weights, options.model.num_classes, names)
-        return network.frozen(self._checkpoint, options.use_moving_average, is_portable=True)
+        return network.frozen(self._checkpoint, bool(options.use_moving_average), is_portable=True)
 
     @contextlib.contextmanager
     def proving(self) -> Iterator[None]:

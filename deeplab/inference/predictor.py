@@ -21,7 +21,6 @@ from typing import IO, Any
 import numpy as np
 from PIL import Image
 
-from deeplab.core import moving_average
 from deeplab.datasets.class_names import Classes, classes_of
 from deeplab.errors import DataError, OptionError
 from deeplab.inference import any_size, export_metadata, exports, image_files, model_source, opening
@@ -29,6 +28,7 @@ from deeplab.inference.any_size import Scores
 from deeplab.inference.export_runner import ExportRunner
 from deeplab.inference.prediction import Prediction
 from deeplab.inference.resizing import Resizer
+from deeplab.inference.run_weights import WeightsChoice
 from deeplab.inference.runners import CheckpointRunner, Runner
 from deeplab.options import (
     EngineOptions,
@@ -155,12 +155,11 @@ class Predictor:
         """As `from_checkpoint`, with options objects; `known` is the network of a preset."""
         known = known or model_source.of_run(path)
         found = model_source.find(path, changes, options.dataset, known)
-        if not options.use_moving_average:
-            moving_average.warn_if_unused(found.checkpoint, 'PredictorOptions.use_moving_average')
+        choice = WeightsChoice(options.use_moving_average, 'PredictorOptions.use_moving_average')
         resize = options.resize or (known.resize if known is not None else None)
         runner = CheckpointRunner(
             dataclasses.replace(found.options, crop_size=options.crop_size),
-            opening.Weights(found.checkpoint, options.use_moving_average),
+            opening.Weights(found.checkpoint, choice.takes_averages(found.checkpoint)),
             options.prediction,
             options.execution,
             [os.path.join(cache.folder(), 'engines')],

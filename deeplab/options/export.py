@@ -131,7 +131,8 @@ class ExportOptions:
       export_format: name of a registered export format; None for the format to which the ending of `export_path`
         belongs, or a frozen graph if it belongs to none.
       save_inference_graph: whether the graph with variables is written as text, too.
-      use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights.
+      use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights; None to use
+        them if the run.json of the training names their decay (`inference/run_weights.py`).
       image_bits: 8 for images of uint8, 16 for uint16, as in the data set of training.
       settings: parameters of the formats that differ from their defaults.
       formats: formats with their variants, such as 'tflite:int8'; empty for `export_format`. An export that is named
@@ -147,7 +148,7 @@ class ExportOptions:
     prediction: PredictionOptions = PredictionOptions()
     export_format: str | None = None
     save_inference_graph: bool = False
-    use_moving_average: bool = False
+    use_moving_average: bool | None = None
     image_bits: int = 8
     settings: Settings = ()
     formats: tuple[str, ...] = ()

@@ -159,7 +159,8 @@ class EvalOptions:
       wait: how to wait for checkpoints.
       batch_size: images per batch.
       master: address of a TensorFlow server; empty for this process.
-      use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights.
+      use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights; None to use
+        them if the run.json of the training names their decay (`inference/run_weights.py`).
       metrics: names of registered metrics that are computed in addition to those of the confusion matrix; 'all' for
         each that the data set allows.
       engine: what runs the network.
@@ -177,7 +178,7 @@ class EvalOptions:
     wait: WaitOptions = WaitOptions()
     batch_size: int = 1
     master: str = ''
-    use_moving_average: bool = False
+    use_moving_average: bool | None = None
     metrics: tuple[str, ...] = ()
     further_checkpoint_dirs: tuple[str, ...] = ()
     all_checkpoints: bool = False
@@ -231,7 +232,8 @@ class VisOptions:
       colormap_type: colors of the classes; None for those of the data set.
       also_save_raw_predictions: whether class ids are written, too.
       master: address of a TensorFlow server; empty for this process.
-      use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights.
+      use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights; None to use
+        them if the run.json of the training names their decay (`inference/run_weights.py`).
       engine: what runs the network.
       save: further pictures of each image, of `VIS_SAVED`.
       overlay_alpha: opacity of the colors of overlays, 0 to 1.
@@ -251,7 +253,7 @@ class VisOptions:
     colormap_type: str | None = None
     also_save_raw_predictions: bool = False
     master: str = ''
-    use_moving_average: bool = False
+    use_moving_average: bool | None = None
     engine: EngineOptions = EngineOptions()
     save: tuple[str, ...] = ()
     overlay_alpha: float = 0.5

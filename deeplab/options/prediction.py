@@ -29,7 +29,8 @@ class PredictorOptions:
       classes: names or numbers of the classes that are kept; empty for all.
       crop_size: height and width to which every image is padded; None for the next `output_stride * k + 1`.
       batch_size: images of the same size, or windows, that are predicted at a time.
-      use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights.
+      use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights; None to use
+        them if the run.json of the training names their decay (`inference/run_weights.py`).
       probabilities: whether predictions have probabilities from the beginning; otherwise, they are computed when they
         are first read.
       resize: resizing of images before the network; None for that of the training.
@@ -42,7 +43,7 @@ class PredictorOptions:
     classes: tuple[str, ...] = ()
     crop_size: tuple[int, int] | None = None
     batch_size: int = 1
-    use_moving_average: bool = False
+    use_moving_average: bool | None = None
     probabilities: bool = False
     resize: ResizeOptions | None = None
     prediction: PredictionOptions = PredictionOptions()

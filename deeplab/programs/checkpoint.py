@@ -257,8 +257,8 @@ def _report(result: Result, options: CheckpointOptions) -> Iterator[str]:
     yield f'{"all":24}  {len(result.variables):9}  {_values(result.variables):12,}'
     averages = [name for name in result.slots if moving_average.is_average(name)]
     if averages:
-        use = option('EvalOptions.use_moving_average')
-        yield f'and moving averages of {len(averages)} variables ({use} of eval, vis and export_model)'
+        use = option('EvalOptions.use_moving_average', True)
+        yield f'and moving averages of {len(averages)} variables ({use}, if no run.json of the training is beside it)'
     if optimizer := _optimizer(set(result.slots) - {*averages, *loss_scaling.NAMES}):
         yield f'and of the optimizer: {optimizer}'
     if any(name in result.slots for name in loss_scaling.NAMES):

@@ -24,6 +24,7 @@ from deeplab.inference import exports, opening
 from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.inference.predictor import Predictor
+from deeplab.inference.run_weights import WeightsChoice
 from deeplab.options import (
     EngineOptions,
     EvalOptions,
@@ -149,9 +150,11 @@ def prepare(path: str, options: EvalOptions, cache_dir: str | None, checks_weigh
     split = runner.open_split(options.dataset, model, options.resize, True, cache_dir, chooses_crop=True)
     if exported:
         return Task(path, options, split, None, exports.step_of(path) or None, notes)
+    uses_averages = WeightsChoice(options.use_moving_average, 'EvalOptions.use_moving_average').takes_averages(path)
+    options = dataclasses.replace(options, use_moving_average=uses_averages)
     network = _network(options, split)
     if checks_weights:
-        network.require_weights(path, options.use_moving_average)
+        network.require_weights(path, uses_averages)
     return Task(path, options, split, network, checkpoints.step_of(path), notes)
 
 
@@ -217,7 +220,7 @@ def _of_checkpoint(
     """Predicts the images with a checkpoint; returns how they were read, and what ran the network."""
     path, options, split = task.path, task.options, task.split
     reading = runner.reading_of(split, network, options.resize, keys, options.windows)
-    weights = Weights(path, options.use_moving_average)
+    weights = Weights(path, bool(options.use_moving_average))
     cache_dirs = (os.path.join(cache.folder(), 'engines'),)  # if that of the checkpoint cannot be written
     with engine_run.prepared(network, weights, options.engine, cache_dirs, options.windows) as ready:
         runner.run_batches(ready, reading, handle, os.path.basename(path))

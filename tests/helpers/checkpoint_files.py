@@ -1,6 +1,7 @@
 """Writes a checkpoint of given values, without a graph."""
 
 import concurrent.futures
+import json
 import pathlib
 
 import numpy as np
@@ -14,6 +15,14 @@ def write(path, values):
     with concurrent.futures.ThreadPoolExecutor(1) as thread:
         thread.submit(_write, str(path), values).result()
     return str(path)
+
+
+def write_run(folder, *decays):
+    """Writes a run.json with one run for each decay of moving averages, the newest last."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    runs = [{'command': [], 'options': {'moving_average_decay': decay}} for decay in decays]
+    (folder / 'run.json').write_text(json.dumps({'format': 1, 'runs': runs}))
 
 
 _networks = {}  # by kind and options

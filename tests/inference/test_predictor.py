@@ -5,6 +5,8 @@ import contextlib
 import dataclasses
 import gc
 import io
+import json
+import shutil
 import threading
 import types
 
@@ -25,7 +27,7 @@ from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.predictor import Predictor
 from deeplab.options import EngineOptions, ExportOptions, PredictionOptions, ResizeOptions, WindowOptions
 from deeplab.registry import ENGINES, Engine, Outputs, register
-from tests.helpers import image_samples, predictor_setup
+from tests.helpers import checkpoint_files, image_samples, predictor_setup
 
 pytestmark = pytest.mark.usefixtures('tiny_network')
 
@@ -252,6 +254,23 @@ def test_moving_averages_that_are_not_used_are_named(training, monkeypatch, capl
     monkeypatch.setattr(moving_average, 'held_by', lambda path: True)
     Predictor.from_checkpoint(training).close()
     assert 'also holds moving averages' in caplog.text and 'use_moving_average' in caplog.text
+
+
+def test_the_averages_of_a_training_with_a_decay(training, tmp_path):
+    image, path = predictor_setup.pixels(33, 33), tmp_path / 'log'
+    shutil.copytree(training, path)
+    reader = tf.train.load_checkpoint(f'{training}/model.ckpt-7')
+    weights = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+    averages = {f'{name}/ExponentialMovingAverage': value * 2 for name, value in weights.items() if value.ndim}
+    checkpoint_files.write(path / 'model.ckpt-7', weights | averages)
+    run = json.loads((path / 'run.json').read_text())
+    run['runs'][0]['options']['moving_average_decay'] = 0.99
+    (path / 'run.json').write_text(json.dumps(run))
+    found = {}
+    for asked in (None, True, False):
+        with Predictor.from_checkpoint(path, use_moving_average=asked) as predictor:
+            found[asked] = predictor(image).probabilities
+    assert np.array_equal(found[None], found[True]) and not np.allclose(found[None], found[False])
 
 
 def test_many_threads_and_the_graph_of_the_caller(predictor):

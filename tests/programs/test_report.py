@@ -21,7 +21,7 @@ from deeplab.evaluation.image_results import ImageResults
 from deeplab.options import EngineOptions, PredictionOptions, ReportedRun, ReportOptions
 from deeplab.programs import compare, report
 from deeplab.reporting import content, evaluation_files, inference, run_files
-from tests.helpers import dataset_files, report_setup
+from tests.helpers import checkpoint_files, dataset_files, report_setup
 from tests.helpers import evaluation_setup as setup
 
 
@@ -104,6 +104,20 @@ def test_one_run_with_fewer_images(options):
     pair = f'{2 * 4 + 1}'
     image, pixels = data['runs'][0]['examples'][pair][0]
     assert pixels == max((setup.truth(i) == 2).sum() for i in range(5)) == (setup.truth(image) == 2).sum()
+
+
+def test_the_averages_of_a_training_with_a_decay(options, tmp_path):
+    values = {'weight': np.zeros(1, np.float32), 'weight/ExponentialMovingAverage': np.ones(1, np.float32)}
+    checkpoint_files.write(tmp_path / 'log' / 'model.ckpt-10', values)
+    checkpoint_files.write_run(tmp_path / 'log', 0.99)
+    evaluation = options.runs[0].evaluation
+    for asked, expected in ((None, 'moving averages'), (False, 'as trained')):
+        asking = dataclasses.replace(evaluation, use_moving_average=asked)
+        task = inference.prepare(str(tmp_path / 'log' / 'model.ckpt-10'), asking, None, checks_weights=True)
+        found = inference.run(task)
+        with found.images:
+            assert (found.results.metrics.miou == 1.0) == (asked is None)
+            assert ('Weights', expected) in content._settings(found)
 
 
 def test_a_run_without_records_has_curves_and_says_so(options):
@@ -378,7 +392,7 @@ def test_records_and_network_of_the_run_are_taken(tmp_path):
         11,
         None,
     )
-    assert evaluation.use_moving_average and evaluation.resize.min_value == 100
+    assert evaluation.use_moving_average is None and evaluation.resize.min_value == 100
 
 
 def test_the_crop_of_the_validations_is_taken(tmp_path):

@@ -17,7 +17,7 @@ from deeplab.evaluation.verification import Finding
 from deeplab.options import PredictionOptions, VerifyCase, VerifyOptions
 from deeplab.programs import verify
 from deeplab.zoo import catalog
-from tests.helpers import evaluation_setup
+from tests.helpers import checkpoint_files, evaluation_setup
 from tests.helpers.evaluation_setup import MODEL
 
 NAME = 'mobilenetv2_coco_voc_trainaug'
@@ -79,6 +79,17 @@ def test_the_setting_that_differs_is_found(network, tmp_path):
     assert found['output_stride=8'].is_estimate
     same = found['scales 0.5, 0.75, 1, 1.25, 1.5, 1.75, flips']  # as good on these images, so as good on all
     assert same.miou == pytest.approx(result.verified[0].miou)
+
+
+def test_a_training_with_averages_is_verified_with_them_and_the_weights_are_tried(network, tmp_path):
+    made = _options(tmp_path, 50.0, diagnosis_images=2)
+    values = {'weight': np.zeros(1, np.float32), 'weight/ExponentialMovingAverage': np.ones(1, np.float32)}
+    checkpoint_files.write(tmp_path / 'log' / 'model.ckpt-10', values)
+    checkpoint_files.write_run(tmp_path / 'log', 0.99)
+    (verified,) = verify.run(dataclasses.replace(made, checkpoint_dir=str(tmp_path / 'log'))).verified
+    assert verified.miou == 100
+    (other,) = [each for each in verified.findings if 'use_moving_average=False' in each.setting]
+    assert other.setting.startswith('the weights themselves') and other.miou < 50
 
 
 @pytest.mark.parametrize(

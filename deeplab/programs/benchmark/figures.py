@@ -14,7 +14,6 @@ class InferenceRequest:
     Attributes:
       model: the network; its crop size is the size of the images.
       checkpoint: path of its weights; None for random ones.
-      use_moving_average: whether the moving averages of the weights are used.
       engine: what runs it, and with how many threads.
       batch_sizes: images at a time.
       process_started: when the process was started, `time.time()`.
