@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
 from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
@@ -17,6 +18,7 @@ INPUT_ENDED = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
 # "[[next_batch_1]]", but "[[next_batch/_3]]" is what passes on an error of any other operation.
 NEXT_BATCH = 'next_batch'
 _NEXT_BATCH_FAILED = re.compile(rf'\[\[({{{{node )?{NEXT_BATCH}(_\d+)?(}}}})?\]\]')
+_CLOSE_SECS = 30.0  # how long a session may take to close after an error
 
 
 def is_of_input(error: BaseException) -> bool:
@@ -88,8 +90,26 @@ def open_session(
         proto.graph_options.optimizer_options.opt_level = config_pb2.OptimizerOptions.L0
     proto.device_filters.extend(device_filters)
     proto.graph_options.place_pruned_graph = places_what_it_runs
-    with tf.compat.v1.Session(master, graph=graph, config=proto) as session:
-        yield session
+    session = tf.compat.v1.Session(master, graph=graph, config=proto)
+    try:
+        with graph.as_default(), session.as_default():
+            yield session
+    except BaseException:
+        _close_after_error(session)
+        raise
+    session.close()
+
+
+def _close_after_error(session: tf.compat.v1.Session) -> None:
+    """Closes a session without a further error: if its server has stopped, closing fails, or takes forever."""
+
+    def close() -> None:
+        with contextlib.suppress(tf.errors.OpError):
+            session.close()
+
+    thread = threading.Thread(target=close, name='deeplab-close', daemon=True)
+    thread.start()
+    thread.join(_CLOSE_SECS)
 
 
 def write_graph(graph: tf.Graph, path: str) -> None:

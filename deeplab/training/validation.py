@@ -98,6 +98,10 @@ class Score:
         self.best, self.best_step, self.since_best = miou, step, 0
         return True
 
+    def __str__(self) -> str:
+        """Returns the best mIoU and its step; what there is instead if no pixel was labeled in any validation."""
+        return 'none, as no labels were found' if self.best is None else f'{_shown(self.best)} at step {self.best_step}'
+
 
 class _StoppedError(Exception):
     """A signal was received during a validation."""
@@ -278,15 +282,14 @@ class ValidationHook(Hook):
             return None
         return (
             f'mIoU has not improved in {self.score.since_best} validations '
-            f'({option("ValidationOptions.early_stop", patience)}); the best was {_shown(self.score.best)} at step '
-            f'{self.score.best_step}'
+            f'({option("ValidationOptions.early_stop", patience)}); the best was {self.score}'
         )
 
     def report(self) -> str:
         """Returns a sentence about the best checkpoint, with a leading space; empty if there is none."""
         if self.score.best_step is None:
             return ''
-        return f' Best mIoU {_shown(self.score.best)} at step {self.score.best_step}: {self.best_folder}'
+        return f' Best mIoU {self.score}: {self.best_folder}'
 
     def end(self, step: int) -> None:
         """Closes the event file."""
@@ -306,7 +309,7 @@ class ValidationHook(Hook):
         if is_best:
             logging.info('This is the best so far; its checkpoint is kept in %s.', self.best_folder)
         else:
-            logging.info('The best so far is %s at step %s.', _shown(self.score.best), self.score.best_step)
+            logging.info('The best so far is %s.', self.score)
         output_files.make_folder(self._logdir)
         if self._writer is None:
             with tf.Graph().as_default():

@@ -24,6 +24,22 @@ def test_training_on_a_cpu_omits_idle_graph_optimizers(gpus, keeps_sums, omits, 
     assert (rewrite.meta_optimizer_iterations == kinds.ONE) is omits
 
 
+def test_a_session_whose_server_has_stopped_closes_without_a_further_error(monkeypatch):
+    """pytest makes an error of the thread that closes it a failure."""
+
+    def close(self):
+        raise tf.errors.UnavailableError(None, None, 'Socket closed')
+
+    with pytest.raises(tf.errors.AbortedError, match='the worker has restarted'):
+        with tf.Graph().as_default(), sessions.open_session() as running:
+            really_close = running.close
+            monkeypatch.setattr(tf.compat.v1.Session, 'close', close)
+            raise tf.errors.AbortedError(None, None, 'the worker has restarted')
+    assert tf.compat.v1.get_default_session() is None
+    monkeypatch.undo()
+    really_close()
+
+
 def test_memory_that_gpus_copy_from_is_pinned():
     assert sessions.config().gpu_options.force_gpu_compatible
 

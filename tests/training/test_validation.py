@@ -181,6 +181,14 @@ def validate_saved(chosen, folder, *steps):
     return hook
 
 
+def test_a_score_without_labels_has_no_step():
+    score = validation.Score()
+    score.add(1, None)
+    assert str(score) == 'none, as no labels were found'
+    score.add(2, 0.25)
+    assert str(score) == '0.2500 at step 2'
+
+
 @pytest.mark.slow
 def test_who_takes_the_best_away_begins_anew(data, tmp_path, monkeypatch):
     """Both the best figure and the count of validations without improvement, now and after a resume."""
