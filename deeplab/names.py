@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 
 LONGEST_SHOWN = 120  # characters
@@ -41,10 +42,28 @@ def shown(name: str | bytes, longest: int = LONGEST_SHOWN) -> str:
     half = (longest - len(_ELLIPSIS)) // 2
     if len(text) > longest:  # before escapes make it longer
         text = text[: longest + 1] + text[-longest:]
-    escaped = [sign if sign.isprintable() else sign.encode('unicode_escape').decode() for sign in text]
-    if sum(map(len, escaped)) <= longest:
-        return ''.join(escaped)
-    return ''.join(_start(escaped, half)) + _ELLIPSIS + ''.join(reversed(_start(escaped[::-1], half)))
+    signs = [escaped(sign) for sign in text]
+    if sum(map(len, signs)) <= longest:
+        return ''.join(signs)
+    return ''.join(_start(signs, half)) + _ELLIPSIS + ''.join(reversed(_start(signs[::-1], half)))
+
+
+def escaped(text: str) -> str:
+    """Returns text on one line: every character that cannot be printed is escaped."""
+    return ''.join(sign if sign.isprintable() else sign.encode('unicode_escape').decode() for sign in text)
+
+
+def shell_quoted(text: str) -> str:
+    """Returns a word of a command line for a shell, on one line: as shlex does it, or $'...' for control characters."""
+    if text.isprintable():
+        return shlex.quote(text)
+    quoted = (rf'\{sign}' if sign in "\\'" else sign if sign.isprintable() else _as_bytes(sign) for sign in text)
+    return f"$'{''.join(quoted)}'"
+
+
+def _as_bytes(sign: str) -> str:
+    """Returns the bytes of a character as a shell reads them within $'...'."""
+    return ''.join(rf'\x{byte:02x}' for byte in os.fsencode(sign))
 
 
 def printable(text: str) -> str:

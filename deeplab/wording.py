@@ -16,9 +16,10 @@ import contextvars
 import difflib
 import json
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+from deeplab import names
 
 _UNSET: Any = object()
 # What a shell splits or replaces in a text without quotes; wildcards stay as they are where no file has such a name.
@@ -141,4 +142,4 @@ def _as_typed(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     text = ','.join(str(part) for part in value) if isinstance(value, (tuple, list)) else str(value)
-    return shlex.quote(text) if _MEANT_BY_SHELLS.search(text) else text
+    return names.shell_quoted(text) if _MEANT_BY_SHELLS.search(text) or not text.isprintable() else text

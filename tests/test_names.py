@@ -1,3 +1,6 @@
+import os
+import subprocess
+
 import pytest
 
 from deeplab import names
@@ -56,3 +59,13 @@ def test_lengths_at_the_border_and_nothing_left():
 
 def test_numbers_of_things():
     assert [names.counted(number, 'image') for number in (0, 1, 1200)] == ['0 images', '1 image', '1,200 images']
+
+
+@pytest.mark.parametrize(
+    'text', ['plain', 'two words', "it's", 'a\nb', 'tab\t\x1b[31mred', "a\\n'\n", 'é\x85é', 'a\udcffb']
+)
+def test_a_shell_reads_a_quoted_word_as_it_was(text):
+    quoted = names.shell_quoted(text)
+    assert quoted.isprintable()
+    printed = subprocess.run(['bash', '-c', f'printf %s {quoted}'], capture_output=True, check=True).stdout
+    assert printed == os.fsencode(text)

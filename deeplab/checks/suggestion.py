@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shlex
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from deeplab.checks import sources
 from deeplab.checks.findings import Data
 from deeplab.checks.label_rules import label_weights
 from deeplab.datasets import description_file, folder_splits
+from deeplab.names import shell_quoted
 from deeplab.options import BuilderOptions, DoctorOptions, crop_sizes
 from deeplab.system import memory
 from deeplab.zoo import catalog
@@ -200,9 +200,9 @@ def repair_line(options: DoctorOptions, data: Data) -> str:
         if field.name not in _NOT_REPEATED and (value := getattr(options, field.name)) != field.default
     }
     colors = {'colors': _color_table(options)} if _needs_colors(data, options) else {}
-    return _line(f'doctor {shlex.quote(options.data)}', {**flags, 'fix': _copy(options), **colors})
+    return _line(f'doctor {shell_quoted(options.data)}', {**flags, 'fix': _copy(options), **colors})
 
 
 def _line(program: str, flags: dict[str, str]) -> str:
     """Returns a command line."""
-    return ' '.join(['deeplab', program, *(f'--{name}={shlex.quote(value)}' for name, value in flags.items())])
+    return ' '.join(['deeplab', program, *(f'--{name}={shell_quoted(value)}' for name, value in flags.items())])

@@ -8,6 +8,7 @@ import time
 
 from absl import logging
 
+from deeplab.cli import escapes
 from deeplab.cli.words import UsageError
 
 _LEVELS = {
@@ -17,6 +18,7 @@ _LEVELS = {
     'error': standard_logging.ERROR,
     'fatal': standard_logging.CRITICAL,
 }
+_FILTER = escapes.LogFilter()
 _OTHER_NAMES = {'warn': 'warning', '0': 'info', '1': 'warning', '2': 'error', '3': 'fatal'}
 
 
@@ -62,6 +64,7 @@ def start(program: str, folder: str | None, threshold: str | None) -> None:
     stop()
     handler = logging.get_absl_handler()
     handler.setLevel(level_of(threshold))
+    handler.python_handler.addFilter(_FILTER)
     if not folder:
         return
     try:
@@ -74,6 +77,7 @@ def start(program: str, folder: str | None, threshold: str | None) -> None:
             f'--log_dir={folder} cannot be written ({error.strerror or error}). Give another folder, or omit the flag.'
         ) from None
     file.setFormatter(logging.PythonFormatter())
+    file.addFilter(_FILTER)
     standard_logging.getLogger().addHandler(file)
     _link(path, os.path.join(directory, f'{link_name}.INFO'))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import deeplab
 from deeplab import names, overview, start, wording
-from deeplab.cli import early, first_import, late_run, log_files, recipes
+from deeplab.cli import early, escapes, first_import, late_run, log_files, recipes
 from deeplab.cli.help import program_help
 from deeplab.cli.log_flags import log_notes, start_logging, without_import_chatter
 from deeplab.cli.parse import load_plugins, options_of, parse_flags
@@ -38,6 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
       signal that stopped the program (130 for Ctrl-C).
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    escapes.expect(words)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, 'reconfigure'):
             stream.reconfigure(errors='backslashreplace')  # escapes for an output that is ASCII only
@@ -181,7 +182,7 @@ def _report(result: Any) -> str:
 def _write(text: str) -> None:
     """Prints `text`; raises `OutputError` if standard output cannot be written, `BrokenPipeError` if it is closed."""
     try:
-        print(names.printable(text), flush=True)
+        print(escapes.cleaned(text), flush=True)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -198,7 +199,7 @@ def _fail(who: str, message: Any, status: int) -> int:
     """Prints an error on standard error; returns `status`."""
     with contextlib.suppress(OSError):  # the status reports it if standard error cannot be written either
         text = _sentence(str(message)) if isinstance(message, Exception) else message
-        print(names.printable(f'{who}: error: {text}'), file=sys.stderr, flush=True)
+        print(escapes.cleaned(f'{who}: error: {text}'), file=sys.stderr, flush=True)
     return status
 
 

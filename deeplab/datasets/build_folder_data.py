@@ -15,7 +15,6 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
 import contextlib
 import dataclasses
 import os
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -38,6 +37,7 @@ from deeplab.datasets.annotations import items as annotated_items
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError, OptionError
 from deeplab.files import documents
+from deeplab.names import shell_quoted
 from deeplab.options import BuildFolderOptions
 from deeplab.options.rules import require_classes
 from deeplab.wording import option
@@ -221,7 +221,7 @@ def _check(splits: Mapping[str, Sequence[pairs.Item]], classes: Classes, options
         if more and options.annotations is None:
             given = {'image_folder': options.image_folder, 'mask_folder': options.mask_folder}
             given |= {'mask_suffix': options.mask_suffix} if options.mask_suffix else {}
-            flags = ' '.join(f'--{name}={shlex.quote(value)}' for name, value in given.items())
+            flags = ' '.join(f'--{name}={shell_quoted(value)}' for name, value in given.items())
             more += f' The command line "deeplab doctor . {flags}" names them by cause.'
         count = f'{len(errors)} of {len(items)} pairs are invalid. ' if len(errors) > 1 else ''
         raise DataError(count + ' '.join(errors[:_SHOWN]) + more)

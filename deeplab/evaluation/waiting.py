@@ -12,6 +12,7 @@ from absl import logging
 from deeplab.core import checkpoints
 from deeplab.errors import CheckpointError
 from deeplab.files import folder_lock
+from deeplab.names import shown
 from deeplab.options import WaitOptions
 from deeplab.wording import option
 
@@ -167,7 +168,7 @@ def _training_in(directory: str) -> folder_lock.Owner | None:
 def _folders_with_checkpoints(parent: str, most: int = 3) -> list[str]:
     """Returns the names of some folders in `parent` that have checkpoints."""
     found = sorted(glob.glob(os.path.join(glob.escape(parent), '*', 'checkpoint')))
-    return [os.path.basename(os.path.dirname(path)) for path in found[:most]]
+    return [shown(os.path.basename(os.path.dirname(path))) for path in found[:most]]
 
 
 def _identity(path: str) -> tuple[str, float] | None:

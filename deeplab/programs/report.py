@@ -16,7 +16,6 @@ import datetime
 import json
 import os
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -179,7 +178,7 @@ def _content(options: ReportOptions, runs: Sequence[content.Run]) -> tuple[dict[
     data = {
         'title': ' compared with '.join(each.name for each in runs) if len(runs) > 1 else f'Report of {runs[0].name}',
         'made': f'Made by deeplab {deeplab.__version__} on {now}.',
-        'command': names.printable(shlex.join(options.command)),
+        'command': ' '.join(map(names.shell_quoted, options.command)),
         'classes': classes,
         'ignore_label': ignore_label,
         'runs': [content.of_run(each, class_names) for each in runs],

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deeplab.files import run_manifests
+from deeplab.names import shell_quoted
 from deeplab.reporting import evaluation_files
 from deeplab.training import metrics_file, run_manifest, validation
 
@@ -99,7 +99,7 @@ def repeat_line(files: RunFiles) -> str:
         return ''
     folder = os.path.abspath(files.folder)  # which has a name, unlike '.'
     manifest = os.path.join(folder, run_manifests.FILE)
-    return shlex.join(['deeplab', 'train', f'--from={manifest}', f'--train_logdir={folder}_again'])
+    return ' '.join(map(shell_quoted, ['deeplab', 'train', f'--from={manifest}', f'--train_logdir={folder}_again']))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
