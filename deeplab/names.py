@@ -63,7 +63,8 @@ def shell_quoted(text: str) -> str:
 
 def _as_bytes(sign: str) -> str:
     """Returns the bytes of a character as a shell reads them within $'...'."""
-    return ''.join(rf'\x{byte:02x}' for byte in os.fsencode(sign))
+    errors = 'surrogateescape' if '\udc80' <= sign <= '\udcff' else 'surrogatepass'
+    return ''.join(rf'\x{byte:02x}' for byte in sign.encode('utf-8', errors))
 
 
 def printable(text: str) -> str:

@@ -69,3 +69,7 @@ def test_a_shell_reads_a_quoted_word_as_it_was(text):
     assert quoted.isprintable()
     printed = subprocess.run(['bash', '-c', f'printf %s {quoted}'], capture_output=True, check=True).stdout
     assert printed == os.fsencode(text)
+
+
+def test_a_surrogate_of_a_text_that_is_no_path_is_quoted():
+    assert names.shell_quoted('\ud800') == r"$'\xed\xa0\x80'"

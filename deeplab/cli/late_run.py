@@ -9,12 +9,30 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from absl import logging
+
 from deeplab.cli.log_flags import log_notes
 from deeplab.cli.parse import parse_flags
 from deeplab.cli.program import Program
 from deeplab.cli.values import Values
-from deeplab.files import run_manifests
+from deeplab.files import run_manifests, storage
 from deeplab.options import EvalOptions, VisOptions
+
+
+def announce(program_options: Any) -> None:
+    """Warns if the folder of the checkpoints does not exist, before TensorFlow is imported and the records are opened.
+
+    Args:
+      program_options: those of a program.
+    """
+    if not isinstance(program_options, (EvalOptions, VisOptions)):
+        return
+    folder = program_options.checkpoint_dir
+    is_missing = not (storage.is_remote(folder) or os.path.exists(folder) or os.path.exists(f'{folder}.index'))
+    if is_missing and not run_manifests.is_own_name(folder):
+        logging.warning(
+            "'%s' does not exist yet. The first checkpoint of a training there is awaited; Ctrl-C ends this.", folder
+        )
 
 
 def awaited(program: Program, words: Sequence[str], values: Values, program_options: Any) -> Any:

@@ -90,6 +90,7 @@ def _run(program: Program, words: Sequence[str], values: Values, program_options
         log_files.start(program.name, values.path('log_dir'), values['stderrthreshold'])
         log_notes(values.notes, values.warnings)
         program.begin(program_options)
+        late_run.announce(program_options)
         run = _imported(program)
         _require_known_schemes(values)
         start.begin_to_run()

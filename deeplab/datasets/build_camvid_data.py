@@ -26,6 +26,7 @@ from deeplab.datasets import build_data, camvid_classes, descriptor, file_pairs,
 from deeplab.datasets.descriptors.camvid32 import CLASSES
 from deeplab.errors import DataError
 from deeplab.files import documents
+from deeplab.names import escaped
 from deeplab.options import BuildCamvidOptions
 from deeplab.wording import option
 
@@ -136,7 +137,7 @@ def _source(options: BuildCamvidOptions, known: descriptor.DatasetDescriptor, fi
     try:
         mask = images.read_mask(content)
     except DataError as error:
-        raise DataError(f"Cannot use '{first}': {error}.") from None
+        raise DataError(f"Cannot use '{escaped(first)}': {error}.") from None
     counts = mask.counts
     if counts is None or (mask.is_palette and (_has_colors_of_classes(content) or not _are_indices(counts))):
         logging.info('The masks have colors, which are converted to ids.')

@@ -13,6 +13,7 @@ from PIL import Image
 
 from deeplab.datasets import images, orientation
 from deeplab.errors import DataError
+from deeplab.names import escaped
 
 _SHOWN = 5  # number of ids that a message names
 
@@ -101,7 +102,7 @@ def contents(path: str) -> bytes:
     try:
         return pathlib.Path(path).read_bytes()
     except OSError as error:
-        raise UnreadableError(f"Cannot read '{path}': {error.strerror}.") from None
+        raise UnreadableError(f"Cannot read '{escaped(path)}': {error.strerror}.") from None
 
 
 def digest(content: bytes) -> str:

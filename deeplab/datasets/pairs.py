@@ -11,6 +11,7 @@ import numpy as np
 from deeplab.datasets import example, images, mask_sources, orientation, tfrecord
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError
+from deeplab.names import escaped
 from deeplab.wording import option
 
 _SHOWN = 3  # number of ids that a message names
@@ -130,7 +131,7 @@ def _decide(image: str, header: images.Header, mask: images.Mask) -> orientation
     turns = orientation.decide(header.size, header.orientation, mask.size, mask.orientation)
     if turns is None:
         text = (
-            f"it is {mask.height} x {mask.width} pixels (height x width), its image '{image}' "
+            f"it is {mask.height} x {mask.width} pixels (height x width), its image '{escaped(image)}' "
             f'{header.height} x {header.width}'
         )
         raise DataError(text + orientation.explanation(header.size, header.orientation, mask.size, mask.orientation))
@@ -159,4 +160,4 @@ def naming(path: str) -> Iterator[None]:
     except mask_sources.UnreadableError:
         raise
     except DataError as error:
-        raise DataError(f"Cannot use '{path}': {error}.") from None
+        raise DataError(f"Cannot use '{escaped(path)}': {error}.") from None

@@ -25,6 +25,7 @@ import tqdm
 from deeplab.datasets import build_data, folders, images, orientation
 from deeplab.errors import DataError
 from deeplab.files import folder_lock, writing
+from deeplab.names import escaped
 from deeplab.options import RemoveColormapOptions
 from deeplab.wording import option
 
@@ -88,11 +89,11 @@ def convert_file(path: str, output_dir: str) -> None:
     try:
         content = pathlib.Path(path).read_bytes()
     except OSError as error:
-        raise DataError(f"Cannot read '{path}': {error.strerror}.") from None
+        raise DataError(f"Cannot read '{escaped(path)}': {error.strerror}.") from None
     try:
         ids = images.mask_as_gray_png(content, orientation.read(content))
     except DataError as error:
-        raise DataError(f"Cannot use '{path}': {error}.") from None
+        raise DataError(f"Cannot use '{escaped(path)}': {error}.") from None
     target = pathlib.Path(output_dir, f'{pathlib.Path(path).stem}.png')
     try:
         if target.exists() and not _is_plain_mask(target.read_bytes()):

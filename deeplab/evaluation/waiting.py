@@ -37,7 +37,8 @@ def rounds(checkpoint_dir: str, wait: WaitOptions) -> Iterator[str]:
       one to begin; a run without a number of rounds waits forever.
 
     Raises:
-      CheckpointError: No first checkpoint appears in that time, or the path is one of a checkpoint's files.
+      CheckpointError: No first checkpoint appears in that time, or the path is one of a checkpoint's files, or
+        that of a single checkpoint that does not exist.
     """
     if _is_one_checkpoint(checkpoint_dir):
         yield checkpoint_dir
@@ -67,16 +68,20 @@ def for_first(checkpoint_dir: str, wait: WaitOptions) -> None:
     """Waits until there is a checkpoint in a folder, as `rounds` does.
 
     Raises:
-      CheckpointError: no checkpoint appears in that time.
+      CheckpointError: no checkpoint appears in that time, or the path is that of a single one that does not exist.
     """
     waiting = _Waiting(checkpoint_dir, wait)
-    if waiting.for_new(None) is None:
+    if not _is_one_checkpoint(checkpoint_dir) and waiting.for_new(None) is None:
         raise CheckpointError(waiting.in_vain())
 
 
 def _is_one_checkpoint(path: str) -> bool:
-    """Returns whether `path` is a checkpoint rather than a folder; raises `CheckpointError` for one of its files."""
-    if os.path.isfile(path):
+    """Returns whether `path` is a checkpoint rather than a folder.
+
+    Raises:
+      CheckpointError: It is one of a checkpoint's files, or a checkpoint's name without a checkpoint.
+    """
+    if os.path.isfile(path) or (checkpoints.is_own_name(path) and not os.path.isdir(path)):
         checkpoints.check_path(path)
     return os.path.isfile(f'{path}.index')
 

@@ -49,6 +49,11 @@ def newest_in(folder: str) -> Run | None:
     return runs[-1] if runs else None
 
 
+def is_own_name(path: str) -> bool:
+    """Returns whether a path ends in the name of a checkpoint that training writes."""
+    return _OWN_NAME.fullmatch(os.path.basename(path)) is not None
+
+
 def beside(path: str) -> tuple[str, Run] | None:
     """Returns the path of the run manifest of a checkpoint and the newest run in it; None if there is none.
 
@@ -61,7 +66,7 @@ def beside(path: str) -> tuple[str, Run] | None:
     folder = os.path.normpath(path)
     if not os.path.isdir(folder):
         folder, name = os.path.split(folder)
-        if not _OWN_NAME.fullmatch(name):
+        if not is_own_name(name):
             return None
     candidates = [folder]
     if os.path.basename(os.path.abspath(folder)) == BEST_FOLDER:

@@ -207,3 +207,15 @@ def test_a_program_that_is_started_before_the_training_takes_its_flags(program, 
     assert f'{folder}/run.json' in caplog.text and '--depth_multiplier=0.5' in caplog.text
     monkeypatch.setattr(waiting, 'for_first', None)
     assert late_run.awaited(cli.find_program(program), words, values, found) is found  # it was there at the start
+
+
+@pytest.mark.parametrize('program', ['eval', 'vis'])
+def test_a_folder_that_does_not_exist_is_named_at_once(program, tmp_path, caplog):
+    made = cli.find_program(program).to_options(parsed(program, tmp_path / 'nowhere'))
+    late_run.announce(made)
+    assert f"'{tmp_path}/nowhere' does not exist yet. The first checkpoint" in caplog.text
+    caplog.clear()
+    for place in ('', 'nowhere/model.ckpt-5'):  # which are said when they are looked for
+        late_run.announce(cli.find_program(program).to_options(parsed(program, tmp_path / place)))
+    late_run.announce(cli.options_of('train', ['--train_logdir=nowhere', '--dataset_dir=records']))
+    assert not caplog.text

@@ -344,3 +344,9 @@ def test_unsure_orientations_beside_kept_ones_are_warned_of(tmp_path, caplog):
         path.write_bytes(dataset_files.with_exif(path.read_bytes(), dataset_files.exif(value)))
     build_data.write_split(items, 'train', str(tmp_path / 'out'), 1)
     assert [each.levelname for each in caplog.records if 'build the records again' in each.getMessage()] == ['WARNING']
+
+
+def test_a_name_with_a_line_break_is_on_one_line():
+    with pytest.raises(DataError, match=r"^Cannot use 'a\\nb\.png': it is empty\.$"):
+        with pairs.naming('a\nb.png'):
+            raise DataError('it is empty')

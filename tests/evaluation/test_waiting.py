@@ -150,3 +150,12 @@ def test_the_folder_of_the_best_checkpoint_belongs_to_the_training_above_it(worl
     save_at(world, os.path.join(folder, 'best'), 500)
     with folder_lock.held(folder, 'train', 'train_logdir'):
         assert steps(os.path.join(folder, 'best'), max_rounds=1) == [500]
+
+
+def test_a_single_checkpoint_that_does_not_exist_is_not_awaited(world, folder):
+    os.makedirs(folder)
+    setup.write_checkpoint(folder, 7)
+    for wait in (lambda path: next(waiting.rounds(path, WaitOptions())), lambda path: waiting.for_first(path, None)):
+        with pytest.raises(CheckpointError, match="There is no checkpoint '.*model.ckpt-8'"):
+            wait(f'{folder}/model.ckpt-8')
+    assert world.now == 0
