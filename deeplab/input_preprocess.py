@@ -159,7 +159,7 @@ def scale_and_crop(augment: AugmentOptions, context: AugmentContext) -> Step:
 
 def change(record: Augmentation, augment: AugmentOptions, context: AugmentContext) -> Step:
     """Changes image and label as an augmentation does, drawing from its own seed."""
-    values = augment.values_of(record)
+    values = augment.settings_of(record)
 
     def step(sample: Sample) -> Sample:
         seed = _seed_of(sample, record.seed_purpose)

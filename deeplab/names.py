@@ -125,3 +125,9 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     for name, *cells in rows:
         right = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
         yield '  '.join([name.ljust(widths[0]), *right]).rstrip()
+
+
+def lower_first(text: str) -> str:
+    """Returns `text` with its first letter in lower case, unless it begins with a name such as JSON or OpenVINO."""
+    word = text.partition(' ')[0]
+    return text if word[1:] != word[1:].lower() else text[:1].lower() + text[1:]

@@ -119,14 +119,16 @@ def test_from_records_to_an_export(kind, tmp_path):
 
 
 EVERYTHING = AugmentOptions(
-    jitter_brightness=0.2,
-    jitter_contrast=0.2,
-    jitter_saturation=0.2,
-    jitter_hue=0.1,
-    rotation_degrees=20.0,
-    blur_sigma=1.0,
-    cutout_size=4,
-    rare_class_sampling=0.5,
+    settings={
+        'jitter_brightness': 0.2,
+        'jitter_contrast': 0.2,
+        'jitter_saturation': 0.2,
+        'jitter_hue': 0.1,
+        'rotation_degrees': 20.0,
+        'blur_sigma': 1.0,
+        'cutout_size': 4,
+        'rare_class_sampling': 0.5,
+    },
 )
 
 

@@ -31,6 +31,12 @@ def examples(tmp_path, monkeypatch):
         yield list(EXAMPLES)
 
 
+def test_the_page_on_options_is_made_of_the_declarations():
+    assert reference_page.OPTIONS_PAGE.read_text(encoding='utf-8') == reference_page.options_content(), (
+        'docs/api_options.md differs from the options: run `python -m tests.reference_page`.'
+    )
+
+
 def test_the_page_of_all_records_is_current():
     assert reference_page.PAGE.read_text(encoding='utf-8') == reference_page.content(), (
         'docs/reference.md differs from the records: run `python -m tests.reference_page`.'

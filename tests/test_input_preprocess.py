@@ -11,7 +11,7 @@ from deeplab.errors import OptionError
 from deeplab.options import AugmentOptions, DatasetOptions, ModelOptions, ResizeOptions, TrainOptions
 
 MEAN = (1.0, 2.0, 3.0)
-STILL = AugmentOptions(min_scale_factor=1.0, max_scale_factor=1.0, flip_probability=0.0)
+STILL = AugmentOptions(min_scale_factor=1.0, max_scale_factor=1.0, settings={'flip_probability': 0.0})
 
 
 def sample_of(height, width, number=0, with_label=True):
@@ -136,15 +136,17 @@ def test_shapes_are_static_where_the_image_size_is_not():
 # --- Changes that are off unless asked for ---------------------------------------------------------------------------
 
 ALL_ON = AugmentOptions(
-    jitter_brightness=0.3,
-    jitter_contrast=0.3,
-    jitter_saturation=0.3,
-    jitter_hue=0.1,
-    rotation_degrees=20,
-    blur_sigma=1.0,
-    cutout_size=3,
-    cutout_count=2,
-    rare_class_sampling=0.5,
+    settings={
+        'jitter_brightness': 0.3,
+        'jitter_contrast': 0.3,
+        'jitter_saturation': 0.3,
+        'jitter_hue': 0.1,
+        'rotation_degrees': 20,
+        'blur_sigma': 1.0,
+        'cutout_size': 3,
+        'cutout_count': 2,
+        'rare_class_sampling': 0.5,
+    },
 )
 
 
@@ -189,7 +191,7 @@ def test_each_change_is_a_step():
 
 def changed_by(name, **changes):
     """12 samples of a training with one augmentation, and without any."""
-    augment = dataclasses.replace(STILL, **changes)
+    augment = STILL.changed(**changes)
     assert name in input_preprocess.train_steps((9, 12), ResizeOptions(), augment, MEAN, 255)
     samples = [sample_of(9, 12, number) for number in range(12)]
     return [(trained(sample, (9, 12), augment), trained(sample, (9, 12))) for sample in samples]
@@ -243,7 +245,7 @@ def test_shapes_are_static_with_all_changes():
 @functools.cache
 def rare_samples(share):
     """60 crops out of an image with one pixel of class 1, as images and labels."""
-    augment = AugmentOptions(min_scale_factor=1.0, max_scale_factor=2.0, rare_class_sampling=share)
+    augment = AugmentOptions(min_scale_factor=1.0, max_scale_factor=2.0, settings={'rare_class_sampling': share})
     label = np.zeros((20, 30, 1), np.uint8)
     label[4, 25] = 1
     steps = list(input_preprocess.train_steps((6, 8), ResizeOptions(), augment, MEAN, 255, [10**9, 1]).values())
@@ -290,19 +292,21 @@ def test_crops_that_are_not_aimed_lie_where_they_always_lay():
 )
 def test_values_out_of_range_are_refused(flag, value, allowed):
     with pytest.raises(OptionError) as raised:
-        AugmentOptions(**{flag: value})
+        AugmentOptions().changed(**{flag: value})
     assert str(raised.value) == f'{flag}={value} is not allowed: it must be {allowed}.'
 
 
 def test_shares_and_counts_are_checked():
     with pytest.raises(OptionError, match='^blur_probability=0 is not allowed: it must be greater than 0 and at most'):
-        AugmentOptions(blur_probability=0)
+        AugmentOptions(settings={'blur_probability': 0})
     with pytest.raises(OptionError, match='^cutout_count=0 is not allowed: it must be greater than 0'):
-        AugmentOptions(cutout_count=0)
+        AugmentOptions(settings={'cutout_count': 0})
 
 
 def test_a_cutout_is_smaller_than_the_crop():
     network = ModelOptions({common.OUTPUT_TYPE: 2}, crop_size=(33, 65))
     message = r'^cutout_size=33 is not allowed: it must be less than both sides of crop_size=\(33, 65\)'
     with pytest.raises(OptionError, match=message):
-        TrainOptions(network, DatasetOptions('train', 'records'), 'logs', augment=AugmentOptions(cutout_size=33))
+        TrainOptions(
+            network, DatasetOptions('train', 'records'), 'logs', augment=AugmentOptions(settings={'cutout_size': 33})
+        )

@@ -163,7 +163,7 @@ def test_files_beside_a_checkpoint_import_nothing(mine, tmp_path):
     """A checkpoint may come from anywhere."""
     run = {'command': [*TRAIN, '--plugins=mine.py', '--loss=mine'], 'folder': str(tmp_path)}
     (tmp_path / 'run.json').write_text(json.dumps({'format': 1, 'runs': [run]}))
-    words = ['--checkpoint_dir=.', '--eval_logdir=e', '--dataset_dir=r']
+    words = ['--checkpoint_dir=.', '--eval_logdir=e', '--dataset_dir=r', '--dataset=camvid']
     values = cli.parse_flags(cli.find_program('eval'), words)
     assert 'mine' not in LOSSES.names()
     assert f'--plugins={tmp_path / "mine.py"}' in values.notes[0]
@@ -203,7 +203,7 @@ def test_an_optimizer_of_a_plugin(tmp_path, monkeypatch):
     (tmp_path / 'lion.py').write_text(EXAMPLES['lion.py'])
     with OPTIMIZERS.changes_undone(), tf.Graph().as_default(), sessions.open_session() as running:
         chosen = cli.options_of('train', [*TRAIN, '--plugins=lion', '--optimizer=lion', '--lion_beta=0.75']).optimizer
-        assert chosen == OptimizerOptions('lion', lion_beta=0.75) and chosen.decouples_weight_decay
+        assert chosen == OptimizerOptions('lion', settings={'lion_beta': 0.75}) and chosen.decouples_weight_decay
         weights = tf.compat.v1.get_variable('w', initializer=[1.0, -1.0])
         optimizer = train_utils.make_optimizer(chosen, tf.constant(0.25), {'w': 0.5})
         step = optimizer.apply_gradients([(tf.constant([2.0, -3.0]), weights)])
@@ -239,7 +239,7 @@ def test_an_augmentation_of_a_plugin(tmp_path, monkeypatch):
             input_preprocess.apply_steps(
                 sample, input_preprocess.train_steps((5, 7), ResizeOptions(), augment, [128.0] * 3, 255).values()
             )
-            for augment in (chosen, dataclasses.replace(chosen, noise_deviation=0.0))
+            for augment in (chosen, chosen.changed(noise_deviation=0.0))
         )
         assert 2.0 < np.std(noisy[common.IMAGE] - plain[common.IMAGE]) < 6.0
         np.testing.assert_array_equal(noisy[common.LABEL], plain[common.LABEL])  # the cutout draws the same squares

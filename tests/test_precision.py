@@ -205,7 +205,7 @@ class TestTraining:
     def test_overflow_leaves_steps_out_until_the_scale_fits(self, tiny, monkeypatch, tmp_path, caplog):
         """A step that is left out changes no weight, and a resume from it is exact."""
         monkeypatch.setattr(loss_scaling, 'FIRST_FACTOR', 2.0**24)
-        rate = dataclasses.replace(training_setup.RATE.learning_rate, decay_steps=30)
+        rate = training_setup.RATE.learning_rate.changed(decay_steps=30)
         changes = {'precision': 'float16', 'optimizer': dataclasses.replace(training_setup.RATE, learning_rate=rate)}
         with caplog.at_level('INFO'):
             result = tiny('log', 30, **changes)

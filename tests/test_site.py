@@ -64,7 +64,7 @@ def test_the_notebook_becomes_a_page():
 
 def test_names_on_pages_of_the_python_api_exist():
     names = [name for text in PAGES.values() for name in re.findall(r'^::: (\S+)$', text, re.MULTILINE)]
-    assert len(names) > 50
+    assert len(names) > 30  # options have generated tables instead
     assert len(set(names)) == len(names)
     for name in names:
         assert pkgutil.resolve_name(name) is not None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Collection
 
+from deeplab import names
 from deeplab.cli.plugin_flags import EVERY_PROGRAM
-from deeplab.cli.program import Program
-from deeplab.cli.words import Flag, lower_first
+from deeplab.cli.program import Program, names_in_messages, with_flags
+from deeplab.cli.words import Flag
 
 HELP_WIDTH = 100
 
@@ -20,18 +21,19 @@ def program_help(program: Program, is_full: bool = False, added: Collection[str]
       is_full: whether all flags are shown.
       added: names of flags that are always shown.
     """
-    lines = [f'deeplab {program.name}: {lower_first(program.summary)}', '']
+    lines = [f'deeplab {program.name}: {names.lower_first(program.summary)}', '']
     lines += [
         f'Usage: deeplab {program.name}{_positional(program)} --flag=value ...',
         f'Example: deeplab {program.name} {program.example}',
     ]
     shown = set(program.flags) if is_full else _common(program) | {*added}
+    names_of_flags = names_in_messages(program)
     for group in program.groups:
         flags = [flag for flag in group.flags if flag.name in shown]
         if flags:
             lines += ['', f'{group.title}:']
         for flag in flags:
-            lines += _flag_help(flag, flag.name in program.required)
+            lines += _flag_help(with_flags(flag, names_of_flags), flag.name in program.required)
     if not is_full:
         lines += ['', f'deeplab {program.name} --helpfull lists all {len(program.flags)} flags.']
     return '\n'.join(lines)

@@ -1,16 +1,17 @@
-"""Flags that set fields of options: type and default from the field, values copied into it."""
+"""Flags that set fields of options, made from the declarations of the fields; values copied into them."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from deeplab import options
 from deeplab.cli.values import Values
-from deeplab.cli.words import Flag, lower_first
+from deeplab.cli.words import Flag
+from deeplab.options.fields import Declaration, declarations, qualified, without_none
 from deeplab.options.parameters import parameters_of, registries_of
 from deeplab.registry import Parameter, Registry
 
@@ -22,46 +23,61 @@ _OPTIONS = {
 }
 
 
-def linked(
-    name: str, field: str, meaning: str, *, kind: str | None = None, also: tuple[str, ...] = (), **more: Any
-) -> Flag:
-    """Returns a flag whose default is that of an options field.
-
-    A flag with another default than its field is a plain `Flag`, and a comment says why.
+def of(kind: type, *names: str, without: Iterable[str] = ()) -> Callable[[], list[Flag]]:
+    """Returns a function that returns the flags of an options class, in the order of its fields.
 
     Args:
-      name: name of the flag.
-      field: 'Class.field' of deeplab.options.
-      meaning: text for the help.
-      kind: type of the flag; None to derive it from the field's.
-      also: further fields that the flag sets, in other options classes.
-      **more: further attributes of `Flag`.
+      kind: the class.
+      *names: fields whose flags are meant; none for those of all fields, and of the parameters that users choose with
+        them (`options.parameters`).
+      without: fields that are left out.
     """
-    if kind is None:
-        kind = 'enum' if 'choices' in more else _KINDS[_plain_type(field)]
-    return Flag(name, kind, default_of(field, kind), meaning, fields=(field, *also), **more)
-
-
-def parameters(kind: str, registry: Registry[Any] | None = None) -> Callable[[], list[Flag]]:
-    """Returns a function that returns the flags of parameters of an options class (`options.parameters`).
-
-    Args:
-      kind: name of the class.
-      registry: the one of its registries whose parameters are meant; None for all.
-    """
+    left_out = frozenset(without)
 
     def flags() -> list[Flag]:
-        registries = registries_of(_OPTIONS[kind]) if registry is None else (registry,)
-        return [
-            _flag_of(parameter, kind, each.meaning_of(parameter))
-            for each in registries
-            for parameter in each.parameters().values()
-        ]
+        declared = [each for each in declarations(kind).values() if each.flag is not None]
+        chosen = [each for each in declared if (each.name in names if names else each.name not in left_out)]
+        return [_declared_flag(each, kind.__name__) for each in chosen] + ([] if names else parameters(kind))
 
     return flags
 
 
-def _flag_of(parameter: Parameter, kind: str, meaning: str) -> Flag:
+def flag_of(kind: type, field: str, /, **changes: Any) -> Flag:
+    """Returns the flag of a field of an options class, with changes for one program, such as another name."""
+    return _declared_flag(declarations(kind)[field], kind.__name__, changes)
+
+
+def parameters(kind: type, registry: Registry[Any] | None = None) -> list[Flag]:
+    """Returns the flags of parameters of an options class (`options.parameters`).
+
+    Args:
+      kind: the class.
+      registry: the one of its registries whose parameters are meant; None for all.
+    """
+    return [
+        _parameter_flag(parameter, kind.__name__, each.meaning_of(parameter))
+        for each in (registries_of(kind) if registry is None else (registry,))
+        for parameter in each.parameters().values()
+    ]
+
+
+def _declared_flag(declaration: Declaration, kind: str, changes: Mapping[str, Any] | None = None) -> Flag:
+    """Returns the flag of a field of the options class called `kind`, with changes."""
+    facts: dict[str, Any] = {
+        'name': declaration.flag or declaration.name,
+        'kind': declaration.kind,
+        'default': declaration.flag_default,
+        'word': declaration.word,
+        'fields': (f'{kind}.{declaration.name}',),
+        'is_path': declaration.is_path,
+        **(changes or {}),
+    }
+    if 'meaning' not in facts:  # a function that gives it may import the modules of a registry
+        facts['meaning'] = qualified(declaration.text, kind)
+    return Flag(**facts, choices=declaration.allowed)
+
+
+def _parameter_flag(parameter: Parameter, kind: str, meaning: str) -> Flag:
     """Returns the flag of a parameter of the options class called `kind`."""
     type_ = _KINDS[parameter.type]
     default = parameter.default
@@ -73,15 +89,6 @@ def _flag_of(parameter: Parameter, kind: str, meaning: str) -> Flag:
     return Flag(parameter.flag_name, type_, default, meaning, choices=parameter.choices, fields=fields)
 
 
-def each_with_summary(registry: Registry[Any]) -> str:
-    """Returns all records of a registry with their summaries, as a sentence of the help."""
-    texts = [
-        f'{record.name}: {lower_first(record.summary).rstrip(".")}' if record.summary else record.name
-        for record in registry.records()
-    ]
-    return f'{"; ".join(texts)}.'
-
-
 def flag_names(flags: Iterable[Flag]) -> dict[str, str]:
     """Returns the names of flags by the fields that they set."""
     return {synonym: flag.name for flag in flags for field in flag.fields for synonym in _synonyms(field)}
@@ -89,15 +96,30 @@ def flag_names(flags: Iterable[Flag]) -> dict[str, str]:
 
 @functools.cache
 def _synonyms(field: str) -> tuple[str, ...]:
-    """Returns a field by all classes that inherit it: 'BuilderOptions.seed', 'BuildVocOptions.seed', ..."""
+    """Returns a field by all classes that inherit it ('BuilderOptions.seed', 'BuildVocOptions.seed', ...), and others.
+
+    The others are fields that the same flag sets (`Declaration.with_flag_of`).
+    """
     kind, name = _split(field)
     if name in parameters_of(kind):
         return (field,)
-    return tuple(
+    inherited = tuple(
         f'{other}.{name}'
         for other, candidate in _OPTIONS.items()
         if (issubclass(candidate, kind) or issubclass(kind, candidate)) and name in _fields(candidate)
     )
+    return (*inherited, *_with_flag_of().get(field, ()))
+
+
+@functools.cache
+def _with_flag_of() -> dict[str, list[str]]:
+    """Returns the fields that are set by the flag of another one, by the other one."""
+    found: dict[str, list[str]] = {}
+    for kind, candidate in _OPTIONS.items():
+        for declaration in declarations(candidate).values():
+            if declaration.with_flag_of:
+                found.setdefault(declaration.with_flag_of, []).append(f'{kind}.{declaration.name}')
+    return found
 
 
 def filled(kind: type[T], values: Values, **given: Any) -> T:
@@ -109,10 +131,13 @@ def filled(kind: type[T], values: Values, **given: Any) -> T:
       **given: fields that are not plain copies of a flag. A field with neither keeps its default.
     """
     types = _types(kind)
+    settings = {}
     for name, parameter in parameters_of(kind).items():
         flag = values.flag_names.get(f'{kind.__name__}.{name}')
-        if name not in given and flag is not None:
-            given[name] = (values.numbers(flag) or ()) if parameter.is_list else values[flag]
+        if flag is not None:
+            settings[name] = (values.numbers(flag) or ()) if parameter.is_list else values[flag]
+    if settings:
+        given['settings'] = settings
     for name in _fields(kind):
         flag = values.flag_names.get(f'{kind.__name__}.{name}')
         if name not in given and flag is not None:
@@ -123,7 +148,7 @@ def filled(kind: type[T], values: Values, **given: Any) -> T:
 def _converted(values: Values, flag: str, kind: Any) -> Any:
     """Returns the value of `flag`, converted to the type of its field."""
     is_optional = type(None) in typing.get_args(kind)
-    plain = _without_none(kind)
+    plain = without_none(kind)
     if typing.get_origin(plain) is tuple:
         if plain == tuple[int, int]:
             return values.size(flag)
@@ -153,31 +178,3 @@ def _types(kind: type) -> dict[str, Any]:
 def _fields(kind: type) -> dict[str, dataclasses.Field[Any]]:
     """Returns the fields of an options class by name."""
     return {field.name: field for field in dataclasses.fields(kind)}
-
-
-def _plain_type(field: str) -> Any:
-    """Returns the type of a field, without None."""
-    kind, name = _split(field)
-    return _without_none(_types(kind)[name])
-
-
-def _without_none(kind: Any) -> Any:
-    """Returns X of `X | None`; any other type as it is."""
-    parts = [part for part in typing.get_args(kind) if part is not type(None)]
-    return parts[0] if len(parts) < len(typing.get_args(kind)) else kind
-
-
-def default_of(field: str, kind: str) -> Any:
-    """Returns the default of a field as a flag of some type states it; None if it has none."""
-    owner, name = _split(field)
-    if name in parameters_of(owner):
-        default = parameters_of(owner)[name].default
-    else:
-        default = _fields(owner)[name].default
-    if default is dataclasses.MISSING or default == ():
-        return None
-    if kind == 'list' and default is not None:
-        return [str(number) for number in default]  # as absl's own lists
-    if kind == 'string' and isinstance(default, tuple):
-        return ','.join(default)
-    return list(default) if isinstance(default, tuple) else default

@@ -7,14 +7,14 @@ from typing import Any
 
 from absl import flags  # noqa: TID251 (flags are allowed in this package)
 
-from deeplab import wording
+from deeplab import names, wording
 from deeplab.cli import early, log_files, plugin_flags, recipes, run_flags
 from deeplab.cli.flag_types import define
 from deeplab.cli.network_flags import HEAD, NETWORK
-from deeplab.cli.program import Program, find_program, names_in_messages, owners_of
+from deeplab.cli.program import Program, find_program, names_in_messages, owners_of, with_flags
 from deeplab.cli.repeat import seen_from_here
 from deeplab.cli.values import Values
-from deeplab.cli.words import UsageError, check_words, lower_first, with_named, without_undefined
+from deeplab.cli.words import UsageError, check_words, with_named, without_undefined
 from deeplab.datasets import description_file, descriptor, run_datasets
 from deeplab.errors import UserError
 from deeplab.files import run_manifests, storage
@@ -211,8 +211,10 @@ def _check_required(program: Program, values: Values) -> None:
     """Raises `UsageError` with the names and meanings of all missing required flags."""
     missing = [values.known[name] for name in program.required if not values[name]]
     if missing:
+        flags = names_in_messages(program)
+        missing = [with_flags(flag, flags) for flag in missing]
         shown = ' and '.join(
-            f'--{flag.name} ({lower_first(flag.meaning.partition(". ")[0]).rstrip(".")})' for flag in missing
+            f'--{flag.name} ({names.lower_first(flag.meaning.partition(". ")[0]).rstrip(".")})' for flag in missing
         )
         raise UsageError(f'{program.name} requires {shown}.')
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from deeplab.cli import links
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, Group, UsageError
+from deeplab.options.fields import with_names
 from deeplab.overview import SUMMARIES
 from deeplab.wording import did_you_mean
 
@@ -96,6 +97,17 @@ def names_in_messages(program: Program) -> dict[str, str]:
         for field, name in links.flag_names(group.flags).items():
             names.setdefault(field, set()).add(name)
     return {field: min(choices) for field, choices in names.items() if len(choices) == 1} | program.flag_names
+
+
+def with_flags(flag: Flag, flags: Mapping[str, str]) -> Flag:
+    """Returns a flag whose meaning names other options by their flags.
+
+    Args:
+      flag: the flag, whose meaning names them by 'Class.field'.
+      flags: the names of flags by fields (see `names_in_messages`).
+    """
+    meaning = with_names(flag.meaning, lambda field: f'--{flags[field]}' if field in flags else field)
+    return dataclasses.replace(flag, meaning=meaning)
 
 
 def owners_of(name: str) -> list[str]:

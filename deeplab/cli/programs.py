@@ -7,28 +7,25 @@ import dataclasses
 from deeplab import options
 from deeplab.cli import early, program
 from deeplab.cli.builder_programs import BUILDERS
-from deeplab.cli.data_flags import AUGMENTATION, SEED, data_group
+from deeplab.cli.data_flags import AUGMENTATION, DEFAULT_CROP, data_group
 from deeplab.cli.inference_flags import (
-    ADD_FLIPPED_IMAGES,
-    CONVERSION_FILES,
-    ENGINE,
     EVAL_RESULTS,
     EXPORT_CONVERSION,
     EXPORT_FILES,
     EXPORT_PROOF,
     EXPORT_SIZES,
-    INFERENCE_SCALES,
     METRIC_FLAGS,
+    PREDICT_FILES,
+    PREDICT_NETWORK,
+    PREDICT_SIZES,
     PREDICTION,
     VIS_RESULTS,
     WINDOWS,
-    with_default,
+    engine_group,
 )
-from deeplab.cli.links import linked
+from deeplab.cli.links import flag_of, of
 from deeplab.cli.network_flags import HEAD, NETWORK
-from deeplab.cli.panoptic_flags import COCO_FILES, COCO_METRIC, COCO_OUTPUT
 from deeplab.cli.plugin_flags import EVERY_PROGRAM
-from deeplab.cli.predict_flags import PREDICT_ENGINE, PREDICT_FILES, PREDICT_NETWORK, PREDICT_SIZES
 from deeplab.cli.program import Program
 from deeplab.cli.repeat import with_repeated
 from deeplab.cli.report_flags import compare_options, report_groups, report_options
@@ -46,12 +43,8 @@ from deeplab.cli.to_options import (
     train_options,
     vis_options,
 )
-from deeplab.cli.tool_flags import BENCHMARK, CLASSES, DOCTOR, FETCH, JSON, REPAIR, VERIFICATION, VERIFY_BATCH_SIZE
+from deeplab.cli.tool_flags import CLASSES
 from deeplab.cli.training_flags import (
-    CHECKPOINT_EXCLUDE_SCOPES,
-    CHECKPOINT_RENAME_MAP,
-    INITIALIZE_LAST_LAYER,
-    LAST_LAYERS_CONTAIN_LOGITS_ONLY,
     LOSS,
     NUM_THREADS,
     OPTIMIZATION,
@@ -73,7 +66,7 @@ _PAGE_FLAGS = (
 
 def _network_of_export() -> list[Flag]:
     """Returns the network flags; 8 is the default of the original's export, 16 that of its other programs."""
-    return [with_default(flag, 'output_stride', 8) for flag in NETWORK.flags]
+    return [dataclasses.replace(flag, default=8) if flag.name == 'output_stride' else flag for flag in NETWORK.flags]
 
 
 TRAIN = Program(
@@ -121,8 +114,7 @@ _PREVIEW = Program(
                     fields=('PreviewOptions.path',),
                     is_path=True,
                 ),
-                linked('preview_images', 'PreviewOptions.images', 'Number of records to draw with each augmentation.'),
-                linked('preview_samples', 'PreviewOptions.samples', 'Number of augmented samples to draw.'),
+                of(options.PreviewOptions),
             ),
         ),
         *TRAIN.groups,
@@ -140,36 +132,20 @@ _DATASETS = Program(
     name='datasets',
     module='deeplab.programs.datasets',
     example='tfrecord',
-    groups=(
-        Group(
-            'Data sets',
-            (
-                linked(
-                    'directory',
-                    'ListDatasetsOptions.directory',
-                    'Folder of records, or of a description of images and masks, or of such folders; --directory= may '
-                    'be omitted. Not set: the data sets that are known by name.',
-                    is_path=True,
-                ),
-                linked(
-                    'index',
-                    'ListDatasetsOptions.index',
-                    'Write an index beside the shards in --directory, so that large splits open at once, and the '
-                    'digests of the records to their description.',
-                ),
-                JSON,
-            ),
-        ),
-        *EVERY_PROGRAM,
-    ),
+    groups=(Group('Data sets', (of(options.ListDatasetsOptions),)), *EVERY_PROGRAM),
     to_options=plain_options(options.ListDatasetsOptions),
     positional='directory',
 )
+_REPAIR = ('fix', 'ignore_other_ids')
 _DOCTOR = Program(
     name='doctor',
     module='deeplab.programs.doctor',
     example='tfrecord --dataset=camvid',
-    groups=(DOCTOR, REPAIR, *EVERY_PROGRAM),
+    groups=(
+        Group('Data', (of(options.DoctorOptions, without=_REPAIR),)),
+        Group('Repaired copy', (of(options.DoctorOptions, *_REPAIR),)),
+        *EVERY_PROGRAM,
+    ),
     to_options=plain_options(options.DoctorOptions),
     required=('data',),
     positional='data',
@@ -178,7 +154,22 @@ _BENCHMARK = Program(
     name='benchmark',
     module='deeplab.programs.benchmark.benchmark',
     example='--model_variant=mobilenet_v2 --train_crop_size=513,513 --train_batch_size=8',
-    groups=(BENCHMARK, *TRAIN.groups),
+    groups=(
+        Group(
+            'Benchmark; all flags of train are accepted, too',
+            (
+                of(options.BenchmarkOptions),
+                of(options.EngineOptions, 'engine'),
+                flag_of(
+                    options.EngineOptions,
+                    'precision',
+                    name='inference_precision',
+                    meaning='Data type in which the network predicts.',
+                ),
+            ),
+        ),
+        *TRAIN.groups,
+    ),
     to_options=benchmark_options,
     begin=early.use_one_dnn,  # the processes that measure inherit it
     prepare=TRAIN.prepare,
@@ -193,14 +184,14 @@ _EVAL = Program(
     module='deeplab.eval',
     example='--dataset_dir=tfrecord --checkpoint_dir=logs/train --eval_logdir=logs/eval --max_number_of_evaluations=1',
     groups=(
-        data_group('eval', 'val', linked('eval_batch_size', 'EvalOptions.batch_size', 'Images per batch.')),
+        data_group('eval', 'val', of(options.EvalOptions, 'batch_size')),
         EVAL_RESULTS,
         METRIC_FLAGS,
         PREDICTION,
         WINDOWS,
         NETWORK,
         HEAD,
-        ENGINE,
+        engine_group(of(options.EvalOptions, 'master')),
         UNUSED_HERE,
         *EVERY_PROGRAM,
     ),
@@ -217,7 +208,28 @@ _VERIFY = Program(
     name='verify',
     module='deeplab.programs.verify',
     example='--preset=mobilenetv2_coco_voc_trainaug --dataset_dir=tfrecord',
-    groups=(VERIFICATION, data_group('eval', 'val', VERIFY_BATCH_SIZE), NETWORK, HEAD, *EVERY_PROGRAM),
+    groups=(
+        Group(
+            'Checkpoint, published figures and results',
+            (
+                Flag(
+                    'published',
+                    'string',
+                    None,  # the options have the evaluations themselves
+                    'JSON file with published figures: a list of objects with output_stride, scales, flips, split, '
+                    'miou (in percent). Not set: those of --preset.',
+                    fields=('VerifyOptions.cases',),
+                    is_path=True,
+                ),
+                of(options.VerifyOptions, without=['batch_size']),
+                of(options.FetchOptions),
+            ),
+        ),
+        data_group('eval', 'val', of(options.VerifyOptions, 'batch_size')),
+        NETWORK,
+        HEAD,
+        *EVERY_PROGRAM,
+    ),
     to_options=verify_options,
     begin=early.use_one_dnn,
     required=('dataset_dir',),
@@ -228,13 +240,13 @@ _VIS = Program(
     module='deeplab.vis',
     example='--dataset_dir=tfrecord --checkpoint_dir=logs/train --vis_logdir=logs/vis --max_number_of_iterations=1',
     groups=(
-        data_group('vis', 'val', linked('vis_batch_size', 'VisOptions.batch_size', 'Images per batch.')),
+        data_group('vis', 'val', of(options.VisOptions, 'batch_size')),
         VIS_RESULTS,
         PREDICTION,
         WINDOWS,
         NETWORK,
         HEAD,
-        ENGINE,
+        engine_group(of(options.VisOptions, 'master')),
         UNUSED_HERE,
         *EVERY_PROGRAM,
     ),
@@ -257,7 +269,7 @@ _PREDICT = Program(
         PREDICT_NETWORK,
         PREDICT_SIZES,
         PREDICTION,
-        PREDICT_ENGINE,
+        engine_group(),
         NETWORK,
         HEAD,
         *EVERY_PROGRAM,
@@ -275,7 +287,21 @@ _EVAL_COCO_FORMAT = Program(
     name='eval_coco_format',
     module='deeplab.evaluation.eval_coco_format',
     example='--gt_json_file=gt.json --gt_folder=gt --pred_json_file=predicted.json --pred_folder=predicted',
-    groups=(COCO_FILES, COCO_METRIC, COCO_OUTPUT, *EVERY_PROGRAM),
+    groups=(
+        Group(
+            'Files, metric and output',
+            (
+                of(options.CocoFormatOptions),
+                Flag(
+                    'intersection_offset',
+                    'integer',
+                    None,
+                    'Accepted for compatibility with old command lines; it has no effect. Not set: the same.',
+                ),
+            ),
+        ),
+        *EVERY_PROGRAM,
+    ),
     to_options=plain_options(options.CocoFormatOptions),
     required=('gt_json_file', 'gt_folder', 'pred_json_file', 'pred_folder'),
 )
@@ -309,16 +335,7 @@ _PRESETS = Program(
     name='presets',
     module='deeplab.programs.presets',
     example='mobilenetv2_coco_voc_trainaug',
-    groups=(
-        Group(
-            'Presets',
-            (
-                linked('name', 'PresetsOptions.name', 'The preset to show; --name= may be omitted. Not set: all.'),
-                JSON,
-            ),
-        ),
-        *EVERY_PROGRAM,
-    ),
+    groups=(Group('Presets', (of(options.PresetsOptions),)), *EVERY_PROGRAM),
     to_options=plain_options(options.PresetsOptions),
     aliases=('preset',),
     positional='name',
@@ -327,29 +344,7 @@ _DOWNLOAD = Program(
     name='download',
     module='deeplab.programs.download',
     example='mobilenetv2_coco_voc_trainaug',
-    groups=(
-        Group(
-            'Download',
-            (
-                linked(
-                    'name',
-                    'DownloadOptions.name',
-                    'Preset of the checkpoint, or data set (voc2012, ade20k, camvid, cityscapes); --name= may be '
-                    'omitted. Not set: a list of all.',
-                ),
-                *FETCH,
-                linked(
-                    'output_dir',
-                    'DownloadOptions.output_dir',
-                    'Folder for the records of a data set; checkpoints go to --cache_dir. Not set: tfrecord beside its '
-                    'files in the cache.',
-                    is_path=True,
-                ),
-                linked('dry_run', 'DownloadOptions.dry_run', 'Only show what would be downloaded, and to where.'),
-            ),
-        ),
-        *EVERY_PROGRAM,
-    ),
+    groups=(Group('Download', (of(options.DownloadOptions), of(options.FetchOptions))), *EVERY_PROGRAM),
     to_options=download_options,
     positional='name',
 )
@@ -361,14 +356,13 @@ NETWORKS = Program(
         Group(
             'Table',
             (
-                Flag(
+                flag_of(
+                    options.ModelOptions,
                     'crop_size',
-                    'list',
-                    ['513', '513'],  # a network of unknown size, None in the options, has no cost
-                    'Height and width, in pixels, of the input for which multiply-adds are counted.',
-                    fields=('ModelOptions.crop_size',),
+                    default=DEFAULT_CROP,  # a network of unknown size, None in the options, has no cost
+                    meaning='Height and width, in pixels, of the input for which multiply-adds are counted.',
                 ),
-                JSON,
+                of(options.NetworksOptions),
             ),
         ),
         CLASSES,
@@ -385,20 +379,7 @@ _CHECKPOINT = Program(
     module='deeplab.programs.checkpoint',
     example='logs/train/model.ckpt-30000 --against --model_variant=mobilenet_v2 --num_classes=21',
     groups=(
-        Group(
-            'Checkpoint',
-            (
-                linked(
-                    'file',
-                    'CheckpointOptions.file',
-                    'A checkpoint, one of its files, or a folder (such as an unpacked archive), whose newest '
-                    'checkpoint is used; --file= may be omitted.',
-                    is_path=True,
-                ),
-                linked('variables', 'CheckpointOptions.list_variables', 'List each variable with its shape.'),
-                JSON,
-            ),
-        ),
+        Group('Checkpoint', (of(options.CheckpointOptions, without=['initialize_last_layer']),)),
         Group(
             'Comparison with the network that the following flags describe',
             (
@@ -410,10 +391,9 @@ _CHECKPOINT = Program(
                     '--preset=NAME.',
                     fields=('CheckpointOptions.against',),
                 ),
-                INITIALIZE_LAST_LAYER,
-                LAST_LAYERS_CONTAIN_LOGITS_ONLY,
-                CHECKPOINT_EXCLUDE_SCOPES,
-                CHECKPOINT_RENAME_MAP,
+                of(options.CheckpointOptions, 'initialize_last_layer'),
+                of(options.OptimizerOptions, 'last_layers_contain_logits_only'),
+                of(options.RestoreOptions, without=['ignore_missing_vars']),  # it always shows what is missing
             ),
         ),
         dataclasses.replace(CLASSES, title='Classes; if not given, those of the checkpoint'),
@@ -431,19 +411,7 @@ _DEMO = Program(
     name='demo',
     module='deeplab.programs.demo.demo',
     example='--workdir=deeplab_demo',
-    groups=(
-        Group(
-            'Demo',
-            (
-                linked('workdir', 'DemoOptions.workdir', 'Folder for all files of the demo.', is_path=True),
-                linked(
-                    'steps', 'DemoOptions.steps', 'Number of training steps. Not set: the usual number of the demo.'
-                ),
-                SEED,
-            ),
-        ),
-        *EVERY_PROGRAM,
-    ),
+    groups=(Group('Demo', (of(options.DemoOptions),)), *EVERY_PROGRAM),
     to_options=plain_options(options.DemoOptions),
     runs_others=True,
 )
@@ -456,7 +424,13 @@ _EXPORT = Program(
         EXPORT_SIZES,
         EXPORT_CONVERSION,
         EXPORT_PROOF,
-        Group('Scales and flips', (INFERENCE_SCALES, ADD_FLIPPED_IMAGES)),
+        Group(
+            'Scales and flips',
+            (
+                flag_of(options.PredictionOptions, 'scales', name='inference_scales'),
+                of(options.PredictionOptions, without=['scales']),
+            ),
+        ),
         Group('Network', (_network_of_export,)),
         HEAD,
         Group('Machine', (NUM_THREADS,)),
@@ -476,7 +450,7 @@ _CONVERT = Program(
     name='convert_to_tflite',
     module='deeplab.convert_to_tflite',
     example='--quantized_graph_def_path=frozen_inference_graph.pb --output_tflite_path=model.tflite',
-    groups=(CONVERSION_FILES, *EVERY_PROGRAM),
+    groups=(Group('Graph and model', (of(options.ConvertOptions),)), *EVERY_PROGRAM),
     to_options=plain_options(options.ConvertOptions),
     begin=early.use_one_dnn,
     required=('quantized_graph_def_path', 'output_tflite_path'),
@@ -485,41 +459,7 @@ _SERVER = Program(
     name='server',
     module='deeplab.programs.server',
     example='--job_name=ps --task=0 --ps_hosts=one:2222 --worker_hosts=one:2223,two:2223',
-    groups=(
-        Group(
-            'Cluster',
-            (
-                Flag(
-                    'job_name',
-                    'enum',
-                    'worker',  # most servers are workers; the options have no default
-                    'Job of this server: ps (parameter server) holds variables, worker computes.',
-                    options.JOBS,
-                    fields=('ServerOptions.job_name',),
-                ),
-                Flag(
-                    'task',
-                    'integer',
-                    0,  # the only one of a job, often; the options have no default
-                    'Index of this server among those of its job, from 0.',
-                    fields=('ServerOptions.task',),
-                ),
-                linked(
-                    'worker_hosts',
-                    'ServerOptions.worker_hosts',
-                    'Comma-separated HOST:PORT of all workers.',
-                    kind='string',
-                ),
-                linked(
-                    'ps_hosts',
-                    'ServerOptions.ps_hosts',
-                    'Comma-separated HOST:PORT of all parameter servers. Not set: none.',
-                    kind='string',
-                ),
-            ),
-        ),
-        *EVERY_PROGRAM,
-    ),
+    groups=(Group('Cluster', (of(options.ServerOptions),)), *EVERY_PROGRAM),
     to_options=plain_options(options.ServerOptions),
     required=('worker_hosts',),
 )

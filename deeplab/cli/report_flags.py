@@ -9,15 +9,14 @@ from typing import Any
 
 from deeplab import options
 from deeplab.cli.data_flags import data_group
-from deeplab.cli.inference_flags import ENGINE, PREDICTION, USE_MOVING_AVERAGE, WINDOWS
-from deeplab.cli.links import filled, linked
+from deeplab.cli.inference_flags import PREDICTION, WINDOWS, engine_group
+from deeplab.cli.links import filled, of
 from deeplab.cli.network_flags import HEAD, NETWORK
 from deeplab.cli.parse import parse_flags
 from deeplab.cli.plugin_flags import EVERY_PROGRAM
 from deeplab.cli.program import find_program
 from deeplab.cli.repeat import seen_from_here
 from deeplab.cli.to_options import given_network
-from deeplab.cli.training_flags import MASTER
 from deeplab.cli.values import Values
 from deeplab.cli.words import Flag, Group, UsageError, normalized
 from deeplab.files import run_manifests
@@ -51,31 +50,25 @@ def report_groups(runs: str, output: str) -> tuple[Group, ...]:
                     fields=('ReportOptions.path',),
                     is_path=True,
                 ),
-                linked('images', 'ReportOptions.images', 'Largest number of images on the page, at most 500.'),
-                linked(
-                    'metrics_dir',
-                    'ReportOptions.metrics_dirs',
-                    'Folder with further metrics-STEP.json of a run, such as the --eval_logdir of eval; one flag for '
-                    'each run, in their order. Not set: those in the run alone.',
-                    kind='repeated string',
-                    is_path=True,
-                ),
+                of(options.ReportOptions),
             ),
         ),
         _data(),
         PREDICTION,
         WINDOWS,
-        Group('Network; if not given, that of the run.json of each run', (USE_MOVING_AVERAGE,)),
+        Group(
+            'Network; if not given, that of the run.json of each run', (of(options.EvalOptions, 'use_moving_average'),)
+        ),
         NETWORK,
         HEAD,
-        Group('Engine', tuple(entry for entry in ENGINE.entries if entry is not MASTER)),
+        engine_group(),
         *EVERY_PROGRAM,
     )
 
 
 def _data() -> Group:
     """Returns the flags of the data of eval; here, the crop size follows from the images unless it is given."""
-    group = data_group('eval', 'val', linked('eval_batch_size', 'EvalOptions.batch_size', 'Images per batch.'))
+    group = data_group('eval', 'val', of(options.EvalOptions, 'batch_size'))
     meaning = (
         'Height and width, in pixels, of the input of the network: 513,513, or one flag for each. Not set: the '
         'size of the validations of the training or, of several runs, if it was the same; else the smallest suitable '

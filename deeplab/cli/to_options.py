@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from deeplab import common, options
+from deeplab import common, names, options
 from deeplab.cli import plugin_flags
 from deeplab.cli.links import filled
 from deeplab.cli.network_flags import HEAD, NETWORK
@@ -18,7 +18,7 @@ from deeplab.cli.program import find_program
 from deeplab.cli.tool_flags import CLASSES
 from deeplab.cli.training_flags import LABEL_WEIGHTS
 from deeplab.cli.values import Values
-from deeplab.cli.words import UsageError, lower_first, normalized
+from deeplab.cli.words import UsageError, normalized
 from deeplab.datasets import descriptor
 from deeplab.zoo import catalog
 
@@ -316,8 +316,8 @@ def spread_against(words: Sequence[str]) -> list[str]:
                 spread += ['--against', *shlex.split(value)]
             except ValueError as error:
                 raise UsageError(
-                    f'--against={value} cannot be split into flags ({lower_first(str(error))}). Close the quote, or '
-                    'write --against and the flags after it.'
+                    f'--against={value} cannot be split into flags ({names.lower_first(str(error))}). Close the quote, '
+                    'or write --against and the flags after it.'
                 ) from None
         else:
             spread += ['--against', f'--preset={value}']

@@ -12,7 +12,7 @@ from deeplab.cli.parse import parse_flags
 from deeplab.cli.program import find_program
 from deeplab.cli.to_options import model_of_dataset
 from deeplab.cli.values import Values
-from deeplab.cli.words import UsageError, normalized
+from deeplab.cli.words import Group, UsageError, normalized
 from deeplab.zoo import catalog
 
 _NAME = 'verify'
@@ -69,7 +69,8 @@ def _case(row: catalog.Published, values: Values, given: set[str]) -> options.Ve
     """Returns the settings of one published evaluation, and those without the flags that override the preset."""
     stride = f'--{_STRIDE}={row.output_stride}'
     case = _settings(row, parse_flags(find_program(_NAME), [*values.words, stride]))
-    names = [flag.name for flag in (*NETWORK.flags, *HEAD.flags, *RESIZE)] + ['eval_crop_size']
+    flags = (*NETWORK.flags, *HEAD.flags, *Group('Sizes', RESIZE).flags)
+    names = [flag.name for flag in flags] + ['eval_crop_size']
     overrides = [name for name in names if name in given and name not in ('preset', _STRIDE)]
     if not values['preset'] or not overrides:
         return case

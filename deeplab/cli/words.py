@@ -75,6 +75,9 @@ class Flag:
         return kinds[self.kind] + (f', or --{self.name}={self.word}' if self.word else '')
 
 
+Entry = Flag | Callable[[], Iterable[Flag]]
+
+
 @dataclasses.dataclass(frozen=True)
 class Group:
     """Flags under one heading of the help.
@@ -85,7 +88,7 @@ class Group:
     """
 
     title: str
-    entries: tuple[Flag | Callable[[], Iterable[Flag]], ...]
+    entries: tuple[Entry, ...]
 
     @property
     def flags(self) -> tuple[Flag, ...]:
@@ -125,12 +128,6 @@ def check_words(
         if word.flag is not None and word.value is not None:
             _check_value(word.flag, word.value, repeats)
     _refuse_mixed(read, known)
-
-
-def lower_first(text: str) -> str:
-    """Returns `text` with its first letter in lower case, unless it begins with a name such as JSON or OpenVINO."""
-    word = text.partition(' ')[0]
-    return text if word[1:] != word[1:].lower() else text[:1].lower() + text[1:]
 
 
 def with_named(words: Sequence[str], known: Mapping[str, Flag], name: str) -> list[str]:

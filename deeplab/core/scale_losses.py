@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -12,7 +11,7 @@ from deeplab import common
 from deeplab.core import class_planes, pixel_losses, region_losses, shapes, summation
 from deeplab.errors import OptionError
 from deeplab.options import LossOptions
-from deeplab.registry import LOSSES, REGIONS, values_of
+from deeplab.registry import LOSSES, REGIONS
 from deeplab.wording import option
 
 
@@ -88,7 +87,7 @@ def _terms_of_one_scale(
     regions = None
     terms = {}
     for record in (LOSSES.get(term.name) for term in options.terms):
-        parameters = values_of(record, functools.partial(getattr, options))
+        parameters = options.settings_of(record)
         if record.is_of_pixels:
             pixels = pixel_losses.pixel_losses(record, planes, options.label_weights, **parameters)
             terms[record.name] = _mean_of_pixels(pixels, options, global_step)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-
 import tensorflow as tf
 
 from deeplab.options import LearningRateOptions
-from deeplab.registry import LEARNING_POLICIES, values_of
+from deeplab.registry import LEARNING_POLICIES
 
 
 def learning_rate(step: tf.Tensor | int, options: LearningRateOptions, number_of_steps: int) -> tf.Tensor:
@@ -30,7 +28,7 @@ def learning_rate(step: tf.Tensor | int, options: LearningRateOptions, number_of
         tf.maximum(step - options.slow_start_steps, 0),
         options.base,
         float(max(number_of_steps - options.slow_start_steps, 1)),
-        **values_of(policy, functools.partial(getattr, options)),
+        **options.settings_of(policy),
     )
     if not options.slow_start_steps:
         return rate

@@ -89,7 +89,7 @@ def write(
     folder = output_files.make_folder(os.path.dirname(path) or '.')
     with export_files.beside(path, record) as temporary:
         with output_files.writing_to(folder, 'ExportOptions.export_path'):
-            record.write(network, temporary, **options.parameters_of(record.name))
+            record.write(network, temporary, **options.settings_of(record))
         del network  # large
         agreement, difference = compare(record.run(temporary, image), expected, record)
         prove(temporary)

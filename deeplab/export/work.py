@@ -138,7 +138,7 @@ class Work:
         folder = output_files.make_folder(os.path.dirname(destination.path) or '.')
         with export_files.beside(destination.path, record) as temporary:
             with output_files.writing_to(folder, 'ExportOptions.export_path'), self._explained(destination):
-                record.convert(network, temporary, **options.parameters_of(record.name))
+                record.convert(network, temporary, **options.settings_of(record))
             prove(temporary)
 
     def _result(self, proven: results.Proof) -> plain.Result:
@@ -234,7 +234,7 @@ class Work:
         network = self._described(record.variants[0], {})
         with tempfile.TemporaryDirectory() as folder:
             exact = os.path.join(folder, record.example_path or record.name)
-            record.convert(network, exact, **self._options.parameters_of(record.name))
+            record.convert(network, exact, **self._options.settings_of(record))
             image = padded(self._images[0][np.newaxis], self._options.model.crop_size, self._reference.mean_pixel)
             found = proof.layers_by_error(record, path, exact, image)[:_SHOWN_LAYERS]
         shown = '; '.join(f'{name} ({error:+.1%} of the deviation of its activations)' for name, error in found)

@@ -114,7 +114,7 @@ def changed(options: ModelOptions, changes: Changes) -> ModelOptions:
         for kind, part in _PARTS.items()
         if kind in by_kind
     }
-    return dataclasses.replace(options, **parts, **by_kind.get('ModelOptions', {}))
+    return options.changed(**parts, **by_kind.get('ModelOptions', {}))
 
 
 def of_preset(name: str) -> Known:
@@ -197,8 +197,9 @@ def _of_json(kind: type[T], values: Mapping[str, Any]) -> T:
             known[name] = _of_json(hints[name], value)
         elif name in fields and name != 'settings':
             known[name] = tuple(value) if isinstance(value, list) else value
-    parameters = {name: value for name, value in values.items() if name in parameters_of(kind)}
-    return kind(**known, **parameters)
+    if settings := {name: value for name, value in values.items() if name in parameters_of(kind)}:
+        known['settings'] = settings
+    return kind(**known)
 
 
 def _identified(checkpoint: str, changes: Changes) -> Known:

@@ -4,54 +4,74 @@ from __future__ import annotations
 
 import dataclasses
 
+from deeplab.options.fields import Options, declared
 from deeplab.options.inference import EngineOptions
-from deeplab.options.rules import check_size, require, require_positive
+from deeplab.options.rules import require
 from deeplab.options.training import TrainOptions
 from deeplab.wording import option
 
 
 @dataclasses.dataclass(frozen=True)
-class BenchmarkOptions:
+class BenchmarkOptions(Options):
     """Options of `deeplab benchmark`.
 
     Attributes:
       train: the training that is measured; its network is the one that predicts, too. Its log folder is not used; the
         folder of its data set is None for generated images.
-      output: JSON file of the results.
-      image_size: height and width of the images that the network predicts; None for the crop size of training.
-      checkpoint_dir: checkpoint, or folder of checkpoints, with the weights that predict; None for random weights.
-      batch_sizes: images at a time that the network predicts.
-      threads: numbers of threads that predict; empty for one and for all cores.
-      training_batch_sizes: images of a training step; empty for the batch size of training and half of it.
       engine: what predicts.
-      budget_secs: seconds after which no further measurement begins.
       plugins: to import in the processes that measure.
-      exports: files or folders of exports, which are measured instead of the network.
-      batch: images at a time that they predict.
-      size: height and width of their images; None for those of each export.
     """
 
     train: TrainOptions
-    output: str = 'deeplab_benchmark.json'
-    image_size: tuple[int, int] | None = None
-    checkpoint_dir: str | None = None
-    batch_sizes: tuple[int, ...] = (1, 4)
-    threads: tuple[int, ...] = ()
-    training_batch_sizes: tuple[int, ...] = ()
+    output: str = declared('deeplab_benchmark.json', 'JSON file for the results, or its folder.', is_path=True)
+    image_size: tuple[int, int] | None = declared(
+        None,
+        'Height and width, in pixels, of the images that the network predicts. Not set: {ModelOptions.crop_size}.',
+    )
+    checkpoint_dir: str | None = declared(
+        None,
+        'Checkpoint, or folder of checkpoints, whose weights predict. Not set: random weights.',
+        is_path=True,
+    )
+    batch_sizes: tuple[int, ...] = declared(
+        (1, 4),
+        'Numbers of images that the network predicts at a time, such as 1,4,16.',
+        kind='list',
+    )
+    threads: tuple[int, ...] = declared(
+        (),
+        'Numbers of threads that predict, such as 1,2,4. Not set: one, and one per core.',
+        kind='list',
+    )
+    training_batch_sizes: tuple[int, ...] = declared(
+        (),
+        'Images of a training step, such as 4,8,16. Not set: {TrainOptions.batch_size}, and half of it.',
+        kind='list',
+    )
     engine: EngineOptions = EngineOptions()
-    budget_secs: int = 60
+    budget_secs: int = declared(
+        60,
+        'Seconds after which no further measurement begins; the first of each kind is always made.',
+        range='(0, inf)',
+    )
     plugins: tuple[str, ...] = ()
-    exports: tuple[str, ...] = ()
-    batch: tuple[int, ...] = (1,)
-    size: tuple[int, int] | None = None
+    exports: tuple[str, ...] = declared(
+        (),
+        'Exports to measure side by side, in any format, instead of a network; {exports}= may be omitted.',
+        kind='repeated string',
+        is_path=True,
+    )
+    batch: tuple[int, ...] = declared((1,), 'Numbers of images that exports predict at a time.', kind='list')
+    size: tuple[int, int] | None = declared(
+        None,
+        'Height and width of the images of exports that take any size. Not set: those of each export.',
+    )
 
     def __post_init__(self) -> None:
-        check_size('BenchmarkOptions.image_size', self.image_size)
-        check_size('BenchmarkOptions.size', self.size)
+        super().__post_init__()
         for name in ('batch_sizes', 'threads', 'training_batch_sizes', 'batch'):
             sizes = getattr(self, name)
             require(all(size > 0 for size in sizes), f'BenchmarkOptions.{name}', sizes, 'each must be 1 or more')
-        require_positive('BenchmarkOptions.budget_secs', self.budget_secs)
         self._require_used()
 
     def _require_used(self) -> None:

@@ -7,7 +7,8 @@ import re
 
 from deeplab.errors import OptionError
 from deeplab.options.data import IMAGE_FORMATS, LABEL_FORMATS
-from deeplab.options.rules import require, require_choice, require_classes, require_positive
+from deeplab.options.fields import Options, declared
+from deeplab.options.rules import require, require_classes
 from deeplab.wording import option
 
 CITYSCAPES_ANNOTATIONS = ('fine', 'coarse')
@@ -20,35 +21,46 @@ UNLABELED = ('background', 'ignore')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BuilderOptions:
+class BuilderOptions(Options):
     """Options that all builders share.
 
     Attributes:
-      image_format: extension of the images: jpg, jpeg, png or npy.
-      label_format: extension of the masks.
       output_dir: folder for the shards.
-      num_shards: number of shards of each split; None for the usual number of the data set.
-      num_workers: number of threads that read and check files; None for one per core.
-      num_classes: masks may contain the ids 0 to num_classes - 1 and ignore_label; None to allow every id.
-      ignore_label: id of the pixels that are excluded from loss and metrics.
-      seed: seed of the order of the images, where a builder shuffles them.
     """
 
-    image_format: str = 'png'
-    label_format: str = 'png'
-    output_dir: str = './tfrecord'
-    num_shards: int | None = None
-    num_workers: int | None = None
-    num_classes: int | None = None
-    ignore_label: int = 255
-    seed: int = 0
+    image_format: str = declared(
+        'png',
+        'Extension of the image files; npy files hold arrays [height, width, channels] of uint8 or uint16.',
+        choices=IMAGE_FORMATS,
+    )
+    label_format: str = declared('png', 'Extension of the mask files.', choices=LABEL_FORMATS)
+    output_dir: str = declared(
+        './tfrecord', 'Folder for the TFRecord shards and the description of the data set, dataset.yaml.', is_path=True
+    )
+    num_shards: int | None = declared(
+        None,
+        'Number of shards of each split. Not set: the usual number for the data set, but not more than images.',
+        range='(0, inf)',
+    )
+    num_workers: int | None = declared(
+        None,
+        'Number of threads that read and check files. Not set: one per core.',
+        range='(0, inf)',
+    )
+    num_classes: int | None = declared(
+        None,
+        'Refuse masks with ids that are not less than this, other than {ignore_label}. Not set: no check; '
+        'build_folder_data then takes the largest id plus 1.',
+        range='(0, inf)',
+    )
+    ignore_label: int = declared(
+        255,
+        'Id of the pixels that are excluded from loss and metrics; always allowed in masks.',
+    )
+    seed: int = declared(0, 'Seed of all random choices. Two runs with the same seed give the same result.')
 
     def __post_init__(self) -> None:
-        require_choice('BuilderOptions.image_format', self.image_format, IMAGE_FORMATS)
-        require_choice('BuilderOptions.label_format', self.label_format, LABEL_FORMATS)
-        for name in ('num_shards', 'num_workers', 'num_classes'):
-            if (value := getattr(self, name)) is not None:
-                require_positive(f'BuilderOptions.{name}', value)
+        super().__post_init__()
         if self.num_classes is not None:
             require_classes(option('BuilderOptions.num_classes', self.num_classes), self.num_classes)
         require(
@@ -58,57 +70,76 @@ class BuilderOptions:
 
 @dataclasses.dataclass(frozen=True)
 class BuildVocOptions(BuilderOptions):
-    """Options of `deeplab build_voc2012_data`. It keeps the order of the lists, whatever the seed.
+    """Options of `deeplab build_voc2012_data`. It keeps the order of the lists, whatever the seed."""
 
-    Attributes:
-      image_folder: folder of the images.
-      semantic_segmentation_folder: folder of the masks.
-      list_folder: folder with a file SPLIT.txt for each split: one name per line.
-    """
-
-    image_folder: str = './VOCdevkit/VOC2012/JPEGImages'
-    semantic_segmentation_folder: str = './VOCdevkit/VOC2012/SegmentationClassRaw'
-    list_folder: str = './VOCdevkit/VOC2012/ImageSets/Segmentation'
+    image_folder: str = declared('./VOCdevkit/VOC2012/JPEGImages', 'Folder of the images.', is_path=True)
+    semantic_segmentation_folder: str = declared(
+        './VOCdevkit/VOC2012/SegmentationClassRaw',
+        'Folder of the masks: PNG files whose gray value, or palette index, is the class id.',
+        is_path=True,
+    )
+    list_folder: str = declared(
+        './VOCdevkit/VOC2012/ImageSets/Segmentation',
+        'Folder with a file SPLIT.txt for each split: one name per line, with or without folder and extension.',
+        is_path=True,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class BuildCityscapesOptions(BuilderOptions):
-    """Options of `deeplab build_cityscapes_data`. It sorts images by name, whatever the seed.
+    """Options of `deeplab build_cityscapes_data`. It sorts images by name, whatever the seed."""
 
-    Attributes:
-      cityscapes_root: folder that contains leftImg8bit and gtFine or gtCoarse.
-      annotations: fine or coarse.
-    """
-
-    cityscapes_root: str = './cityscapes'
-    annotations: str = 'fine'
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_choice('BuildCityscapesOptions.annotations', self.annotations, CITYSCAPES_ANNOTATIONS)
+    cityscapes_root: str = declared(
+        './cityscapes',
+        'Folder that contains leftImg8bit and gtFine or gtCoarse. Masks are *_labelTrainIds.png, or made from '
+        '*_labelIds.png or *_polygons.json where these are absent.',
+        is_path=True,
+    )
+    annotations: str = declared(
+        'fine',
+        'fine: splits train_fine, val_fine and test_fine from gtFine; coarse: train_coarse (images of train and '
+        'train_extra) and val_coarse from gtCoarse.',
+        choices=CITYSCAPES_ANNOTATIONS,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class BuildAde20kOptions(BuilderOptions):
-    """Options of `deeplab build_ade20k_data`. It shuffles the images.
+    """Options of `deeplab build_ade20k_data`. It shuffles the images."""
 
-    Attributes:
-      train_image_folder: folder of the training images.
-      train_image_label_folder: folder of the training masks.
-      val_image_folder: folder of the validation images.
-      val_image_label_folder: folder of the validation masks.
-      full_release_root: folder of the full release, from which the masks of the challenge are made instead; None for
-        the folders above.
-      class_map: file with the class of each object of the full release; None to go by the names of the objects.
-    """
-
-    train_image_folder: str = './ADE20K/ADEChallengeData2016/images/training'
-    train_image_label_folder: str = './ADE20K/ADEChallengeData2016/annotations/training'
-    val_image_folder: str = './ADE20K/ADEChallengeData2016/images/validation'
-    val_image_label_folder: str = './ADE20K/ADEChallengeData2016/annotations/validation'
-    output_dir: str = './ADE20K/tfrecord'
-    full_release_root: str | None = None
-    class_map: str | None = None
+    train_image_folder: str = declared(
+        './ADE20K/ADEChallengeData2016/images/training',
+        'Folder of the training images.',
+        is_path=True,
+    )
+    train_image_label_folder: str = declared(
+        './ADE20K/ADEChallengeData2016/annotations/training',
+        'Folder of the training masks.',
+        is_path=True,
+    )
+    val_image_folder: str = declared(
+        './ADE20K/ADEChallengeData2016/images/validation',
+        'Folder of the validation images.',
+        is_path=True,
+    )
+    val_image_label_folder: str = declared(
+        './ADE20K/ADEChallengeData2016/annotations/validation',
+        'Folder of the validation masks.',
+        is_path=True,
+    )
+    output_dir: str = declared('./ADE20K/tfrecord', 'Folder for the TFRecord shards.', is_path=True)
+    full_release_root: str | None = declared(
+        None,
+        'Folder of the full release of ADE20K (with *_seg.png), from which masks of the 150 classes are made. Not '
+        'set: the folders above.',
+        is_path=True,
+    )
+    class_map: str | None = declared(
+        None,
+        'For the full release: file with the index of an object and the id or name of its class in each line. Not '
+        'set: by the names of the objects in the JSON files beside the masks.',
+        is_path=True,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -119,46 +150,75 @@ class BuildAde20kOptions(BuilderOptions):
 
 @dataclasses.dataclass(frozen=True)
 class BuildFolderOptions(BuilderOptions):
-    """Options of `deeplab build_folder_data`. It takes files of every known format, whatever the formats above.
+    """Options of `deeplab build_folder_data`. It takes files of every known format, whatever the formats above."""
 
-    Attributes:
-      image_folder: folder of the images, and of folders of them.
-      mask_folder: folder of the masks, whose paths there, without extension, are those of the images.
-      mask_suffix: what the stem of each mask has in addition to that of its image, such as '_mask'.
-      list_folder: folder with a file SPLIT.txt for each split; None for no lists.
-      val_fraction: share of the images in the split val; None for the folders train, val and test of the images if all
-        images are in such folders, or else 0.1.
-      group_pattern: regular expression that finds the group in the path of an image: its first group in parentheses,
-        or else the match. Images of one group are in one split. None for a group for each image.
-      allow_unmatched: whether to leave out images without a mask, and masks without an image.
-      colors: file with the color of each class, for masks with colors; None for none.
-      class_names: names of the classes, or one file that has one in each line; none for class_0, class_1, ..., or for
-        those of the annotations.
-      dataset: data set, as for `descriptor.load`, whose classes, names and colors to use; None for none.
-      annotations: file or folder of annotations of a labeling tool, instead of a folder of masks; None for none. Images
-        are found beside them or in image_folder.
-      unlabeled: what pixels without an annotation become: the class 'background', or 'ignore' for ignore_label.
-      label_map: 'LABEL=CLASS' for each label of the annotations that becomes another class, 'LABEL=ignore' to exclude
-        its pixels, 'LABEL=' to leave out its shapes, '*=...' for all others; or one file that has one in each line.
-    """
-
-    image_folder: str = './images'
-    mask_folder: str = './masks'
-    mask_suffix: str = ''
-    list_folder: str | None = None
-    val_fraction: float | None = None
-    group_pattern: str | None = None
-    allow_unmatched: bool = False
-    colors: str | None = None
-    class_names: tuple[str, ...] = ()
-    dataset: str | None = None
-    annotations: str | None = None
-    unlabeled: str = 'background'
-    label_map: tuple[str, ...] = ()
+    image_folder: str = declared(
+        './images',
+        'Folder of the images (jpg, png, npy), and of folders of them.',
+        is_path=True,
+    )
+    mask_folder: str = declared(
+        './masks',
+        'Folder of the masks: PNG files that have the path of their image, relative to its folder.',
+        is_path=True,
+    )
+    mask_suffix: str = declared('', 'Suffix of the names of masks, such as _mask for 01.jpg and 01_mask.png.')
+    list_folder: str | None = declared(
+        None,
+        'Folder with a file SPLIT.txt for each split: one file name per line, with or without folder and extension.',
+        is_path=True,
+    )
+    val_fraction: float | None = declared(
+        None,
+        'Share of the images in the split val; the others are train. Not set: the folders train, val and test of the '
+        'images, or 0.1 if there are none.',
+    )
+    group_pattern: str | None = declared(
+        None,
+        'Regular expression that finds the group in the path of an image, such as ^(.*)_[0-9]+$ for the frames of '
+        'videos. All images of a group are in one split.',
+    )
+    allow_unmatched: bool = declared(
+        False,
+        'Leave out images without a mask, masks without an image, and annotations without an image.',
+    )
+    colors: str | None = declared(
+        None,
+        'File with the color of each class, for masks with colors: one per line, such as 128 64 0 road, or JSON. Not '
+        'set: the colors of {dataset}.',
+        is_path=True,
+    )
+    class_names: tuple[str, ...] = declared(
+        (),
+        'Names of the classes, separated by commas, or a file with one per line. Not set: those of {dataset}, '
+        '{colors} or {annotations}, or class_0, class_1, ...',
+    )
+    dataset: str | None = declared(
+        None,
+        'Data set with the same classes, whose names, colors and ignore label to use: a known name, a Python module, '
+        'or a JSON or YAML file.',
+        is_path=True,
+    )
+    annotations: str | None = declared(
+        None,
+        'File or folder of annotations of a labeling tool (labelme, CVAT, Label Studio, COCO, Roboflow, Supervisely, '
+        'SuperAnnotate, Hasty), in place of {mask_folder}. The format is recognized by the content. Images are found '
+        'beside the annotations or in {image_folder}.',
+        is_path=True,
+    )
+    unlabeled: str = declared(
+        'background',
+        'What pixels without an annotation become: the class background, or ignore to exclude them.',
+        choices=UNLABELED,
+    )
+    label_map: tuple[str, ...] = declared(
+        (),
+        'Labels of annotations that become another class: LABEL=CLASS, separated by commas, or a file with one per '
+        'line. LABEL=ignore excludes pixels, LABEL= leaves out shapes, *=... is for all others.',
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_choice('BuildFolderOptions.unlabeled', self.unlabeled, UNLABELED)
         self._require_one_source()
         if self.val_fraction is not None:
             allowed = 'it must be 0 or more, and less than 1'
@@ -189,60 +249,63 @@ class BuildFolderOptions(BuilderOptions):
 
 @dataclasses.dataclass(frozen=True)
 class BuildCamvidOptions(BuilderOptions):
-    """Options of `deeplab build_camvid_data`. It takes files of every known format, whatever the formats above.
+    """Options of `deeplab build_camvid_data`. It takes files of every known format, whatever the formats above."""
 
-    Attributes:
-      camvid_root: folder of the data set.
-      classes: '11' or '32'.
-    """
-
-    camvid_root: str = './CamVid'
-    classes: str = '11'
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_choice('BuildCamvidOptions.classes', self.classes, CAMVID_CLASSES)
+    camvid_root: str = declared(
+        './CamVid',
+        'Folder with train and trainannot (or train_labels), and so on for val and test; or with 701_StillsRaw_full '
+        'and LabeledApproved_full; or with images and labels. Masks may have colors, a palette or ids.',
+        is_path=True,
+    )
+    classes: str = declared(
+        '11',
+        '11: the usual groups of classes; 32: all classes of the masks of colors, of which Void is ignored.',
+        choices=CAMVID_CLASSES,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class BuildCocoStuffOptions(BuilderOptions):
-    """Options of `deeplab build_coco_stuff_data`. It takes files of every known format, whatever the formats above.
+    """Options of `deeplab build_coco_stuff_data`. It takes files of every known format, whatever the formats above."""
 
-    Attributes:
-      coco_root: folder of the images and the pixel maps.
-      classes: '171' for the classes that occur, with contiguous ids, or '182' for the ids of the pixel maps.
-      year: year in the names of the folders.
-    """
-
-    coco_root: str = './coco'
-    classes: str = '171'
-    year: int = 2017
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_choice('BuildCocoStuffOptions.classes', self.classes, COCO_STUFF_CLASSES)
+    coco_root: str = declared(
+        './coco',
+        'Folder of the images (train2017, val2017, or in images) and the pixel maps (folders of the same names in '
+        'annotations or stuffthingmaps).',
+        is_path=True,
+    )
+    classes: str = declared(
+        '171',
+        '171: the classes that occur, with contiguous ids; 182: the ids of the pixel maps.',
+        choices=COCO_STUFF_CLASSES,
+    )
+    year: int = declared(2017, 'Year in the names of files and folders.')
 
 
 @dataclasses.dataclass(frozen=True)
 class BuildCocoOptions(BuilderOptions):
-    """Options of `deeplab build_coco_data`. It takes files of every known format, whatever the formats above.
+    """Options of `deeplab build_coco_data`. It takes files of every known format, whatever the formats above."""
 
-    Attributes:
-      coco_root: folder of the images and of annotations.
-      masks: what the masks are made from: panoptic or instances.
-      classes: categories that become classes: all, things or stuff.
-      year: year in the names of the files and folders.
-    """
-
-    coco_root: str = './coco'
-    masks: str = 'panoptic'
-    classes: str = 'all'
-    year: int = 2017
+    coco_root: str = declared(
+        './coco',
+        'Folder of the images (train2017, val2017, or in images) and of annotations.',
+        is_path=True,
+    )
+    masks: str = declared(
+        'panoptic',
+        'panoptic: from annotations/panoptic_train2017.json and the folder of that name; instances: from '
+        'annotations/instances_train2017.json, with a background (polygons need pycocotools).',
+        choices=COCO_MASKS,
+    )
+    classes: str = declared(
+        'all',
+        'Categories that become classes, with ids in their order; for things or stuff alone, class 0 is the rest.',
+        choices=COCO_CLASSES,
+    )
+    year: int = declared(2017, 'Year in the names of files and folders.')
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_choice('BuildCocoOptions.masks', self.masks, COCO_MASKS)
-        require_choice('BuildCocoOptions.classes', self.classes, COCO_CLASSES)
         if self.masks == 'instances' and self.classes == 'stuff':
             masks = option('BuildCocoOptions.masks', self.masks)
             require(False, 'BuildCocoOptions.classes', self.classes, f'{masks} has things alone')
@@ -250,38 +313,38 @@ class BuildCocoOptions(BuilderOptions):
 
 @dataclasses.dataclass(frozen=True)
 class BuildMapillaryOptions(BuilderOptions):
-    """Options of `deeplab build_mapillary_data`. It takes files of every known format, whatever the formats above.
+    """Options of `deeplab build_mapillary_data`. It takes files of every known format, whatever the formats above."""
 
-    Attributes:
-      mapillary_root: folder of training, validation and the configuration files.
-      annotation_version: v1.2 or v2.0; None for the first that exists.
-    """
-
-    mapillary_root: str = './mapillary'
-    annotation_version: str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.annotation_version is not None:
-            require_choice('BuildMapillaryOptions.annotation_version', self.annotation_version, MAPILLARY_VERSIONS)
+    mapillary_root: str = declared(
+        './mapillary',
+        'Folder of training, validation, testing and the configuration file (config_v1.2.json, config_v2.0.json or '
+        'config.json).',
+        is_path=True,
+    )
+    annotation_version: str | None = declared(
+        None,
+        'Version of the annotations. Not set: the first that exists.',
+        choices=MAPILLARY_VERSIONS,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
-class RemoveColormapOptions:
-    """Options of `deeplab remove_gt_colormap`.
+class RemoveColormapOptions(Options):
+    """Options of `deeplab remove_gt_colormap`."""
 
-    Attributes:
-      original_gt_folder: folder of the masks with a palette.
-      segmentation_format: extension of the masks.
-      output_dir: folder for the single-channel PNG files of class ids, which keep their names.
-      num_workers: number of threads that convert files; None for one per core.
-    """
-
-    original_gt_folder: str = './VOCdevkit/VOC2012/SegmentationClass'
-    segmentation_format: str = 'png'
-    output_dir: str = './VOCdevkit/VOC2012/SegmentationClassRaw'
-    num_workers: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.num_workers is not None:
-            require_positive('RemoveColormapOptions.num_workers', self.num_workers)
+    original_gt_folder: str = declared(
+        './VOCdevkit/VOC2012/SegmentationClass',
+        'Folder of the masks with a palette.',
+        is_path=True,
+    )
+    segmentation_format: str = declared('png', 'Extension of the masks.')
+    output_dir: str = declared(
+        './VOCdevkit/VOC2012/SegmentationClassRaw',
+        'Folder for the converted masks, which keep their names.',
+        is_path=True,
+    )
+    num_workers: int | None = declared(
+        None,
+        'Number of threads that read and check files. Not set: one per core.',
+        range='(0, inf)',
+    )

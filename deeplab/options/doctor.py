@@ -5,51 +5,77 @@ from __future__ import annotations
 import dataclasses
 
 from deeplab.files import storage
-from deeplab.options.rules import require, require_classes, require_positive
+from deeplab.options.fields import Options, declared
+from deeplab.options.rules import require, require_classes
 from deeplab.wording import option
 
 
 @dataclasses.dataclass(frozen=True)
-class DoctorOptions:
-    """Options of `deeplab doctor`.
+class DoctorOptions(Options):
+    """Options of `deeplab doctor`."""
 
-    Attributes:
-      data: folder of records, or of images and masks.
-      dataset: the data set, as for training; None if it has no description yet.
-      num_classes: number of classes; None for that of the data set, or else the largest id plus 1.
-      ignore_label: id of the pixels that are excluded; None for that of the data set, or else 255.
-      train_split: the split to train on.
-      eval_split: the split to evaluate on.
-      image_folder: folder of the images; None to find it in `data`.
-      mask_folder: folder of the masks; None to find it in `data`.
-      mask_suffix: what the name of each mask has in addition to that of its image, such as '_mask'.
-      list_folder: folder with a list of names for each split; None to find it in `data`.
-      output_stride: of the network.
-      output: JSON file of the findings.
-      html: HTML file of the findings with pictures; None for none.
-      fix: new folder for a repaired copy; None for none.
-      colors: color table of masks in color, for the findings and the repaired copy; None for the palette of `dataset`.
-      ignore_other_ids: whether the copy gives the ignore label to ids that are not classes.
-    """
-
-    data: str
-    dataset: str | None = None
-    num_classes: int | None = None
-    ignore_label: int | None = None
-    train_split: str = 'train'
-    eval_split: str = 'val'
-    image_folder: str | None = None
-    mask_folder: str | None = None
-    mask_suffix: str = ''
-    list_folder: str | None = None
-    output_stride: int = 16
-    output: str = 'deeplab_doctor.json'
-    html: str | None = None
-    fix: str | None = None
-    colors: str | None = None
-    ignore_other_ids: bool = False
+    data: str = declared(
+        meaning='Folder of TFRecord shards, or one with a folder of images and one of masks (such as images and '
+        'masks, or JPEGImages and SegmentationClass) and lists of names, or a description of them; {data}= '
+        'may be omitted.',
+        is_path=True,
+    )
+    dataset: str | None = declared(
+        None,
+        'The data set, as for train: its classes, their names and its ignore label. Not set: the description beside '
+        'the data; without one, the ids in the masks are taken as the classes.',
+        is_path=True,
+    )
+    num_classes: int | None = declared(None, 'Number of classes; overrides that of the data set.')
+    ignore_label: int | None = declared(
+        None,
+        'Id of the pixels that are excluded. Not set: that of the data set, or 255.',
+    )
+    train_split: str = declared('train', 'The split to train on.')
+    eval_split: str = declared('val', 'The split to evaluate on.')
+    image_folder: str | None = declared(None, 'Folder of the images, if it has another name.', is_path=True)
+    mask_folder: str | None = declared(None, 'Folder of the masks, if it has another name.', is_path=True)
+    mask_suffix: str = declared(
+        '',
+        'Suffix of the names of masks, such as _mask for 01.jpg and 01_mask.png, as for build_folder_data.',
+    )
+    list_folder: str | None = declared(
+        None,
+        'Folder with a file SPLIT.txt for each split. Not set: ImageSets/Segmentation, ImageSets, lists, splits or '
+        'the folder itself.',
+        is_path=True,
+    )
+    output_stride: int = declared(
+        16,
+        'Output stride of the network. Classes that consist of narrower parts are reported.',
+        range='(0, inf)',
+    )
+    output: str = declared('deeplab_doctor.json', 'JSON file for the findings, or its folder.', is_path=True)
+    html: str | None = declared(
+        None,
+        'HTML file for the findings, or its folder, with the classes and pictures of the worst cases. Not set: no '
+        'HTML file.',
+        is_path=True,
+    )
+    fix: str | None = declared(
+        None,
+        'New folder for a repaired copy of the data set, as images, masks and lists of its splits. Only what has one '
+        'right answer is repaired; other faulty images are left out and listed. The data set itself never changes.',
+        is_path=True,
+    )
+    colors: str | None = declared(
+        None,
+        'Color table of masks in color, as for build_folder_data: the findings name the colors that it lacks, and '
+        '{fix} converts the masks. Not set: the palette of {dataset}, if given.',
+        is_path=True,
+    )
+    ignore_other_ids: bool = declared(
+        False,
+        'In the copy, replace ids that are neither a class nor the ignore label by the ignore label.',
+    )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ('image_folder', 'mask_folder', 'list_folder', 'output', 'html', 'fix', 'colors'):
             value = getattr(self, name)
             rule = f'it must be on a local disk; only records ({option("DoctorOptions.data")}) may be elsewhere'
@@ -63,4 +89,3 @@ class DoctorOptions:
         knows = self.dataset is not None or self.num_classes is not None
         needed = f'it needs {option("DoctorOptions.num_classes")} or {option("DoctorOptions.dataset")}'
         require(not self.ignore_other_ids or knows, 'DoctorOptions.ignore_other_ids', True, needed)
-        require_positive('DoctorOptions.output_stride', self.output_stride)

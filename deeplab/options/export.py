@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import Any, NamedTuple
 
 from deeplab.errors import OptionError
 from deeplab.options.data import IMAGE_BITS, ResizeOptions
-from deeplab.options.inference import PredictionOptions
+from deeplab.options.fields import Options, declared
+from deeplab.options.inference import USE_MOVING_AVERAGE, PredictionOptions
 from deeplab.options.network import ModelOptions
-from deeplab.options.parameters import Settings, require_applicable, with_parameters
-from deeplab.options.rules import require, require_choice, require_not_negative, require_positive
-from deeplab.registry import EXPORT_FORMATS, values_of
+from deeplab.options.parameters import OptionsWithSettings, Settings, require_applicable
+from deeplab.options.rules import require, require_choice, require_not_negative
+from deeplab.registry import EXPORT_FORMATS
 from deeplab.wording import option
 
 INPUT_TYPES = ('float32', 'uint8')
@@ -42,57 +42,77 @@ class Target(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class ConversionOptions:
-    """How a network is converted to the format of another runtime.
+class ConversionOptions(Options):
+    """How a network is converted to the format of another runtime."""
 
-    Attributes:
-      input_type: type of the images, one of `INPUT_TYPES`; values are 0 to 255 in both.
-      outputs: 'labels' for the class ids alone, 'probabilities' for both.
-      is_resizable: whether images may have any size instead of that of the crop.
-      has_dynamic_batch: whether the number of images is known only when the network runs; otherwise, it is 1.
-      calibration_split: split whose images determine the ranges of 8-bit activations.
-      calibration_images: number of its images that are used.
-      serving_version: version of the layout of TensorFlow Serving, PATH/VERSION/; None for PATH itself.
-      has_warmup: whether a SavedModel has a request with which TensorFlow Serving warms up.
-    """
-
-    input_type: str = 'float32'
-    outputs: str = 'labels'
-    is_resizable: bool = False
-    has_dynamic_batch: bool = False
-    calibration_split: str = 'train'
-    calibration_images: int = 100
-    serving_version: int | None = None
-    has_warmup: bool = False
-
-    def __post_init__(self) -> None:
-        require_choice('ConversionOptions.input_type', self.input_type, INPUT_TYPES)
-        require_choice('ConversionOptions.outputs', self.outputs, OUTPUTS)
-        require_positive('ConversionOptions.calibration_images', self.calibration_images)
-        if self.serving_version is not None:
-            require_positive('ConversionOptions.serving_version', self.serving_version)
+    input_type: str = declared(
+        'float32',
+        'Type of the images, 0 to 255, that tflite, onnx and openvino take.',
+        choices=INPUT_TYPES,
+    )
+    outputs: str = declared(
+        'labels',
+        'Outputs of tflite, onnx and openvino: labels alone, which is faster, or labels and probabilities.',
+        choices=OUTPUTS,
+    )
+    is_resizable: bool = declared(
+        False,
+        'Images may have any size, instead of that of {ModelOptions.crop_size} alone.',
+        flag='resizable',
+    )
+    has_dynamic_batch: bool = declared(
+        False,
+        'Take any number of images at a time, instead of 1.',
+        flag='dynamic_batch',
+    )
+    calibration_split: str = declared(
+        'train',
+        'Split whose images determine the ranges of 8-bit activations, for the variant int8.',
+    )
+    calibration_images: int = declared(100, 'Number of its images that are used, evenly spaced.', range='(0, inf)')
+    serving_version: int | None = declared(
+        None,
+        'Write saved_model in the layout of TensorFlow Serving, to {ExportOptions.export_path}/VERSION. Not set: to '
+        '{ExportOptions.export_path} itself.',
+        range='(0, inf)',
+    )
+    has_warmup: bool = declared(
+        False,
+        'Add a request to saved_model with which TensorFlow Serving warms up.',
+        flag='serving_warmup',
+    )
 
 
 @dataclasses.dataclass(frozen=True)
-class ProofOptions:
-    """How an export is compared with its checkpoint before it is put in place.
+class ProofOptions(Options):
+    """How an export is compared with its checkpoint before it is put in place."""
 
-    Attributes:
-      dataset: data set with names and colors of the classes; None for that of the training, if it is known.
-      dataset_dir: folder of its records; None for none.
-      verify_split: split on which both are evaluated; None for none.
-      sample_images: number of images on which labels and probabilities are compared.
-      max_miou_loss: largest loss of mean IoU, 0 to 1, with which an export is kept; None for any.
-    """
-
-    dataset: str | None = None
-    dataset_dir: str | None = None
-    verify_split: str | None = None
-    sample_images: int = 4
-    max_miou_loss: float | None = None
+    dataset: str | None = declared(
+        None,
+        'Data set with the names and colors of the classes. Not set: that of the training, if it is known.',
+        is_path=True,
+    )
+    dataset_dir: str | None = declared(
+        None,
+        'Folder of the records, for samples, calibration and verification. Not set: samples are generated.',
+        is_path=True,
+    )
+    verify_split: str | None = declared(
+        None,
+        'Split on which the mean IoU of checkpoint and export is measured. Not set: none.',
+    )
+    sample_images: int = declared(
+        4,
+        'Number of images on which labels and probabilities are compared.',
+        range='(0, inf)',
+    )
+    max_miou_loss: float | None = declared(
+        None,
+        'Largest loss of mean IoU, 0 to 1, on {verify_split}; an export that loses more is not written. Not set: any.',
+    )
 
     def __post_init__(self) -> None:
-        require_positive('ProofOptions.sample_images', self.sample_images)
+        super().__post_init__()
         if self.max_miou_loss is not None:
             require_not_negative('ProofOptions.max_miou_loss', self.max_miou_loss)
             require(
@@ -115,47 +135,71 @@ def _require_records(field: str, value: Any, proof: ProofOptions) -> None:
     )
 
 
-@with_parameters(EXPORT_FORMATS)
+def _formats_meaning() -> str:
+    """Returns the meaning of the formats, with the registered ones and their variants."""
+    known = '; '.join(
+        f'{record.name} ({", ".join(record.variants)})' if len(record.variants) > 1 else record.name
+        for record in EXPORT_FORMATS.records()
+    )
+    return (
+        f'Formats to write, each FORMAT or FORMAT:VARIANT, comma-separated or repeated: {known}. Each export gets '
+        'metadata, is compared with the checkpoint and measured; several are written to the folder '
+        '{ExportOptions.export_path}. Not set: {ExportOptions.export_format}.'
+    )
+
+
 @dataclasses.dataclass(frozen=True)
-class ExportOptions:
+class ExportOptions(OptionsWithSettings, registries=(EXPORT_FORMATS,)):
     """Options of `deeplab export_model`.
 
-    The parameters of all export formats are keywords and attributes as well.
+    `settings` has the parameters of all export formats.
 
     Attributes:
       model: the network; its crop size is the largest image that the export accepts.
-      checkpoint_path: a checkpoint, or a folder, whose newest complete checkpoint is used.
-      export_path: file or folder to write, as the format requires; of several formats, the folder that contains them.
       resize: resizing of the image before the network; predictions have the size of the original image.
       prediction: scales and flips that are averaged.
-      export_format: name of a registered export format; None for the format to which the ending of `export_path`
-        belongs, or a frozen graph if it belongs to none.
-      save_inference_graph: whether the graph with variables is written as text, too.
-      use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights; None to use
-        them if the run.json of the training names their decay (`inference/run_weights.py`).
-      image_bits: 8 for images of uint8, 16 for uint16, as in the data set of training.
       settings: parameters of the formats that differ from their defaults.
-      formats: formats with their variants, such as 'tflite:int8'; empty for `export_format`. An export that is named
-        here is measured, too, and the results are written to export.json beside it.
       conversion: how the network is converted.
       proof: how an export is compared with its checkpoint.
     """
 
     model: ModelOptions
-    checkpoint_path: str
-    export_path: str
+    checkpoint_path: str = declared(
+        meaning='The checkpoint, such as logs/train/model.ckpt-30000 (without .index), or a folder, whose newest '
+        'checkpoint is used.',
+        is_path=True,
+    )
+    export_path: str = declared(
+        meaning='File to write; folder to write for a format that is a folder, such as saved_model. The endings .pb, '
+        '.tflite, .onnx and .xml (openvino) choose the format.',
+        is_path=True,
+    )
     resize: ResizeOptions = ResizeOptions()
     prediction: PredictionOptions = PredictionOptions()
-    export_format: str | None = None
-    save_inference_graph: bool = False
-    use_moving_average: bool | None = None
-    image_bits: int = 8
+    export_format: str | None = declared(
+        None,
+        lambda: (
+            f'{EXPORT_FORMATS.summaries()} Not set: by the ending of {{ExportOptions.export_path}}, otherwise '
+            'frozen_graph.'
+        ),
+        choices=EXPORT_FORMATS.names,
+    )
+    save_inference_graph: bool = declared(
+        False,
+        'Also write the graph with its variables as text, to inference_graph.pbtxt beside the export.',
+    )
+    use_moving_average: bool | None = declared(None, USE_MOVING_AVERAGE)
+    image_bits: int = declared(
+        8,
+        'Bits per channel of those images, 8 or 16; with 16 the export takes images of uint16.',
+    )
     settings: Settings = ()
-    formats: tuple[str, ...] = ()
+    formats: tuple[str, ...] = declared((), _formats_meaning, flag='format', kind='repeated string')
     conversion: ConversionOptions = ConversionOptions()
     proof: ProofOptions = ProofOptions()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         targets = self.targets
         require_applicable(self, EXPORT_FORMATS, tuple(target.format for target in targets))
         for target in targets:
@@ -277,14 +321,10 @@ class ExportOptions:
             found.append(Target(name, variant or EXPORT_FORMATS.get(name).variants[0]))
         return tuple(found)
 
-    def parameters_of(self, format_name: str) -> dict[str, Any]:
-        """Returns the values of the parameters of a format, by name."""
-        return values_of(EXPORT_FORMATS.get(format_name), functools.partial(getattr, self))
-
     @property
     def format_parameters(self) -> dict[str, Any]:
         """Values of the parameters of the format without `formats`, by name."""
-        return self.parameters_of(self.targets[0].format)
+        return self.settings_of(EXPORT_FORMATS.get(self.targets[0].format))
 
 
 def _formats_of(path: str) -> tuple[str, ...]:
@@ -298,19 +338,21 @@ def _formats_of(path: str) -> tuple[str, ...]:
 
 
 @dataclasses.dataclass(frozen=True)
-class ConvertOptions:
-    """Options of `deeplab convert_to_tflite`.
+class ConvertOptions(Options):
+    """Options of `deeplab convert_to_tflite`."""
 
-    Attributes:
-      quantized_graph_def_path: frozen graph, with or without imitated 8-bit rounding.
-      output_tflite_path: file to write.
-      input_tensor_name: tensor of the normalized image; None for the one that exports have.
-      output_tensor_name: tensor of the class ids.
-      test_image_path: image on which both are compared; None for none.
-    """
-
-    quantized_graph_def_path: str
-    output_tflite_path: str
-    input_tensor_name: str | None = None
-    output_tensor_name: str = 'ArgMax:0'
-    test_image_path: str | None = None
+    quantized_graph_def_path: str = declared(
+        meaning='Frozen graph of export_model; one of 8-bit training gives an 8-bit model.',
+        is_path=True,
+    )
+    output_tflite_path: str = declared(meaning='File to write.', is_path=True)
+    input_tensor_name: str | None = declared(
+        None,
+        'Tensor of the normalized image. Not set: SCOPE/SCOPE/input:0, which exports have.',
+    )
+    output_tensor_name: str = declared('ArgMax:0', 'Tensor of the class ids.')
+    test_image_path: str | None = declared(
+        None,
+        'Image on which the labels of both are compared. Not set: none.',
+        is_path=True,
+    )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import Any
 
 from deeplab.errors import OptionError
 from deeplab.options.data import DatasetOptions, ResizeOptions
+from deeplab.options.fields import Options, declared
 from deeplab.options.network import ModelOptions
-from deeplab.options.parameters import Settings, require_applicable, with_parameters
-from deeplab.options.rules import check_size, require, require_choice, require_not_negative, require_positive
-from deeplab.registry import CONFUSION_MATRIX, ENGINES, METRICS, PRECISIONS, values_of
+from deeplab.options.parameters import OptionsWithSettings, Settings, require_applicable
+from deeplab.options.rules import require, require_choice
+from deeplab.registry import CONFUSION_MATRIX, ENGINES, METRICS, PRECISIONS
 from deeplab.wording import did_you_mean, option
 
 ALL_METRICS = 'all'  # instead of names of metrics
@@ -19,22 +19,29 @@ VIS_SAVED = ('overlay', 'contours', 'confidence', 'errors', 'legend')
 SUBMISSIONS = ('voc', 'cityscapes')
 COLORMAP_TYPES = ('pascal', 'cityscapes', 'ade20k')
 DEFAULT_ENGINE = 'tensorflow'
+USE_MOVING_AVERAGE = (
+    'Use the exponential moving averages (EMA) of the weights, which training with '
+    '{TrainOptions.moving_average_decay} keeps. Not set: yes if the run.json of the training names a decay.'
+)
 AUTO_ENGINE = 'auto'  # the fastest of the installed engines
 
 
 @dataclasses.dataclass(frozen=True)
-class PredictionOptions:
-    """Scales and flips that are averaged when labels are predicted.
+class PredictionOptions(Options):
+    """Scales and flips that are averaged when labels are predicted."""
 
-    Attributes:
-      scales: scales of the image.
-      add_flipped_images: whether left-right flipped images are averaged, too.
-    """
-
-    scales: tuple[float, ...] = (1.0,)
-    add_flipped_images: bool = False
+    scales: tuple[float, ...] = declared(
+        (1.0,),
+        'Scales of the image whose predictions are averaged, one flag per scale, such as 0.5, 0.75, ... 1.75.',
+        flag='eval_scales',
+    )
+    add_flipped_images: bool = declared(
+        False,
+        'Also average over left-right flipped images; it has no effect if 1.0 is the only scale.',
+    )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         good = bool(self.scales) and all(0 < scale < float('inf') for scale in self.scales)
         require(good, 'PredictionOptions.scales', self.scales, 'give at least one scale, each greater than 0')
 
@@ -45,25 +52,26 @@ class PredictionOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class WindowOptions:
-    """Windows: overlapping parts in which large images are predicted.
+class WindowOptions(Options):
+    """Windows: overlapping parts in which large images are predicted."""
 
-    Attributes:
-      window: height and width of a window; None for the crop size, or 513 by 513.
-      window_stride: vertical and horizontal distance of the windows; None for three quarters of the window.
-      whole_pixels: largest number of pixels of an image that is predicted without windows, even if it is larger than a
-        window; None for 4,194,304, or 0 if a window is given.
-    """
-
-    window: tuple[int, int] | None = None
-    window_stride: tuple[int, int] | None = None
-    whole_pixels: int | None = None
+    window: tuple[int, int] | None = declared(
+        None,
+        'Height and width of the overlapping windows in which a larger image is predicted, such as 513,513. Not set: '
+        'no windows.',
+    )
+    window_stride: tuple[int, int] | None = declared(
+        None,
+        'Vertical and horizontal distance of the windows. Not set: three quarters of their size.',
+    )
+    whole_pixels: int | None = declared(
+        None,
+        'Predict images of up to this many pixels without windows. Not set: 4194304; 0 with {window}.',
+        range='[0, inf)',
+    )
 
     def __post_init__(self) -> None:
-        check_size('WindowOptions.window', self.window)
-        check_size('WindowOptions.window_stride', self.window_stride)
-        if self.whole_pixels is not None:
-            require_not_negative('WindowOptions.whole_pixels', self.whole_pixels)
+        super().__post_init__()
         if self.window is not None and self.window_stride is not None:
             require(
                 all(step <= side for step, side in zip(self.window_stride, self.window, strict=True)),
@@ -74,24 +82,26 @@ class WindowOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class EngineOptions:
-    """What runs a network that predicts, and how.
+class EngineOptions(Options):
+    """What runs a network that predicts, and how."""
 
-    Attributes:
-      engine: name of a registered engine, or 'auto' for the fastest of the installed ones.
-      precision: type in which it computes.
-      threads: number of threads of an engine other than TensorFlow; None for one a core that this process may use.
-    """
-
-    engine: str = DEFAULT_ENGINE
-    precision: str = 'float32'
-    threads: int | None = None
-
-    def __post_init__(self) -> None:
-        require_choice('EngineOptions.engine', self.engine, (*ENGINES.names(), AUTO_ENGINE))
-        require_choice('EngineOptions.precision', self.precision, PRECISIONS)
-        if self.threads is not None:
-            require_positive('EngineOptions.threads', self.threads)
+    engine: str = declared(
+        DEFAULT_ENGINE,
+        lambda: f'What runs the network. {AUTO_ENGINE}: the fastest of the installed ones; {ENGINES.summaries()}',
+        choices=lambda: (*ENGINES.names(), AUTO_ENGINE),
+    )
+    precision: str = declared(
+        'float32',
+        'Data type in which the engine computes. 16-bit types need a processor and an engine that support them; the '
+        'share of labels that change is reported.',
+        choices=PRECISIONS,
+    )
+    threads: int | None = declared(
+        None,
+        'Number of threads of an engine other than tensorflow. Not set: --num_threads.',
+        flag='inference_threads',
+        range='(0, inf)',
+    )
 
 
 def _check_engine(field: str, master: str, engine: EngineOptions, windows: WindowOptions | None) -> None:
@@ -120,49 +130,54 @@ def _check_engine(field: str, master: str, engine: EngineOptions, windows: Windo
 
 
 @dataclasses.dataclass(frozen=True)
-class WaitOptions:
-    """How eval and vis wait for checkpoints.
+class WaitOptions(Options):
+    """How eval and vis wait for checkpoints."""
 
-    Attributes:
-      interval_secs: minimum number of seconds between the starts of two rounds.
-      max_rounds: number of rounds after which the program ends; None for no limit.
-      timeout_secs: seconds to wait for a new checkpoint before the program ends; None for no limit.
-    """
+    interval_secs: float = declared(
+        300,
+        'Minimum number of seconds between the starts of two rounds.',
+        flag='eval_interval_secs',
+        range='[0, inf)',
+        kind='integer',
+    )
+    max_rounds: int | None = declared(
+        None,
+        'Number of checkpoints to evaluate; 0: wait for new ones forever.',
+        flag='max_number_of_evaluations',
+        flag_default=0,
+    )
+    timeout_secs: float | None = declared(
+        None,
+        'Stop after this many seconds without a new checkpoint. Not set: if the number of rounds is limited, stop '
+        'when no training runs in the folder or starts there within 60 seconds; otherwise wait forever.',
+        range='[0, inf)',
+    )
 
-    interval_secs: float = 300
-    max_rounds: int | None = None
-    timeout_secs: float | None = None
 
-    def __post_init__(self) -> None:
-        require_not_negative('WaitOptions.interval_secs', self.interval_secs)
-        require_not_negative('WaitOptions.timeout_secs', self.timeout_secs or 0)
+def _metrics_meaning() -> str:
+    """Returns the meaning of the metrics, with the names of the registered ones."""
+    known = ', '.join(name for name in METRICS.names() if name != CONFUSION_MATRIX)
+    return (
+        'Comma-separated names of further metrics, which are computed in addition to mean IoU, the IoU of each class '
+        f'and accuracies: {known}; {ALL_METRICS}: each that the data set allows. Not set: none.'
+    )
 
 
-@with_parameters(METRICS)
 @dataclasses.dataclass(frozen=True)
-class EvalOptions:
+class EvalOptions(OptionsWithSettings, registries=(METRICS,)):
     """Options of `deeplab eval`.
 
-    The parameters of all metrics are keywords and attributes as well.
+    `settings` has the parameters of all metrics.
 
     Attributes:
       model: the network.
       dataset: the split to evaluate on.
-      checkpoint_dir: folder of the checkpoints, or one checkpoint.
       further_checkpoint_dirs: more of them; the newest checkpoint of each is then evaluated once, without waiting.
-      all_checkpoints: whether every checkpoint of each folder is evaluated once, instead of the newest one.
       fits_crop_size: whether the crop size is replaced by the smallest one into which every image fits, if an image is
         larger; it is so too if the crop size is not set.
-      eval_logdir: folder for the metrics.
       resize: resizing of the images before the network.
       prediction: scales and flips that are averaged.
       wait: how to wait for checkpoints.
-      batch_size: images per batch.
-      master: address of a TensorFlow server; empty for this process.
-      use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights; None to use
-        them if the run.json of the training names their decay (`inference/run_weights.py`).
-      metrics: names of registered metrics that are computed in addition to those of the confusion matrix; 'all' for
-        each that the data set allows.
       engine: what runs the network.
       settings: parameters of the metrics that differ from their defaults.
       windows: sizes of the windows in which large images are predicted; None for no windows. Images are then padded to
@@ -171,24 +186,34 @@ class EvalOptions:
 
     model: ModelOptions
     dataset: DatasetOptions
-    checkpoint_dir: str
-    eval_logdir: str
+    checkpoint_dir: str = declared(
+        meaning='Folder of the checkpoints, which is the {TrainOptions.train_logdir} of training; or one checkpoint, '
+        'or an export. Repeat the flag to compare several, each evaluated once.',
+        is_path=True,
+    )
+    eval_logdir: str = declared(
+        meaning='Folder for the metrics: metrics-STEP.json and TensorBoard summaries.',
+        is_path=True,
+    )
     resize: ResizeOptions = ResizeOptions()
     prediction: PredictionOptions = PredictionOptions()
     wait: WaitOptions = WaitOptions()
-    batch_size: int = 1
-    master: str = ''
-    use_moving_average: bool | None = None
-    metrics: tuple[str, ...] = ()
+    batch_size: int = declared(1, 'Images per batch.', flag='eval_batch_size', range='(0, inf)')
+    master: str = declared('', 'Address of the TensorFlow server to compute on; empty: this process.')
+    use_moving_average: bool | None = declared(None, USE_MOVING_AVERAGE)
+    metrics: tuple[str, ...] = declared((), _metrics_meaning)
     further_checkpoint_dirs: tuple[str, ...] = ()
-    all_checkpoints: bool = False
+    all_checkpoints: bool = declared(
+        False,
+        'Evaluate every checkpoint of the folder once, by step, instead of waiting for new ones.',
+    )
     fits_crop_size: bool = False
     settings: Settings = ()
     engine: EngineOptions = EngineOptions()
     windows: WindowOptions | None = None
 
     def __post_init__(self) -> None:
-        require_positive('EvalOptions.batch_size', self.batch_size)
+        super().__post_init__()
         _check_engine('EvalOptions.master', self.master, self.engine, self.windows)
         for name in self.metrics:
             if name != ALL_METRICS and name not in METRICS.names():
@@ -212,59 +237,64 @@ class EvalOptions:
     @property
     def metric_parameters(self) -> dict[str, dict[str, Any]]:
         """Values of the parameters of each metric in `metrics`, by its name and theirs."""
-        value_of = functools.partial(getattr, self)
-        return {name: values_of(METRICS.get(name), value_of) for name in self._chosen_metrics}
+        return {name: self.settings_of(METRICS.get(name)) for name in self._chosen_metrics}
 
 
 @dataclasses.dataclass(frozen=True)
-class VisOptions:
+class VisOptions(Options):
     """Options of `deeplab vis`.
 
     Attributes:
       model: the network.
       dataset: the split to visualize.
-      checkpoint_dir: folder of the checkpoints, or one checkpoint.
-      vis_logdir: folder for the images.
       resize: resizing of the images before the network.
       prediction: scales and flips that are averaged.
       wait: how to wait for checkpoints.
-      batch_size: images per batch.
-      colormap_type: colors of the classes; None for those of the data set.
-      also_save_raw_predictions: whether class ids are written, too.
-      master: address of a TensorFlow server; empty for this process.
-      use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights; None to use
-        them if the run.json of the training names their decay (`inference/run_weights.py`).
       engine: what runs the network.
-      save: further pictures of each image, of `VIS_SAVED`.
-      overlay_alpha: opacity of the colors of overlays, 0 to 1.
-      submission: evaluation server for which an archive is written, of `SUBMISSIONS`; None for none.
       windows: sizes of the windows in which large images are predicted; None for no windows. Images are then padded to
         the crop size only if it is set.
     """
 
     model: ModelOptions
     dataset: DatasetOptions
-    checkpoint_dir: str
-    vis_logdir: str
+    checkpoint_dir: str = declared(
+        meaning='Folder of the checkpoints, which is the {TrainOptions.train_logdir} of training; or one checkpoint, '
+        'or an export. Repeat the flag to compare several, each evaluated once.',
+        is_path=True,
+    )
+    vis_logdir: str = declared(meaning='Folder for the images.', is_path=True)
     resize: ResizeOptions = ResizeOptions()
     prediction: PredictionOptions = PredictionOptions()
     wait: WaitOptions = WaitOptions()
-    batch_size: int = 1
-    colormap_type: str | None = None
-    also_save_raw_predictions: bool = False
-    master: str = ''
-    use_moving_average: bool | None = None
+    batch_size: int = declared(1, 'Images per batch.', flag='vis_batch_size', range='(0, inf)')
+    colormap_type: str | None = declared(
+        None,
+        'Color map of the classes. If not given, the colors of the data set are used.',
+        choices=COLORMAP_TYPES,
+        flag_default='pascal',
+    )
+    also_save_raw_predictions: bool = declared(False, 'Also write the class ids, as grayscale PNG files.')
+    master: str = declared('', 'Address of the TensorFlow server to compute on; empty: this process.')
+    use_moving_average: bool | None = declared(None, USE_MOVING_AVERAGE)
     engine: EngineOptions = EngineOptions()
-    save: tuple[str, ...] = ()
-    overlay_alpha: float = 0.5
-    submission: str | None = None
+    save: tuple[str, ...] = declared(
+        (),
+        'Comma-separated kinds of further pictures of each image: overlay (colors over the image), contours '
+        '(outlines of the segments on the image), confidence (probability of the class, gray), errors (wrong pixels; '
+        'needs masks), legend (names and colors of the classes, in all images and in each). Not set: none.',
+    )
+    overlay_alpha: float = declared(0.5, 'Opacity of the colors of overlays, 0 to 1. If given, overlays are written.')
+    submission: str | None = declared(
+        None,
+        'Also write the archive that this evaluation server asks for: voc (PASCAL VOC 2012, .tar.gz) or cityscapes '
+        '(.zip). It is checked before it is put in place. Not set: none.',
+        choices=SUBMISSIONS,
+    )
     windows: WindowOptions | None = None
 
     def __post_init__(self) -> None:
-        require_positive('VisOptions.batch_size', self.batch_size)
+        super().__post_init__()
         _check_engine('VisOptions.master', self.master, self.engine, self.windows)
-        if self.colormap_type is not None:
-            require_choice('VisOptions.colormap_type', self.colormap_type, COLORMAP_TYPES)
         for kind in self.save:
             require_choice('VisOptions.save', kind, VIS_SAVED)
         good = 0 <= self.overlay_alpha <= 1

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from deeplab.options.parameters import Settings, with_parameters
-from deeplab.options.rules import require, require_not_negative, require_positive, require_share
+from deeplab.options.fields import declared
+from deeplab.options.parameters import OptionsWithSettings, Settings
+from deeplab.options.rules import require
 from deeplab.registry.losses import LOSSES
 from deeplab.wording import did_you_mean, is_set_by_flag, option
 
@@ -69,39 +70,62 @@ def auto_label_weights_option() -> str:
     return option('LossOptions.auto_label_weights', True)
 
 
-@with_parameters(LOSSES)
 @dataclasses.dataclass(frozen=True)
-class LossOptions:
+class LossOptions(OptionsWithSettings, registries=(LOSSES,)):
     """The training loss, computed for each scale of the image pyramid.
 
-    The parameters of all losses are keywords and attributes as well, such as `focal_gamma`.
+    `settings` has the parameters of all losses, such as `focal_gamma`.
 
     Attributes:
-      upsample_logits: whether logits are upsampled to the size of the labels; otherwise labels are downsampled.
-      label_weights: one weight per class, or a single one for all classes; None for 1.
-      top_k_percent_pixels: hard example mining: fraction of the pixels, those with the highest loss, that the loss
-        averages over; 1 for all.
-      hard_example_mining_step: step at which that fraction is reached, falling linearly from 1; 0 for the first step.
-      formula: name of a registered loss, or a weighted sum of several such as 'softmax+0.5*dice'.
       auto_label_weights: whether label weights are computed from the label histogram of the split.
-      label_weights_power: exponent of the automatic weights, above 0 and at most 1.
-      stride: the loss is computed at every stride-th row and column of the pixels of a crop; 1 for all.
       settings: parameters of the losses that differ from their defaults.
     """
 
-    upsample_logits: bool = True
-    label_weights: tuple[float, ...] | None = None
-    top_k_percent_pixels: float = 1.0
-    hard_example_mining_step: int = 0
-    formula: str = 'softmax'
+    upsample_logits: bool = declared(
+        True,
+        'Upsample the logits to the size of the labels; false: downsample the labels.',
+    )
+    label_weights: tuple[float, ...] | None = declared(
+        None,
+        'Loss weights of the classes, one flag per class (or a single one for all); auto: weights that are larger '
+        'for classes that are rare in the training split. They have an effect in training only.',
+        word='auto',
+    )
+    top_k_percent_pixels: float = declared(
+        1.0,
+        'Hard example mining: fraction of the pixels, those with the highest loss, that the loss averages over; 1.0: '
+        'all pixels.',
+        range='(0, 1]',
+    )
+    hard_example_mining_step: int = declared(
+        0,
+        'Step at which {top_k_percent_pixels} is reached, falling linearly from 1; 0: from the start.',
+        range='[0, inf)',
+    )
+    formula: str = declared(
+        'softmax',
+        lambda: (
+            f'The training loss: {", ".join(LOSSES.names())}, or a weighted sum of several, such as softmax+0.5*dice.'
+        ),
+        flag='loss',
+    )
     auto_label_weights: bool = False
-    label_weights_power: float = 1.0
-    stride: int = 1
+    label_weights_power: float = declared(
+        1.0,
+        'Exponent of the weights of {label_weights=auto}, above 0 and at most 1; 0.5: their square roots.',
+        range='(0, 1]',
+    )
+    stride: int = declared(
+        1,
+        'Compute the loss at every n-th row and column of pixels only; 2 leaves a quarter of its time and memory. 1: '
+        'all pixels.',
+        flag='loss_stride',
+        range='(0, inf)',
+    )
     settings: Settings = ()
 
     def __post_init__(self) -> None:
-        require_share('LossOptions.top_k_percent_pixels', self.top_k_percent_pixels)
-        require_not_negative('LossOptions.hard_example_mining_step', self.hard_example_mining_step)
+        super().__post_init__()
         require(
             all(weight >= 0 for weight in self.label_weights or ()) and any(self.label_weights or (1.0,)),
             'LossOptions.label_weights',
@@ -114,14 +138,12 @@ class LossOptions:
             self.label_weights,
             f'give either numbers or {auto_label_weights_option()}',
         )
-        require_share('LossOptions.label_weights_power', self.label_weights_power)
         require(
             self.auto_label_weights or self.label_weights_power == 1.0,
             'LossOptions.label_weights_power',
             self.label_weights_power,
             f'it applies to {auto_label_weights_option()} only. Omit it, or add that',
         )
-        require_positive('LossOptions.stride', self.stride)
         require(
             self.upsample_logits or self.stride == 1,
             'LossOptions.stride',
@@ -133,7 +155,7 @@ class LossOptions:
     def _require_terms(self) -> None:
         """Raises `OptionError` for an invalid formula, and for a setting that applies to none of its terms."""
         names = {term.name for term in self.terms}
-        changed = {name: (value, LOSSES.readers(name)) for name, value in self.settings}
+        changed = {name: (value, LOSSES.readers(name)) for name, value in dict(self.settings).items()}
         if self.top_k_percent_pixels != 1.0:
             of_pixels = tuple(record.name for record in LOSSES.records() if record.is_of_pixels)
             changed['top_k_percent_pixels'] = self.top_k_percent_pixels, of_pixels

@@ -6,7 +6,8 @@ import dataclasses
 import re
 
 from deeplab.errors import OptionError
-from deeplab.options.rules import require, require_choice, require_not_negative, require_positive
+from deeplab.options.fields import Options, declared
+from deeplab.options.rules import require
 from deeplab.wording import option
 
 JOBS = ('ps', 'worker')
@@ -25,32 +26,27 @@ def _split(address: str) -> tuple[str, int] | None:
 
 
 @dataclasses.dataclass(frozen=True)
-class CloneOptions:
-    """Clones of the network that share its variables, and the machines that they run on.
+class CloneOptions(Options):
+    """Clones of the network that share its variables, and the machines that they run on."""
 
-    Attributes:
-      num_clones: number of clones in this process, which share each batch.
-      clone_on_cpu: whether clones are placed on CPUs even if there are GPUs.
-      task: index of this machine among the replicas, from 0; machine 0 is the chief.
-      num_replicas: number of machines that compute.
-      num_ps_tasks: number of parameter servers, which hold the variables; 0 for none.
-      master: address of this machine's TensorFlow server; empty for this process.
-      startup_delay_steps: machine k starts once this many times k steps are done.
-    """
-
-    num_clones: int = 1
-    clone_on_cpu: bool = False
-    task: int = 0
-    num_replicas: int = 1
-    num_ps_tasks: int = 0
-    master: str = ''
-    startup_delay_steps: int = 15
+    num_clones: int = declared(
+        1,
+        'Number of clones of the network, one per GPU, that share each batch.',
+        range='(0, inf)',
+    )
+    clone_on_cpu: bool = declared(False, 'Place the clones on CPUs.')
+    task: int = declared(0, 'Index of this machine among the {num_replicas}, from 0.')
+    num_replicas: int = declared(1, 'Number of machines that train together.', range='(0, inf)')
+    num_ps_tasks: int = declared(0, 'Number of parameter servers; 0: none.', range='[0, inf)')
+    master: str = declared('', 'Address of the TensorFlow server to compute on; empty: this process.')
+    startup_delay_steps: int = declared(
+        15,
+        'Machine k starts to train once this many times k steps are done.',
+        range='[0, inf)',
+    )
 
     def __post_init__(self) -> None:
-        require_positive('CloneOptions.num_clones', self.num_clones)
-        require_positive('CloneOptions.num_replicas', self.num_replicas)
-        require_not_negative('CloneOptions.num_ps_tasks', self.num_ps_tasks)
-        require_not_negative('CloneOptions.startup_delay_steps', self.startup_delay_steps)
+        super().__post_init__()
         self._require_cluster()
 
     def _require_cluster(self) -> None:
@@ -92,23 +88,20 @@ class CloneOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class ServerOptions:
-    """Options of `deeplab server`, one server of a cluster.
+class ServerOptions(Options):
+    """Options of `deeplab server`, one server of a cluster."""
 
-    Attributes:
-      job_name: 'ps' for a parameter server, 'worker' for a server that computes.
-      task: index of the server in its job, from 0.
-      worker_hosts: HOST:PORT of all workers, in order.
-      ps_hosts: HOST:PORT of all parameter servers, in order.
-    """
-
-    job_name: str
-    task: int
-    worker_hosts: tuple[str, ...]
-    ps_hosts: tuple[str, ...] = ()
+    job_name: str = declared(
+        meaning='Job of this server: ps (parameter server) holds variables, worker computes.',
+        choices=JOBS,
+        flag_default='worker',
+    )
+    task: int = declared(meaning='Index of this server among those of its job, from 0.', flag_default=0)
+    worker_hosts: tuple[str, ...] = declared(meaning='Comma-separated HOST:PORT of all workers.')
+    ps_hosts: tuple[str, ...] = declared((), 'Comma-separated HOST:PORT of all parameter servers. Not set: none.')
 
     def __post_init__(self) -> None:
-        require_choice('ServerOptions.job_name', self.job_name, JOBS)
+        super().__post_init__()
         field = f'ServerOptions.{self.job_name}_hosts'
         hosts = self.ps_hosts if self.job_name == 'ps' else self.worker_hosts
         if not hosts:

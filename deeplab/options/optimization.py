@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 from deeplab import common
-from deeplab.options.parameters import Settings, with_parameters
-from deeplab.options.rules import require, require_choice, require_not_negative
+from deeplab.options.fields import declared
+from deeplab.options.parameters import OptionsWithSettings, Settings
+from deeplab.options.rules import require
 from deeplab.registry.learning_policies import LEARNING_POLICIES
 from deeplab.registry.networks import HEADS
 from deeplab.registry.optimizers import OPTIMIZERS
@@ -16,76 +18,105 @@ from deeplab.wording import option
 SLOW_START_BURNIN_TYPES = ('none', 'linear')
 
 
-@with_parameters(LEARNING_POLICIES)
 @dataclasses.dataclass(frozen=True)
-class LearningRateOptions:
+class LearningRateOptions(OptionsWithSettings, registries=(LEARNING_POLICIES,)):
     """The learning rate schedule.
 
-    The parameters of all learning policies are keywords and attributes as well, such as `power`.
+    `settings` has the parameters of all learning policies, such as `power`.
 
     Attributes:
-      policy: name of a registered learning policy.
-      base: initial learning rate.
-      slow_start_steps: number of slow start (warmup) steps before the schedule begins.
-      slow_start_rate: learning rate of the slow start.
-      slow_start_burnin_type: 'none' for a constant learning rate of the slow start, 'linear' for one that rises to
-        `base`.
       settings: parameters of the learning policies that differ from their defaults.
     """
 
-    policy: str = 'poly'
-    base: float = 1e-4
-    slow_start_steps: int = 0
-    slow_start_rate: float = 1e-4
-    slow_start_burnin_type: str = 'none'
+    policy: str = declared(
+        'poly',
+        lambda: f'Learning rate schedule. {LEARNING_POLICIES.summaries()}',
+        flag='learning_policy',
+        choices=LEARNING_POLICIES.names,
+    )
+    base: float = declared(0.0001, 'Initial learning rate.', flag='base_learning_rate', range='[0, inf)')
+    slow_start_steps: int = declared(
+        0,
+        'Number of slow start (warmup) steps before the schedule begins.',
+        flag='slow_start_step',
+        range='[0, inf)',
+    )
+    slow_start_rate: float = declared(
+        0.0001,
+        'Learning rate of the slow start.',
+        flag='slow_start_learning_rate',
+        range='[0, inf)',
+    )
+    slow_start_burnin_type: str = declared(
+        'none',
+        'none: the learning rate of the slow start is constant; linear: it rises to {base}.',
+        choices=SLOW_START_BURNIN_TYPES,
+    )
     settings: Settings = ()
 
     def __post_init__(self) -> None:
-        require_choice('LearningRateOptions.policy', self.policy, LEARNING_POLICIES.names())
-        require_choice(
-            'LearningRateOptions.slow_start_burnin_type', self.slow_start_burnin_type, SLOW_START_BURNIN_TYPES
-        )
-        require_not_negative('LearningRateOptions.base', self.base)
-        require_not_negative('LearningRateOptions.slow_start_steps', self.slow_start_steps)
-        require_not_negative('LearningRateOptions.slow_start_rate', self.slow_start_rate)
+        super().__post_init__()
         check = LEARNING_POLICIES.get(self.policy).check
         if check is not None:
             check(self)
 
 
-@with_parameters(OPTIMIZERS)
+def _optimizer_meaning() -> str:
+    """Returns the meaning of the optimizer, with the registered optimizers that differ from the others."""
+    records = OPTIMIZERS.records()
+    constant = [record.name for record in records if record.learning_rate_parameter]
+    has = (
+        'has a constant learning rate of its own' if len(constant) == 1 else 'have constant learning rates of their own'
+    )
+    decoupled = [record.name for record in records if record.decouples_weight_decay]
+    return (
+        f'The optimizer. {_and(constant)} {has}; all others follow the learning rate options below. {_and(decoupled)} '
+        'decouple weight decay from the loss.'
+    )
+
+
+def _and(names: Sequence[str]) -> str:
+    """Returns 'a, b and c'."""
+    return ' and '.join(filter(None, (', '.join(names[:-1]), *names[-1:])))
+
+
 @dataclasses.dataclass(frozen=True)
-class OptimizerOptions:
+class OptimizerOptions(OptionsWithSettings, registries=(OPTIMIZERS,)):
     """The optimizer, its learning rate, and the treatment of gradients.
 
-    The parameters of all optimizers are keywords and attributes as well, such as `momentum`.
+    `settings` has the parameters of all optimizers, such as `momentum`.
 
     Attributes:
-      name: name of a registered optimizer.
       learning_rate: learning rate schedule of all optimizers without a constant learning rate of their own.
-      weight_decay: weight of sum(w ** 2) / 2 over the convolution weights in the loss; or weight decay in the update
-        (see `decouples_weight_decay`).
-      clip_gradient_norm: global L2 norm to which gradients are clipped, after all multipliers; None for no clipping.
-      last_layer_gradient_multiplier: multiplier of the gradients of the last layers.
-      last_layers_contain_logits_only: whether the last layers are the logits only.
-      trainable_scopes: prefixes of the variables to train; empty for all. Other variables are not decayed either, and
-        their batch norm statistics are frozen.
       settings: parameters of the optimizers that differ from their defaults.
     """
 
-    name: str = 'momentum'
+    name: str = declared('momentum', _optimizer_meaning, flag='optimizer', choices=OPTIMIZERS.names)
     learning_rate: LearningRateOptions = LearningRateOptions()
-    weight_decay: float = 4e-5
-    clip_gradient_norm: float | None = None
-    last_layer_gradient_multiplier: float = 1.0
-    last_layers_contain_logits_only: bool = False
-    trainable_scopes: tuple[str, ...] = ()
+    weight_decay: float = declared(4e-05, 'Weight decay of the convolution weights.', range='[0, inf)')
+    clip_gradient_norm: float | None = declared(
+        None,
+        'Clip the global L2 norm of the gradients to this value. Not set: no clipping.',
+    )
+    last_layer_gradient_multiplier: float = declared(
+        1.0,
+        'Multiplier of the gradients of the last layers (all after the backbone).',
+        range='[0, inf)',
+    )
+    last_layers_contain_logits_only: bool = declared(
+        False,
+        'Only the logits are last layers, for {last_layer_gradient_multiplier} and '
+        '{TrainOptions.initialize_last_layer}.',
+    )
+    trainable_scopes: tuple[str, ...] = declared(
+        (),
+        'Comma-separated prefixes of the variables to train, such as logits,aspp. All others are frozen, including '
+        'their batch norm statistics. Not set: all variables train.',
+    )
     settings: Settings = ()
 
     def __post_init__(self) -> None:
-        require_choice('OptimizerOptions.name', self.name, OPTIMIZERS.names())
-        require_not_negative('OptimizerOptions.weight_decay', self.weight_decay)
-        require_not_negative('OptimizerOptions.last_layer_gradient_multiplier', self.last_layer_gradient_multiplier)
+        super().__post_init__()
         norm, field = self.clip_gradient_norm, 'OptimizerOptions.clip_gradient_norm'
         require(
             norm is None or 0.0 < norm < math.inf,

@@ -4,48 +4,55 @@ from __future__ import annotations
 
 import dataclasses
 
-from deeplab.options.rules import require, require_choice, require_not_negative, require_positive
+from deeplab.options.fields import Options, declared
+from deeplab.options.rules import require
 
 PANOPTIC_METRICS = ('pq', 'pc')
 
 
 @dataclasses.dataclass(frozen=True)
-class CocoFormatOptions:
-    """Options of `deeplab eval_coco_format`.
+class CocoFormatOptions(Options):
+    """Options of `deeplab eval_coco_format`."""
 
-    Attributes:
-      gt_json_file: JSON file of the ground truth.
-      gt_folder: folder of its PNG files.
-      pred_json_file: JSON file of the predictions.
-      pred_folder: folder of their PNG files.
-      metric: pq for panoptic quality, pc for parsing covering.
-      num_categories: category ids are less than this.
-      ignored_label: category whose segments are treated as pixels without a segment.
-      max_instances_per_category: largest number of segments of one category in an image.
-      normalize_by_image_size: whether parsing covering weights a segment by its share of the image instead of its
-        pixels.
-      num_workers: number of processes; 0 for this one alone, -1 for one per core.
-      print_digits: number of digits after the point to which shares are rounded; they are printed in percent.
-      results_json_file: file to write all results to; None for none.
-    """
-
-    gt_json_file: str
-    gt_folder: str
-    pred_json_file: str
-    pred_folder: str
-    metric: str = 'pq'
-    num_categories: int = 201
-    ignored_label: int = 0
-    max_instances_per_category: int = 256
-    normalize_by_image_size: bool = True
-    num_workers: int = 0
-    print_digits: int = 3
-    results_json_file: str | None = None
+    gt_json_file: str = declared(meaning='JSON file of the ground truth, in the COCO panoptic format.', is_path=True)
+    gt_folder: str = declared(meaning='Folder of the PNG files of the ground truth.', is_path=True)
+    pred_json_file: str = declared(meaning='JSON file of the predictions, in the same format.', is_path=True)
+    pred_folder: str = declared(meaning='Folder of the PNG files of the predictions.', is_path=True)
+    metric: str = declared(
+        'pq',
+        'pq: panoptic quality, with segmentation and recognition quality; pc: parsing covering.',
+        choices=PANOPTIC_METRICS,
+    )
+    num_categories: int = declared(201, 'Category ids are less than this.', range='(0, inf)')
+    ignored_label: int = declared(
+        0,
+        'Category that is not evaluated: its segments are treated as pixels without a segment.',
+    )
+    max_instances_per_category: int = declared(
+        256,
+        'Largest number of segments of one category in an image.',
+        range='(0, inf)',
+    )
+    normalize_by_image_size: bool = declared(
+        True,
+        'For parsing covering: weight a segment by its share of the image; false: by its pixels.',
+    )
+    num_workers: int = declared(
+        0,
+        'Number of processes that read and compare images; 0: only this one, -1: one per core.',
+    )
+    print_digits: int = declared(
+        3,
+        'Digits after the point of the shares that are printed in percent: 3 prints 67.4.',
+        range='[0, inf)',
+    )
+    results_json_file: str | None = declared(
+        None,
+        'JSON file to write: all figures, with those of each category. Not set: none.',
+        is_path=True,
+    )
 
     def __post_init__(self) -> None:
-        require_choice('CocoFormatOptions.metric', self.metric, PANOPTIC_METRICS)
-        require_positive('CocoFormatOptions.num_categories', self.num_categories)
-        require_positive('CocoFormatOptions.max_instances_per_category', self.max_instances_per_category)
-        require_not_negative('CocoFormatOptions.print_digits', self.print_digits)
+        super().__post_init__()
         field = 'CocoFormatOptions.num_workers'
         require(self.num_workers >= -1, field, self.num_workers, 'it must be -1 (one process per core), 0 or more')

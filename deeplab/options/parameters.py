@@ -1,89 +1,103 @@
-"""Options whose fields include the parameters of a registry, such as the losses' `focal_gamma`."""
+"""Settings: values of the parameters of registered functions, such as the `focal_gamma` of a loss, in options."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
+from deeplab.errors import OptionError
+from deeplab.options.fields import Options
 from deeplab.options.rules import require
-from deeplab.registry.records import Parameter, Registry
+from deeplab.registry.records import Parameter, Record, Registry
 from deeplab.wording import option
 
-T = TypeVar('T')
-Settings = tuple[tuple[str, Any], ...]  # (name, value) of each parameter that differs from its default, sorted
-
-_REGISTRIES = '_registries'
+# Given by name; kept as (name, value) of each parameter that differs from its default, sorted.
+Settings = Mapping[str, Any] | tuple[tuple[str, Any], ...]
 
 
-def with_parameters(*registries: Registry[Any]) -> Callable[[type[T]], type[T]]:
-    """Returns a decorator of an options dataclass, which must have a field `settings: Settings = ()`.
+class OptionsWithSettings(Options):
+    """Base class of options that name records of registries, and have the parameters of the records as `settings`.
 
-    Its objects take the parameters of all records in `registries` as keywords, and have them as attributes, as if they
-    were fields: `LossOptions(formula='focal', focal_gamma=3.0).focal_gamma`. The values are checked. They are kept in
-    `settings`.
+        class LossOptions(OptionsWithSettings, registries=(LOSSES,)):
+            settings: Settings = ()
+
+        LossOptions(formula='focal', settings={'focal_gamma': 3.0}).focal_gamma
+
+    Attributes:
+      registries: the registries.
+      settings: values of parameters.
     """
 
-    def decorate(kind: type[T]) -> type[T]:
-        create = kind.__init__
-        fields = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    registries: ClassVar[tuple[Registry[Any], ...]] = ()
+    settings: Settings
 
-        @functools.wraps(create)
-        def init(self: Any, *args: Any, **values: Any) -> None:
-            known = {name: value for name, value in values.items() if name in fields}
-            if len(args) > len(fields) or not known.keys().isdisjoint(fields[: len(args)]):
-                create(self, *args, **known)  # raises a TypeError that says so
-            known |= dict(zip(fields, args, strict=False))
-            given = dict(known.pop('settings', ())) | {n: v for n, v in values.items() if n not in fields}
-            known['settings'] = _checked(kind, given) if given else ()
-            create(self, **known)
-
-        def getattr_(self: Any, name: str) -> Any:
-            if name.startswith('_') or name in fields:  # while an object is copied, its fields are not set yet
-                raise AttributeError(name)
-            parameter = parameters_of(kind).get(name)
-            if parameter is None:
-                raise AttributeError(f"'{kind.__name__}' object has no attribute '{name}'")
-            return dict(self.settings).get(name, parameter.default)
-
+    def __init_subclass__(cls, registries: tuple[Registry[Any], ...] = (), **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        cls.registries = registries or cls.registries
         for registry in registries:
-            registry.share_names({*fields, *dir(kind)}, registries)
-        setattr(kind, _REGISTRIES, registries)
-        setattr(kind, '__init__', init)  # noqa: B010 (mypy refuses the assignment)
-        setattr(kind, '__getattr__', getattr_)  # noqa: B010
-        return kind
+            registry.share_names({*cls.__annotations__, *dir(cls)}, registries)
 
-    return decorate
+    def __post_init__(self) -> None:
+        """Checks the settings and keeps those that differ from their defaults.
+
+        Raises:
+          OptionError: there is no such parameter, or a value is not allowed.
+        """
+        super().__post_init__()
+        given = dict(self.settings)
+        object.__setattr__(self, 'settings', _checked(type(self), given) if given else ())
+
+    def __getattr__(self, name: str) -> Any:
+        """Returns the value of a parameter: `options.focal_gamma`; its default, unless it is set."""
+        if name.startswith('_') or name == 'settings':  # while an object is copied, its fields are not set yet
+            raise AttributeError(name)
+        parameter = parameters_of(type(self)).get(name)
+        if parameter is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        return dict(self.settings).get(name, parameter.default)
+
+    def changed(self, **values: Any) -> Self:
+        """Returns a copy with other values of fields and of parameters."""
+        fields = {field.name for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+        changes = {name: value for name, value in values.items() if name in fields}
+        settings = {name: value for name, value in values.items() if name not in fields}
+        if settings:
+            changes['settings'] = dict(self.settings) | dict(changes.get('settings', ())) | settings
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+
+    def settings_of(self, record: Record) -> dict[str, Any]:
+        """Returns the values of all parameters of a record, by name."""
+        return {parameter.name: getattr(self, parameter.name) for parameter in record.parameters}
 
 
 def registries_of(kind: type) -> tuple[Registry[Any], ...]:
     """Returns the registries whose parameters an options class takes; none for a plain class."""
-    registries: tuple[Registry[Any], ...] = getattr(kind, _REGISTRIES, ())
-    return registries
+    return kind.registries if issubclass(kind, OptionsWithSettings) else ()
 
 
 def parameters_of(kind: type) -> dict[str, Parameter]:
-    """Returns the parameters that an options class takes beside its fields, by name; none for a plain class."""
+    """Returns the parameters that the settings of an options class may have, by name; none for a plain class."""
     return {name: found for registry in registries_of(kind) for name, found in registry.parameters().items()}
 
 
 def as_dict(options: Any) -> Any:
-    """Returns options and the options in them as dictionaries, with the values of all parameters."""
+    """Returns options and the options in them as dictionaries, with the values of all parameters beside the fields."""
     if not dataclasses.is_dataclass(options) or isinstance(options, type):
         return options
     fields = {field.name: as_dict(getattr(options, field.name)) for field in dataclasses.fields(options)}
-    if hasattr(type(options), _REGISTRIES):
-        fields.pop('settings')
-    return fields | {name: getattr(options, name) for name in parameters_of(type(options))}
+    if isinstance(options, OptionsWithSettings):
+        del fields['settings']
+        fields |= {name: getattr(options, name) for name in parameters_of(type(options))}
+    return fields
 
 
-def require_applicable(options: Any, registry: Registry[Any], chosen: str | tuple[str, ...]) -> None:
+def require_applicable(options: OptionsWithSettings, registry: Registry[Any], chosen: str | tuple[str, ...]) -> None:
     """Checks the choice of records of a registry, and that each parameter that is set applies to one of them.
 
     Args:
       options: options with the parameters of `registry`.
-      registry: one of the registries of its `with_parameters`.
+      registry: one of its registries.
       chosen: name or names of records, the value of the field `registry.field`.
 
     Raises:
@@ -92,7 +106,7 @@ def require_applicable(options: Any, registry: Registry[Any], chosen: str | tupl
     names = {chosen} if isinstance(chosen, str) else set(chosen)
     for name in sorted(names):
         registry.get(name)
-    for name, value in options.settings:
+    for name, value in dict(options.settings).items():
         readers = registry.readers(name)
         require(
             not readers or not names.isdisjoint(readers),
@@ -103,16 +117,13 @@ def require_applicable(options: Any, registry: Registry[Any], chosen: str | tupl
         )
 
 
-def _checked(kind: type, given: dict[str, Any]) -> Settings:
-    """Returns the values that differ from their defaults.
-
-    Raises:
-      TypeError: there is no such parameter, as Python itself reports an unknown keyword.
-      OptionError: a value is not allowed.
-    """
+def _checked(kind: type, given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Returns the values that differ from their defaults; raises `OptionError`."""
     parameters = parameters_of(kind)
     unknown = [name for name in given if name not in parameters]
     if unknown:
-        raise TypeError(f"{kind.__name__}() got an unexpected keyword argument '{unknown[0]}'")
+        raise OptionError(
+            f"{kind.__name__} has no setting '{unknown[0]}'. Settings: {', '.join(sorted(parameters)) or 'none'}."
+        )
     values = {name: parameters[name].checked(value, f'{kind.__name__}.{name}') for name, value in given.items()}
     return tuple(sorted((name, value) for name, value in values.items() if value != parameters[name].default))

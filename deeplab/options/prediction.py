@@ -8,8 +8,9 @@ from typing import Any
 
 from deeplab.errors import OptionError
 from deeplab.options.data import ResizeOptions
-from deeplab.options.inference import EngineOptions, PredictionOptions, WindowOptions
-from deeplab.options.rules import check_size, require, require_choice, require_positive
+from deeplab.options.fields import Options, declared
+from deeplab.options.inference import USE_MOVING_AVERAGE, EngineOptions, PredictionOptions, WindowOptions
+from deeplab.options.rules import require, require_choice
 from deeplab.options.tools import FetchOptions
 from deeplab.wording import option
 
@@ -21,16 +22,10 @@ SAVED = ('mask', 'color', 'overlay', 'confidence', 'probabilities')
 
 
 @dataclasses.dataclass(frozen=True)
-class PredictorOptions:
+class PredictorOptions(Options):
     """How images are predicted.
 
     Attributes:
-      dataset: data set whose names and colors the classes have; None for that of the training, if it is known.
-      classes: names or numbers of the classes that are kept; empty for all.
-      crop_size: height and width to which every image is padded; None for the next `output_stride * k + 1`.
-      batch_size: images of the same size, or windows, that are predicted at a time.
-      use_moving_average: whether the moving averages (EMA) of the weights are used instead of the weights; None to use
-        them if the run.json of the training names their decay (`inference/run_weights.py`).
       probabilities: whether predictions have probabilities from the beginning; otherwise, they are computed when they
         are first read.
       resize: resizing of images before the network; None for that of the training.
@@ -39,11 +34,28 @@ class PredictorOptions:
       windows: sizes of the windows in which large images are predicted.
     """
 
-    dataset: str | None = None
-    classes: tuple[str, ...] = ()
-    crop_size: tuple[int, int] | None = None
-    batch_size: int = 1
-    use_moving_average: bool | None = None
+    dataset: str | None = declared(
+        None,
+        'Data set with the names and colors of the classes. Not set: that of the training, if it is known.',
+        is_path=True,
+    )
+    classes: tuple[str, ...] = declared(
+        (),
+        'Comma-separated names or numbers of the classes to keep; pixels of others get the id 255. Not set: all.',
+    )
+    crop_size: tuple[int, int] | None = declared(
+        None,
+        'Height and width to which every image is padded, as in eval. Not set: the next multiples of '
+        '{ModelOptions.output_stride} plus 1.',
+        flag='eval_crop_size',
+    )
+    batch_size: int = declared(
+        1,
+        'Consecutive images of the same size, or windows, per batch.',
+        flag='predict_batch_size',
+        range='(0, inf)',
+    )
+    use_moving_average: bool | None = declared(None, USE_MOVING_AVERAGE)
     probabilities: bool = False
     resize: ResizeOptions | None = None
     prediction: PredictionOptions = PredictionOptions()
@@ -51,52 +63,69 @@ class PredictorOptions:
     windows: WindowOptions = WindowOptions()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(not isinstance(self.classes, str), 'PredictorOptions.classes', self.classes, 'give a tuple of names')
-        check_size('PredictorOptions.crop_size', self.crop_size)
-        require_positive('PredictorOptions.batch_size', self.batch_size)
 
 
 @dataclasses.dataclass(frozen=True)
-class PredictOptions:
+class PredictOptions(Options):
     """Options of `deeplab predict`.
 
     Attributes:
-      inputs: image files, folders, patterns, lists (.txt) and videos.
-      output_dir: folder for the results.
-      checkpoint_dir: a checkpoint, or a folder of checkpoints; None for another source.
-      export_path: an exported network: a frozen graph or a SavedModel; None for another source.
-      preset: name of a published checkpoint, which is downloaded; None for another source.
-      save: what is written for each image, of `SAVED`.
-      overlay_alpha: opacity of the colors over the image, 0 to 1.
-      overlay_legend: classes in a legend beside overlays, of `LEGENDS`: those that an image shows, with their shares,
-        or all; None for no legend.
-      overwrite: whether files that predict has not written may be replaced.
       predictor: how images are predicted.
       network: options of the network that take precedence over those of the source, by 'Class.field'.
       fetch: where a published checkpoint comes from.
     """
 
-    inputs: tuple[str, ...]
-    output_dir: str = 'predictions'
-    checkpoint_dir: str | None = None
-    export_path: str | None = None
-    preset: str | None = None
-    save: tuple[str, ...] = ('mask', 'overlay')
-    overlay_alpha: float = 0.5
-    overlay_legend: str | None = None
-    overwrite: bool = False
+    inputs: tuple[str, ...] = declared(
+        meaning='An image, a folder, a pattern such as photos/**/*.jpg in quotes, a list (.txt, one path a line) or '
+        'a video; {inputs}= may be omitted.',
+        kind='repeated string',
+        is_path=True,
+    )
+    output_dir: str = declared(
+        'predictions',
+        'Folder for the results: KIND/NAME.png for each image, and predictions.json.',
+        is_path=True,
+    )
+    checkpoint_dir: str | None = declared(
+        None,
+        'A checkpoint, or a folder, whose newest checkpoint is used: the {TrainOptions.train_logdir} of a training, '
+        'or best in it. The flags of the network are read from run.json, or else identified by the variables. Not '
+        'set: no checkpoint.',
+        is_path=True,
+    )
+    export_path: str | None = declared(
+        None,
+        'An export of any format, such as a frozen graph (.pb), a SavedModel or model.tflite. Not set: no export.',
+        is_path=True,
+    )
+    preset: str | None = declared(None, 'Name of a published checkpoint. Not set: none.', flag=None)
+    save: tuple[str, ...] = declared(
+        ('mask', 'overlay'),
+        'Comma-separated kinds of files to write: mask (class ids, gray PNG), color (class ids with a palette), '
+        'overlay (colors over the image, JPEG), confidence (probability of the class, gray PNG), probabilities '
+        '([height, width, classes], NPY).',
+    )
+    overlay_alpha: float = declared(0.5, 'Opacity of the colors of overlays, 0 to 1. If given, overlays are written.')
+    overlay_legend: str | None = declared(
+        None,
+        'Draw a legend beside overlays: of the classes that are present in the image, with their shares, or of all '
+        'classes, in the same place in each image. If given, overlays are written. Not set: no legend.',
+        choices=LEGENDS,
+    )
+    overwrite: bool = declared(False, 'Replace files that predict has not written.')
     predictor: PredictorOptions = PredictorOptions()
     network: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     fetch: FetchOptions = FetchOptions()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(bool(self.save), 'PredictOptions.save', self.save, f'name some of {", ".join(SAVED)}')
         for kind in self.save:
             require_choice('PredictOptions.save', kind, SAVED)
         good = 0 <= self.overlay_alpha <= 1
         require(good, 'PredictOptions.overlay_alpha', self.overlay_alpha, 'it must be in the range 0 to 1')
-        if self.overlay_legend is not None:
-            require_choice('PredictOptions.overlay_legend', self.overlay_legend, LEGENDS)
         for field, value in ((_CHECKPOINT_DIR, self.checkpoint_dir), (_PRESET, self.preset)):
             if value is not None and self.export_path is not None:
                 raise OptionError(f'Give either {option(field)} or {option(_EXPORT_PATH)}, not both.')

@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from deeplab.options.fields import Options, declared
 from deeplab.options.inference import EvalOptions
-from deeplab.options.rules import require, require_positive
+from deeplab.options.rules import require
 
 MOST_IMAGES = 500
 
@@ -31,25 +32,30 @@ class ReportedRun:
 
 
 @dataclasses.dataclass(frozen=True)
-class ReportOptions:
+class ReportOptions(Options):
     """Options of `deeplab report` and `deeplab compare`.
 
     Attributes:
       runs: the runs; others are compared with the first.
       path: HTML file to write.
-      images: largest number of images on the page.
-      metrics_dirs: more folders with metrics-STEP.json of the runs, one for each run.
       command: words of the command line, for the page.
     """
 
     runs: tuple[ReportedRun, ...]
     path: str
-    images: int = 30
-    metrics_dirs: tuple[str, ...] = ()
+    images: int = declared(30, 'Largest number of images on the page, at most 500.', range='(0, inf)')
+    metrics_dirs: tuple[str, ...] = declared(
+        (),
+        'Folder with further metrics-STEP.json of a run, such as the {EvalOptions.eval_logdir} of eval; one flag for '
+        'each run, in their order. Not set: those in the run alone.',
+        flag='metrics_dir',
+        kind='repeated string',
+        is_path=True,
+    )
     command: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
     def __post_init__(self) -> None:
-        require_positive('ReportOptions.images', self.images)
+        super().__post_init__()
         require(
             not self.path.lower().endswith('.json'),
             'ReportOptions.path',

@@ -6,91 +6,101 @@ import dataclasses
 from collections.abc import Mapping
 
 from deeplab import common
+from deeplab.options.fields import Options, declared
 from deeplab.options.inference import PredictionOptions
 from deeplab.options.network import ModelOptions
-from deeplab.options.rules import require, require_positive, require_seed
+from deeplab.options.rules import require, require_seed
 from deeplab.options.training import RestoreOptions
 
 
 @dataclasses.dataclass(frozen=True)
-class ListDatasetsOptions:
-    """Options of `deeplab datasets`.
+class ListDatasetsOptions(Options):
+    """Options of `deeplab datasets`."""
 
-    Attributes:
-      directory: folder to look into; None for the data sets that are known by name.
-      index: whether to write an index of the records in the folder, and their digests to their description.
-      json: whether to print JSON.
-    """
-
-    directory: str | None = None
-    index: bool = False
-    json: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class PresetsOptions:
-    """Options of `deeplab presets`.
-
-    Attributes:
-      name: the preset to show; None for a list of all.
-      json: whether to print JSON.
-    """
-
-    name: str | None = None
-    json: bool = False
+    directory: str | None = declared(
+        None,
+        'Folder of records, or of a description of images and masks, or of such folders; {directory}= may be '
+        'omitted. Not set: the data sets that are known by name.',
+        is_path=True,
+    )
+    index: bool = declared(
+        False,
+        'Write an index beside the shards in {directory}, so that large splits open at once, and the digests of the '
+        'records to their description.',
+    )
+    json: bool = declared(False, 'Print JSON.')
 
 
 @dataclasses.dataclass(frozen=True)
-class FetchOptions:
-    """Where published checkpoints come from, and where they are kept.
+class PresetsOptions(Options):
+    """Options of `deeplab presets`."""
 
-    Attributes:
-      mirror: address of the folder on a server (http or https) that holds the archives; None for the environment
-        variable DEEPLAB_MIRROR, or else the server that they were published on.
-      cache_dir: folder that keeps what was downloaded; None for the environment variable DEEPLAB_CACHE, or else
-        `deeplab` in the user's cache folder (XDG_CACHE_HOME, ~/.cache).
-    """
-
-    mirror: str | None = None
-    cache_dir: str | None = None
+    name: str | None = declared(None, 'The preset to show; {name}= may be omitted. Not set: all.')
+    json: bool = declared(False, 'Print JSON.')
 
 
 @dataclasses.dataclass(frozen=True)
-class DownloadOptions:
+class FetchOptions(Options):
+    """Where published checkpoints come from, and where they are kept."""
+
+    mirror: str | None = declared(
+        None,
+        'Address of a folder with the archives to download (http or https). Not set: DEEPLAB_MIRROR, or else the '
+        'server that they were published on.',
+    )
+    cache_dir: str | None = declared(
+        None,
+        'Folder for downloads. Not set: DEEPLAB_CACHE, or else deeplab in XDG_CACHE_HOME or ~/.cache.',
+        is_path=True,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class DownloadOptions(Options):
     """Options of `deeplab download`.
 
     Attributes:
-      name: the published checkpoint or data set to download; None for a list of all.
-      output_dir: folder for the records of a data set; None for the folder tfrecord in that of its files.
       fetch: where it comes from, and where it is kept.
-      dry_run: whether only to say what would be done.
     """
 
-    name: str | None = None
+    name: str | None = declared(
+        None,
+        'Preset of the checkpoint, or data set (voc2012, ade20k, camvid, cityscapes); {name}= may be omitted. Not '
+        'set: a list of all.',
+    )
     fetch: FetchOptions = FetchOptions()
-    dry_run: bool = False
-    output_dir: str | None = None
+    dry_run: bool = declared(False, 'Only show what would be downloaded, and to where.')
+    output_dir: str | None = declared(
+        None,
+        'Folder for the records of a data set; checkpoints go to {FetchOptions.cache_dir}. Not set: tfrecord beside '
+        'its files in the cache.',
+        is_path=True,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
-class NetworksOptions:
+class NetworksOptions(Options):
     """Options of `deeplab networks`.
 
     Attributes:
       model: head, decoder, classes and crop size of the networks.
-      variants: backbones to list; None for all.
-      output_strides: output strides for which multiply-adds are counted.
       prediction: scales and flips of each image.
-      json: whether to print JSON.
     """
 
     model: ModelOptions
-    variants: tuple[str, ...] | None = None
-    output_strides: tuple[int, ...] = (16, 8)
+    variants: tuple[str, ...] | None = declared(
+        None, 'Backbones to list. Not set: all.', with_flag_of='ModelOptions.model_variant'
+    )
+    output_strides: tuple[int, ...] = declared(
+        (16, 8),
+        'Output strides for which multiply-adds are counted.',
+        with_flag_of='ModelOptions.output_stride',
+    )
     prediction: PredictionOptions = PredictionOptions()
-    json: bool = False
+    json: bool = declared(False, 'Print JSON.')
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(
             self.model.crop_size is not None,
             'ModelOptions.crop_size',
@@ -100,47 +110,48 @@ class NetworksOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class CheckpointOptions:
+class CheckpointOptions(Options):
     """Options of `deeplab checkpoint`.
 
     Attributes:
-      file: a checkpoint, one of its files, or a folder with checkpoints.
       against: the network to compare it with; None for none.
       takes_classes: whether that network has the number of classes of the checkpoint instead of its own.
-      initialize_last_layer: whether training would restore the last layers, too.
       last_layer_scopes: scopes of the last layers.
       restore: other variables that training would not restore, and the map of variable names.
       presets: networks of the published checkpoints, by name.
-      list_variables: whether to list each variable.
-      json: whether to print JSON.
     """
 
-    file: str
+    file: str = declared(
+        meaning='A checkpoint, one of its files, or a folder (such as an unpacked archive), whose newest checkpoint '
+        'is used; {file}= may be omitted.',
+        is_path=True,
+    )
     against: ModelOptions | None = None
     takes_classes: bool = True
-    initialize_last_layer: bool = True
+    initialize_last_layer: bool = declared(
+        True,
+        'Also restore the last layers (all after the backbone) from the checkpoint. Set it to false if the classes '
+        'differ.',
+    )
     last_layer_scopes: tuple[str, ...] = common.LAST_LAYER_SCOPES
     restore: RestoreOptions = RestoreOptions()
     presets: Mapping[str, ModelOptions] = dataclasses.field(default_factory=dict)
-    list_variables: bool = True
-    json: bool = False
+    list_variables: bool = declared(True, 'List each variable with its shape.', flag='variables')
+    json: bool = declared(False, 'Print JSON.')
 
 
 @dataclasses.dataclass(frozen=True)
-class DemoOptions:
-    """Options of `deeplab demo`.
+class DemoOptions(Options):
+    """Options of `deeplab demo`."""
 
-    Attributes:
-      workdir: folder for all files of the demo.
-      steps: number of training steps; None for the usual number of the demo.
-      seed: seed of the scenes and of the training.
-    """
-
-    workdir: str = './deeplab_demo'
-    steps: int | None = None
-    seed: int = 0
+    workdir: str = declared('./deeplab_demo', 'Folder for all files of the demo.', is_path=True)
+    steps: int | None = declared(
+        None,
+        'Number of training steps. Not set: the usual number of the demo.',
+        range='(0, inf)',
+    )
+    seed: int = declared(0, 'Seed of all random choices. Two runs with the same seed give the same result.')
 
     def __post_init__(self) -> None:
-        if self.steps is not None:
-            require_positive('DemoOptions.steps', self.steps)
+        super().__post_init__()
         require_seed('DemoOptions.seed', self.seed, least=0)

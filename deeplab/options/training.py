@@ -6,15 +6,13 @@ import dataclasses
 
 from deeplab.errors import OptionError
 from deeplab.options.data import AugmentOptions, DatasetOptions, ResizeOptions
+from deeplab.options.fields import Options, declared
 from deeplab.options.loss import LossOptions
 from deeplab.options.machines import CloneOptions
 from deeplab.options.network import ModelOptions
 from deeplab.options.optimization import OptimizerOptions
 from deeplab.options.rules import (
-    check_size,
     require,
-    require_choice,
-    require_not_negative,
     require_positive,
     require_seed,
 )
@@ -25,20 +23,29 @@ ON_NAN = ('stop', 'skip')
 
 
 @dataclasses.dataclass(frozen=True)
-class RestoreOptions:
-    """The variables that a new run restores from its initial checkpoint.
+class RestoreOptions(Options):
+    """The variables that a new run restores from its initial checkpoint."""
 
-    Attributes:
-      exclude_scopes: prefixes of variables that are initialized instead of restored.
-      ignore_missing_vars: whether variables that the checkpoint lacks are initialized; otherwise they are an error.
-        None for "yes, unless there is a rename map".
-      rename_map: `old_prefix=new_prefix,...` from names in the checkpoint to names in the network, or the path of a
-        JSON or YAML file of such pairs; None if names are equal. It is read when a run needs it.
-    """
-
-    exclude_scopes: tuple[str, ...] = ()
-    ignore_missing_vars: bool | None = None
-    rename_map: str | None = None
+    exclude_scopes: tuple[str, ...] = declared(
+        (),
+        'Comma-separated prefixes of variables that are not restored from the checkpoint but initialized, such as '
+        'logits or decoder,logits. Not set: none.',
+        flag='checkpoint_exclude_scopes',
+    )
+    ignore_missing_vars: bool | None = declared(
+        None,
+        'Initialize variables that the checkpoint lacks, with a warning; false: refuse such a checkpoint. With '
+        '{rename_map} the default is false.',
+        flag_default=True,
+    )
+    rename_map: str | None = declared(
+        None,
+        'For a checkpoint with other variable names: old_prefix=new_prefix,... or a JSON or YAML file of such pairs. '
+        'The old prefix is that of the checkpoint, the new one that of the network; the longest match applies. Not '
+        'set: the names are equal.',
+        flag='checkpoint_rename_map',
+        is_path=True,
+    )
 
     @property
     def ignores_missing(self) -> bool:
@@ -47,23 +54,36 @@ class RestoreOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class ValidationOptions:
-    """Validation during training.
+class ValidationOptions(Options):
+    """Validation during training."""
 
-    Attributes:
-      split: split to evaluate; None for no validation.
-      every: number of steps between two validations; None for no validation.
-      crop_size: height and width of the input in validation; None for the smallest suitable size that holds every
-        image.
-      early_stop: number of consecutive validations without a better mIoU after which training ends; None for never.
-    """
-
-    split: str | None = None
-    every: int | None = None
-    crop_size: tuple[int, int] | None = None
-    early_stop: int | None = None
+    split: str | None = declared(
+        None,
+        'Split on which mIoU is measured during training; the best checkpoint is kept in TRAIN_LOGDIR/best. Not set: '
+        'no validation.',
+        flag='eval_split',
+    )
+    every: int | None = declared(
+        None,
+        'Number of steps between two validations; there is also one after the last step.',
+        flag='eval_every',
+        range='(0, inf)',
+    )
+    crop_size: tuple[int, int] | None = declared(
+        None,
+        'Height and width, in pixels, of the input of the network in validation; no image may be larger. Not set: '
+        'the smallest suitable size that holds every image of the split.',
+        flag='eval_crop_size',
+    )
+    early_stop: int | None = declared(
+        None,
+        'Early stopping: end training after this many consecutive validations without a better mIoU. Not set: never.',
+        flag='early_stop_evals',
+        range='(0, inf)',
+    )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         split, every = option('ValidationOptions.split'), option('ValidationOptions.every')
         if (self.split is None) != (self.every is None):
             if self.every is None:
@@ -71,14 +91,9 @@ class ValidationOptions:
             else:
                 given, missing = option('ValidationOptions.every', self.every), split
             raise OptionError(f'{given} has no effect without {missing}: set or omit both.')
-        if self.every is not None:
-            require_positive('ValidationOptions.every', self.every)
-        check_size('ValidationOptions.crop_size', self.crop_size)
         needs = f'it applies to validation during training; also set {split} and {every}'
         require(self.is_on or self.crop_size is None, 'ValidationOptions.crop_size', self.crop_size, needs)
         require(self.is_on or self.early_stop is None, 'ValidationOptions.early_stop', self.early_stop, needs)
-        if self.early_stop is not None:
-            require_positive('ValidationOptions.early_stop', self.early_stop)
 
     @property
     def is_on(self) -> bool:
@@ -87,58 +102,107 @@ class ValidationOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainOptions:
+class TrainOptions(Options):
     """Options of `deeplab train`.
 
     Attributes (those whose name is not sufficient):
-      precision: data type of convolutions and activations; variables are always float32.
-      xla: whether the graph is compiled with XLA.
-      accumulation_steps: number of micro-batches into which each clone splits its images of a step.
-      on_nan: 'stop' or 'skip': what to do about a loss or gradient that is not finite.
-      save_interval_secs: seconds between two checkpoints; 0 for one per step, None for the first and the last only.
-      save_summaries_secs: seconds between two summaries; 0 for one per step, None for none.
       command: the flags, for the run manifest; they do not affect training.
       recipe_flags: what the recipe among them sets, as --NAME=VALUE, for the run manifest.
-      repeats: path of the run manifest that this run repeats, for its own run manifest.
     """
 
     model: ModelOptions
     dataset: DatasetOptions
-    train_logdir: str
+    train_logdir: str = declared(
+        meaning='Folder for checkpoints and logs. Training resumes from the newest checkpoint in it.',
+        is_path=True,
+    )
     resize: ResizeOptions = ResizeOptions()
     augment: AugmentOptions = AugmentOptions()
     optimizer: OptimizerOptions = OptimizerOptions()
     loss: LossOptions = LossOptions()
     clones: CloneOptions = CloneOptions()
     validation: ValidationOptions = ValidationOptions()
-    batch_size: int = 8
-    number_of_steps: int = 30000
-    fine_tune_batch_norm: bool = True
-    initial_checkpoint: str | None = None
-    initialize_last_layer: bool = True
+    batch_size: int = declared(8, 'Images per step, over all clones.', flag='train_batch_size', range='(0, inf)')
+    number_of_steps: int = declared(
+        30000,
+        'Number of training steps, those before a resume included.',
+        flag='training_number_of_steps',
+        range='(0, inf)',
+    )
+    fine_tune_batch_norm: bool = declared(
+        True,
+        'Train the batch norms and update their statistics. Set it to false for batches of fewer than about 12 '
+        'images if you start from a checkpoint.',
+    )
+    initial_checkpoint: str | None = declared(
+        None,
+        'Checkpoint to start from, such as .../model.ckpt (without .index). Ignored if {train_logdir} contains a '
+        'checkpoint.',
+        flag='tf_initial_checkpoint',
+        is_path=True,
+    )
+    initialize_last_layer: bool = declared(
+        True,
+        'Also restore the last layers (all after the backbone) from the checkpoint. Set it to false if the classes '
+        'differ.',
+    )
     restore: RestoreOptions = RestoreOptions()
-    log_steps: int = 10
-    save_interval_secs: float | None = 1200
-    save_summaries_secs: float | None = 600
-    save_summaries_images: bool = False
-    profile_logdir: str | None = None
-    seed: int = 0
-    precision: str = 'float32'
-    xla: bool = False
-    moving_average_decay: float | None = None
-    accumulation_steps: int = 1
-    on_nan: str = 'stop'
+    log_steps: int = declared(10, 'Number of steps between two log messages.', range='(0, inf)')
+    save_interval_secs: float | None = declared(
+        1200,
+        'Seconds between two checkpoints; 0: only the first and the last.',
+        range='[0, inf)',
+        kind='integer',
+    )
+    save_summaries_secs: float | None = declared(
+        600,
+        'Seconds between two TensorBoard summaries; 0: none.',
+        range='[0, inf)',
+        kind='integer',
+    )
+    save_summaries_images: bool = declared(False, 'Include images, labels and predictions in the summaries.')
+    profile_logdir: str | None = declared(
+        None,
+        'Folder for a profile of some steps. Not set: no profile.',
+        is_path=True,
+    )
+    seed: int = declared(0, 'Seed of all random choices. Two runs with the same seed give the same result.')
+    precision: str = declared(
+        'float32',
+        'Data type of convolutions and activations: 16-bit types need less memory and are faster on hardware that '
+        'supports them. Weights, checkpoints and the loss stay float32.',
+        choices=PRECISIONS,
+    )
+    xla: bool = declared(False, 'Compile the network with XLA: a slower start, often faster steps.')
+    moving_average_decay: float | None = declared(
+        None,
+        'Keep an exponential moving average (EMA) of the weights with this decay: 0.99 averages over about 100 '
+        'steps, 0.9999 over 10000. Other programs then use it in place of the weights. Not set: no EMA.',
+    )
+    accumulation_steps: int = declared(
+        1,
+        'Gradient accumulation: process the batch of a step in this many equal micro-batches and apply their mean '
+        'gradient once, if the whole batch does not fit into memory. Batch norms see one micro-batch at a time.',
+    )
+    on_nan: str = declared(
+        'stop',
+        'What to do about a loss or gradient that is not finite. stop: training stops; skip: the batch is skipped '
+        'with a warning, and training stops at the tenth in a row.',
+        choices=ON_NAN,
+    )
     command: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     recipe_flags: tuple[str, ...] = dataclasses.field(default=(), compare=False)
-    repeats: str | None = None
+    repeats: str | None = declared(
+        None,
+        'Repeat the run of this run manifest (run.json in its {train_logdir}) with the same flags. Flags given on '
+        'the command line override them, such as another {train_logdir}; --NAME= without a value resets a flag to '
+        '"not set". Not set: no run is repeated.',
+        flag='from',
+        is_path=True,
+    )
 
     def __post_init__(self) -> None:
-        require_choice('TrainOptions.precision', self.precision, PRECISIONS)
-        require_positive('TrainOptions.batch_size', self.batch_size)
-        require_positive('TrainOptions.number_of_steps', self.number_of_steps)
-        require_positive('TrainOptions.log_steps', self.log_steps)
-        require_not_negative('TrainOptions.save_interval_secs', self.save_interval_secs or 0)
-        require_not_negative('TrainOptions.save_summaries_secs', self.save_summaries_secs or 0)
+        super().__post_init__()
         require_seed('TrainOptions.seed', self.seed)
         decay, field = self.moving_average_decay, 'TrainOptions.moving_average_decay'
         require(
@@ -147,7 +211,6 @@ class TrainOptions:
             decay,
             f'it must be greater than 0 and less than 1, such as 0.99; omit {option(field)} for no moving averages',
         )
-        require_choice('TrainOptions.on_nan', self.on_nan, ON_NAN)
         clones = self.clones.num_clones
         require(
             self.batch_size % clones == 0,
@@ -222,22 +285,21 @@ class TrainOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class PreviewOptions:
+class PreviewOptions(Options):
     """Options of `deeplab preview`.
 
     Attributes:
       train: the training whose input is drawn; only its data and augmentation are used.
       path: PNG file of the sheet.
-      images: number of records that are drawn with each augmentation.
-      samples: number of augmented training samples that are drawn.
     """
 
     train: TrainOptions
     path: str
-    images: int = 4
-    samples: int = 8
+    images: int = declared(4, 'Number of records to draw with each augmentation.', flag='preview_images')
+    samples: int = declared(8, 'Number of augmented samples to draw.', flag='preview_samples')
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(
             self.path.lower().endswith('.png'),
             'PreviewOptions.path',

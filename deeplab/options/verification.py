@@ -6,9 +6,9 @@ import dataclasses
 
 from deeplab.errors import OptionError
 from deeplab.options.data import DatasetOptions, ResizeOptions
+from deeplab.options.fields import Options, declared
 from deeplab.options.inference import PredictionOptions
 from deeplab.options.network import ModelOptions
-from deeplab.options.rules import require_not_negative, require_positive
 from deeplab.options.tools import FetchOptions
 from deeplab.wording import option
 
@@ -35,19 +35,14 @@ class VerifyCase:
 
 
 @dataclasses.dataclass(frozen=True)
-class VerifyOptions:
+class VerifyOptions(Options):
     """Options of `deeplab verify`.
 
     Attributes:
       cases: the published evaluations.
       dataset: the split to evaluate on.
       preset: name of the published checkpoint; None for another one.
-      checkpoint_dir: folder of the checkpoint, or the checkpoint; None to download that of the preset.
       fetch: where it is downloaded from, and kept.
-      verify_logdir: folder for the results.
-      tolerance: largest difference of the mean IoU, in percentage points, with which it counts as reproduced.
-      diagnosis_images: number of images on which other settings are tried if a figure is not reproduced; 0 for none.
-      batch_size: images per batch.
       fits_crop_size: whether a crop size that is too small for an image becomes the smallest that fits all.
       other_predictions: scales and flips of other published evaluations, to try.
     """
@@ -55,19 +50,29 @@ class VerifyOptions:
     cases: tuple[VerifyCase, ...]
     dataset: DatasetOptions
     preset: str | None = None
-    checkpoint_dir: str | None = None
+    checkpoint_dir: str | None = declared(
+        None,
+        'Folder of the checkpoint, or the checkpoint. Not set: that of {PredictOptions.preset}, which is downloaded.',
+        is_path=True,
+    )
     fetch: FetchOptions = FetchOptions()
-    verify_logdir: str = './deeplab_verify'
-    tolerance: float = 0.1
-    diagnosis_images: int = 50
-    batch_size: int = 1
+    verify_logdir: str = declared('./deeplab_verify', 'Folder for the results, as JSON.', is_path=True)
+    tolerance: float = declared(
+        0.1,
+        'Largest difference of the mean IoU, in percentage points, with which a figure counts as reproduced.',
+        range='[0, inf)',
+    )
+    diagnosis_images: int = declared(
+        50,
+        'Number of images on which other settings are tried if a figure is not reproduced; 0: none are tried.',
+        range='[0, inf)',
+    )
+    batch_size: int = declared(1, 'Images per batch.', flag='eval_batch_size', range='(0, inf)')
     fits_crop_size: bool = False
     other_predictions: tuple[PredictionOptions, ...] = ()
 
     def __post_init__(self) -> None:
-        require_not_negative('VerifyOptions.tolerance', self.tolerance)
-        require_not_negative('VerifyOptions.diagnosis_images', self.diagnosis_images)
-        require_positive('VerifyOptions.batch_size', self.batch_size)
+        super().__post_init__()
         if self.preset is None and self.checkpoint_dir is None:
             raise OptionError(
                 f'{option("VerifyOptions.preset")} and {option("VerifyOptions.checkpoint_dir")} are not set. Give at '

@@ -105,8 +105,8 @@ def views(training: TrainOptions, data: split_input.Data) -> list[View]:
     augment = training.augment
     active = {record.name: record for record in augment.active}
     crops = [record for record in active.values() if record.stage == CROP]
-    always = dataclasses.replace(augment, **{k: v for record in active.values() for k, v in record.preview.items()})
-    no_crops = dataclasses.replace(always, **{p.name: p.default for record in crops for p in record.parameters})
+    always = augment.changed(**{k: v for record in active.values() for k, v in record.preview.items()})
+    no_crops = always.changed(**{p.name: p.default for record in crops for p in record.parameters})
     steps = _steps(training, data, no_crops)
     found = [View(preview_sheet.Column('Record', 'unchanged; below, with its mask'), _chosen(steps))]
     for name in steps:
@@ -132,7 +132,7 @@ def _chosen(steps: dict[str, input_preprocess.Step], name: str = NUMBERS) -> lis
 
 def _column(record: Augmentation, augment: AugmentOptions) -> preview_sheet.Column:
     """Returns title and details of an augmentation."""
-    return preview_sheet.Column(record.title or record.name, record.caption(augment.values_of(record)))
+    return preview_sheet.Column(record.title or record.name, record.caption(augment.settings_of(record)))
 
 
 def _scale_column(training: TrainOptions) -> preview_sheet.Column:

@@ -25,7 +25,7 @@ from deeplab.registry.metrics import CONFUSION_MATRIX, METRICS, Metric, MetricCo
 from deeplab.registry.networks import BACKBONES, HEADS, SHARED_OPTIONS, Backbone, Head
 from deeplab.registry.normalization import SCALE_TO_PLUS_MINUS_ONE, SUBTRACT_RGB_MEAN, Normalization
 from deeplab.registry.optimizers import OPTIMIZERS, Optimizer, UsualRates
-from deeplab.registry.records import Parameter, Record, Registry, values_of
+from deeplab.registry.records import Parameter, Record, Registry
 
 # The registry of each kind of record.
 REGISTRIES: dict[type[Record], Registry] = {  # type: ignore[type-arg]
@@ -105,5 +105,4 @@ __all__ = [
     'SUBTRACT_RGB_MEAN',
     'UsualRates',
     'register',
-    'values_of',
 ]

@@ -15,14 +15,34 @@ import keyword
 import math
 import pkgutil
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
+from deeplab import names
 from deeplab.errors import OptionError
 from deeplab.registry import interval
 from deeplab.wording import did_you_mean, one_of, option
 
 _TYPES = {bool: 'true or false', int: 'an integer', float: 'a number', str: 'a string'}
+
+
+def check_allowed(value: Any, field: str, whole: Any, numbers: str = '', choices: Sequence[str] = ()) -> None:
+    """Raises `OptionError` unless a value is in an interval and one of the choices.
+
+    Args:
+      value: a number or a string.
+      field: 'Class.field' of the options, for the message.
+      whole: the value of the field, for the message: `value`, or the sequence that contains it.
+      numbers: the allowed numbers, such as '[0, 1)'; empty for all.
+      choices: the allowed strings; empty for all.
+    """
+    allowed = ''
+    if numbers and not interval.parse(numbers).has(value):
+        allowed = interval.parse(numbers).allowed()
+    if allowed:
+        raise OptionError(f'{option(field, whole)} is not allowed: it must be {allowed}.')
+    if choices and value not in choices:
+        raise OptionError(f'{option(field, whole)} is not allowed: {one_of(value, choices)}.')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,12 +119,9 @@ class Parameter:
         allowed = _TYPES[kind] if type(value) is not kind else ''
         if not allowed and kind is float and not math.isfinite(value):
             allowed = 'a finite number'
-        if not allowed and self.range and not interval.parse(self.range).has(value):
-            allowed = interval.parse(self.range).allowed()
-        if not allowed and self.choices and value not in self.choices:
-            raise OptionError(f'{option(field, whole)} is not allowed: {one_of(value, self.choices)}.')
         if allowed:
             raise OptionError(f'{option(field, whole)} is not allowed: it must be {allowed}.')
+        check_allowed(value, field, whole, self.range, self.choices)
         return value
 
 
@@ -178,8 +195,8 @@ class Registry(Generic[R]):
           origin: the globals of the code that adds it.
 
         Raises:
-          ValueError: its name is not allowed, or another record has it; or one of its parameters has the name of an
-            option, or of a parameter of another record from which it differs.
+          ValueError: its name is not allowed, or another record has it; or one of its parameters has the name of a
+            parameter of another record from which it differs.
         """
         for registry in (self, *self._beside):
             registry._load()  # so that it is this record that is refused, not one of the package
@@ -237,6 +254,14 @@ class Registry(Generic[R]):
         """Returns the names of all records, sorted."""
         return tuple(record.name for record in self.records())
 
+    def summaries(self) -> str:
+        """Returns all records with their summaries, as a sentence of the help."""
+        texts = [
+            f'{record.name}: {names.lower_first(record.summary).rstrip(".")}' if record.summary else record.name
+            for record in self.records()
+        ]
+        return f'{"; ".join(texts)}.'
+
     def get(self, name: str) -> R:
         """Returns the record of the given name.
 
@@ -284,13 +309,3 @@ def _parameters(records: Any) -> dict[str, Parameter]:
 
 def _listed(types: Mapping[type, str]) -> str:
     return ', '.join(kind.__name__ for kind in types) + ', or a tuple of int or float'
-
-
-def values_of(record: Record, value_of: Callable[[str], Any]) -> dict[str, Any]:
-    """Returns the values of the parameters of a record, by name.
-
-    Args:
-      record: the record.
-      value_of: returns the value of a parameter; usually `functools.partial(getattr, options)`.
-    """
-    return {parameter.name: value_of(parameter.name) for parameter in record.parameters}

@@ -29,7 +29,7 @@ from deeplab.deployment.model_deploy import Gradient
 from deeplab.errors import CheckpointError, NetworkMismatchError
 from deeplab.names import agreeing, counted
 from deeplab.options import LearningRateOptions, LossOptions, ModelOptions, OptimizerOptions, crop_sizes
-from deeplab.registry import OPTIMIZERS, values_of
+from deeplab.registry import OPTIMIZERS
 from deeplab.wording import option
 
 _MOST_LINES = 20  # of the log about variables whose shapes differ; a network of another width has hundreds
@@ -426,11 +426,13 @@ def get_model_learning_rate(
     options = LearningRateOptions(
         policy=learning_policy,
         base=base_learning_rate,
-        decay_steps=decay_steps or 0.0,
-        end=end_learning_rate,
-        power=learning_power,
-        decay_factor=learning_rate_decay_factor,
-        decay_step=learning_rate_decay_step,
+        settings={
+            'decay_steps': decay_steps or 0.0,
+            'end': end_learning_rate,
+            'power': learning_power,
+            'decay_factor': learning_rate_decay_factor,
+            'decay_step': learning_rate_decay_step,
+        },
         slow_start_steps=slow_start_step,
         slow_start_rate=slow_start_learning_rate,
         slow_start_burnin_type=slow_start_burnin_type,
@@ -451,6 +453,6 @@ def make_optimizer(
       decays: factor of the weight decay of each variable that decays, by name; None for those of the graph's layers.
     """
     record = OPTIMIZERS.get(options.name)
-    parameters = values_of(record, functools.partial(getattr, options))
+    parameters = options.settings_of(record)
     parameters.pop(record.learning_rate_parameter, None)
     return record.function(learning_rate, weight_decays.factors() if decays is None else decays, **parameters)

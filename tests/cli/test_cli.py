@@ -20,11 +20,11 @@ from absl import flags, logging  # noqa: TID251
 from PIL import Image
 
 import deeplab
-from deeplab import cli, options, start
+from deeplab import cli, names, options, start
 from deeplab.cli import first_import
 from deeplab.cli.flag_types import define
 from deeplab.cli.values import Values
-from deeplab.cli.words import Flag, lower_first, with_named
+from deeplab.cli.words import Flag, with_named
 from deeplab.errors import DataError, OptionError, OutputError
 from deeplab.overview import GROUPS, SUMMARIES
 
@@ -731,7 +731,7 @@ def test_usage_shows_positional_arguments_and_report_no_crop_size_that_it_does_n
 
 
 def test_names_keep_their_capitals_in_the_middle_of_a_sentence():
-    assert [lower_first(text) for text in ('OpenVINO on', 'JSON file', 'A file', 'Names.')] == [
+    assert [names.lower_first(text) for text in ('OpenVINO on', 'JSON file', 'A file', 'Names.')] == [
         'OpenVINO on',
         'JSON file',
         'a file',

@@ -1,44 +1,69 @@
-"""Flags that are linked to fields of options: defaults, copies, and names in the messages of libraries."""
+"""Flags that are made of the declarations of options: defaults, copies, and names in the messages of libraries.
 
+Covers options/fields.py.
+"""
+
+import dataclasses
 import sys
 import types
 
 import pytest
 
 from deeplab import cli, options, wording
-from deeplab.cli import links
+from deeplab.cli import links, parse, words
 from deeplab.cli.program import names_in_messages
 from deeplab.errors import OptionError
+from deeplab.options import fields
 
 TRAIN = ['--train_logdir=logs', '--dataset_dir=records']
 
 
 @pytest.mark.parametrize(
-    ('field', 'kind', 'flag_kind', 'default'),
+    ('kind', 'field', 'flag_kind', 'default'),
     [
-        ('OptimizerOptions.weight_decay', None, 'float', 4e-5),
-        ('OptimizerOptions.clip_gradient_norm', None, 'float', None),
-        ('TrainOptions.xla', None, 'boolean', False),
-        ('TrainOptions.train_logdir', None, 'string', None),
-        ('WaitOptions.interval_secs', 'integer', 'integer', 300),
-        ('PredictionOptions.scales', 'repeated float', 'repeated float', [1.0]),
-        ('ModelOptions.image_pooling_stride', 'list', 'list', ['1', '1']),
-        ('AsppOptions.rates', 'repeated integer', 'repeated integer', None),
+        (options.OptimizerOptions, 'weight_decay', 'float', 4e-5),
+        (options.OptimizerOptions, 'clip_gradient_norm', 'float', None),
+        (options.TrainOptions, 'xla', 'boolean', False),
+        (options.TrainOptions, 'train_logdir', 'string', None),
+        (options.WaitOptions, 'interval_secs', 'integer', 300),
+        (options.PredictionOptions, 'scales', 'repeated float', [1.0]),
+        (options.ModelOptions, 'image_pooling_stride', 'list', ['1', '1']),
+        (options.AsppOptions, 'rates', 'repeated integer', None),
+        (options.OptimizerOptions, 'name', 'enum', 'momentum'),
+        (options.ModelOptions, 'quantize_delay_step', 'integer', -1),  # "never" of the original's flag
     ],
 )
-def test_type_and_default_come_from_the_field(field, kind, flag_kind, default):
-    flag = links.linked('name', field, 'Meaning.', kind=kind)
-    assert (flag.kind, flag.default, flag.fields) == (flag_kind, default, (field,))
+def test_type_and_default_come_from_the_field(kind, field, flag_kind, default):
+    flag = links.flag_of(kind, field)
+    assert (flag.kind, flag.default, flag.fields) == (flag_kind, default, (f'{kind.__name__}.{field}',))
 
 
-def test_choices_make_an_enum():
-    assert links.linked('name', 'OptimizerOptions.name', 'Meaning.', choices=('a',)).kind == 'enum'
+def test_an_option_is_added_by_one_field(monkeypatch, capsys):
+    """The flag, its help, its check and the value in the options follow from the declaration."""
+
+    @dataclasses.dataclass(frozen=True)
+    class LossOptions(options.LossOptions):
+        tail: int = fields.declared(3, 'Rows below {stride}.', flag='loss_tail', range='[0, 9]')
+
+    monkeypatch.setitem(links._OPTIONS, 'LossOptions', LossOptions)
+    train = cli.find_program('train')
+    loss = words.Group('Loss', (links.of(LossOptions),))
+    program = dataclasses.replace(train, groups=tuple(loss if g.title == 'Loss' else g for g in train.groups))
+    values = parse.parse_flags(program, [*TRAIN, '--loss_tail=5'])
+    assert links.filled(LossOptions, values, label_weights=None).tail == 5
+    assert '  --loss_tail=N\n      Rows below --loss_stride. Default: 3.\n' in cli.program_help(program, is_full=True)
+    with pytest.raises(OptionError, match=r'^tail=10 is not allowed: it must be from 0 to 9\.$'):
+        LossOptions(tail=10)
 
 
-@pytest.mark.parametrize('field', ['OptimizerOptions.momentun', 'Options.momentum', 'momentum'])
-def test_only_fields_can_be_linked(field):
-    with pytest.raises(AttributeError, match=field):
-        links.linked('name', field, 'Meaning.')
+def test_every_declared_field_has_a_flag_in_some_program():
+    names = {field for program in cli.PROGRAMS for field in program.flag_names}
+    declared = {
+        f'{name}.{field}': each
+        for name, kind in links._OPTIONS.items()
+        for field, each in fields.declarations(kind).items()
+    }
+    assert {name for name, each in declared.items() if each.flag is not None or each.with_flag_of} <= names
 
 
 def test_no_two_flags_of_a_program_set_one_field():
@@ -61,7 +86,10 @@ def test_a_flag_has_the_default_of_its_field():
     for program in cli.PROGRAMS:
         for flag in program.flags.values():
             if flag.fields and flag.name not in OTHER_DEFAULTS:
-                assert flag.default == links.default_of(flag.fields[0], flag.kind), (program.name, flag.name)
+                kind, _, field = flag.fields[0].partition('.')
+                declared = fields.declarations(links._OPTIONS[kind])
+                if field in declared:
+                    assert flag.default == declared[field].flag_default, (program.name, flag.name)
 
 
 def test_inherited_fields_have_the_names_of_all_their_classes():
@@ -72,7 +100,7 @@ def test_inherited_fields_have_the_names_of_all_their_classes():
 
 def test_messages_name_flags_on_a_command_line_and_fields_in_python():
     with pytest.raises(OptionError, match='^momentum=2 is not allowed'):
-        options.OptimizerOptions(momentum=2)
+        options.OptimizerOptions(settings={'momentum': 2})
     with pytest.raises(OptionError, match=r'^--momentum=2\.0 is not allowed'):
         cli.options_of('train', [*TRAIN, '--momentum=2'])
     with pytest.raises(OptionError, match='^--inference_scales=0.0 is not allowed'):

@@ -339,7 +339,9 @@ def test_records_that_cannot_be(fields, message):
 
 def test_the_first_parameter_switches_it_on():
     assert [record.name for record in AugmentOptions().active] == ['flip']
-    assert [record.name for record in AugmentOptions(blur_sigma=1.0, flip_probability=0.0).active] == ['blur']
+    assert [record.name for record in AugmentOptions(settings={'blur_sigma': 1.0, 'flip_probability': 0.0}).active] == [
+        'blur'
+    ]
 
 
 def test_captions():
@@ -351,6 +353,6 @@ def test_only_one_augmentation_places_the_crop():
         AUGMENTATIONS.add(_augmentation(stage=CROP))
         with pytest.raises(ValueError, match="'other' has the seed_number 2 of 'flip'"):
             AUGMENTATIONS.add(_augmentation(name='other', seed_number=2))
-        AugmentOptions(mine_rate=1.0)
+        AugmentOptions(settings={'mine_rate': 1.0})
         with pytest.raises(OptionError, match='mine and rare_classes cannot be combined'):
-            AugmentOptions(mine_rate=1.0, rare_class_sampling=0.5)
+            AugmentOptions(settings={'mine_rate': 1.0, 'rare_class_sampling': 0.5})

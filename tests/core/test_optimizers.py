@@ -27,7 +27,9 @@ FIRST = {
     'zero': np.zeros((2, 3)),
 }
 DECAYS = {'kernel': DECAY, 'vector': DECAY / 2}
-OPTIONS = OptimizerOptions(momentum=0.8, adam_epsilon=1e-3, rmsprop_decay=0.7, rmsprop_epsilon=1e-2)
+OPTIONS = OptimizerOptions(
+    settings={'momentum': 0.8, 'adam_epsilon': 1e-3, 'rmsprop_decay': 0.7, 'rmsprop_epsilon': 1e-2}
+)
 
 
 def rate_of(step):
@@ -159,8 +161,11 @@ def test_nothing_moves_where_a_gradient_is_not_finite():
     ('changes', 'message'),
     [
         ({'name': 'sgd'}, "^name='sgd' is not allowed: did you mean momentum\\? It must be"),
-        ({'rmsprop_decay': 1.0}, '^rmsprop_decay=1.0 is not allowed: it must be 0 or more and less than 1'),
-        ({'rmsprop_epsilon': 0.0}, '^rmsprop_epsilon=0.0 is not allowed: it must be greater than 0'),
+        (
+            {'settings': {'rmsprop_decay': 1.0}},
+            '^rmsprop_decay=1.0 is not allowed: it must be 0 or more and less than 1',
+        ),
+        ({'settings': {'rmsprop_epsilon': 0.0}}, '^rmsprop_epsilon=0.0 is not allowed: it must be greater than 0'),
         ({'clip_gradient_norm': 0.0}, '^clip_gradient_norm=0.0 is not allowed: it must be greater than 0'),
     ],
 )

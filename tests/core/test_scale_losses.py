@@ -22,7 +22,7 @@ def case():
 
 
 def loss_of(case, **options):
-    return scale_losses.losses_of_scales({'merged_logits': case[0]}, case[1], 255, LossOptions(**options))[
+    return scale_losses.losses_of_scales({'merged_logits': case[0]}, case[1], 255, LossOptions().changed(**options))[
         'merged_logits'
     ]
 

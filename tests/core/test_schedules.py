@@ -17,7 +17,7 @@ def rate_at(step, options, number_of_steps):
 
 
 def test_poly():
-    options = LearningRateOptions(base=0.1, end=0.02, power=2.0)
+    options = LearningRateOptions(base=0.1, settings={'end': 0.02, 'power': 2.0})
     assert rate_at(0, options, 100) == pytest.approx(0.1)
     assert rate_at(50, options, 100) == pytest.approx(0.08 / 4 + 0.02)
     assert rate_at(100, options, 100) == pytest.approx(0.02)
@@ -25,19 +25,21 @@ def test_poly():
 
 
 def test_poly_over_fewer_steps():
-    options = LearningRateOptions(base=0.1, power=1.0, decay_steps=10)
+    options = LearningRateOptions(base=0.1, settings={'power': 1.0, 'decay_steps': 10})
     assert rate_at(5, options, 100) == pytest.approx(0.05)
     assert rate_at(10, options, 100) == 0.0
 
 
 def test_step():
-    options = LearningRateOptions(policy='step', base=1.0, decay_factor=0.5, decay_step=10)
+    options = LearningRateOptions(policy='step', base=1.0, settings={'decay_factor': 0.5, 'decay_step': 10})
     rates = [rate_at(step, options, 100) for step in (0, 9, 10, 19, 20)]
     assert rates == pytest.approx([1.0, 1.0, 0.5, 0.5, 0.25])
 
 
 def test_slow_start_delays_the_policy():
-    options = LearningRateOptions(policy='step', base=1.0, decay_step=10, slow_start_steps=3, slow_start_rate=0.2)
+    options = LearningRateOptions(
+        policy='step', base=1.0, settings={'decay_step': 10}, slow_start_steps=3, slow_start_rate=0.2
+    )
     rates = [rate_at(step, options, 100) for step in (0, 2, 3, 12, 13)]
     assert rates == pytest.approx([0.2, 0.2, 1.0, 1.0, 0.1])
 
@@ -62,30 +64,34 @@ def test_unknown_burnin():
 
 
 def test_cosine():
-    options = LearningRateOptions(policy='cosine', base=0.1, end=0.02, slow_start_steps=20, slow_start_rate=0.03)
+    options = LearningRateOptions(
+        policy='cosine', base=0.1, settings={'end': 0.02}, slow_start_steps=20, slow_start_rate=0.03
+    )
     rates = [rate_at(step, options, 120) for step in (19, 20, 45, 70, 120, 1000)]
     assert rates == pytest.approx([0.03, 0.1, 0.06 + 0.04 * 0.5**0.5, 0.06, 0.02, 0.02])
 
 
 def test_cosine_over_fewer_steps():
-    options = LearningRateOptions(policy='cosine', base=0.1, decay_steps=10)
+    options = LearningRateOptions(policy='cosine', base=0.1, settings={'decay_steps': 10})
     assert rate_at(5, options, 100) == pytest.approx(0.05)
     assert rate_at(10, options, 100) == 0.0
 
 
 def test_exponential_falls_at_every_step():
-    options = LearningRateOptions(policy='exponential', base=1.0, decay_factor=0.25, decay_step=10)
+    options = LearningRateOptions(policy='exponential', base=1.0, settings={'decay_factor': 0.25, 'decay_step': 10})
     rates = [rate_at(step, options, 100) for step in (0, 5, 10, 20, 100)]
     assert rates == pytest.approx([1.0, 0.5, 0.25, 0.0625, 0.25**10])
 
 
 def test_polynomial_is_poly():
-    poly, polynomial = (LearningRateOptions(policy=policy, base=0.1, end=0.01) for policy in ('poly', 'polynomial'))
+    poly, polynomial = (
+        LearningRateOptions(policy=policy, base=0.1, settings={'end': 0.01}) for policy in ('poly', 'polynomial')
+    )
     for step in (0, 7, 99, 100):
         assert rate_at(step, poly, 100) == rate_at(step, polynomial, 100)
 
 
 def test_exponential_needs_a_positive_factor():
     with pytest.raises(OptionError, match='^decay_factor=0.0 is not allowed: it must be greater'):
-        LearningRateOptions(policy='exponential', decay_factor=0.0)
-    LearningRateOptions(policy='step', decay_factor=0.0)
+        LearningRateOptions(policy='exponential', settings={'decay_factor': 0.0})
+    LearningRateOptions(policy='step', settings={'decay_factor': 0.0})

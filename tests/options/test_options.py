@@ -53,19 +53,22 @@ def test_formula(formula, terms):
         ({'formula': '-1*dice'}, ("weight '-1' of dice",)),
         ({'formula': 'inf*dice'}, ("weight 'inf' of dice",)),
         ({'formula': 'dice+2*dice'}, ("formula='dice+2*dice'", 'dice appears twice')),
-        ({'label_smoothing': 1.0}, ('label_smoothing=1.0', 'it must be 0 or more and less than 1.')),
-        ({'focal_gamma': -1.0, 'formula': 'focal'}, ('focal_gamma=-1.0', 'it must be 0 or more.')),
-        ({'tversky_beta': 0.0, 'formula': 'tversky'}, ('tversky_beta=0.0', 'it must be greater than 0.')),
-        ({'tversky_alpha': -0.1, 'formula': 'tversky'}, ('tversky_alpha=-0.1', 'it must be 0 or more.')),
+        ({'settings': {'label_smoothing': 1.0}}, ('label_smoothing=1.0', 'it must be 0 or more and less than 1.')),
+        ({'settings': {'focal_gamma': -1.0}, 'formula': 'focal'}, ('focal_gamma=-1.0', 'it must be 0 or more.')),
+        ({'settings': {'tversky_beta': 0.0}, 'formula': 'tversky'}, ('tversky_beta=0.0', 'it must be greater than 0.')),
+        ({'settings': {'tversky_alpha': -0.1}, 'formula': 'tversky'}, ('tversky_alpha=-0.1', 'it must be 0 or more.')),
         (
-            {'formula': 'dice', 'label_smoothing': 0.1},
+            {'formula': 'dice', 'settings': {'label_smoothing': 0.1}},
             ('label_smoothing=0.1', 'to focal and softmax only', "formula='dice' does not contain"),
         ),
         (
             {'formula': 'dice+lovasz', 'top_k_percent_pixels': 0.5},
             ('top_k_percent_pixels=0.5', "formula='dice+lovasz' does not contain", 'add focal or softmax to formula'),
         ),
-        ({'focal_gamma': 1.0}, ('focal_gamma=1.0', 'to focal only', "formula='softmax' does not contain")),
+        (
+            {'settings': {'focal_gamma': 1.0}},
+            ('focal_gamma=1.0', 'to focal only', "formula='softmax' does not contain"),
+        ),
         (
             {'auto_label_weights': True, 'label_weights': (1.0, 2.0)},
             ('label_weights=(1.0, 2.0)', 'either', 'auto_label_weights=True'),
@@ -91,7 +94,9 @@ def test_losses_that_cannot_be(changes, parts):
 
 
 def test_settings_of_a_term_that_is_in_the_sum():
-    made = LossOptions(formula='dice+focal', label_smoothing=0.1, top_k_percent_pixels=0.5, focal_gamma=1.0)
+    made = LossOptions(
+        formula='dice+focal', settings={'label_smoothing': 0.1, 'focal_gamma': 1.0}, top_k_percent_pixels=0.5
+    )
     assert [term.name for term in made.terms] == ['dice', 'focal']
 
 
@@ -107,10 +112,10 @@ def train_options(**changes):
     ('make', 'field'),
     [
         (lambda value: LearningRateOptions(base=value), 'base'),
-        (lambda value: LearningRateOptions(power=value), 'power'),
+        (lambda value: LearningRateOptions(settings={'power': value}), 'power'),
         (lambda value: LearningRateOptions(slow_start_rate=value), 'slow_start_rate'),
-        (lambda value: LearningRateOptions('step', decay_factor=value), 'decay_factor'),
-        (lambda value: OptimizerOptions(adam_learning_rate=value), 'adam_learning_rate'),
+        (lambda value: LearningRateOptions('step', settings={'decay_factor': value}), 'decay_factor'),
+        (lambda value: OptimizerOptions(settings={'adam_learning_rate': value}), 'adam_learning_rate'),
         (lambda value: OptimizerOptions(last_layer_gradient_multiplier=value), 'last_layer_gradient_multiplier'),
         (lambda value: train_options(save_interval_secs=value), 'save_interval_secs'),
         (lambda value: train_options(save_summaries_secs=value), 'save_summaries_secs'),

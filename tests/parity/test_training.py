@@ -55,9 +55,11 @@ def train_options(facts) -> TrainOptions:
             learning_rate=LearningRateOptions(
                 policy=rate['learning_policy'],
                 base=rate['base_learning_rate'],
-                power=rate['learning_power'],
-                decay_factor=rate['learning_rate_decay_factor'],
-                decay_step=rate['learning_rate_decay_step'],
+                settings={
+                    'power': rate['learning_power'],
+                    'decay_factor': rate['learning_rate_decay_factor'],
+                    'decay_step': rate['learning_rate_decay_step'],
+                },
                 slow_start_steps=rate['slow_start_step'],
                 slow_start_rate=rate['slow_start_learning_rate'],
             ),

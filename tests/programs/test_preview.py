@@ -19,13 +19,15 @@ from deeplab.training import split_input
 from tests.helpers import dataset_files, training_setup
 
 EVERYTHING = AugmentOptions(
-    jitter_brightness=0.2,
-    jitter_hue=0.1,
-    rotation_degrees=30,
-    blur_sigma=1.0,
-    cutout_size=5,
-    cutout_count=2,
-    rare_class_sampling=0.5,
+    settings={
+        'jitter_brightness': 0.2,
+        'jitter_hue': 0.1,
+        'rotation_degrees': 30,
+        'blur_sigma': 1.0,
+        'cutout_size': 5,
+        'cutout_count': 2,
+        'rare_class_sampling': 0.5,
+    },
 )
 
 
@@ -148,7 +150,7 @@ def test_a_plain_training_has_scale_crop_and_flip(data, tmp_path, monkeypatch):
 
 
 def test_records_are_resized_to_the_range_first(data, tmp_path, monkeypatch):
-    made = options(data, tmp_path, AugmentOptions(rotation_degrees=30))
+    made = options(data, tmp_path, AugmentOptions(settings={'rotation_degrees': 30}))
     made = dataclasses.replace(made, train=dataclasses.replace(made.train, resize=ResizeOptions(12, 16)))
     _, content = drawn_content(monkeypatch, made)
     for row in content.rows:

@@ -65,7 +65,7 @@ class TestBatchNorm:
 class TestLearningRate:
     def found(self, plain, batch, **optimizer):
         return diagnostics.learning_rate(
-            dataclasses.replace(plain, batch_size=batch, optimizer=OptimizerOptions(**optimizer))
+            dataclasses.replace(plain, batch_size=batch, optimizer=OptimizerOptions().changed(**optimizer))
         )
 
     @pytest.mark.parametrize(('batch', 'rate'), [(16, 0.007), (8, 0.007), (4, 0.0001), (16, 0.0), (32, 0.028)])

@@ -52,7 +52,7 @@ def test_all_changes_are_in_one_warning(plain):
         clones=CloneOptions(num_replicas=2, num_ps_tasks=1, master='grpc://here:1'),
         model=dataclasses.replace(plain.model, crop_size=(33, 33), outputs_to_num_classes={'semantic': 5}),
         loss=options.LossOptions(formula='softmax+dice', label_weights=tuple(WEIGHTS)),
-        optimizer=OptimizerOptions(momentum=0.5, learning_rate=LearningRateOptions('cosine', 0.05)),
+        optimizer=OptimizerOptions(settings={'momentum': 0.5}, learning_rate=LearningRateOptions('cosine', 0.05)),
     )
     found = warning(plain, changed)
     for part in (
@@ -89,7 +89,7 @@ def test_records(plain, records, part):
 
 def test_the_number_of_steps_counts_where_the_learning_rate_follows_it(plain):
     def longer(policy, **changes):
-        optimizer = OptimizerOptions(learning_rate=LearningRateOptions(policy, **changes))
+        optimizer = OptimizerOptions(learning_rate=LearningRateOptions(policy).changed(**changes))
         chosen = dataclasses.replace(plain, optimizer=optimizer)
         return warning(chosen, dataclasses.replace(chosen, number_of_steps=60))
 

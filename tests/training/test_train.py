@@ -158,7 +158,7 @@ def histograms(data):
 )
 def test_resume_is_exact(data, tmp_path, caplog, optimizer):
     chosen = dataclasses.replace(training_setup.RATE, name=optimizer)
-    rate = dataclasses.replace(chosen.learning_rate, decay_steps=4)  # so that 2 steps and 4 share their rates
+    rate = chosen.learning_rate.changed(decay_steps=4)  # so that 2 steps and 4 share their rates
     chosen = dataclasses.replace(chosen, learning_rate=rate)
     straight = train.run(training_setup.options(data, tmp_path / 'a', 4, optimizer=chosen))
     train.run(training_setup.options(data, tmp_path / 'b', 2, optimizer=chosen))

@@ -1,7 +1,5 @@
 """Optimizers, gradient clipping and schedules in trainings of a tiny network."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -30,7 +28,7 @@ def values_of(path):
 def run(data, logdir, steps=1, **changes):
     """The result of a training, and the values of its variables before and after."""
     base = {'learning_rate': LearningRateOptions(base=0.05)}
-    chosen = OptimizerOptions(**(base | changes))
+    chosen = OptimizerOptions().changed(**base, **changes)
     result = train.run(training_setup.options(data, logdir, steps, optimizer=chosen))
     return result, values_of(f'{logdir}/model.ckpt-0'), values_of(result.checkpoint)
 
@@ -71,7 +69,7 @@ def test_the_new_ones_follow_the_schedule(data, tmp_path):
         step = tf.constant(5)
         for name in OPTIMIZERS.names():
             rate = LearningRateOptions('cosine', base=0.2)
-            chosen = OptimizerOptions(name, rate, adam_learning_rate=0.7)
+            chosen = OptimizerOptions(name, rate, settings={'adam_learning_rate': 0.7})
             options = training_setup.options(data, tmp_path, 10, optimizer=chosen)
             expected = 0.7 if name == 'adam' else 0.1
             assert running.run(training_step.learning_rate(options, step)) == pytest.approx(expected)
@@ -82,8 +80,8 @@ def test_flags(tmp_path):
     words += ['--learning_policy=cosine', '--slow_start_burnin_type=linear', '--clip_gradient_norm=2']
     chosen = cli.options_of('train', words).optimizer
     rate = LearningRateOptions('cosine', slow_start_burnin_type='linear')
-    assert chosen == dataclasses.replace(
-        OptimizerOptions(), name='rmsprop', rmsprop_decay=0.8, learning_rate=rate, clip_gradient_norm=2.0
+    assert chosen == OptimizerOptions().changed(
+        name='rmsprop', rmsprop_decay=0.8, learning_rate=rate, clip_gradient_norm=2.0
     )
 
 

@@ -73,12 +73,14 @@ def evaluation_batches(reader, keep_original=False, resize=None, **arguments):
 def test_random_changes_follow_from_the_position(reader):
     """For any number of threads and any start position."""
     changes = AugmentOptions(
-        jitter_brightness=0.2,
-        jitter_hue=0.1,
-        rotation_degrees=20,
-        blur_sigma=1.0,
-        cutout_size=2,
-        rare_class_sampling=0.5,
+        settings={
+            'jitter_brightness': 0.2,
+            'jitter_hue': 0.1,
+            'rotation_degrees': 20,
+            'blur_sigma': 1.0,
+            'cutout_size': 2,
+            'rare_class_sampling': 0.5,
+        },
     )
     steps = list(
         input_preprocess.train_steps((6, 6), ResizeOptions(), changes, MEAN, 255, [10, 20, 30, 40, 50, 60, 70]).values()

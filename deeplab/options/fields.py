@@ -1,0 +1,198 @@
+"""Declarations of options: a field of an options class states its default, meaning, allowed values and flag once.
+
+    stride: int = declared(1, 'Compute the loss at every n-th row of pixels.', flag='loss_stride', range='(0, inf)')
+
+The check when an object is created, the flag with its help, the reference in docs/ and the run manifest follow from
+the declaration. Parameters of registered functions (`registry.Parameter`) are declared in the same way. A meaning
+names other options in braces: `{stride}` of the same class, `{OptimizerOptions.name=adam}` with a value.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from deeplab.options.rules import check_size
+from deeplab.registry.records import check_allowed
+
+_KINDS = {
+    bool: 'boolean',
+    int: 'integer',
+    float: 'float',
+    str: 'string',
+    tuple[int, int]: 'list',
+    tuple[int, ...]: 'repeated integer',
+    tuple[float, ...]: 'repeated float',
+    tuple[str, ...]: 'string',
+}
+_UNCHANGED: Any = object()
+_REFERENCE = re.compile(r'\{(?:(\w+)\.)?(\w+)(=[^}]*)?\}')
+
+
+@dataclasses.dataclass(frozen=True)
+class Declaration:
+    """What an options class states about one of its fields.
+
+    Attributes:
+      name: name of the field.
+      default: its default; `dataclasses.MISSING` for a required field.
+      meaning: text for help and docs, one or two sentences, or a function that returns it.
+      type: type of its values, without None.
+      is_optional: whether None, "not set", is allowed.
+      range: the allowed numbers, such as '[0, 1)'; empty for all.
+      choices: the allowed strings, or a function that returns them; empty for all.
+      flag: name of the flag; None for a field that no flag sets directly.
+      kind: kind of the flag (see `cli.words.Flag`).
+      flag_default: default of the flag, which differs from the field's where the original's flag has a number or text
+        for "not set".
+      word: a word that the flag accepts instead of numbers; None for none.
+      is_path: whether the value is a path.
+      with_flag_of: 'Class.field' of the option whose flag sets this field, too; empty for none.
+    """
+
+    name: str
+    default: Any
+    meaning: str | Callable[[], str]
+    type: Any
+    is_optional: bool
+    range: str
+    choices: tuple[str, ...] | Callable[[], tuple[str, ...]]
+    flag: str | None
+    kind: str
+    flag_default: Any
+    word: str | None
+    is_path: bool
+    with_flag_of: str
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The allowed strings; empty for all."""
+        return self.choices() if callable(self.choices) else self.choices
+
+    @property
+    def text(self) -> str:
+        """The meaning."""
+        return self.meaning() if callable(self.meaning) else self.meaning
+
+    def check(self, value: Any, field: str) -> None:
+        """Raises `OptionError` unless `value` is allowed.
+
+        Args:
+          value: value of the field.
+          field: 'Class.field', for the message.
+        """
+        if self.type == tuple[int, int]:
+            check_size(field, value)
+        elif isinstance(value, (tuple, list)):
+            for part in value:
+                check_allowed(part, field, value, self.range, self.allowed)
+        else:
+            check_allowed(value, field, value, self.range, self.allowed)
+
+
+def declared(
+    default: Any = dataclasses.MISSING,
+    meaning: str | Callable[[], str] = '',
+    *,
+    flag: str | None = '',
+    kind: str = '',
+    flag_default: Any = _UNCHANGED,
+    **more: Any,
+) -> Any:
+    """Returns a field of an options class, with its declaration.
+
+    Args:
+      default: its default; without one, the field is required.
+      meaning: see `Declaration`.
+      flag: name of the flag; empty for the field's name, None for no flag.
+      kind: kind of the flag, if it does not follow from the type of the field.
+      flag_default: default of the flag, if it is not the field's.
+      **more: further attributes of `Declaration`: range, choices, word, is_path, with_flag_of.
+    """
+    facts = {'meaning': meaning, 'flag': flag, 'kind': kind, 'flag_default': flag_default, **more}
+    return dataclasses.field(default=default, metadata={'declaration': facts})
+
+
+@functools.cache
+def declarations(kind: type) -> dict[str, Declaration]:
+    """Returns the declarations of an options class by field, in order; fields without one are left out."""
+    types = typing.get_type_hints(kind)
+    return {
+        field.name: _declaration(field, types[field.name])
+        for field in dataclasses.fields(kind)
+        if 'declaration' in field.metadata
+    }
+
+
+def _declaration(field: dataclasses.Field[Any], annotation: Any) -> Declaration:
+    """Returns the declaration of a field with an annotation."""
+    facts = {
+        'range': '',
+        'choices': (),
+        'word': None,
+        'is_path': False,
+        'with_flag_of': '',
+        **field.metadata['declaration'],
+    }
+    plain = without_none(annotation)
+    kind = facts['kind'] or ('enum' if facts['choices'] else _KINDS.get(plain, ''))
+    default = facts['flag_default']
+    return Declaration(
+        **facts | {
+            'name': field.name,
+            'default': field.default,
+            'type': plain,
+            'is_optional': plain is not annotation,
+            'flag': None if facts['with_flag_of'] else facts['flag'] if facts['flag'] != '' else field.name,
+            'kind': kind,
+            'flag_default': _default_of_flag(field.default, kind) if default is _UNCHANGED else default,
+        }
+    )  # fmt: skip
+
+
+def _default_of_flag(default: Any, kind: str) -> Any:
+    """Returns the default of a field as a flag of some kind states it; None if it has none."""
+    if default is dataclasses.MISSING or default == ():
+        return None
+    if kind == 'list' and default is not None:
+        return [str(number) for number in default]  # as absl's own lists
+    if kind == 'string' and isinstance(default, tuple):
+        return ','.join(default)
+    return list(default) if isinstance(default, tuple) else default
+
+
+def without_none(kind: Any) -> Any:
+    """Returns X of `X | None`; any other type as it is."""
+    parts = [part for part in typing.get_args(kind) if part is not type(None)]
+    return parts[0] if len(parts) < len(typing.get_args(kind)) else kind
+
+
+def qualified(meaning: str, kind: str) -> str:
+    """Returns a meaning whose references to other options all name a class: {stride} becomes {LossOptions.stride}."""
+    return _REFERENCE.sub(lambda match: f'{{{match[1] or kind}.{match[2]}{match[3] or ""}}}', meaning)
+
+
+def with_names(meaning: str, name_of: Callable[[str], str]) -> str:
+    """Returns a qualified meaning with the names of the options that it refers to.
+
+    Args:
+      meaning: a text of `qualified`.
+      name_of: returns the name of an option of 'Class.field', such as its flag.
+    """
+    return _REFERENCE.sub(lambda match: name_of(f'{match[1]}.{match[2]}') + (match[3] or ''), meaning)
+
+
+class Options:
+    """Base class of options: frozen dataclasses that check the fields that they declare when they are created."""
+
+    def __post_init__(self) -> None:
+        """Raises `OptionError` for a value that its declaration does not allow."""
+        kind: type = type(self)
+        for name, declaration in declarations(kind).items():
+            value = getattr(self, name)
+            if value is not None:
+                declaration.check(value, f'{kind.__name__}.{name}')
