@@ -155,7 +155,7 @@ def test_all_metrics_with_their_files_beside_the_figures(options, tmp_path, capl
     setup.write_checkpoint(options.checkpoint_dir, weight=2.0)
     names = ['=1+1', 'a,b', '../../up', '<b>', 'plain']
     dataset = setup.write_data(tmp_path / 'named', names=names)
-    result = eval_program.run(changed(options, dataset=dataset, metrics=('all',), bootstrap_samples=100))
+    result = eval_program.run(changed(options, dataset=dataset, metrics=('all',), settings={'bootstrap_samples': 100}))
     logdir = pathlib.Path(options.eval_logdir)
     content = json.loads((logdir / 'metrics-10.json').read_text())
     assert content['metrics'].keys() == set(METRICS.names()) - {'confusion_matrix', 'category_iou', 'instance_iou'}
