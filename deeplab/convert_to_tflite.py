@@ -26,6 +26,7 @@ from absl import logging
 from google.protobuf import message
 from PIL import Image
 
+from deeplab import names
 from deeplab.core import sessions
 from deeplab.errors import CheckpointError, DataError, OptionError
 from deeplab.export import export_files, portable, tensor_names
@@ -92,7 +93,7 @@ def run(options: ConvertOptions) -> Result:
         agreement = None if image is None else _agreement(source, temporary, image)
     is_quantized = portable.is_trained_in_8_bits(source.graph)
     kind = '8-bit' if is_quantized else 'float32'
-    lines = [f'TensorFlow Lite model ({kind}): {path} ({os.path.getsize(path) / 1e6:.1f} MB)']
+    lines = [f'TensorFlow Lite model ({kind}): {path} ({names.byte_size(os.path.getsize(path))})']
     ends = sorted(set(zip(*export_metadata.ends_in(source.metadata), strict=True)))
     shown = ', '.join(f'{low:g} to {high:g}' for low, high in ends)
     lines.append(

@@ -1,4 +1,4 @@
-"""Image names from records, made safe for messages and for file names; and numbers of things in messages.
+"""Texts of messages: image names from records, made safe also for file names; numbers, sizes, durations; tables.
 
 The name in a record can be any text: with control characters, line breaks, thousands of characters.
 """
@@ -117,6 +117,25 @@ def agreeing(number: int, phrase: str) -> str:
     """Returns a phrase that begins with a verb in plural as it is said of so many things: 'has' or 'have a mask'."""
     verb, space, rest = phrase.partition(' ')
     return f'{_OF_ONE.get(verb, verb)}{space}{rest}' if number == 1 else phrase
+
+
+def byte_size(size: float | None) -> str:
+    """Returns a number of bytes with three significant digits: '512 bytes', '23 MB', '1.25 GB'; '-' for None."""
+    if size is None:
+        return '-'
+    units = ['bytes', 'kB', 'MB', 'GB', 'TB']
+    while float(f'{size:.3g}') >= 1000 and len(units) > 1:
+        size /= 1000
+        del units[0]
+    return f'{size:.3g} {units[0]}'
+
+
+def duration(seconds: float) -> str:
+    """Returns a duration: '0.5 s', '12.3 s', '4 min 5 s', '2 h 24 min'."""
+    if round(seconds, 1) < 60:
+        return f'{seconds:.1f} s'
+    minutes = round(seconds) // 60
+    return f'{minutes} min {round(seconds) % 60} s' if minutes < 60 else f'{minutes // 60} h {minutes % 60} min'
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -437,6 +437,6 @@ def _space(folder: str, split: str, items: Sequence[Item]) -> str:
     needed = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
     free = shutil.disk_usage(folder).free
     return (
-        f"Split '{split}' needs about {max(needed / 1e6, 0.1):,.1f} MB; {free / 1e6:,.1f} MB are free, now that "
+        f"Split '{split}' needs about {names.byte_size(needed)}; {names.byte_size(free)} are free, now that "
         'unfinished files are removed.'
     )

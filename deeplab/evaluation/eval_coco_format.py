@@ -80,7 +80,8 @@ def run(options: CocoFormatOptions) -> Result:
     seconds = time.monotonic() - started
     figures = panoptic.quality(sums) if options.metric == 'pq' else panoptic.covering(sums)
     means = panoptic.means(figures, truth.is_thing)
-    report = [*_table(means, options.print_digits), f'{names.counted(len(pairs), "image")} in {seconds:.1f} s.']
+    took = f'{names.counted(len(pairs), "image")} in {names.duration(seconds)}.'
+    report = [*_table(means, options.print_digits), took]
     result = Result('\n'.join(report), means, figures, len(pairs))
     if options.results_json_file:
         _write(result, truth, options)

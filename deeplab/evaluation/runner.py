@@ -226,7 +226,7 @@ def reading_of(
 
 def speed_text(images: int, seconds: float, checkpoint: str, step: int) -> str:
     """Returns the sentence of a report that says how many images were predicted, how fast, and with what."""
-    speed = f'{names.counted(images, "image")} in {seconds:.1f} s ({images / seconds:.1f} images/s)'
+    speed = f'{names.counted(images, "image")} in {names.duration(seconds)} ({images / seconds:.1f} images/s)'
     return f'{speed}, checkpoint {checkpoint} (step {step}).'
 
 

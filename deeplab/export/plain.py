@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from deeplab import names
 from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints, moving_average, sessions
 from deeplab.errors import CheckpointError
@@ -172,7 +173,7 @@ def report(result: Result, options: ExportOptions, record: ExportFormat, image_s
     lines = [
         f"Exported '{result.checkpoint}' (step {result.global_step}): {model.model_variant}, {model.num_classes} "
         f'classes, {result.parameters:,} parameters.',
-        f'{record.title}: {result.path} ({result.size / 1e6:.1f} MB)',
+        f'{record.title}: {result.path} ({names.byte_size(result.size)})',
         f'Input:  {image} uint{options.image_bits} [1, height, width, {model.input_channels}], {kind}{sizes}',
         f'Output: {predictions} int32 [1, height, width]',
         f'        {probabilities} float32 [1, height, width, {model.num_classes}]',

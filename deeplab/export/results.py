@@ -91,11 +91,11 @@ def _row(proof: Proof) -> tuple[str, ...]:
     most = '-' if compared.difference is None else f'{compared.difference:.1g}'
     return (
         f'{proof.format}:{proof.variant}',
-        f'{figures.bytes / 1e6:.1f} MB',
+        names.byte_size(figures.bytes),
         f'{figures.load_seconds:.2f} s',
         f'{1000 * figures.first_seconds:.0f} ms',
         f'{1000 * figures.seconds:.0f} ms',
-        '-' if figures.peak_bytes is None else f'{figures.peak_bytes / 1e6:.0f} MB',
+        names.byte_size(figures.peak_bytes),
         f'{compared.agreement:.3%}',
         most,
         _miou(proof.verified),

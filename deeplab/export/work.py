@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
+from deeplab import names
 from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints, moving_average
 from deeplab.datasets import class_names, run_datasets
@@ -257,7 +258,7 @@ def _report(proven: results.Proof, options: ExportOptions) -> str:
     batch = 'n' if conversion.has_dynamic_batch else 1
     image, labels, probabilities = record.tensors
     lines = [
-        f'{record.title} ({proven.variant}): {proven.path} ({proven.figures.bytes / 1e6:.1f} MB)',
+        f'{record.title} ({proven.variant}): {proven.path} ({names.byte_size(proven.figures.bytes)})',
         f'Input:  {image} {conversion.input_type} [{batch}, {height}, {width}, {model.input_channels}], 0 to 255',
         f'Output: {labels} int32 [{batch}, {height}, {width}]',
     ]

@@ -16,12 +16,11 @@ from deeplab.datasets import listing
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.listing import FolderFacts, SplitFacts
 from deeplab.errors import DataError, OptionError
-from deeplab.names import counted
+from deeplab.names import byte_size, counted
 from deeplab.options import ListDatasetsOptions
 from deeplab.wording import option
 
 _NAMES_SHOWN = 8
-_UNITS = ('bytes', 'kB', 'MB', 'GB', 'TB')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,17 +140,9 @@ def _state(split: SplitFacts) -> str:
         return f'not usable: {split.problem}'
     parts = [counted(split.images or 0, 'image')]
     if split.shards is not None and split.size is not None:
-        parts[0] += f' in {counted(split.shards, "shard")}, {_size(split.size)}'
+        parts[0] += f' in {counted(split.shards, "shard")}, {byte_size(split.size)}'
         parts.append('complete')
         parts.append('indexed' if split.is_indexed else 'no index')
         if split.since_described is not None:
             parts.append(f'{split.since_described} since it was described')
     return ', '.join(parts)
-
-
-def _size(size: float) -> str:
-    """Returns a number of bytes in a unit that suits it."""
-    unit = 0
-    while size >= 1000 and unit < len(_UNITS) - 1:
-        size, unit = size / 1000, unit + 1
-    return f'{size:.0f} {_UNITS[unit]}' if unit == 0 else f'{size:.3g} {_UNITS[unit]}'

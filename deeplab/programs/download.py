@@ -85,7 +85,7 @@ def _list(options: FetchOptions) -> str:
         lines.append(f'{preset.name:{width}}  {dataset:14}  {size:>5}  {miou:>5}  {split:5}  {is_there}'.rstrip())
     lines += ['', 'Data sets, which are downloaded and built:']
     for data_set in data_sets.all_data_sets().values():
-        size = 'size unknown' if data_set.size is None else f'{data_set.size / 1e6:,.0f} MB'
+        size = 'size unknown' if data_set.size is None else names.byte_size(data_set.size)
         note = 'account needed' if data_set.by_hand else size
         lines.append(f'{data_set.name:{width}}  {data_set.title} ({note})')
     lines += ['', 'mIoU is the best published one, in percent; `deeplab presets NAME` shows its settings.']
@@ -101,7 +101,7 @@ def _data_set(name: str, options: DownloadOptions) -> Result:
     place = data_sets.place_of(name, options.fetch)
     records = options.output_dir or os.path.join(place.folder, 'tfrecord')
     if options.dry_run:
-        size = 'of unknown size' if data_set.size is None else f'{data_set.size / 1e6:,.0f} MB'
+        size = 'of unknown size' if data_set.size is None else names.byte_size(data_set.size)
         there = os.path.isdir(place.root)
         what = f'is in the cache, {place.root};' if there else f'would be downloaded from {place.address} ({size}),'
         return Result(f'{data_set.title} {what} its records would be built in {records}')
@@ -146,7 +146,7 @@ def _plan(place: fetching.Place) -> str:
         return f'{place.preset.name} is in the cache: {place.folder}'
     if os.path.isfile(place.archive):
         return f'{place.preset.name} would be unpacked from {place.archive} to {place.folder}'
-    size = 'of unknown size' if place.preset.megabytes is None else f'{place.preset.megabytes:g} MB'
+    size = 'of unknown size' if place.preset.megabytes is None else names.byte_size(1e6 * place.preset.megabytes)
     return f'{place.preset.name} would be downloaded from {place.address} ({size}) to {place.folder}'
 
 

@@ -110,7 +110,7 @@ def _report(options: PredictOptions, done: pipeline.Done, failures: Sequence[Fai
     """Returns what was written, then the files that could not be predicted."""
     rate = done.images / done.seconds
     lines = [
-        f'{names.counted(done.images, "image")} in {done.seconds:.1f} s ({rate:.1f} images/s).',
+        f'{names.counted(done.images, "image")} in {names.duration(done.seconds)} ({rate:.1f} images/s).',
         f'{", ".join(options.save)}: {options.output_dir}; shares of the classes: {summary}',
     ]
     if failures:

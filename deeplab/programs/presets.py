@@ -16,6 +16,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from deeplab import names
 from deeplab.options import PresetsOptions
 from deeplab.zoo.catalog import Preset, Published, all_presets, get, settings, split_of
 
@@ -61,7 +62,7 @@ def _list(presets: list[Preset]) -> str:
 
 
 def _size(preset: Preset) -> str:
-    return '' if preset.megabytes is None else f' ({preset.megabytes:g} MB)'
+    return '' if preset.megabytes is None else f' ({names.byte_size(1e6 * preset.megabytes)})'
 
 
 def _scales(row: Published) -> str:

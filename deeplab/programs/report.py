@@ -238,7 +238,7 @@ def _result(options: ReportOptions, data: Mapping[str, Any], groups: Groups) -> 
             interval = '' if low is None else f' ({low:+.2f} to {high:+.2f})'
             lines.append(f'{name} - {first}: {value:+.2f}{interval} percentage points')
     lines.append(f'All figures: {figures_path(options.path)}')
-    lines.append(f'{options.path} ({names.counted(len(groups), "image")}, {megabytes:.1f} MB)')
+    lines.append(f'{options.path} ({names.counted(len(groups), "image")}, {names.byte_size(1e6 * megabytes)})')
     miou = tuple(each['miou'][0] if each['miou'] else None for each in data['runs'])
     return Result(options.path, len(groups), megabytes, miou, '\n'.join(lines))
 

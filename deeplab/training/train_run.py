@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_slim as slim
 from absl import logging
 
-from deeplab import common, model
+from deeplab import common, model, names
 from deeplab.core import (
     checkpoints,
     gates,
@@ -155,7 +155,7 @@ def _report(options: TrainOptions, result: train_loop.LoopResult, validator: val
     if result.status:
         return f'Stopped at step {result.step}; the same command resumes from {result.checkpoint}.{best}'
     early = f' Ended before the last step: {result.stop_reason}.' if result.stop_reason else ''
-    done = f'Trained to step {result.step} in {result.seconds:.0f} s: {result.checkpoint}'
+    done = f'Trained to step {result.step} in {names.duration(result.seconds)}: {result.checkpoint}'
     return f'{done}.{early}{best}' if early or best else done
 
 

@@ -14,6 +14,7 @@ import os
 import pathlib
 import re
 
+from deeplab import names
 from deeplab.errors import DownloadError
 from deeplab.files import writing
 from deeplab.options import FetchOptions
@@ -126,7 +127,7 @@ def obtain(place: Place) -> cache.Content | None:
 def _get(place: Place, noted: cache.Note | None) -> cache.Note:
     """Downloads the archive, or takes the one that a user has put there, and unpacks it."""
     writing.remove_leftovers(place.cache, re.escape(os.path.basename(place.folder)))
-    size = '' if place.data_set.size is None else f' ({place.data_set.size / 1e6:,.0f} MB)'
+    size = '' if place.data_set.size is None else f' ({names.byte_size(place.data_set.size)})'
     advice = (
         f'Without a connection: fetch {place.address} on another machine and put it, not unpacked, at {place.archive}; '
         'the same command then uses it.'

@@ -10,6 +10,7 @@ import re
 
 from absl import logging
 
+from deeplab import names
 from deeplab.errors import DownloadError
 from deeplab.files import writing
 from deeplab.options import FetchOptions
@@ -134,7 +135,7 @@ def _get(place: Place) -> Fetched:
         cache.write(note, place.note)
         return Fetched(checkpoint, place, note, True)
     writing.remove_leftovers(place.cache, re.escape(place.preset.folder))
-    size = '' if place.preset.megabytes is None else f' ({place.preset.megabytes:g} MB)'
+    size = '' if place.preset.megabytes is None else f' ({names.byte_size(1e6 * place.preset.megabytes)})'
     with archive_files.available(place.archive, place.address, size, by_hand(place)) as address:
         note = _unpack(place, address, noted)
     return Fetched(_checkpoint(place, note), place, note, True)

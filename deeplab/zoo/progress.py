@@ -9,6 +9,8 @@ from typing import Any
 import tqdm
 from absl import logging
 
+from deeplab import names
+
 _LOG_SECS = 10
 
 
@@ -54,8 +56,8 @@ class Progress:
     def line(self, seconds: float) -> str:
         """Returns the progress after `seconds` as a line of the log."""
         speed = max(self._done - self._start, 1) / max(seconds, 1e-6)
-        done = f'{self._title}: {self._done / 1e6:.1f}'
+        done = f'{self._title}: {names.byte_size(self._done)}'
         if self._size is None:
-            return f'{done} MB ({speed / 1e6:.2f} MB/s)'
+            return f'{done} ({names.byte_size(speed)}/s)'
         left = (self._size - self._done) / speed
-        return f'{done} of {self._size / 1e6:.1f} MB ({speed / 1e6:.2f} MB/s, {left:.0f} s left)'
+        return f'{done} of {names.byte_size(self._size)} ({names.byte_size(speed)}/s, {names.duration(left)} left)'

@@ -129,7 +129,7 @@ def test_a_full_disk_says_what_is_needed_and_nothing_is_left(tmp_path, monkeypat
 
     monkeypatch.setattr(build_data._Build, 'add', full)
     with pytest.raises(
-        DataError, match=r"No space left.* 'train' needs about 0\.1 MB; [\d,]+\.\d MB are free.*output_dir"
+        DataError, match=r"No space left.* 'train' needs about [\d.]+ kB; [\d.]+ .B are free.*output_dir"
     ):
         build(items, tmp_path / 'out')
     assert not (tmp_path / 'out').exists()

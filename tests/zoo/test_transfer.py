@@ -167,11 +167,11 @@ def test_progress_in_the_log(caplog, monkeypatch):
     monkeypatch.setattr(progress, '_LOG_SECS', 0)
     with caplog.at_level(logging.INFO, 'absl'), progress.Progress('a.tar.gz', 5_000_000, 20_000_000) as shown:
         shown.add(5_000_000)
-    assert 'a.tar.gz: 10.0 of 20.0 MB (' in caplog.text
-    assert shown.line(2.0) == 'a.tar.gz: 10.0 of 20.0 MB (2.50 MB/s, 4 s left)'
+    assert 'a.tar.gz: 10 MB of 20 MB (' in caplog.text
+    assert shown.line(2.0) == 'a.tar.gz: 10 MB of 20 MB (2.5 MB/s, 4.0 s left)'
 
 
 def test_progress_without_a_size():
     with progress.Progress('a', 0, None) as shown:
         shown.add(3_000_000)
-    assert shown.line(3.0) == 'a: 3.0 MB (1.00 MB/s)'
+    assert shown.line(3.0) == 'a: 3 MB (1 MB/s)'

@@ -18,6 +18,7 @@ from typing import Any
 
 from absl import logging
 
+from deeplab import names
 from deeplab.datasets import descriptor
 from deeplab.errors import OptionError, OutputError
 from deeplab.files import writing
@@ -223,7 +224,7 @@ def _report(result: Result, options: BenchmarkOptions) -> Iterator[str]:
             lines.append((*head, f'skipped: {row.skipped}', '', '', '', ''))
         else:
             times = (f'{each:.3f} s' for each in (row.load_seconds, row.first_seconds, row.seconds))
-            lines.append((*head, *times, f'{row.images_per_second:.1f}', _gigabytes(row.peak_bytes)))
+            lines.append((*head, *times, f'{row.images_per_second:.1f}', names.byte_size(row.peak_bytes)))
     yield f'Inference, {height}x{width}, {options.engine.engine} in {options.engine.precision}:'
     yield from _aligned(lines)
     crop = 'x'.join(map(str, options.train.model.crop_size or ()))
@@ -234,7 +235,7 @@ def _report(result: Result, options: BenchmarkOptions) -> Iterator[str]:
         else:
             share = '-' if step.waiting_share is None else f'{step.waiting_share:.0%}'
             times = (f'{step.start_seconds:.1f} s', f'{step.seconds:.3f} s', f'{step.images_per_second:.1f}')
-            lines.append((str(step.batch_size), *times, share, _gigabytes(step.peak_bytes)))
+            lines.append((str(step.batch_size), *times, share, names.byte_size(step.peak_bytes)))
     yield ''
     yield f'Training, {crop}:'
     yield from _aligned(lines)
@@ -251,10 +252,6 @@ def _bottleneck(result: Result) -> Iterator[str]:
     rates = {'reading': result.parts.reading, 'the network': network, 'writing': result.parts.writing}
     shown = ', '.join(f'{name} {rate:.1f}' for name, rate in rates.items())
     yield f'Images per second of each part alone: {shown}. The others wait for {min(rates, key=rates.__getitem__)}.'
-
-
-def _gigabytes(size: int | None) -> str:
-    return '-' if size is None else f'{size / 1e9:.2f} GB'
 
 
 def _aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:

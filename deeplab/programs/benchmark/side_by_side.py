@@ -92,12 +92,12 @@ def _report(result: Result) -> Iterator[str]:
                 names.shown(each.path),
                 str(figures.threads),
                 str(figures.batch_size),
-                f'{figures.bytes / 1e6:.1f} MB',
+                names.byte_size(figures.bytes),
                 f'{figures.load_seconds:.2f} s',
                 f'{1000 * figures.first_seconds:.0f} ms',
                 f'{1000 * figures.seconds:.0f} ms',
                 f'{figures.images_per_second:.1f}',
-                '-' if figures.peak_bytes is None else f'{figures.peak_bytes / 1e6:.0f} MB',
+                names.byte_size(figures.peak_bytes),
             )
         )
     yield f'On {processors.name()}:'

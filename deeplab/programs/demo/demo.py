@@ -24,6 +24,7 @@ import tqdm
 from absl import logging
 from PIL import Image
 
+from deeplab import names
 from deeplab.errors import DataError, OptionError
 from deeplab.files import documents, folder_lock, writing
 from deeplab.options import DemoOptions
@@ -343,7 +344,8 @@ def _report(paths: Paths, settings: Settings, commands: Sequence[Command], miou:
         ('predictions', paths.vis / 'segmentation_results', 'colored'),
     )
     width = max(len(str(path)) for _, path, _ in places)
-    lines = [f'The demo took {seconds:.0f} s: mIoU {miou:.3f} on {settings.val_scenes} validation scenes.', '']
+    validation = f'mIoU {miou:.3f} on {settings.val_scenes} validation scenes'
+    lines = [f'The demo took {names.duration(seconds)}: {validation}.', '']
     lines += [f'  {name:<12}{str(path):<{width}}  {meaning}' for name, path, meaning in places]
     lines += ['', 'The four command lines that it ran, to copy:']
     for command in commands:
