@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import sys
 from collections.abc import Iterable
 
 import tqdm
@@ -36,9 +35,7 @@ def measure(split: Split, expected: Expected) -> Measured:
 
     chunks = [range(start, min(start + _CHUNK, total)) for start in range(0, total, _CHUNK)]
     # The progress bar appears only in a terminal, and only if reading takes long.
-    bar = tqdm.tqdm(
-        total=total, desc=f'reading {split.name}', unit='image', delay=2, disable=not sys.stderr.isatty(), leave=False
-    )
+    bar = tqdm.tqdm(total=total, desc=f'reading {split.name}', unit='image', delay=2, disable=None, leave=False)
     pool = concurrent.futures.ThreadPoolExecutor(processors.available_cores())
     try:
         for chunk, measured in zip(chunks, pool.map(part, chunks), strict=True):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
-import sys
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -253,7 +252,7 @@ class _Inspector:
         # The progress bar appears only in a terminal, and only if the check takes long.
         bar = tqdm.tqdm(
             total=sum(len(records) for _, records, _ in chunks),
-            desc=f'checking {self._dataset.split}', unit='record', delay=2, disable=not sys.stderr.isatty(),
+            desc=f'checking {self._dataset.split}', unit='record', delay=2, disable=None,
             leave=False,
         )  # fmt: skip
         try:

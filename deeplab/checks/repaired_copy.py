@@ -10,7 +10,6 @@ import json
 import os
 import pathlib
 import re
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -198,7 +197,7 @@ class _Copy:
             self._leave_out(split.name, what, rule, _of_one(rule))
         results = tqdm.tqdm(
             self._results(split), f'copying {split.name}', len(split), unit='image', delay=2, leave=False,
-            disable=not sys.stderr.isatty(),
+            disable=None,
         )  # fmt: skip
         for number, (name, result) in enumerate(results):
             dropped = self._plan.dropped.get((split.name, number))

@@ -128,7 +128,7 @@ def write_split(
         wanted = [item for shard in missing for item in shard.items]
         read = in_order(lambda item: pairs.read(item, allowed), wanted, num_workers)
         read = stack.enter_context(contextlib.closing(read))
-        progress = tqdm.tqdm(read, split, len(wanted), unit='image', leave=False, disable=not sys.stderr.isatty())
+        progress = tqdm.tqdm(read, split, len(wanted), unit='image', leave=False, disable=None)
         progress = stack.enter_context(contextlib.closing(progress))
         records = iter(progress)
         for shard in shards:

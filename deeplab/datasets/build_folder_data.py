@@ -211,7 +211,7 @@ def _check(splits: Mapping[str, Sequence[pairs.Item]], classes: Classes, options
 
     total, errors = np.zeros(256, np.int64), []
     with contextlib.closing(build_data.in_order(checked, items, options.num_workers)) as results:
-        for result in tqdm.tqdm(results, 'check', len(items), leave=False, disable=not sys.stderr.isatty()):
+        for result in tqdm.tqdm(results, 'check', len(items), leave=False, disable=None):
             if isinstance(result, DataError):
                 errors.append(str(result))
             else:

@@ -72,7 +72,7 @@ def _convert_all(paths: list[str], options: RemoveColormapOptions) -> None:
     writing.remove_leftovers(options.output_dir, r'.+\.png')
     convert = functools.partial(convert_file, output_dir=options.output_dir)
     with contextlib.closing(build_data.in_order(convert, paths, options.num_workers)) as done:
-        for _ in tqdm.tqdm(done, 'masks', len(paths), leave=False, disable=not sys.stderr.isatty()):
+        for _ in tqdm.tqdm(done, 'masks', len(paths), leave=False, disable=None):
             pass
 
 

@@ -106,7 +106,7 @@ def _summed(pairs: Pairs, options: CocoFormatOptions) -> np.ndarray:
     parts = [pairs[i : i + size] for i in range(0, len(pairs), size)]
     compare = functools.partial(sums_of, options=options)
     total: np.ndarray | float = 0.0
-    with tqdm.tqdm(total=len(pairs), desc='images', unit='image', disable=not sys.stderr.isatty()) as bar:
+    with tqdm.tqdm(total=len(pairs), desc='images', unit='image', disable=None) as bar:
         for part, sums in zip(parts, _mapped(compare, parts, workers), strict=True):
             total = total + sums
             bar.update(len(part))

@@ -6,7 +6,6 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import functools
-import sys
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
@@ -270,7 +269,7 @@ def run_batches(
         with (
             sessions.open_session(master=master) as running,
             input_generator.explain_input_errors(split.reader),
-            tqdm.tqdm(total=split.num_images, desc=title, unit='image', disable=not sys.stderr.isatty()) as bar,
+            tqdm.tqdm(total=split.num_images, desc=title, unit='image', disable=None) as bar,
         ):
             running.run(pipeline.initializer)
             read = functools.partial(running.run, fetches)

@@ -6,7 +6,6 @@ import collections
 import concurrent.futures
 import contextlib
 import queue
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -68,7 +67,7 @@ def run(predictor: Predictor, items: Sequence[Item], write: Write, batch_size: i
     failures: list[Failure] = []
     images = 0
     total = None if any(item.is_video for item in items) else len(items)
-    bar = tqdm.tqdm(total=total, desc='predict', unit='image', disable=not sys.stderr.isatty())
+    bar = tqdm.tqdm(total=total, desc='predict', unit='image', disable=None)
     with bar, _Writer(write) as writer, contextlib.closing(_samples(predictor, items)) as samples:
         for batch in _batches(samples, batch_size):
             bar.update(len(batch))

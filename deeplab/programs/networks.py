@@ -13,7 +13,6 @@ if __name__ == '__main__':  # `python -m deeplab.networks`; first, so that help 
 
 import dataclasses
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -66,9 +65,8 @@ def run(options: NetworksOptions) -> Result:
     for variant in variants:
         BACKBONES.get(variant)
     jobs = [(variant, stride) for variant in variants for stride in options.output_strides]
-    is_quiet = not sys.stderr.isatty()
     found: dict[str, dict[int, cost.Cost | OptionError]] = {variant: {} for variant in variants}
-    for variant, stride in tqdm.tqdm(jobs, desc='networks', unit='graph', disable=is_quiet, leave=False):
+    for variant, stride in tqdm.tqdm(jobs, desc='networks', unit='graph', disable=None, leave=False):
         one = dataclasses.replace(options.model, model_variant=variant, output_stride=stride)
         try:
             found[variant][stride] = cost_of(one, options.prediction)

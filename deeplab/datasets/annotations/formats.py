@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 
 import tqdm
@@ -60,7 +59,7 @@ def read(path: str) -> AnnotationSet:
     found: dict[str, AnnotationSet] = {}
     broken, unknown = [], []
     files = list(_files(path))
-    for file in tqdm.tqdm(files, 'read', unit='file', leave=False, disable=not sys.stderr.isatty()):
+    for file in tqdm.tqdm(files, 'read', unit='file', leave=False, disable=None):
         try:
             document = reading.load(file)
             if (fitting := recognized(document)) is None:

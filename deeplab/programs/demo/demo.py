@@ -289,9 +289,7 @@ def _draw(folder: pathlib.Path, settings: Settings, seed: int) -> None:
         logging.info('Using the %d scenes in %s.', sum(splits.values()), folder)
         return
     logging.info('Drawing %d scenes into %s', sum(splits.values()), folder)
-    with tqdm.tqdm(
-        total=sum(splits.values()), desc='scenes', unit='scene', leave=False, disable=not sys.stderr.isatty()
-    ) as bar:
+    with tqdm.tqdm(total=sum(splits.values()), desc='scenes', unit='scene', leave=False, disable=None) as bar:
         dataset.write_dataset(folder, seed, splits, (settings.height, settings.width), lambda done, total: bar.update())
 
 
