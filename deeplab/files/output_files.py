@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from absl import logging
 
-from deeplab.errors import DataError, OptionError, reason_of
+from deeplab.errors import DataError, OptionError, OutputError, reason_of
 from deeplab.wording import option
 
 
@@ -83,19 +83,26 @@ def require_own(path: str, field: str, kind: str, is_own: Callable[[str], bool])
 
 
 @contextlib.contextmanager
-def writing_to(path: str, field: str) -> Iterator[None]:
-    """Turns a failure to write into the folder `path`, which comes from the option `field`, into one line.
+def writing_to(path: str, field: str, report: str | None = None) -> Iterator[None]:
+    """Turns a failure to write into an error of one line.
+
+    Args:
+      path: path of the file or folder that is written.
+      field: option that it comes from, as 'Class.field'.
+      report: result as text, which the user then still sees; None if there is none yet.
 
     Raises:
-      OptionError: instead of what Python and TensorFlow raise.
+      OptionError: Writing failed, and there is no report.
+      OutputError: Writing failed; the error carries the report.
     """
     try:
         yield
     except write_failures() as error:
-        raise OptionError(
-            f"{option(field)}: writing to the folder '{path}' failed ({reason_of(error)}). The disk may be full, or "
-            'the folder read-only: free some space, or give another path'
-        ) from error
+        message = (
+            f"{option(field)}: '{path}' cannot be written: {reason_of(error)}. The disk may be full, or the folder "
+            'read-only: free some space, or give another path'
+        )
+        raise (OptionError(message) if report is None else OutputError(message, report)) from error
 
 
 class Dispensable:

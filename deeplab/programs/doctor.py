@@ -46,8 +46,8 @@ from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.color_tables import ColorTable
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.mask_ids import MaskIds
-from deeplab.errors import DataError, OptionError, OutputError
-from deeplab.files import writing
+from deeplab.errors import DataError, OutputError
+from deeplab.files import output_files, writing
 from deeplab.options import DoctorOptions
 from deeplab.wording import option
 
@@ -114,14 +114,10 @@ def _write(outcome: Outcome, path: str, page: str | None) -> str:
         contents.append(('DoctorOptions.html', page, html_report.render(outcome)))
     written: list[str] = []
     for field, name, content in contents:
-        try:
+        with output_files.writing_to(name, field, '\n'.join(text_report.lines(outcome, written))):
             writing.remove_leftovers(os.path.dirname(name), re.escape(os.path.basename(name)))
             with writing.atomic_write(name) as stream:
                 stream.write(content)
-        except OSError as error:
-            report = '\n'.join(text_report.lines(outcome, written))
-            fix = 'Free some space, or give another path'
-            raise OutputError(f'{option(field, name)} cannot be written: {error.strerror}. {fix}', report) from error
         written.append(name)
     if outcome.repairs is not None:
         with contextlib.suppress(OSError):  # the copy is complete; the same line would find its findings again
@@ -243,11 +239,9 @@ def _in_folder(path: str, suffix: str) -> str:
 
 def _check_writable(field: str, path: str) -> None:
     """Creates the folder of a file; raises `OptionError` if the file cannot be written there."""
-    try:
+    with output_files.writing_to(path, field):
         os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
         tempfile.TemporaryFile(dir=os.path.dirname(path) or '.').close()
-    except OSError as error:
-        raise OptionError(f'{option(field, path)} cannot be written: {error.strerror}. Give another path.') from None
 
 
 def _class_table(data: Data) -> list[dict[str, Any]]:

@@ -19,7 +19,6 @@ from absl import logging
 from deeplab import common, input_preprocess, names
 from deeplab.core import sessions
 from deeplab.datasets import label_checks
-from deeplab.errors import OutputError
 from deeplab.files import output_files
 from deeplab.options import AugmentOptions, PreviewOptions, TrainOptions
 from deeplab.pictures import drawing, preview_sheet
@@ -27,7 +26,6 @@ from deeplab.registry import CROP, Augmentation
 from deeplab.registry.augmentations import NUMBERS, PAD, RESIZE, SCALE_AND_CROP, percent
 from deeplab.training import split_input, train_run
 from deeplab.utils import input_generator
-from deeplab.wording import option
 
 # For data sets with more classes, only those that occur in the samples are shown.
 _MOST_CLASSES_SHOWN = 40
@@ -249,14 +247,9 @@ def _write(path: str, sheet: object, report: str) -> None:
     Raises:
       OutputError: It cannot be written; the error carries the report without its last line, which names the image.
     """
-    try:
+    with output_files.writing_to(path, 'PreviewOptions.path', report.rpartition('\n')[0]):
         os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
         drawing.write(path, sheet)
-    except OSError as error:
-        raise OutputError(
-            f'{option("PreviewOptions.path", path)} cannot be written: {error.strerror}. Give another path.',
-            report.rpartition('\n')[0],
-        ) from None
     logging.info('Wrote %s.', path)
 
 

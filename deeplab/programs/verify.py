@@ -15,7 +15,7 @@ import json
 import os
 
 from deeplab.core import checkpoints
-from deeplab.errors import CheckpointError, OptionError, OutputError
+from deeplab.errors import CheckpointError
 from deeplab.evaluation import verification
 from deeplab.evaluation.verification import Finding, Verified
 from deeplab.files import folder_lock, output_files, writing
@@ -57,11 +57,8 @@ def run(options: VerifyOptions) -> Result:
         verified = tuple(verification.verify(checkpoint, case, options) for case in options.cases)
         report = _report(verified, options)
         path = os.path.join(options.verify_logdir, f'verify-{options.preset or "checkpoint"}.json')
-        try:
-            with output_files.writing_to(options.verify_logdir, _FIELD), writing.atomic_write(path) as stream:
-                json.dump(_as_json(verified, options), stream, indent=1)
-        except OptionError as error:
-            raise OutputError(str(error), report) from error
+        with output_files.writing_to(path, _FIELD, report), writing.atomic_write(path) as stream:
+            json.dump(_as_json(verified, options), stream, indent=1)
     report = f'{report}\nAll figures: {path}'
     is_reproduced = all(each.is_reproduced for each in verified)
     return Result(verified, f'{report}\n{_conclusion(verified, options)}', 0 if is_reproduced else 1)

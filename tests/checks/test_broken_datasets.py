@@ -169,7 +169,7 @@ def test_a_full_disk_keeps_the_report(tmp_path, monkeypatch, full):
     options = DoctorOptions(str(folder), num_classes=broken_datasets.CLASSES, fix=str(tmp_path / 'copy'), **paths)
     with monkeypatch.context() as patch:
         patch.setattr(writing, 'atomic_write', atomic_write)
-        with pytest.raises(OutputError, match=f'{full}=.*cannot be written: No space left') as caught:
+        with pytest.raises(OutputError, match=f'{full}: .*cannot be written: No space left') as caught:
             doctor.run(options)
     kept = caught.value.report.splitlines()
     result = doctor.run(options).report.splitlines()  # the same line continues

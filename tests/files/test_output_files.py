@@ -53,9 +53,7 @@ class TestFailures:
     def test_are_reported_with_the_option(self, failure):
         with pytest.raises(OptionError) as error, output_files.writing_to('logs', 'TrainOptions.train_logdir'):
             raise failure
-        assert str(error.value).startswith(
-            "train_logdir: writing to the folder 'logs' failed (No space left on device)"
-        )
+        assert str(error.value).startswith("train_logdir: 'logs' cannot be written: No space left on device")
 
     def test_switch_off_what_can_be_done_without(self, failure, caplog):
         calls = []

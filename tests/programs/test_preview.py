@@ -272,7 +272,7 @@ def test_an_image_that_cannot_be_decoded_is_named(data, tmp_path):
 def test_a_path_that_cannot_be_written(data, tmp_path):
     (tmp_path / 'file').write_text('')
     path = str(tmp_path / 'file' / 'sheet.png')
-    with pytest.raises(OutputError, match=f"path='{path}' cannot be written: .* Give another path") as caught:
+    with pytest.raises(OutputError, match=f"path: '{path}' cannot be written: .* give another path") as caught:
         preview.run(options(data, tmp_path, AugmentOptions(), path=path, samples=1, images=1))
     assert caught.value.report.startswith('Share of the pixels') and path not in caught.value.report
 

@@ -6,7 +6,6 @@ measurement runs in a process of its own; this one never loads TensorFlow.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import os
@@ -20,8 +19,8 @@ from absl import logging
 
 from deeplab import names
 from deeplab.datasets import descriptor
-from deeplab.errors import OptionError, OutputError
-from deeplab.files import writing
+from deeplab.errors import OptionError
+from deeplab.files import output_files, writing
 from deeplab.options import AUTO_ENGINE, BenchmarkOptions, DatasetOptions, ModelOptions
 from deeplab.programs.benchmark import side_by_side, synthetic, training
 from deeplab.programs.benchmark.figures import (
@@ -35,6 +34,7 @@ from deeplab.programs.benchmark.figures import (
 from deeplab.system import children, processors
 from deeplab.wording import option
 
+_OUTPUT = 'BenchmarkOptions.output'
 _LATE = 'the time is up'
 
 
@@ -68,8 +68,9 @@ def run(options: BenchmarkOptions) -> Result | side_by_side.Result:
     path = options.output
     if os.path.isdir(path):
         path = os.path.join(path, 'deeplab_benchmark.json')
-    with _writing(path), tempfile.TemporaryFile(dir=os.path.dirname(path) or '.'):
-        pass  # a file can be written there
+    with output_files.writing_to(path, _OUTPUT):
+        os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
+        tempfile.TemporaryFile(dir=os.path.dirname(path) or '.').close()
     if options.exports:
         compared = side_by_side.measured(options, path)
         _write(path, side_by_side.as_json(compared), compared.report)
@@ -93,29 +94,11 @@ def _write(path: str, content: dict[str, Any], report: str) -> None:
     Raises:
       OutputError: It cannot be written; the error carries the report without its last line, which names the file.
     """
-    try:
-        with _writing(path):
-            writing.remove_leftovers(os.path.dirname(path), re.escape(os.path.basename(path)))
-            with writing.atomic_write(path) as stream:
-                stream.write(json.dumps(content, indent=1) + '\n')
-    except OptionError as error:
-        raise OutputError(str(error), report.rpartition('\n')[0]) from error
-
-
-@contextlib.contextmanager
-def _writing(path: str) -> Iterator[None]:
-    """Creates the folder of a file; turns a failure to write it into an error that names its option.
-
-    Raises:
-      OptionError: It cannot be written.
-    """
-    try:
+    with output_files.writing_to(path, _OUTPUT, report.rpartition('\n')[0]):
         os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
-        yield
-    except OSError as error:
-        raise OptionError(
-            f'{option("BenchmarkOptions.output", path)} cannot be written: {error.strerror}. Give another path.'
-        ) from None
+        writing.remove_leftovers(os.path.dirname(path), re.escape(os.path.basename(path)))
+        with writing.atomic_write(path) as stream:
+            stream.write(json.dumps(content, indent=1) + '\n')
 
 
 def _dataset(options: BenchmarkOptions, folder: str) -> DatasetOptions:

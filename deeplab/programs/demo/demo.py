@@ -6,7 +6,6 @@ a program (`run_program`), so that this module does not depend on the command li
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import os
@@ -16,7 +15,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +25,7 @@ from PIL import Image
 
 from deeplab import names
 from deeplab.errors import DataError, OptionError
-from deeplab.files import documents, folder_lock, writing
+from deeplab.files import documents, folder_lock, output_files, writing
 from deeplab.options import DemoOptions
 from deeplab.pictures import drawing
 from deeplab.programs.demo import dataset, scenes, sheet
@@ -152,7 +151,7 @@ def _run(
     """Does the work of `run`, in a locked folder."""
     _claim(workdir, {'seed': options.seed, **dataclasses.asdict(settings)}, options)
     paths = paths_in(workdir)
-    with _writing(workdir):
+    with output_files.writing_to(str(workdir), 'DemoOptions.workdir'):
         _draw(paths.scenes, settings, options.seed)
     commands = commands_for(paths, settings, options.seed)
     for number, command in enumerate(commands, start=1):
@@ -163,22 +162,10 @@ def _run(
             report = f'The demo was stopped. The same command resumes it: {_own_command(options, workdir)}'
             return Result(report, None, None, commands[:number], status)
     metrics = _metrics(paths, settings)
-    with _writing(workdir):
+    with output_files.writing_to(str(workdir), 'DemoOptions.workdir'):
         _write_sheet(paths, settings, options.seed, metrics)
     report = _report(paths, settings, commands, metrics['miou'], time.monotonic() - started)
     return Result(report, metrics['miou'], str(paths.sheet), commands)
-
-
-@contextlib.contextmanager
-def _writing(workdir: pathlib.Path) -> Iterator[None]:
-    """Turns a failure to write into an error of one line."""
-    try:
-        yield
-    except OSError as error:
-        raise OptionError(
-            f"--workdir: writing to the folder '{workdir}' failed ({error.strerror or error}). The disk may be full, "
-            'or the folder read-only: free some space, or give another path'
-        ) from error
 
 
 def paths_in(workdir: pathlib.Path) -> Paths:

@@ -193,5 +193,5 @@ def test_a_full_disk_is_told_in_one_line(tmp_path, monkeypatch, full_disk):
         raise OSError(28, 'No space left on device')
 
     monkeypatch.setattr(demo.dataset, 'write_dataset', fail)
-    with pytest.raises(OptionError, match=r'--workdir: .*work.* failed \(No space left on device\)'):
+    with pytest.raises(OptionError, match='workdir: .*work.* cannot be written: No space left'):
         demo.run(options(tmp_path), lambda *_: None)
