@@ -131,11 +131,11 @@ def byte_size(size: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Returns a duration: '0.5 s', '12.3 s', '4 min 5 s', '2 h 24 min'."""
-    if round(seconds, 1) < 60:
-        return f'{seconds:.1f} s'
-    minutes = round(seconds) // 60
-    return f'{minutes} min {round(seconds) % 60} s' if minutes < 60 else f'{minutes // 60} h {minutes % 60} min'
+    """Returns a duration: '0.5 s', '40 s', '4 min 5 s' or '2 h 24 min'."""
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f'{seconds:.1f} s' if seconds < 10 else f'{rest} s'
+    return f'{minutes} min {rest} s' if minutes < 60 else f'{minutes // 60} h {minutes % 60} min'
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

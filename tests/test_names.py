@@ -80,6 +80,6 @@ def test_sizes_and_durations():
     sizes |= {999_499: '999 kB', 999_600: '1 MB', 2.5e9: '2.5 GB', 7e12: '7 TB'}
     assert {size: names.byte_size(size) for size in sizes} == sizes
     assert names.byte_size(None) == '-'
-    durations = {0: '0.0 s', 12.34: '12.3 s', 59.94: '59.9 s', 59.96: '1 min 0 s', 245: '4 min 5 s'}
+    durations = {0: '0.0 s', 9.3: '9.3 s', 12.34: '12 s', 59.4: '59 s', 59.6: '1 min 0 s', 245: '4 min 5 s'}
     durations |= {3599.7: '1 h 0 min', 8640: '2 h 24 min', 360_000: '100 h 0 min'}
     assert {seconds: names.duration(seconds) for seconds in durations} == durations

@@ -33,15 +33,6 @@ class BeginHook(Hook):
         self._do()
 
 
-def duration(seconds: float) -> str:
-    """Returns a duration in words: '40 s', '1 min 40 s' or '2 h 5 min'."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f'{hours} h {minutes} min'
-    return f'{minutes} min {rest} s' if minutes else f'{rest} s'
-
-
 def passes_multiple(before: int, step: int, every_steps: int) -> bool:
     """Returns whether `step`, which follows `before`, is the first at or after a multiple of `every_steps`.
 
@@ -121,7 +112,7 @@ class ProgressHook(Hook):
             return
         first_step, start = self._first
         left = (self._number_of_steps - step) * (now - start) / max(step - first_step, 1)
-        logging.info('step %d of %d, %s left', step, self._number_of_steps, duration(left))
+        logging.info('step %d of %d, %s left', step, self._number_of_steps, names.duration(left))
         self._due = now + min(now - start, _PROGRESS_SECS)  # soon at first, then every minute
 
     def end(self, step: int) -> None:
