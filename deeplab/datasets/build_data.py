@@ -13,8 +13,6 @@ if not __package__:  # scripts for the original import it by this name alone, wi
 
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))
 
-import collections
-import concurrent.futures
 import contextlib
 import dataclasses
 import errno
@@ -43,7 +41,7 @@ from deeplab.datasets.tally import Tally
 from deeplab.errors import DataError
 from deeplab.files import folder_lock, writing
 from deeplab.options import BuilderOptions
-from deeplab.system import processors
+from deeplab.system import overlap, processors
 from deeplab.wording import option
 
 Given = TypeVar('Given')
@@ -243,30 +241,9 @@ def warn_of_ignored_class(num_classes: int | None, ignore_label: int) -> None:
 def in_order(
     work: Callable[[Given], Made], given: Sequence[Given], num_workers: int | None
 ) -> Generator[Made, None, None]:
-    """Maps a function in threads; yields the results in order and computes only a few ahead.
-
-    Threads suffice because reading files and decoding with Pillow release Python's global interpreter lock.
-
-    Args:
-      work: the function.
-      given: its arguments.
-      num_workers: number of threads; None for one per core.
-
-    Yields:
-      The results, in the order of `given`.
-    """
+    """Maps a function in order, in `num_workers` threads, one per core for None; a few records ahead of the caller."""
     workers = num_workers or processors.available_cores()
-    waiting: collections.deque[concurrent.futures.Future[Made]] = collections.deque()
-    pool = concurrent.futures.ThreadPoolExecutor(workers)
-    try:
-        for one in given:
-            waiting.append(pool.submit(work, one))
-            if len(waiting) > workers * _AHEAD:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
+    return overlap.map_in_order(work, given, workers, workers * _AHEAD)
 
 
 def require_folder(folder: str, field: str | None = None) -> None:

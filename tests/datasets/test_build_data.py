@@ -232,14 +232,6 @@ def test_in_order_stays_only_a_little_ahead():
     assert results == list(range(60))
 
 
-def test_in_order_cancels_what_has_not_begun_when_it_is_left():
-    done = []
-    mapped = build_data.in_order(done.append, range(1000), num_workers=1)
-    next(mapped)
-    mapped.close()
-    assert len(done) < 20
-
-
 def build_one(folder, image, label, **arguments):
     """The record of an image and its mask, and the sizes that it states."""
     (folder / 'image').write_bytes(image)
