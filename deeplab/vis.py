@@ -15,8 +15,6 @@ if __name__ == '__main__':  # first, so that help and usage errors do not wait f
 
     sys.exit(start.main(['vis', *sys.argv[1:]]))
 
-import collections
-import concurrent.futures
 import dataclasses
 import os
 import time
@@ -37,7 +35,7 @@ from deeplab.inference.network import InferenceNetwork, memory_size
 from deeplab.inference.opening import Weights
 from deeplab.inference.run_weights import WeightsChoice
 from deeplab.options import EngineOptions, ResizeOptions, VisOptions, WindowOptions
-from deeplab.system import memory, processors
+from deeplab.system import memory, overlap, processors
 from deeplab.utils import get_dataset_colormap, save_annotation
 from deeplab.wording import option
 
@@ -198,7 +196,7 @@ def _visualize(
     with engine_run.prepared(network, weights, options.engine, (options.vis_logdir,), options.windows) as ready:
         started = time.monotonic()
         with Writer(pictures.write) as writer:
-            runner.run_batches(ready, reading, writer.add, f'vis step {step}', options.master)
+            runner.run_batches(ready, reading, writer.add_batch, f'vis step {step}', options.master)
         pictures.finish()
     seconds = time.monotonic() - started
     logging.info('%s in %.1f s (%.1f images/s).', images, seconds, split.num_images / seconds)
@@ -303,38 +301,21 @@ class Pictures:
                 self._written.add(path)
 
 
-class Writer:
+class Writer(overlap.Background[[int, str, runner.Batch]]):
     """Writes images in threads while the network computes; a bounded number of them may wait."""
 
     def __init__(self, write: Callable[[int, str, runner.Batch], None]) -> None:
         """Creates the writer; `write` is called with number, file name and sample, in threads."""
-        self._write = write
         threads = min(processors.available_cores(), 8)
-        self._pool = concurrent.futures.ThreadPoolExecutor(threads)
-        self._most_waiting = threads * _WAITING_PER_THREAD
-        self._waiting: collections.deque[tuple[concurrent.futures.Future[None], int]] = collections.deque()
+        super().__init__(write, threads, threads * _WAITING_PER_THREAD, _bytes_of, _MOST_WAITING_BYTES)
         self._count = 0
         self._names: set[str] = set()
 
-    def __enter__(self) -> Writer:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Waits until everything is written; after an error, cancels what has not begun."""
-        self._pool.shutdown(cancel_futures=kind is not None)
-        if kind is None:
-            while self._waiting:
-                self._waiting.popleft()[0].result()
-
-    def add(self, batch: runner.Batch) -> None:
+    def add_batch(self, batch: runner.Batch) -> None:
         """Adds a batch, arrays [n, ...] by key; raises the error of an earlier image, if any."""
         for i, name in enumerate(batch[common.IMAGE_NAME]):
-            sample = {key: values[i] for key, values in batch.items()}
-            size = sum(getattr(value, 'nbytes', 0) for value in sample.values())
-            self._waiting.append((self._pool.submit(self._write, self._count, self._free_name(name), sample), size))
+            self.add(self._count, self._free_name(name), {key: values[i] for key, values in batch.items()})
             self._count += 1
-        while len(self._waiting) > self._most_waiting or sum(size for _, size in self._waiting) > _MOST_WAITING_BYTES:
-            self._waiting.popleft()[0].result()
 
     def _free_name(self, image_name: bytes) -> str:
         """Returns a file name for the image that no other image of this round has."""
@@ -354,6 +335,11 @@ class Writer:
             )
         self._names.add(name)
         return name
+
+
+def _bytes_of(number: int, name: str, sample: runner.Batch) -> int:
+    """Returns the size of a sample's arrays."""
+    return sum(getattr(value, 'nbytes', 0) for value in sample.values())
 
 
 def _report(result: Round, pictures_dir: str, raw_dir: str | None) -> str:

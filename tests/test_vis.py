@@ -256,7 +256,7 @@ def test_any_name_of_an_image_gives_a_file_of_its_own(tmp_path, caplog):
         save_annotation.save_image(np.full((2, 2), number, np.uint8), str(tmp_path), name)
 
     with vis_program.Writer(write) as writer:
-        writer.add({common.IMAGE_NAME: np.array(HOSTILE_NAMES, object)})
+        writer.add_batch({common.IMAGE_NAME: np.array(HOSTILE_NAMES, object)})
     files = sorted(tmp_path.iterdir())
     assert sorted(np.asarray(Image.open(path))[0, 0] for path in files) == list(range(len(HOSTILE_NAMES)))
     assert {'a_b_000000.png', 'a_b_000001.png', 'a.png', 'a_000006.png', '000009.png'} <= {path.name for path in files}

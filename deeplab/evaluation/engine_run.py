@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import dataclasses
-from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
@@ -20,6 +18,7 @@ from deeplab.inference.opening import Weights
 from deeplab.inference.runners import CheckpointRunner
 from deeplab.options import AUTO_ENGINE, DEFAULT_ENGINE, EngineOptions, WindowOptions, crop_sizes
 from deeplab.registry import FrozenGraph, Outputs, Predict
+from deeplab.system import overlap
 from deeplab.wording import option
 
 COMPARED_IMAGES = 3  # at least so many; whole batches
@@ -106,19 +105,12 @@ class Prepared:
           most_ahead: batches that are read before they are needed.
         """
         assert self._predict is not None
-        ahead: deque[concurrent.futures.Future[Any]] = deque()
-        with concurrent.futures.ThreadPoolExecutor(1) as thread:
-            try:
-                for i in range(batches):
-                    while len(ahead) < min(most_ahead, batches - i):
-                        ahead.append(thread.submit(read))
-                    batch = ahead.popleft().result()
-                    outputs = self._predict(batch[images])
-                    self._compare(batch[images], outputs)
-                    yield batch, outputs
-            finally:
-                for waiting in ahead:
-                    waiting.cancel()
+        read_ahead = overlap.map_in_order(lambda _: read(), range(batches), workers=1, ahead=most_ahead - 1)
+        with contextlib.closing(read_ahead) as read_batches:
+            for batch in read_batches:
+                outputs = self._predict(batch[images])
+                self._compare(batch[images], outputs)
+                yield batch, outputs
 
     def _compare(self, images: np.ndarray, outputs: Outputs) -> None:
         """Notes the labels of the first images that differ from those in float32."""

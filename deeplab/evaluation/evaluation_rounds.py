@@ -26,6 +26,7 @@ from deeplab.inference.network import InferenceNetwork
 from deeplab.inference.opening import Weights
 from deeplab.names import counted
 from deeplab.options import EngineOptions, PredictionOptions, ResizeOptions, WindowOptions
+from deeplab.system import overlap
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,12 +108,12 @@ def evaluate(checkpoint: str, task: Task, after_batch: Callable[[], None] = lamb
     weights = Weights(checkpoint, task.use_moving_average)
     with (
         engine_run.prepared(network, weights, task.engine, task.cache_dirs, task.windows) as ready,
-        scoring.in_background(scores.update) as update,
+        overlap.Background(scores.update, workers=1, max_calls=2) as background,
     ):
         started = time.monotonic()
 
         def handle(batch: runner.Batch) -> None:
-            update(batch)
+            background.add(batch)
             after_batch()
 
         runner.run_batches(ready, reading, handle, f'eval step {step}', task.master)

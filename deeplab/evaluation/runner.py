@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import dataclasses
 import functools
-from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
@@ -24,6 +22,7 @@ from deeplab.errors import OptionError
 from deeplab.evaluation.engine_run import Prepared
 from deeplab.inference.network import InferenceNetwork, in_graph
 from deeplab.options import DatasetOptions, ModelOptions, PredictionOptions, ResizeOptions, WindowOptions, crop_sizes
+from deeplab.system import overlap
 from deeplab.utils import input_generator, train_utils
 from deeplab.wording import option
 
@@ -309,23 +308,19 @@ def in_order(read: Callable[[], Batch], firsts: Sequence[int], at_once: int) -> 
       firsts: first record of each batch, in order; all differ.
       at_once: calls at the same time, 1 or more.
     """
-    done: dict[int, Batch] = {}  # by first record; a few
-    left = len(firsts)
-    running: deque[concurrent.futures.Future[Batch]] = deque()
-    with concurrent.futures.ThreadPoolExecutor(at_once) as threads:
-        try:
-            running.append(threads.submit(read))  # alone: in the first run, TensorFlow prepares the graph for all
-            for first in map(int, firsts):
-                while first not in done:
-                    batch = running.popleft().result()
-                    done[int(batch[common.RECORD][0])] = batch
-                    left -= 1
-                    while len(running) < min(at_once, left):
-                        running.append(threads.submit(read))
-                yield done.pop(first)
-        finally:
-            for call in running:
-                call.cancel()
+    later = overlap.map_in_order(lambda _: read(), firsts[1:], at_once, at_once)
+    with contextlib.closing(later) as batches:
+        batch = read()  # alone: in the first run, TensorFlow prepares the graph for all
+        done = {_first_record(batch): batch}  # a few
+        for first in map(int, firsts):
+            while first not in done:
+                batch = next(batches)
+                done[_first_record(batch)] = batch
+            yield done.pop(first)
+
+
+def _first_record(batch: Batch) -> int:
+    return int(batch[common.RECORD][0])
 
 
 def _predicted(network: Prepared, read: Callable[[], Batch], batches: int, ahead: int) -> Generator[Batch, None, None]:

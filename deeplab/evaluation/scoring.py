@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-import contextlib
 import math
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
@@ -20,13 +17,11 @@ from deeplab.evaluation import runner
 from deeplab.registry import CONFUSION_MATRIX, METRICS, MetricContext
 from deeplab.registry.metrics import CONFIDENCE, MATRICES, NAMES, SIZES
 
-T = TypeVar('T')
 Parameters = Mapping[str, Mapping[str, Any]]  # values of the parameters of each metric, by its name and theirs
 Figures = dict[str, float | None]
 
 # What batches must have for an input of metrics, beside labels and predictions.
 _KEYS = {SIZES: (common.HEIGHT, common.WIDTH), NAMES: (common.IMAGE_NAME,)}
-_WAITING = 2  # batches
 
 
 class Results(NamedTuple):
@@ -156,27 +151,3 @@ def _finite(figure: float | None) -> float | None:
         return None
     value = float(figure)
     return value if math.isfinite(value) else None
-
-
-@contextlib.contextmanager
-def in_background(function: Callable[[T], object]) -> Iterator[Callable[[T], None]]:
-    """Gives a function that leaves its calls of `function` to a thread, which makes them one after another.
-
-    A few calls may wait; then it waits for the thread. What `function` raises is raised by a later call, or at the end
-    of the `with` block, by which all calls are done.
-    """
-    pending: deque[concurrent.futures.Future[object]] = deque()
-    with concurrent.futures.ThreadPoolExecutor(1) as thread:
-
-        def submit(argument: T) -> None:
-            while len(pending) >= _WAITING:
-                pending.popleft().result()
-            pending.append(thread.submit(function, argument))
-
-        try:
-            yield submit
-            while pending:
-                pending.popleft().result()
-        finally:
-            for call in pending:
-                call.cancel()

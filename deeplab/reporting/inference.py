@@ -33,6 +33,7 @@ from deeplab.options import (
     ResizeOptions,
     WindowOptions,
 )
+from deeplab.system import overlap
 from deeplab.wording import option
 from deeplab.zoo import cache
 
@@ -203,11 +204,11 @@ def run(task: Task) -> Pass:
             _add(images, batch)
 
         started = time.monotonic()
-        with scoring.in_background(handle) as submit:
+        with overlap.Background(handle, workers=1, max_calls=2) as background:
             if network is None:
-                source, engine = _of_export(task, submit), ''
+                source, engine = _of_export(task, background.add), ''
             else:
-                source, engine = _of_checkpoint(task, network, (*scores.keys, *_OF_IMAGES), submit)
+                source, engine = _of_checkpoint(task, network, (*scores.keys, *_OF_IMAGES), background.add)
         seconds = time.monotonic() - started
         stack.pop_all()
     crop_size = None if network is None or options.windows else split.crop_size

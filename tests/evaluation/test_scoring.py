@@ -1,7 +1,5 @@
 """Metrics of batches, and the thread that computes them beside the network."""
 
-import threading
-
 import numpy as np
 import pytest
 
@@ -67,36 +65,3 @@ def test_an_id_that_is_no_class_is_refused():
 
 def test_figures_that_are_not_finite_are_none():
     assert [scoring._finite(x) for x in (np.float32(0.5), float('nan'), np.inf, None)] == [0.5, None, None, None]
-
-
-def test_the_thread_works_in_order_beside_the_caller():
-    done, started, go_on = [], threading.Event(), threading.Event()
-
-    def work(number):
-        started.set()
-        assert go_on.wait(10)
-        done.append((number, threading.current_thread() is threading.main_thread()))
-
-    with scoring.in_background(work) as submit:
-        submit(0)
-        assert started.wait(10)
-        submit(1)
-        assert done == []
-        go_on.set()
-        for number in range(2, 9):
-            submit(number)
-    assert done == [(number, False) for number in range(9)]
-
-
-def test_errors_of_the_thread_and_of_the_caller():
-    def fail(number):
-        raise DataError(f'bad {number}')
-
-    with pytest.raises(DataError, match='bad 0'), scoring.in_background(fail) as submit:
-        submit(0)
-    with pytest.raises(DataError, match='bad 0'), scoring.in_background(fail) as submit:
-        for number in range(100):
-            submit(number)
-    with pytest.raises(KeyError, match='mine'), scoring.in_background(fail) as submit:
-        submit(0)
-        raise KeyError('mine')
