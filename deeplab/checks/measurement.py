@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import concurrent.futures
+import contextlib
 from collections.abc import Iterable
 
 import tqdm
@@ -11,9 +11,10 @@ from deeplab.checks import sample_facts
 from deeplab.checks.facts import Expected, Measured
 from deeplab.checks.sources import Split
 from deeplab.errors import DataError
-from deeplab.system import processors
+from deeplab.system import overlap, processors
 
 _CHUNK = 16  # samples that a thread measures at a time
+_AHEAD = 64  # chunks
 
 
 def measure(split: Split, expected: Expected) -> Measured:
@@ -36,12 +37,9 @@ def measure(split: Split, expected: Expected) -> Measured:
     chunks = [range(start, min(start + _CHUNK, total)) for start in range(0, total, _CHUNK)]
     # The progress bar appears only in a terminal, and only if reading takes long.
     bar = tqdm.tqdm(total=total, desc=f'reading {split.name}', unit='image', delay=2, disable=None, leave=False)
-    pool = concurrent.futures.ThreadPoolExecutor(processors.available_cores())
-    try:
-        for chunk, measured in zip(chunks, pool.map(part, chunks), strict=True):
+    parts = overlap.map_in_order(part, chunks, processors.available_cores(), _AHEAD)
+    with bar, contextlib.closing(parts):
+        for chunk, measured in zip(chunks, parts, strict=True):
             found.add(measured)
             bar.update(len(chunk))
-    finally:
-        pool.shutdown(cancel_futures=True)
-        bar.close()
     return found

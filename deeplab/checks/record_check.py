@@ -6,7 +6,7 @@ and the classes. The findings can be cached in a folder; those of shards that do
 
 from __future__ import annotations
 
-import concurrent.futures
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
@@ -26,10 +26,11 @@ from deeplab.datasets.segmentation_dataset import SegmentationDataset
 from deeplab.errors import DataError
 from deeplab.files import storage
 from deeplab.options import DatasetOptions, crop_sizes
-from deeplab.system import child_process, processors
+from deeplab.system import child_process, overlap, processors
 from deeplab.wording import option
 
 _CHUNK = 32  # number of records that a thread processes at a time
+_AHEAD = 64  # chunks
 _SHOWN = 3  # number of problems that a message names
 
 
@@ -248,22 +249,19 @@ class _Inspector:
                 chunks += [(place, range(start, min(start + _CHUNK, first + total)), first) for start in starts]
             first += total
         # Pillow releases the interpreter lock.
-        pool = concurrent.futures.ThreadPoolExecutor(processors.available_cores())
+        inspected = overlap.map_in_order(self._inspect, chunks, processors.available_cores(), _AHEAD)
         # The progress bar appears only in a terminal, and only if the check takes long.
         bar = tqdm.tqdm(
             total=sum(len(records) for _, records, _ in chunks),
             desc=f'checking {self._dataset.split}', unit='record', delay=2, disable=None,
             leave=False,
         )  # fmt: skip
-        try:
-            for (place, records, _), found in zip(chunks, pool.map(self._inspect, chunks), strict=True):
+        with bar, contextlib.closing(inspected):
+            for (place, records, _), found in zip(chunks, inspected, strict=True):
                 part = parts[place]
                 assert part is not None
                 part.found.add(found)
                 bar.update(len(records))
-        finally:
-            pool.shutdown(cancel_futures=True)
-            bar.close()
         return parts
 
     def _damaged(self, place: int) -> tuple[str, ...]:

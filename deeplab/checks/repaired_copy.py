@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import concurrent.futures
 import contextlib
 import dataclasses
 import json
@@ -25,12 +24,12 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.errors import DataError, OptionError
 from deeplab.files import documents, folder_lock, writing
 from deeplab.options import DoctorOptions
-from deeplab.system import processors
+from deeplab.system import overlap, processors
 from deeplab.wording import option
 
 LOG = 'repairs.json'
 _SUFFIXES = {'jpeg': '.jpg', 'png': '.png', 'npy': '.npy'}
-_CHUNK = 32
+_AHEAD = 32  # samples that may wait to be written; limits the memory
 _FOLDERS = ('images', 'masks')
 _UNFINISHED = 'unfinished'  # key of what a run needs that continues where another one was killed
 _WITHOUT_EFFECT = ('output', 'html', 'fix')  # options
@@ -230,9 +229,7 @@ class _Copy:
             except sample_repair.LeftOutError as error:
                 return sample.name, error
 
-        with concurrent.futures.ThreadPoolExecutor(processors.available_cores()) as pool:
-            for start in range(0, len(split), _CHUNK):
-                yield from pool.map(one, range(start, min(start + _CHUNK, len(split))))
+        yield from overlap.map_in_order(one, range(len(split)), processors.available_cores(), _AHEAD)
 
     def _written(self, split: str, stem: str, repaired: sample_repair.Repaired) -> str:
         """Writes a sample under a name that no other image has; returns the name."""
