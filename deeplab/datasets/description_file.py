@@ -1,6 +1,6 @@
 """Description files beside records, with which the folder of the records alone is enough to use them.
 
-It is a YAML file that is read without pyyaml: each key is followed by a JSON value. JSON files and all other YAML files
+Builders write YAML with a JSON value after each key. JSON files and all other YAML files
 are read, too.
 """
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import copy
+import functools
 import json
 import os
 import re
@@ -19,7 +21,7 @@ DEEPEST = 100  # limit on nested lists and objects; valid files have fewer than 
 _TOO_DEEP = f'it is nested more than {DEEPEST} levels deep'
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 YAML_SUFFIXES = ('.yaml', '.yml')
-_KEY_LINE = re.compile(r'([A-Za-z_]\w*):(?: (.*))?')
+_SURROGATE = re.compile(r'\\u[dD][89a-fA-F]')
 
 
 class DocumentError(ValueError):
@@ -114,23 +116,21 @@ def parse_json(text: str, keeps_pairs: bool = False, checks_depth: bool = True) 
 def parse_yaml(text: str) -> Any:
     """Parses a YAML text.
 
-    What `yaml_text` writes is read without pyyaml.
-
     Raises:
-      DocumentError: it is not YAML, or pyyaml is needed and not installed.
+      DocumentError: it is not YAML.
     """
-    plain = _key_lines(text.removeprefix('\ufeff'))
-    if plain is not None:
-        return _of_sensible_depth(plain)
+    # A run reads the same description several times, and parsing takes ten times as long as copying.
+    return copy.deepcopy(_parsed_yaml(text.removeprefix('\ufeff')))
+
+
+@functools.lru_cache(maxsize=2)
+def _parsed_yaml(text: str) -> Any:
+    """Parses a YAML text without a byte order mark."""
+    import yaml  # only here, because most programs start without reading YAML
+
+    # The loader in C takes a tenth of the time, but rejects the escapes of file names that are not UTF-8.
+    loader = yaml.SafeLoader if _SURROGATE.search(text) else getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
     try:
-        import yaml
-    except ModuleNotFoundError:
-        raise DocumentError(
-            "cannot be read: reading YAML needs pyyaml. Run: pip install 'deeplab-toolkit[yaml]'. Or use JSON"
-        ) from None
-    try:
-        text = text.removeprefix('\ufeff')
-        loader = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)  # of C, which takes a tenth of the time
         _require_shallow(yaml.parse(text, loader))
         content = yaml.load(text, loader)
     except yaml.YAMLError as error:
@@ -173,35 +173,9 @@ def yaml_text(content: Mapping[str, Any]) -> str:
 
 
 def _json(value: Any) -> str:
-    """Returns a JSON text that is the same in YAML, which reads some characters otherwise if they are not escaped."""
+    """Returns a JSON text that YAML reads as the same value: characters that YAML does not allow are escaped."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    return ''.join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
-
-
-def _key_lines(text: str) -> dict[str, Any] | None:
-    """Reads lines of a key and a JSON value, which may go on in lines that are indented; None for any other text."""
-    parts: dict[str, list[str]] = {}
-    key = None
-    for line in text.splitlines():
-        if not line.strip() or line.startswith('#'):
-            continue
-        found = _KEY_LINE.fullmatch(line)
-        if found and found[1] not in parts:
-            key = found[1]
-            parts[key] = [found[2] or '']
-        elif key is not None and line.startswith(' '):
-            parts[key].append(line)
-        else:
-            return None
-    try:
-        return {key: json.loads(' '.join(lines), parse_constant=_refused) for key, lines in parts.items()} or None
-    except (ValueError, RecursionError):
-        return None
-
-
-def _refused(constant: str) -> None:
-    """Refuses NaN and Infinity, which YAML writes differently."""
-    raise ValueError(constant)
+    return ''.join(c if c.isprintable() or c > '\uffff' else json.dumps(c)[1:-1] for c in text)
 
 
 def _of_sensible_depth(content: Any) -> Any:

@@ -213,19 +213,9 @@ def test_channels_and_bits_are_checked(tmp_path, key, value, allowed):
 
 
 def test_yaml_file(tmp_path):
-    pytest.importorskip('yaml')
     assert descriptor.load(write(tmp_path, 'num_classes: 2\nsplits: {train: 3}\n', 'b.yaml')).splits == {'train': 3}
     with pytest.raises(OptionError, match='is not YAML'):
         descriptor.load(write(tmp_path, 'num_classes: [2', 'c.yaml'))
-
-
-def test_yaml_without_pyyaml(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, 'yaml', None)
-    with pytest.raises(
-        OptionError, match=r"reading YAML needs pyyaml. Run: pip install 'deeplab-toolkit\[yaml\]'. Or use JSON."
-    ):
-        descriptor.load(write(tmp_path, 'num_classes: 2\nname: birds\n', 'b.yml'))
-    assert descriptor.load(write(tmp_path, 'num_classes: 2\nname: "birds"\n', 'b.yml')).name == 'birds'
 
 
 @pytest.mark.parametrize(
