@@ -17,11 +17,9 @@ from typing import Any
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from deeplab.datasets import orientation
+from deeplab.datasets import image_parts, orientation
 from deeplab.errors import DataError
 
-_PNG_MAGIC = b'\x89PNG\r\n\x1a\n'
-_JPEG_MAGIC = b'\xff\xd8\xff'
 ARRAY_MAGIC = b'\x93NUMPY'
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}  # by color type; a palette holds colors
 _PNG_GRAY = 0
@@ -115,9 +113,9 @@ def content_format(content: bytes) -> str:
     Raises:
       DataError: It is none of them.
     """
-    if content.startswith(_JPEG_MAGIC):
+    if content.startswith(image_parts.JPEG_MAGIC + b'\xff'):
         return 'jpeg'
-    if content.startswith(_PNG_MAGIC):
+    if content.startswith(image_parts.PNG_MAGIC):
         return 'png'
     if content.startswith(ARRAY_MAGIC):
         return 'npy'
@@ -386,7 +384,9 @@ def _load(image: Image.Image, content: bytes) -> None:
 def _require_end(content: bytes) -> None:
     """Raises `DataError` for a truncated JPEG or PNG; bytes after the end are allowed."""
     # Pillow lets some files pass whose last bytes are missing, TensorFlow does not.
-    if not (_has_png_end(content) if content.startswith(_PNG_MAGIC) else _has_jpeg_end(content)):
+    last = next(image_parts.parts(content, b'IEND', image_parts.START_OF_SCAN), None)
+    is_complete = last is not None and (last[0] == b'IEND' or content.find(image_parts.END_OF_IMAGE, last[2]) >= 0)
+    if not is_complete:
         raise DataError('it cannot be decoded (image file is truncated)')
 
 
@@ -401,28 +401,3 @@ def _guarded(action: Callable[[], Any]) -> Any:
     except (OSError, SyntaxError, ValueError, IndexError, struct.error) as error:
         reason = str(error).strip() or type(error).__name__
         raise DataError(f'it cannot be decoded ({reason})') from None
-
-
-def _has_png_end(content: bytes) -> bool:
-    """Returns whether a PNG is complete, up to its last chunk."""
-    position = len(_PNG_MAGIC)
-    while position + 12 <= len(content):
-        length, kind = struct.unpack_from('>I4s', content, position)
-        position += 12 + length
-        if kind == b'IEND' and position <= len(content):
-            return True
-    return False
-
-
-def _has_jpeg_end(content: bytes) -> bool:
-    """Returns whether the end marker of a JPEG (FFD9) occurs after the start of its scan (FFDA)."""
-    position = 2
-    while position + 4 <= len(content):
-        marker, length = struct.unpack_from('>HH', content, position)
-        if marker == 0xFFFF:  # padding
-            position += 1
-            continue
-        if marker == 0xFFDA:
-            break
-        position += 2 + length
-    return content.find(b'\xff\xd9', position) >= 0

@@ -11,10 +11,12 @@ import io
 import struct
 import zlib
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image
 
+from deeplab.datasets import image_parts
 from deeplab.errors import DataError
 
 UPRIGHT = 1
@@ -22,8 +24,7 @@ JPEG_QUALITY = 95
 
 _TAG = 0x0112
 _SHORT, _LONG = 3, 4
-_PNG_MAGIC = b'\x89PNG\r\n\x1a\n'
-_JPEG_MAGIC = b'\xff\xd8'
+_JPEG_EXIF, _PNG_EXIF = b'\xff\xe1', b'eXIf'  # kinds of parts
 _EXIF_MARK = b'Exif\0\0'
 _KEPT_INFO = ('icc_profile', 'transparency', 'gamma')
 
@@ -41,14 +42,13 @@ _TRANSPOSES = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class _Tag:
+class _Tag(NamedTuple):
     """An orientation in a file: its value, where its bytes are and how they are packed, and the PNG chunk around it."""
 
     value: int
     offset: int
     packing: str
-    chunk: tuple[int, int] | None  # offset and length of the PNG chunk's data; None in a JPEG
+    chunk: tuple[int, int] | None = None  # offsets of start and end of the PNG chunk's data; None in a JPEG
 
     @property
     def turns(self) -> bool:
@@ -103,8 +103,8 @@ def reset(content: bytes) -> bytes:
     for tag in tags:
         struct.pack_into(tag.packing, changed, tag.offset, UPRIGHT)
         if tag.chunk:
-            start, length = tag.chunk
-            struct.pack_into('>I', changed, start + length, zlib.crc32(changed[start - 4 : start + length]))
+            start, end = tag.chunk
+            struct.pack_into('>I', changed, end, zlib.crc32(changed[start - 4 : end]))  # of type and data
     return bytes(changed)
 
 
@@ -175,14 +175,14 @@ def turned(content: bytes, value: int) -> bytes:
     """
     stream = io.BytesIO()
     with Image.open(io.BytesIO(content), formats=('JPEG', 'PNG')) as image:
-        if content.startswith(_PNG_MAGIC) and content[24] == 16 and Image.getmodebands(image.mode) > 1:
+        if content.startswith(image_parts.PNG_MAGIC) and content[24] == 16 and Image.getmodebands(image.mode) > 1:
             raise DataError(  # Pillow reads such a file with 8 bits
                 f'its EXIF orientation is {value}, and a PNG of 16 bits with several channels cannot be rotated '
                 'without loss; save it upright, without an orientation'
             )
         upright = image.transpose(_TRANSPOSES[value])
         upright.info = {key: image.info[key] for key in _KEPT_INFO if key in image.info}
-        if content.startswith(_PNG_MAGIC):
+        if content.startswith(image_parts.PNG_MAGIC):
             upright.save(stream, 'PNG')
         else:
             profile = image.info.get('icc_profile')
@@ -191,49 +191,17 @@ def turned(content: bytes, value: int) -> bytes:
 
 
 def _tags(content: bytes) -> Iterator[_Tag]:
-    """Returns the orientations in a file, the effective one first."""
-    if content.startswith(_PNG_MAGIC):
-        blocks = _png_blocks(content)
-    elif content.startswith(_JPEG_MAGIC):
-        blocks = _jpeg_blocks(content)
-    else:
-        return
-    for start, end, chunk in blocks:
-        tag = _tag_in(content, start, end, chunk)
-        if tag is not None:
-            yield tag
-
-
-def _jpeg_blocks(content: bytes) -> Iterator[tuple[int, int, None]]:
-    """Returns where EXIF data begins and ends in a JPEG."""
-    position = len(_JPEG_MAGIC)
-    while position + 4 <= len(content):
-        marker, length = struct.unpack_from('>HH', content, position)
-        if marker == 0xFFFF:  # padding
-            position += 1
+    """Yields the orientations in a file, the effective one first."""
+    for kind, start, end in image_parts.parts(content, _JPEG_EXIF, _PNG_EXIF):
+        has_mark = content.startswith(_EXIF_MARK, start)
+        if kind == _JPEG_EXIF and not has_mark:  # such as XMP, whose segments have the same marker
             continue
-        if marker < 0xFF00 or marker in (0xFFDA, 0xFFD9) or length < 2:
-            return
-        if marker == 0xFFE1 and content.startswith(_EXIF_MARK, position + 4):
-            yield position + 4 + len(_EXIF_MARK), min(position + 2 + length, len(content)), None
-        position += 2 + length
+        tag = _tag_in(content, start + len(_EXIF_MARK) * has_mark, end)
+        if tag is not None:
+            yield tag._replace(chunk=(start, end)) if kind == _PNG_EXIF else tag
 
 
-def _png_blocks(content: bytes) -> Iterator[tuple[int, int, tuple[int, int]]]:
-    """Returns where EXIF data begins and ends in a PNG, with offset and length of its chunk's data."""
-    position = len(_PNG_MAGIC)
-    while position + 12 <= len(content):
-        length, kind = struct.unpack_from('>I4s', content, position)
-        start = position + 8
-        if start + length + 4 > len(content):
-            return
-        if kind == b'eXIf':
-            mark = len(_EXIF_MARK) if content.startswith(_EXIF_MARK, start) else 0
-            yield start + mark, start + length, (start, length)
-        position = start + length + 4
-
-
-def _tag_in(content: bytes, start: int, end: int, chunk: tuple[int, int] | None) -> _Tag | None:
+def _tag_in(content: bytes, start: int, end: int) -> _Tag | None:
     """Returns the orientation in EXIF data, whatever its value. Source: TIFF 6.0, section 2."""
     order = {b'II*\0': '<', b'MM\0*': '>'}.get(content[start : start + 4])
     if order is None or start + 8 > end:
@@ -249,5 +217,5 @@ def _tag_in(content: bytes, start: int, end: int, chunk: tuple[int, int] | None)
                 return None
             packing = f'{order}{"H" if kind == _SHORT else "I"}'
             (value,) = struct.unpack_from(packing, content, entry + 8)
-            return _Tag(value, entry + 8, packing, chunk)
+            return _Tag(value, entry + 8, packing)
     return None
