@@ -1,4 +1,4 @@
-"""EXIF orientation compared with Pillow's."""
+"""EXIF orientation compared with Pillow's. Covers datasets/image_parts.py."""
 
 import io
 
