@@ -15,7 +15,7 @@ from deeplab.cli.program import Program, find_program, names_in_messages, owners
 from deeplab.cli.repeat import seen_from_here
 from deeplab.cli.values import Values
 from deeplab.cli.words import UsageError, check_words, with_named, without_undefined
-from deeplab.datasets import description_file, descriptor, run_datasets
+from deeplab.datasets import description_file, descriptor
 from deeplab.errors import UserError
 from deeplab.files import run_manifests, storage
 from deeplab.names import shown
@@ -172,14 +172,14 @@ def _apply_dataset_of_run(values: flags.FlagValues, parsed: Values) -> None:
     if assumed is None or parsed.known.keys().isdisjoint(_CHECKPOINTS):  # a training says on which data set it is
         return
     beside = _run_of_checkpoint(parsed)
-    trained = None if beside is None else run_datasets.dataset_of(*beside)
+    trained = None if beside is None else descriptor.trusted_name_in_run(*beside)
     if beside is not None and trained is not None:
         values['dataset'].value = trained
         if trained != assumed:
             parsed.notes.append(f'Flag from {beside[0]}, as it is not given: --dataset={trained}')
         return
     reason = 'The data set is not stated'
-    if beside is not None and (name := run_datasets.name_in(beside[1])) is not None:
+    if beside is not None and (name := descriptor.name_in_run(beside[1])) is not None:
         reason = f"The data set of {beside[0]}, '{shown(name)}', is not known here"
     number = descriptor.load(assumed).num_classes
     parsed.notes.append(f'{reason}: --dataset={assumed} with {number} classes is assumed. Give --dataset if it is not.')

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from deeplab import common
-from deeplab.datasets import descriptor, run_datasets
+from deeplab.datasets import descriptor
 from deeplab.errors import UserError
 from deeplab.files import run_manifests
 
@@ -31,7 +31,7 @@ def bits_of_data(file: str, run: run_manifests.Run) -> dict[str, int]:
     Returns:
       Nothing if the data set is not known here.
     """
-    dataset = run_datasets.dataset_of(file, run)
+    dataset = descriptor.trusted_name_in_run(file, run)
     try:
         return {} if dataset is None else {'image_bits': descriptor.load(dataset).image_bits}
     except UserError:  # which is reported where the data set is needed

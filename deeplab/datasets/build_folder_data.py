@@ -31,7 +31,6 @@ from deeplab.datasets import (
     folder_splits,
     images,
     pairs,
-    palettes,
 )
 from deeplab.datasets.annotations import items as annotated_items
 from deeplab.datasets.mask_ids import MaskIds
@@ -294,7 +293,7 @@ def _description(
         ignore_label=classes.ignore_label,
         splits={split: len(items) for split, items in splits.items()},
         class_names=names or [f'class_{number}' for number in range(count)],
-        palette=palettes.bit_shift_palette(count) if palette is None else palette,
+        palette=descriptor.bit_shift_palette(count) if palette is None else palette,
         image_channels=channels,
         image_bits=bits,
         **({} if known is None else {key: getattr(known, key) for key in _KEPT}),

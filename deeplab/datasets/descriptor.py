@@ -1,4 +1,4 @@
-"""Descriptors of data sets, loaded by name, from a Python module or from a JSON or YAML file."""
+"""Descriptors of data sets and of their classes, loaded by name, from a Python module or from a JSON or YAML file."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from absl import logging
 
-from deeplab.datasets import palettes
-from deeplab.errors import OptionError
+from deeplab.errors import OptionError, UserError
 from deeplab.files import documents, storage, user_modules
 from deeplab.options.rules import MOST_CLASSES, require_classes
 from deeplab.registry.datasets import DATASETS, Dataset
-from deeplab.wording import did_you_mean
+from deeplab.wording import did_you_mean, option
 
 FILE_SUFFIXES = ('.json', '.yaml', '.yml')
 PATH_SUFFIXES = (*FILE_SUFFIXES, user_modules.SUFFIX)  # of names that are paths
@@ -27,6 +27,29 @@ _OF_RECORDS = ('summary', 'parameters', 'source')  # fields that files cannot se
 FOLDER_KEYS = (
     'images', 'masks', 'mask_suffix', 'lists', 'val_fraction', 'group_pattern', 'seed', 'allow_unmatched', 'colors'
 )  # fmt: skip
+
+
+def bit_shift_palette(size: int) -> np.ndarray:
+    """Returns the PASCAL VOC colors of the ids 0 to `size` - 1.
+
+    The bits of an id, from the lowest up, are dealt in turn to red, green and blue; each color fills its byte from
+    the highest bit down. So ids that differ little differ much in color.
+
+    Args:
+      size: number of colors, 0 to 2 ** 24.
+
+    Returns:
+      [size, 3] uint8, red, green and blue.
+
+    Source: the color map of the PASCAL VOC development kit (M. Everingham et al., The PASCAL Visual
+      Object Classes Challenge 2012, development kit).
+    """
+    ids = np.arange(size)
+    colors = np.zeros((size, 3), np.uint8)
+    for bit in range(24):
+        channel, place = bit % 3, 7 - bit // 3
+        colors[:, channel] |= ((ids >> bit & 1) << place).astype(np.uint8)
+    return colors
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -105,7 +128,7 @@ class DatasetDescriptor(Dataset):
     def _checked_palette(self) -> np.ndarray:
         """Returns `palette` as a read-only array."""
         if self.palette is None:
-            colors = palettes.bit_shift_palette(self.num_classes)
+            colors = bit_shift_palette(self.num_classes)
         else:
             allowed = f'a list of at least {self.num_classes} colors [red, green, blue], each 0 to 255'
             try:
@@ -264,7 +287,7 @@ def _default_name(path: str) -> str:
 def _palette_of(name: str, path: str) -> np.ndarray:
     """Returns the colors of a known data set, black behind its classes."""
     if name in ('pascal', 'pascal_voc_seg'):
-        return palettes.bit_shift_palette(256)
+        return bit_shift_palette(256)
     known = DATASETS.names()
     if name not in known:
         raise OptionError(
@@ -273,3 +296,73 @@ def _palette_of(name: str, path: str) -> np.ndarray:
         )
     colors = load(name).palette
     return np.pad(colors, ((0, 256 - len(colors)), (0, 0)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Classes:
+    """Names and colors of the classes of a network.
+
+    Attributes:
+      names: one for each class.
+      colors: [n, 3] uint8, at least one for each class.
+      image_bits: bits of the images that the network was trained on, 8 or 16.
+    """
+
+    names: tuple[str, ...]
+    colors: np.ndarray
+    image_bits: int = 8
+
+    @classmethod
+    def numbered(cls, count: int) -> Classes:
+        """Returns classes without names."""
+        return cls(tuple(str(number) for number in range(count)), bit_shift_palette(count))
+
+
+def classes_of(dataset: str | None, count: int | None, is_required: bool = False) -> Classes:
+    """Returns the names and colors of `count` classes in a data set; numbers and default colors without one.
+
+    Args:
+      dataset: name, module or file of the data set; None for none.
+      count: number of classes; None if the network does not show it: that of the data set, or else `MOST_CLASSES`.
+      is_required: whether to raise an `OptionError` if the data set cannot be used, instead of logging a warning.
+    """
+    if dataset is None:
+        return Classes.numbered(count or MOST_CLASSES)
+    try:
+        found = load(dataset)
+        if found.num_classes != (count or found.num_classes):
+            raise OptionError(
+                f"The network has {count} classes, the data set '{found.name}' {found.num_classes}. Set "
+                f'{option("PredictorOptions.dataset")} to the one that it was trained on'
+            )
+    except UserError as error:
+        if is_required:
+            raise
+        logging.warning('The names of the classes are unknown: %s', error)
+        return Classes.numbered(count or MOST_CLASSES)
+    return Classes(tuple(map(found.class_name, range(found.num_classes))), found.palette, found.image_bits)
+
+
+def name_in_run(run: Mapping[str, Any]) -> str | None:
+    """Returns the data set of a run.json as its command line had it: the name of a data set, a module or a file."""
+    name = ((run.get('options') or {}).get('dataset') or {}).get('name')
+    return name if isinstance(name, str) else None
+
+
+def trusted_name_in_run(file: str, run: Mapping[str, Any]) -> str | None:
+    """Returns the data set that a run.json, which may be from anywhere, names; None for one that would run code.
+
+    Args:
+      file: path of the run.json.
+      run: the run in it.
+    """
+    dataset = name_in_run(run)
+    if dataset is None:
+        return None
+    if dataset in DATASETS.names():
+        return dataset
+    if dataset.endswith(FILE_SUFFIXES):
+        folders = (os.path.dirname(file), str(run.get('folder') or ''), '')
+        candidates = [os.path.join(folder, dataset) for folder in folders]
+        return next((path for path in candidates if os.path.isfile(path)), None)
+    return None

@@ -17,8 +17,7 @@ from absl import logging
 from PIL import Image
 
 from deeplab import names
-from deeplab.datasets import palettes
-from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.descriptor import DatasetDescriptor, bit_shift_palette
 from deeplab.errors import DataError, OptionError
 from deeplab.evaluation.further_pictures import Shown
 from deeplab.files import output_files, writing
@@ -100,7 +99,7 @@ class Submission:
         self._root = os.path.join(folder, f'{server}_submission')
         self._pictures = os.path.join(self._root, self._server.folder)
         self._ids = np.array(_submitted_ids(descriptor), np.uint8)
-        self._palette = palettes.bit_shift_palette(256) if self._server.has_palette else None
+        self._palette = bit_shift_palette(256) if self._server.has_palette else None
         self._sizes = sizes
         self._lock = threading.Lock()
         self._found: dict[int, tuple[str, str]] = {}  # name of the image and of the file

@@ -17,7 +17,7 @@ from absl import logging
 from deeplab import names
 from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints, moving_average
-from deeplab.datasets import class_names, run_datasets
+from deeplab.datasets import descriptor
 from deeplab.errors import OptionError, UserError
 from deeplab.export import export_files, plain, proof, reference, results, samples, speed
 from deeplab.export.destinations import Destination
@@ -57,7 +57,7 @@ class Work:
     def _dataset(self) -> str | None:
         """The data set of the options, or of the training, if it is known."""
         beside = run_manifests.beside(self._checkpoint)
-        found = run_datasets.dataset_of(*beside) if beside is not None else None
+        found = descriptor.trusted_name_in_run(*beside) if beside is not None else None
         return self._options.proof.dataset or found
 
     def _required_dataset(self) -> str:
@@ -113,7 +113,7 @@ class Work:
         Raises:
           OptionError: it loses more mean IoU than is allowed.
         """
-        classes = class_names.classes_of(
+        classes = descriptor.classes_of(
             self._dataset, self._options.model.num_classes, self._options.proof.dataset is not None
         )
         facts = export_metadata.of(self._options, destination.target, self._checkpoint, self._step, classes)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import deeplab
-from deeplab.datasets.class_names import Classes
+from deeplab.datasets.descriptor import Classes
 from deeplab.options import ExportOptions, Target
 from deeplab.registry import BACKBONES, EXPORT_FORMATS
 

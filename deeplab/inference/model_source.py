@@ -15,8 +15,7 @@ from absl import logging
 from deeplab import common
 from deeplab.checks import checkpoint_network
 from deeplab.core import checkpoints
-from deeplab.datasets import run_datasets
-from deeplab.datasets.class_names import Classes, classes_of
+from deeplab.datasets.descriptor import Classes, classes_of, trusted_name_in_run
 from deeplab.errors import CheckpointError, OptionError
 from deeplab.files import run_manifests
 from deeplab.inference import exports
@@ -184,7 +183,7 @@ def of_run(path: str) -> Known | None:
             'first (--plugins=FILE on a command line)'
         )
     logging.info('The network is the one that %s describes.', file)
-    return Known(options, run_datasets.dataset_of(file, run), _of_json(ResizeOptions, found.get('resize') or {}))
+    return Known(options, trusted_name_in_run(file, run), _of_json(ResizeOptions, found.get('resize') or {}))
 
 
 def _of_json(kind: type[T], values: Mapping[str, Any]) -> T:

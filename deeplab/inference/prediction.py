@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image
 
-from deeplab.datasets.class_names import Classes
+from deeplab.datasets.descriptor import Classes
 from deeplab.errors import DataError, OptionError
 from deeplab.files import writing
 from deeplab.options import LEGENDS, SAVED

@@ -21,7 +21,7 @@ from typing import IO, Any
 import numpy as np
 from PIL import Image
 
-from deeplab.datasets.class_names import Classes, classes_of
+from deeplab.datasets.descriptor import Classes, classes_of
 from deeplab.errors import DataError, OptionError
 from deeplab.inference import any_size, export_metadata, exports, image_files, model_source, opening
 from deeplab.inference.any_size import Scores

@@ -11,8 +11,7 @@ import numpy as np
 
 from deeplab import names
 from deeplab.core import metrics
-from deeplab.datasets import palettes
-from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.descriptor import DatasetDescriptor, bit_shift_palette
 from deeplab.evaluation.differences import Interval, paired
 from deeplab.evaluation.image_results import ImageResults
 from deeplab.reporting import choice, evaluation_files, inference, run_files
@@ -254,7 +253,7 @@ def _confusing(images: ImageResults) -> list[int]:
 
 def plain_classes(class_names: Sequence[str]) -> list[dict[str, Any]]:
     """Returns name and color of classes that are known by name alone."""
-    colors = palettes.bit_shift_palette(max(len(class_names), 1))
+    colors = bit_shift_palette(max(len(class_names), 1))
     return [
         {'name': names.printable(str(name)), 'color': [int(part) for part in colors[i]]}
         for i, name in enumerate(class_names)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from deeplab.datasets import descriptor, palettes
+from deeplab.datasets import descriptor
 from deeplab.errors import DataError, OptionError
 from deeplab.wording import did_you_mean
 
@@ -61,9 +61,9 @@ def create_pascal_label_colormap() -> np.ndarray:
     Returns:
       [512, 3] uint8, red, green and blue of each id.
 
-    Source: `palettes.bit_shift_palette`.
+    Source: `descriptor.bit_shift_palette`.
     """
-    return palettes.bit_shift_palette(512)
+    return descriptor.bit_shift_palette(512)
 
 
 def create_cityscapes_label_colormap() -> np.ndarray:

@@ -264,3 +264,16 @@ def test_missing_file(tmp_path):
     (tmp_path / 'folder.json').mkdir()
     with pytest.raises(OptionError, match='folder.json cannot be read'):
         descriptor.load(str(tmp_path / 'folder.json'))
+
+
+def test_bits_of_an_id_go_to_the_channels_in_turn_from_the_top():
+    colors = descriptor.bit_shift_palette(70)
+    assert colors.dtype == np.uint8
+    assert colors[[0, 1, 2, 4, 7, 8, 64]].tolist() == [
+        [0, 0, 0], [128, 0, 0], [0, 128, 0], [0, 0, 128], [128, 128, 128], [64, 0, 0], [32, 0, 0],
+    ]  # fmt: skip
+
+
+def test_colors_of_ids_differ():
+    assert len(np.unique(descriptor.bit_shift_palette(512), axis=0)) == 512
+    assert descriptor.bit_shift_palette(0).shape == (0, 3)

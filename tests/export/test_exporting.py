@@ -5,7 +5,7 @@ The network is the tiny one of the tests of prediction, with a made data set.
 Covers export/destinations.py, export/proof.py, export/reference.py, export/results.py,
 export/samples.py, export/work.py, inference/export_metadata.py, export/portable.py, export/serving.py,
 export/formats/tflite.py, export/formats/onnx.py, export/formats/openvino.py, inference/exports.py,
-inference/export_runner.py, datasets/class_names.py, datasets/run_datasets.py, export/speed.py,
+inference/export_runner.py, export/speed.py,
 programs/benchmark/side_by_side.py and system/processors.py.
 """
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deeplab.datasets.class_names import Classes
+from deeplab.datasets.descriptor import Classes
 from deeplab.errors import DataError, OptionError
 from deeplab.inference import prediction as module
 from deeplab.inference.prediction import NO_CLASS, Prediction

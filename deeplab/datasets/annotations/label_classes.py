@@ -8,7 +8,7 @@ from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 
-from deeplab.datasets import palettes
+from deeplab.datasets import descriptor
 from deeplab.datasets.annotations import reading
 from deeplab.datasets.annotations.shapes import AnnotationSet, Color
 from deeplab.errors import DataError, OptionError
@@ -44,7 +44,7 @@ class LabelClasses:
         """Returns a color for each class, [n, 3] uint8; None if the tool has no colors."""
         if not any(self.colors):
             return None
-        palette = palettes.bit_shift_palette(len(self.names))
+        palette = descriptor.bit_shift_palette(len(self.names))
         for number, color in enumerate(self.colors):
             if color is not None:
                 palette[number] = color
