@@ -50,7 +50,7 @@ def _run(program, module, *words):
     return module.run(cli.options_of(program, [str(word) for word in words]))
 
 
-@pytest.mark.slow  # tests/datasets/test_folder_source.py shows that the bytes of the records are equal
+@pytest.mark.slow  # tests/datasets/test_described_folders.py shows that the bytes of the records are equal
 def test_images_and_masks_give_what_records_give(sources, tmp_path, caplog):
     found = []
     for source in sources:

@@ -15,7 +15,6 @@ from deeplab.datasets import (
     description_file,
     example,
     file_pairs,
-    folder_source,
     folder_splits,
     folders,
     pairs,
@@ -127,7 +126,7 @@ def _found(options: DoctorOptions) -> Source:
     """Returns the splits in the folders that are given, in shards, or in folders of usual names."""
     if options.image_folder is not None and options.mask_folder is not None:
         return _from_files(options, pathlib.Path(options.image_folder), pathlib.Path(options.mask_folder))
-    if (named := folder_source.of_data('', options.data)) is not None:
+    if (named := segmentation_dataset.find_folders('', options.data)) is not None:
         return _from_description(named, options)
     data = description_file.folder_of(options.data)
     if splits := segmentation_dataset.split_names(data):
@@ -153,12 +152,12 @@ def _found(options: DoctorOptions) -> Source:
     )
 
 
-def _from_description(named: folder_source.FolderSource, options: DoctorOptions) -> Source:
+def _from_description(named: segmentation_dataset.FolderSource, options: DoctorOptions) -> Source:
     """Returns the splits of the folders that a description names, even if files have no partner."""
     given = named.options
     remarks: list[folder_splits.Remark] = []
     try:
-        found = folder_source.items(named, descriptor_lib.load(named.description), remarks.append)
+        found = segmentation_dataset.folder_items(named, descriptor_lib.load(named.description), remarks.append)
     except DataError:
         if not all(map(os.path.isdir, (given.image_folder, given.mask_folder))):
             raise

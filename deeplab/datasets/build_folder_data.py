@@ -27,7 +27,6 @@ from deeplab.datasets import (
     color_tables,
     descriptor,
     file_pairs,
-    folder_source,
     folder_splits,
     images,
     pairs,
@@ -120,7 +119,7 @@ def find_items(
         build_data.require_folder(options.list_folder, 'BuildFolderOptions.list_folder')
     found = file_pairs.find(options)
     folder_splits.tell_unmatched(found)
-    return folder_source.split(found, options, table)
+    return folder_splits.items(found, options, table)
 
 
 def _find_annotated(options: BuildFolderOptions, given: Classes) -> tuple[Classes, dict[str, list[pairs.Item]]]:

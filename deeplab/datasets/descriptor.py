@@ -23,7 +23,7 @@ IMAGE_BITS = (8, 16)
 MOST_CHANNELS = 1000
 _USUAL_STEM = 'dataset'  # of the names of descriptions that lie beside the data
 _OF_RECORDS = ('summary', 'parameters', 'source')  # fields that files cannot set, or that follow the others there
-# Further keys of files, for a data set that is read from images and masks (`folder_source`).
+# Further keys of files, for a data set that is read from images and masks (`segmentation_dataset.FolderSource`).
 FOLDER_KEYS = (
     'images', 'masks', 'mask_suffix', 'lists', 'val_fraction', 'group_pattern', 'seed', 'allow_unmatched', 'colors'
 )  # fmt: skip

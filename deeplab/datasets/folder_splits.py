@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from absl import logging
 
-from deeplab.datasets import file_pairs, folders, split_lists
+from deeplab.datasets import color_tables, file_pairs, folders, pairs, split_lists
 from deeplab.errors import DataError
 from deeplab.names import agreeing, counted
 from deeplab.options import BuildFolderOptions
@@ -67,6 +67,31 @@ def tell_unmatched(found: file_pairs.Pairs, tell: Listener = log) -> None:
 def known(name: str | None) -> str | None:
     """Returns the split that the name of a folder, or of a tool's split, stands for; None for other names."""
     return _FOLDERS.get((name or '').lower())
+
+
+def items(
+    files: file_pairs.Pairs,
+    options: BuildFolderOptions,
+    table: color_tables.ColorTable | None,
+    tell: Listener = log,
+) -> dict[str, list[pairs.Item]]:
+    """Distributes images and masks over splits.
+
+    Args:
+      files: the images and masks.
+      options: how they are distributed.
+      table: colors of the masks; None for masks of ids alone.
+      tell: see `split`.
+
+    Raises:
+      DataError: see `split`.
+    """
+    unmatched = [*files.without_mask, *files.without_image]
+    splits = split(list(files.files), options, unmatched=unmatched, tell=tell)
+    return {
+        name: [pairs.Item(*files.files[stem], name=stem, source=table) for stem in stems]
+        for name, stems in splits.items()
+    }
 
 
 def split(

@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Sequence
 
-from deeplab.datasets import description_file, folder_source, index_file, segmentation_dataset
+from deeplab.datasets import description_file, index_file, segmentation_dataset
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.record_index import RecordIndex
@@ -134,10 +134,13 @@ def _look(folder: str) -> FolderFacts | None:
     splits: Sequence[SplitFacts] = ()
     try:
         dataset = None if path is None else descriptor_lib.load(path)
-        source = None if path is None else folder_source.of_description(path)
+        source = None if path is None else segmentation_dataset.described_folders(path)
         if source is not None and dataset is not None:
             image_folder = source.options.image_folder
-            splits = [SplitFacts(name, len(items)) for name, items in folder_source.items(source, dataset).items()]
+            splits = [
+                SplitFacts(name, len(items))
+                for name, items in segmentation_dataset.folder_items(source, dataset).items()
+            ]
     except UserError as error:
         problem = str(error)
     names = _split_names(folder) if image_folder is None else []

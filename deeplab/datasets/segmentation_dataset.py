@@ -4,22 +4,44 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from absl import logging
 
-from deeplab.datasets import description_file, folder_source, folders, index_file, pairs, shard_names
+from deeplab import wording
+from deeplab.datasets import (
+    color_tables,
+    description_file,
+    file_pairs,
+    folder_splits,
+    folders,
+    index_file,
+    pairs,
+    shard_names,
+)
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.datasets.pair_records import PairRecords
 from deeplab.datasets.record_index import RecordIndex, Records
 from deeplab.datasets.shard_names import SHARD_NAME, UNFINISHED
-from deeplab.errors import DataError
-from deeplab.files import storage
+from deeplab.errors import DataError, OptionError
+from deeplab.files import documents, storage
+from deeplab.options import BuildFolderOptions
 from deeplab.wording import option
 
 _GROUP = 64  # pairs of files that are checked again together
+# Fields of the options of build_folder_data, by those keys of a description that have other names.
+_FIELDS = {'images': 'image_folder', 'masks': 'mask_folder', 'lists': 'list_folder'}
+_KEYS = {f'BuildFolderOptions.{_FIELDS.get(key, key)}': key for key in descriptor_lib.FOLDER_KEYS}  # for messages
+_PATHS = ('images', 'masks', 'lists', 'colors')
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    'val_fraction': ((int, float), 'a number'),
+    'seed': ((int,), 'a whole number'),
+    'allow_unmatched': ((bool,), 'true or false'),
+}
 
 Signature = tuple[tuple[str, int, int], ...]
 
@@ -115,8 +137,14 @@ def get_dataset(name: str, split: str, directory: str) -> SegmentationDataset:
         folder that the description names has no such split, or a file without a partner.
     """
     dataset = descriptor_lib.load(name)
-    if (source := folder_source.of_data(name, directory)) is not None:
-        return _of_folders(source, dataset, split, directory)
+    if (source := find_folders(name, directory)) is not None:
+        splits = folder_items(source, dataset)
+        if split not in splits:
+            raise DataError(
+                f"There is no split '{split}' in '{source.options.image_folder}', which '{source.description}' names. "
+                f'Splits there: {", ".join(splits)}.'
+            )
+        return SegmentationDataset(dataset, split, str(directory), (), tuple(splits[split]))
     folder = description_file.folder_of(str(directory))
     try:
         if not storage.is_folder(folder):
@@ -131,19 +159,6 @@ def get_dataset(name: str, split: str, directory: str) -> SegmentationDataset:
         raise DataError(_no_shard_message(dataset, split, folder, files))
     _check_complete(shards, split, folder)
     return SegmentationDataset(dataset, split, folder, tuple(os.path.join(folder, shard) for shard in shards))
-
-
-def _of_folders(
-    source: folder_source.FolderSource, dataset: descriptor_lib.DatasetDescriptor, split: str, directory: str
-) -> SegmentationDataset:
-    """Returns a split of images and masks."""
-    splits = folder_source.items(source, dataset)
-    if split not in splits:
-        raise DataError(
-            f"There is no split '{split}' in '{source.options.image_folder}', which '{source.description}' names. "
-            f'Splits there: {", ".join(splits)}.'
-        )
-    return SegmentationDataset(dataset, split, str(directory), (), tuple(splits[split]))
 
 
 def split_names(directory: str) -> list[str]:
@@ -216,3 +231,117 @@ def _check_complete(shards: list[str], split: str, directory: str) -> None:
                 f"Split '{split}' in '{directory}' is not complete: {', '.join(missing[:3])}{more} missing. "
                 'Copy or build it again.'
             )
+
+
+class FolderSource(NamedTuple):
+    """Folders of images and masks, from which a data set is read without records.
+
+    Attributes:
+      description: path of the description that names the folders.
+      options: how images and masks are found, paired and split, as `build_folder_data` does it.
+    """
+
+    description: str
+    options: BuildFolderOptions
+
+
+def find_folders(name: str, directory: str) -> FolderSource | None:
+    """Returns the folders of images and masks of a data set; None if it is read from records.
+
+    The description in the folder of the data set decides. If there are neither a description nor records, the
+    description with the classes decides.
+
+    Args:
+      name: the data set with the classes, as for `descriptor.load`.
+      directory: folder of the data set, or the path of its description.
+
+    Raises:
+      OptionError: The description is not usable.
+    """
+    path = description_file.beside(directory)
+    if path is not None and (source := described_folders(path)) is not None:
+        return source
+    if path is None and name.endswith(descriptor_lib.FILE_SUFFIXES) and not _has_shards(directory):
+        return described_folders(name)
+    return None
+
+
+def described_folders(path: str) -> FolderSource | None:
+    """Returns the folders of images and masks that a description names; None if it names none.
+
+    Raises:
+      OptionError: The description is not usable.
+    """
+    try:
+        content = documents.load(path)
+    except (documents.DocumentError, OSError):  # `descriptor.load` reports it
+        return None
+    if not isinstance(content, Mapping) or 'images' not in content:
+        return None
+    if storage.is_remote(path):
+        raise OptionError(f'{path}: images and masks are read from local folders only. Build records from them.')
+    if 'masks' not in content:
+        raise OptionError(f"{path}: 'images' needs 'masks', the folder of their masks.")
+    given = {key: content[key] for key in descriptor_lib.FOLDER_KEYS if content.get(key) is not None}
+    values = {_FIELDS.get(key, key): _option_value(path, key, value) for key, value in given.items()}
+    try:
+        with wording.file_keys(_KEYS):
+            return FolderSource(path, BuildFolderOptions(**values))
+    except OptionError as error:
+        raise OptionError(f'{path}: {error}') from None
+
+
+def folder_items(
+    source: FolderSource, dataset: descriptor_lib.DatasetDescriptor, tell: folder_splits.Listener | None = None
+) -> dict[str, list[pairs.Item]]:
+    """Finds the images and masks of every split, in the order in which `build_folder_data` writes them.
+
+    Args:
+      source: the folders.
+      dataset: the data set, whose palette gives the ids of masks with colors if the description names no table.
+      tell: is called with each remark about files that are left out; None to log each once in a process, although
+        programs open a data set several times.
+
+    Raises:
+      DataError: A folder or list is missing, or a file has no partner.
+      OptionError: The table of colors cannot be read.
+    """
+    options = source.options
+    for key, field in _FIELDS.items():
+        folder = getattr(options, field)
+        if folder and not os.path.isdir(folder):
+            raise DataError(f"'{source.description}' names a folder that does not exist: {key} is '{folder}'.")
+    if options.colors:
+        table: color_tables.ColorTable | None = color_tables.load(options.colors, dataset.ignore_label)
+    else:
+        table = color_tables.of_palette(dataset.palette[: dataset.num_classes])
+    try:
+        with wording.file_keys(_KEYS):
+            files = file_pairs.find(options)
+            tell = tell or functools.partial(_log_once, source.description)
+            folder_splits.tell_unmatched(files, tell)
+            return folder_splits.items(files, options, table, tell)
+    except DataError as error:
+        raise DataError(f'{source.description}: {error}') from None
+
+
+@functools.cache
+def _log_once(description: str, remark: folder_splits.Remark) -> None:
+    """Logs a remark about the data set of a description."""
+    folder_splits.log(remark)
+
+
+def _option_value(path: str, key: str, value: Any) -> Any:
+    """Returns the value of an option that a description sets; paths are relative to the folder of the description."""
+    kinds, text = _KINDS.get(key, ((str,), 'a text'))
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        raise OptionError(f"{path}: '{key}' is {value!r}, but must be {text}.")
+    return os.path.join(os.path.dirname(path), os.path.expanduser(value)) if key in _PATHS else value
+
+
+def _has_shards(directory: str) -> bool:
+    """Returns whether a folder holds files of records."""
+    try:
+        return any('-of-' in name for name in shard_names.candidates(directory))
+    except OSError:
+        return False

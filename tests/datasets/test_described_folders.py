@@ -1,4 +1,4 @@
-"""Data sets that are read from images and masks. Covers datasets/pair_records.py."""
+"""Data sets that are read from images and masks. Covers datasets/segmentation_dataset.py and datasets/pair_records.py."""
 
 import json
 import pathlib
@@ -11,7 +11,7 @@ from deeplab.checks import record_check
 from deeplab.datasets import (
     build_folder_data,
     description_file,
-    folder_source,
+    descriptor,
     pair_records,
     record_index,
     segmentation_dataset,
@@ -137,13 +137,13 @@ def test_masks_are_checked_again_if_the_table_of_their_colors_changes(tmp_path):
 
 def test_a_description_without_a_name_and_without_a_number_of_classes(tmp_path):
     path = write(tmp_path / 'rooms')
-    assert folder_source.descriptor_lib.load(path).name == 'rooms'
+    assert descriptor.load(path).name == 'rooms'
     write(tmp_path / 'other')
     named = {'class_names': ['a', 'b', 'c'], 'images': 'pictures', 'masks': 'gt'}
     (tmp_path / 'other/dataset.json').write_text(json.dumps(named))
     path = description_file.beside(str(tmp_path / 'other'))
     with pytest.raises(OptionError, match="'num_classes' is missing. class_names has 3 names: add num_classes: 3"):
-        folder_source.descriptor_lib.load(path)
+        descriptor.load(path)
 
 
 def test_a_text_that_is_no_list_is_logged_once_in_a_process(tmp_path, caplog):
@@ -214,7 +214,7 @@ def test_a_file_that_is_missing_later_is_named(tmp_path):
 
 
 def test_a_description_without_folders_is_one_of_records(tmp_path):
-    description = folder_source.descriptor_lib.load('camvid')
+    description = descriptor.load('camvid')
     path = description_file.write(str(tmp_path), description, {'train': description_file.SplitFacts(2, 1, 'sha256:0')})
-    assert folder_source.of_description(path) is None
-    assert folder_source.of_data('camvid', str(tmp_path)) is None
+    assert segmentation_dataset.described_folders(path) is None
+    assert segmentation_dataset.find_folders('camvid', str(tmp_path)) is None
