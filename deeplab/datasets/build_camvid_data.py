@@ -15,14 +15,16 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
 import io
 import os
 import pathlib
+import re
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from absl import logging
 from PIL import Image
 
-from deeplab.datasets import build_data, camvid_classes, descriptor, file_pairs, folders, images, mask_sources, pairs
+from deeplab.datasets import build_data, color_tables, descriptor, file_pairs, folders, images, mask_sources, pairs
 from deeplab.datasets.descriptors.camvid32 import CLASSES
 from deeplab.errors import DataError
 from deeplab.files import documents
@@ -37,6 +39,11 @@ _FLAT = (('701_StillsRaw_full', 'LabeledApproved_full'), ('images', 'labels'))
 _CODES = 'codes.txt'
 _MASK_SUFFIXES = ('_L', '_P', '')
 _VOID_INDEX = 11  # of masks of 11 classes
+_IGNORED = 255
+# Frames of the split val, and the first of sequence 0001TP in test, which has all of Seq05VD, too; the rest is train.
+_VAL_FRAMES = range(7959, 8160)
+_FIRST_TEST_FRAME = 8550
+_FRAME = re.compile(r'(?P<sequence>0001TP|0006R0|0016E5|Seq05VD)_f?(?P<number>\d+)')
 
 
 def run(options: BuildCamvidOptions) -> dict[str, Any]:
@@ -103,7 +110,7 @@ def _of_frames(root: str) -> dict[str, dict[str, tuple[str, str]]]:
         found: dict[str, dict[str, tuple[str, str]]] = {split: {} for split in _SPLITS}
         lost = []
         for stem, paths in file_pairs.matched('all', image_folder, mask_folder, _mask_suffix(mask_folder)).items():
-            split = camvid_classes.split_of(stem)
+            split = split_of(stem)
             if split is None:
                 lost.append(stem)
             else:
@@ -117,6 +124,17 @@ def _of_frames(root: str) -> dict[str, dict[str, tuple[str, str]]]:
     return {}
 
 
+def split_of(stem: str) -> str | None:
+    """Returns the split of a frame, such as 0016E5_07959, in the usual division; None if the name is not a frame's."""
+    match = _FRAME.fullmatch(stem)
+    if match is None:
+        return None
+    sequence, number = match['sequence'], int(match['number'])
+    if sequence == 'Seq05VD' or (sequence == '0001TP' and number >= _FIRST_TEST_FRAME):
+        return 'test'
+    return 'val' if sequence == '0016E5' and number in _VAL_FRAMES else 'train'
+
+
 def _mask_suffix(folder: str) -> str:
     """Returns what the names of the masks have in addition to those of the images."""
     return next(suffix for suffix in _MASK_SUFFIXES if file_pairs.by_stem(folder, ('png',), suffix) or not suffix)
@@ -124,11 +142,11 @@ def _mask_suffix(folder: str) -> str:
 
 def _source(options: BuildCamvidOptions, known: descriptor.DatasetDescriptor, first: str) -> mask_sources.MaskSource:
     """Returns what converts the masks, judged by the first one."""
-    ids = camvid_classes.new_ids(known.class_names if options.classes == '11' else None)
+    ids = _new_ids(known.class_names if options.classes == '11' else None)
     codes = pathlib.Path(options.camvid_root, _CODES)
     if codes.is_file():
         try:
-            return camvid_classes.of_codes(documents.entries_of(documents.load_text(codes)), ids)
+            return _id_table(documents.entries_of(documents.load_text(codes)), ids)
         except documents.DocumentError as error:
             raise DataError(f"'{codes}' {error}.") from None
         except DataError as error:
@@ -141,7 +159,7 @@ def _source(options: BuildCamvidOptions, known: descriptor.DatasetDescriptor, fi
     counts = mask.counts
     if counts is None or (mask.is_palette and (_has_colors_of_classes(content) or not _are_indices(counts))):
         logging.info('The masks have colors, which are converted to ids.')
-        return camvid_classes.of_colors(ids)
+        return _color_table(ids)
     if options.classes != '11':
         raise DataError(
             f"The masks in '{options.camvid_root}' hold the ids of 11 classes ('{first}'). Set "
@@ -149,6 +167,46 @@ def _source(options: BuildCamvidOptions, known: descriptor.DatasetDescriptor, fi
         )
     same = {number: number for number in range(known.num_classes)}
     return mask_sources.IdTable({**same, _VOID_INDEX: known.ignore_label, known.ignore_label: known.ignore_label})
+
+
+def _new_ids(names_of_11: Sequence[str] | None) -> dict[str, int]:
+    """Returns the id of each of the 32 names, with letters and digits alone, in lower case.
+
+    Args:
+      names_of_11: the names of the 11 classes by id; None for ids of 32 classes.
+    """
+    ids = {}
+    for number, (name, _, group) in enumerate(CLASSES):
+        if names_of_11 is not None:
+            number = _IGNORED if group is None else names_of_11.index(group)
+        ids[_plain(name)] = number
+    return ids
+
+
+def _plain(name: str) -> str:
+    """Returns a name in the form of `_new_ids`, since files spell the same class Column_Pole or column pole."""
+    return ''.join(sign for sign in name.lower() if sign.isalnum())
+
+
+def _color_table(ids: Mapping[str, int]) -> color_tables.ColorTable:
+    """Returns the table that converts masks of colors; `ids` as from `_new_ids`."""
+    return color_tables.ColorTable([color_tables.Entry(ids[_plain(name)], color, name) for name, color, _ in CLASSES])
+
+
+def _id_table(codes: list[str], ids: Mapping[str, int]) -> mask_sources.IdTable:
+    """Returns the table that converts masks of indices into a list of names.
+
+    Args:
+      codes: the list.
+      ids: as from `_new_ids`.
+
+    Raises:
+      DataError: A name is not one of the 32.
+    """
+    unknown = [name for name in codes if _plain(name) not in ids]
+    if unknown:
+        raise DataError(f'it has names that are not classes of CamVid: {", ".join(unknown[:3])}')
+    return mask_sources.IdTable({number: ids[_plain(name)] for number, name in enumerate(codes)})
 
 
 def _has_colors_of_classes(content: bytes) -> bool:
@@ -162,4 +220,4 @@ def _has_colors_of_classes(content: bytes) -> bool:
 def _are_indices(counts: np.ndarray) -> bool:
     """Returns whether the ids of a mask can be those of 11 classes."""
     found = np.flatnonzero(counts)
-    return bool(((found <= _VOID_INDEX) | (found == camvid_classes.IGNORED)).all())
+    return bool(((found <= _VOID_INDEX) | (found == _IGNORED)).all())

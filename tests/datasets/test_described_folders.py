@@ -1,4 +1,4 @@
-"""Data sets that are read from images and masks. Covers datasets/segmentation_dataset.py and datasets/pair_records.py."""
+"""Data sets that are read from images and masks. Covers datasets/pair_records.py."""
 
 import json
 import pathlib

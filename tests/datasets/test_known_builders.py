@@ -1,6 +1,6 @@
 """Builders of known data sets, each on a tiny folder with the structure and the names of the real one.
 
-Covers datasets/build_camvid_data.py, datasets/camvid_classes.py, datasets/build_coco_data.py,
+Covers datasets/build_camvid_data.py, datasets/build_coco_data.py,
 datasets/build_coco_stuff_data.py, datasets/build_mapillary_data.py, datasets/coco_annotations.py,
 datasets/coco_folders.py, datasets/descriptors/camvid32.py, datasets/descriptors/coco_panoptic.py,
 datasets/descriptors/coco_stuff.py and datasets/descriptors/mapillary_vistas.py.
@@ -20,7 +20,6 @@ from deeplab.datasets import (
     build_coco_stuff_data,
     build_folder_data,
     build_mapillary_data,
-    camvid_classes,
     description_file,
     descriptor,
     mask_sources,
@@ -131,7 +130,7 @@ def test_camvid_palettes_count_by_their_colors(tmp_path):
 
 
 def test_camvid_splits_of_frames():
-    split = camvid_classes.split_of
+    split = build_camvid_data.split_of
     assert [split(name) for name in ('0016E5_07957', '0016E5_07959', '0016E5_08159', '0016E5_08190')] == [
         'train', 'val', 'val', 'train',
     ]  # fmt: skip

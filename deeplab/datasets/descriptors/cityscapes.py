@@ -3,48 +3,22 @@
 Source: the definition of the labels that is published with the data set (cityscapes-dataset.com).
 """
 
-from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.descriptor import DatasetDescriptor, colors_in, names_in
 from deeplab.registry import register
 
 # Names of the labels by id.
-NAMES = (
-    'unlabeled',
-    'ego vehicle',
-    'rectification border',
-    'out of roi',
-    'static',
-    'dynamic',
-    'ground',
-    'road',
-    'sidewalk',
-    'parking',
-    'rail track',
-    'building',
-    'wall',
-    'fence',
-    'guard rail',
-    'bridge',
-    'tunnel',
-    'pole',
-    'polegroup',
-    'traffic light',
-    'traffic sign',
-    'vegetation',
-    'terrain',
-    'sky',
-    'person',
-    'rider',
-    'car',
-    'truck',
-    'bus',
-    'caravan',
-    'trailer',
-    'train',
-    'motorcycle',
-    'bicycle',
-)
+NAMES = names_in("""
+unlabeled, ego vehicle, rectification border, out of roi, static, dynamic, ground, road, sidewalk, parking, rail
+track, building, wall, fence, guard rail, bridge, tunnel, pole, polegroup, traffic light, traffic sign, vegetation,
+terrain, sky, person, rider, car, truck, bus, caravan, trailer, train, motorcycle, bicycle
+""")
 # Ids of the classes 0 to 18; pixels of other ids are ignored.
 EVALUATED = (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
+# One color for each class: red, green and blue as hexadecimal bytes.
+_COLORS = """
+804080 f423e8 464646 66669c be9999 999999 faaa1e dcdc00 6b8e23 98fb98 4682b4 dc143c ff0000 00008e 000046 003c64 005064
+0000e6 770b20
+"""
 
 register(
     DatasetDescriptor(
@@ -67,27 +41,7 @@ register(
             'val': 500,
         },
         class_names=tuple(NAMES[number] for number in EVALUATED),
-        palette=(
-            (128, 64, 128),
-            (244, 35, 232),
-            (70, 70, 70),
-            (102, 102, 156),
-            (190, 153, 153),
-            (153, 153, 153),
-            (250, 170, 30),
-            (220, 220, 0),
-            (107, 142, 35),
-            (152, 251, 152),
-            (70, 130, 180),
-            (220, 20, 60),
-            (255, 0, 0),
-            (0, 0, 142),
-            (0, 0, 70),
-            (0, 60, 100),
-            (0, 80, 100),
-            (0, 0, 230),
-            (119, 11, 32),
-        ),
+        palette=colors_in(_COLORS),
         categories=(
             *2 * ('flat',),
             *3 * ('construction',),

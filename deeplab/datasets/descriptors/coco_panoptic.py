@@ -5,9 +5,7 @@ Source: the categories in the files of the task (cocodataset.org), github.com/co
 
 from __future__ import annotations
 
-import numpy as np
-
-from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.descriptor import DatasetDescriptor, colors_in, names_in
 from deeplab.registry import register
 
 # Separated by commas, in the order of the categories.
@@ -45,8 +43,8 @@ register(
         source='arXiv:1801.00868',
         num_classes=133,
         splits={'train': 118287, 'val': 5000},
-        class_names=tuple(name.strip() for name in _NAMES.replace('\n', ' ').split(',')),
-        palette=np.frombuffer(bytes.fromhex(_COLORS), np.uint8).reshape(-1, 3),
+        class_names=names_in(_NAMES),
+        palette=colors_in(_COLORS),
         categories=tuple('thing' if number < _THINGS else 'stuff' for number in range(133)),
     )
 )

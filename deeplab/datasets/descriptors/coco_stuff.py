@@ -5,7 +5,7 @@ Source: labels.txt and the description of the data set, github.com/nightrome/coc
 
 from __future__ import annotations
 
-from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.descriptor import DatasetDescriptor, names_in
 from deeplab.registry import register
 
 # The names of the ids 0 to 181 of the masks, separated by commas.
@@ -26,7 +26,7 @@ shelf, sky-other, skyscraper, snow, solid-other, stairs, stone, straw, structura
 towel, tree, vegetable, wall-brick, wall-concrete, wall-other, wall-panel, wall-stone, wall-tile, wall-wood,
 water-other, waterdrops, window-blind, window-other, wood
 """
-LABELS = tuple(name.strip() for name in _LABELS.replace('\n', ' ').split(','))
+LABELS = names_in(_LABELS)
 # Ids of things that COCO lists, but for which it has no annotations.
 ABSENT = (11, 25, 28, 29, 44, 65, 67, 68, 70, 82, 90)
 PRESENT = tuple(number for number in range(len(LABELS)) if number not in ABSENT)

@@ -5,9 +5,7 @@ Source: the configuration file of the data set, config_v1.2.json (config.json in
 
 from __future__ import annotations
 
-import numpy as np
-
-from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.descriptor import DatasetDescriptor, colors_in, names_in
 from deeplab.registry import register
 
 # Separated by commas, in the order of the labels.
@@ -35,7 +33,7 @@ register(
         source='doi:10.1109/ICCV.2017.534',
         num_classes=65,
         splits={'train': 18000, 'val': 2000, 'test': 5000},
-        class_names=tuple(name.strip() for name in _NAMES.replace('\n', ' ').split(',')),
-        palette=np.frombuffer(bytes.fromhex(_COLORS), np.uint8).reshape(-1, 3),
+        class_names=names_in(_NAMES),
+        palette=colors_in(_COLORS),
     )
 )

@@ -1,7 +1,13 @@
 """PASCAL VOC 2012, semantic segmentation (train_aug with the annotations of SBD)."""
 
-from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.datasets.descriptor import DatasetDescriptor, names_in
 from deeplab.registry import register
+
+# The names of the classes by id.
+_NAMES = """
+background, aeroplane, bicycle, bird, boat, bottle, bus, car, cat, chair, cow, diningtable, dog, horse, motorbike,
+person, pottedplant, sheep, sofa, train, tvmonitor
+"""
 
 register(
     DatasetDescriptor(
@@ -12,28 +18,6 @@ register(
         num_classes=21,
         ignore_label=255,
         splits={'train': 1464, 'train_aug': 10582, 'trainval': 2913, 'val': 1449},
-        class_names=(
-            'background',
-            'aeroplane',
-            'bicycle',
-            'bird',
-            'boat',
-            'bottle',
-            'bus',
-            'car',
-            'cat',
-            'chair',
-            'cow',
-            'diningtable',
-            'dog',
-            'horse',
-            'motorbike',
-            'person',
-            'pottedplant',
-            'sheep',
-            'sofa',
-            'train',
-            'tvmonitor',
-        ),
+        class_names=names_in(_NAMES),
     )
 )
