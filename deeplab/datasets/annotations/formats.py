@@ -14,7 +14,6 @@ from deeplab.datasets.annotations import (
     cvat_masks,
     cvat_xml,
     hasty,
-    hasty_json,
     label_studio,
     labelme,
     reading,
@@ -37,8 +36,8 @@ FORMATS: tuple[Format, ...] = (
     coco.FORMAT,
     supervisely.FORMAT,
     superannotate.FORMAT,
-    hasty.FORMAT,
-    hasty_json.FORMAT,
+    hasty.MASKS,
+    hasty.JSON,
     roboflow_masks.FORMAT,
 )
 _SUFFIXES = ('.json', '.xml')

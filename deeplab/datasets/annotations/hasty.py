@@ -1,19 +1,35 @@
-"""Hasty's semantic segmentation: masks of one channel, and label_classes.json with the class of each value."""
+"""Hasty: one JSON file for all images, and masks of one channel with label_classes.json."""
 
 from __future__ import annotations
 
+import collections
+import os
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
-from deeplab.datasets.annotations import reading
+import numpy as np
+
+from deeplab.datasets.annotations import reading, run_lengths
 from deeplab.datasets.annotations.reading import Document, Format
-from deeplab.datasets.annotations.shapes import AnnotatedImage, AnnotationSet, Label, PaintedMask
+from deeplab.datasets.annotations.shapes import (
+    AnnotatedImage,
+    AnnotationSet,
+    Bitmap,
+    Geometry,
+    Label,
+    PaintedMask,
+    Polygon,
+    Shape,
+)
 
-NAME = 'Hasty semantic segmentation'
-_CLASSES = 'label_classes.json'
+_JSON = 'Hasty JSON'
+_MASKS = 'Hasty semantic segmentation'
+_CLASSES = 'label_classes.json'  # beside the masks
+_NOT_LABELED = ('NEW', 'SKIPPED')  # values of image_status
 
 
-def _recognizes(document: Document) -> bool:
+def _recognizes_masks(document: Document) -> bool:
     entries: Any = document.content
     return (
         document.name == _CLASSES
@@ -23,20 +39,20 @@ def _recognizes(document: Document) -> bool:
     )
 
 
-def _parse(document: Document) -> AnnotationSet:
+def _parse_masks(document: Document) -> AnnotationSet:
     """Reads a data set: PNG files in a folder for each of Hasty's data sets, whose value 0 is not labeled.
 
     The folders hold no images; these are found by their names.
 
     Source: docs.cloudfactory.com, "Semantic Segmentation (png images)".
     """
-    found = AnnotationSet(NAME)
+    found = AnnotationSet(_MASKS)
     indices: dict[int, str | None] = {}
     for number, entry in enumerate(document.content, start=1):
         with reading.within(f'class {number}'):
-            index = reading.mask_value(entry['png_index'], indices)
-            indices[index] = name = reading.text(entry['class_name'])
-            found.labels.append(Label(name, reading.color(entry.get('color'))))
+            label = _label(entry)
+            indices[reading.mask_value(entry['png_index'], indices)] = label.name
+            found.labels.append(label)
     indices.setdefault(0, None)
     root = pathlib.Path(document.folder)
     for path in sorted(root.rglob('*.png')):
@@ -48,4 +64,78 @@ def _parse(document: Document) -> AnnotationSet:
     return found
 
 
-FORMAT = Format(NAME, f'{_CLASSES} with "png_index" beside folders of masks', _recognizes, _parse)
+def _recognizes_json(document: Document) -> bool:
+    return document.has(label_classes=list, images=list)
+
+
+def _parse_json(document: Document) -> AnnotationSet:
+    """Reads a file of version 1.0 or 1.1.
+
+    Whole coordinates are corners of pixels, as in Hasty's COCO files. Labels of a higher z_index cover those of a lower
+    one. Images that nobody has labeled are left out.
+
+    Source: docs.cloudfactory.com, "Hasty JSON v1.1"; the run lengths of its package hasty (label_utils.py).
+    """
+    left_out: collections.Counter[str] = collections.Counter()
+    with reading.within('label_classes'):
+        labels = list(map(_label, reading.objects(document.content['label_classes'])))
+    images = []
+    for number, image in enumerate(document.content['images'], start=1):
+        with reading.within(f'image {number}'):
+            status = image.get('image_status')
+            if not image.get('labels') and status in _NOT_LABELED:
+                left_out[f'image of the status {status}'] += 1
+            else:
+                images.append(_image(image, document, left_out))
+    return AnnotationSet(_JSON, images, labels, left_out)
+
+
+def _image(image: Mapping[str, Any], document: Document, left_out: collections.Counter[str]) -> AnnotatedImage:
+    """Reads one image."""
+    shapes = []
+    for number, label in enumerate(reading.objects(image.get('labels') or []), start=1):
+        with reading.within(f'label {number}'):
+            if (geometry := _geometry(label)) is None:
+                left_out['box without an outline'] += 1
+            else:
+                order = reading.number(label.get('z_index') or 0)
+                shapes.append(Shape(reading.text(label['class_name']), geometry, order))
+    name, split = reading.text(image['image_name']), image.get('dataset_name')
+    if not isinstance(split, str) or not split:
+        split = None
+    return AnnotatedImage(
+        document.path,
+        f"image '{name}'",
+        (name,) if split is None else (f'{split}/{name}', name),
+        (os.path.join(document.folder, 'images'), document.folder),
+        reading.size(image.get('height'), image.get('width')),
+        tuple(shapes),
+        split=split,
+    )
+
+
+def _geometry(label: Mapping[str, Any]) -> Geometry | None:
+    """Returns the area of a label; None if it has none."""
+    if label.get('mask'):
+        left, top, right, bottom = (reading.whole(value) for value in label['bbox'])
+        runs = label['mask']
+        return Bitmap(lambda: _mask(runs, bottom - top, right - left), left, top)
+    if label.get('polygon'):
+        ring = reading.points(label['polygon'])
+        return Polygon((ring,)) if reading.has_area(ring) else None
+    return None
+
+
+def _mask(runs: Any, height: int, width: int) -> np.ndarray:
+    """Returns the pixels of a mask within its bounding box: [h, w] bool."""
+    with reading.within('mask'):
+        return run_lengths.of_starts(runs, height, width)
+
+
+def _label(entry: Mapping[str, Any]) -> Label:
+    """Returns a class, which both formats describe in the same way."""
+    return Label(reading.text(entry['class_name']), reading.color(entry.get('color')))
+
+
+JSON = Format(_JSON, 'a JSON file with "label_classes" and "images"', _recognizes_json, _parse_json)
+MASKS = Format(_MASKS, f'{_CLASSES} with "png_index" beside folders of masks', _recognizes_masks, _parse_masks)

@@ -3,7 +3,7 @@
 Covers datasets/annotations/formats.py, datasets/annotations/items.py, datasets/annotations/masks.py,
 datasets/annotations/labelme.py, datasets/annotations/cvat_xml.py, datasets/annotations/cvat_masks.py,
 datasets/annotations/label_studio.py, datasets/annotations/coco.py, datasets/annotations/supervisely.py,
-datasets/annotations/superannotate.py, datasets/annotations/hasty.py, datasets/annotations/hasty_json.py and
+datasets/annotations/superannotate.py, datasets/annotations/hasty.py and
 datasets/annotations/roboflow_masks.py.
 """
 
