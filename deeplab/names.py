@@ -113,6 +113,11 @@ def counted(number: int, noun: str) -> str:
     return f'{number:,} {noun}' if number == 1 else f'{number:,} {noun}s'
 
 
+def listed(texts: Sequence[str], most: int) -> str:
+    """Returns the first `most` texts, separated by commas, and the number of the others."""
+    return ', '.join(texts[:most]) + (f' and {len(texts) - most} more' if len(texts) > most else '')
+
+
 def agreeing(number: int, phrase: str) -> str:
     """Returns a phrase that begins with a verb in plural as it is said of so many things: 'has' or 'have a mask'."""
     verb, space, rest = phrase.partition(' ')

@@ -83,3 +83,8 @@ def test_sizes_and_durations():
     durations = {0: '0.0 s', 9.3: '9.3 s', 12.34: '12 s', 59.4: '59 s', 59.6: '1 min 0 s', 245: '4 min 5 s'}
     durations |= {3599.7: '1 h 0 min', 8640: '2 h 24 min', 360_000: '100 h 0 min'}
     assert {seconds: names.duration(seconds) for seconds in durations} == durations
+
+
+def test_a_list_names_the_first_and_counts_the_others():
+    assert names.listed(['a', 'b'], 2) == 'a, b'
+    assert names.listed(['a', 'b', 'c', 'd'], 2) == 'a, b and 2 more'

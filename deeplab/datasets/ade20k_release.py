@@ -1,8 +1,8 @@
 """Masks of ADE20K's full release, whose colors are indices of several thousand objects, as masks of the 150 classes.
 
 Source: the description of the files of the release (groups.csail.mit.edu/vision/datasets/ADE20K): the index of the
-object of a pixel is red / 10 (a whole number) * 256 + green, and 0 means no object; the names of the 150 classes are
-those of objectInfo150.txt of the scene parsing challenge.
+object of a pixel is red / 10 (a whole number) * 256 + green, and 0 means no object; the file objectInfo150.txt of the
+scene parsing challenge names the 150 classes.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def find_release_items(options: BuildAde20kOptions) -> dict[str, list[pairs.Item
       Records by split.
 
     Raises:
-      DataError: The folder or an image is missing, or the names of the objects are not those of the classes.
+      DataError: The folder or an image is missing, or no object has the name of a class.
     """
     root = options.full_release_root or ''
     build_data.require_folder(root, 'BuildAde20kOptions.full_release_root')

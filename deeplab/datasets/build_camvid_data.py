@@ -117,7 +117,7 @@ def _of_frames(root: str) -> dict[str, dict[str, tuple[str, str]]]:
                 found[split][stem] = paths
         if lost:
             raise DataError(
-                f"{len(lost)} images in '{image_folder}' have names that are not those of frames of CamVid, such as "
+                f"{len(lost)} images in '{image_folder}' are not named like frames of CamVid, such as "
                 f'0016E5_07959: {file_pairs.named(lost)}. Remove them, or use build_folder_data.'
             )
         return {split: files for split, files in found.items() if files}
@@ -136,7 +136,7 @@ def split_of(stem: str) -> str | None:
 
 
 def _mask_suffix(folder: str) -> str:
-    """Returns what the names of the masks have in addition to those of the images."""
+    """Returns the suffix that the names of the masks have in addition to the names of the images."""
     return next(suffix for suffix in _MASK_SUFFIXES if file_pairs.by_stem(folder, ('png',), suffix) or not suffix)
 
 
@@ -210,7 +210,7 @@ def _id_table(codes: list[str], ids: Mapping[str, int]) -> mask_sources.IdTable:
 
 
 def _has_colors_of_classes(content: bytes) -> bool:
-    """Returns whether all colors in a mask with a palette are those of classes; if so, its indices are arbitrary."""
+    """Returns whether every color in a mask with a palette is a class color; if so, its indices are arbitrary."""
     with Image.open(io.BytesIO(content)) as image:
         found = image.convert('RGB').getcolors(maxcolors=256) or []
     known = {color for _, color, _ in CLASSES}
@@ -218,6 +218,6 @@ def _has_colors_of_classes(content: bytes) -> bool:
 
 
 def _are_indices(counts: np.ndarray) -> bool:
-    """Returns whether the ids of a mask can be those of 11 classes."""
+    """Returns whether the ids of a mask can be ids of 11 classes."""
     found = np.flatnonzero(counts)
     return bool(((found <= _VOID_INDEX) | (found == _IGNORED)).all())

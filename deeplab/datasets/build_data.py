@@ -285,10 +285,9 @@ def require_files(split: str, missing: Sequence[str], total: int, pattern: str, 
       hint: how to fix it, beginning with a space.
     """
     if missing:
-        more = f' and {len(missing) - _SHOWN} more' if len(missing) > _SHOWN else ''
         raise DataError(
             f"Split '{split}': {len(missing)} of {total} files are missing, searched for as {pattern}: "
-            f'{", ".join(names.shown(os.path.basename(path)) for path in missing[:_SHOWN])}{more}.{hint}'
+            f'{names.listed([names.shown(os.path.basename(path)) for path in missing], _SHOWN)}.{hint}'
         )
 
 

@@ -248,7 +248,7 @@ def _inferred(counts: np.ndarray, ignore_label: int) -> int:
     """Returns the number of classes that the ids of all masks suggest.
 
     Raises:
-      DataError: The ids are probably not those of classes.
+      DataError: The ids are probably not class ids.
     """
     ids = [int(i) for i in np.flatnonzero(counts) if i != ignore_label]
     if not ids:

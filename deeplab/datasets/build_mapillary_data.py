@@ -37,7 +37,7 @@ class _Labels:
     """The labels in a configuration file.
 
     Attributes:
-      known: the description of the classes: those of the labels that are evaluated, in their order.
+      known: the data set, whose classes are the evaluated labels in their order.
       source: converts masks of labels to masks of classes.
     """
 

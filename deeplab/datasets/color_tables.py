@@ -14,6 +14,7 @@ from PIL import Image
 from deeplab.datasets import descriptor, images, mask_sources, orientation
 from deeplab.errors import DataError, OptionError
 from deeplab.files import documents
+from deeplab.names import listed
 from deeplab.options.rules import MOST_CLASSES, require_classes
 
 Color = tuple[int, int, int]
@@ -52,7 +53,7 @@ class ColorTable:
       entries: the colors.
       with_palettes: whether the colors of a palette count, rather than the indices into it.
       others: id of pixels of any other color; None if there must be none.
-      with_gray: whether gray levels are colors, too, rather than ids: those of a table that has no other colors.
+      with_gray: whether gray levels are colors, too, rather than ids; true if the table has no other colors.
     """
 
     def __init__(self, entries: Sequence[Entry], with_palettes: bool = True, others: int | None = None) -> None:
@@ -73,7 +74,7 @@ class ColorTable:
         return f'colors {self.with_palettes} {self.others}{gray} {mask_sources.digest(content)}'
 
     def lacking(self, colors: Iterable[Color]) -> list[Color]:
-        """Returns those of the colors that are not in the table."""
+        """Returns the given colors that are not in the table."""
         known = {entry.color for entry in self.entries}
         return [color for color in colors if color not in known]
 
@@ -146,8 +147,8 @@ def load(path: str, ignore_label: int) -> ColorTable:
     Args:
       path: a JSON or YAML file (a list of [red, green, blue], an object with a color for each name, or the description
         of a data set with a palette), or a text with a color in each line, three numbers or #rrggbb, and a name before
-        or after it. The first color is that of class 0. A line that begins with a fourth number gives the id itself; a
-        name may then occur several times. The color that is named "ignore" is that of ignored pixels.
+        or after it. The first color belongs to class 0. A line that begins with a fourth number gives the id itself; a
+        name may then occur several times. The color that is named "ignore" marks ignored pixels.
       ignore_label: id of ignored pixels.
 
     Raises:
@@ -254,12 +255,11 @@ def _codes(colors: np.ndarray) -> np.ndarray:
 def _unknown_colors(codes: np.ndarray) -> str:
     """Returns the message about colors that are not in the table."""
     values, counts = np.unique(codes, return_counts=True)
-    order = np.argsort(-counts, kind='stable')[:_SHOWN]
-    shown = ', '.join(
-        f'({values[i] >> 16}, {values[i] >> 8 & 255}, {values[i] & 255}) on {counts[i]} pixels' for i in order
-    )
-    more = f' and {len(values) - _SHOWN} more' if len(values) > _SHOWN else ''
+    colors = [
+        f'({values[i] >> 16}, {values[i] >> 8 & 255}, {values[i] & 255}) on {counts[i]} pixels'
+        for i in np.argsort(-counts, kind='stable')
+    ]
     fix = 'add them to the table, or fix the mask'
     if len(values) >= _MANY:
         fix = 'the mask was probably smoothed or saved as JPEG: export it again, without smoothing, as PNG'
-    return f'it has colors that are not in the color table: {shown}{more}; {fix}'
+    return f'it has colors that are not in the color table: {listed(colors, _SHOWN)}; {fix}'

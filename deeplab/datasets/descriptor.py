@@ -289,7 +289,7 @@ def _from_file(path: str) -> DatasetDescriptor:
 
 
 def _default_name(path: str) -> str:
-    """Returns the name of the file of a description, or that of its folder if the file has the usual name."""
+    """Returns the stem of a description's file, or its folder's name if the file has the usual name."""
     stem = os.path.splitext(os.path.basename(path))[0]
     return (os.path.basename(os.path.dirname(storage.absolute(path))) or stem) if stem == _USUAL_STEM else stem
 
@@ -333,7 +333,8 @@ def classes_of(dataset: str | None, count: int | None, is_required: bool = False
 
     Args:
       dataset: name, module or file of the data set; None for none.
-      count: number of classes; None if the network does not show it: that of the data set, or else `MOST_CLASSES`.
+      count: number of classes; None if the network does not show it. The data set's number is then used, or else
+        `MOST_CLASSES`.
       is_required: whether to raise an `OptionError` if the data set cannot be used, instead of logging a warning.
     """
     if dataset is None:

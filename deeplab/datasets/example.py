@@ -151,7 +151,7 @@ def decode(serialized: Any, with_label: bool = True, channels: int = 3, bits: in
 
 
 def _decode_label(content: Any) -> Any:
-    """Returns a mask as [h, w, 1] uint8 ids: the samples as they are stored, also those of 1, 2 or 4 bits."""
+    """Returns a mask as [h, w, 1] uint8 ids: the samples as they are stored, also if they have 1, 2 or 4 bits."""
     import tensorflow as tf
 
     label = tf.io.decode_png(content, channels=1)

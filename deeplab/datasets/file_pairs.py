@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from deeplab.datasets import folders
 from deeplab.errors import DataError
-from deeplab.names import shown
+from deeplab.names import listed, shown
 from deeplab.options import IMAGE_FORMATS, BuildFolderOptions
 from deeplab.wording import option
 
@@ -99,7 +99,7 @@ def matched(split: str, image_folder: str, mask_folder: str, mask_suffix: str = 
       split: name of the split, for messages.
       image_folder: folder of the images.
       mask_folder: folder of the masks.
-      mask_suffix: what the stem of each mask has in addition to that of its image.
+      mask_suffix: text at the end of the stem of each mask, in addition to the stem of its image.
 
     Raises:
       DataError: A folder has no such files, or one has no partner.
@@ -122,8 +122,7 @@ def matched(split: str, image_folder: str, mask_folder: str, mask_suffix: str = 
 
 def named(stems: Sequence[str]) -> str:
     """Returns the first ten names, separated by commas, and the number of the others."""
-    more = f' and {len(stems) - _SHOWN} more' if len(stems) > _SHOWN else ''
-    return ', '.join(map(shown, stems[:_SHOWN])) + more
+    return listed(list(map(shown, stems)), _SHOWN)
 
 
 def by_stem(folder: str, formats: Sequence[str], suffix: str = '') -> dict[str, str]:
@@ -152,8 +151,8 @@ def grouped(
       is_wanted: whether to take the file of a path.
 
     Returns:
-      Paths by stem, those of earlier formats first: the path relative to `folder`, with slashes, without suffix and
-      extension.
+      Paths by stem, in the order of the formats. A stem is the path relative to `folder`, with slashes, without suffix
+      and extension.
 
     Raises:
       DataError: A folder cannot be read.
@@ -231,7 +230,7 @@ def _require_partners(images: Mapping[str, str], masks: Mapping[str, str], optio
 
 
 def _fitting_suffix(images: Collection[str], masks: Collection[str]) -> str:
-    """Returns what the names of masks have behind those of all images; '' if there is no such text."""
+    """Returns the text that every mask's name has behind its image's name; '' if there is none."""
     first = min(images, default='')
     endings = [mask[len(first) :] for mask in masks if first and mask.startswith(first)]
     return next((ending for ending in sorted(endings) if all(stem + ending in masks for stem in images)), '')

@@ -244,7 +244,7 @@ def _read_list(
     once = list(dict.fromkeys(stem for stem in stems.values() if stem is not None))
     if lost or not once:
         raise DataError(
-            f"{len(lost or left_out)} of {len(lines)} names in the list '{path}' are not those of an image with a "
+            f"{len(lost or left_out)} of {len(lines)} names in the list '{path}' match no image with a "
             f'mask: {file_pairs.named(lost or left_out)}. Correct or remove them. If a name occurs in several folders, '
             'write the folder, too.'
         )

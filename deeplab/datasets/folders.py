@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Iterable, Iterator
 
 from deeplab.errors import DataError
-from deeplab.names import counted
+from deeplab.names import counted, listed
 
 _SHOWN = 3  # number of names that a message lists
 _KINDS_SHOWN = 5
@@ -30,7 +30,7 @@ def _ending_in(path: pathlib.Path, ending: str) -> pathlib.Path:
 
 
 def of_extensions(paths: Iterable[pathlib.Path], extension: str, others: Iterable[str]) -> list[pathlib.Path]:
-    """Returns the files of an extension, and those of others whose stem none of the former has; sorted."""
+    """Returns the files with the first extension, and files with others if no such file has their stem; sorted."""
     given = list(paths)
     found = of_extension(given, extension)
     stems = {path.with_suffix('') for path in found}
@@ -104,6 +104,5 @@ def summary(folder: str | pathlib.Path) -> str:
         parts.append(f'{rest} others')
     text = f'{", ".join(parts)} ({counted(sum(kinds.values()), "file")})' if kinds else 'no files'
     if names := [entry.name for entry in entries if entry.is_dir()]:
-        more = f' and {len(names) - _SHOWN} more' if len(names) > _SHOWN else ''
-        text += f', and the folders {", ".join(names[:_SHOWN])}{more}'
+        text += f', and the folders {listed(names, _SHOWN)}'
     return f'It contains {text}.'

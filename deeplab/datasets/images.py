@@ -46,7 +46,7 @@ class Header:
       width: columns.
       channels: channels that are stored; 3 for a palette.
       bits: 16 or 8 a channel; 8 for fewer, too.
-      orientation: EXIF orientation, 1 to 8; height and width are those of the stored pixels.
+      orientation: EXIF orientation, 1 to 8; height and width are not turned by it.
     """
 
     format: str
@@ -82,7 +82,7 @@ class Mask:
       width: columns.
       counts: [256] int64, pixels of each id (index into the palette, or sample as it is stored, also where it has fewer
         than 8 bits); None where the file has several channels or 16 bits.
-      orientation: EXIF orientation, 1 to 8; height and width are those of the stored pixels.
+      orientation: EXIF orientation, 1 to 8; height and width are not turned by it.
     """
 
     mode: str

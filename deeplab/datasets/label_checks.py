@@ -11,12 +11,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from deeplab.datasets.descriptor import DatasetDescriptor
+from deeplab.names import listed
 from deeplab.options import LossOptions, auto_label_weights_option
 from deeplab.wording import option
 
 RARE_SHARE = 1e-4
 DOMINANT_SHARE = 0.95
 IGNORED_SHARE = 0.9
+_SHOWN = 8  # number of classes that a message names
 
 ONE_CLASS = (
     'The data set has one class (num_classes: 1): softmax always predicts it, the loss is always 0, and nothing is '
@@ -30,7 +32,7 @@ class Histogram(Protocol):
 
     @property
     def class_pixels(self) -> Any:
-        """[num_classes], without those of ignore_label."""
+        """[num_classes], without pixels of ignore_label."""
 
     @property
     def ignored_pixels(self) -> int:
@@ -186,11 +188,6 @@ def _is_said_to_be_ignored(descriptor: DatasetDescriptor, found: Sequence[str]) 
     return descriptor.ignore_label == 0 and any('id 0 is ignored' in line for line in found)
 
 
-def _shortened(names: Sequence[str], most: int = 8) -> str:
-    """Returns at most `most` of the names, separated by commas, and the number of the others."""
-    return ', '.join(names[:most]) + (f' and {len(names) - most} more' if len(names) > most else '')
-
-
 def _evens_classes_out(loss: LossOptions) -> bool:
     """Returns whether the loss already compensates for class imbalance."""
     return bool(loss.label_weights) or loss.auto_label_weights or loss.formula != LossOptions().formula
@@ -257,7 +254,7 @@ def missing(descriptor: DatasetDescriptor, pixels: np.ndarray, images: int, wher
     missing = [int(i) for i in np.flatnonzero(pixels == 0) if i != descriptor.ignore_label]
     if not missing:
         return []
-    shown = _shortened([f"'{descriptor.class_name(i)}' (id {i})" for i in missing])
+    shown = listed([f"'{descriptor.class_name(i)}' (id {i})" for i in missing], _SHOWN)
     text = f'{len(missing)} of {descriptor.num_classes} classes never occur in the {images} images of {where}: {shown}.'
     if missing == [0]:
         return [f'{text} If the ids of the masks start at 1, subtract 1 and build the records again.']
@@ -270,7 +267,7 @@ def _uneven(descriptor: DatasetDescriptor, pixels: np.ndarray, where: str) -> li
     found = []
     rare = [int(i) for i in np.flatnonzero((shares > 0) & (shares < RARE_SHARE))]
     if rare:
-        shown = _shortened([f"'{descriptor.class_name(i)}' ({shares[i]:.4%})" for i in rare])
+        shown = listed([f"'{descriptor.class_name(i)}' ({shares[i]:.4%})" for i in rare], _SHOWN)
         found.append(
             f'{len(rare)} classes have less than {RARE_SHARE:.2%} of the labeled pixels of {where}: {shown}. '
             f'Set {auto_label_weights_option()} to increase the weight of rare classes.'

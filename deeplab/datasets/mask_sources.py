@@ -13,13 +13,13 @@ from PIL import Image
 
 from deeplab.datasets import images, orientation
 from deeplab.errors import DataError
-from deeplab.names import escaped
+from deeplab.names import escaped, listed
 
 _SHOWN = 5  # number of ids that a message names
 
 
 class UnreadableError(DataError):
-    """A file cannot be read. The message names it, unlike that of errors about its content."""
+    """A file cannot be read. The message names the file; messages about its content do not."""
 
 
 class MaskSource(Protocol):
@@ -72,10 +72,8 @@ class IdTable:
         new = self._table[ids_of(content)]
         if new.min(initial=0) < 0:
             counts = np.bincount(ids_of(content)[new < 0])
-            found = np.flatnonzero(counts)
-            shown = ', '.join(f'{value} on {counts[value]} pixels' for value in found[:_SHOWN])
-            more = f' and {len(found) - _SHOWN} more' if len(found) > _SHOWN else ''
-            raise DataError(f'it contains ids that this data set does not have: {shown}{more}')
+            unknown = [f'{value} on {counts[value]} pixels' for value in np.flatnonzero(counts)]
+            raise DataError(f'it contains ids that this data set does not have: {listed(unknown, _SHOWN)}')
         return images.encode_png(new.astype(np.uint8))
 
 

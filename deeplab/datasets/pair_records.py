@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from deeplab.datasets import example, images, mask_sources, orientation, pairs, record_index, tfrecord
+from deeplab.datasets import example, image_parts, images, mask_sources, orientation, pairs, record_index, tfrecord
 from deeplab.datasets.color_tables import ColorTable
 from deeplab.errors import DataError
 from deeplab.system import processors
 
 # Masks that have to be converted are kept up to this many bytes; most take a few kilobytes.
 LARGEST_CACHE = 256 << 20
-_PNG_START = b'\x89PNG\r\n\x1a\n'
 _GRAY, _PLAIN_BITS = 0, 8
 
 
@@ -127,7 +126,7 @@ class PairRecords:
 
 def _is_plain(label: bytes, size: tuple[int, int]) -> bool:
     """Returns whether a mask is stored as it is: a gray PNG of 8 bits and of the size of its image, upright."""
-    if not label.startswith(_PNG_START) or len(label) < 33:
+    if not label.startswith(image_parts.PNG_MAGIC) or len(label) < 33:
         return False
     width, height, bits, kind = struct.unpack_from('>IIBB', label, 16)
     is_gray = (bits, kind) == (_PLAIN_BITS, _GRAY)

@@ -11,7 +11,7 @@ import numpy as np
 from deeplab.datasets import example, images, mask_sources, orientation, tfrecord
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.errors import DataError
-from deeplab.names import escaped
+from deeplab.names import escaped, listed
 from deeplab.wording import option
 
 _SHOWN = 3  # number of ids that a message names
@@ -143,13 +143,12 @@ def _check_ids(counts: np.ndarray, allowed: MaskIds | None) -> None:
     outside = () if allowed is None else allowed.outside(counts)
     if allowed is None or not len(outside):
         return
-    shown = ', '.join(f'{value} on {counts[value]} pixels' for value in outside[:_SHOWN])
-    more = f' and {len(outside) - _SHOWN} more' if len(outside) > _SHOWN else ''
+    shown = listed([f'{value} on {counts[value]} pixels' for value in outside], _SHOWN)
     settings = f'set {option("BuilderOptions.num_classes")} or {option("BuilderOptions.ignore_label")}'
     fix = f'{settings}, or fix the mask'
     if pattern := allowed.advice(counts):
         fix = f'fix the masks, {pattern}; otherwise {settings}'
-    raise DataError(f'it contains ids that are neither classes nor the ignore label: {shown}{more}; {fix}')
+    raise DataError(f'it contains ids that are neither classes nor the ignore label: {shown}; {fix}')
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from deeplab.errors import DataError
 from deeplab.files import storage
 from deeplab.wording import option
 
-# Number of files that stay open; those of further shards are opened for each read.
+# Number of files that stay open; further shards are opened for each read.
 MAX_OPEN_FILES = 128
 
 _IN_DIGEST = np.dtype([('length', '<i8'), ('checksum', '<u4')])

@@ -29,6 +29,7 @@ from deeplab.datasets.record_index import RecordIndex, Records
 from deeplab.datasets.shard_names import SHARD_NAME, UNFINISHED
 from deeplab.errors import DataError, OptionError
 from deeplab.files import documents, storage
+from deeplab.names import listed
 from deeplab.options import BuildFolderOptions
 from deeplab.wording import option
 
@@ -202,7 +203,7 @@ def _what_is_there(folder: pathlib.Path) -> str:
     if left := [path.name for path in entries if path.name.endswith(UNFINISHED) and path.is_file()]:
         content += f' Unfinished files such as {left[0]} are ignored: their build is still running or was interrupted.'
     return (
-        f'{content} No file is a shard (SPLIT-00000-of-00004.tfrecord). Build the records first (those of images and '
+        f'{content} No file is a shard (SPLIT-00000-of-00004.tfrecord). Build the records first (from images and '
         f'masks with deeplab build_folder_data), or set {option("DatasetOptions.directory")}.'
     )
 
@@ -226,9 +227,8 @@ def _check_complete(shards: list[str], split: str, directory: str) -> None:
             if number not in present
         ]
         if missing:
-            more = f' and {len(missing) - 3} more' if len(missing) > 3 else ''
             raise DataError(
-                f"Split '{split}' in '{directory}' is not complete: {', '.join(missing[:3])}{more} missing. "
+                f"Split '{split}' in '{directory}' is not complete: {listed(missing, 3)} missing. "
                 'Copy or build it again.'
             )
 

@@ -34,7 +34,7 @@ def names_in(line: str, formats: Collection[str] = IMAGE_FORMATS) -> Iterator[st
     """Yields the names that a line may stand for, the likeliest first.
 
     The line itself comes first, then what remains without an extension and without folders; some lists also have the
-    path of the mask, or a number, behind that of the image.
+    path of the mask, or a number, behind the path of the image.
 
     Args:
       line: the line.
@@ -78,7 +78,7 @@ class Search:
         return self._first(list(names_in(line, self._formats)))
 
     def _first(self, names: Collection[str]) -> str | None:
-        """Returns the stem of the first name that is that of one image."""
+        """Returns the stem of the first name that belongs to exactly one image."""
         for name in names:
             if name in self._stems:
                 return name
@@ -95,7 +95,7 @@ class Search:
             return False
 
     def _is_entry(self, line: str) -> bool:
-        """Returns whether a line names an image, rather than a color or class whose number is that of an image."""
+        """Returns whether a line names an image, rather than a color or class with the same number as an image."""
         rest = line.split()[1:]
         has_mask_or_number = len(rest) < 2 and all(_NUMBER_OR_PATH.search(part) for part in rest)
         names = names_in(line, self._formats) if has_mask_or_number else _names_of(line, self._formats)

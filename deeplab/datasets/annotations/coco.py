@@ -41,8 +41,8 @@ def _parse(document: Document) -> AnnotationSet:
     regions lie beneath all others, whose outlines are more exact. CVAT marks every mask as a crowd: its masks are as
     exact as its polygons, and keep their place.
 
-    Source: cocodataset.org, "Data format"; the order is that of cocoSegmentationToSegmentationMap in the COCO toolbox
-      for stuff (cocostuffapi), which draws annotations as they are listed; for the masks of CVAT the exporter of COCO
+    Source: cocodataset.org, "Data format"; cocoSegmentationToSegmentationMap in the COCO toolbox for stuff
+      (cocostuffapi), which draws annotations as they are listed; for the masks of CVAT the exporter of COCO
       in its package datumaro, where is_crowd means a mask.
     """
     content = document.content
@@ -52,14 +52,14 @@ def _parse(document: Document) -> AnnotationSet:
     for number, image in enumerate(content['images'], start=1):
         with reading.within(f'image {number}'):
             if image['id'] in sizes:
-                raise DataError(f'its id {image["id"]} is that of an earlier image')
+                raise DataError(f'an earlier image has the same id {image["id"]}')
             sizes[image['id']] = reading.size(image.get('height'), image.get('width'))
     for number, annotation in enumerate(content.get('annotations', []), start=1):
         with reading.within(f'annotation {number}'):
             if (image_id := annotation['image_id']) not in sizes:
-                raise DataError(f'its image_id {image_id} is not that of an image')
+                raise DataError(f'unknown image_id {image_id}')
             if (category := annotation['category_id']) not in categories:
-                raise DataError(f'its category_id {category} is not that of a category')
+                raise DataError(f'unknown category_id {category}')
             geometry = geometry_of(annotation.get('segmentation'), sizes[image_id])
             if geometry is None:
                 left_out['box or keypoints without an outline'] += 1

@@ -71,8 +71,8 @@ def _recognizes_json(document: Document) -> bool:
 def _parse_json(document: Document) -> AnnotationSet:
     """Reads a file of version 1.0 or 1.1.
 
-    Whole coordinates are corners of pixels, as in Hasty's COCO files. Labels of a higher z_index cover those of a lower
-    one. Images that nobody has labeled are left out.
+    Whole coordinates are corners of pixels, as in Hasty's COCO files. Labels of a higher z_index cover labels of a
+    lower one. Images that nobody has labeled are left out.
 
     Source: docs.cloudfactory.com, "Hasty JSON v1.1"; the run lengths of its package hasty (label_utils.py).
     """

@@ -16,7 +16,7 @@ from deeplab.datasets.annotations.label_classes import LabelClasses
 from deeplab.datasets.annotations.masks import AnnotationMask
 from deeplab.datasets.annotations.shapes import AnnotatedImage, AnnotationSet
 from deeplab.errors import DataError
-from deeplab.names import counted, shown
+from deeplab.names import counted, listed, shown
 from deeplab.options import BuildFolderOptions
 from deeplab.wording import option
 
@@ -43,7 +43,7 @@ def find(options: BuildFolderOptions, names: Sequence[str] | None, ignore_label:
 
     Args:
       options: the input.
-      names: names of the classes in order; None to take those of the annotations.
+      names: names of the classes in order; None to take the names in the annotations.
       ignore_label: id of pixels that are excluded from loss and metrics.
 
     Raises:
@@ -74,7 +74,7 @@ def find(options: BuildFolderOptions, names: Sequence[str] | None, ignore_label:
     without = [os.path.splitext(path)[0] for path in unmatched] if options.allow_unmatched else []
     splits = folder_splits.split(list(items), options, named, without)
     _log(annotations, [annotated for annotated, _ in found], bare, options)
-    return Annotated(classes, {split: [items[stem] for stem in listed] for split, listed in splits.items()})
+    return Annotated(classes, {split: [items[stem] for stem in stems] for split, stems in splits.items()})
 
 
 def _item(name: str, mask: AnnotationMask) -> pairs.Item:
@@ -170,8 +170,7 @@ def _with_images(
 
 def _listed(texts: Sequence[str]) -> str:
     """Returns the first three texts with paths, and the number of the others."""
-    more = f' and {len(texts) - _SHOWN} more' if len(texts) > _SHOWN else ''
-    return ', '.join(shown(text, _LONGEST) for text in texts[:_SHOWN]) + more
+    return listed([shown(text, _LONGEST) for text in texts], _SHOWN)
 
 
 def _stems(files: Sequence[str], roots: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from deeplab.datasets.annotations import reading
 from deeplab.datasets.annotations.shapes import AnnotationSet, Color
 from deeplab.errors import DataError, OptionError
 from deeplab.files import documents
-from deeplab.names import shown
+from deeplab.names import listed, shown
 from deeplab.options import BuildFolderOptions
 from deeplab.options.rules import MOST_CLASSES, require_classes
 from deeplab.wording import option
@@ -72,7 +72,7 @@ def of(
     Args:
       annotations: the annotations.
       options: the mapping of labels, and what unlabeled pixels become.
-      names: names of the classes in order; None to take those of the annotations.
+      names: names of the classes in order; None to take the names in the annotations.
       ignore: id of pixels that are excluded from loss and metrics.
 
     Raises:
@@ -163,7 +163,7 @@ def _id_of(target: str, numbers: Mapping[str, int], ignore: int) -> int | None:
 
 
 def _is_of_data_set(options: BuildFolderOptions) -> bool:
-    """Returns whether the names of the classes are those of a data set, which are not changed by other names."""
+    """Returns whether a data set names the classes, so that they cannot be renamed."""
     return options.dataset is not None and not options.class_names
 
 
@@ -194,8 +194,8 @@ def _require_known(mapping: Mapping[str, str], labels: set[str]) -> None:
     lost = sorted(mapping.keys() - labels - {_ALL_OTHERS})
     if lost:
         raise OptionError(
-            f'{option("BuildFolderOptions.label_map")} names labels that the annotations do not have: {_listed(lost)}. '
-            f'They have: {_listed(sorted(labels))}.'
+            f'{option("BuildFolderOptions.label_map")} names labels that the annotations do not have: '
+            f'{listed(lost, _SHOWN)}. They have: {listed(sorted(labels), _SHOWN)}.'
         )
 
 
@@ -213,19 +213,14 @@ def _require_among(
         can_be_added = len(classes) + len(wrong) <= MOST_CLASSES
         fix = f'Add them to {_named_by(options)}, or map them' if can_be_added else 'Map them'
         raise DataError(
-            f'{len(wrong)} labels are not among the classes ({_listed(classes)}): {_listed(parts)}. {fix}: '
-            f"{example}, '{wrong[0]}={IGNORED}' to exclude their pixels, '{wrong[0]}=' to leave them out, "
+            f'{len(wrong)} labels are not among the classes ({listed(classes, _SHOWN)}): {listed(parts, _SHOWN)}. '
+            f"{fix}: {example}, '{wrong[0]}={IGNORED}' to exclude their pixels, '{wrong[0]}=' to leave them out, "
             f"'{_ALL_OTHERS}=' for all others."
         )
 
 
-def _listed(texts: Sequence[str]) -> str:
-    more = f' and {len(texts) - _SHOWN} more' if len(texts) > _SHOWN else ''
-    return ', '.join(texts[:_SHOWN]) + more
-
-
 def _colors(classes: Sequence[str], annotations: AnnotationSet, targets: Mapping[str, str]) -> tuple[Color | None, ...]:
-    """Returns the color of each class: that of the label of its name, or else of the first label that becomes it."""
+    """Returns each class's color: of the label with the class's name, or else of the first label mapped to it."""
     by_label = {label.name: label.color for label in annotations.labels if label.color is not None}
     by_class = collections.defaultdict(list)
     for label, target in targets.items():

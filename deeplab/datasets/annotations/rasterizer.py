@@ -118,7 +118,7 @@ def region_of(geometry: Geometry, size: tuple[int, int]) -> tuple[Region, bool]:
 
 
 def box(x: float, y: float, width: float, height: float, rotation: float = 0.0, about_center: bool = False) -> Polygon:
-    """Returns a rectangle, whose corners are those of pixels if they are whole numbers.
+    """Returns a rectangle. Whole coordinates are corners of pixels.
 
     Args:
       x: left side before the rotation.
@@ -234,7 +234,7 @@ def _drawn(what: str, points: np.ndarray, window: tuple[int, int, int, int]) -> 
     """Returns the pixels of a window that a method of Pillow's `ImageDraw` fills.
 
     Pillow cuts coordinates to whole numbers, towards 0. That is done here before they are moved to the window, so that
-    the result is that of drawing on the whole image.
+    the same pixels are filled as on the whole image.
 
     Args:
       what: name of the method.

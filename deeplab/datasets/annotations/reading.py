@@ -175,13 +175,13 @@ def mask_value(value: Any, earlier: Container[int]) -> int:
       earlier: values of other classes.
 
     Raises:
-      DataError: It is not such a value, or that of another class.
+      DataError: It is not such a value, or another class has it.
     """
     found = whole(value)
     if not 0 <= found <= _LARGEST_VALUE:
         raise DataError(f'its value {found} is not from 0 to {_LARGEST_VALUE}')
     if found in earlier:
-        raise DataError(f'its value {found} is that of an earlier class')
+        raise DataError(f'an earlier class has the same value {found}')
     return found
 
 

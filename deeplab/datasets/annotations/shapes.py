@@ -107,7 +107,7 @@ class Shape:
     Attributes:
       label: the tool's name of its class.
       geometry: the area.
-      order: shapes of a higher number cover those of a lower one; among equals, later ones cover earlier ones.
+      order: drawing order; higher numbers cover lower ones, and among equals, later shapes cover earlier ones.
     """
 
     label: str
@@ -190,7 +190,7 @@ class AnnotationSet:
       images: the images.
       labels: the classes in the tool's order; those that only shapes name are missing.
       left_out: number of annotations that were left out, by reason.
-      not_images: paths of masks that could be mistaken for images, beside those of `PaintedMask`.
+      not_images: paths of masks that could be mistaken for images, in addition to `PaintedMask.path`.
     """
 
     format: str

@@ -81,7 +81,7 @@ def _parse(document: Document) -> AnnotationSet:
 
 
 def _image_name(document: Document) -> str:
-    """Returns the name of the image: that of the file without its end. No file states the folder of the image."""
+    """Returns the name of the image, the file's name without its end. No file states the folder of the image."""
     end = next((end for end in _ENDS if document.name.endswith(end)), '')
     return document.name.removesuffix(end)
 

@@ -1,6 +1,6 @@
 """CamVid, the Cambridge-driving Labeled Video Database, in all of its 32 classes.
 
-Source: the file label_colors.txt of the data set; the grouping into 11 classes is that of SegNet, arXiv:1511.00561.
+Source: the file label_colors.txt of the data set; SegNet, arXiv:1511.00561, for the grouping into 11 classes.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ def test_masks_of_a_wrong_size_in_other_formats(tmp_path):
         ('b.json', {'shapes': [{**BOX, 'label': 7}], 'imagePath': 'b.png'}, 'shape 1: 7 is not a name'),
         ('b.json', {'shapes': [], 'imagePath': '', 'imageHeight': -1, 'imageWidth': 5}, 'size -1 x 5'),
         ('label_classes.json', [{'png_index': 300, 'class_name': 'car'}], 'class 1: its value 300 is not from 0'),
-        ('_classes.csv', 'Pixel Value, Class\n1, car\n1, road\n', 'class 2: its value 1 is that of an earlier'),
+        ('_classes.csv', 'Pixel Value, Class\n1, car\n1, road\n', 'class 2: an earlier class has the same value 1'),
         ('_classes.csv', 'Pixel Value, Class\n1\n', 'class 1: a value is missing'),
         (
             'b.json',
