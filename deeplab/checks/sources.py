@@ -244,7 +244,7 @@ def _from_files(options: DoctorOptions, image_folder: pathlib.Path, mask_folder:
     for stem in sorted(found.images):
         in_folders.setdefault(stem.partition('/')[0] if '/' in stem else '', []).append(stem)
     both = in_folders.keys() & {mask.partition('/')[0] for mask in found.masks if '/' in mask}
-    if any(folder_splits.known(name) for name in both):
+    if any(folder_splits.usual_split(name) for name in both):
         splits = [_Files(name, in_folders[name], found) for name in sorted(both)]
         return found.source(splits, others=[stem for name in in_folders.keys() - both for stem in in_folders[name]])
     return found.source([_whole(found)])

@@ -168,7 +168,7 @@ def _splits_of_builder(data: Data) -> dict[str, str] | None:
         return None
     if sources.WHOLE in data.splits:
         return {sources.WHOLE: DoctorOptions.train_split}
-    found = {name: split for name in data.splits if (split := folder_splits.known(name)) is not None}
+    found = {name: split for name in data.splits if (split := folder_splits.usual_split(name)) is not None}
     is_same = len(set(found.values())) == len(data.splits) and DoctorOptions.train_split in found.values()
     return found if is_same else None
 

@@ -50,7 +50,7 @@ def load_map(path: str, names: Sequence[str]) -> dict[int, int]:
         lines = documents.load_text(path).splitlines()
     except documents.DocumentError as error:
         raise OptionError(f"The class map '{path}' {error}.") from None
-    found = {}
+    class_map = {}
     for number, line in enumerate(map(str.strip, lines), start=1):
         if not line or line.startswith('#'):
             continue
@@ -62,10 +62,10 @@ def load_map(path: str, names: Sequence[str]) -> dict[int, int]:
                 f"Line {number} of the class map '{path}' is '{line[:80]}'. Write the index of an object (1 to "
                 f'{_INDICES - 1}) and the id (0 to {len(names) - 1}) or the name of a class, such as 2836 137.'
             )
-        found[int(index)] = class_id
-    if not found:
+        class_map[int(index)] = class_id
+    if not class_map:
         raise OptionError(f"The class map '{path}' is empty.")
-    return found
+    return class_map
 
 
 class ReleaseMasks:
@@ -86,10 +86,10 @@ class ReleaseMasks:
         if self._map is not None:
             return f'ade20k release {sorted(self._map.items())}'
         try:
-            found = os.stat(annotation_path(self._path))
+            stat = os.stat(annotation_path(self._path))
         except OSError:
             return 'ade20k release'  # `mask` says that there is no such file
-        return f'ade20k release {found.st_size} {found.st_mtime_ns}'
+        return f'ade20k release {stat.st_size} {stat.st_mtime_ns}'
 
     def mask(self, path: str) -> bytes:
         """Returns the mask of classes, as a PNG; 0 is the class of all other objects."""
@@ -101,8 +101,8 @@ class ReleaseMasks:
             lost = [int(index) for index in np.unique(indices) if index and int(index) not in named]
             if lost:
                 raise DataError(f"its object {lost[0]} is not in '{beside}'; set a class map")
-            known = class_names()
-            classes = {index: known.get(name, 0) for index, name in named.items()}
+            class_ids = class_names()
+            classes = {index: class_ids.get(name, 0) for index, name in named.items()}
         table = np.zeros(_INDICES, np.uint8)
         for index, class_id in classes.items():
             table[index] = class_id
@@ -137,8 +137,8 @@ def names_of(path: str) -> dict[int, str]:
             text = content.decode('utf-8-sig')
         except UnicodeDecodeError:
             text = content.decode('latin-1')  # the encoding of some files
-        found: Any = json.loads(text)['annotation']['object']
-        return {int(each['name_ndx']): _plain(str(each['name'])) for each in found}
+        objects: Any = json.loads(text)['annotation']['object']
+        return {int(entry['name_ndx']): _plain(str(entry['name'])) for entry in objects}
     except (ValueError, KeyError, TypeError, RecursionError):
         raise DataError(f"'{path}' is not an annotation of ADE20K: it needs objects with name and name_ndx") from None
 
@@ -149,10 +149,10 @@ def require_known_names(paths: Sequence[str]) -> None:
     Args:
       paths: some of the files.
     """
-    known = class_names()
-    found = {name for path in paths for name in names_of(path).values()}
-    if found and not found & known.keys():
-        shown = '; '.join(sorted(found)[:_SHOWN])
+    class_ids = class_names()
+    names = {name for path in paths for name in names_of(path).values()}
+    if names and not names & class_ids.keys():
+        shown = '; '.join(sorted(names)[:_SHOWN])
         raise DataError(
             f'None of the objects in the JSON files has a name of the 150 classes: {shown}. Set a class map.'
         )

@@ -58,16 +58,16 @@ def run(options: BuildCamvidOptions) -> dict[str, Any]:
     Raises:
       DataError: A folder or file is missing, has no partner, or is invalid.
     """
-    known = descriptor.load('camvid' if options.classes == '11' else 'camvid32')
-    return build_data.write_known(find_items(options, known), options, known, DEFAULT_NUM_SHARDS)
+    dataset = descriptor.load('camvid' if options.classes == '11' else 'camvid32')
+    return build_data.write_known(find_items(options, dataset), options, dataset, DEFAULT_NUM_SHARDS)
 
 
-def find_items(options: BuildCamvidOptions, known: descriptor.DatasetDescriptor) -> dict[str, list[pairs.Item]]:
+def find_items(options: BuildCamvidOptions, dataset: descriptor.DatasetDescriptor) -> dict[str, list[pairs.Item]]:
     """Finds the records of every split, sorted by name.
 
     Args:
       options: the input.
-      known: the description with the classes.
+      dataset: the description with the classes.
 
     Raises:
       DataError: A folder is missing, or a file has no partner.
@@ -82,23 +82,23 @@ def find_items(options: BuildCamvidOptions, known: descriptor.DatasetDescriptor)
             f'{option("BuildCamvidOptions.camvid_root")}, or use build_voc2012_data for the layout of PASCAL VOC.'
         )
     first = next(mask for split in splits.values() for _, mask in split.values())
-    source = _source(options, known, first)
+    source = _source(options, dataset, first)
     return {
-        split: [pairs.Item(image, mask, stem, source) for stem, (image, mask) in found.items()]
-        for split, found in splits.items()
+        split: [pairs.Item(image, mask, stem, source) for stem, (image, mask) in files.items()]
+        for split, files in splits.items()
     }
 
 
 def _of_folders(root: str) -> dict[str, dict[str, tuple[str, str]]]:
     """Returns the files of each split if the splits are folders."""
-    found = {}
+    splits = {}
     for split in _SPLITS:
         images_folder = os.path.join(root, split)
         masks = [os.path.join(root, pattern.format(split)) for pattern in _MASKS_OF_SPLIT]
         masks = [folder for folder in masks if os.path.isdir(folder)]
         if os.path.isdir(images_folder) and masks:
-            found[split] = file_pairs.matched(split, images_folder, masks[0], _mask_suffix(masks[0]))
-    return found
+            splits[split] = file_pairs.matched(split, images_folder, masks[0], _mask_suffix(masks[0]))
+    return splits
 
 
 def _of_frames(root: str) -> dict[str, dict[str, tuple[str, str]]]:
@@ -107,20 +107,20 @@ def _of_frames(root: str) -> dict[str, dict[str, tuple[str, str]]]:
         image_folder, mask_folder = (os.path.join(root, name) for name in names)
         if not (os.path.isdir(image_folder) and os.path.isdir(mask_folder)):
             continue
-        found: dict[str, dict[str, tuple[str, str]]] = {split: {} for split in _SPLITS}
+        splits: dict[str, dict[str, tuple[str, str]]] = {split: {} for split in _SPLITS}
         lost = []
         for stem, paths in file_pairs.matched('all', image_folder, mask_folder, _mask_suffix(mask_folder)).items():
             split = split_of(stem)
             if split is None:
                 lost.append(stem)
             else:
-                found[split][stem] = paths
+                splits[split][stem] = paths
         if lost:
             raise DataError(
                 f"{len(lost)} images in '{image_folder}' are not named like frames of CamVid, such as "
                 f'0016E5_07959: {file_pairs.named(lost)}. Remove them, or use build_folder_data.'
             )
-        return {split: files for split, files in found.items() if files}
+        return {split: files for split, files in splits.items() if files}
     return {}
 
 
@@ -140,9 +140,9 @@ def _mask_suffix(folder: str) -> str:
     return next(suffix for suffix in _MASK_SUFFIXES if file_pairs.by_stem(folder, ('png',), suffix) or not suffix)
 
 
-def _source(options: BuildCamvidOptions, known: descriptor.DatasetDescriptor, first: str) -> mask_sources.MaskSource:
+def _source(options: BuildCamvidOptions, dataset: descriptor.DatasetDescriptor, first: str) -> mask_sources.MaskSource:
     """Returns what converts the masks, judged by the first one."""
-    ids = _new_ids(known.class_names if options.classes == '11' else None)
+    ids = _new_ids(dataset.class_names if options.classes == '11' else None)
     codes = pathlib.Path(options.camvid_root, _CODES)
     if codes.is_file():
         try:
@@ -165,8 +165,8 @@ def _source(options: BuildCamvidOptions, known: descriptor.DatasetDescriptor, fi
             f"The masks in '{options.camvid_root}' hold the ids of 11 classes ('{first}'). Set "
             f'{option("BuildCamvidOptions.classes", "11")}, or get the masks of 32 colors.'
         )
-    same = {number: number for number in range(known.num_classes)}
-    return mask_sources.IdTable({**same, _VOID_INDEX: known.ignore_label, known.ignore_label: known.ignore_label})
+    same = {number: number for number in range(dataset.num_classes)}
+    return mask_sources.IdTable({**same, _VOID_INDEX: dataset.ignore_label, dataset.ignore_label: dataset.ignore_label})
 
 
 def _new_ids(names_of_11: Sequence[str] | None) -> dict[str, int]:
@@ -212,12 +212,12 @@ def _id_table(codes: list[str], ids: Mapping[str, int]) -> mask_sources.IdTable:
 def _has_colors_of_classes(content: bytes) -> bool:
     """Returns whether every color in a mask with a palette is a class color; if so, its indices are arbitrary."""
     with Image.open(io.BytesIO(content)) as image:
-        found = image.convert('RGB').getcolors(maxcolors=256) or []
-    known = {color for _, color, _ in CLASSES}
-    return all(color in known for _, color in found)
+        colors = image.convert('RGB').getcolors(maxcolors=256) or []
+    class_colors = {color for _, color, _ in CLASSES}
+    return all(color in class_colors for _, color in colors)
 
 
 def _are_indices(counts: np.ndarray) -> bool:
     """Returns whether the ids of a mask can be ids of 11 classes."""
-    found = np.flatnonzero(counts)
-    return bool(((found <= _VOID_INDEX) | (found == _IGNORED)).all())
+    ids = np.flatnonzero(counts)
+    return bool(((ids <= _VOID_INDEX) | (ids == _IGNORED)).all())

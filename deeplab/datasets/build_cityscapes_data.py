@@ -130,11 +130,10 @@ def _items(
     for path in paths:
         name = path.stem.removesuffix(_IMAGE_SUFFIX)
         city = masks / path.parent.parent.name / path.parent.name
-        found = [(search.find(city / f'{name}_{masks.name}{ending}'), _SOURCES[ending]) for ending in endings]
-        found = [(label, source) for label, source in found if label.is_file()][:1]
-        label, source = found[0] if found else (None, None)
-        items.append(pairs.Item(str(path), None if label is None else str(label), name, source))
-        if not found:
+        labels = ((search.find(city / f'{name}_{masks.name}{ending}'), _SOURCES[ending]) for ending in endings)
+        label, source = next(((str(label), source) for label, source in labels if label.is_file()), (None, None))
+        items.append(pairs.Item(str(path), label, name, source))
+        if label is None:
             missing.append(f'{name}_{masks.name}{endings[-1]}')
     if is_test and len(missing) == len(items):
         logging.warning('The test split has no masks: its records can be visualized, but not evaluated.')

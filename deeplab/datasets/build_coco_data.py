@@ -42,10 +42,10 @@ def run(options: BuildCocoOptions) -> dict[str, Any]:
     build_data.require_folder(options.coco_root, 'BuildCocoOptions.coco_root')
     loaded = _load(options)
     splits = {}
-    for split, found in loaded.items():
-        classes = coco_annotations.classes(found, options.masks, options.classes)
-        splits[split] = find_items(split, found, classes, options)
-    return build_data.write_known(splits, options, classes.known, DEFAULT_NUM_SHARDS)
+    for split, content in loaded.items():
+        classes = coco_annotations.classes(content, options.masks, options.classes)
+        splits[split] = find_items(split, content, classes, options)
+    return build_data.write_known(splits, options, classes.dataset, DEFAULT_NUM_SHARDS)
 
 
 def _load(options: BuildCocoOptions) -> dict[str, coco_annotations.Annotations]:
@@ -93,12 +93,14 @@ def find_items(
         )
     listed = sorted(annotations.images, key=lambda image: image['file_name'])
     names = [os.path.basename(image['file_name']) for image in listed]
-    images = _found(f"images of split '{split}'", annotations.path, folder, names)
+    images = _paths(f"images of split '{split}'", annotations.path, folder, names)
     stems = [os.path.splitext(name)[0] for name in names]
     if options.masks == 'panoptic':
-        files = {image_id: os.path.basename(found[0]['file_name']) for image_id, found in annotations.of_image.items()}
+        files = {
+            image_id: os.path.basename(listed[0]['file_name']) for image_id, listed in annotations.of_image.items()
+        }
         names = [files.get(image['id'], f'{stem}.png') for image, stem in zip(listed, stems, strict=True)]
-        masks = _found(f"masks of split '{split}'", annotations.path, _panoptic_folder(annotations.path), names)
+        masks = _paths(f"masks of split '{split}'", annotations.path, _panoptic_folder(annotations.path), names)
         source = coco_annotations.PanopticMasks(annotations, classes)
         return [pairs.Item(*paths, source) for paths in zip(images, masks, stems, strict=True)]
     if any(isinstance(each['instances'], list) for listed in annotations.of_image.values() for each in listed):
@@ -119,14 +121,14 @@ def _panoptic_folder(path: str) -> str:
     return above if os.path.isdir(above) and not os.path.isdir(beside) else beside
 
 
-def _found(what: str, path: str, folder: str, names: list[str]) -> list[str]:
+def _paths(what: str, listing: str, folder: str, names: list[str]) -> list[str]:
     """Returns the paths of files that a JSON file names; raises `DataError` if some are missing."""
     search = folders.Search()
     paths = [search.find(pathlib.Path(folder, name)) for name in names]
-    missing = [shown(name) for name, found in zip(names, paths, strict=True) if not os.path.isfile(found)]
+    missing = [shown(name) for name, path in zip(names, paths, strict=True) if not os.path.isfile(path)]
     if missing:
         raise DataError(
-            f"{len(missing)} of {len(names)} {what} in '{path}' are not in '{folder}': {file_pairs.named(missing)}. "
+            f"{len(missing)} of {len(names)} {what} in '{listing}' are not in '{folder}': {file_pairs.named(missing)}. "
             'Complete the folder, or remove them from the file.'
         )
-    return [str(found) for found in paths]
+    return list(map(str, paths))

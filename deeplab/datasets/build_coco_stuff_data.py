@@ -40,12 +40,12 @@ def run(options: BuildCocoStuffOptions) -> dict[str, Any]:
     Raises:
       DataError: A folder or file is missing, has no partner, or is invalid.
     """
-    known = descriptor.load('coco_stuff')
+    dataset = descriptor.load('coco_stuff')
     if options.classes == '182':
-        known = descriptor.DatasetDescriptor(
+        dataset = descriptor.DatasetDescriptor(
             name='coco_stuff_182', num_classes=len(coco_stuff.LABELS), class_names=coco_stuff.LABELS
         )
-    return build_data.write_known(find_items(options), options, known, DEFAULT_NUM_SHARDS)
+    return build_data.write_known(find_items(options), options, dataset, DEFAULT_NUM_SHARDS)
 
 
 def find_items(options: BuildCocoStuffOptions) -> dict[str, list[pairs.Item]]:
@@ -66,8 +66,8 @@ def find_items(options: BuildCocoStuffOptions) -> dict[str, list[pairs.Item]]:
             continue
         is_contiguous = bool(file_pairs.by_stem(masks, ('png',), _CONTIGUOUS))
         source = _source(is_contiguous, options)
-        found = file_pairs.matched(split, images, masks, _CONTIGUOUS if is_contiguous else '')
-        splits[split] = [pairs.Item(*files, stem, source) for stem, files in found.items()]
+        matched = file_pairs.matched(split, images, masks, _CONTIGUOUS if is_contiguous else '')
+        splits[split] = [pairs.Item(*files, stem, source) for stem, files in matched.items()]
     if not splits:
         year = options.year
         if any(name.endswith('.mat') for name in _names_in(os.path.join(options.coco_root, 'annotations'))):

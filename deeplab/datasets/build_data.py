@@ -212,14 +212,14 @@ def _described(
 
 
 def write_known(
-    splits: Mapping[str, Sequence[Item]], options: BuilderOptions, known: DatasetDescriptor, usual_num_shards: int
+    splits: Mapping[str, Sequence[Item]], options: BuilderOptions, dataset: DatasetDescriptor, usual_num_shards: int
 ) -> dict[str, Any]:
     """Writes all splits of a data set whose classes are known, and its description beside them.
 
     Args:
       splits: the records of each split.
       options: options of the builder; number of classes and ignore label are taken from the description.
-      known: the description of the data set.
+      dataset: the description of the data set.
       usual_num_shards: number of shards of each split if the options do not set it; fewer if there are fewer images.
 
     Returns:
@@ -228,8 +228,8 @@ def write_known(
     Raises:
       DataError: see `write_split`.
     """
-    exact = dataclasses.replace(options, num_classes=known.num_classes, ignore_label=known.ignore_label)
-    return write_splits(splits, exact, usual_num_shards, [known])
+    exact = dataclasses.replace(options, num_classes=dataset.num_classes, ignore_label=dataset.ignore_label)
+    return write_splits(splits, exact, usual_num_shards, [dataset])
 
 
 def warn_of_ignored_class(num_classes: int | None, ignore_label: int) -> None:

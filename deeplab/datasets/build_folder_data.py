@@ -56,7 +56,7 @@ class Classes:
       count: number of classes; None if only the masks can tell.
       ignore_label: id of pixels that are excluded.
       names: their names; None for none.
-      known: the data set that was given; None for none.
+      dataset: the data set that was given; None for none.
       table: colors of masks; None for masks of ids alone.
       palette: color of each class in the annotations; None for none.
     """
@@ -64,7 +64,7 @@ class Classes:
     count: int | None
     ignore_label: int
     names: tuple[str, ...] | None
-    known: descriptor.DatasetDescriptor | None
+    dataset: descriptor.DatasetDescriptor | None
     table: color_tables.ColorTable | None
     palette: np.ndarray | None = None
 
@@ -117,9 +117,9 @@ def find_items(
     build_data.require_folder(options.mask_folder, 'BuildFolderOptions.mask_folder')
     if options.list_folder:
         build_data.require_folder(options.list_folder, 'BuildFolderOptions.list_folder')
-    found = file_pairs.find(options)
-    folder_splits.tell_unmatched(found)
-    return folder_splits.items(found, options, table)
+    files = file_pairs.find(options)
+    folder_splits.tell_unmatched(files)
+    return folder_splits.items(files, options, table)
 
 
 def _find_annotated(options: BuildFolderOptions, given: Classes) -> tuple[Classes, dict[str, list[pairs.Item]]]:
@@ -130,19 +130,19 @@ def _find_annotated(options: BuildFolderOptions, given: Classes) -> tuple[Classe
       given: what the options say of the classes.
     """
     names = given.names
-    if names is None and given.known is not None and given.known.class_names is not None:
-        names = tuple(given.known.class_names)
-    found = annotated_items.find(options, names, given.ignore_label)
-    count = len(found.classes.names)
+    if names is None and given.dataset is not None and given.dataset.class_names is not None:
+        names = tuple(given.dataset.class_names)
+    annotated = annotated_items.find(options, names, given.ignore_label)
+    count = len(annotated.classes.names)
     if given.count not in (None, count) and names is None:
         raise OptionError(
             f'The numbers of classes disagree: {given.count} by the options, {count} by the annotations '
-            f'({", ".join(found.classes.names)}).'
+            f'({", ".join(annotated.classes.names)}).'
         )
     classes = dataclasses.replace(
-        given, count=count, names=found.classes.names, table=None, palette=found.classes.palette()
+        given, count=count, names=annotated.classes.names, table=None, palette=annotated.classes.palette()
     )
-    return classes, found.splits
+    return classes, annotated.splits
 
 
 def read_classes(options: BuildFolderOptions) -> Classes:
@@ -151,17 +151,17 @@ def read_classes(options: BuildFolderOptions) -> Classes:
     Raises:
       OptionError: A file cannot be read, or number, names and colors disagree.
     """
-    known = descriptor.load(options.dataset) if options.dataset else None
+    dataset = descriptor.load(options.dataset) if options.dataset else None
     ignore_label = options.ignore_label
-    if known is not None and ignore_label == BuildFolderOptions().ignore_label:
-        ignore_label = known.ignore_label
+    if dataset is not None and ignore_label == BuildFolderOptions().ignore_label:
+        ignore_label = dataset.ignore_label
     names = _names(options.class_names)
     if names is not None:
         require_classes(option('BuildFolderOptions.class_names'), len(names))
     if options.colors:
         table: color_tables.ColorTable | None = color_tables.load(options.colors, ignore_label)
     else:
-        table = None if known is None else color_tables.of_palette(known.palette[: known.num_classes])
+        table = None if dataset is None else color_tables.of_palette(dataset.palette[: dataset.num_classes])
     ids = (
         [entry.class_id for entry in table.entries if entry.class_id != ignore_label]
         if options.colors and table
@@ -170,14 +170,14 @@ def read_classes(options: BuildFolderOptions) -> Classes:
     counts = {
         'num_classes': options.num_classes,
         'class_names': len(names) if names else None,
-        'dataset': known.num_classes if known is not None else None,
+        'dataset': dataset.num_classes if dataset is not None else None,
         'colors': max(ids) + 1 if ids else None,
     }
     given = {name: count for name, count in counts.items() if count is not None}
     if len(set(given.values())) > 1:
         text = ', '.join(f'{count} by {option(f"BuildFolderOptions.{name}")}' for name, count in given.items())
         raise OptionError(f'The numbers of classes disagree: {text}.')
-    return Classes(next(iter(given.values()), None), ignore_label, names, known, table)
+    return Classes(next(iter(given.values()), None), ignore_label, names, dataset, table)
 
 
 def _names(given: Sequence[str]) -> tuple[str, ...] | None:
@@ -272,22 +272,23 @@ def _description(
 ) -> descriptor.DatasetDescriptor:
     """Returns the description of the records."""
     is_given = classes.table is not None and bool(options.colors)
-    names, palette = classes.names, None
+    names: Sequence[str] | None = classes.names
+    palette = None
     if is_given and classes.table is not None:
         names, palette = names or classes.table.names(count), classes.table.palette(count)
-    known = classes.known
-    if known is not None:
-        names = names or (known.class_names and tuple(known.class_names))
-        palette = known.palette if palette is None else palette
+    dataset = classes.dataset
+    if dataset is not None:
+        names = names or dataset.class_names
+        palette = dataset.palette if palette is None else palette
     elif palette is None:
         palette = classes.palette
     folder = os.path.basename(os.path.abspath(options.output_dir)) or 'dataset'
-    if known is None:
+    if dataset is None:
         channels, bits = _image_kind(next(iter(splits.values()))[0])
     else:
-        channels, bits = known.image_channels, known.image_bits
+        channels, bits = dataset.image_channels, dataset.image_bits
     return descriptor.DatasetDescriptor(
-        name=folder if known is None else known.name,
+        name=folder if dataset is None else dataset.name,
         num_classes=count,
         ignore_label=classes.ignore_label,
         splits={split: len(items) for split, items in splits.items()},
@@ -295,7 +296,7 @@ def _description(
         palette=descriptor.bit_shift_palette(count) if palette is None else palette,
         image_channels=channels,
         image_bits=bits,
-        **({} if known is None else {key: getattr(known, key) for key in _KEPT}),
+        **({} if dataset is None else {key: getattr(dataset, key) for key in _KEPT}),
     )
 
 

@@ -61,22 +61,22 @@ def path_of(folder: str | os.PathLike[str], split: str) -> str:
 
 def inputs_of(items: Sequence[Item], settings: Sequence[Any]) -> str:
     """Returns the digest of the inputs of a shard: names, sizes and times of change of the files, and settings."""
-    found = hashlib.sha256(repr((_FORMAT, *settings)).encode())
+    digest = hashlib.sha256(repr((_FORMAT, *settings)).encode())
     state = functools.lru_cache(16)(_state)  # the masks of many items may be made from one file
     for item in items:
         label = None if item.label is None else (item.label, state(item.label))
         key = None if item.source is None else item.source.key
-        found.update(repr((item.name, item.image, _state(item.image), label, key)).encode('utf-8', 'surrogateescape'))
-    return found.hexdigest()
+        digest.update(repr((item.name, item.image, _state(item.image), label, key)).encode('utf-8', 'surrogateescape'))
+    return digest.hexdigest()
 
 
 def _state(path: str) -> tuple[int, int] | None:
     """Returns size and time of change of a file; None if it does not exist."""
     try:
-        found = os.stat(path)
+        stat = os.stat(path)
     except (OSError, ValueError):
         return None
-    return found.st_size, found.st_mtime_ns
+    return stat.st_size, stat.st_mtime_ns
 
 
 def find(folder: str, split: str, shards: Sequence[Shard]) -> dict[str, Finished]:
@@ -97,18 +97,18 @@ def find(folder: str, split: str, shards: Sequence[Shard]) -> dict[str, Finished
     for path in [*sorted(path for path in left if path.startswith(journal)), journal]:
         for entry in _entries(path):
             entries[entry['shard']].append(entry)
-    found, reasons = {}, collections.Counter[str]()
+    kept_shards, reasons = {}, collections.Counter[str]()
     for shard in shards:
         finished = _finished(shard, entries[os.path.basename(shard.path)], left)
         if isinstance(finished, Finished):
-            found[shard.path] = finished
+            kept_shards[shard.path] = finished
         elif os.path.exists(shard.path):
             reasons[finished] += 1
-    kept = {finished.path for finished in found.values()}
+    kept = {finished.path for finished in kept_shards.values()}
     for path in {path for path in left if not path.startswith(journal)} - kept:
         writing.remove(path)
-    _log(split, len(shards), len(found), reasons)
-    return found
+    _log(split, len(shards), len(kept_shards), reasons)
+    return kept_shards
 
 
 def _entries(path: str) -> list[Mapping[str, Any]]:
@@ -171,13 +171,13 @@ class Writer:
           file: where it is at the moment.
           tally: totals over its records.
         """
-        found = os.stat(file)
+        stat = os.stat(file)
         entry = {
             'shard': os.path.basename(shard.path),
             'inputs': shard.inputs,
             'file': os.path.basename(file),
-            'size': found.st_size,
-            'modified': found.st_mtime_ns,
+            'size': stat.st_size,
+            'modified': stat.st_mtime_ns,
             'tally': tally.as_dict(),
         }
         self._stream.write(json.dumps(entry) + '\n')

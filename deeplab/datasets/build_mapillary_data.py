@@ -37,11 +37,11 @@ class _Labels:
     """The labels in a configuration file.
 
     Attributes:
-      known: the data set, whose classes are the evaluated labels in their order.
+      dataset: the data set, whose classes are the evaluated labels in their order.
       source: converts masks of labels to masks of classes.
     """
 
-    known: descriptor.DatasetDescriptor
+    dataset: descriptor.DatasetDescriptor
     source: mask_sources.MaskSource
 
 
@@ -64,7 +64,7 @@ def run(options: BuildMapillaryOptions) -> dict[str, Any]:
     version, config = _config(options)
     labels = read_labels(config, version)
     return build_data.write_known(
-        find_items(options, version, labels.source), options, labels.known, DEFAULT_NUM_SHARDS
+        find_items(options, version, labels.source), options, labels.dataset, DEFAULT_NUM_SHARDS
     )
 
 
@@ -94,9 +94,10 @@ def read_labels(path: str, version: str) -> _Labels:
       DataError: It cannot be read, or has no list of labels with color, readable name and whether they are evaluated.
     """
     try:
-        content = documents.load(path)
-        labels = content['labels']
-        found = [(bool(each['evaluate']), str(each['readable']), str(each['name']), each['color']) for each in labels]
+        entries = documents.load(path)['labels']
+        labels = [
+            (bool(entry['evaluate']), str(entry['readable']), str(entry['name']), entry['color']) for entry in entries
+        ]
     except documents.DocumentError as error:
         raise DataError(f"'{path}' {error}.") from None
     except (KeyError, TypeError):
@@ -104,25 +105,25 @@ def read_labels(path: str, version: str) -> _Labels:
             f"'{path}' is not a configuration of Mapillary Vistas: it needs a list 'labels' of objects with color, "
             'name, readable and evaluate.'
         ) from None
-    if not 0 < len(found) <= _MOST_LABELS or not any(is_class for is_class, *_ in found):
+    if not 0 < len(labels) <= _MOST_LABELS or not any(is_class for is_class, *_ in labels):
         raise DataError(
-            f"'{path}' has {len(found)} labels; 1 to {_MOST_LABELS}, at least one of them evaluated, are allowed."
+            f"'{path}' has {len(labels)} labels; 1 to {_MOST_LABELS}, at least one of them evaluated, are allowed."
         )
-    classes = [number for number, (is_class, *_) in enumerate(found) if is_class]
-    names = [found[number][1] for number in classes]
+    classes = [number for number, (is_class, *_) in enumerate(labels) if is_class]
+    names = [labels[number][1] for number in classes]
     if len(set(names)) < len(names):
-        names = [found[number][2] for number in classes]
-    ids = {number: classes.index(number) if number in classes else IGNORED for number in range(len(found))}
+        names = [labels[number][2] for number in classes]
+    ids = {number: classes.index(number) if number in classes else IGNORED for number in range(len(labels))}
     try:
-        known = descriptor.DatasetDescriptor(
+        dataset = descriptor.DatasetDescriptor(
             name='mapillary_vistas' if version == MAPILLARY_VERSIONS[0] else f'mapillary_vistas_{version}',
             num_classes=len(classes),
             class_names=names,
-            palette=[found[number][3] for number in classes],
+            palette=[labels[number][3] for number in classes],
         )
     except OptionError as error:
         raise DataError(f"Cannot use '{path}': {error}") from None
-    return _Labels(known, mask_sources.IdTable(ids))
+    return _Labels(dataset, mask_sources.IdTable(ids))
 
 
 def find_items(

@@ -50,11 +50,11 @@ class FromPolygons:
         """Returns the mask of train ids, as a PNG."""
         content = mask_sources.contents(path)
         try:
-            found = documents.parse_json(content.decode('utf-8-sig'))
+            annotation = documents.parse_json(content.decode('utf-8-sig'))
         except (documents.DocumentError, UnicodeDecodeError) as error:
             reason = error if isinstance(error, documents.DocumentError) else 'is not text in UTF-8'
             raise DataError(f'it {reason}' if content else 'it is empty') from None
-        return images.encode_png(drawn(found))
+        return images.encode_png(drawn(annotation))
 
 
 def drawn(annotation: Any) -> np.ndarray:
@@ -68,7 +68,7 @@ def drawn(annotation: Any) -> np.ndarray:
     """
     if not isinstance(annotation, Mapping) or not isinstance(annotation.get('objects'), list):
         raise DataError("it has no list 'objects', so it is not an annotation of Cityscapes")
-    sides = [annotation.get(name) for name in ('imgWidth', 'imgHeight')]
+    sides: list[Any] = [annotation.get(name) for name in ('imgWidth', 'imgHeight')]
     if not all(type(side) is int and 0 < side <= _LARGEST_SIDE for side in sides):
         raise DataError(
             f'its imgWidth and imgHeight are {sides[0]!r} and {sides[1]!r}; they must be whole numbers from 1 to '

@@ -56,14 +56,14 @@ def load(path: str, kind: str) -> Annotations:
     """
     content = mask_sources.contents(path)
     try:
-        found = json.loads(content, object_hook=_compact)
-        categories = tuple({**each, 'id': int(each['id']), 'name': str(each['name'])} for each in found['categories'])
+        parsed = json.loads(content, object_hook=_compact)
+        categories = tuple({**each, 'id': int(each['id']), 'name': str(each['name'])} for each in parsed['categories'])
         of_image: dict[Any, list[Mapping[str, Any]]] = defaultdict(list)
-        for each in found['annotations']:
+        for each in parsed['annotations']:
             of_image[each['image_id']].append(each)
             if kind not in each:
                 raise KeyError(kind)
-        listed = tuple({**each, 'id': each['id'], 'file_name': str(each['file_name'])} for each in found['images'])
+        listed = tuple({**each, 'id': each['id'], 'file_name': str(each['file_name'])} for each in parsed['images'])
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"'{path}' is not JSON: {error}.") from None
     except (KeyError, TypeError, ValueError):
@@ -88,18 +88,18 @@ def _require_unique(path: str, what: str, values: Sequence[Any]) -> None:
         )
 
 
-def _compact(found: dict[str, Any]) -> dict[str, Any]:
+def _compact(entry: dict[str, Any]) -> dict[str, Any]:
     """Returns the values of an object that are needed; files of COCO have a million objects."""
-    if 'segments_info' in found:
-        pairs = [(each['id'], each['category_id']) for each in found['segments_info']]
-        return {'image_id': found['image_id'], 'file_name': str(found['file_name']), 'panoptic': pairs}
-    if 'segmentation' in found and 'category_id' in found:
-        region = found['segmentation']
+    if 'segments_info' in entry:
+        pairs = [(each['id'], each['category_id']) for each in entry['segments_info']]
+        return {'image_id': entry['image_id'], 'file_name': str(entry['file_name']), 'panoptic': pairs}
+    if 'segmentation' in entry and 'category_id' in entry:
+        region = entry['segmentation']
         if isinstance(region, list):
             region = [array('d', polygon) for polygon in region]
-        kept = {name: found.get(name) for name in ('image_id', 'category_id', 'iscrowd')}
-        return {**kept, 'area': float(found.get('area') or 0), 'instances': region}
-    return found
+        kept = {name: entry.get(name) for name in ('image_id', 'category_id', 'iscrowd')}
+        return {**kept, 'area': float(entry.get('area') or 0), 'instances': region}
+    return entry
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,12 +109,12 @@ class Classes:
     Attributes:
       ids: the class of each category.
       rest: the class of pixels with a category that is not among them, or none; None if these are ignored.
-      known: the description of the classes.
+      dataset: the description of the classes.
     """
 
     ids: Mapping[int, int]
     rest: int | None
-    known: descriptor.DatasetDescriptor
+    dataset: descriptor.DatasetDescriptor
 
     @functools.cached_property
     def key(self) -> str:
@@ -147,26 +147,26 @@ def classes(annotations: Annotations, kind: str, wanted: str) -> Classes:
     if len(set(names)) < count:
         names = [f'{name} {number}' if names.count(name) > 1 else name for number, name in enumerate(names)]
     colors = [(0, 0, 0)] * first + [each.get('color') for each in chosen]
-    known = descriptor.DatasetDescriptor(
+    dataset = descriptor.DatasetDescriptor(
         name=f'coco_{kind}' if wanted == ALL else f'coco_{kind}_{wanted}',
         num_classes=count,
         class_names=names,
         palette=None if None in colors else colors,
     )
-    return Classes({each['id']: number for number, each in enumerate(chosen, first)}, 0 if first else None, known)
+    return Classes({each['id']: number for number, each in enumerate(chosen, first)}, 0 if first else None, dataset)
 
 
 class PanopticMasks:
     """Makes masks of the PNG files of panoptic segments: the color of a pixel is the id of its segment."""
 
-    def __init__(self, annotations: Annotations, found: Classes) -> None:
+    def __init__(self, annotations: Annotations, classes: Classes) -> None:
         """Keeps the classes of the segments of each file."""
-        self.key = f'panoptic {annotations.digest} {found.key}'
-        rest = IGNORED if found.rest is None else found.rest
-        known = {each['id'] for each in annotations.categories}
+        self.key = f'panoptic {annotations.digest} {classes.key}'
+        rest = IGNORED if classes.rest is None else classes.rest
+        category_ids = {each['id'] for each in annotations.categories}
         self._segments = {
             os.path.basename(each['file_name']): {
-                segment: found.ids.get(category, rest) if category in known else -1
+                segment: classes.ids.get(category, rest) if category in category_ids else -1
                 for segment, category in each['panoptic']
             }
             for listed in annotations.of_image.values()
@@ -178,11 +178,12 @@ class PanopticMasks:
         colors = images.read_colors(mask_sources.contents(path), 'segment ids').astype(np.int32)
         ids = colors[..., 0] + (colors[..., 1] << 8) + (colors[..., 2] << 16)
         segments = {0: IGNORED, **self._segments.get(os.path.basename(path), {})}
-        found, places = np.unique(ids, return_inverse=True)
-        new = [segments.get(int(segment), -1) for segment in found]
+        segment_ids, places = np.unique(ids, return_inverse=True)
+        new = [segments.get(int(segment), -1) for segment in segment_ids]
         if -1 in new:
             raise DataError(
-                f'its segment {found[new.index(-1)]} is not in segments_info of the JSON file, or has no category there'
+                f'its segment {segment_ids[new.index(-1)]} is not in segments_info of the JSON file, or has no '
+                'category there'
             )
         return images.encode_png(np.array(new, np.uint8)[places].reshape(ids.shape))
 
@@ -190,10 +191,10 @@ class PanopticMasks:
 class InstanceMasks:
     """Draws the instances of one image: crowds first, then larger ones, so that smaller ones stay visible."""
 
-    def __init__(self, found: Sequence[Mapping[str, Any]], image: Mapping[str, Any], known: Classes) -> None:
+    def __init__(self, instances: Sequence[Mapping[str, Any]], image: Mapping[str, Any], classes: Classes) -> None:
         """Keeps the instances of an image."""
-        self.key = f'instances {image["file_name"]} {known.key}'
-        self._found, self._image, self._classes = found, image, known
+        self.key = f'instances {image["file_name"]} {classes.key}'
+        self._instances, self._image, self._classes = instances, image, classes
 
     def mask(self, path: str) -> bytes:
         """Returns the mask, as a PNG; `path`, the JSON file, has been read already."""
@@ -203,7 +204,7 @@ class InstanceMasks:
             if size is None:
                 raise DataError('it has no height and width')
         drawn = np.zeros(size, np.uint8)
-        for number, each in sorted(enumerate(self._found), key=lambda pair: _depth(pair[1])):
+        for number, each in sorted(enumerate(self._instances), key=lambda pair: _depth(pair[1])):
             if (category := each['category_id']) not in self._classes.ids:
                 raise DataError(
                     f'an annotation of {self._image["file_name"]} has the category {category}, which is not listed'

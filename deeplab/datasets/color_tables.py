@@ -75,8 +75,8 @@ class ColorTable:
 
     def lacking(self, colors: Iterable[Color]) -> list[Color]:
         """Returns the given colors that are not in the table."""
-        known = {entry.color for entry in self.entries}
-        return [color for color in colors if color not in known]
+        entries = {entry.color for entry in self.entries}
+        return [color for color in colors if color not in entries]
 
     def is_for(self, mask: images.Mask) -> bool:
         """Returns whether a mask has colors that the table converts."""
@@ -129,8 +129,8 @@ class ColorTable:
         for entry in self.entries:
             if entry.name:
                 first.setdefault(entry.class_id, entry.name)
-        found = tuple(first[class_id] for class_id in range(num_classes) if class_id in first)
-        return found if len(set(found)) == num_classes else None
+        names = tuple(first[class_id] for class_id in range(num_classes) if class_id in first)
+        return names if len(set(names)) == num_classes else None
 
 
 def of_palette(palette: np.ndarray) -> ColorTable | None:
@@ -183,9 +183,9 @@ def _of_document(content: Any, path: str) -> list[tuple[int | None, Any, str | N
 
 def _of_lines(lines: Sequence[str], path: str) -> list[tuple[int | None, Any, str | None]]:
     """Returns id (if given), color and name of each line of a text."""
-    found: list[tuple[int | None, Any, str | None]] = []
+    entries: list[tuple[int | None, Any, str | None]] = []
     for number, line in enumerate(map(str.strip, lines), start=1):
-        if not line or line.startswith(('# ', '//')) or (not found and _HEADER.fullmatch(line)):
+        if not line or line.startswith(('# ', '//')) or (not entries and _HEADER.fullmatch(line)):
             continue
         class_id = None
         if (leading := _ID.match(line)) and _color_in(line[leading.end() :]) is not None:
@@ -196,10 +196,10 @@ def _of_lines(lines: Sequence[str], path: str) -> list[tuple[int | None, Any, st
                 f"Line {number} of the color table '{path}' has no color: '{line[:80]}'. Write RED GREEN BLUE NAME, "
                 'such as 128 64 0 road, or #804000 road.'
             )
-        found.append((class_id, color[0], color[1] or None))
-    if len({class_id is None for class_id, _, name in found if (name or '').lower() != IGNORED_NAME}) > 1:
+        entries.append((class_id, color[0], color[1] or None))
+    if len({class_id is None for class_id, _, name in entries if (name or '').lower() != IGNORED_NAME}) > 1:
         raise OptionError(f"Some lines of the color table '{path}' have four numbers (an id first), others three.")
-    return found
+    return entries
 
 
 def _color_in(line: str) -> tuple[Color, str] | None:
@@ -215,11 +215,11 @@ def _color_in(line: str) -> tuple[Color, str] | None:
     return color, before or behind
 
 
-def _numbered(found: Sequence[tuple[int | None, Any, str | None]], path: str, ignore_label: int) -> list[Entry]:
+def _numbered(given: Sequence[tuple[int | None, Any, str | None]], path: str, ignore_label: int) -> list[Entry]:
     """Returns the entries with the ids of those that do not give one."""
     entries: list[Entry] = []
     classes = 0
-    for class_id, color, name in found:
+    for class_id, color, name in given:
         good = isinstance(color, (list, tuple)) and len(color) == 3
         if not good or not all(type(part) is int and 0 <= part <= 255 for part in color):
             raise OptionError(

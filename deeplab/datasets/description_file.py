@@ -74,13 +74,13 @@ def split_facts(path: str) -> dict[str, SplitFacts]:
         splits = documents.load(path).get('splits')
     except (documents.DocumentError, OSError, AttributeError):
         return {}
-    found = {}
+    facts_by_split = {}
     for name, facts in splits.items() if isinstance(splits, Mapping) else ():
         if isinstance(facts, Mapping):
-            found[name] = SplitFacts(**{key: facts.get(key) for key in SplitFacts._fields})
+            facts_by_split[name] = SplitFacts(**{key: facts.get(key) for key in SplitFacts._fields})
         else:
-            found[name] = SplitFacts(facts)
-    return found
+            facts_by_split[name] = SplitFacts(facts)
+    return facts_by_split
 
 
 def differences(path: str, other: DatasetDescriptor) -> list[str]:
@@ -90,16 +90,16 @@ def differences(path: str, other: DatasetDescriptor) -> list[str]:
       OptionError: The description is invalid.
     """
     mine = descriptor_lib.load(path)
-    found = []
+    texts = []
     for field in ('num_classes', 'ignore_label', 'image_channels', 'image_bits'):
         here, there = getattr(mine, field), getattr(other, field)
         if here != there:
-            found.append(f'{field} {here}, not {there}')
+            texts.append(f'{field} {here}, not {there}')
     names, others = mine.class_names, other.class_names
-    if not found and names is not None and others is not None and names != others:
+    if not texts and names is not None and others is not None and names != others:
         number = next(i for i, name in enumerate(names) if name != others[i])
-        found.append(f"class {number} is '{names[number]}', not '{others[number]}'")
-    return found
+        texts.append(f"class {number} is '{names[number]}', not '{others[number]}'")
+    return texts
 
 
 def write(directory: str, description: DatasetDescriptor | None, splits: Mapping[str, SplitFacts]) -> str:
@@ -185,7 +185,7 @@ def _known(facts: SplitFacts) -> dict[str, Any]:
 
 def _content(description: DatasetDescriptor) -> dict[str, Any]:
     """Returns the fields of a description that have a value, without the splits."""
-    found: dict[str, Any] = {
+    content: dict[str, Any] = {
         'name': description.name,
         'num_classes': description.num_classes,
         'ignore_label': description.ignore_label,
@@ -195,12 +195,12 @@ def _content(description: DatasetDescriptor) -> dict[str, Any]:
         'image_bits': description.image_bits,
     }
     if description.ignore_label_is_class:
-        found['ignore_label_is_class'] = True
+        content['ignore_label_is_class'] = True
     for key in ('eval_ids', 'categories'):
         if getattr(description, key) is not None:
-            found[key] = list(getattr(description, key))
-    found |= {key: value for key in ('source', 'license') if (value := getattr(description, key))}
-    return found
+            content[key] = list(getattr(description, key))
+    content |= {key: value for key in ('source', 'license') if (value := getattr(description, key))}
+    return content
 
 
 def _differs(path: str, content: Mapping[str, Any]) -> bool:

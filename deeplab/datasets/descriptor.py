@@ -6,7 +6,7 @@ import dataclasses
 import os
 import types
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from absl import logging
@@ -207,9 +207,9 @@ def load(name: str) -> DatasetDescriptor:
     """
     if name.endswith(FILE_SUFFIXES):
         return _from_file(name)
-    known = DATASETS.names()
-    if name in known:
-        return DATASETS.get(name)
+    registered = DATASETS.names()
+    if name in registered:
+        return cast(DatasetDescriptor, DATASETS.get(name))  # the registry knows only the base class
     if path := user_modules.find(name):
         return _of_module(user_modules.run_file(path, 'data set'), str(path))
     if '.' in name and all(part.isidentifier() for part in name.split('.')):
@@ -219,8 +219,8 @@ def load(name: str) -> DatasetDescriptor:
     if name.endswith(user_modules.SUFFIX):
         raise OptionError(f"The module of the data set, '{name}', does not exist.")
     raise OptionError(
-        f"Unknown dataset '{name}'. {did_you_mean(name, known)}Known: {', '.join(known)}. Or pass a Python module that "
-        'defines DATASET (by its name, or as a file), or a JSON or YAML file.'
+        f"Unknown dataset '{name}'. {did_you_mean(name, registered)}Known: {', '.join(registered)}. Or pass a Python "
+        'module that defines DATASET (by its name, or as a file), or a JSON or YAML file.'
     )
 
 
@@ -230,13 +230,13 @@ def of_sizes(sizes: Mapping[str, int]) -> list[DatasetDescriptor]:
     Args:
       sizes: number of images by split; splits that the data set does not list do not matter.
     """
-    found = []
+    datasets = []
     for name in DATASETS.names():
         dataset = load(name)
         shared = [split for split in sizes if dataset.splits.get(split) is not None]
         if shared and all(dataset.splits[split] == sizes[split] for split in shared):
-            found.append(dataset)
-    return sorted(found, key=lambda dataset: dataset.num_classes)
+            datasets.append(dataset)
+    return sorted(datasets, key=lambda dataset: dataset.num_classes)
 
 
 def _of_module(module: types.ModuleType, name: str) -> DatasetDescriptor:
@@ -298,11 +298,11 @@ def _palette_of(name: str, path: str) -> np.ndarray:
     """Returns the colors of a known data set, black behind its classes."""
     if name in ('pascal', 'pascal_voc_seg'):
         return bit_shift_palette(256)
-    known = DATASETS.names()
-    if name not in known:
+    registered = DATASETS.names()
+    if name not in registered:
         raise OptionError(
-            f"{path}: palette '{name}' is unknown. {did_you_mean(name, known)}Give a list of [red, green, blue] or one "
-            f'of: {", ".join(known)}.'
+            f"{path}: palette '{name}' is unknown. {did_you_mean(name, registered)}Give a list of [red, green, blue] "
+            f'or one of: {", ".join(registered)}.'
         )
     colors = load(name).palette
     return np.pad(colors, ((0, 256 - len(colors)), (0, 0)))
@@ -340,10 +340,10 @@ def classes_of(dataset: str | None, count: int | None, is_required: bool = False
     if dataset is None:
         return Classes.numbered(count or MOST_CLASSES)
     try:
-        found = load(dataset)
-        if found.num_classes != (count or found.num_classes):
+        data_set = load(dataset)
+        if data_set.num_classes != (count or data_set.num_classes):
             raise OptionError(
-                f"The network has {count} classes, the data set '{found.name}' {found.num_classes}. Set "
+                f"The network has {count} classes, the data set '{data_set.name}' {data_set.num_classes}. Set "
                 f'{option("PredictorOptions.dataset")} to the one that it was trained on'
             )
     except UserError as error:
@@ -351,7 +351,7 @@ def classes_of(dataset: str | None, count: int | None, is_required: bool = False
             raise
         logging.warning('The names of the classes are unknown: %s', error)
         return Classes.numbered(count or MOST_CLASSES)
-    return Classes(tuple(map(found.class_name, range(found.num_classes))), found.palette, found.image_bits)
+    return Classes(tuple(map(data_set.class_name, range(data_set.num_classes))), data_set.palette, data_set.image_bits)
 
 
 def name_in_run(run: Mapping[str, Any]) -> str | None:

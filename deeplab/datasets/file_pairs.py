@@ -80,10 +80,10 @@ def find(options: BuildFolderOptions) -> Pairs:
     Raises:
       DataError: A folder has no such files, two files have the same stem, or one has no partner.
     """
-    found = search(options.image_folder, options.mask_folder, options.mask_suffix)
-    masks = _single(found.masks)
+    candidates = search(options.image_folder, options.mask_folder, options.mask_suffix)
+    masks = _single(candidates.masks)
     require_masks(masks, options.mask_folder, options.mask_suffix, 'BuildFolderOptions')
-    images = _single(found.images)
+    images = _single(candidates.images)
     require_images(images, options.image_folder, IMAGE_FORMATS, 'BuildFolderOptions')
     both = sorted(images.keys() & masks.keys())
     if not both or not options.allow_unmatched:
@@ -105,8 +105,8 @@ def matched(split: str, image_folder: str, mask_folder: str, mask_suffix: str = 
       DataError: A folder has no such files, or one has no partner.
     """
     images, masks = by_stem(image_folder, IMAGE_FORMATS), by_stem(mask_folder, ('png',), mask_suffix)
-    for found, folder, kinds in ((images, image_folder, IMAGE_FORMATS), (masks, mask_folder, (f'{mask_suffix}.png',))):
-        if not found:
+    for files, folder, kinds in ((images, image_folder, IMAGE_FORMATS), (masks, mask_folder, (f'{mask_suffix}.png',))):
+        if not files:
             raise DataError(
                 f"Split '{split}': there is no file ({', '.join(kinds)}) in '{folder}'. {folders.summary(folder)}"
             )
@@ -158,7 +158,7 @@ def grouped(
       DataError: A folder cannot be read.
     """
     visited = {os.path.realpath(other) for other in without}
-    found: dict[str, list[str]] = {}
+    files: dict[str, list[str]] = {}
     for here, names in folders.walk(folder, visited):
         for name in names:
             stem, extension = os.path.splitext(name)
@@ -166,42 +166,42 @@ def grouped(
             if not (plain and stem.endswith(suffix) and extension[1:].lower() in formats and is_wanted(path)):
                 continue
             key = os.path.relpath(os.path.join(here, plain), folder).replace(os.sep, '/')
-            found.setdefault(key, []).append(path)
-    for paths in found.values():
+            files.setdefault(key, []).append(path)
+    for paths in files.values():
         paths.sort(key=lambda path: formats.index(os.path.splitext(path)[1][1:].lower()))
-    return found
+    return files
 
 
-def _single(found: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def _single(files: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Returns the only file of each stem; raises `DataError` if there are two."""
-    for first, *others in found.values():
+    for first, *others in files.values():
         if others:
             raise DataError(
                 f"'{first}' and '{others[0]}' have the same name except for the extension. Remove one of them."
             )
-    return {stem: path for stem, (path,) in found.items()}
+    return {stem: path for stem, (path,) in files.items()}
 
 
-def require_masks(found: Collection[str], folder: str, suffix: str, options: str) -> None:
+def require_masks(masks: Collection[str], folder: str, suffix: str, options: str) -> None:
     """Raises `DataError` if no mask was found.
 
     Args:
-      found: the masks.
+      masks: the masks.
       folder: where they were searched for.
       suffix: end of the stem of each mask.
       options: the class of options that has the folder, for the message.
     """
-    _require_some(found, folder, f'mask (*{suffix}.png)', f'{options}.{"mask_suffix" if suffix else "mask_folder"}')
+    _require_some(masks, folder, f'mask (*{suffix}.png)', f'{options}.{"mask_suffix" if suffix else "mask_folder"}')
 
 
-def require_images(found: Collection[str], folder: str, formats: Sequence[str], options: str) -> None:
+def require_images(images: Collection[str], folder: str, formats: Sequence[str], options: str) -> None:
     """Raises `DataError` if no image was found; see `require_masks`."""
-    _require_some(found, folder, f'image ({", ".join(formats)})', f'{options}.image_folder')
+    _require_some(images, folder, f'image ({", ".join(formats)})', f'{options}.image_folder')
 
 
-def _require_some(found: Collection[str], folder: str, what: str, field: str) -> None:
+def _require_some(files: Collection[str], folder: str, what: str, field: str) -> None:
     """Raises `DataError` if no file was found."""
-    if not found:
+    if not files:
         raise DataError(
             f"There is no {what} in '{folder}' or its folders. {folders.summary(folder)} Set {option(field)}."
         )

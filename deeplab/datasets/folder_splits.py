@@ -57,14 +57,14 @@ def log(remark: Remark) -> None:
     logging.warning('%s%s.', remark.what, f': {file_pairs.named(remark.names)}' if remark.names else '')
 
 
-def tell_unmatched(found: file_pairs.Pairs, tell: Listener = log) -> None:
+def tell_unmatched(files: file_pairs.Pairs, tell: Listener = log) -> None:
     """Tells of the images without a mask, and of the masks without an image, that are left out."""
-    for stems, noun, other in ((found.without_mask, 'image', 'a mask'), (found.without_image, 'mask', 'an image')):
+    for stems, noun, other in ((files.without_mask, 'image', 'a mask'), (files.without_image, 'mask', 'an image')):
         if stems:
             tell(Remark(LEFT_OUT, f'Left out {counted(len(stems), noun)} without {other}', tuple(stems)))
 
 
-def known(name: str | None) -> str | None:
+def usual_split(name: str | None) -> str | None:
     """Returns the split that the name of a folder, or of a tool's split, stands for; None for other names."""
     return _FOLDERS.get((name or '').lower())
 
@@ -120,20 +120,20 @@ def split(
         return _by_lists(stems, options.list_folder, unmatched, tell)
     if options.val_fraction is None and options.group_pattern is None:
         in_folders = {stem: stem.partition('/')[0] if '/' in stem else None for stem in stems}
-        if found := _by_names(stems, named or {}) or _by_names(stems, in_folders):
-            return found
+        if splits := _by_names(stems, named or {}) or _by_names(stems, in_folders):
+            return splits
     return _by_ratio(stems, options)
 
 
 def _by_names(stems: Sequence[str], names: Mapping[str, str | None]) -> dict[str, list[str]] | None:
     """Returns the splits if every image has the name of a split, and some are for training."""
-    found: dict[str, list[str]] = {}
+    splits: dict[str, list[str]] = {}
     for stem in stems:
-        name = known(names.get(stem))
+        name = usual_split(names.get(stem))
         if name is None:
             return None
-        found.setdefault(name, []).append(stem)
-    return {name: found[name] for name in ('train', 'val', 'test') if name in found} if 'train' in found else None
+        splits.setdefault(name, []).append(stem)
+    return {name: splits[name] for name in ('train', 'val', 'test') if name in splits} if 'train' in splits else None
 
 
 def _by_ratio(stems: Sequence[str], options: BuildFolderOptions) -> dict[str, list[str]]:
@@ -168,7 +168,7 @@ def _by_ratio(stems: Sequence[str], options: BuildFolderOptions) -> dict[str, li
 
 def _groups(stems: Sequence[str], pattern: str | None) -> dict[str, list[str]]:
     """Returns the images of each group."""
-    found: dict[str, list[str]] = collections.defaultdict(list)
+    groups: dict[str, list[str]] = collections.defaultdict(list)
     lost = []
     for stem in stems:
         match = None if pattern is None else re.search(pattern, stem)
@@ -176,24 +176,24 @@ def _groups(stems: Sequence[str], pattern: str | None) -> dict[str, list[str]]:
             lost.append(stem)
             continue
         group = stem if match is None else match[1] if match.re.groups and match[1] is not None else match[0]
-        found[group].append(stem)
+        groups[group].append(stem)
     if lost:
         raise DataError(
             f'{option("BuildFolderOptions.group_pattern", pattern)} finds no group in {len(lost)} of {len(stems)} '
             f'images: {file_pairs.named(lost)}. It is searched for in the path of an image, without extension.'
         )
-    return found
+    return groups
 
 
 def _by_lists(stems: Sequence[str], folder: str, unmatched: Sequence[str], tell: Listener) -> dict[str, list[str]]:
     """Reads a split from each list in a folder."""
     search, others = split_lists.Search(stems), split_lists.Search(unmatched)
-    found = {path.stem: _read_list(path, search, others, tell) for path in lists_in(folder, search, tell)}
-    shared = sorted(set(found.get('train', ())) & set(found.get('val', ())))
+    splits = {path.stem: _read_list(path, search, others, tell) for path in lists_in(folder, search, tell)}
+    shared = sorted(set(splits.get('train', ())) & set(splits.get('val', ())))
     if shared:
         what = f'The splits train and val have {counted(len(shared), "image")} in common, so that the metrics of val '
         tell(Remark(SHARED, f'{what}will be too good', tuple(shared)))
-    if unlisted := sorted(set(stems).difference(*found.values())):
+    if unlisted := sorted(set(stems).difference(*splits.values())):
         tell(
             Remark(
                 UNLISTED,
@@ -201,7 +201,7 @@ def _by_lists(stems: Sequence[str], folder: str, unmatched: Sequence[str], tell:
                 tuple(unlisted),
             )
         )
-    return found
+    return splits
 
 
 def lists_in(folder: str, search: split_lists.Search, tell: Listener = log) -> list[pathlib.Path]:
@@ -224,7 +224,7 @@ def lists_among(paths: Sequence[pathlib.Path], search: split_lists.Search, tell:
 
     If there is one, a remark tells of each of the other texts, such as names of classes.
     """
-    lists = [path for path in paths if known(path.stem) is not None or search.is_list(path)]
+    lists = [path for path in paths if usual_split(path.stem) is not None or search.is_list(path)]
     for path in paths:
         if lists and path not in lists:
             what = f"'{path}' is left out: none of its lines is the name of an image with a mask"

@@ -20,9 +20,9 @@ def of_extension(paths: Iterable[pathlib.Path], extension: str) -> list[pathlib.
     If two files differ only in the case of their extension, the one with the extension as given is returned.
     """
     ending = f'.{extension}'
-    found = sorted(path for path in paths if path.name.lower().endswith(ending.lower()))
-    exact = {path for path in found if path.name.endswith(ending)}
-    return [path for path in found if path in exact or _ending_in(path, ending) not in exact]
+    files = sorted(path for path in paths if path.name.lower().endswith(ending.lower()))
+    exact = {path for path in files if path.name.endswith(ending)}
+    return [path for path in files if path in exact or _ending_in(path, ending) not in exact]
 
 
 def _ending_in(path: pathlib.Path, ending: str) -> pathlib.Path:
@@ -32,13 +32,13 @@ def _ending_in(path: pathlib.Path, ending: str) -> pathlib.Path:
 def of_extensions(paths: Iterable[pathlib.Path], extension: str, others: Iterable[str]) -> list[pathlib.Path]:
     """Returns the files with the first extension, and files with others if no such file has their stem; sorted."""
     given = list(paths)
-    found = of_extension(given, extension)
-    stems = {path.with_suffix('') for path in found}
+    files = of_extension(given, extension)
+    stems = {path.with_suffix('') for path in files}
     for other in others:
         more = [path for path in of_extension(given, other) if path.with_suffix('') not in stems]
         stems.update(path.with_suffix('') for path in more)
-        found += more
-    return sorted(found)
+        files += more
+    return sorted(files)
 
 
 def walk(folder: str, visited: set[str] | None = None) -> Iterator[tuple[str, list[str]]]:

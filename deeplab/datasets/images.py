@@ -361,8 +361,8 @@ def encode_png(pixels: np.ndarray) -> bytes:
 
 def _counts(image: Image.Image, content: bytes) -> np.ndarray:
     """Returns the number of pixels of each id: [256]."""
-    found = np.array(image.histogram()[: 256 : _gray_step(content)], np.int64)
-    return np.pad(found, (0, 256 - len(found)))
+    counts = np.array(image.histogram()[: 256 : _gray_step(content)], np.int64)
+    return np.pad(counts, (0, 256 - len(counts)))
 
 
 def _gray_step(content: bytes) -> int:

@@ -95,18 +95,18 @@ def load(directory: str, split: str, shards: Sequence[str]) -> dict[str, Columns
         logging.warning("The index '%s' cannot be read (%s); the shards are read instead.", path, error)
         return {}
     by_name = {os.path.basename(shard): shard for shard in shards}
-    found = {}
+    unchanged = {}
     for number, (name, (size, modified, _)) in enumerate(zip(names, numbers, strict=True)):
         here = slice(first[number], first[number + 1])
         columns = Columns.of_lengths(length[here], checksum[here])
         if name in by_name and _is_true(by_name[name], storage.Stat(size, modified), columns):
-            found[by_name[name]] = columns
-    if len(found) < len(shards):
+            unchanged[by_name[name]] = columns
+    if len(unchanged) < len(shards):
         logging.info(
             "%d of %d shards of split '%s' have changed since '%s' was written; they are read instead.",
-            len(shards) - len(found), len(shards), split, path,
+            len(shards) - len(unchanged), len(shards), split, path,
         )  # fmt: skip
-    return found
+    return unchanged
 
 
 def _is_true(path: str, stat: storage.Stat, columns: Columns) -> bool:

@@ -97,14 +97,14 @@ def labels(descriptor: DatasetDescriptor, check_result: Split, split: str, loss:
     where = f"split '{split}'"
     if not pixels.sum():
         return _nothing(descriptor, where, _OF_TRAINING)
-    found = _one_class(descriptor, check_result, where, _OF_TRAINING)
-    found = found or missing(descriptor, pixels, len(check_result.records), where)
-    found += _ignored(descriptor, check_result, where, _OF_TRAINING)
-    if not _is_said_to_be_ignored(descriptor, found):
-        found += ignored_class(descriptor)
+    warnings = _one_class(descriptor, check_result, where, _OF_TRAINING)
+    warnings = warnings or missing(descriptor, pixels, len(check_result.records), where)
+    warnings += _ignored(descriptor, check_result, where, _OF_TRAINING)
+    if not _is_said_to_be_ignored(descriptor, warnings):
+        warnings += ignored_class(descriptor)
     if not _evens_classes_out(loss):
-        found += _uneven(descriptor, pixels, where)
-    return found
+        warnings += _uneven(descriptor, pixels, where)
+    return warnings
 
 
 def validation_labels(descriptor: DatasetDescriptor, histogram: Histogram, split: str) -> list[str]:
@@ -150,8 +150,8 @@ def built(counts: np.ndarray, num_classes: int | None, ignore_label: int, split:
     histogram, where = Counts(classes, int(counts[ignore_label])), f"split '{split}'"
     if not classes.any():
         return _nothing(descriptor, where, _OF_BUILDING)
-    found = _one_class(descriptor, histogram, where, _OF_BUILDING)
-    return found + _ignored(descriptor, histogram, where, _OF_BUILDING)
+    warnings = _one_class(descriptor, histogram, where, _OF_BUILDING)
+    return warnings + _ignored(descriptor, histogram, where, _OF_BUILDING)
 
 
 def ignored_class(descriptor: DatasetDescriptor) -> list[str]:
@@ -183,9 +183,9 @@ def _example_of_another(num_classes: int) -> str:
     return ', such as 255,' if num_classes <= 255 else ''
 
 
-def _is_said_to_be_ignored(descriptor: DatasetDescriptor, found: Sequence[str]) -> bool:
+def _is_said_to_be_ignored(descriptor: DatasetDescriptor, warnings: Sequence[str]) -> bool:
     """Returns whether `_one_class` has already reported that background is ignored."""
-    return descriptor.ignore_label == 0 and any('id 0 is ignored' in line for line in found)
+    return descriptor.ignore_label == 0 and any('id 0 is ignored' in line for line in warnings)
 
 
 def _evens_classes_out(loss: LossOptions) -> bool:
@@ -264,19 +264,19 @@ def missing(descriptor: DatasetDescriptor, pixels: np.ndarray, images: int, wher
 def _uneven(descriptor: DatasetDescriptor, pixels: np.ndarray, where: str) -> list[str]:
     """Returns warnings about very rare and about dominant classes."""
     shares = pixels / pixels.sum()
-    found = []
+    warnings = []
     rare = [int(i) for i in np.flatnonzero((shares > 0) & (shares < RARE_SHARE))]
     if rare:
         shown = listed([f"'{descriptor.class_name(i)}' ({shares[i]:.4%})" for i in rare], _SHOWN)
-        found.append(
+        warnings.append(
             f'{len(rare)} classes have less than {RARE_SHARE:.2%} of the labeled pixels of {where}: {shown}. '
             f'Set {auto_label_weights_option()} to increase the weight of rare classes.'
         )
     most = int(np.argmax(shares))
     if shares[most] > DOMINANT_SHARE and np.count_nonzero(pixels) > 1:
-        found.append(
+        warnings.append(
             f"Class '{descriptor.class_name(most)}' has {shares[most]:.1%} of the labeled pixels of {where}: a "
             'network that predicts it everywhere has a low loss. To increase the weight of the others, set '
             f'{auto_label_weights_option()}, or a region loss such as {option("LossOptions.formula", "softmax+dice")}.'
         )
-    return found
+    return warnings

@@ -84,12 +84,12 @@ def in_folder(directory: str) -> list[FolderFacts]:
         if not storage.is_folder(directory):
             what = 'is not a folder' if storage.is_file(directory) else 'does not exist'
             raise DataError(f"'{directory}' {what}. Set {option('ListDatasetsOptions.directory')} to a folder.")
-        found = _look(directory)
+        data_set = _look(directory)
         inner = [] if storage.is_remote(directory) else sorted(os.scandir(directory), key=lambda entry: entry.name)
     except OSError as error:
         raise DataError(f"'{directory}' cannot be read: {error.strerror}.") from None
-    if found is not None:
-        return [found]
+    if data_set is not None:
+        return [data_set]
     folders = [entry.path for entry in inner if entry.is_dir() and not entry.name.startswith('.')]
     return [facts for folder in folders if (facts := _look_if_readable(folder)) is not None]
 
@@ -165,12 +165,12 @@ def _split(folder: str, name: str, described: description_file.SplitFacts | None
     """Returns the facts of a split in shards."""
     try:
         shards = segmentation_dataset.get_dataset(_ANY, name, folder).shards
-        known = index_file.load(folder, name, shards)
-        index = RecordIndex.walk(shards, known=known)
+        columns = index_file.load(folder, name, shards)
+        index = RecordIndex.walk(shards, indexed=columns)
         size = sum(storage.stat(shard).size for shard in shards)
     except (UserError, OSError) as error:
         return SplitFacts(name, problem=str(error))
     state = None
     if described is not None and described.digest is not None:
         state = UNCHANGED if described.digest == index.digest() else CHANGED
-    return SplitFacts(name, len(index), len(shards), size, None, len(known) == len(shards), state)
+    return SplitFacts(name, len(index), len(shards), size, None, len(columns) == len(shards), state)

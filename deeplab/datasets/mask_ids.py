@@ -30,8 +30,9 @@ class MaskIds:
         Args:
           counts: [256], pixels of each id.
         """
-        found = np.flatnonzero(counts)
-        return found[(found >= self.num_classes) & (found != self.ignore_label)]
+        ids: np.ndarray = np.flatnonzero(counts)
+        outside: np.ndarray = ids[(ids >= self.num_classes) & (ids != self.ignore_label)]
+        return outside
 
     def advice(self, counts: np.ndarray) -> str | None:
         """Returns the probable cause of ids outside the classes and the fix.

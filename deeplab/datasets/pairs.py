@@ -86,6 +86,7 @@ def read(item: Item, allowed: MaskIds | None) -> Pair:
             gray = images.mask_as_gray_png(label, mask.orientation, mask)
         # Masks of 16 bits are counted when they have 8.
         counts = images.read_mask(gray).counts if mask.counts is None else mask.counts
+        assert counts is not None
         _check_ids(counts, allowed)
     return _pair(item, image, header, turns, gray, counts)
 

@@ -28,13 +28,15 @@ class Records(Protocol):
 
     Attributes:
       damaged: one line for each part of the split that is left out because it cannot be read.
-      where: what the records are read from, for messages.
     """
 
     damaged: tuple[str, ...]
-    where: str
 
     def __len__(self) -> int: ...
+
+    @property
+    def where(self) -> str:
+        """Files or folders of the records, for messages."""
 
     def read(self, record: int) -> bytes:
         """Returns the serialized record; raises `DataError`. Several threads may read at once."""
@@ -101,14 +103,14 @@ class RecordIndex:
 
     @classmethod
     def walk(
-        cls, shards: Sequence[str], skip_corrupt: bool = False, known: Mapping[str, Columns] | None = None
+        cls, shards: Sequence[str], skip_corrupt: bool = False, indexed: Mapping[str, Columns] | None = None
     ) -> RecordIndex:
         """Finds all records from the framing; their data is not read.
 
         Args:
           shards: paths of TFRecord files.
           skip_corrupt: whether to continue with the next shard if one is damaged (see `damaged`).
-          known: records of shards that need not be read, by path (`index_file.load`).
+          indexed: records of shards that need not be read, by path (`index_file.load`).
 
         Returns:
           The index.
@@ -119,14 +121,14 @@ class RecordIndex:
         columns: list[Columns] = []
         damaged = []
         for path in shards:
-            if known and path in known:
-                columns.append(known[path])
+            if indexed and path in indexed:
+                columns.append(indexed[path])
                 continue
-            found, error = _walked(path)
-            columns.append(found)
+            part, error = _walked(path)
+            columns.append(part)
             if error is not None:
                 is_missing = isinstance(error, OSError)
-                where = path if is_missing else f'{path}, record {len(found.offset)}'
+                where = path if is_missing else f'{path}, record {len(part.offset)}'
                 reason = error.strerror if isinstance(error, OSError) else str(error)
                 if not skip_corrupt:
                     raise DataError(
@@ -178,7 +180,8 @@ class RecordIndex:
 
     def parts(self) -> list[int]:
         """Returns the number of records in each shard."""
-        return np.diff(self._first).tolist()
+        counts: list[int] = np.diff(self._first).tolist()
+        return counts
 
     def columns(self, shard: int) -> Columns:
         """Returns the records of a shard."""

@@ -76,9 +76,9 @@ class SegmentationDataset:
         """
         if self.items:
             return PairRecords(self.items, _GROUP)
-        known = index_file.load(self.directory, self.split, self.shards)
-        index = RecordIndex.walk(self.shards, skip_corrupt, known)
-        if len(known) < len(self.shards) and len(index) >= index_file.WORTH_AN_INDEX:
+        columns = index_file.load(self.directory, self.split, self.shards)
+        index = RecordIndex.walk(self.shards, skip_corrupt, columns)
+        if len(columns) < len(self.shards) and len(index) >= index_file.WORTH_AN_INDEX:
             logging.info(
                 "An index would open split '%s' faster: deeplab datasets %s --index", self.split, self.directory
             )
@@ -111,14 +111,14 @@ class SegmentationDataset:
 
 def _signature(paths: Iterable[str]) -> Signature:
     """Returns the signature of files; a missing file has the size -1."""
-    found = []
+    signature = []
     for path in paths:
         try:
             stat = storage.stat(path)
         except OSError:
             stat = storage.Stat(-1, 0)
-        found.append((storage.absolute(path), stat.size, stat.modified))
-    return tuple(found)
+        signature.append((storage.absolute(path), stat.size, stat.modified))
+    return tuple(signature)
 
 
 def get_dataset(name: str, split: str, directory: str) -> SegmentationDataset:
@@ -336,7 +336,7 @@ def _option_value(path: str, key: str, value: Any) -> Any:
     kinds, text = _KINDS.get(key, ((str,), 'a text'))
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         raise OptionError(f"{path}: '{key}' is {value!r}, but must be {text}.")
-    return os.path.join(os.path.dirname(path), os.path.expanduser(value)) if key in _PATHS else value
+    return os.path.join(os.path.dirname(path), os.path.expanduser(str(value))) if key in _PATHS else value
 
 
 def _has_shards(directory: str) -> bool:

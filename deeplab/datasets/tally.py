@@ -51,11 +51,11 @@ class Tally:
         Raises:
           ValueError, KeyError, TypeError, IndexError: They are not such totals.
         """
-        found = cls()
+        tally = cls()
         for number, pixels in content['ids'].items():
-            found.counts[int(number)] = int(pixels)
-        found._numbers.update({name: int(number) for name, number in content.items() if name != 'ids'})
-        return found
+            tally.counts[int(number)] = int(pixels)
+        tally._numbers.update({name: int(number) for name, number in content.items() if name != 'ids'})
+        return tally
 
     def log_turns(self, split: str, total: int) -> None:
         """Logs how many images were rotated or mirrored for their EXIF orientation, if any."""

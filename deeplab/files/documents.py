@@ -82,13 +82,13 @@ def load_lines(path: str | os.PathLike[str]) -> list[Any]:
     Raises:
       OSError: the file cannot be read.
     """
-    found = []
+    values = []
     with open(path, encoding='utf-8', errors='replace') as file:
         for line in file:
             if line.endswith('\n'):  # else the process was stopped while it wrote the line
                 with contextlib.suppress(DocumentError):
-                    found.append(parse_json(line))
-    return found
+                    values.append(parse_json(line))
+    return values
 
 
 def parse_json(text: str, keeps_pairs: bool = False, checks_depth: bool = True) -> Any:

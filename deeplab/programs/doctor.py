@@ -211,7 +211,7 @@ def _colors(
 
 def _chosen(wanted: str, splits: Collection[str]) -> str:
     """Returns the split that an option names: if there is none, the only one of a similar name, such as train_fine."""
-    similar = [name for name in splits if folder_splits.known(name) == wanted or name.startswith(f'{wanted}_')]
+    similar = [name for name in splits if folder_splits.usual_split(name) == wanted or name.startswith(f'{wanted}_')]
     return similar[0] if wanted not in splits and len(similar) == 1 else wanted
 
 

@@ -80,8 +80,8 @@ def _is_crowd(annotation: Mapping[str, Any]) -> bool:
 def _categories(content: Mapping[str, Any]) -> dict[Any, str]:
     """Returns the names of categories by id."""
     with reading.within('categories'):
-        found = {entry['id']: reading.text(entry['name']) for entry in reading.objects(content['categories'])}
-        return {key: found[key] for key in sorted(found)}
+        names = {entry['id']: reading.text(entry['name']) for entry in reading.objects(content['categories'])}
+        return {key: names[key] for key in sorted(names)}
 
 
 def _labels(

@@ -31,20 +31,20 @@ def _parse(document: Document) -> AnnotationSet:
 
     Source: docs.cvat.ai, "Segmentation Mask".
     """
-    found = AnnotationSet(NAME)
+    annotations = AnnotationSet(NAME)
     for number, line in enumerate(documents.entries_of(document.content), start=1):
         with reading.within(f'line {number}'):
             name, color = line.split(':')[:2]
-            found.labels.append(Label(reading.text(name), _color(color)))
-    if not found.labels:
+            annotations.labels.append(Label(reading.text(name), _color(color)))
+    if not annotations.labels:
         raise DataError('it has no line LABEL:RED,GREEN,BLUE::')
-    indices = {number: _label(label) for number, label in enumerate(found.labels)}
-    colors = {reading.code_of(label.color): _label(label) for label in found.labels if label.color is not None}
+    indices = {number: _label(label) for number, label in enumerate(annotations.labels)}
+    colors = {reading.code_of(label.color): _label(label) for label in annotations.labels if label.color is not None}
     splits = _splits(pathlib.Path(document.folder, 'ImageSets', 'Segmentation'))
     masks = pathlib.Path(document.folder, _MASKS)
     for path in sorted(masks.rglob('*.png')):
         stem = path.relative_to(masks).with_suffix('').as_posix()
-        found.images.append(
+        annotations.images.append(
             AnnotatedImage(
                 str(path),
                 '',
@@ -54,8 +54,8 @@ def _parse(document: Document) -> AnnotationSet:
                 split=splits.get(stem),
             )
         )
-    found.not_images = [str(path) for path in pathlib.Path(document.folder, _OBJECTS).rglob('*.png')]
-    return found
+    annotations.not_images = [str(path) for path in pathlib.Path(document.folder, _OBJECTS).rglob('*.png')]
+    return annotations
 
 
 def _label(label: Label) -> str | None:
@@ -65,18 +65,19 @@ def _label(label: Label) -> str | None:
 
 def _color(value: str) -> tuple[int, int, int]:
     """Returns the color of 'red,green,blue'."""
-    found = reading.color([int(part) for part in value.split(',')])
-    if found is None:
+    color = reading.color([int(part) for part in value.split(',')])
+    if color is None:
         raise DataError(f"'{value}' is not a color of three numbers from 0 to 255")
-    return found
+    return color
 
 
 def _splits(folder: pathlib.Path) -> dict[str, str]:
     """Returns the split of each image that is in a list."""
-    known_last = sorted(folder.glob('*.txt'), key=lambda path: (folder_splits.known(path.stem) is not None, path.name))
+    # The list of a usual split decides on images that are in several lists.
+    lists = sorted(folder.glob('*.txt'), key=lambda path: (bool(folder_splits.usual_split(path.stem)), path.name))
     return {
         name: path.stem
-        for path in known_last
+        for path in lists
         if path.stat().st_size
         for name in documents.entries_of(reading.load(str(path)).content)
     }

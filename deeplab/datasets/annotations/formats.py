@@ -55,7 +55,7 @@ def read(path: str) -> AnnotationSet:
     Raises:
       DataError: There are none, they are of several formats, a file is broken, or a folder cannot be read.
     """
-    found: dict[str, AnnotationSet] = {}
+    by_format: dict[str, AnnotationSet] = {}
     broken, unknown = [], []
     files = list(_files(path))
     for file in tqdm.tqdm(files, 'read', unit='file', leave=False, disable=None):
@@ -65,7 +65,7 @@ def read(path: str) -> AnnotationSet:
                 unknown.append(file)
                 continue
             with reading.within(f"'{shown(file)}' ({fitting.name})"):
-                found.setdefault(fitting.name, AnnotationSet(fitting.name)).add(fitting.parse(document))
+                by_format.setdefault(fitting.name, AnnotationSet(fitting.name)).add(fitting.parse(document))
         except DataError as error:
             broken.append(str(error))
     if broken:
@@ -73,19 +73,19 @@ def read(path: str) -> AnnotationSet:
         count = f'{len(broken)} annotation files cannot be used. ' if len(broken) > 1 else ''
         fix = 'Export the annotations again, or remove what is broken.'
         raise DataError(f'{count}{". ".join(broken[:_SHOWN])}.{more} {fix}')
-    found = {name: annotations for name, annotations in found.items() if annotations.images}
-    if not found:
+    by_format = {name: annotations for name, annotations in by_format.items() if annotations.images}
+    if not by_format:
         raise DataError(_nothing_known(path, unknown))
     if unknown:
         number = len(unknown)
         said = f'{counted(number, "file")} {agreeing(number, "are")} of no known format and left out'
         logging.info("%s, such as '%s'.", said, shown(unknown[0]))
-    if len(found) > 1:
-        parts = ', '.join(f'{name} ({len(annotations.images)} images)' for name, annotations in found.items())
+    if len(by_format) > 1:
+        parts = ', '.join(f'{name} ({len(annotations.images)} images)' for name, annotations in by_format.items())
         raise DataError(
             f"'{shown(path)}' contains annotations of several formats: {parts}. Give a file or folder of one."
         )
-    return next(iter(found.values()))
+    return next(iter(by_format.values()))
 
 
 def recognized(document: Document) -> Format | None:

@@ -46,13 +46,13 @@ def _parse_masks(document: Document) -> AnnotationSet:
 
     Source: docs.cloudfactory.com, "Semantic Segmentation (png images)".
     """
-    found = AnnotationSet(_MASKS)
+    annotations = AnnotationSet(_MASKS)
     indices: dict[int, str | None] = {}
     for number, entry in enumerate(document.content, start=1):
         with reading.within(f'class {number}'):
             label = _label(entry)
             indices[reading.mask_value(entry['png_index'], indices)] = label.name
-            found.labels.append(label)
+            annotations.labels.append(label)
     indices.setdefault(0, None)
     root = pathlib.Path(document.folder)
     for path in sorted(root.rglob('*.png')):
@@ -60,8 +60,8 @@ def _parse_masks(document: Document) -> AnnotationSet:
         mask = PaintedMask(str(path), indices=indices)
         names = (relative.as_posix(), path.stem)
         split = relative.parts[0] if len(relative.parts) > 1 else None
-        found.images.append(AnnotatedImage(str(path), '', names, painted=mask, split=split))
-    return found
+        annotations.images.append(AnnotatedImage(str(path), '', names, painted=mask, split=split))
+    return annotations
 
 
 def _recognizes_json(document: Document) -> bool:

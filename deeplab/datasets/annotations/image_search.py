@@ -42,10 +42,10 @@ class ImageSearch:
                     return [path]
             if os.path.isabs(name) and self._is_image(name):
                 return [name]
-            found = self._by_end(name)
-            if len(found) == 1:
-                return found
-            several = several or found
+            fitting = self._by_end(name)
+            if len(fitting) == 1:
+                return fitting
+            several = several or fitting
         return several
 
     def beside(self, paths: Iterable[str]) -> list[str]:

@@ -59,21 +59,21 @@ def find(options: BuildFolderOptions, names: Sequence[str] | None, ignore_label:
     roots = _roots(path, options)
     painted = [image.painted.path for image in annotations.images if image.painted is not None]
     search = image_search.ImageSearch(roots, [*painted, *annotations.not_images])
-    found = _with_images(annotations.images, search, options)
-    files = [file for _, file in found]
+    images = _with_images(annotations.images, search, options)
+    files = [file for _, file in images]
     stems = _stems(files, roots)
     masks = {
         stem: AnnotationMask(annotated, file, classes)
-        for stem, (annotated, file) in sorted(zip(stems, found, strict=True), key=lambda pair: pair[0])
+        for stem, (annotated, file) in sorted(zip(stems, images, strict=True), key=lambda pair: pair[0])
     }
     items = {stem: _item(stem, mask) for stem, mask in masks.items()}
     named = {stem: mask.annotated.split for stem, mask in masks.items()}
     bare = search.beside(files)
-    used = {id(annotated) for annotated, _ in found}
+    used = {id(annotated) for annotated, _ in images}
     unmatched = [*bare, *(image.names[0] for image in annotations.images if id(image) not in used)]
     without = [os.path.splitext(path)[0] for path in unmatched] if options.allow_unmatched else []
     splits = folder_splits.split(list(items), options, named, without)
-    _log(annotations, [annotated for annotated, _ in found], bare, options)
+    _log(annotations, [annotated for annotated, _ in images], bare, options)
     return Annotated(classes, {split: [items[stem] for stem in stems] for split, stems in splits.items()})
 
 
@@ -127,7 +127,7 @@ def _with_images(
     Raises:
       DataError: Images are missing, not unique, or annotated twice.
     """
-    found: list[tuple[AnnotatedImage, str]] = []
+    with_files: list[tuple[AnnotatedImage, str]] = []
     missing, several, twice = [], [], []
     earlier: dict[str, AnnotatedImage] = {}
     for image in annotated:
@@ -139,8 +139,8 @@ def _with_images(
         elif paths and (other := earlier.setdefault(os.path.realpath(paths[0]), image)) is not image:
             twice.append(f"{paths[0]} ('{other.path}' and '{image.path}')")
         else:
-            found.append((image, paths[0] if paths else image.embedded or ''))
-    total = len(found) + len(missing) + len(several) + len(twice)
+            with_files.append((image, paths[0] if paths else image.embedded or ''))
+    total = len(with_files) + len(missing) + len(several) + len(twice)
     if several:
         raise DataError(
             f'The images of {len(several)} of {total} annotations are not unique, since files in several folders have '
@@ -152,7 +152,7 @@ def _with_images(
             f'{len(twice)} images have two annotations: {_listed(twice)}. Remove one of each, or set '
             f'{option("BuildFolderOptions.annotations")} to the file that is meant.'
         )
-    if missing and (not options.allow_unmatched or not found):
+    if missing and (not options.allow_unmatched or not with_files):
         raise DataError(
             f'The images of {len(missing)} of {total} annotations are missing: {file_pairs.named(missing)}. Set '
             f'{option("BuildFolderOptions.image_folder")}, or leave them out with '
@@ -165,7 +165,7 @@ def _with_images(
             total,
             file_pairs.named(missing),
         )
-    return found
+    return with_files
 
 
 def _listed(texts: Sequence[str]) -> str:
@@ -192,18 +192,18 @@ def _stems(files: Sequence[str], roots: Sequence[str]) -> list[str]:
 
 
 def _log(
-    annotations: AnnotationSet, found: Sequence[AnnotatedImage], others: Sequence[str], options: BuildFolderOptions
+    annotations: AnnotationSet, annotated: Sequence[AnnotatedImage], others: Sequence[str], options: BuildFolderOptions
 ) -> None:
     """Warns of what was left out, and of images without shapes or annotation."""
     if annotations.left_out:
         parts = ', '.join(f'{number} x {reason}' for reason, number in sorted(annotations.left_out.items()))
         logging.warning('Left out of the annotations: %s.', parts)
-    bare = [image.names[0] for image in found if image.painted is None and not image.shapes]
+    bare = [image.names[0] for image in annotated if image.painted is None and not image.shapes]
     if bare:
         logging.warning(
             '%d of %d images have no shape: all of their pixels become %s: %s.',
             len(bare),
-            len(found),
+            len(annotated),
             options.unlabeled,
             file_pairs.named(bare),
         )

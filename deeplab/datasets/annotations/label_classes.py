@@ -125,17 +125,17 @@ def read_map(entries: Sequence[str]) -> dict[str, str]:
         if isinstance(lines, Mapping):
             return {str(label): str(target or '') for label, target in lines.items()}
         entries = documents.entries_of(str(lines))
-    found: dict[str, str] = {}
+    mapping: dict[str, str] = {}
     for entry in entries:
         label, equals, target = entry.rpartition('=')
-        if not equals or not label.strip() or label.strip() in found:
-            reason = 'occurs twice' if label.strip() in found else 'is not LABEL=CLASS'
+        if not equals or not label.strip() or label.strip() in mapping:
+            reason = 'occurs twice' if label.strip() in mapping else 'is not LABEL=CLASS'
             raise OptionError(
                 f"{option('BuildFolderOptions.label_map')}: '{shown(entry)}' {reason}. Write LABEL=CLASS, "
                 f'LABEL={IGNORED} for pixels to exclude, or LABEL= to leave out its shapes.'
             )
-        found[label.strip()] = target.strip()
-    return found
+        mapping[label.strip()] = target.strip()
+    return mapping
 
 
 def _target(label: str, mapping: Mapping[str, str], own: Container[str]) -> str:
@@ -226,9 +226,9 @@ def _colors(classes: Sequence[str], annotations: AnnotationSet, targets: Mapping
     for label, target in targets.items():
         if target:
             by_class[_key(target)].append(label)
-    found = []
+    colors = []
     for name in classes:
         own = sorted(by_class[_key(name)], key=lambda label: label != name)
         color = next((by_label[label] for label in own if label in by_label), None)
-        found.append((0, 0, 0) if color is None and by_label and is_background(name) else color)
-    return tuple(found)
+        colors.append((0, 0, 0) if color is None and by_label and is_background(name) else color)
+    return tuple(colors)

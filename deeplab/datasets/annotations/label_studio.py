@@ -42,8 +42,8 @@ def _tasks(document: Document) -> list[Any]:
 
 def _annotations(task: Mapping[str, Any]) -> list[Any] | None:
     """Returns the annotations of a task, which older versions call completions; None if it has no such list."""
-    found = task.get('annotations', task.get('completions'))
-    return found if isinstance(found, list) else None
+    annotations = task.get('annotations', task.get('completions'))
+    return annotations if isinstance(annotations, list) else None
 
 
 def _parse(document: Document) -> AnnotationSet:
@@ -59,7 +59,7 @@ def _parse(document: Document) -> AnnotationSet:
     left_out: collections.Counter[str] = collections.Counter()
     for number, task in enumerate(_tasks(document), start=1):
         with reading.within(f'task {task.get("id", number)}'):
-            valid = [found for found in _annotations(task) or [] if not found.get('was_cancelled')]
+            valid = [entry for entry in _annotations(task) or [] if not entry.get('was_cancelled')]
             if not valid:
                 left_out['task without an annotation'] += 1
                 continue
@@ -111,10 +111,10 @@ def _image(
 
 def _label(result: Mapping[str, Any], further: Mapping[str, Any] | None) -> str | None:
     """Returns the label of a result, which may be in another result of the same id; None for none."""
-    for found in (result, further):
-        if found is None:
+    for entry in (result, further):
+        if entry is None:
             continue
-        for key, value in found['value'].items():
+        for key, value in entry['value'].items():
             if key.endswith('labels') and isinstance(value, list) and value:
                 return reading.text(value[0])
     return None

@@ -72,14 +72,14 @@ def _geometry(shape: Mapping[str, Any]) -> Polygon | Box | Ellipse | Bitmap | No
     kind = shape.get('shape_type')
     if kind not in AREAS:
         return None
-    found = reading.points(shape['points'])
+    points = reading.points(shape['points'])
     if kind in _POLYGONS:
-        return Polygon((found,), filling=Filling.BORDER) if reading.has_area(found) else None
-    if len(found) < 2:
-        raise DataError(f'its shape_type is {kind}, which has two points, but it has {len(found)}')
-    (x0, y0), (x1, y1) = found[:2].tolist()
+        return Polygon((points,), filling=Filling.BORDER) if reading.has_area(points) else None
+    if len(points) < 2:
+        raise DataError(f'its shape_type is {kind}, which has two points, but it has {len(points)}')
+    (x0, y0), (x1, y1) = points[:2].tolist()
     if kind == 'rectangle':
-        (left, top), (right, bottom) = found.min(0).tolist(), found.max(0).tolist()
+        (left, top), (right, bottom) = points.min(0).tolist(), points.max(0).tolist()
         return Box(left, top, right, bottom)
     if kind == 'circle':
         radius = math.hypot(x1 - x0, y1 - y0)

@@ -130,16 +130,16 @@ def points(values: Any) -> np.ndarray:
       DataError: They are not numbers, or not in pairs.
     """
     try:
-        found = np.array(values, np.float64)
+        coordinates = np.array(values, np.float64)
     except (TypeError, ValueError):
         raise DataError('its coordinates are not all numbers') from None
-    if found.ndim == 1 and found.size % 2 == 0:
-        found = found.reshape(-1, 2)
-    if found.ndim != 2 or found.shape[1] != 2:
+    if coordinates.ndim == 1 and coordinates.size % 2 == 0:
+        coordinates = coordinates.reshape(-1, 2)
+    if coordinates.ndim != 2 or coordinates.shape[1] != 2:
         raise DataError('its coordinates are not pairs of x and y')
-    if not np.isfinite(found).all():
+    if not np.isfinite(coordinates).all():
         raise DataError('its coordinates are not all finite numbers')
-    return found
+    return coordinates
 
 
 def number(value: Any) -> float:
@@ -151,20 +151,20 @@ def number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise DataError(f'{value!r} is not a number')
     try:
-        found = float(value)
+        parsed = float(value)
     except ValueError:
-        found = math.nan
-    if not math.isfinite(found):
+        parsed = math.nan
+    if not math.isfinite(parsed):
         raise DataError(f'{value!r} is not a finite number')
-    return found
+    return parsed
 
 
 def whole(value: Any) -> int:
     """Returns a whole number, which may be given as text; raises `DataError` for anything else."""
-    found = number(value)
-    if found != int(found):
+    parsed = number(value)
+    if parsed != int(parsed):
         raise DataError(f'{value!r} is not a whole number')
-    return int(found)
+    return int(parsed)
 
 
 def mask_value(value: Any, earlier: Container[int]) -> int:
@@ -177,12 +177,12 @@ def mask_value(value: Any, earlier: Container[int]) -> int:
     Raises:
       DataError: It is not such a value, or another class has it.
     """
-    found = whole(value)
-    if not 0 <= found <= _LARGEST_VALUE:
-        raise DataError(f'its value {found} is not from 0 to {_LARGEST_VALUE}')
-    if found in earlier:
-        raise DataError(f'an earlier class has the same value {found}')
-    return found
+    index = whole(value)
+    if not 0 <= index <= _LARGEST_VALUE:
+        raise DataError(f'its value {index} is not from 0 to {_LARGEST_VALUE}')
+    if index in earlier:
+        raise DataError(f'an earlier class has the same value {index}')
+    return index
 
 
 def size(height: Any, width: Any) -> tuple[int, int] | None:
@@ -193,12 +193,12 @@ def size(height: Any, width: Any) -> tuple[int, int] | None:
     """
     if not height and not width:
         return None
-    found = whole(height), whole(width)
-    if min(found) < 1:
-        raise DataError(f'the size {found[0]} x {found[1]} (height x width) is not one of an image')
-    if found[0] * found[1] > MOST_PIXELS:
-        raise DataError(f'the size {found[0]} x {found[1]} is too large; {MOST_PIXELS} pixels are allowed')
-    return found
+    rows, columns = whole(height), whole(width)
+    if min(rows, columns) < 1:
+        raise DataError(f'the size {rows} x {columns} (height x width) is not one of an image')
+    if rows * columns > MOST_PIXELS:
+        raise DataError(f'the size {rows} x {columns} is too large; {MOST_PIXELS} pixels are allowed')
+    return rows, columns
 
 
 def text(value: Any) -> str:

@@ -29,7 +29,7 @@ def _parse(document: Document) -> AnnotationSet:
 
     Source: roboflow.com/formats, "Semantic Segmentation Masks".
     """
-    found = AnnotationSet(NAME)
+    annotations = AnnotationSet(NAME)
     indices: dict[int, str | None] = {}
     rows = csv.reader(documents.entries_of(document.content)[1:], skipinitialspace=True)
     for number, row in enumerate(rows, start=1):
@@ -37,14 +37,14 @@ def _parse(document: Document) -> AnnotationSet:
             value = reading.mask_value(row[0], indices)
             name = reading.text(row[1])
             indices[value] = None if name == _BACKGROUND else name
-            found.labels.append(Label(name))
+            annotations.labels.append(Label(name))
     folder = pathlib.Path(document.folder)
     for path in sorted(folder.glob(f'*{_MASK_END}')):
         name = path.name.removesuffix(_MASK_END)
         mask = PaintedMask(str(path), indices=indices)
         split = os.path.basename(os.path.abspath(document.folder))
-        found.images.append(AnnotatedImage(str(path), '', (name,), (document.folder,), painted=mask, split=split))
-    return found
+        annotations.images.append(AnnotatedImage(str(path), '', (name,), (document.folder,), painted=mask, split=split))
+    return annotations
 
 
 FORMAT = Format(NAME, f'{TABLE} with "Pixel Value" beside masks *{_MASK_END}', _recognizes, _parse)

@@ -57,10 +57,10 @@ def of_starts(runs: Sequence[int], height: int, width: int) -> np.ndarray:
       DataError: The runs overlap, or have pixels beyond the last one.
     """
     _require_size(height, width)
-    found = _whole(runs)
-    if len(found) % 2:
+    numbers = _whole(runs)
+    if len(numbers) % 2:
         raise DataError('its run lengths (RLE) are not pairs of a start and a length')
-    starts, lengths = found[::2] - 1, found[1::2]
+    starts, lengths = numbers[::2] - 1, numbers[1::2]
     borders = np.stack([starts, starts + lengths], axis=1).ravel()
     counts = np.diff(borders, prepend=0, append=height * width)
     if counts.min() < 0:
@@ -77,12 +77,12 @@ def _require_size(height: int, width: int) -> None:
 def _whole(values: Sequence[int] | np.ndarray) -> np.ndarray:
     """Returns whole numbers from 0 on: [n] int64."""
     try:
-        found = np.asarray(values if len(values) else [0])
+        numbers = np.asarray(values if len(values) else [0])
     except (TypeError, ValueError):  # lists of different lengths, or no list
-        found = np.array([-1])
-    if found.dtype.kind not in 'iu' or found.ndim != 1 or found.min() < 0 or found.max() > MOST_PIXELS:
+        numbers = np.array([-1])
+    if numbers.dtype.kind not in 'iu' or numbers.ndim != 1 or numbers.min() < 0 or numbers.max() > MOST_PIXELS:
         raise DataError(f'its run lengths are not all whole numbers from 0 to {MOST_PIXELS}')
-    return found.astype(np.int64)
+    return numbers.astype(np.int64)
 
 
 def of_coco_text(text: str | bytes) -> list[int]:

@@ -161,11 +161,11 @@ class AnnotatedImage:
 
     def labels(self) -> collections.Counter[str]:
         """Returns how many shapes have each label; a label of a painted mask counts once."""
-        found = collections.Counter(shape.label for shape in self.shapes)
+        counts = collections.Counter(shape.label for shape in self.shapes)
         if self.painted is not None:
             labels = {*self.painted.colors.values(), *self.painted.indices.values()}
-            found.update(label for label in labels if label is not None)
-        return found
+            counts.update(label for label in labels if label is not None)
+        return counts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,5 +204,5 @@ class AnnotationSet:
         self.images += other.images
         self.left_out += other.left_out
         self.not_images += other.not_images
-        known = {label.name for label in self.labels}
-        self.labels += [label for label in other.labels if label.name not in known]
+        names = {label.name for label in self.labels}
+        self.labels += [label for label in other.labels if label.name not in names]

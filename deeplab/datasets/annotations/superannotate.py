@@ -88,14 +88,14 @@ def _image_name(document: Document) -> str:
 
 def _part_colors(instances: Sequence[Mapping[str, Any]]) -> dict[int, str]:
     """Returns the label of each color in a mask."""
-    found: dict[int, str] = {}
+    labels: dict[int, str] = {}
     for number, instance in enumerate(instances, start=1):
         with reading.within(f'instance {number}'):
             for part in instance.get('parts', ()):
                 if (color := reading.color(part['color'])) is None:
                     raise DataError(f'{part["color"]!r} is not a color')
-                found[reading.code_of(color)] = reading.text(instance['className'])
-    return found
+                labels[reading.code_of(color)] = reading.text(instance['className'])
+    return labels
 
 
 def _geometry(instance: Mapping[str, Any]) -> Geometry | None:

@@ -63,11 +63,11 @@ def _parse(document: Document) -> AnnotationSet:
             ]
         return AnnotationSet(NAME, labels=labels)
     shapes = []
-    for number, found in enumerate(content['objects'], start=1):
+    for number, entry in enumerate(content['objects'], start=1):
         with reading.within(f'object {number}'):
-            if not (geometries := _geometries(found)):
-                left_out[f'{found.get("geometryType")} without an area'] += 1
-            shapes += [Shape(reading.text(found['classTitle']), geometry) for geometry in geometries]
+            if not (geometries := _geometries(entry)):
+                left_out[f'{entry.get("geometryType")} without an area'] += 1
+            shapes += [Shape(reading.text(entry['classTitle']), geometry) for geometry in geometries]
     name = os.path.splitext(document.name)[0]
     folder = os.path.dirname(document.folder)
     image = AnnotatedImage(
@@ -82,29 +82,27 @@ def _parse(document: Document) -> AnnotationSet:
     return AnnotationSet(NAME, [image], left_out=left_out)
 
 
-def _geometries(found: Mapping[str, Any]) -> list[Geometry]:
+def _geometries(entry: Mapping[str, Any]) -> list[Geometry]:
     """Returns the areas of an object: one for each part of a multipolygon; none if it has no area."""
-    if found.get('geometryType') == 'multipolygon':
-        areas = [_polygon(part) for part in found['parts']]
-    else:
-        areas = [_geometry(found)]
+    is_multipolygon = entry.get('geometryType') == 'multipolygon'
+    areas = map(_polygon, entry['parts']) if is_multipolygon else [_geometry(entry)]
     return [area for area in areas if area is not None]
 
 
-def _geometry(found: Mapping[str, Any]) -> Geometry | None:
+def _geometry(entry: Mapping[str, Any]) -> Geometry | None:
     """Returns the area of an object; None if it has none."""
-    kind = found.get('geometryType')
+    kind = entry.get('geometryType')
     if kind == 'bitmap':
-        left, top = (reading.whole(part) for part in found['bitmap']['origin'])
-        encoded = found['bitmap']['data']
+        left, top = (reading.whole(part) for part in entry['bitmap']['origin'])
+        encoded = entry['bitmap']['data']
         return Bitmap(lambda: _bitmap(encoded), left, top)
     if kind == 'oriented_bbox':
-        return _oriented_box(found)
+        return _oriented_box(entry)
     if kind == 'polygon':
-        return _polygon(found['points'])
+        return _polygon(entry['points'])
     if kind != 'rectangle':
         return None
-    outline = np.round(reading.points(found['points']['exterior']))
+    outline = np.round(reading.points(entry['points']['exterior']))
     if len(outline) < 2:
         return None
     (left, top), (right, bottom) = outline.min(0).tolist(), outline.max(0).tolist()
@@ -120,14 +118,14 @@ def _polygon(points: Mapping[str, Any]) -> Polygon | None:
     return Polygon((outline,), tuple(hole for hole in holes if reading.has_area(hole)), Filling.BORDER)
 
 
-def _oriented_box(found: Mapping[str, Any]) -> Polygon | None:
+def _oriented_box(entry: Mapping[str, Any]) -> Polygon | None:
     """Returns a rectangle of two opposite corners, rotated clockwise about its center by an angle in radians."""
-    points = found['points']
+    points = entry['points']
     corners = reading.points(points['exterior'] if isinstance(points, Mapping) else points)
     if len(corners) != 2:
         return None
     (left, top), (right, bottom) = corners.min(0).tolist(), corners.max(0).tolist()
-    angle = math.degrees(reading.number(found['angle'] or 0))
+    angle = math.degrees(reading.number(entry['angle'] or 0))
     (outline,) = rasterizer.box(left, top, right - left, bottom - top, angle, about_center=True).rings
     return Polygon((np.round(outline),), filling=Filling.BORDER)
 
