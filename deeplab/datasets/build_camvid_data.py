@@ -189,7 +189,7 @@ def _plain(name: str) -> str:
 
 
 def _color_table(ids: Mapping[str, int]) -> color_tables.ColorTable:
-    """Returns the table that converts masks of colors; `ids` as from `_new_ids`."""
+    """Returns the table that converts masks of colors; `ids` is the result of `_new_ids`."""
     return color_tables.ColorTable([color_tables.Entry(ids[_plain(name)], color, name) for name, color, _ in CLASSES])
 
 
@@ -198,7 +198,7 @@ def _id_table(codes: list[str], ids: Mapping[str, int]) -> mask_sources.IdTable:
 
     Args:
       codes: the list.
-      ids: as from `_new_ids`.
+      ids: result of `_new_ids`.
 
     Raises:
       DataError: A name is not one of the 32.

@@ -40,7 +40,7 @@ class _Kind:
     """A kind of annotations.
 
     Attributes:
-      folder: their folder.
+      folder: folder of the masks.
       splits: the folders of the images of each split.
     """
 

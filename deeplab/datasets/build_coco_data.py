@@ -78,7 +78,7 @@ def find_items(
 
     Args:
       split: name of the split.
-      annotations: its annotations.
+      annotations: annotations of the split.
       classes: the classes of their categories.
       options: the input.
 

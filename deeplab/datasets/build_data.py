@@ -37,7 +37,7 @@ from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.mask_ids import MaskIds
 from deeplab.datasets.pairs import Item, Pair
 from deeplab.datasets.record_index import RecordIndex
-from deeplab.datasets.tally import Tally
+from deeplab.datasets.totals import Totals
 from deeplab.errors import DataError
 from deeplab.files import folder_lock, writing
 from deeplab.options import BuilderOptions
@@ -70,7 +70,7 @@ class Summary:
       shards: paths of the shards.
       seconds: duration.
       counts: [256] int64, pixels of each id in all masks.
-      digest: of the records, see `RecordIndex.digest`.
+      digest: digest of the records, see `RecordIndex.digest`.
     """
 
     split: str
@@ -121,7 +121,7 @@ def write_split(
     finished = build_journal.find(output_dir, split, shards)
     missing = [shard for shard in shards if shard.path not in finished]
     allowed = None if num_classes is None else MaskIds(num_classes, ignore_label)
-    total = Tally()
+    total = Totals()
     with _made_folder(folder), _atomic(output_dir, split, shards, finished) as build, contextlib.ExitStack() as stack:
         wanted = [item for shard in missing for item in shard.items]
         read = in_order(lambda item: pairs.read(item, allowed), wanted, num_workers)
@@ -279,10 +279,10 @@ def require_files(split: str, missing: Sequence[str], total: int, pattern: str, 
 
     Args:
       split: name of the split.
-      missing: their paths.
+      missing: paths of the missing files.
       total: number of files that the split should have.
-      pattern: where they were searched for.
-      hint: how to fix it, beginning with a space.
+      pattern: pattern of the paths that were searched.
+      hint: a fix, beginning with a space.
     """
     if missing:
         raise DataError(
@@ -345,7 +345,7 @@ class _Build:
         """Keeps where files are written, by their final paths."""
         self._journal, self._names, self._finished = journal, names, finished
 
-    def add(self, shard: Shard, records: Iterator[Pair]) -> Tally:
+    def add(self, shard: Shard, records: Iterator[Pair]) -> Totals:
         """Writes a shard unless it is finished; returns its totals.
 
         Args:
@@ -354,15 +354,15 @@ class _Build:
         """
         path = self._names.get(shard.path, shard.path)
         if shard.path in self._finished:
-            tally = self._finished[shard.path].tally
+            totals = self._finished[shard.path].totals
         else:
-            tally = Tally()
+            totals = Totals()
             with open(path, 'wb') as file:
                 for pair in itertools.islice(records, len(shard.items)):
                     file.write(pair.record)
-                    tally.add(pair)
-        self._journal.add(shard, path, tally)
-        return tally
+                    totals.add(pair)
+        self._journal.add(shard, path, totals)
+        return totals
 
 
 @contextlib.contextmanager

@@ -55,7 +55,7 @@ class Classes:
     Attributes:
       count: number of classes; None if only the masks can tell.
       ignore_label: id of pixels that are excluded.
-      names: their names; None for none.
+      names: names of the classes; None for none.
       dataset: the data set that was given; None for none.
       table: colors of masks; None for masks of ids alone.
       palette: color of each class in the annotations; None for none.
@@ -127,7 +127,7 @@ def _find_annotated(options: BuildFolderOptions, given: Classes) -> tuple[Classe
 
     Args:
       options: the input.
-      given: what the options say of the classes.
+      given: the classes that follow from the options.
     """
     names = given.names
     if names is None and given.dataset is not None and given.dataset.class_names is not None:

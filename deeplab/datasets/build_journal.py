@@ -20,7 +20,7 @@ from typing import IO, Any
 from absl import logging
 
 from deeplab.datasets.pairs import Item
-from deeplab.datasets.tally import Tally
+from deeplab.datasets.totals import Totals
 from deeplab.files import documents, writing
 
 _FORMAT = 1  # increase it when the same inputs become other bytes
@@ -31,7 +31,7 @@ class Shard:
     """A shard of a split that is to be built.
 
     Attributes:
-      path: its path.
+      path: path of the shard.
       items: the source files of its records.
       inputs: digest of the names, sizes and times of these files, and of the settings.
     """
@@ -46,12 +46,12 @@ class Finished:
     """A shard that exists.
 
     Attributes:
-      path: where it is: its final path, or a temporary one.
-      tally: totals over its records.
+      path: path of the file, the final or a temporary one.
+      totals: totals over its records.
     """
 
     path: str
-    tally: Tally
+    totals: Totals
 
 
 def path_of(folder: str | os.PathLike[str], split: str) -> str:
@@ -133,7 +133,7 @@ def _finished(shard: Shard, entries: Sequence[Mapping[str, Any]], left: set[str]
             is_own = path == writing.temporary_name(shard.path)  # it would be removed before it could be taken over
             if (path == shard.path or (path in left and not is_own)) and _state(path) == _state_in(entry):
                 try:
-                    return Finished(path, Tally.from_dict(entry['tally']))
+                    return Finished(path, Totals.from_dict(entry['tally']))
                 except (ValueError, KeyError, TypeError, IndexError, AttributeError):
                     continue
     return 'they have been changed'
@@ -163,13 +163,13 @@ class Writer:
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
-    def add(self, shard: Shard, file: str, tally: Tally) -> None:
+    def add(self, shard: Shard, file: str, totals: Totals) -> None:
         """Adds a line for a shard.
 
         Args:
           shard: the shard.
-          file: where it is at the moment.
-          tally: totals over its records.
+          file: present path of the file.
+          totals: totals over its records.
         """
         stat = os.stat(file)
         entry = {
@@ -178,7 +178,7 @@ class Writer:
             'file': os.path.basename(file),
             'size': stat.st_size,
             'modified': stat.st_mtime_ns,
-            'tally': tally.as_dict(),
+            'tally': totals.as_dict(),
         }
         self._stream.write(json.dumps(entry) + '\n')
         self._stream.flush()

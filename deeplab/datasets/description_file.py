@@ -29,9 +29,9 @@ class SplitFacts(NamedTuple):
     """Facts in a description about the records of a split.
 
     Attributes:
-      images: their number; None if unknown.
-      shards: number of their files; None if unknown.
-      digest: `RecordIndex.digest`; None if unknown.
+      images: number of images; None if unknown.
+      shards: number of shards; None if unknown.
+      digest: digest of the records, see `RecordIndex.digest`; None if unknown.
     """
 
     images: int | None = None
@@ -109,7 +109,7 @@ def write(directory: str, description: DatasetDescriptor | None, splits: Mapping
       directory: folder of the records.
       description: the description; None if the classes are not known: those that a builder wrote are kept then, and a
         file that a user wrote is not touched.
-      splits: what is known of the records of each split; other splits of an older description are kept.
+      splits: facts about the records of each split; other splits of an older description are kept.
 
     Returns:
       The path of the file.

@@ -71,14 +71,14 @@ class DatasetDescriptor(Dataset):
       num_classes: number of classes; ids run from 0 to num_classes - 1.
       ignore_label: id of the pixels that are excluded from loss and metrics, 0 to 255; it may be one of the classes.
       splits: number of images of each known split; None if unknown. Other splits may exist.
-      class_names: one unique name for each class; None for numbers.
+      class_names: unique names of the classes; None for numbers.
       palette: [n, 3] uint8, one color for each class; None for the PASCAL VOC colors.
       eval_ids: id of each class in the data set's own evaluation; None for the class ids.
       image_channels: channels of the network's input: 1 for gray, 3 for red, green and blue, or more.
       image_bits: 16 to keep all bits of 16-bit images, else 8.
       ignore_label_is_class: whether ignore_label is intentionally one of the classes; disables the warning.
       categories: name of the category of each class, for the metric category_iou; None for no categories.
-      license: under which the images may be used; None if unknown.
+      license: terms under which the images may be used; None if unknown.
     """
 
     name: str
@@ -313,8 +313,8 @@ class Classes:
     """Names and colors of the classes of a network.
 
     Attributes:
-      names: one for each class.
-      colors: [n, 3] uint8, at least one for each class.
+      names: name of each class.
+      colors: [n, 3] uint8, colors of at least all classes.
       image_bits: bits of the images that the network was trained on, 8 or 16.
     """
 

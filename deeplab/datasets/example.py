@@ -56,9 +56,9 @@ def encode(
       image_bytes: the image's file.
       image_format: 'jpeg', 'png' or 'npy'.
       filename: name of the image in the record.
-      height: its rows.
-      width: its columns.
-      channels: its channels.
+      height: rows of the image.
+      width: columns of the image.
+      channels: channels of the image.
       label_bytes: the mask's PNG file, single-channel ids of the same height and width; None for no mask.
 
     Returns:

@@ -17,7 +17,7 @@ MASK_FORMATS = ('png', 'jpg', 'jpeg')
 _SHOWN = 10  # number of names that a message lists
 
 
-class Found(NamedTuple):
+class FilesByStem(NamedTuple):
     """Files in a folder of images and one of masks, by stem: the relative path without extension.
 
     Attributes:
@@ -35,7 +35,7 @@ def search(
     mask_suffix: str = '',
     image_formats: Sequence[str] = IMAGE_FORMATS,
     mask_formats: Sequence[str] = MASK_FORMATS,
-) -> Found:
+) -> FilesByStem:
     """Returns the images and masks in two folders and in the folders in them, for builders and for the doctor.
 
     In one folder of both, the PNG files with the suffix are masks, and all other files are images. Where one folder is
@@ -53,11 +53,11 @@ def search(
     """
     if os.path.realpath(image_folder) != os.path.realpath(mask_folder):
         masks = grouped(mask_folder, mask_formats, mask_suffix, (image_folder,))
-        return Found(grouped(image_folder, image_formats, '', (mask_folder,)), masks)
+        return FilesByStem(grouped(image_folder, image_formats, '', (mask_folder,)), masks)
     masks = grouped(mask_folder, ('png',), mask_suffix)
     taken = {os.path.realpath(path) for paths in masks.values() for path in paths}
     images = grouped(image_folder, image_formats, is_wanted=lambda path: os.path.realpath(path) not in taken)
-    return Found(images, masks)
+    return FilesByStem(images, masks)
 
 
 class Pairs(NamedTuple):
@@ -186,8 +186,8 @@ def require_masks(masks: Collection[str], folder: str, suffix: str, options: str
     """Raises `DataError` if no mask was found.
 
     Args:
-      masks: the masks.
-      folder: where they were searched for.
+      masks: paths or names of the masks.
+      folder: folder that was searched.
       suffix: end of the stem of each mask.
       options: the class of options that has the folder, for the message.
     """

@@ -37,7 +37,7 @@ class Remark(NamedTuple):
       kind: OTHER_TEXT for a text among the lists that is none, LEFT_OUT for files without a partner that are in no
         split, REPEATED for names that a list has more than once, SHARED for images that are in train and in val,
         UNLISTED for images that are in no list.
-      what: what was found, as a sentence without a full stop.
+      what: the remark, as a sentence without a full stop.
       names: the files or names that it is about; none if the sentence has them.
     """
 
@@ -79,7 +79,7 @@ def items(
 
     Args:
       files: the images and masks.
-      options: how they are distributed.
+      options: the lists, or the fraction and the groups of val.
       table: colors of the masks; None for masks of ids alone.
       tell: see `split`.
 
@@ -105,10 +105,10 @@ def split(
 
     Args:
       stems: relative paths of the images without extension, sorted.
-      options: how.
+      options: the lists, or the fraction and the groups of val.
       named: a tool's name of the split of each image, which counts before folders; None for none.
       unmatched: paths, without extension, of files without a partner, which lists may name: they are left out.
-      tell: is called with each remark about the lists.
+      tell: function that is called with each remark about the lists.
 
     Returns:
       Stems by split: in the order of the lists, or else sorted.

@@ -95,8 +95,8 @@ def image_seg_to_tfexample(
       image_data: the image's file, a JPEG or PNG. Its content determines `image/format`, which was a flag in the
         original.
       filename: name of the image in the record.
-      height: its rows.
-      width: its columns.
+      height: rows of the image.
+      width: columns of the image.
       seg_data: the mask's file: a PNG of class ids, of the same height and width.
 
     Raises:

@@ -294,7 +294,7 @@ def read_colors(content: bytes, meaning: str) -> np.ndarray:
 
     Args:
       content: the file: red, green and blue of 8 bits, with or without alpha, or a palette.
-      meaning: what the colors stand for, for messages.
+      meaning: meaning of the colors, for messages.
 
     Returns:
       [h, w, 3] uint8.

@@ -34,7 +34,7 @@ def write(directory: str, split: str, index: RecordIndex) -> str:
     Args:
       directory: the folder of the shards.
       split: name of the split.
-      index: of all its records, without damage.
+      index: index of all records of the split, without damage.
 
     Returns:
       Path of the file.

@@ -83,10 +83,10 @@ def labels(descriptor: DatasetDescriptor, check_result: Split, split: str, loss:
     """Returns warnings about the masks of a training split.
 
     Args:
-      descriptor: of the data set.
+      descriptor: description of the data set.
       check_result: check result of the records, with the number of pixels of each class.
       split: name of the split.
-      loss: if it weights classes or is a region loss, class imbalance is not reported.
+      loss: options of the loss; class imbalance is not reported if it weights classes or is a region loss.
 
     Returns:
       One line per finding.
@@ -111,7 +111,7 @@ def validation_labels(descriptor: DatasetDescriptor, histogram: Histogram, split
     """Returns warnings about masks that make metrics meaningless; here classes may be rare or missing.
 
     Args:
-      descriptor: of the data set.
+      descriptor: description of the data set.
       histogram: number of pixels of each class in the records.
       split: name of the split.
 

@@ -50,10 +50,10 @@ class FolderFacts:
     Attributes:
       folder: the folder.
       description: path of its description; None if there is none.
-      dataset: what the description says; None if there is none, or it is invalid.
-      problem: what is wrong with the description; None if nothing is.
+      dataset: the data set of a valid description; None without one.
+      problem: error in the description; None for none.
       image_folder: folder of the images, if they are read directly; None for records.
-      splits: its splits.
+      splits: splits of the data set.
     """
 
     folder: str

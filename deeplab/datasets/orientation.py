@@ -120,9 +120,9 @@ def decide(image_size: Size, image_value: int, mask_size: Size, mask_value: int)
 
     Args:
       image_size: stored height and width of the image.
-      image_value: its orientation.
+      image_value: orientation of the image.
       mask_size: stored height and width of the mask.
-      mask_value: its orientation.
+      mask_value: orientation of the mask.
 
     Returns:
       The decision; None where the sizes agree in no way.
@@ -168,7 +168,7 @@ def turned(content: bytes, value: int) -> bytes:
 
     Args:
       content: a whole JPEG or PNG.
-      value: its orientation, 2 to 8.
+      value: orientation of the file, 2 to 8.
 
     Raises:
       DataError: It is a PNG of 16 bits a channel with several channels.

@@ -25,8 +25,8 @@ class Item:
       image: path of the image, or of the file from which `embedded` takes it.
       label: path of its mask, or of the file from which `source` makes it; None for a split without masks.
       name: value of `image/filename`.
-      source: makes the mask of ids from the file; None for a file that is such a mask.
-      embedded: returns the image that is in the file; None for a file that is an image.
+      source: conversion of the file to a mask of ids; None for a file that is such a mask.
+      embedded: function that returns the image inside the file; None for a file that is an image.
     """
 
     image: str
@@ -50,7 +50,7 @@ class Pair:
     Attributes:
       record: the framed record.
       counts: [256] int64, pixels of each id in the mask; None without a mask.
-      turns: how an EXIF orientation of image or mask was handled; None if neither has one.
+      turns: handling of the EXIF orientations of image and mask; None if neither has one.
       encoded_again: whether the image is a JPEG that had to be re-encoded.
     """
 
@@ -64,7 +64,7 @@ def read(item: Item, allowed: MaskIds | None) -> Pair:
     """Reads and checks the files of an item.
 
     Args:
-      item: their paths.
+      item: paths of the files.
       allowed: ids that the mask may hold; None to allow every id.
 
     Raises:

@@ -27,7 +27,7 @@ class Records(Protocol):
     """The records of a split by number: those in shards (`RecordIndex`), or made from files when they are read.
 
     Attributes:
-      damaged: one line for each part of the split that is left out because it cannot be read.
+      damaged: one line for each unreadable part of the split, which is left out.
     """
 
     damaged: tuple[str, ...]
@@ -150,7 +150,7 @@ class RecordIndex:
         """Reads the data of a record and verifies its checksum.
 
         Args:
-          record: its number, 0 to n - 1.
+          record: number of the record, 0 to n - 1.
 
         Returns:
           Its bytes.

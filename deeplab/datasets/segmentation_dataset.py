@@ -55,7 +55,7 @@ class SegmentationDataset:
       descriptor: description of the data set.
       split: name of the split.
       directory: folder of the shards.
-      shards: their paths, sorted by name.
+      shards: paths of the shards, sorted by name.
       items: the images and masks of a split without shards, in order.
     """
 
@@ -238,7 +238,7 @@ class FolderSource(NamedTuple):
 
     Attributes:
       description: path of the description that names the folders.
-      options: how images and masks are found, paired and split, as `build_folder_data` does it.
+      options: options of `build_folder_data` for the same images, masks and splits.
     """
 
     description: str
@@ -299,8 +299,8 @@ def folder_items(
     Args:
       source: the folders.
       dataset: the data set, whose palette gives the ids of masks with colors if the description names no table.
-      tell: is called with each remark about files that are left out; None to log each once in a process, although
-        programs open a data set several times.
+      tell: function that is called with each remark about files that are left out; None to log each remark once in a
+        process, although programs open a data set several times.
 
     Raises:
       DataError: A folder or list is missing, or a file has no partner.

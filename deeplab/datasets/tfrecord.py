@@ -42,7 +42,7 @@ def spans(read_at: Callable[[int, int], bytes], size: int) -> Iterator[tuple[int
 
     Args:
       read_at: reads up to a number of bytes at an offset.
-      size: of the file, in bytes.
+      size: size of the file in bytes.
 
     Yields:
       (offset, length, checksum) of each record's data; offset and length are in bytes.

@@ -33,7 +33,7 @@ def load(path: str | os.PathLike[str], keeps_pairs: bool = False, checks_depth: 
 
     Args:
       path: path of the file, which TensorFlow reads if it begins with a scheme such as gs://.
-      keeps_pairs: returns JSON objects as lists of (key, value), so that duplicate keys are kept.
+      keeps_pairs: whether to return JSON objects as lists of (key, value), which keep duplicate keys.
       checks_depth: whether to reject a JSON document that is nested too deeply; False for large files that no recursive
         function reads, because the check takes memory.
 

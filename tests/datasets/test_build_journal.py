@@ -1,6 +1,6 @@
 """Builds that were killed, or whose inputs have partly changed.
 
-Covers datasets/tally.py, too.
+Covers datasets/totals.py, too.
 """
 
 import dataclasses

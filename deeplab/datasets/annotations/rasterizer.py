@@ -25,8 +25,8 @@ class Region:
     """A rectangle of an image, and which of its pixels are covered.
 
     Attributes:
-      top: its first row.
-      left: its first column.
+      top: first row of the rectangle.
+      left: first column of the rectangle.
       covered: [h, w] bool; may be empty.
     """
 
@@ -123,8 +123,8 @@ def box(x: float, y: float, width: float, height: float, rotation: float = 0.0, 
     Args:
       x: left side before the rotation.
       y: upper side before the rotation.
-      width: its width.
-      height: its height.
+      width: width of the rectangle.
+      height: height of the rectangle.
       rotation: clockwise, in degrees.
       about_center: whether it is rotated about its center, rather than about its upper left corner.
     """

@@ -31,7 +31,7 @@ class Document:
     """A file that may hold annotations.
 
     Attributes:
-      path: its path.
+      path: path of the file.
       content: the value of a JSON file, the root element of an XML file, or the text of another file.
     """
 
@@ -60,10 +60,10 @@ class Format:
     """A format of annotations.
 
     Attributes:
-      name: its name.
-      looks_for: what it is recognized by, for messages.
-      recognizes: whether a file is one of this format.
-      parse: returns the annotations in such a file; raises `DataError` if it is broken.
+      name: name of the format.
+      looks_for: signs by which the format is recognized, for messages.
+      recognizes: function that returns whether a file has this format.
+      parse: function that returns the annotations in such a file; it raises `DataError` if the file is broken.
     """
 
     name: str
@@ -99,7 +99,7 @@ def within(place: str) -> Iterator[None]:
     """Converts errors about the values of a file to `DataError`, and adds their place.
 
     Args:
-      place: where in the file, such as 'shape 3'.
+      place: place in the file, such as 'shape 3'.
     """
     try:
         yield

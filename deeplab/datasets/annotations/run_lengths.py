@@ -46,7 +46,7 @@ def of_starts(runs: Sequence[int], height: int, width: int) -> np.ndarray:
     """Returns the mask of runs of covered pixels, row by row, as Hasty stores it.
 
     Args:
-      runs: for each run the number of its first pixel, from 1 on, and its length; in the order of the pixels.
+      runs: number of the first pixel, from 1 on, and length of each run, in the order of the pixels.
       height: rows.
       width: columns.
 

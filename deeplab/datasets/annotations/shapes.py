@@ -36,7 +36,7 @@ class Polygon:
     Attributes:
       rings: polygons, each [n, 2] float64 of x and y; a pixel is covered if one of them covers it.
       holes: polygons whose pixels are not covered.
-      filling: how a polygon covers pixels.
+      filling: rule by which polygons cover pixels.
     """
 
     rings: tuple[np.ndarray, ...]
@@ -87,9 +87,9 @@ class Bitmap:
     """Single pixels, decoded when they are needed.
 
     Attributes:
-      decode: returns the covered pixels, [h, w] bool; raises `DataError` if they are not of the stated size.
-      left: column of the image that the first column is.
-      top: row of the image that the first row is.
+      decode: function that returns the covered pixels, [h, w] bool; it raises `DataError` for another size than stated.
+      left: column of the image at which the pixels begin.
+      top: row of the image at which the pixels begin.
     """
 
     decode: Callable[[], np.ndarray]
@@ -138,8 +138,8 @@ class AnnotatedImage:
     """The annotation of one image.
 
     Attributes:
-      path: the file that has it.
-      place: where in the file, for messages; empty if it is all of the file.
+      path: path of the annotation file.
+      place: place in the file, for messages; empty for the whole file.
       names: paths or names of the image, as the annotation states them, the most exact one first.
       folders: folders in which these names are looked up before others.
       size: height and width of the image in pixels; None if the annotation does not state them.
@@ -173,8 +173,8 @@ class Label:
     """A class that the tool lists.
 
     Attributes:
-      name: its name.
-      color: its color; None for none.
+      name: name of the class.
+      color: color of the class; None for none.
     """
 
     name: str

@@ -13,7 +13,7 @@ from deeplab.datasets import orientation
 from deeplab.datasets.pairs import Pair
 
 
-class Tally:
+class Totals:
     """Totals over records.
 
     Attributes:
@@ -34,8 +34,8 @@ class Tally:
             self._numbers['certain'] += pair.turns.is_certain and not pair.turns.is_kept
         self._numbers['encoded_again'] += pair.encoded_again
 
-    def merge(self, other: Tally) -> None:
-        """Adds the records of another tally."""
+    def merge(self, other: Totals) -> None:
+        """Adds other totals."""
         self.counts += other.counts
         self._numbers.update(other._numbers)
 
@@ -45,17 +45,17 @@ class Tally:
         return {'ids': ids, **{name: number for name, number in self._numbers.items() if number}}
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Tally:
+    def from_dict(cls, content: Mapping[str, Any]) -> Totals:
         """Returns the totals that `as_dict` gave.
 
         Raises:
           ValueError, KeyError, TypeError, IndexError: They are not such totals.
         """
-        tally = cls()
+        totals = cls()
         for number, pixels in content['ids'].items():
-            tally.counts[int(number)] = int(pixels)
-        tally._numbers.update({name: int(number) for name, number in content.items() if name != 'ids'})
-        return tally
+            totals.counts[int(number)] = int(pixels)
+        totals._numbers.update({name: int(number) for name, number in content.items() if name != 'ids'})
+        return totals
 
     def log_turns(self, split: str, total: int) -> None:
         """Logs how many images were rotated or mirrored for their EXIF orientation, if any."""
