@@ -28,7 +28,6 @@ from deeplab.datasets import build_data, color_tables, descriptor, file_pairs, f
 from deeplab.datasets.descriptors.camvid32 import CLASSES
 from deeplab.errors import DataError
 from deeplab.files import documents
-from deeplab.names import escaped
 from deeplab.options import BuildCamvidOptions
 from deeplab.wording import option
 
@@ -146,16 +145,14 @@ def _source(options: BuildCamvidOptions, dataset: descriptor.DatasetDescriptor, 
     codes = pathlib.Path(options.camvid_root, _CODES)
     if codes.is_file():
         try:
-            return _id_table(documents.entries_of(documents.load_text(codes)), ids)
+            names = documents.entries_of(documents.load_text(codes))
         except documents.DocumentError as error:
             raise DataError(f"'{codes}' {error}.") from None
-        except DataError as error:
-            raise DataError(f"Cannot use '{codes}': {error}.") from None
-    content = mask_sources.contents(first)
-    try:
+        with pairs.naming(str(codes)):
+            return _id_table(names, ids)
+    with pairs.naming(first):
+        content = mask_sources.contents(first)
         mask = images.read_mask(content)
-    except DataError as error:
-        raise DataError(f"Cannot use '{escaped(first)}': {error}.") from None
     counts = mask.counts
     if counts is None or (mask.is_palette and (_has_colors_of_classes(content) or not _are_indices(counts))):
         logging.info('The masks have colors, which are converted to ids.')

@@ -13,6 +13,7 @@ if __name__ == '__main__':  # first, so that help and errors do not wait for Ten
     sys.exit(start.main(['build_coco_stuff_data', *sys.argv[1:]]))
 
 import os
+import pathlib
 import sys
 from typing import Any
 
@@ -70,7 +71,7 @@ def find_items(options: BuildCocoStuffOptions) -> dict[str, list[pairs.Item]]:
         splits[split] = [pairs.Item(*files, stem, source) for stem, files in matched.items()]
     if not splits:
         year = options.year
-        if any(name.endswith('.mat') for name in _names_in(os.path.join(options.coco_root, 'annotations'))):
+        if any(pathlib.Path(options.coco_root, 'annotations').glob('*.mat')):
             raise DataError(
                 f"'{options.coco_root}' is COCO-Stuff 10k, whose MATLAB files are not read. Convert them to PNG files "
                 'of ids and use build_folder_data, or use the PNG files of all images (stuffthingmaps_trainval2017).'
@@ -81,10 +82,6 @@ def find_items(options: BuildCocoStuffOptions) -> dict[str, list[pairs.Item]]:
             f'{option("BuildCocoStuffOptions.coco_root")}.'
         )
     return splits
-
-
-def _names_in(folder: str) -> list[str]:
-    return os.listdir(folder) if os.path.isdir(folder) else []
 
 
 def _source(is_contiguous: bool, options: BuildCocoStuffOptions) -> mask_sources.MaskSource:

@@ -131,16 +131,13 @@ def _finished(shard: Shard, entries: Sequence[Mapping[str, Any]], left: set[str]
     for entry in fitting:
         for path in (shard.path, os.path.join(folder, os.path.basename(str(entry.get('file'))))):
             is_own = path == writing.temporary_name(shard.path)  # it would be removed before it could be taken over
-            if (path == shard.path or (path in left and not is_own)) and _state(path) == _state_in(entry):
+            is_same = _state(path) == (entry.get('size'), entry.get('modified'))
+            if is_same and (path == shard.path or (path in left and not is_own)):
                 try:
                     return Finished(path, Totals.from_dict(entry['tally']))
                 except (ValueError, KeyError, TypeError, IndexError, AttributeError):
                     continue
     return 'they have been changed'
-
-
-def _state_in(entry: Mapping[str, Any]) -> tuple[Any, Any]:
-    return entry.get('size'), entry.get('modified')
 
 
 def _log(split: str, total: int, kept: int, reasons: Mapping[str, int]) -> None:

@@ -168,7 +168,10 @@ def _update(directory: str, path: str, splits: Mapping[str, SplitFacts]) -> str:
 
 def _write(path: str, content: Mapping[str, Any], splits: Mapping[str, SplitFacts]) -> None:
     """Writes the file."""
-    table = {name: _known(facts) for name, facts in splits.items()}
+    table = {
+        name: {key: value for key, value in facts._asdict().items() if value is not None}
+        for name, facts in splits.items()
+    }
     with writing.atomic_write(path) as stream:
         stream.write(_REMARK + documents.yaml_text({**content, 'splits': table}))
 
@@ -177,10 +180,6 @@ def _kept(path: str, directory: str) -> dict[str, SplitFacts]:
     """Returns the facts in an older description about splits that still exist."""
     there = set(storage.file_names(directory))
     return {name: facts for name, facts in split_facts(path).items() if any(f.startswith(f'{name}-') for f in there)}
-
-
-def _known(facts: SplitFacts) -> dict[str, Any]:
-    return {key: value for key, value in facts._asdict().items() if value is not None}
 
 
 def _content(description: DatasetDescriptor) -> dict[str, Any]:

@@ -5,7 +5,6 @@ Each finding may be intended, so none is an error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -100,7 +99,8 @@ def labels(descriptor: DatasetDescriptor, check_result: Split, split: str, loss:
     warnings = _one_class(descriptor, check_result, where, _OF_TRAINING)
     warnings = warnings or missing(descriptor, pixels, len(check_result.records), where)
     warnings += _ignored(descriptor, check_result, where, _OF_TRAINING)
-    if not _is_said_to_be_ignored(descriptor, warnings):
+    # `_one_class` may have said already that background is ignored.
+    if descriptor.ignore_label != 0 or not any('id 0 is ignored' in line for line in warnings):
         warnings += ignored_class(descriptor)
     if not _evens_classes_out(loss):
         warnings += _uneven(descriptor, pixels, where)
@@ -183,11 +183,6 @@ def _example_of_another(num_classes: int) -> str:
     return ', such as 255,' if num_classes <= 255 else ''
 
 
-def _is_said_to_be_ignored(descriptor: DatasetDescriptor, warnings: Sequence[str]) -> bool:
-    """Returns whether `_one_class` has already reported that background is ignored."""
-    return descriptor.ignore_label == 0 and any('id 0 is ignored' in line for line in warnings)
-
-
 def _evens_classes_out(loss: LossOptions) -> bool:
     """Returns whether the loss already compensates for class imbalance."""
     return bool(loss.label_weights) or loss.auto_label_weights or loss.formula != LossOptions().formula
@@ -203,18 +198,18 @@ def _nothing(descriptor: DatasetDescriptor, where: str, consequences: _Consequen
 
 def _ignored(descriptor: DatasetDescriptor, histogram: Histogram, where: str, consequences: _Consequences) -> list[str]:
     """Returns a warning if most pixels are ignored."""
-    share = _ignored_share(histogram)
-    if share <= IGNORED_SHARE:
+    fraction = _ignored_fraction(histogram)
+    if fraction <= IGNORED_SHARE:
         return []
     return [
-        f'{share:.1%} of the pixels of {where} have the id {descriptor.ignore_label}, which is ignored: '
+        f'{fraction:.1%} of the pixels of {where} have the id {descriptor.ignore_label}, which is ignored: '
         f'{consequences.unseen}. If they are background, assign it a class of its own, or set another ignore_label in '
         'the description of the data set.'
     ]
 
 
-def _ignored_share(histogram: Histogram) -> float:
-    """Returns the share of ignored pixels in all pixels of the masks."""
+def _ignored_fraction(histogram: Histogram) -> float:
+    """Returns the fraction of ignored pixels in all pixels of the masks."""
     ignored = int(histogram.ignored_pixels)
     return ignored / max(ignored + int(np.sum(histogram.class_pixels)), 1)
 
@@ -241,8 +236,8 @@ def _one_class(
         ]
     if ignored:
         always += (
-            f'. {_ignored_share(histogram):.1%} of the pixels have the id {descriptor.ignore_label}, which is ignored: '
-            'if they are background, write 0 instead'
+            f'. {_ignored_fraction(histogram):.1%} of the pixels have the id {descriptor.ignore_label}, which is '
+            'ignored: if they are background, write 0 instead'
         )
     return [
         f'{text}: {always}. Class ids are 0 to {descriptor.num_classes - 1}; fix the masks and build the records again.'

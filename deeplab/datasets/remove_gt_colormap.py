@@ -22,10 +22,9 @@ from typing import Any
 
 import tqdm
 
-from deeplab.datasets import build_data, folders, images, orientation
+from deeplab.datasets import build_data, folders, images, mask_sources, orientation, pairs
 from deeplab.errors import DataError
 from deeplab.files import folder_lock, writing
-from deeplab.names import escaped
 from deeplab.options import RemoveColormapOptions
 from deeplab.wording import option
 
@@ -86,14 +85,9 @@ def convert_file(path: str, output_dir: str) -> None:
     Raises:
       DataError: The file cannot be read or written, or is not such a PNG; the message names it.
     """
-    try:
-        content = pathlib.Path(path).read_bytes()
-    except OSError as error:
-        raise DataError(f"Cannot read '{escaped(path)}': {error.strerror}.") from None
-    try:
+    with pairs.naming(path):
+        content = mask_sources.contents(path)
         ids = images.mask_as_gray_png(content, orientation.read(content))
-    except DataError as error:
-        raise DataError(f"Cannot use '{escaped(path)}': {error}.") from None
     target = pathlib.Path(output_dir, f'{pathlib.Path(path).stem}.png')
     try:
         if target.exists() and not _is_plain_mask(target.read_bytes()):

@@ -22,14 +22,14 @@ def candidates(directory: str) -> list[str]:
     Raises:
       OSError: The folder cannot be read.
     """
-    return [name for name in storage.file_names(directory) if _may_be_shard(name)]
+    return [
+        name
+        for name in storage.file_names(directory)
+        if not (name.startswith('.') or name.endswith(UNFINISHED) or _OF_TRAININGS.fullmatch(name))
+    ]
 
 
 def is_of_split(file: str, split: str) -> bool:
     """Returns whether `file` is `SPLIT-*`, and not a shard of another split whose name has this one as a prefix."""
     numbered = SHARD_NAME.fullmatch(file)
     return numbered['split'] == split if numbered else file.startswith(f'{split}-')
-
-
-def _may_be_shard(name: str) -> bool:
-    return not (name.startswith('.') or name.endswith(UNFINISHED) or _OF_TRAININGS.fullmatch(name))
