@@ -25,7 +25,7 @@ from deeplab.datasets import (
 from deeplab.datasets import descriptor as descriptor_lib
 from deeplab.errors import DataError, OptionError
 from deeplab.files import storage
-from deeplab.options import IMAGE_FORMATS, DatasetOptions, DoctorOptions
+from deeplab.options import IMAGE_FORMATS, DoctorOptions
 from deeplab.wording import option
 
 _IMAGE_FOLDERS = ('images', 'image', 'imgs', 'img', 'jpegimages')
@@ -293,8 +293,7 @@ class _Records:
         self.missing: list[tuple[str, str]] = []
         shards: tuple[str, ...] = ()
         try:
-            # Of the data set only the shards are used here.
-            shards = segmentation_dataset.get_dataset(DatasetOptions.name, name, directory).shards
+            shards = segmentation_dataset.find_shards(name, directory)
         except DataError as error:
             self.missing.append(('shards', str(error)))
         self._index = record_index.RecordIndex.walk(shards, skip_corrupt=True)

@@ -16,7 +16,6 @@ from deeplab.registry.datasets import DATASETS
 from deeplab.wording import option
 
 UNCHANGED, CHANGED = 'unchanged', 'changed'
-_ANY = 'pascal_voc_seg'  # a data set, where only the shards are used
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,10 +103,9 @@ def write_indexes(directory: str) -> list[str]:
       DataError: A file cannot be written, or a shard cannot be read.
     """
     facts, written = {}, []
-    for name in _split_names(directory):
-        shards = segmentation_dataset.get_dataset(_ANY, name, directory).shards
-        if not shards:  # images and masks
-            continue
+    is_described = segmentation_dataset.find_folders('', directory) is not None  # its images and masks are read instead
+    for name in [] if is_described else _split_names(directory):
+        shards = segmentation_dataset.find_shards(name, directory)
         index = RecordIndex.walk(shards)
         written.append(index_file.write(directory, name, index))
         facts[name] = description_file.SplitFacts(len(index), len(shards), index.digest())
@@ -164,7 +162,7 @@ def _split_names(folder: str) -> list[str]:
 def _split(folder: str, name: str, described: description_file.SplitFacts | None) -> SplitFacts:
     """Returns the facts of a split in shards."""
     try:
-        shards = segmentation_dataset.get_dataset(_ANY, name, folder).shards
+        shards = segmentation_dataset.find_shards(name, folder)
         columns = index_file.load(folder, name, shards)
         index = RecordIndex.walk(shards, indexed=columns)
         size = sum(storage.stat(shard).size for shard in shards)

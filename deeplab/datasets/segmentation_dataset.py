@@ -147,19 +147,33 @@ def get_dataset(name: str, split: str, directory: str) -> SegmentationDataset:
             )
         return SegmentationDataset(dataset, split, str(directory), (), tuple(splits[split]))
     folder = description_file.folder_of(str(directory))
+    return SegmentationDataset(dataset, split, folder, find_shards(split, folder, dataset))
+
+
+def find_shards(split: str, folder: str, dataset: descriptor_lib.DatasetDescriptor | None = None) -> tuple[str, ...]:
+    """Returns the paths of the shards of a split, sorted by name.
+
+    Args:
+      split: name of the split.
+      folder: folder of the shards.
+      dataset: the data set, for messages; None if it does not matter.
+
+    Raises:
+      DataError: The folder is missing or empty, it has no shard of the split, or the shards are not complete.
+    """
     try:
         if not storage.is_folder(folder):
             what = 'is not a folder' if storage.is_file(folder) else 'does not exist'
             fix = f'Set {option("DatasetOptions.directory")} to the folder of the records.'
-            raise DataError(f"The data set's folder '{directory}' {what}. {fix}")
+            raise DataError(f"The data set's folder '{folder}' {what}. {fix}")
         files = shard_names.candidates(folder)
     except OSError as error:
-        raise DataError(f"The data set's folder '{directory}' cannot be read: {error.strerror}.") from None
+        raise DataError(f"The data set's folder '{folder}' cannot be read: {error.strerror}.") from None
     shards = [file for file in files if shard_names.is_of_split(file, split)]
     if not shards:
         raise DataError(_no_shard_message(dataset, split, folder, files))
     _check_complete(shards, split, folder)
-    return SegmentationDataset(dataset, split, folder, tuple(os.path.join(folder, shard) for shard in shards))
+    return tuple(os.path.join(folder, shard) for shard in shards)
 
 
 def split_names(directory: str) -> list[str]:
@@ -171,14 +185,16 @@ def split_names(directory: str) -> list[str]:
     return _splits(shard_names.candidates(directory))
 
 
-def _no_shard_message(dataset: descriptor_lib.DatasetDescriptor, split: str, directory: str, files: list[str]) -> str:
+def _no_shard_message(
+    dataset: descriptor_lib.DatasetDescriptor | None, split: str, directory: str, files: list[str]
+) -> str:
     message = f"There is no shard '{split}-*' in '{directory}'. " if split else 'The name of the split is empty. '
     there = _splits(files)
     if there:
         message += f'Splits with shards there: {", ".join(there)}.'
     else:
         message += 'It holds no shards.' if storage.is_remote(directory) else _what_is_there(pathlib.Path(directory))
-    if dataset.splits and (there or not split) and set(dataset.splits) != set(there):
+    if dataset is not None and dataset.splits and (there or not split) and set(dataset.splits) != set(there):
         message += f" Splits of '{dataset.name}': {', '.join(dataset.splits)}."
     similar = [name for name in there if split and name.startswith(f'{split}_')]
     if len(similar) == 1:  # such as train_fine of Cityscapes
