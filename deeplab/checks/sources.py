@@ -350,7 +350,7 @@ class _Files:
 class _Items:
     """A split of the images and masks that a description names, as training reads them."""
 
-    def __init__(self, name: str, items: Sequence[pairs.Item]) -> None:
+    def __init__(self, name: str, items: Sequence[pairs.SourceFiles]) -> None:
         self.name = name
         self.missing: list[tuple[str, str]] = []
         self._items = items

@@ -27,7 +27,7 @@ _SHOWN = 5  # number of names that a message lists
 
 @functools.cache
 def class_names() -> dict[str, int]:
-    """Returns the class of each name of the release that is one of the 150."""
+    """Returns the class of each of the 150 names, as the release writes them."""
     return {_plain(name): number for number, name in enumerate(SYNONYMS, start=1)}
 
 

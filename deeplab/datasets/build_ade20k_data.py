@@ -47,7 +47,7 @@ def run(options: BuildAde20kOptions) -> dict[str, Any]:
     return build_data.write_splits(splits, options, DEFAULT_NUM_SHARDS, [descriptor.load('ade20k')])
 
 
-def find_items(options: BuildAde20kOptions) -> dict[str, list[pairs.Item]]:
+def find_items(options: BuildAde20kOptions) -> dict[str, list[pairs.SourceFiles]]:
     """Finds the records of both splits, in their shuffled order.
 
     Args:
@@ -67,7 +67,7 @@ def find_items(options: BuildAde20kOptions) -> dict[str, list[pairs.Item]]:
     }
 
 
-def _items(split: str, image_folder: str, label_folder: str, options: BuildAde20kOptions) -> list[pairs.Item]:
+def _items(split: str, image_folder: str, label_folder: str, options: BuildAde20kOptions) -> list[pairs.SourceFiles]:
     """Finds the records of one split."""
     search = folders.Search()
 
@@ -93,14 +93,14 @@ def _items(split: str, image_folder: str, label_folder: str, options: BuildAde20
         len(labels),
         str(pathlib.Path(label_folder) / f'NAME.{options.label_format}'),
     )
-    return [pairs.Item(path, str(label), path) for path, label in zip(paths, labels, strict=True)]
+    return [pairs.SourceFiles(path, str(label), path) for path, label in zip(paths, labels, strict=True)]
 
 
 def _visible(folder: str) -> list[pathlib.Path]:
     return [path for path in pathlib.Path(folder).iterdir() if not path.name.startswith('.')]
 
 
-def find_release_items(options: BuildAde20kOptions) -> dict[str, list[pairs.Item]]:
+def find_release_items(options: BuildAde20kOptions) -> dict[str, list[pairs.SourceFiles]]:
     """Finds the records of both splits in the full release, in their shuffled order.
 
     Args:
@@ -130,10 +130,10 @@ def find_release_items(options: BuildAde20kOptions) -> dict[str, list[pairs.Item
         ade20k_release.require_known_names(
             [ade20k_release.annotation_path(path) for path in list(masks.values())[:_PROBES]]
         )
-    splits: dict[str, list[pairs.Item]] = {'train': [], 'val': []}
+    splits: dict[str, list[pairs.SourceFiles]] = {'train': [], 'val': []}
     for stem, mask in sorted(masks.items()):
         source = ade20k_release.ReleaseMasks(mask, classes)
-        splits[_split_of(stem)].append(pairs.Item(images[stem], mask, pathlib.PurePosixPath(stem).name, source))
+        splits[_split_of(stem)].append(pairs.SourceFiles(images[stem], mask, pathlib.PurePosixPath(stem).name, source))
     for items in splits.values():
         random.Random(options.seed).shuffle(items)
     return {split: items for split, items in splits.items() if items}

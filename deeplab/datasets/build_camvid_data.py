@@ -61,7 +61,9 @@ def run(options: BuildCamvidOptions) -> dict[str, Any]:
     return build_data.write_known(find_items(options, dataset), options, dataset, DEFAULT_NUM_SHARDS)
 
 
-def find_items(options: BuildCamvidOptions, dataset: descriptor.DatasetDescriptor) -> dict[str, list[pairs.Item]]:
+def find_items(
+    options: BuildCamvidOptions, dataset: descriptor.DatasetDescriptor
+) -> dict[str, list[pairs.SourceFiles]]:
     """Finds the records of every split, sorted by name.
 
     Args:
@@ -83,7 +85,7 @@ def find_items(options: BuildCamvidOptions, dataset: descriptor.DatasetDescripto
     first = next(mask for split in splits.values() for _, mask in split.values())
     source = _source(options, dataset, first)
     return {
-        split: [pairs.Item(image, mask, stem, source) for stem, (image, mask) in files.items()]
+        split: [pairs.SourceFiles(image, mask, stem, source) for stem, (image, mask) in files.items()]
         for split, files in splits.items()
     }
 
@@ -140,7 +142,7 @@ def _mask_suffix(folder: str) -> str:
 
 
 def _source(options: BuildCamvidOptions, dataset: descriptor.DatasetDescriptor, first: str) -> mask_sources.MaskSource:
-    """Returns what converts the masks, judged by the first one."""
+    """Returns the conversion of the masks, chosen by the first mask."""
     ids = _new_ids(dataset.class_names if options.classes == '11' else None)
     codes = pathlib.Path(options.camvid_root, _CODES)
     if codes.is_file():

@@ -74,7 +74,7 @@ def run(options: BuildCityscapesOptions) -> dict[str, Any]:
     return build_data.write_splits(splits, options, DEFAULT_NUM_SHARDS, [descriptor.load('cityscapes')])
 
 
-def find_items(options: BuildCityscapesOptions) -> dict[str, list[pairs.Item]]:
+def find_items(options: BuildCityscapesOptions) -> dict[str, list[pairs.SourceFiles]]:
     """Finds the records of every split whose images exist, sorted by folder, city and name.
 
     Args:
@@ -121,7 +121,7 @@ def _images(root: pathlib.Path, folder: str, options: BuildCityscapesOptions) ->
 
 def _items(
     split: str, paths: list[pathlib.Path], masks: pathlib.Path, options: BuildCityscapesOptions
-) -> list[pairs.Item]:
+) -> list[pairs.SourceFiles]:
     """Finds the records of one split."""
     is_test = split.startswith('test')  # its other masks hold nothing but ignored pixels
     endings = [ending for ending in _SOURCES if not is_test or _SOURCES[ending] is None]
@@ -132,7 +132,7 @@ def _items(
         city = masks / path.parent.parent.name / path.parent.name
         labels = ((search.find(city / f'{name}_{masks.name}{ending}'), _SOURCES[ending]) for ending in endings)
         label, source = next(((str(label), source) for label, source in labels if label.is_file()), (None, None))
-        items.append(pairs.Item(str(path), label, name, source))
+        items.append(pairs.SourceFiles(str(path), label, name, source))
         if label is None:
             missing.append(f'{name}_{masks.name}{endings[-1]}')
     if is_test and len(missing) == len(items):

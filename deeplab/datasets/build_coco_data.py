@@ -73,7 +73,7 @@ def find_items(
     annotations: coco_annotations.Annotations,
     classes: coco_annotations.Classes,
     options: BuildCocoOptions,
-) -> list[pairs.Item]:
+) -> list[pairs.SourceFiles]:
     """Finds the records of a split, sorted by the names of the images.
 
     Args:
@@ -102,14 +102,14 @@ def find_items(
         names = [files.get(image['id'], f'{stem}.png') for image, stem in zip(listed, stems, strict=True)]
         masks = _paths(f"masks of split '{split}'", annotations.path, _panoptic_folder(annotations.path), names)
         source = coco_annotations.PanopticMasks(annotations, classes)
-        return [pairs.Item(*paths, source) for paths in zip(images, masks, stems, strict=True)]
+        return [pairs.SourceFiles(*paths, source) for paths in zip(images, masks, stems, strict=True)]
     if any(isinstance(each['instances'], list) for listed in annotations.of_image.values() for each in listed):
         rasterizer.require_pycocotools()
     sources = [
         coco_annotations.InstanceMasks(annotations.of_image.get(image['id'], ()), image, classes) for image in listed
     ]
     return [
-        pairs.Item(image, annotations.path, stem, source)
+        pairs.SourceFiles(image, annotations.path, stem, source)
         for image, stem, source in zip(images, stems, sources, strict=True)
     ]
 

@@ -49,7 +49,7 @@ def run(options: BuildCocoStuffOptions) -> dict[str, Any]:
     return build_data.write_known(find_items(options), options, dataset, DEFAULT_NUM_SHARDS)
 
 
-def find_items(options: BuildCocoStuffOptions) -> dict[str, list[pairs.Item]]:
+def find_items(options: BuildCocoStuffOptions) -> dict[str, list[pairs.SourceFiles]]:
     """Finds the records of every split whose images and masks exist, sorted by name.
 
     Args:
@@ -68,7 +68,7 @@ def find_items(options: BuildCocoStuffOptions) -> dict[str, list[pairs.Item]]:
         is_contiguous = bool(file_pairs.by_stem(masks, ('png',), _CONTIGUOUS))
         source = _source(is_contiguous, options)
         matched = file_pairs.matched(split, images, masks, _CONTIGUOUS if is_contiguous else '')
-        splits[split] = [pairs.Item(*files, stem, source) for stem, files in matched.items()]
+        splits[split] = [pairs.SourceFiles(*files, stem, source) for stem, files in matched.items()]
     if not splits:
         year = options.year
         if any(pathlib.Path(options.coco_root, 'annotations').glob('*.mat')):

@@ -35,7 +35,7 @@ from deeplab.datasets import build_journal, description_file, image_reader, inde
 from deeplab.datasets.build_journal import Shard
 from deeplab.datasets.descriptor import DatasetDescriptor
 from deeplab.datasets.mask_ids import MaskIds
-from deeplab.datasets.pairs import Item, Pair
+from deeplab.datasets.pairs import BuiltRecord, SourceFiles
 from deeplab.datasets.record_index import RecordIndex
 from deeplab.datasets.totals import Totals
 from deeplab.errors import DataError
@@ -83,7 +83,7 @@ class Summary:
 
 
 def write_split(
-    items: Sequence[Item],
+    items: Sequence[SourceFiles],
     split: str,
     output_dir: str,
     num_shards: int,
@@ -142,7 +142,7 @@ def write_split(
 
 
 def write_splits(
-    splits: Mapping[str, Sequence[Item]],
+    splits: Mapping[str, Sequence[SourceFiles]],
     options: BuilderOptions,
     usual_num_shards: int,
     candidates: Sequence[DatasetDescriptor] = (),
@@ -212,7 +212,10 @@ def _described(
 
 
 def write_known(
-    splits: Mapping[str, Sequence[Item]], options: BuilderOptions, dataset: DatasetDescriptor, usual_num_shards: int
+    splits: Mapping[str, Sequence[SourceFiles]],
+    options: BuilderOptions,
+    dataset: DatasetDescriptor,
+    usual_num_shards: int,
 ) -> dict[str, Any]:
     """Writes all splits of a data set whose classes are known, and its description beside them.
 
@@ -259,7 +262,7 @@ def require_folder(folder: str, field: str | None = None) -> None:
 
 
 def other_formats(image_format: str, image_folder: str, mask_folder: str) -> list[str]:
-    """Returns the formats of images that a folder may have beside the given one."""
+    """Returns further image formats that may lie in the same folder."""
     is_shared = os.path.realpath(image_folder) == os.path.realpath(mask_folder)  # a PNG there may be a mask
     return [other for other in _MIXED if other != image_format and not (is_shared and other == 'png')]
 
@@ -301,8 +304,8 @@ def _totals(folder: pathlib.Path, split: str) -> dict[str, str]:
 def _number_of_shards(folder: str, split: str, images: int, usual: int) -> int:
     """Returns the usual number of shards, but not more than images.
 
-    A set of shards that is there keeps its number if that is not above the usual one: a split to which images were
-    added replaces its shards.
+    An existing set of shards keeps its number up to the usual one, so that the shards of a split are replaced if
+    images were added to it.
     """
     totals = map(int, _totals(pathlib.Path(folder), split))
     there = [total for total in totals if total <= usual]
@@ -310,7 +313,7 @@ def _number_of_shards(folder: str, split: str, images: int, usual: int) -> int:
 
 
 def _require_no_other_set(folder: pathlib.Path, split: str, num_shards: int) -> None:
-    """Raises `DataError` if there are shards of the split that the new ones would not replace."""
+    """Raises `DataError` if old shards of the split would remain beside the new ones."""
     for total, name in _totals(folder, split).items():
         if total != f'{num_shards:05d}':
             raise DataError(
@@ -321,7 +324,7 @@ def _require_no_other_set(folder: pathlib.Path, split: str, num_shards: int) -> 
 
 
 def _planned(
-    items: Sequence[Item], split: str, folder: pathlib.Path, total: int, settings: Sequence[Any]
+    items: Sequence[SourceFiles], split: str, folder: pathlib.Path, total: int, settings: Sequence[Any]
 ) -> list[Shard]:
     """Returns the shards of a split: their records, and the digest of the source files and the settings."""
     each = -(-len(items) // total)
@@ -345,7 +348,7 @@ class _Build:
         """Keeps where files are written, by their final paths."""
         self._journal, self._names, self._finished = journal, names, finished
 
-    def add(self, shard: Shard, records: Iterator[Pair]) -> Totals:
+    def add(self, shard: Shard, records: Iterator[BuiltRecord]) -> Totals:
         """Writes a shard unless it is finished; returns its totals.
 
         Args:
@@ -407,7 +410,7 @@ def _atomic(
         build_journal.remove_leftovers(folder, split)
 
 
-def _space(folder: str, split: str, items: Sequence[Item]) -> str:
+def _space(folder: str, split: str, items: Sequence[SourceFiles]) -> str:
     """Returns a sentence: how much space the records of files need, and how much is free."""
     paths = [item.image for item in items] + [item.label for item in items if item.label and item.source is None]
     needed = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))

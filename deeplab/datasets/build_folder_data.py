@@ -100,7 +100,7 @@ def run(options: BuildFolderOptions) -> dict[str, Any]:
 
 def find_items(
     options: BuildFolderOptions, table: color_tables.ColorTable | None = None
-) -> dict[str, list[pairs.Item]]:
+) -> dict[str, list[pairs.SourceFiles]]:
     """Finds the records of every split.
 
     Args:
@@ -122,7 +122,7 @@ def find_items(
     return folder_splits.items(files, options, table)
 
 
-def _find_annotated(options: BuildFolderOptions, given: Classes) -> tuple[Classes, dict[str, list[pairs.Item]]]:
+def _find_annotated(options: BuildFolderOptions, given: Classes) -> tuple[Classes, dict[str, list[pairs.SourceFiles]]]:
     """Returns the classes and the records of every split that follow from annotations.
 
     Args:
@@ -191,7 +191,9 @@ def _names(given: Sequence[str]) -> tuple[str, ...] | None:
         raise OptionError(f"The file of class names '{given[0]}' {error}.") from None
 
 
-def _check(splits: Mapping[str, Sequence[pairs.Item]], classes: Classes, options: BuildFolderOptions) -> np.ndarray:
+def _check(
+    splits: Mapping[str, Sequence[pairs.SourceFiles]], classes: Classes, options: BuildFolderOptions
+) -> np.ndarray:
     """Reads every image and mask; returns the number of pixels of each id in all masks.
 
     Raises:
@@ -200,7 +202,7 @@ def _check(splits: Mapping[str, Sequence[pairs.Item]], classes: Classes, options
     items = list({item.name: item for split in splits.values() for item in split}.values())
     allowed = None if classes.count is None else MaskIds(classes.count, classes.ignore_label)
 
-    def checked(item: pairs.Item) -> np.ndarray | DataError:
+    def checked(item: pairs.SourceFiles) -> np.ndarray | DataError:
         try:
             counts = pairs.read(item, allowed).counts
         except DataError as error:
@@ -268,7 +270,7 @@ def _inferred(counts: np.ndarray, ignore_label: int) -> int:
 
 
 def _description(
-    options: BuildFolderOptions, classes: Classes, count: int, splits: Mapping[str, Sequence[pairs.Item]]
+    options: BuildFolderOptions, classes: Classes, count: int, splits: Mapping[str, Sequence[pairs.SourceFiles]]
 ) -> descriptor.DatasetDescriptor:
     """Returns the description of the records."""
     is_given = classes.table is not None and bool(options.colors)
@@ -300,7 +302,7 @@ def _description(
     )
 
 
-def _image_kind(item: pairs.Item) -> tuple[int, int]:
-    """Returns the channels and bits of arrays; those that other images are read with by default."""
+def _image_kind(item: pairs.SourceFiles) -> tuple[int, int]:
+    """Returns channels and bits of an array; the defaults 3 and 8 for other images."""
     header = images.read_header(item.image_contents())
     return (header.channels, header.bits) if header.format == 'npy' else (3, 8)

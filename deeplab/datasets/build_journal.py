@@ -1,4 +1,4 @@
-"""Journals of builders: which shards are finished, and from which inputs, so that they need not be built again.
+"""Journals of builders: finished shards and digests of their inputs, so that no shard is built twice.
 
 The journal of a split lies beside its shards as `.SPLIT.shards.jsonl`. A line is written when a shard is finished,
 while the shard and the journal have temporary names; a build that is killed thus leaves finished shards that the next
@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from absl import logging
 
-from deeplab.datasets.pairs import Item
+from deeplab.datasets.pairs import SourceFiles
 from deeplab.datasets.totals import Totals
 from deeplab.files import documents, writing
 
@@ -37,7 +37,7 @@ class Shard:
     """
 
     path: str
-    items: Sequence[Item]
+    items: Sequence[SourceFiles]
     inputs: str
 
 
@@ -59,7 +59,7 @@ def path_of(folder: str | os.PathLike[str], split: str) -> str:
     return os.path.join(folder, f'.{split}.shards.jsonl')
 
 
-def inputs_of(items: Sequence[Item], settings: Sequence[Any]) -> str:
+def inputs_of(items: Sequence[SourceFiles], settings: Sequence[Any]) -> str:
     """Returns the digest of the inputs of a shard: names, sizes and times of change of the files, and settings."""
     digest = hashlib.sha256(repr((_FORMAT, *settings)).encode())
     state = functools.lru_cache(16)(_state)  # the masks of many items may be made from one file
@@ -80,7 +80,7 @@ def _state(path: str) -> tuple[int, int] | None:
 
 
 def find(folder: str, split: str, shards: Sequence[Shard]) -> dict[str, Finished]:
-    """Finds shards that need not be built; removes other unfinished shards of builds that were killed.
+    """Finds finished shards, also of killed builds; removes the unfinished shards of killed builds.
 
     Args:
       folder: folder of the shards; need not exist.

@@ -128,7 +128,7 @@ def read_labels(path: str, version: str) -> _Labels:
 
 def find_items(
     options: BuildMapillaryOptions, version: str, source: mask_sources.MaskSource
-) -> dict[str, list[pairs.Item]]:
+) -> dict[str, list[pairs.SourceFiles]]:
     """Finds the records of every split whose images exist, sorted by name.
 
     Args:
@@ -147,14 +147,16 @@ def find_items(
             logging.warning("There is no folder '%s': split %s is not built.", images, split)
         elif split == 'test':
             splits[split] = [
-                pairs.Item(path, None, stem) for stem, path in sorted(file_pairs.by_stem(images, IMAGE_FORMATS).items())
+                pairs.SourceFiles(path, None, stem)
+                for stem, path in sorted(file_pairs.by_stem(images, IMAGE_FORMATS).items())
             ]
         else:
             inner = root / folder / version / 'labels'
             masks = str(inner if inner.is_dir() else root / folder / 'labels')
             build_data.require_folder(masks)
             splits[split] = [
-                pairs.Item(*files, stem, source) for stem, files in file_pairs.matched(split, images, masks).items()
+                pairs.SourceFiles(*files, stem, source)
+                for stem, files in file_pairs.matched(split, images, masks).items()
             ]
     splits = {split: items for split, items in splits.items() if items}
     if not splits:

@@ -49,7 +49,7 @@ def run(options: BuildVocOptions) -> dict[str, Any]:
     return build_data.write_splits(splits, options, DEFAULT_NUM_SHARDS, descriptor.of_sizes(sizes))
 
 
-def find_items(options: BuildVocOptions) -> dict[str, list[pairs.Item]]:
+def find_items(options: BuildVocOptions) -> dict[str, list[pairs.SourceFiles]]:
     """Finds the records of every split, in the order of the lists.
 
     Args:
@@ -112,7 +112,7 @@ class _Images:
 
 
 def _existing_masks(names: list[str], options: BuildVocOptions, search: folders.Search) -> dict[str, str]:
-    """Returns the path of the mask of each name that has one."""
+    """Returns the paths of existing masks by name."""
     if not options.semantic_segmentation_folder:
         return {}
     folder = pathlib.Path(options.semantic_segmentation_folder)
@@ -122,7 +122,7 @@ def _existing_masks(names: list[str], options: BuildVocOptions, search: folders.
 
 def _items(
     split: str, names: list[str], masks: dict[str, str], options: BuildVocOptions, images: _Images
-) -> list[pairs.Item]:
+) -> list[pairs.SourceFiles]:
     """Finds the records of one split."""
     image_folder, label_folder = pathlib.Path(options.image_folder), pathlib.Path(options.semantic_segmentation_folder)
     image_paths = [images.path(name) for name in names]
@@ -134,11 +134,11 @@ def _items(
         build_data.require_files(split, missing, len(names), pattern, hint)
     if not masks:
         logging.warning("Split '%s' has no masks: it can be visualized, but not trained on or evaluated.", split)
-        return [pairs.Item(path, None, name) for path, name in zip(image_paths, names, strict=True)]
+        return [pairs.SourceFiles(path, None, name) for path, name in zip(image_paths, names, strict=True)]
     build_data.require_files(
         split,
         [str(label_folder / f'{name}.{options.label_format}') for name in names if name not in masks],
         len(names),
         str(label_folder / f'NAME.{options.label_format}'),
     )
-    return [pairs.Item(path, masks[name], name) for path, name in zip(image_paths, names, strict=True)]
+    return [pairs.SourceFiles(path, masks[name], name) for path, name in zip(image_paths, names, strict=True)]

@@ -25,7 +25,7 @@ _LARGEST_SIDE = 1 << 14
 
 
 def train_id(label_id: int) -> int:
-    """Returns the class of an id; 255 for those that are ignored."""
+    """Returns the class of an id; 255 for ignored ids."""
     return EVALUATED.index(label_id) if label_id in EVALUATED else IGNORED
 
 
@@ -86,7 +86,7 @@ def drawn(annotation: Any) -> np.ndarray:
 
 
 def _id_of(label: Any, number: int) -> int | None:
-    """Returns the id of an object's label; None for those that are not drawn."""
+    """Returns the id of an object's label; None if the object is not drawn."""
     name = label if isinstance(label, str) else ''
     if name not in NAMES and name.endswith(_GROUP):
         name = name.removesuffix(_GROUP)

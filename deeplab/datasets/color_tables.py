@@ -216,7 +216,7 @@ def _color_in(line: str) -> tuple[Color, str] | None:
 
 
 def _numbered(given: Sequence[tuple[int | None, Any, str | None]], path: str, ignore_label: int) -> list[Entry]:
-    """Returns the entries with the ids of those that do not give one."""
+    """Returns the entries; entries without an id are numbered."""
     entries: list[Entry] = []
     classes = 0
     for class_id, color, name in given:

@@ -42,7 +42,7 @@ class SplitFacts(NamedTuple):
 def beside(directory: str) -> str | None:
     """Returns the path of the description in a folder of records or images; None if there is none.
 
-    A file of that name that is not a description, because it has none of its keys, does not count.
+    A file of that name without a key of descriptions is ignored.
 
     Args:
       directory: the folder, which need not exist; or the path of a description itself.
@@ -103,12 +103,12 @@ def differences(path: str, other: DatasetDescriptor) -> list[str]:
 
 
 def write(directory: str, description: DatasetDescriptor | None, splits: Mapping[str, SplitFacts]) -> str:
-    """Writes a description beside the records; an older one that says something else about the classes is kept.
+    """Writes a description beside the records; an older description of other classes is renamed.
 
     Args:
       directory: folder of the records.
-      description: the description; None if the classes are not known: those that a builder wrote are kept then, and a
-        file that a user wrote is not touched.
+      description: the description; None if the classes are unknown. The classes that a builder wrote are kept then,
+        and a file that a user wrote is not touched.
       splits: facts about the records of each split; other splits of an older description are kept.
 
     Returns:
@@ -149,7 +149,7 @@ def write_folders(directory: str, description: DatasetDescriptor, folders: Mappi
 
 
 def _update(directory: str, path: str, splits: Mapping[str, SplitFacts]) -> str:
-    """Writes the facts about splits to a file that is no description, or that a builder wrote; returns its path."""
+    """Updates the facts about splits, unless a user wrote the description; returns the path of the file."""
     try:
         if (there := beside(directory)) not in (None, path):
             return str(there)
@@ -219,7 +219,7 @@ def _differs(path: str, content: Mapping[str, Any]) -> bool:
 
 
 def _may_be_description(path: str) -> bool:
-    """Returns whether a broken file mentions the one key that every description has."""
+    """Returns whether a broken file mentions the required key."""
     try:
         return _REQUIRED in storage.read(path).decode('utf-8', 'replace')
     except OSError:

@@ -225,7 +225,7 @@ def load(name: str) -> DatasetDescriptor:
 
 
 def of_sizes(sizes: Mapping[str, int]) -> list[DatasetDescriptor]:
-    """Returns the registered data sets whose splits have these numbers of images, those with the fewest classes first.
+    """Returns the registered data sets with these numbers of images, sorted by number of classes.
 
     Args:
       sizes: number of images by split; splits that the data set does not list do not matter.
@@ -361,7 +361,7 @@ def name_in_run(run: Mapping[str, Any]) -> str | None:
 
 
 def trusted_name_in_run(file: str, run: Mapping[str, Any]) -> str | None:
-    """Returns the data set that a run.json, which may be from anywhere, names; None for one that would run code.
+    """Returns the data set of a run.json of any origin; None for a data set that would run code.
 
     Args:
       file: path of the run.json.

@@ -61,7 +61,7 @@ def search(
 
 
 class Pairs(NamedTuple):
-    """Images and masks that belong together, and the stems of the others, which are left out.
+    """Images and masks that belong together, and the stems of files without a partner.
 
     Attributes:
       files: paths of image and mask by their common stem, sorted.

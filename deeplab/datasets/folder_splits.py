@@ -51,7 +51,7 @@ Listener = Callable[[Remark], None]
 
 
 def log(remark: Remark) -> None:
-    """Logs a remark as a warning, except that images are in no list, which is usual."""
+    """Logs a remark as a warning, except for images that are in no list, because that is usual."""
     if remark.kind == UNLISTED:
         return
     logging.warning('%s%s.', remark.what, f': {file_pairs.named(remark.names)}' if remark.names else '')
@@ -74,7 +74,7 @@ def items(
     options: BuildFolderOptions,
     table: color_tables.ColorTable | None,
     tell: Listener = log,
-) -> dict[str, list[pairs.Item]]:
+) -> dict[str, list[pairs.SourceFiles]]:
     """Distributes images and masks over splits.
 
     Args:
@@ -89,7 +89,7 @@ def items(
     unmatched = [*files.without_mask, *files.without_image]
     splits = split(list(files.files), options, unmatched=unmatched, tell=tell)
     return {
-        name: [pairs.Item(*files.files[stem], name=stem, source=table) for stem in stems]
+        name: [pairs.SourceFiles(*files.files[stem], name=stem, source=table) for stem in stems]
         for name, stems in splits.items()
     }
 
@@ -220,7 +220,7 @@ def lists_in(folder: str, search: split_lists.Search, tell: Listener = log) -> l
 
 
 def lists_among(paths: Sequence[pathlib.Path], search: split_lists.Search, tell: Listener = log) -> list[pathlib.Path]:
-    """Returns the lists of splits among texts: those that name an image, and those with the name of a split.
+    """Returns the lists of splits among texts: a list names an image, or has the name of a split.
 
     If there is one, a remark tells of each of the other texts, such as names of classes.
     """
@@ -235,7 +235,7 @@ def lists_among(paths: Sequence[pathlib.Path], search: split_lists.Search, tell:
 def _read_list(
     path: pathlib.Path, search: split_lists.Search, unmatched: split_lists.Search, tell: Listener
 ) -> list[str]:
-    """Returns the images of a list, each once, without those that have no partner."""
+    """Returns the images with masks in a list, each once."""
     lines = split_lists.read(path)
     stems = {line: search.find(line) for line in lines}
     unknown = [line for line, stem in stems.items() if stem is None]

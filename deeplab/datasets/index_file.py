@@ -1,7 +1,7 @@
 """Index files beside shards, with which a split of a million records opens without reading its shards.
 
-`index_SPLIT.npz` has the lengths and checksums of all records. It is only believed of a shard whose size and time of
-modification are those that it was written for, and whose last record is where it says.
+`index_SPLIT.npz` has the lengths and checksums of all records. It is used for a shard if size and time of modification
+have not changed since, and if the last record is where the index says.
 """
 
 from __future__ import annotations

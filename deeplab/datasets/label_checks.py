@@ -155,7 +155,7 @@ def built(counts: np.ndarray, num_classes: int | None, ignore_label: int, split:
 
 
 def ignored_class(descriptor: DatasetDescriptor) -> list[str]:
-    """Returns a warning about an ignore label that is one of the classes, unless the data set declares it intended."""
+    """Returns a warning if the ignore label is one of the classes and the data set does not declare that."""
     label = descriptor.ignore_label
     if label >= descriptor.num_classes or descriptor.ignore_label_is_class:
         return []
@@ -179,7 +179,7 @@ def ignored_class_of_builder(num_classes: int | None, ignore_label: int) -> list
 
 
 def _example_of_another(num_classes: int) -> str:
-    """Returns an example of an ignore label, if the usual one is not one of the classes."""
+    """Returns 255 as an example of an ignore label, unless it is one of the classes."""
     return ', such as 255,' if num_classes <= 255 else ''
 
 
@@ -245,7 +245,7 @@ def _one_class(
 
 
 def missing(descriptor: DatasetDescriptor, pixels: np.ndarray, images: int, where: str) -> list[str]:
-    """Returns a warning about classes that never occur, except an ignored one."""
+    """Returns a warning about classes that never occur; an ignored class is allowed to be missing."""
     missing = [int(i) for i in np.flatnonzero(pixels == 0) if i != descriptor.ignore_label]
     if not missing:
         return []

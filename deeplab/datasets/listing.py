@@ -1,4 +1,4 @@
-"""Facts about data sets: those registered by name, and those in a folder."""
+"""Facts about registered data sets and data sets in folders."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class MaskIds:
         return None
 
     def correct_ids(self, counts: np.ndarray) -> dict[int, int]:
-        """Returns the right id for each wrong one, where a known pattern leaves no doubt; empty otherwise.
+        """Returns the right id for each wrong id if the cause is certain; otherwise nothing.
 
         Args:
           counts: [256], pixels of each id in all masks together.

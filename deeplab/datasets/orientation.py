@@ -114,7 +114,7 @@ def shown_size(size: Size, value: int) -> Size:
 
 
 def decide(image_size: Size, image_value: int, mask_size: Size, mask_value: int) -> Decision | None:
-    """Chooses what to turn so that an image and its mask have one size.
+    """Chooses whether to turn image and mask so that their sizes agree.
 
     Both as a viewer shows them is preferred, then both as stored, then one of each.
 
@@ -162,7 +162,7 @@ def turned_pixels(pixels: np.ndarray, value: int) -> np.ndarray:
 
 
 def turned(content: bytes, value: int) -> bytes:
-    """Returns an image file without an orientation, whose stored pixels are those that viewers display for `content`.
+    """Returns an image file with its pixels as viewers display them, without an orientation.
 
     A PNG loses nothing. A JPEG is encoded again, at quality 95 with full color resolution.
 

@@ -33,7 +33,7 @@ class PairRecords:
       damaged: empty.
     """
 
-    def __init__(self, items: Sequence[pairs.Item], group: int) -> None:
+    def __init__(self, items: Sequence[pairs.SourceFiles], group: int) -> None:
         """Takes the files of a split; `group` is the number of records of each part (see `parts`)."""
         self.items = tuple(items)
         self.damaged: tuple[str, ...] = ()

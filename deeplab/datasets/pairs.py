@@ -18,7 +18,7 @@ _SHOWN = 3  # number of ids that a message names
 
 
 @dataclasses.dataclass(frozen=True)
-class Item:
+class SourceFiles:
     """The source files of one record.
 
     Attributes:
@@ -44,7 +44,7 @@ class Item:
 
 
 @dataclasses.dataclass(frozen=True)
-class Pair:
+class BuiltRecord:
     """The result of reading an item.
 
     Attributes:
@@ -60,7 +60,7 @@ class Pair:
     encoded_again: bool
 
 
-def read(item: Item, allowed: MaskIds | None) -> Pair:
+def read(item: SourceFiles, allowed: MaskIds | None) -> BuiltRecord:
     """Reads and checks the files of an item.
 
     Args:
@@ -92,13 +92,13 @@ def read(item: Item, allowed: MaskIds | None) -> Pair:
 
 
 def _pair(
-    item: Item,
+    item: SourceFiles,
     image: bytes,
     header: images.Header,
     turns: orientation.Decision | None,
     mask: bytes | None = None,
     counts: np.ndarray | None = None,
-) -> Pair:
+) -> BuiltRecord:
     """Returns the record of valid files."""
     with naming(item.image):
         content, header = _image_content(image, header, turns)
@@ -106,7 +106,7 @@ def _pair(
     channels = header.channels if header.format == 'npy' else 3
     record = example.encode(content, header.format, item.name, header.height, header.width, channels, mask)
     encoded_again = header.format == 'jpeg' and len(content) != len(image)
-    return Pair(tfrecord.framed(record), counts, turns, encoded_again)
+    return BuiltRecord(tfrecord.framed(record), counts, turns, encoded_again)
 
 
 def _image_content(

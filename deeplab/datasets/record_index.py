@@ -45,7 +45,7 @@ class Records(Protocol):
         """Returns how messages name a record."""
 
     def facts(self) -> dict[str, Any]:
-        """Returns what identifies the records: their digest, and where they are."""
+        """Returns digest and place of the records, which identify them."""
 
     def parts(self) -> list[int]:
         """Returns the numbers of records in the parts of `SegmentationDataset.signatures`."""

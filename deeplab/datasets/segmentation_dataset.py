@@ -63,7 +63,7 @@ class SegmentationDataset:
     split: str
     directory: str
     shards: tuple[str, ...]
-    items: tuple[pairs.Item, ...] = ()
+    items: tuple[pairs.SourceFiles, ...] = ()
 
     def open_records(self, skip_corrupt: bool = False) -> Records:
         """Opens the records of the split, by the index beside the shards as far as it is valid.
@@ -309,7 +309,7 @@ def described_folders(path: str) -> FolderSource | None:
 
 def folder_items(
     source: FolderSource, dataset: descriptor_lib.DatasetDescriptor, tell: folder_splits.Listener | None = None
-) -> dict[str, list[pairs.Item]]:
+) -> dict[str, list[pairs.SourceFiles]]:
     """Finds the images and masks of every split, in the order in which `build_folder_data` writes them.
 
     Args:

@@ -30,6 +30,6 @@ def candidates(directory: str) -> list[str]:
 
 
 def is_of_split(file: str, split: str) -> bool:
-    """Returns whether `file` is `SPLIT-*`, and not a shard of another split whose name has this one as a prefix."""
+    """Returns whether `file` is `SPLIT-*`, and not a shard of another split with a longer name, such as `SPLIT-a-*`."""
     numbered = SHARD_NAME.fullmatch(file)
     return numbered['split'] == split if numbered else file.startswith(f'{split}-')

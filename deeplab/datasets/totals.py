@@ -10,7 +10,7 @@ import numpy as np
 from absl import logging
 
 from deeplab.datasets import orientation
-from deeplab.datasets.pairs import Pair
+from deeplab.datasets.pairs import BuiltRecord
 
 
 class Totals:
@@ -24,7 +24,7 @@ class Totals:
         self.counts = np.zeros(256, np.int64)
         self._numbers: collections.Counter[str] = collections.Counter()
 
-    def add(self, pair: Pair) -> None:
+    def add(self, pair: BuiltRecord) -> None:
         """Adds a record."""
         if pair.counts is not None:
             self.counts += pair.counts

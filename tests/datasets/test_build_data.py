@@ -27,7 +27,7 @@ def make_items(folder, count=7, image_format='png'):
         image, label = folder / f'{seed}.{image_format}', folder / f'{seed}_mask.png'
         image.write_bytes(encode(dataset_files.pixels(6 + seed, 8, seed)))
         label.write_bytes(dataset_files.png(dataset_files.ids(6 + seed, 8, seed=seed)))
-        items.append(pairs.Item(str(image), str(label), f'name_{seed}'))
+        items.append(pairs.SourceFiles(str(image), str(label), f'name_{seed}'))
     return items
 
 
@@ -58,7 +58,7 @@ def test_every_key_tells_the_truth(tmp_path):
     tf = pytest.importorskip('tensorflow')
     (tmp_path / 'a.png').write_bytes(dataset_files.jpeg(dataset_files.pixels(4, 9)))  # the extension does not
     (tmp_path / 'm.png').write_bytes(dataset_files.png(dataset_files.ids(4, 9)))
-    item = pairs.Item(str(tmp_path / 'a.png'), str(tmp_path / 'm.png'), 'a')
+    item = pairs.SourceFiles(str(tmp_path / 'a.png'), str(tmp_path / 'm.png'), 'a')
     summary = build_data.write_split([item], 'val', str(tmp_path / 'out'), 1)
     message = tf.train.Example.FromString(record_index.RecordIndex.walk(summary.shards).read(0))
     feature = message.features.feature
@@ -98,7 +98,7 @@ def test_more_shards_than_images(tmp_path):
 
 
 def test_a_split_without_masks(tmp_path):
-    items = [pairs.Item(item.image, None, item.name) for item in make_items(tmp_path, 2)]
+    items = [pairs.SourceFiles(item.image, None, item.name) for item in make_items(tmp_path, 2)]
     summary = build_data.write_split(items, 'test', str(tmp_path / 'out'), 1)
     assert not summary.labeled
     assert [record.label_bytes for record in read_all(summary)] == [None, None]
@@ -236,7 +236,7 @@ def build_one(folder, image, label, **arguments):
     """The record of an image and its mask, and the sizes that it states."""
     (folder / 'image').write_bytes(image)
     (folder / 'mask').write_bytes(label or b'')
-    item = pairs.Item(str(folder / 'image'), str(folder / 'mask') if label else None, 'name')
+    item = pairs.SourceFiles(str(folder / 'image'), str(folder / 'mask') if label else None, 'name')
     summary = build_data.write_split([item], 'train', str(folder / 'out'), 1, **arguments)
     content = record_index.RecordIndex.walk(summary.shards).read(0)
     features = wire.read_features(content)

@@ -85,7 +85,9 @@ def test_shards_are_kept_while_their_inputs_and_the_settings_are_the_same(tmp_pa
     del names[:]
     build(items, tmp_path / 'out', num_classes=3)
     table = IdTable({i: i for i in range(256)})
-    build([pairs.Item(item.image, item.label, item.name, table) for item in items], tmp_path / 'out', num_classes=3)
+    build(
+        [pairs.SourceFiles(item.image, item.label, item.name, table) for item in items], tmp_path / 'out', num_classes=3
+    )
     assert len(names) == 16
 
 

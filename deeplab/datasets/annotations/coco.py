@@ -37,8 +37,8 @@ def _recognizes(document: Document) -> bool:
 def _parse(document: Document) -> AnnotationSet:
     """Reads a file.
 
-    Polygons are drawn by pycocotools. Annotations cover each other in the order of the list, except that crowd
-    regions lie beneath all others, whose outlines are more exact. CVAT marks every mask as a crowd: its masks are as
+    Polygons are drawn by pycocotools. Annotations cover each other in the order of the list. Crowd regions lie
+    beneath all others, because their outlines are less exact. CVAT marks every mask as a crowd: its masks are as
     exact as its polygons, and keep their place.
 
     Source: cocodataset.org, "Data format"; cocoSegmentationToSegmentationMap in the COCO toolbox for stuff
@@ -73,7 +73,7 @@ def _parse(document: Document) -> AnnotationSet:
 
 
 def _is_crowd(annotation: Mapping[str, Any]) -> bool:
-    """Returns whether a region is one of many objects, and not a mask of CVAT, which notes what is occluded."""
+    """Returns whether a region holds many objects. CVAT marks all masks so; it also writes the attribute occluded."""
     return bool(annotation.get('iscrowd')) and 'occluded' not in (annotation.get('attributes') or ())
 
 

@@ -59,7 +59,7 @@ def _parse(document: Document) -> AnnotationSet:
 
 
 def _label(label: Label) -> str | None:
-    """Returns a label; None for the background, which is what CVAT paints where nothing is labeled."""
+    """Returns the name of a label; None for background, the color of pixels without a label."""
     return None if label.name == _BACKGROUND else label.name
 
 

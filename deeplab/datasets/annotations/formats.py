@@ -1,4 +1,4 @@
-"""Formats of annotations: the list of those that are known, and recognition by the content of files."""
+"""List of annotation formats, and recognition of a format by the content of files."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class ImageSearch:
             self._by_stem[os.path.splitext(name)[0]].append(path)
 
     def find(self, image: AnnotatedImage) -> list[str]:
-        """Returns the paths that an image may have: one if it is found, none, or several files that its name fits."""
+        """Returns the paths of files that may be the image: one, none, or several if its name is ambiguous."""
         several: list[str] = []
         for stated in image.names:
             name = _DRIVE.sub('', stated.replace('\\', '/'))

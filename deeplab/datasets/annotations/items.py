@@ -35,7 +35,7 @@ class Annotated:
     """
 
     classes: LabelClasses
-    splits: dict[str, list[pairs.Item]]
+    splits: dict[str, list[pairs.SourceFiles]]
 
 
 def find(options: BuildFolderOptions, names: Sequence[str] | None, ignore_label: int) -> Annotated:
@@ -77,13 +77,15 @@ def find(options: BuildFolderOptions, names: Sequence[str] | None, ignore_label:
     return Annotated(classes, {split: [items[stem] for stem in stems] for split, stems in splits.items()})
 
 
-def _item(name: str, mask: AnnotationMask) -> pairs.Item:
+def _item(name: str, mask: AnnotationMask) -> pairs.SourceFiles:
     """Returns the record of an annotated image."""
     embedded = labelme.embedded_image if mask.is_embedded else None
-    return pairs.Item(mask.image, mask.path, name, mask, embedded)
+    return pairs.SourceFiles(mask.image, mask.path, name, mask, embedded)
 
 
-def log_drawing(splits: Mapping[str, Sequence[pairs.Item]], counts: np.ndarray, options: BuildFolderOptions) -> None:
+def log_drawing(
+    splits: Mapping[str, Sequence[pairs.SourceFiles]], counts: np.ndarray, options: BuildFolderOptions
+) -> None:
     """Warns of shapes that reach beyond their images or cover no pixel, once all masks were read.
 
     Args:

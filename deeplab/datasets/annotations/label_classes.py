@@ -109,7 +109,7 @@ def of(
 
 
 def read_map(entries: Sequence[str]) -> dict[str, str]:
-    """Returns the class of each label that is mapped; '' for those whose shapes are left out.
+    """Returns the class of each mapped label; '' for a label whose shapes are left out.
 
     Args:
       entries: 'LABEL=CLASS' each; or the path of a text file with such lines, or of a JSON file with a class by label.
@@ -152,7 +152,7 @@ def _target(label: str, mapping: Mapping[str, str], own: Container[str]) -> str:
 
 
 def _key(label: str) -> str:
-    """Returns a text that is equal for labels of one class: the label, or one name for the background."""
+    """Returns the label, or one name for all labels of the background."""
     return BACKGROUND if is_background(label) else label
 
 

@@ -35,7 +35,7 @@ def _recognizes(document: Document) -> bool:
 
 
 def _tasks(document: Document) -> list[Any]:
-    """Returns the tasks in a file, which may hold a single one."""
+    """Returns the list of tasks in a file, also if it holds a single task."""
     content = document.content
     return content if isinstance(content, list) else [content] if isinstance(content, Mapping) else []
 
@@ -70,7 +70,7 @@ def _parse(document: Document) -> AnnotationSet:
 
 
 def _rank(annotation: Mapping[str, Any]) -> tuple[bool, str]:
-    """Returns what decides which annotation of a task counts."""
+    """Returns the sort key of a task's annotations, of which the last is used."""
     date = annotation.get('updated_at') or annotation.get('created_at') or ''
     return bool(annotation.get('ground_truth')), str(date)
 

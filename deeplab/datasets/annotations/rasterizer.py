@@ -265,7 +265,7 @@ def _of_ellipse(ellipse: Ellipse, window: tuple[int, int, int, int]) -> np.ndarr
 
 
 def _of_bitmap(bitmap: Bitmap, size: tuple[int, int]) -> tuple[Region, bool]:
-    """Returns the pixels of a bitmap that are in the image, and whether covered ones are not."""
+    """Returns the part of a bitmap inside the image, and whether it has covered pixels outside."""
     covered = bitmap.decode()
     if covered.ndim != 2:
         raise DataError(f'its mask has the shape {list(covered.shape)}, not rows and columns')

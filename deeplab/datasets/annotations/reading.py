@@ -230,7 +230,7 @@ def has_area(ring: np.ndarray) -> bool:
 
 
 def covered_in_png(content: bytes) -> np.ndarray:
-    """Returns which pixels a mask covers: those that are not transparent or, without alpha, not 0.
+    """Returns the covered pixels of a mask: opaque pixels or, without alpha, pixels other than 0.
 
     Args:
       content: the mask as a PNG.

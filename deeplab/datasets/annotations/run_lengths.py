@@ -15,7 +15,7 @@ _LONGEST_FIELD = 32  # bits
 
 
 def alternating(counts: Sequence[int] | np.ndarray, height: int, width: int, by_columns: bool = False) -> np.ndarray:
-    """Returns the mask of run lengths that alternate, beginning with pixels that are not covered.
+    """Returns the mask of run lengths that alternate between uncovered and covered pixels.
 
     CVAT stores masks in this form row by row, COCO (as uncompressed RLE) column by column.
 
