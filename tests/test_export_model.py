@@ -259,7 +259,7 @@ def test_moving_averages_that_do_not_fit_are_named(small_network, tmp_path):
     values = WEIGHTS | {'weight/ExponentialMovingAverage': np.ones(1, np.float32)}
     path = checkpoint_files.write(tmp_path / 'train' / 'model.ckpt-30', values)
     options = _options(path, tmp_path, use_moving_average=True)
-    lacking = 'It lacks 1 of 2 variables:\n  logits/semantic/weights/ExponentialMovingAverage [1, 1, 1, 4]'
+    lacking = '1 of 2 variables (logits/semantic/weights/ExponentialMovingAverage)'
     _refused(options, CheckpointError, lacking)
 
 
@@ -335,24 +335,20 @@ def _refused(options, kind, *parts):
         assert part in str(caught.value)
 
 
-def test_variables_that_are_missing_are_all_listed(small_network, tmp_path):
+def test_missing_variables_are_listed(small_network, tmp_path):
     path = checkpoint_files.write(tmp_path / 'model.ckpt', {'other': np.ones(2, np.float32)})
     _refused(
         _options(path, tmp_path, save_inference_graph=True),
         CheckpointError,
-        f"The checkpoint '{path}' does not ",
-        'It lacks 2 of 2 variables:\n',
-        '\n  weight [1]',
-        '\n  logits/semantic/weights [1, 1, 1, 4]',
+        path,
+        '2 of 2 variables (weight, logits/semantic/weights)',
     )
     assert _written(tmp_path) == []
 
 
 def test_other_shapes_are_listed(small_network, tmp_path):
     path = checkpoint_files.write(tmp_path / 'model.ckpt', WEIGHTS | {'weight': np.ones(3, np.float32)})
-    _refused(
-        _options(path, tmp_path), CheckpointError, 'It has 1 variable in other shapes:\n  weight [1] here, [3] there'
-    )
+    _refused(_options(path, tmp_path), CheckpointError, 'weight: [1] here, [3] in the checkpoint')
     assert _written(tmp_path) == []
 
 
@@ -360,9 +356,9 @@ def test_long_lists_leave_cause_and_fix_on_the_screen(tmp_path):
     path = checkpoint_files.write(tmp_path / 'model.ckpt', {'other': np.ones(2, np.float32)})
     with tf.Graph().as_default(), pytest.raises(CheckpointError) as caught:
         export_model.check_fit(path, [tf.compat.v1.get_variable(f'v{i}', [1]) for i in range(30)], 4)
-    lines = str(caught.value).splitlines()
-    assert lines[0].endswith('or give another checkpoint.')
-    assert lines[1:3] == ['It lacks 30 of 30 variables:', '  v0 [1]'] and lines[-1] == '  and 20 more'
+    message = str(caught.value)
+    assert message.index('give another checkpoint') < message.index('30 of 30 variables (v0, v1')
+    assert message.endswith('and 22 more)')
 
 
 def test_another_number_of_classes_says_both(small_network, checkpoint, tmp_path):

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from deeplab import common, model
-from deeplab.core import checkpoints, cost, feature_extractor, inflation, loss_scaling, quantization
+from deeplab.core import checkpoints, cost, feature_extractor, loss_scaling, quantization
+from deeplab.core.checkpoint_fit import ClassesMismatchError, Fit, can_inflate, compare
 from deeplab.core.heads import dense_prediction_cell
 from deeplab.errors import NetworkMismatchError, OptionError
 from deeplab.options import AsppOptions, DecoderOptions, ModelOptions, NasOptions
@@ -35,42 +36,6 @@ _SIDE = 1025
 
 # Examples of atrous rates, of which only the number can be identified.
 _SOME_RATES = (6, 12, 18)
-
-
-class ClassesMismatchError(NetworkMismatchError):
-    """A checkpoint has another number of classes than the network; the message gives both."""
-
-
-class Fit(NamedTuple):
-    """How a checkpoint's variables compare with a network's, by names.
-
-    Attributes:
-      equal: in both, with the same shape.
-      different: in both, with different shapes.
-      missing: only in the network.
-      unused: only in the checkpoint.
-    """
-
-    equal: tuple[str, ...]
-    different: tuple[str, ...]
-    missing: tuple[str, ...]
-    unused: tuple[str, ...]
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the checkpoint has all variables of the network."""
-        return not self.different and not self.missing
-
-
-def compare(held: Shapes, wanted: Shapes) -> Fit:
-    """Compares the variables of a checkpoint (`held`) with those of a network (`wanted`)."""
-    both = [name for name in wanted if name in held]
-    return Fit(
-        tuple(name for name in both if held[name] == wanted[name]),
-        tuple(name for name in both if held[name] != wanted[name]),
-        tuple(name for name in wanted if name not in held),
-        tuple(name for name in held if name not in wanted),
-    )
 
 
 def slots(names: Sequence[str]) -> set[str]:
@@ -175,7 +140,7 @@ def _for_channels(backbone: _Backbone, held: Shapes) -> _Backbone:
     """Returns the backbone for images of as many channels as the checkpoint's first convolution has."""
     for name, shape in backbone.shapes.items():
         channels = held[name][2] if len(held.get(name, ())) == 4 else 0
-        if channels and inflation.can_inflate(held[name], shape, channels):
+        if channels and can_inflate(held[name], shape, channels):
             return _backbone(dataclasses.replace(backbone.options, input_channels=channels))
     return backbone
 

@@ -16,11 +16,12 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from deeplab.core import checkpoint_fit
+from deeplab.core.checkpoint_fit import Entry
 from deeplab.core.checkpoint_reader import UNREADABLE, Reader, files_of, is_access_failure
 from deeplab.core.scopes import shortened
-from deeplab.errors import CheckpointError, NetworkMismatchError, reason_of
+from deeplab.errors import CheckpointError, reason_of
 from deeplab.files import writing
-from deeplab.names import agreeing, counted
 
 __all__ = [
     'BASENAME',
@@ -62,13 +63,6 @@ _STATE_FILE = 'checkpoint'
 
 # Converts a value of a checkpoint to the shape of a variable.
 Conversion = Callable[[np.ndarray], np.ndarray]
-
-
-class Entry(NamedTuple):
-    """Shape and type of a tensor in a checkpoint."""
-
-    shape: tuple[int, ...]
-    dtype: tf.DType
 
 
 class RestoreReport(NamedTuple):
@@ -328,16 +322,6 @@ def step_in_name(path: str) -> int:
     return int(match.group(1)) if match else -1
 
 
-def _disagreement(name: str, variable: tf.Variable | tf.Tensor, entry: Entry) -> str | None:
-    """Returns how `variable` differs from the tensor `name` of the checkpoint; None if it does not."""
-    shape = tuple(variable.shape.as_list())
-    if shape != entry.shape:
-        return f'{name}: {list(shape)} here, {list(entry.shape)} in the checkpoint'
-    if variable.dtype.base_dtype != entry.dtype:
-        return f'{name}: {variable.dtype.base_dtype.name} here, {entry.dtype.name} in the checkpoint'
-    return None
-
-
 def restore_all(
     session: tf.compat.v1.Session,
     path: str,
@@ -380,27 +364,21 @@ def read_all(
 
 
 def require_all(
-    path: str, variables: Sequence[tf.Variable | tf.Tensor], names: Mapping[str, str] | None = None
+    path: str,
+    variables: Sequence[tf.Variable | tf.Tensor],
+    names: Mapping[str, str] | None = None,
+    num_classes: int | None = None,
 ) -> None:
-    """Raises `CheckpointError` unless the checkpoint at `path` has all `variables`, see `restore_all`."""
+    """Raises `NetworkMismatchError` unless the checkpoint at `path` has all `variables`.
+
+    Args:
+      path: path of the checkpoint.
+      variables: variables, or placeholders with their names.
+      names: as for `restore_all`.
+      num_classes: as for `checkpoint_fit.require`.
+    """
     wanted = {_name_held(variable, names): variable for variable in variables}
-    held = entries(path)
-    missing = [name for name in wanted if name not in held]
-    found = [_disagreement(name, variable, held[name]) for name, variable in wanted.items() if name in held]
-    different = [line for line in found if line is not None]
-    if missing or different:
-        problems = []
-        if different:
-            number = len(different)
-            differ = f'{counted(number, "variable")} {agreeing(number, "differ")}'
-            problems.append(f'{differ} ({shortened(different, 4)})')
-        if missing:
-            problems.append(f'it lacks {len(missing)} of {len(wanted)} variables ({shortened(missing)})')
-        raise NetworkMismatchError(
-            f"The checkpoint '{path}' does not match this network. Set the options of its training (model variant, "
-            'data set, heads, decoder, optimizer, trainable scopes), or give another checkpoint',
-            f'In detail: {"; ".join(problems)}',
-        )
+    checkpoint_fit.require(path, entries(path), wanted, num_classes)
 
 
 def _name_held(variable: tf.Variable | tf.Tensor, names: Mapping[str, str] | None) -> str:
@@ -442,7 +420,7 @@ def restore_matching(
         if entry is None:
             missing.append(name)
             continue
-        problem = _disagreement(name, variable, entry)
+        problem = checkpoint_fit.difference(name, variable, entry)
         convert = conversion(variable, entry) if problem and conversion else None
         if convert is not None:
             conversions[name] = convert

@@ -18,7 +18,8 @@ from typing import Any
 from deeplab import common
 from deeplab.checks import checkpoint_network
 from deeplab.checks.checkpoint_network import Deduced, Shapes
-from deeplab.core import checkpoints, inflation, loss_scaling, moving_average, scopes
+from deeplab.core import checkpoints, loss_scaling, moving_average, scopes
+from deeplab.core.checkpoint_fit import can_inflate
 from deeplab.errors import CheckpointError
 from deeplab.options import CheckpointOptions, ModelOptions
 from deeplab.wording import option
@@ -177,7 +178,7 @@ def compare(variables: Shapes, deduced: Deduced | None, options: CheckpointOptio
     left_out = tuple(name for name in wanted if name.startswith(aside)) if aside else ()
     kept = set(wanted) - set(left_out)
     channels = network.input_channels
-    inflated = tuple(name for name in fit.different if inflation.can_inflate(wanted[name], variables[name], channels))
+    inflated = tuple(name for name in fit.different if can_inflate(wanted[name], variables[name], channels))
     return Comparison(
         tuple(checkpoint_network.flags_of(network)),
         network.num_classes,

@@ -15,7 +15,6 @@ from deeplab import common
 from deeplab.checks import checkpoint_network
 from deeplab.core import (
     checkpoints,
-    inflation,
     loss_scaling,
     moving_average,
     quantization,
@@ -25,6 +24,7 @@ from deeplab.core import (
     scopes,
     weight_decays,
 )
+from deeplab.core.checkpoint_fit import can_inflate, inflate
 from deeplab.deployment.model_deploy import Gradient
 from deeplab.errors import CheckpointError, NetworkMismatchError
 from deeplab.names import agreeing, counted
@@ -291,9 +291,9 @@ def _inflation(
     input_channels: int, slots: set[str], variable: tf.Variable, entry: checkpoints.Entry
 ) -> checkpoints.Conversion | None:
     """Returns the conversion of the weights of a first convolution to the input channels; None for all others."""
-    if variable.op.name in slots or not inflation.can_inflate(variable.shape.as_list(), entry.shape, input_channels):
+    if variable.op.name in slots or not can_inflate(variable.shape.as_list(), entry.shape, input_channels):
         return None
-    return lambda weights: inflation.inflate(weights, input_channels)
+    return lambda weights: inflate(weights, input_channels)
 
 
 def _names_and_lines(report: checkpoints.RestoreReport, slots: set[str]) -> tuple[list[str], list[str]]:

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from deeplab.checks import checkpoint_network
-from deeplab.core import checkpoints, inflation, layers, sessions
+from deeplab.core import checkpoint_fit, checkpoints, layers, sessions
 from deeplab.errors import CheckpointError, NetworkMismatchError, OptionError
 from deeplab.options import LossOptions, OptimizerOptions
 from deeplab.registry import OPTIMIZERS
@@ -337,7 +337,7 @@ class TestOtherChannels:
     @pytest.mark.parametrize('channels', [1, 2, 4, 7])
     def test_weights_are_spread_and_slots_start_anew(self, tmp_path, caplog, channels):
         values = self.restored(tmp_path, channels, caplog, input_channels=channels, ignore_missing_vars=False)
-        np.testing.assert_array_equal(values['net/weights'], inflation.inflate(self.RGB, channels))
+        np.testing.assert_array_equal(values['net/weights'], checkpoint_fit.inflate(self.RGB, channels))
         assert (values['net/weights/Momentum'] == 0).all()
         np.testing.assert_array_equal(values['other/weights'], self.RGB)
         assert 'The first convolution (net/weights) has 3 channels in the checkpoint' in caplog.text
