@@ -14,7 +14,7 @@ from absl import logging
 from deeplab import common, model, names
 from deeplab.core import (
     checkpoints,
-    gates,
+    conditional,
     graph_memory,
     lean_variables,
     run_checkpoints,
@@ -440,7 +440,7 @@ def _merged_summaries(
     is_due = tf.compat.v1.placeholder_with_default(False, [], 'summaries_are_due')
     build = functools.partial(_summaries_of_step, options, clone, step)
     variables = {variable.op.name: variable.graph.as_graph_element(variable) for variable in slim.get_model_variables()}
-    return summaries.Merged(gates.choose(is_due, build, lambda: tf.constant(b'')), is_due, variables)
+    return summaries.Merged(conditional.choose(is_due, build, lambda: tf.constant(b'')), is_due, variables)
 
 
 def _summaries_of_step(options: TrainOptions, clone: model_deploy.Clone, step: training_step.TrainStep) -> tf.Tensor:

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_slim as slim
 
 from deeplab import common
-from deeplab.core import gates, loss_scaling, moving_average, moving_updates, schedules, summation
+from deeplab.core import conditional, loss_scaling, moving_average, moving_updates, schedules, summation
 from deeplab.deployment import model_deploy
 from deeplab.options import TrainOptions
 from deeplab.registry import OPTIMIZERS
@@ -133,7 +133,7 @@ def gated_update(
         with tf.control_dependencies(list(more.skipped())):
             return tf.constant(False)
 
-    return gates.choose(is_finite, apply, skip), norm
+    return conditional.choose(is_finite, apply, skip), norm
 
 
 def gradient_norms(gradients: Sequence[tuple[tf.Tensor, tf.Variable]]) -> GradientNorms:

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from deeplab.core import gates, sessions
+from deeplab.core import conditional, sessions
 
 
 @pytest.mark.parametrize(('is_on', 'result'), [(True, [2.0, 1.0, 0.0]), (False, [7.0, 0.0, 5.0])])
@@ -21,8 +21,8 @@ def test_only_the_chosen_branch_runs(is_on, result):
                 return tf.constant(7.0)
 
         fed = tf.compat.v1.placeholder(tf.bool, [])
-        chosen = gates.choose(fed, if_on, if_off)
-        untouched = gates.choose(fed, lambda: outside, lambda: tf.constant(7.0))
+        chosen = conditional.choose(fed, if_on, if_off)
+        untouched = conditional.choose(fed, lambda: outside, lambda: tf.constant(7.0))
         running.run(tf.compat.v1.global_variables_initializer())
         values = running.run([chosen, untouched], {fed: is_on})
         assert values == [result[0], result[0]]
