@@ -54,7 +54,7 @@ _NAS_FIELDS = ('stem_output_filters', 'remove_os32_stride', 'use_classification_
 
 
 def _check_quantization(options: ModelOptions) -> None:
-    """Raises OptionError if a network that imitates 8 bits has several scales, which would share their ranges."""
+    """Raises OptionError if a network with fake quantization has several scales, which would share their ranges."""
     if options.quantize_delay_step is not None and len(options.image_pyramid or (1.0,)) > 1:
         raise OptionError(
             f'{option("ModelOptions.quantize_delay_step", options.quantize_delay_step)} needs one scale, not '
@@ -143,7 +143,7 @@ def _logits(features: tf.Tensor, classes: int, output: str, options: ModelOption
                 )
             )
         logits = summation.in_order(branches)
-        return layers.rounded(logits, f'{output}_{quantization.ADDITION}') if len(branches) > 1 else logits
+        return layers.fake_quantized(logits, f'{output}_{quantization.ADDITION}') if len(branches) > 1 else logits
 
 
 def _single_scale_logits(images: tf.Tensor, options: ModelOptions) -> dict[str, tf.Tensor]:
@@ -237,7 +237,7 @@ def multi_scale_logits(
       images: [n, h, w, input_channels] float32, 0 to 255, of the crop's size.
       options: the network.
       image_pyramid: factors on the images' size; None or (1.0,) for one scale.
-      mode: what the network is built for.
+      mode: training or inference, and how.
 
     Returns:
       For each output, logits [n, h', w', classes] float32 by scale: only `merged_logits` for one scale; for several
@@ -255,7 +255,7 @@ def multi_scale_logits(
     size = [shapes.scaled_size(side, factor) for side in shapes.spatial_size(images)]
     by_scale: dict[str, dict[float, tf.Tensor]] = {output: {} for output in options.outputs_to_num_classes}
     scope = layers.mode_scope(
-        batch_norm_decay=options.batch_norm_decay, imitation=_imitation(options, mode), **mode._asdict()
+        batch_norm_decay=options.batch_norm_decay, fake_quantization=_fake_quantization(options, mode), **mode._asdict()
     )
     with scope, tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE):
         for scale in pyramid:
@@ -265,12 +265,14 @@ def multi_scale_logits(
     return {output: _keyed(scales, options.merge_method) for output, scales in by_scale.items()}
 
 
-def _imitation(options: ModelOptions, mode: Mode) -> quantization.Imitation | None:
-    """Returns how the network imitates 8 bits; None for not at all."""
+def _fake_quantization(options: ModelOptions, mode: Mode) -> quantization.FakeQuantization | None:
+    """Returns the settings of the network's fake quantization; None for none."""
     if options.quantize_delay_step is None:
         return None
     is_exact = not mode.is_training and mode.native_dilation is not False  # converters know the plain operation only
-    return quantization.Imitation(mode.is_training, options.quantize_delay_step, options.quantize_per_channel, is_exact)
+    return quantization.FakeQuantization(
+        mode.is_training, options.quantize_delay_step, options.quantize_per_channel, is_exact
+    )
 
 
 def _keyed(logits: dict[float, tf.Tensor], merge_method: str) -> ScaleLogits:
@@ -309,7 +311,7 @@ def predict_labels(
 
     Returns:
       For each output its labels, [n, h, w] int32, under `OUTPUT_prob` its probabilities, [n, h, w, classes] float32,
-      and under `OUTPUT_confidence` those of the labels, [n, h, w] float32, which take less time.
+      and under `OUTPUT_confidence` the labels' probabilities, [n, h, w] float32, which take less time.
     """
     size = shapes.spatial_size(_with_static_size(images, options))
     scales = multi_scale_logits(images, options, image_pyramid, Mode(native_dilation=native_dilation))

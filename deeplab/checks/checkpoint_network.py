@@ -54,7 +54,7 @@ def network_shapes(options: ModelOptions) -> dict[str, tuple[int, ...]]:
     """
     crop_size = options.image_pooling_crop_size or (_SIDE, _SIDE)
     options = dataclasses.replace(options, crop_size=crop_size)
-    with cost.outline() as outlined:
+    with cost.abstract_graph() as outlined:
         model.multi_scale_logits(tf.zeros([1, *crop_size, options.input_channels]), options)
     return {name: variable.shape for name, variable in outlined.variables.items()}
 
@@ -72,7 +72,7 @@ class _Backbone(NamedTuple):
 
 def _backbone(options: ModelOptions) -> _Backbone:
     """Builds only the backbone."""
-    with cost.outline() as outlined:
+    with cost.abstract_graph() as outlined:
         images = tf.zeros([1, _SIDE, _SIDE, options.input_channels])
         _, end_points = feature_extractor.extract_features(images, options)
     shapes = {name: variable.shape for name, variable in outlined.variables.items()}

@@ -1,4 +1,14 @@
-"""Batch statistics for batch norms, computed from the smaller side of a convolution."""
+"""Statistics of batch norms in training, computed from the input of a 1x1 convolution if that is cheaper.
+
+A 1x1 convolution with stride 1 is a linear map of each pixel, y = W'x with weights W [channels, filters]. Mean and
+variance of its output in a batch therefore follow from mean and covariance of its input:
+
+  mean(y) = W' mean(x),  var(y)_j = w_j' cov(x) w_j  for each column w_j of W.
+
+In a MobileNet, the input of an expanding convolution has a sixth of the channels. The batch norm is then a factor of
+the weights and a bias, so that the wide output is written once, instead of being read and written nine times in a step.
+A training step needs a tenth to a fifth less work (docs/adr/0003-statistics-from-the-narrow-side.md).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +17,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-# Gradients of the moments, by operation, in fewer operations than TensorFlow's own, and with the same values.
+# Registered gradients of the operations of `moments_of`, by type: TensorFlow's own also have parts for the gradient
+# of a divisor, a summand and broadcasting, which are not needed here. Values are equal, and a MobileNet's training
+# graph has about 400 operations less (benchmarks/NOTES.md, "Start-up").
 _GRADIENTS = {
     'Mean': 'DeepLabRowMean',
     'Sum': 'DeepLabRowSum',
@@ -15,17 +27,17 @@ _GRADIENTS = {
     'AddV2': 'DeepLabPlusNumber',
 }
 
-SMALLEST_EPSILON = 1.001e-5  # as TensorFlow's own batch norm has it
+SMALLEST_EPSILON = 1.001e-5  # of TensorFlow's fused batch norm
 
 
 class Folded(NamedTuple):
-    """A batch norm in training mode as a factor and a shift, and its batch statistics; all [filters] float32.
+    """A batch norm in training mode as a factor and a shift, and its batch statistics; [filters] float32 each.
 
     Attributes:
       scale: factor of each channel.
-      shift: what is added to it then.
-      mean: the batch's.
-      variance: the batch's, unbiased.
+      shift: shift of each channel, added after the factor.
+      mean: mean of each channel in the batch.
+      variance: unbiased variance of each channel in the batch.
     """
 
     scale: tf.Tensor
@@ -43,7 +55,7 @@ class Moments(NamedTuple):
 
 
 class Expansion(NamedTuple):
-    """The 1x1 convolution with stride 1 that a tensor is the output of.
+    """A 1x1 convolution with stride 1.
 
     Attributes:
       inputs: [n, h, w, c] float32.
@@ -54,11 +66,11 @@ class Expansion(NamedTuple):
     weights: tf.Tensor
 
 
-def pays(inputs: tf.Tensor, filters: int, kernel_size: int, stride: int) -> bool:
+def is_cheaper_from_input(inputs: tf.Tensor, filters: int, kernel_size: int, stride: int) -> bool:
     """Returns whether a convolution's statistics are cheaper to compute from its input (`fold`).
 
-    They are where it is 1x1 and at least doubles the channels. A GPU normalizes the wide tensor as fast, and may
-    multiply matrices with fewer bits, so there the answer is no; moments are nothing for the shorter types either.
+    They are for a 1x1 convolution that at least doubles the channels, on a CPU. A GPU normalizes the wide tensor as
+    fast, and may multiply matrices with fewer bits. Moments need float32.
     """
     widens = kernel_size == 1 and stride == 1 and filters >= 2 * int(inputs.shape[-1]) and inputs.dtype == tf.float32
     return widens and not tf.config.list_physical_devices('GPU')
@@ -67,10 +79,6 @@ def pays(inputs: tf.Tensor, filters: int, kernel_size: int, stride: int) -> bool
 def fold(expansion: Expansion, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> Folded:
     """Computes the batch norm of a 1x1 convolution's output from its input.
 
-    The result is linear in its input, y = x W, so its moments follow from the input's, which has far fewer channels:
-    mean(y) = mean(x) W and var(y) = diag(W' cov(x) W). With scale and shift taken into the weights and a bias, the
-    wide tensor is written once, where a batch norm behind the convolution reads and writes it nine times in a step.
-
     Args:
       expansion: the convolution.
       gamma: [filters] float32.
@@ -78,7 +86,7 @@ def fold(expansion: Expansion, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float
       epsilon: added to the variance.
 
     Returns:
-      `Folded`: x (W * scale) + shift is the normalized result, up to rounding.
+      factor and shift: x (W * scale) + shift is the normalized output, up to rounding.
 
     Source: arXiv:1502.03167, algorithm 1; the moments of a linear map.
     """
@@ -90,7 +98,7 @@ def fold(expansion: Expansion, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float
 
 
 def moments_of(expansion: Expansion) -> Moments:
-    """Computes the moments of a convolution's result from its input, see `fold`."""
+    """Computes the moments of a convolution's output from its input."""
     channels = int(expansion.inputs.shape[-1])
     pixels = tf.reshape(expansion.inputs, [-1, channels])  # [pixels, channels]
     count = _rows(pixels)
@@ -105,36 +113,41 @@ def moments_of(expansion: Expansion) -> Moments:
 
 
 def _rows(values: tf.Tensor) -> tf.Tensor | np.float32:
-    """Returns the number of rows of [rows, columns], float32; as a number if it is known."""
-    known = values.shape[0]
-    return tf.cast(tf.shape(values)[0], tf.float32) if known is None else np.float32(known)
+    """Returns the number of rows of [rows, columns], float32; a NumPy number if it is static."""
+    rows = values.shape[0]
+    return tf.cast(tf.shape(values)[0], tf.float32) if rows is None else np.float32(rows)
 
 
-@tf.RegisterGradient('DeepLabRowSum')
-def _gradient_of_row_sum(summed: tf.Operation, gradient: tf.Tensor) -> tuple[tf.Tensor, None]:
+def _gradient_of_row_sum(row_sum: tf.Operation, gradient: tf.Tensor) -> tuple[tf.Tensor, None]:
     """Returns the gradient of the sum of the rows of [rows, columns]."""
-    values = summed.inputs[0]
+    values = row_sum.inputs[0]
     rows = tf.shape(values)[0] if values.shape[0] is None else values.shape[0]
     return tf.tile(tf.reshape(gradient, [1, values.shape[1]]), [rows, 1]), None
 
 
-@tf.RegisterGradient('DeepLabRowMean')
 def _gradient_of_row_mean(mean: tf.Operation, gradient: tf.Tensor) -> tuple[tf.Tensor, None]:
     """Returns the gradient of the mean of the rows of [rows, columns]."""
     return _gradient_of_row_sum(mean, gradient / _rows(mean.inputs[0]))
 
 
-@tf.RegisterGradient('DeepLabByNumber')
 def _gradient_of_division(division: tf.Operation, gradient: tf.Tensor) -> tuple[tf.Tensor, None]:
     """Returns the gradient of a division by a scalar that depends on no variable."""
     return gradient / division.inputs[1], None
 
 
-@tf.RegisterGradient('DeepLabPlusNumber')
 def _gradient_of_addition(addition: tf.Operation, gradient: tf.Tensor) -> tuple[tf.Tensor, None]:
     """Returns the gradient of an addition of a scalar that depends on no variable."""
     del addition
     return gradient, None
+
+
+for _name, _gradient in (
+    (_GRADIENTS['Sum'], _gradient_of_row_sum),
+    (_GRADIENTS['Mean'], _gradient_of_row_mean),
+    (_GRADIENTS['RealDiv'], _gradient_of_division),
+    (_GRADIENTS['AddV2'], _gradient_of_addition),
+):
+    tf.RegisterGradient(_name)(_gradient)
 
 
 def moments(values: tf.Tensor) -> Moments:

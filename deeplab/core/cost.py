@@ -1,9 +1,8 @@
-"""Cost of a network: parameters, and multiply-adds for one image, counted from its graph.
+"""Abstract graphs of networks, and the cost of a network: parameters, and multiply-adds for one image.
 
-Nothing runs and no variable gets a value: static shapes say it all, so the graph must be built for a crop size. A
-multiply-add is one multiplication and the addition that goes with it, in convolutions and matrix products; what is
-done element by element (batch norms, which inference folds into the convolutions anyway, activations, resizing) does
-not count, as in the papers.
+Cost is counted from static shapes, so the graph must be built for a crop size. A multiply-add is one multiplication
+and one addition in a convolution or matrix product. As in the papers, element-wise operations are excluded: batch norms
+(which inference folds into the convolutions), activations, resizing.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ class Cost(NamedTuple):
 
     Attributes:
       parameters: number of trained values.
-      stored: number of values that a checkpoint of the network holds: moving statistics of batch norms too.
-      multiply_adds: of all convolutions and matrix products.
+      stored: number of values in a checkpoint of the network, which include the moving statistics of batch norms.
+      multiply_adds: number of multiply-adds of all convolutions and matrix products.
     """
 
     parameters: int
@@ -41,11 +40,12 @@ def _shape(tensor: tf.Tensor) -> list[int]:
             f"The cost of '{tensor.op.name}' cannot be counted: its shape {shape} is not fully known. Build the "
             'network for one image of a fixed size.'
         )
-    return shape.as_list()
+    sides: list[int] = shape.as_list()
+    return sides
 
 
 def _useful_output(operation: tf.Operation) -> tf.Tensor:
-    """Returns the output of a convolution; for an atrous one after batch-to-space, without padding rows."""
+    """Returns the output of a convolution; for an atrous convolution the output of its batch-to-space operation."""
     output = operation.outputs[0]
     consumers = output.consumers()
     if len(consumers) == 1 and consumers[0].type == 'BatchToSpaceND':
@@ -92,25 +92,25 @@ def multiply_adds(graph: tf.Graph) -> int:
     return sum(_COUNTED[op.type](op) for op in graph.get_operations() if op.type in _COUNTED)
 
 
-class OutlinedVariable(NamedTuple):
-    """A variable in an outline."""
+class AbstractVariable(NamedTuple):
+    """Shape of a variable that an abstract graph has a placeholder for, and whether it is trained."""
 
     shape: tuple[int, ...]
     is_trained: bool
 
 
 @dataclasses.dataclass(frozen=True)
-class Outline:
-    """A network that consists only of operations and shapes, without variables.
+class AbstractGraph:
+    """A network as operations and shapes, without variables.
 
     Attributes:
-      graph: holds its operations, with placeholders where variables would be.
-      variables: what the variables would be, by name.
-      placeholders: operations with the names of the variables, in the order of their making.
+      graph: operations of the network, with placeholders in place of variables.
+      variables: shapes of the variables by name.
+      placeholders: placeholders by the names of the variables, in the order of creation.
     """
 
     graph: tf.Graph
-    variables: dict[str, OutlinedVariable] = dataclasses.field(default_factory=dict)
+    variables: dict[str, AbstractVariable] = dataclasses.field(default_factory=dict)
     placeholders: dict[str, tf.Tensor] = dataclasses.field(default_factory=dict)
 
     def cost(self) -> Cost:
@@ -125,25 +125,25 @@ class Outline:
 
 
 @contextlib.contextmanager
-def outline() -> Iterator[Outline]:
-    """Builds a network in a graph of its own, without variables.
+def abstract_graph() -> Iterator[AbstractGraph]:
+    """Builds a network in a graph of its own, with placeholders in place of variables.
 
-    Most of the time that it takes to build a network goes into its variables and their initial values, which neither
-    its cost nor the names and shapes of a checkpoint depend on.
+    Most of the time that it takes to build a network goes into its variables and their initial values. Neither its cost
+    nor the names and shapes of a checkpoint depend on them.
     """
     with tf.Graph().as_default() as graph:
-        outlined = Outline(graph)
+        network = AbstractGraph(graph)
 
         def getter(
             name: str, *, shape: Any = None, dtype: Any = tf.float32, trainable: bool = True, **others: Any
         ) -> Any:
             del others
-            if name not in outlined.variables:
+            if name not in network.variables:
                 shape = tuple(int(side) for side in shape)
                 # The slash makes this the whole name, whatever the current scope is.
-                outlined.placeholders[name] = tf.compat.v1.placeholder(dtype, shape, name=f'{name}/')
-                outlined.variables[name] = OutlinedVariable(shape, trainable)
-            return outlined.placeholders[name]
+                network.placeholders[name] = tf.compat.v1.placeholder(dtype, shape, name=f'{name}/')
+                network.variables[name] = AbstractVariable(shape, trainable)
+            return network.placeholders[name]
 
         with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), custom_getter=getter):
-            yield outlined
+            yield network

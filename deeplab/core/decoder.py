@@ -48,7 +48,7 @@ def _sum_merge(features: tf.Tensor, skip: tf.Tensor, size: Size, options: ModelO
             features = layers.separable_conv2d(features, filters, 3, scope=f'decoder_split_sep_conv0{suffix}')
         else:
             features = layers.conv2d(features, filters, 3, scope=f'decoder_conv0{suffix}')
-    return layers.rounded(features + skip, f'merge{suffix}_quant')
+    return layers.fake_quantized(features + skip, f'merge{suffix}_quant')
 
 
 def _stage_size(skip: tf.Tensor, image_size: Size, stride: int, options: ModelOptions) -> Size:

@@ -1,15 +1,20 @@
-"""Freezing of graphs: the weights become constants."""
+"""Freezing of graphs: weights become constants, and batch norms part of the convolutions before them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import collections
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from deeplab.core import folding
-
 _LARGE = 1 << 14  # bytes
+_DEPTHWISE = 'DepthwiseConv2dNative'
+_CONVOLUTIONS = ('Conv2D', _DEPTHWISE)
+# They only move values, so that a factor for each channel may be applied before or after them.
+_MOVES = ('BatchToSpaceND', 'Identity')
+_BATCH_NORM = 'FusedBatchNormV3'
+_DEFAULT_EPSILON = 1e-4  # of a batch norm operation without this attribute
 
 
 def frozen(
@@ -17,14 +22,14 @@ def frozen(
 ) -> tf.compat.v1.GraphDef:
     """Returns the part of a graph that computes `outputs`, with weights as constants and batch norms folded.
 
-    No session runs, and no weight is held more often than needed: as an array, or as a constant.
+    No session runs, and each weight is in memory once, as an array or as a constant.
 
     Args:
-      graph_def: with placeholders for its weights (`cost.outline`); changed, not to be used any more.
+      graph_def: abstract graph (`cost.abstract_graph`); changed, not to be used any more.
       outputs: names of operations.
-      values: of the weights, by the names of their placeholders; emptied.
+      values: weights by the names of their placeholders; emptied.
     """
-    folding.fold_batch_norms(graph_def, values)
+    _fold_batch_norms(graph_def, values)
     smaller = tf.compat.v1.GraphDef(versions=graph_def.versions, library=graph_def.library)
     needed = _needed(graph_def, outputs)
     for name in values.keys() - needed:
@@ -38,9 +43,9 @@ def frozen(
 
 
 def thawed(graph_def: tf.compat.v1.GraphDef) -> dict[str, np.ndarray]:
-    """Makes placeholders of the large constants of a graph, and returns their values by name.
+    """Replaces the large constants of a graph by placeholders, and returns their values by name.
 
-    TensorFlow copies constants several times until a graph runs, and what is fed once.
+    TensorFlow copies constants several times before a graph runs, but a value that is fed only once.
     """
     values = {}
     for node in graph_def.node:
@@ -56,7 +61,7 @@ def thawed(graph_def: tf.compat.v1.GraphDef) -> dict[str, np.ndarray]:
 
 
 def constant(name: str, value: np.ndarray) -> tf.compat.v1.NodeDef:
-    """Returns an operation that gives a value."""
+    """Returns a constant as an operation of a graph."""
     node = tf.compat.v1.NodeDef(name=name, op='Const')
     node.attr['dtype'].type = tf.as_dtype(value.dtype).as_datatype_enum
     node.attr['value'].tensor.CopyFrom(tf.make_tensor_proto(value))
@@ -72,5 +77,105 @@ def _needed(graph_def: tf.compat.v1.GraphDef, outputs: Iterable[str]) -> set[str
         name = waiting.pop()
         if name not in needed:
             needed.add(name)
-            waiting.extend(folding.producer(read) for read in nodes[name].input)
+            waiting.extend(_producer(read) for read in nodes[name].input)
     return needed
+
+
+def _fold_batch_norms(graph_def: tf.compat.v1.GraphDef, values: dict[str, np.ndarray]) -> None:
+    """Folds batch norms into the convolutions before them.
+
+    A batch norm with constant statistics is a factor and an offset for each channel:
+
+      factor = gamma / sqrt(variance + epsilon),  offset = beta - mean * factor
+
+    The factor becomes part of the kernel, and the batch norm a BiasAdd of the same name. TensorFlow itself multiplies
+    and adds whole feature maps if the convolution is depthwise. A batch norm stays if another operation reads the
+    convolution's result.
+
+    Args:
+      graph_def: graph with placeholders for its weights; changed.
+      values: weights by the names of their placeholders. Folded kernels and offsets are added, each with a placeholder.
+        Placeholders that are no longer read stay in the graph, without a value.
+
+    Source: arXiv:1712.05877, section 3.2.
+    """
+    graph = _Graph(graph_def, values)
+    for node in graph.nodes.values():
+        if node.op == _BATCH_NORM and 'is_training' in node.attr and not node.attr['is_training'].b:
+            _fold(graph, node)
+
+
+class _Graph:
+    """The nodes of a graph by name, and the values of its weights."""
+
+    def __init__(self, graph_def: tf.compat.v1.GraphDef, values: dict[str, np.ndarray]) -> None:
+        self._graph_def = graph_def
+        self._values = values
+        self._added: dict[tuple[str, ...], str] = {}  # names of folded values by the names of the weights in them
+        self.nodes = {node.name: node for node in graph_def.node}
+        self.uses = collections.Counter(_producer(name) for node in graph_def.node for name in node.input)
+
+    def value(self, name: str) -> np.ndarray | None:
+        """Returns the weights that an input reads; None if it reads no weights."""
+        return self._values.get(_producer(name))
+
+    def add(self, sources: Sequence[str], value: Callable[[], np.ndarray]) -> str:
+        """Adds the value computed from the weights `sources`, unless it was added before, and returns its name."""
+        key = tuple(sources)
+        if key not in self._added:
+            name = f'{key[0]}/folded_{len(self._added)}'
+            self._added[key] = name
+            self._values[name] = value().astype(np.float32)
+            self._graph_def.node.add(name=name, op='Placeholder')
+        return self._added[key]
+
+    def release(self, name: str) -> None:
+        """Removes the value of weights that no other operation reads."""
+        self.uses[_producer(name)] -= 1
+        if not self.uses[_producer(name)]:
+            del self._values[_producer(name)]
+
+
+def _producer(name: str) -> str:
+    """Returns the name of the node that an input such as 'node:1' or '^node' refers to."""
+    return name.lstrip('^').partition(':')[0]
+
+
+def _fold(graph: _Graph, batch_norm: tf.compat.v1.NodeDef) -> None:
+    """Folds one batch norm into the convolution before it, if no other operation reads that convolution."""
+    convolution = _convolution_before(graph, batch_norm)
+    if convolution is None or len(batch_norm.input) != 5:
+        return
+    names = [_producer(name) for name in (convolution.input[1], *batch_norm.input[1:])]
+    values = [graph.value(name) for name in names]
+    if any(value is None or value.dtype != np.float32 for value in values):
+        return
+    kernel = values[0]
+    gamma, beta, mean, variance = (value.astype(np.float64) for value in values[1:])  # [c] each
+    epsilon = batch_norm.attr['epsilon'].f if 'epsilon' in batch_norm.attr else _DEFAULT_EPSILON
+    factor = gamma / np.sqrt(variance + epsilon)
+    # A depthwise kernel is [h, w, inputs, results of each], any other [h, w, inputs, c].
+    per_result = factor.reshape(kernel.shape[2:]) if convolution.op == _DEPTHWISE else factor
+    # Scales and flips share their kernels and statistics, also when they are folded.
+    offset = graph.add(names[1:], lambda: beta - mean * factor)
+    convolution.input[1] = graph.add(names, lambda: kernel * per_result)
+    for name in names:
+        graph.release(name)
+    name, data = batch_norm.name, batch_norm.input[0]
+    layout = batch_norm.attr['data_format'].s if 'data_format' in batch_norm.attr else b''
+    batch_norm.Clear()
+    batch_norm.name, batch_norm.op = name, 'BiasAdd'
+    batch_norm.input.extend([data, offset])
+    batch_norm.attr['T'].type = tf.float32.as_datatype_enum
+    if layout:
+        batch_norm.attr['data_format'].s = layout
+
+
+def _convolution_before(graph: _Graph, node: tf.compat.v1.NodeDef) -> tf.compat.v1.NodeDef | None:
+    """Returns the convolution that only `node` reads, directly or through `_MOVES`; None if there is none."""
+    while True:
+        node = graph.nodes[_producer(node.input[0])]
+        if graph.uses[node.name] != 1 or node.op not in (*_CONVOLUTIONS, *_MOVES):
+            return None
+        if node.op in _CONVOLUTIONS:
+            return node

@@ -1,20 +1,27 @@
 """Layers: convolutions and batch norms, all of which are created here.
 
-Every function takes tf-slim's `arg_scope`, which is how a family sets its decay, epsilon, initializers and
-activation, and how the training mode reaches each layer without passing through the network's code. Names of
-variables are the checkpoint contract: `SCOPE/weights`, `SCOPE/biases`, `SCOPE/depthwise_weights`,
+What a layer computes also depends on the scopes that are open around it, as in tf-slim: an argument that a call omits
+has the value of the innermost `arg_scope` that sets it. Three functions open such scopes:
+
+- `mode_scope`, opened by `model.multi_scale_logits` for all layers, sets `weight_decay`, `native_dilation` and
+  `fake_quantization` of convolutions, `is_training` and `forced_decay` of batch norms, `is_training` of dropout, and
+  the `compute_type` of the images.
+- `training_scope`, opened by a training around the network, sets `trained_scopes` of batch norms and dropout.
+- `family_scope`, opened by each backbone, head and decoder, sets `decay` and `epsilon` of batch norms, and `activation`
+  and initializers of convolutions.
+
+Names of variables are the checkpoint contract: `SCOPE/weights`, `SCOPE/biases`, `SCOPE/depthwise_weights`,
 `SCOPE/BatchNorm/{gamma,beta,moving_mean,moving_variance}`.
 
-A layer computes in the type of its input, which `mode_scope` chooses once, where images enter: variables, the
-statistics of batch norms and their gradients are float32 whatever that type is.
+A layer computes in the type of its input, which `mode_scope` sets where images enter the network. Variables, batch norm
+statistics and their gradients are always float32.
 
-Two things differ from a plain layer library. A batch norm in training mode updates nothing: it registers
-updates (`moving_updates`), which the train step applies with the gradients or not at all. And nothing is random by
-order: an initial value follows from the graph's seed and the variable's name, a dropout mask from the seed, the place
-and the step, so clones, scales and the order of building change neither.
+Layers differ from a plain library in two ways. A batch norm in training mode updates nothing: it registers updates
+(`moving_updates`), which the train step applies with the gradients or not at all. And randomness is stateless: an
+initial value follows from the graph's seed and the variable's name, a dropout mask from seed, name and step.
 
-While 8 bits are imitated (`mode_scope`), batch norms become part of the convolutions before them, and weights and
-outputs are rounded (`quantization`). A network states only what no convolution computes, such as a sum, with `rounded`.
+With fake quantization, batch norms are folded into the convolutions before them, and weights and outputs are rounded to
+8 bits (`quantization`). A network only marks what no convolution computes, such as a sum, with `fake_quantized`.
 """
 
 from __future__ import annotations
@@ -30,15 +37,14 @@ import tf_slim as slim
 from deeplab.core import (
     batch_statistics,
     compute_types,
+    convolutions,
     dropout,
     initializers,
     moving_updates,
-    pointwise,
     quantization,
     tf_compat,
     weight_decays,
 )
-from deeplab.core.convolution import Convolution
 from deeplab.options import ModelOptions
 
 BATCH_NORM_SCOPE = 'BatchNorm'
@@ -76,98 +82,102 @@ def _channels(inputs: tf.Tensor) -> int:
     return int(inputs.shape[-1])
 
 
-def _pad_for_stride(inputs: tf.Tensor, kernel_size: int, rate: int) -> tf.Tensor:
-    """Pads [n, h, w, c] so that a strided VALID convolution is centered for even and odd sizes."""
-    total = (kernel_size - 1) * rate
-    before = total // 2
-    sides = [before, total - before]
-    return tf.pad(inputs, [[0, 0], sides, sides, [0, 0]])
-
-
 @slim.add_arg_scope
 def _finish(
-    convolution: Convolution,
+    convolution: convolutions.Convolution,
     normalize: bool,
     activation: Activation | None,
     bias: bool = True,
-    beside: str | None = None,
-    imitation: quantization.Imitation | None = None,
+    norm_beside: str | None = None,
+    fake_quantization: quantization.FakeQuantization | None = None,
 ) -> tf.Tensor:
-    """Applies the convolution, then batch norm, bias or neither, then the activation.
+    """Applies the convolution, then batch norm, biases or neither, then the activation.
 
     Args:
-      convolution: in whose variable scope this is called.
+      convolution: the convolution; its variable scope is the current one.
       normalize: whether a batch norm follows.
-      activation: what comes last; None for nothing.
-      bias: whether biases follow where no batch norm does.
-      beside: scope of a batch norm that lies beside that of the convolution; None for `BatchNorm` within.
-      imitation: how 8 bits are imitated; None for not at all.
+      activation: last operation; None for none.
+      bias: whether biases follow if no batch norm does.
+      norm_beside: scope of a batch norm beside the convolution's scope; None for `BatchNorm` in it.
+      fake_quantization: settings of the fake quantization; None for none.
     """
-    norm = beside or BATCH_NORM_SCOPE
-    if imitation is not None:
-        fold = None
-        if normalize:
-            with convolution.norm_scope(beside):
-                fold = batch_norm_fold(convolution, scope=norm)
-        return _finish_in_8_bits(convolution, fold, activation, bias, imitation)
+    if fake_quantization is not None:
+        return _finish_fake_quantized(convolution, normalize, activation, bias, norm_beside, fake_quantization)
     outputs = convolution.apply(convolution.weights)
     if normalize:
-        with convolution.norm_scope(beside):
-            outputs = batch_norm(outputs, scope=norm, expansion=convolution.expansion)
+        with convolution.norm_scope(norm_beside):
+            outputs = batch_norm(outputs, scope=norm_beside or BATCH_NORM_SCOPE, expansion=convolution.expansion)
     elif bias:
-        outputs = _with_biases(outputs)
+        outputs = _add_biases(outputs)
     return outputs if activation is None else activation(outputs)
 
 
-def _finish_in_8_bits(
-    convolution: Convolution,
-    fold: quantization.Fold | None,
+def _finish_fake_quantized(
+    convolution: convolutions.Convolution,
+    normalize: bool,
     activation: Activation | None,
     bias: bool,
-    imitation: quantization.Imitation,
+    norm_beside: str | None,
+    fake_quantization: quantization.FakeQuantization,
 ) -> tf.Tensor:
-    """Applies the convolution with rounded weights, then its folded batch norm or its bias, then the activation."""
-    weights, prefix = convolution.weights, convolution.prefix
-    if fold is not None:
+    """Computes what an integer convolution will compute, in float32; arguments as in `_finish`.
+
+    In order: fold the batch norm into the weights, round the weights, convolve, add shift or biases, round, activate,
+    round. The first rounding of the result is omitted if an integer convolution includes the activation.
+    """
+    weights, fold = convolution.weights, None
+    if normalize:
+        with convolution.norm_scope(norm_beside):
+            fold = batch_norm_fold(convolution, scope=norm_beside or BATCH_NORM_SCOPE)
+        # [filters] fits to [h, w, c, filters]; the filters of a depthwise kernel are its axis c.
         weights = weights * (tf.reshape(fold.factor, weights.shape[2:]) if convolution.is_depthwise else fold.factor)
-    name = prefix + quantization.WEIGHTS
-    outputs = convolution.apply(quantization.rounded_weights(weights, convolution.is_depthwise, imitation, name))
+    prefix = convolution.prefix
+    weights = quantization.fake_quantize_weights(
+        weights, convolution.is_depthwise, fake_quantization, prefix + quantization.WEIGHTS
+    )
+    outputs = convolution.apply(weights)
     if fold is not None:
+        # The weights hold the factor of the moving statistics, the result shall have the factor of the batch's.
         outputs = outputs if fold.rescale is None else outputs * fold.rescale
         outputs = tf.nn.bias_add(outputs, fold.shift)
     elif bias:
-        outputs = _with_biases(outputs)
+        outputs = _add_biases(outputs)
     if activation is not None:
         if not quantization.is_computed_by_convolution(activation):
             name = prefix + quantization.BEFORE_ACTIVATION
-            outputs = quantization.rounded_activations(outputs, imitation, name)
+            outputs = quantization.fake_quantize_activations(outputs, fake_quantization, name)
         outputs = activation(outputs)
-    return quantization.rounded_activations(outputs, imitation, prefix + quantization.ACTIVATION)
+    return quantization.fake_quantize_activations(outputs, fake_quantization, prefix + quantization.ACTIVATION)
 
 
-def _with_biases(values: tf.Tensor) -> tf.Tensor:
+def _add_biases(values: tf.Tensor) -> tf.Tensor:
     """Adds the biases of the current variable scope."""
     biases = _variable('biases', [_channels(values)], initializers.zeros)
     return tf.nn.bias_add(values, compute_types.as_type(biases, values.dtype))
 
 
 @slim.add_arg_scope
-def rounded(
-    values: tf.Tensor, name: str = quantization.ADDITION, *, imitation: quantization.Imitation | None = None
+def fake_quantized(
+    values: tf.Tensor,
+    name: str = quantization.ADDITION,
+    *,
+    fake_quantization: quantization.FakeQuantization | None = None,
 ) -> tf.Tensor:
-    """Rounds what no convolution computes, such as a sum, while 8 bits are imitated; otherwise returns it as it is.
+    """Rounds what no convolution computes, such as a sum, with fake quantization; otherwise returns it unchanged.
 
     Args:
       values: any shape, float32.
-      name: of its range in the current variable scope.
-      imitation: as in `mode_scope`.
+      name: name of its range in the current variable scope.
+      fake_quantization: as in `mode_scope`.
     """
-    return values if imitation is None else quantization.rounded_activations(values, imitation, name)
+    if fake_quantization is None:
+        return values
+    return quantization.fake_quantize_activations(values, fake_quantization, name)
 
 
 def gated(features: tf.Tensor, gates: tf.Tensor) -> tf.Tensor:
-    """Multiplies features [n, h, w, c] by gates [n, h or 1, w or 1, c]; the product is `rounded`."""
-    return rounded(features * gates, quantization.PRODUCT)
+    """Multiplies features [n, h, w, c] by gates [n, h or 1, w or 1, c]; the product is `fake_quantized`."""
+    return fake_quantized(features * gates, quantization.PRODUCT)
 
 
 @slim.add_arg_scope
@@ -214,34 +224,22 @@ def conv2d(
 
     Source: atrous convolution: arXiv:1706.05587, section 3.1.
     """
-    around = tf.compat.v1.get_variable_scope()
+    outer_scope = tf.compat.v1.get_variable_scope()
     with tf.compat.v1.variable_scope(scope, values=[inputs]):
         shape = [kernel_size, kernel_size, _channels(inputs), filters]
         weights = compute_types.as_type(_variable(weights_name, shape, initializer, weight_decay), inputs.dtype)
         expansion = None
-        if batch_statistics.pays(inputs, filters, kernel_size, stride):
+        if batch_statistics.is_cheaper_from_input(inputs, filters, kernel_size, stride):
             expansion = batch_statistics.Expansion(inputs, weights)
         padding = 'SAME'
         if fixed_padding and stride > 1 and kernel_size > 1:
-            inputs, padding = _pad_for_stride(inputs, kernel_size, rate), 'VALID'
+            inputs, padding = convolutions.pad_for_stride(inputs, kernel_size, rate), 'VALID'
         # A 1x1 kernel has nothing to spread, so a rate would only cost time.
         dilations = rate if kernel_size > 1 else 1
-        convolve = functools.partial(_convolve, inputs, stride, dilations, padding, native_dilation)
+        convolve = functools.partial(convolutions.convolve, inputs, stride, dilations, padding, native_dilation)
         prefix = weights_name.removesuffix('weights')
-        convolution = Convolution(weights, convolve, around, prefix, expansion=expansion)
+        convolution = convolutions.Convolution(weights, convolve, outer_scope, prefix, expansion=expansion)
         return _finish(convolution, normalize, activation, bias, norm_beside)
-
-
-def _convolve(
-    inputs: tf.Tensor, stride: int, dilations: int, padding: str, native_dilation: bool, weights: tf.Tensor
-) -> tf.Tensor:
-    """Computes a convolution with weights [kernel size, kernel size, c, filters]; see `conv2d`."""
-    if dilations > 1 and stride == 1 and not native_dilation:
-        return tf.nn.atrous_conv2d(inputs, weights, dilations, padding, name='Conv2D')
-    # A network that predicts, whose atrous convolutions are native ones, has no gradients.
-    is_product = int(weights.shape[0]) == 1 and stride == 1 and not native_dilation
-    with pointwise.gradients_as_products(inputs) if is_product else contextlib.nullcontext():
-        return tf.nn.conv2d(inputs, weights, stride, padding, dilations=dilations, name='Conv2D')
 
 
 @slim.add_arg_scope
@@ -282,14 +280,14 @@ def depthwise_conv2d(
 
     Source: arXiv:1802.02611, section 3.1 (atrous separable convolution).
     """
-    around = tf.compat.v1.get_variable_scope()
+    outer_scope = tf.compat.v1.get_variable_scope()
     with tf.compat.v1.variable_scope(scope, values=[inputs]):
         shape = [kernel_size, kernel_size, _channels(inputs), 1]
         weights = compute_types.as_type(_variable('depthwise_weights', shape, initializer, weight_decay), inputs.dtype)
         padding = 'SAME'
         rates = (rate, rate) if isinstance(rate, int) else rate
         if fixed_padding and stride > 1:
-            inputs, padding = _pad_for_stride(inputs, kernel_size, rates[0]), 'VALID'  # a stride's rate is 1
+            inputs, padding = convolutions.pad_for_stride(inputs, kernel_size, rates[0]), 'VALID'
 
         def convolve(weights: tf.Tensor) -> tf.Tensor:
             is_native = native_dilation and inputs.dtype != tf.float64  # which oneDNN does not compute
@@ -300,7 +298,7 @@ def depthwise_conv2d(
             strides = [1, stride, stride, 1]
             return tf.nn.depthwise_conv2d(inputs, weights, strides, padding, dilations=rates, name='depthwise')
 
-        convolution = Convolution(weights, convolve, around, is_depthwise=True)
+        convolution = convolutions.Convolution(weights, convolve, outer_scope, is_depthwise=True)
         return _finish(convolution, normalize, activation, bias)
 
 
@@ -374,7 +372,7 @@ def batch_norm(
     trained_scopes: tuple[str, ...] = (),
     scope: str = BATCH_NORM_SCOPE,
     expansion: batch_statistics.Expansion | None = None,
-    imitation: quantization.Imitation | None = None,
+    fake_quantization: quantization.FakeQuantization | None = None,
 ) -> tf.Tensor:
     """Applies batch normalization.
 
@@ -391,7 +389,7 @@ def batch_norm(
       trained_scopes: see `training_scope`.
       scope: variable scope.
       expansion: the convolution that made `inputs`, where its input is the cheaper way to the batch's statistics.
-      imitation: as in `mode_scope`; for a batch norm that is not that of a convolution.
+      fake_quantization: as in `mode_scope`; for a batch norm without a convolution before it.
 
     Returns:
       [n, h, w, c], of the type of `inputs`.
@@ -404,16 +402,16 @@ def batch_norm(
             outputs = tf.compat.v1.nn.fused_batch_norm(
                 inputs, gamma, beta, moving_mean, moving_variance, epsilon, is_training=False
             )[0]
-            return rounded(outputs, quantization.ACTIVATION, imitation=imitation)
+            return fake_quantized(outputs, quantization.ACTIVATION, fake_quantization=fake_quantization)
         if expansion is None:
             outputs, mean, variance = tf.compat.v1.nn.fused_batch_norm(inputs, gamma, beta, epsilon=epsilon)
         else:
             scale, shift, mean, variance = batch_statistics.fold(expansion, gamma, beta, epsilon)
-            with pointwise.gradients_as_products(expansion.inputs):
+            with convolutions.pointwise_gradients(expansion.inputs):
                 outputs = tf.nn.conv2d(expansion.inputs, expansion.weights * scale, 1, 'SAME')
             outputs = tf.nn.bias_add(outputs, shift)
         _register(norm, mean, variance, decay if forced_decay is None else forced_decay)
-        return rounded(outputs, quantization.ACTIVATION, imitation=imitation)
+        return fake_quantized(outputs, quantization.ACTIVATION, fake_quantization=fake_quantization)
 
 
 def _statistics(channels: int, epsilon: float) -> quantization.Statistics:
@@ -440,7 +438,7 @@ def _register(norm: quantization.Statistics, mean: tf.Tensor, variance: tf.Tenso
 
 @slim.add_arg_scope
 def batch_norm_fold(
-    convolution: Convolution,
+    convolution: convolutions.Convolution,
     *,
     decay: float = HEAD_BATCH_NORM_DECAY,
     forced_decay: float | None = None,
@@ -484,9 +482,9 @@ def mode_scope(
     batch_norm_decay: float | None = None,
     native_dilation: bool | None = None,
     compute_type: tf.DType = tf.float32,
-    imitation: quantization.Imitation | None = None,
+    fake_quantization: quantization.FakeQuantization | None = None,
 ) -> Iterator[None]:
-    """Sets the mode of all layers within: training or inference, weight decay, compute type, imitation of 8 bits.
+    """Sets the mode of all layers within: training or inference, weight decay, compute type, fake quantization.
 
     Args:
       is_training: whether dropout and drop path drop.
@@ -497,7 +495,7 @@ def mode_scope(
       native_dilation: whether atrous depthwise convolutions may use the kernel that knows dilations; None for
         "while predicting, where a `depthwise_conv2d` scope does not say otherwise".
       compute_type: type of convolutions and activations: float32, bfloat16 or float16.
-      imitation: how 8 bits are imitated; None for not at all. They take float32.
+      fake_quantization: settings of the fake quantization, which needs float32; None for none.
     """
     native = (not is_training) if native_dilation is None else native_dilation
     with contextlib.ExitStack() as stack:
@@ -510,7 +508,7 @@ def mode_scope(
         )
         stack.enter_context(slim.arg_scope([dropout.dropout, dropout.drop_path], is_training=is_training))
         stack.enter_context(slim.arg_scope([compute_types.as_compute_type], compute_type=compute_type))
-        stack.enter_context(slim.arg_scope([_finish, batch_norm, rounded], imitation=imitation))
+        stack.enter_context(slim.arg_scope([_finish, batch_norm, fake_quantized], fake_quantization=fake_quantization))
         yield
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from deeplab.core.class_planes import ClassPlanes
+from deeplab.core.channels_first import LabeledLogits
 from deeplab.registry import PIXELS, Loss
 
 
@@ -28,23 +28,23 @@ class PixelLosses(NamedTuple):
 
 
 def pixel_losses(
-    record: Loss, planes: ClassPlanes, label_weights: Sequence[float] | None = None, **parameters: float
+    record: Loss, labeled: LabeledLogits, label_weights: Sequence[float] | None = None, **parameters: float
 ) -> PixelLosses:
     """Computes the loss of each pixel.
 
     Args:
       record: the loss, of pixels.
-      planes: the batch.
+      labeled: the batch.
       label_weights: one weight per class, or one for all classes; None for 1.
       **parameters: of the record.
 
     Raises:
       ValueError: if the number of weights is neither 1 nor the number of classes.
     """
-    logits = tf.transpose(planes.logits) if record.of == PIXELS else planes.logits
-    values = record.function(logits, planes.labels, **parameters)  # [pixels]
-    counted = tf.cast(planes.is_counted, tf.float32)
-    return PixelLosses(values * _pixel_weights(counted, planes.labels, planes.classes, label_weights), counted)
+    logits = tf.transpose(labeled.logits) if record.of == PIXELS else labeled.logits
+    values = record.function(logits, labeled.labels, **parameters)  # [pixels]
+    counted = tf.cast(labeled.is_counted, tf.float32)
+    return PixelLosses(values * _pixel_weights(counted, labeled.labels, labeled.classes, label_weights), counted)
 
 
 def _pixel_weights(

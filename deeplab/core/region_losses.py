@@ -1,6 +1,6 @@
 """Region losses of classes: overlap of predicted and labeled regions.
 
-The functions of `core/losses` take `regions_of(planes)`, whose predicted regions are the probabilities of the softmax.
+The functions of `core/losses` take `regions_of(labeled)`, whose predicted regions are the probabilities of the softmax.
 Ignored pixels are excluded from the loss and its gradient. A batch is one set of pixels: the overlap is measured over
 all its images together, like the mean IoU of an evaluation. Only classes that occur among the labels of the batch have
 a loss.
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from deeplab.core.class_planes import ClassPlanes
+from deeplab.core.channels_first import LabeledLogits
 
 
 class Regions(NamedTuple):
@@ -42,11 +42,11 @@ class ClassLosses(NamedTuple):
     occurs: tf.Tensor
 
 
-def regions_of(planes: ClassPlanes) -> Regions:
+def regions_of(labeled: LabeledLogits) -> Regions:
     """Returns the regions of a batch."""
-    members = tf.where(planes.is_counted, planes.labels, -tf.ones_like(planes.labels))  # one_hot of -1 is all zeros
-    truth = tf.one_hot(members, planes.classes, axis=0)  # [classes, pixels]
-    return Regions(_softmax(planes.logits, tf.cast(planes.is_counted, tf.float32)), truth)
+    members = tf.where(labeled.is_counted, labeled.labels, -tf.ones_like(labeled.labels))  # one_hot of -1 is all zeros
+    truth = tf.one_hot(members, labeled.classes, axis=0)  # [classes, pixels]
+    return Regions(_softmax(labeled.logits, tf.cast(labeled.is_counted, tf.float32)), truth)
 
 
 def _softmax(scores: tf.Tensor, counted: tf.Tensor) -> tf.Tensor:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from deeplab import common
-from deeplab.core import class_planes, pixel_losses, region_losses, shapes, summation
+from deeplab.core import channels_first, pixel_losses, region_losses, shapes, summation
 from deeplab.errors import OptionError
 from deeplab.options import LossOptions
 from deeplab.registry import LOSSES, REGIONS
@@ -80,25 +80,25 @@ def _terms_of_one_scale(
 ) -> dict[str, tf.Tensor]:
     """Returns the terms of one scale's loss by name, scalars float32, not weighted."""
     if options.upsample_logits:
-        planes = class_planes.resized_planes_of(logits, labels, ignore_label, options.stride)
+        labeled = channels_first.resized_with_labels(logits, labels, ignore_label, options.stride)
     else:
         labels = shapes.resize_nearest(labels, shapes.spatial_size(logits))  # [n, h', w', 1]
-        planes = class_planes.planes_of(logits, labels, ignore_label)
+        labeled = channels_first.with_labels(logits, labels, ignore_label)
     regions = None
     terms = {}
     for record in (LOSSES.get(term.name) for term in options.terms):
         parameters = options.settings_of(record)
         if record.is_of_pixels:
-            pixels = pixel_losses.pixel_losses(record, planes, options.label_weights, **parameters)
+            pixels = pixel_losses.pixel_losses(record, labeled, options.label_weights, **parameters)
             terms[record.name] = _mean_of_pixels(pixels, options, global_step)
         elif record.of == REGIONS:
-            regions = regions or region_losses.regions_of(planes)
+            regions = regions or region_losses.regions_of(labeled)
             classes = region_losses.class_losses(regions, record.function, **parameters)
             terms[record.name] = region_losses.mean_of_classes(classes, options.label_weights)
         else:
             sampled = labels[:, :: options.stride, :: options.stride, 0]  # [n, h, w]
             known = tf.where(sampled == ignore_label, -1, sampled)
-            by_image = tf.reshape(planes.logits, [planes.classes, *tf.unstack(tf.shape(known))])  # [classes, n, h, w]
+            by_image = tf.reshape(labeled.logits, [labeled.classes, *tf.unstack(tf.shape(known))])  # [classes, n, h, w]
             terms[record.name] = record.function(tf.transpose(by_image, [1, 2, 3, 0]), known, **parameters)
     return terms
 

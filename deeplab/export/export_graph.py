@@ -56,7 +56,7 @@ def build(options: ExportOptions) -> ExportGraph:
       OptionError: there is no such network, or no image would fit into the crop.
     """
     check_sizes(options.resize, options.model.crop_size)
-    with cost.outline() as outlined:
+    with cost.abstract_graph() as outlined:
         image, predictions, probabilities = _network(options)
     network_input = feature_extractor.input_name(options.model.model_variant)
     kept = (PREDICTIONS, PROBABILITIES, RAW_PREDICTIONS, RAW_PROBABILITIES, ARGMAX, network_input)

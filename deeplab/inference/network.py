@@ -97,7 +97,7 @@ class InferenceNetwork:
     def _build(self, native_dilation: bool | None) -> BuiltNetwork:
         """Builds the network in a graph of its own; see `layers.mode_scope` for `native_dilation`."""
         shape = [self.batch_size, *(self.crop_size or (None, None)), self.options.input_channels]
-        with cost.outline() as outlined:
+        with cost.abstract_graph() as outlined:
             images = tf.compat.v1.placeholder(tf.float32, shape, name='images')
             predicted = _predicted(images, self.options, self.prediction, native_dilation)
             outputs = [tf.identity(predicted[common.OUTPUT_TYPE], name='labels')]  # [n, h, w]

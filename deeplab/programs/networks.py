@@ -92,7 +92,7 @@ def cost_of(options: ModelOptions, prediction: PredictionOptions | None = None) 
       OptionError: there is no such network.
     """
     prediction = prediction or PredictionOptions()
-    with cost.outline() as outlined:
+    with cost.abstract_graph() as outlined:
         images = tf.zeros([1, *options.crop_size, options.input_channels])
         if prediction.is_single_scale:
             model.multi_scale_logits(images, options, options.image_pyramid)

@@ -39,26 +39,26 @@ def _mark(name, value):
     return pytest.param(*value, marks=marks, id=f'{name}-{value[-1]}')
 
 
-def _outlined(*build, shape=(1, 9, 7, 4)):
-    with cost.outline() as outlined:
+def _abstract(*build, shape=(1, 9, 7, 4)):
+    with cost.abstract_graph() as abstract:
         net = tf.zeros(shape)
         for layer in build:
             net = layer(net)
-    return outlined
+    return abstract
 
 
 # --- By hand ---------------------------------------------------------------------------------------------------------
 
 
 def test_convolution():
-    outlined = _outlined(lambda net: layers.conv2d(net, 6, 3, stride=2, normalize=False, scope='a'))
-    assert outlined.cost() == cost.Cost(3 * 3 * 4 * 6 + 6, 3 * 3 * 4 * 6 + 6, 5 * 4 * 6 * 3 * 3 * 4)
-    assert outlined.variables['a/weights'] == cost.OutlinedVariable((3, 3, 4, 6), True)
+    abstract = _abstract(lambda net: layers.conv2d(net, 6, 3, stride=2, normalize=False, scope='a'))
+    assert abstract.cost() == cost.Cost(3 * 3 * 4 * 6 + 6, 3 * 3 * 4 * 6 + 6, 5 * 4 * 6 * 3 * 3 * 4)
+    assert abstract.variables['a/weights'] == cost.AbstractVariable((3, 3, 4, 6), True)
 
 
 def test_depthwise_convolution_with_batch_norm():
-    outlined = _outlined(lambda net: layers.depthwise_conv2d(net, 5, scope='a'))
-    assert outlined.cost() == cost.Cost(5 * 5 * 4 + 2 * 4, 5 * 5 * 4 + 4 * 4, 9 * 7 * 4 * 5 * 5)
+    abstract = _abstract(lambda net: layers.depthwise_conv2d(net, 5, scope='a'))
+    assert abstract.cost() == cost.Cost(5 * 5 * 4 + 2 * 4, 5 * 5 * 4 + 4 * 4, 9 * 7 * 4 * 5 * 5)
 
 
 @pytest.mark.parametrize('native', [False, True])
@@ -69,7 +69,7 @@ def test_an_atrous_convolution_costs_what_a_dense_one_costs(rate, native):
         lambda net: layers.depthwise_conv2d(net, 3, rate=rate, native_dilation=native, scope='a'),
         lambda net: layers.conv2d(net, 6, 3, rate=rate, native_dilation=native, scope='b'),
     ]
-    assert _outlined(*made).cost().multiply_adds == 9 * 7 * 4 * 9 + 9 * 7 * 6 * 9 * 4
+    assert _abstract(*made).cost().multiply_adds == 9 * 7 * 4 * 9 + 9 * 7 * 6 * 9 * 4
 
 
 @pytest.mark.parametrize('transposed', [False, True])
@@ -82,22 +82,22 @@ def test_matrix_products(transposed):
 
 
 def test_variables_are_shared_by_name():
-    outlined = _outlined(
+    abstract = _abstract(
         lambda net: layers.conv2d(net, 4, 1, scope='a'), lambda net: layers.conv2d(net, 4, 1, scope='a')
     )
-    assert outlined.cost() == cost.Cost(4 * 4 + 8, 4 * 4 + 16, 2 * 9 * 7 * 4 * 4)
+    assert abstract.cost() == cost.Cost(4 * 4 + 8, 4 * 4 + 16, 2 * 9 * 7 * 4 * 4)
 
 
-def test_an_outline_has_no_variables_of_tensorflow():
-    outlined = _outlined(lambda net: layers.conv2d(net, 4, 1, scope='a'))
-    assert not outlined.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
+def test_an_abstract_graph_has_no_variables_of_tensorflow():
+    abstract = _abstract(lambda net: layers.conv2d(net, 4, 1, scope='a'))
+    assert not abstract.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
 
 
 def test_unknown_size():
-    with cost.outline() as outlined:
+    with cost.abstract_graph() as abstract:
         layers.conv2d(tf.compat.v1.placeholder(tf.float32, [1, None, 7, 4]), 6, 3, scope='a')
     with pytest.raises(OptionError, match=r"The cost of 'a/Conv2D' cannot be counted: its shape \(1, None, 7, 6\) is"):
-        outlined.cost()
+        abstract.cost()
 
 
 # --- Against the original --------------------------------------------------------------------------------------------
@@ -167,12 +167,12 @@ BILINEAR = 9  # operations for each value: three interpolations, each a differen
 
 def _operations(options):
     """Operations of the prediction, softmax included, as TensorFlow's profiler counts them, and those of resizing."""
-    with cost.outline() as outlined:
+    with cost.abstract_graph() as abstract:
         model.predict_labels(tf.zeros([1, *options.crop_size, 3]), options)
     builder = tf.compat.v1.profiler.ProfileOptionBuilder
     chosen = builder(builder.float_operation()).with_empty_output().build()
-    counted = tf.compat.v1.profiler.profile(outlined.graph, options=chosen).total_float_ops
-    resized = [op for op in outlined.graph.get_operations() if op.type == 'ResizeBilinear']
+    counted = tf.compat.v1.profiler.profile(abstract.graph, options=chosen).total_float_ops
+    resized = [op for op in abstract.graph.get_operations() if op.type == 'ResizeBilinear']
     return counted + BILINEAR * sum(op.outputs[0].shape.num_elements() for op in resized)
 
 

@@ -1,6 +1,6 @@
 """Convolutions and batch norms against NumPy and TensorFlow.
 
-Covers core/batch_statistics.py, core/dropout.py, core/initializers.py, core/pointwise.py and core/tf_compat.py.
+Covers core/batch_statistics.py, core/dropout.py, core/convolutions.py, core/initializers.py and core/tf_compat.py.
 """
 
 import contextlib
@@ -287,7 +287,7 @@ def test_statistics_of_an_expansion_come_from_its_input(graph, monkeypatch):
     seen = tf.constant(inputs.astype(np.float32))
     results = []
     for pays in (False, True):
-        monkeypatch.setattr(layers.batch_statistics, 'pays', lambda *arguments, pays=pays: pays)
+        monkeypatch.setattr(layers.batch_statistics, 'is_cheaper_from_input', lambda *arguments, pays=pays: pays)
         with layers.mode_scope(is_training=True, fine_tune_batch_norm=True):
             with tf.compat.v1.variable_scope('', reuse=tf.compat.v1.AUTO_REUSE):
                 outputs = layers.conv2d(seen, 12, 1, activation=None, scope='a')

@@ -1,4 +1,4 @@
-"""Imitation of 8 bits against NumPy.
+"""FakeQuantization of 8 bits against NumPy.
 
 Covers core/convolution.py and core/moving_updates.py.
 """
@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from deeplab.core import layers, moving_updates, quantization
-from deeplab.core.quantization import Imitation
+from deeplab.core.quantization import FakeQuantization
 
 EPSILON = 1e-3
 DECAY = 0.9
@@ -120,7 +120,7 @@ def test_training_against_numpy(graph, is_depthwise, per_channel):
             is_training=True,
             fine_tune_batch_norm=True,
             batch_norm_decay=DECAY,
-            imitation=Imitation(True, DELAY, per_channel),
+            fake_quantization=FakeQuantization(True, DELAY, per_channel),
         ),
         layers.family_scope(batch_norm_decay=DECAY, batch_norm_epsilon=EPSILON, activation=tf.nn.relu6),
     ):
@@ -156,7 +156,7 @@ def test_training_against_numpy(graph, is_depthwise, per_channel):
 
 
 def test_names_of_ranges_and_of_what_averages_them(graph):
-    with layers.mode_scope(is_training=True, fine_tune_batch_norm=True, imitation=Imitation(True)):
+    with layers.mode_scope(is_training=True, fine_tune_batch_norm=True, fake_quantization=FakeQuantization(True)):
         layers.conv2d(tf.zeros([1, 3, 3, 2]), 2, 1, normalize=False, activation=tf.nn.sigmoid, scope='a')
     names = {v.op.name for v in tf.compat.v1.global_variables()} - {'a/weights', 'a/biases'}
     ranges = {f'a/{kind}/{end}' for kind in ('weights_quant', 'conv_quant', 'act_quant') for end in ('min', 'max')}
@@ -172,7 +172,7 @@ def test_gradients_pass_rounding_within_the_range(graph, delay, expected):
     """The last value lies beyond the average range, which the first batch has set; the range includes 0."""
     values = tf.compat.v1.placeholder(tf.float32, [1, 3])
     tf.compat.v1.train.get_or_create_global_step()
-    outputs = quantization.rounded_activations(values, Imitation(True, delay))
+    outputs = quantization.fake_quantize_activations(values, FakeQuantization(True, delay))
     gradient = tf.gradients(outputs, values)[0]
     updates = moving_updates.apply(moving_updates.registered())
     with tf.compat.v1.Session() as session:
@@ -185,11 +185,11 @@ def test_gradients_pass_rounding_within_the_range(graph, delay, expected):
 def test_an_empty_range_gives_zeros(graph):
     """Also in the exact form: the original's last bits are those of a sum."""
     zero = tf.constant(0.0)
-    rounded = quantization._rounded(tf.zeros([2]), (zero, zero), False, Imitation(False, is_exact=True))
+    rounded = quantization._fake_quantize(tf.zeros([2]), (zero, zero), False, FakeQuantization(False, is_exact=True))
     with tf.compat.v1.Session() as session:
         np.testing.assert_array_equal(session.run(rounded), [0, 0])
 
 
 def test_without_the_mode_nothing_is_rounded(graph):
     values = tf.zeros([1, 2])
-    assert layers.rounded(values) is values
+    assert layers.fake_quantized(values) is values

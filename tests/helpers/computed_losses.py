@@ -1,6 +1,6 @@
 """Registered losses of logits and labels, with ignored pixels and label weights, as training computes them."""
 
-from deeplab.core import class_planes, pixel_losses, region_losses
+from deeplab.core import channels_first, pixel_losses, region_losses
 from deeplab.registry import LOSSES
 
 
@@ -15,13 +15,13 @@ def focal(logits, labels, ignore_label, weights=None, smoothing=0.0, gamma=2.0):
 
 
 def _of_pixels(name, logits, labels, ignore_label, weights, **parameters):
-    planes = class_planes.planes_of(logits, labels, ignore_label)
-    return pixel_losses.pixel_losses(LOSSES.get(name), planes, weights, **parameters)
+    labeled = channels_first.with_labels(logits, labels, ignore_label)
+    return pixel_losses.pixel_losses(LOSSES.get(name), labeled, weights, **parameters)
 
 
 def regions_of(logits, labels, ignore_label):
     """`Regions` of logits and labels of the same size."""
-    return region_losses.regions_of(class_planes.planes_of(logits, labels, ignore_label))
+    return region_losses.regions_of(channels_first.with_labels(logits, labels, ignore_label))
 
 
 def regions(name, found, **parameters):

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from deeplab import common, model
-from deeplab.core import compute_types, quantization, resize, shapes
+from deeplab.core import channels_first, compute_types, quantization, shapes
 from tests.helpers import given_weights
 from tests.parity import goldens, network_options
 
@@ -39,7 +39,7 @@ def float64_layers(monkeypatch):
     def resize_bilinear(images, size):
         if images.dtype != tf.float64:
             return resized(images, size)
-        return tf.transpose(resize.bilinear_planes(images, tuple(size)), [1, 2, 3, 0])
+        return tf.transpose(channels_first.resize_bilinear(images, tuple(size)), [1, 2, 3, 0])
 
     monkeypatch.setattr(tf.compat.v1.nn, 'fused_batch_norm', batch_norm)
     monkeypatch.setattr(shapes, 'resize_bilinear', resize_bilinear)
@@ -79,7 +79,7 @@ def _rms(values):
 
 
 class _Float32Steps:
-    """Replaces `quantization._rounded` by itself, and records its results.
+    """Replaces `quantization._fake_quantize` by itself, and records its results.
 
     Attributes:
       nudge: placeholder: 1 moves the values, at random, by at most a unit in the last place before they are rounded.
@@ -87,7 +87,7 @@ class _Float32Steps:
     """
 
     def __init__(self):
-        self._plain, self._random = quantization._rounded, np.random.RandomState(0)
+        self._plain, self._random = quantization._fake_quantize, np.random.RandomState(0)
         self.nudge, self.rounded = None, []
 
     def __call__(self, values, *more):
@@ -99,7 +99,7 @@ class _Float32Steps:
 
 
 class _Float64Steps:
-    """Replaces `quantization._rounded` by its definition in float64.
+    """Replaces `quantization._fake_quantize` by its definition in float64.
 
     Attributes:
       positions: where the values lie in their ranges, in steps, 0 to `STEPS`; one tensor for each call.
@@ -110,7 +110,7 @@ class _Float64Steps:
     def __init__(self):
         self.positions, self.rounded, self.grids = [], [], []
 
-    def __call__(self, values, ends, narrow_range, imitation):
+    def __call__(self, values, ends, narrow_range, fake_quantization):
         """Source: arXiv:1712.05877, section 3: the range is shifted so that 0 is one of the steps."""
         low, high = ends
         first = float(narrow_range)
@@ -173,12 +173,12 @@ def test_a_network_in_8_bits_differs_from_float64_by_rounding_alone(float64_laye
     """
     values = functools.partial(goldens.weights, gain=1.6)
     image = _image()
-    monkeypatch.setattr(quantization, '_rounded', steps := _Float32Steps())
+    monkeypatch.setattr(quantization, '_fake_quantize', steps := _Float32Steps())
     network, images, logits = _network_in_8_bits(tf.float32)
     ours, rounded = network.run([logits, steps.rounded], {images: image}, values)
     nudged = network.run(logits, {images: image, steps.nudge: 1.0}, values)
 
-    monkeypatch.setattr(quantization, '_rounded', twin := _Float64Steps())
+    monkeypatch.setattr(quantization, '_fake_quantize', twin := _Float64Steps())
     network, images, logits = _network_in_8_bits(tf.float64)
     exact = network.run(logits, {images: image}, values)
     assert (ours.dtype, exact.dtype, exact.shape) == (np.float32, np.float64, (1, 13, 17, 11))

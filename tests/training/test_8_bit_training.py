@@ -92,8 +92,8 @@ def test_eval_vis_and_export_take_the_flags_from_the_run_manifest(straight, tmp_
     command = [f'--train_logdir={log}', f'--dataset_dir={data.directory}', f'--quantize_delay_step={DELAY}']
     command += ['--model_variant=tiny', '--aspp_convs_filters=8', '--output_stride=16']
     (log / 'run.json').write_text(json.dumps({'format': 1, 'runs': [{'command': command, 'folder': str(tmp_path)}]}))
-    rounded = quantization.rounded_weights
-    monkeypatch.setattr(quantization, 'rounded_weights', lambda *given: built.append(given) or rounded(*given))
+    rounded = quantization.fake_quantize_weights
+    monkeypatch.setattr(quantization, 'fake_quantize_weights', lambda *given: built.append(given) or rounded(*given))
     records = [f'--dataset={data.name}', f'--dataset_dir={data.directory}', f'--checkpoint_dir={log}']
     graph = tmp_path / 'graph.pb'
     for program, *words in (

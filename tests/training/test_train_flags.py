@@ -72,7 +72,7 @@ def _rate_graph(options):
 def _clone_graph(options):
     """The network with its losses, outlined."""
     size = [options.batch_size, *options.model.crop_size]
-    with cost.outline() as outlined:
+    with cost.abstract_graph() as outlined:
         batch = {common.IMAGE: tf.zeros([*size, 3]), common.LABEL: tf.zeros([*size, 1], tf.int32)}
         queue = types.SimpleNamespace(dequeue=lambda: batch)
         network_clone._build_deeplab(queue, options, 255, tf.compat.v1.train.get_or_create_global_step())
@@ -279,7 +279,7 @@ def _outline(words):
     always = ['--train_logdir=log', '--dataset_dir=records', '--dataset=camvid', '--train_crop_size=65,65']
     options = cli.options_of('train', [*always, *words.split()]).model
     options = options.__class__(**{**vars(options), 'outputs_to_num_classes': {'semantic': 3}})
-    with cost.outline() as outlined:
+    with cost.abstract_graph() as outlined:
         step = tf.compat.v1.train.get_or_create_global_step()
         del step
         model.multi_scale_logits(tf.zeros([1, 65, 65, 3]), options, mode=model.Mode(True, fine_tune_batch_norm=True))

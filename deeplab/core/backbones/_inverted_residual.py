@@ -108,7 +108,7 @@ def _inverted_residual(
     net = layers.conv2d(net, filters, 1, activation=None, scope='project')  # [n, h/s, w/s, filters]
     # A block whose stride was removed for the output stride has a shortcut too, as published checkpoints were trained.
     if block.residual and stride == 1 and int(inputs.shape[-1]) == filters:
-        net = layers.rounded(tf.add(net, inputs, name='add'))
+        net = layers.fake_quantized(tf.add(net, inputs, name='add'))
     return net, depthwise
 
 
@@ -141,10 +141,8 @@ def build(
         depthwise_initializer=initializers.truncated_normal(0.09),
     )
     with family, tf.compat.v1.variable_scope(network.scope):
-        # Converters refer to this name, such as MobilenetV2/MobilenetV2/input.
-        net = tf.identity(images, name=f'{network.scope}/input')
         first = scaled(network.first_filters)
-        net = layers.conv2d(net, first, 3, stride=first_stride, rate=first_rate, scope='Conv')  # [n, h/2, w/2, first]
+        net = layers.conv2d(images, first, 3, stride=first_stride, rate=first_rate, scope='Conv')  # [n, ., ., first]
         end_points['layer_1'] = net
         for i, (block, (stride, rate)) in enumerate(zip(network.blocks, block_units, strict=True)):
             with tf.compat.v1.variable_scope(f'expanded_conv_{i}' if i else 'expanded_conv'):

@@ -199,5 +199,5 @@ def cell(
                     branch_stride = stride if branch.state < FIRST_BLOCK else 1
                     with tf.compat.v1.variable_scope(side):
                         parts.append(_branch(states[branch.state], branch, filters, branch_stride, style))
-                states.append(layers.rounded(tf.add(*parts, name='add')))  # [n, h/s, w/s, filters]
+                states.append(layers.fake_quantized(tf.add(*parts, name='add')))  # [n, h/s, w/s, filters]
         return tf.concat(states[FIRST_BLOCK:], axis=3, name='cell_output')

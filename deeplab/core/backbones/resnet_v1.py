@@ -121,7 +121,7 @@ def _lite_unit(inputs: tf.Tensor, unit: Unit) -> tuple[tf.Tensor, tf.Tensor]:
         activation=None,
         scope='conv2',
     )  # [n, h/s, w/s, filters]
-    return layers.rounded(tf.nn.relu(shortcut + residual)), residual
+    return layers.fake_quantized(tf.nn.relu(shortcut + residual)), residual
 
 
 def _bottleneck_unit(inputs: tf.Tensor, unit: Unit) -> tuple[tf.Tensor, tf.Tensor]:
@@ -133,7 +133,7 @@ def _bottleneck_unit(inputs: tf.Tensor, unit: Unit) -> tuple[tf.Tensor, tf.Tenso
         net, unit.filters, 3, stride=unit.stride, rate=unit.rate, fixed_padding=True, scope='conv2'
     )  # [n, h/s, w/s, filters]
     residual = layers.conv2d(net, expanded, 1, activation=None, scope='conv3')  # [n, h/s, w/s, expanded]
-    return layers.rounded(tf.nn.relu(shortcut + residual)), residual
+    return layers.fake_quantized(tf.nn.relu(shortcut + residual)), residual
 
 
 def build(images: tf.Tensor, options: ModelOptions, network: Network) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:

@@ -113,8 +113,8 @@ def _module(
     if block.shortcut == 'conv':
         shortcut = layers.conv2d(inputs, block.filters[-1], 1, stride=stride, activation=None, scope='shortcut')
     if options.use_bounded_activation:
-        return layers.rounded(tf.nn.relu6(tf.add(_bounded(net), _bounded(shortcut), name='add'))), end_points
-    return layers.rounded(tf.add(net, shortcut, name='add')), end_points
+        return layers.fake_quantized(tf.nn.relu6(tf.add(_bounded(net), _bounded(shortcut), name='add'))), end_points
+    return layers.fake_quantized(tf.add(net, shortcut, name='add')), end_points
 
 
 def _rates(block: Block, rate: int, options: ModelOptions) -> tuple[int, ...]:
